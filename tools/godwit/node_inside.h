@@ -380,7 +380,7 @@ typedef struct gw_load {
     gw_peer_id *members; /* of the view, for placement */
     uint32_t member_count;
     uint64_t created_ms; /* of a checkpoint: when it was made (checkpoint/manifest.h) */
-    gw_set sound; /* of a checkpoint, its chunks that are here now; size 0: as before */
+    gw_set sound;        /* of a checkpoint, its chunks that are here now; size 0: as before */
 } gw_load;
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);
