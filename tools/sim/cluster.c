@@ -321,7 +321,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     if (action->finish == GW_FINISH_DONE || action->finish == GW_FINISH_STOPPED) sim_check_saved_end(c, p);
     sim_op op = sim_op_to(p, flushed);
-    sim_later(c, 200 * SIM_MS, &op);
+    sim_later(c, SIM_LAST_WORDS_NS, &op);
 }
 
 static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {

@@ -38,8 +38,9 @@
 #include "tools/sim/network.h"
 #include "tools/sim/run.h"
 
-#define SIM_MS       UINT64_C(1000000)
-#define SIM_START_NS (1000 * SIM_MS) /* what the clock says then: never 0 */
+#define SIM_MS            UINT64_C(1000000)
+#define SIM_START_NS      (1000 * SIM_MS) /* what the clock says then: never 0 */
+#define SIM_LAST_WORDS_NS (200 * SIM_MS)  /* a process ends so long after its FINISH */
 
 enum {
     SIM_WORKERS = 2,
@@ -192,8 +193,8 @@ struct sim_peer {
     gw_actions actions;
     bool stepping;
     sim_record asked;    /* of its last PERSIST, in whatever life, durable or not */
-    uint64_t stopped_ns; /* when its last life that stopped did; 0 = none did; */
-    uint64_t unsaved_ns; /* and its last that could save nothing */
+    uint64_t stopped_ns; /* until when a life of it has told others that the job has stopped; 0 = none has; */
+    uint64_t unsaved_ns; /* and that nobody could save it */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
     bool disk_refuses;         /* it was full or hung, and has taken no checkpoint since; when it has, */

@@ -140,8 +140,9 @@ static gw_sim_excuse excuse_of(const sim_peer *p) {
 void sim_judge_end(sim_cluster *c, sim_peer *p) {
     gw_sim_excuse excuse = excuse_of(p);
     p->excused = excuse != GW_SIM_NO_EXCUSE && is_true(c, p, excuse);
-    if (p->finish == GW_FINISH_STOPPED) p->stopped_ns = sim_now(c);
-    if (p->finish == GW_FINISH_UNSAVED) p->unsaved_ns = sim_now(c);
+    const uint64_t until_ns = sim_now(c) + SIM_LAST_WORDS_NS;
+    if (p->excused && (excuse == GW_SIM_STOPPED || excuse == GW_SIM_MISSED_END)) p->stopped_ns = until_ns;
+    if (p->finish == GW_FINISH_UNSAVED) p->unsaved_ns = until_ns;
     if (p->excused)
         c->result->excused[excuse]++;
     else if (excuse != GW_SIM_NO_EXCUSE)
