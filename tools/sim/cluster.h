@@ -483,6 +483,8 @@ bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* the
 /* Or it crawls: all but small files wait. What waits tells now and then that it goes on. */
 bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op);
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */
+/* Of this state; NULL: there is none, and it is not to be made. */
+sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make);
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step);
 
 /* --- cluster_record.c --- */

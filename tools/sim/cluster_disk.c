@@ -62,7 +62,7 @@ gw_hash sim_root(uint64_t step, uint64_t state) {
     return root_of(step, hashes, SIM_CHUNKS);
 }
 
-static sim_saved *saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make) {
+sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make) {
     for (uint32_t i = 0; i < disk->saved_count; i++)
         if (disk->saved[i].step == step && disk->saved[i].state == state) return &disk->saved[i];
     if (!make) return NULL;
@@ -183,7 +183,7 @@ static bool is_given_up(const sim_peer *p, uint64_t step) {
 static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_waits(c, p, op) || is_given_up(p, op->x)) return;
     if (p->disk_full_until_ns > sim_now(c)) return;
-    sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
+    sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
     gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
     saved->written_ns[op->y] = sim_now(c);
     tell_progress(c, p, op->token);
@@ -194,7 +194,7 @@ static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_waits(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
     bool hash_only = op->y != 0, failed = !hash_only && p->disk_full_until_ns > sim_now(c);
-    const sim_saved *saved = saved_of(&p->disk, op->z, op->x, false);
+    const sim_saved *saved = sim_disk_saved_of(&p->disk, op->z, op->x, false);
     gw_hash hashes[SIM_CHUNKS];
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk;
@@ -257,7 +257,7 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_hash root;
     memcpy(&root, op->bytes, sizeof root);
     if (!hash_only && !failed) {
-        sim_saved *saved = saved_of(&p->disk, op->x, op->z, true);
+        sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
         saved->manifest = true;
         saved->ended = op->y >> 1 & 1;
         if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* they are written in their order */

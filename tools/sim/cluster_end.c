@@ -34,13 +34,16 @@ static void list_heard(const sim_cluster *c, const sim_peer *p, bool *heard) {
     }
 }
 
-/* In this life of the peer, and it has not heard that such a one runs again, as it would in calm. */
+/* And such a one does not run, or has stopped in this life of the peer, which has not heard that it runs
+ * again, as it would in calm. */
 static bool others_have_stopped(const sim_cluster *c, const sim_peer *p, bool unsaved) {
     bool heard[SIM_PEERS], stopped = false;
     list_heard(c, p, heard);
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *other = &c->peers[i];
-        stopped |= !heard[i] && (unsaved ? other->unsaved_ns : other->stopped_ns) >= p->started_ns;
+        uint64_t until_ns = unsaved ? other->unsaved_ns : other->stopped_ns;
+        bool may_miss = other != p && (!sim_runs(other) || (!heard[i] && until_ns >= p->started_ns));
+        stopped |= until_ns != 0 && may_miss;
     }
     return stopped;
 }

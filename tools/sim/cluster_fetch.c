@@ -1,6 +1,8 @@
 /* Fetching states: S_0, from checkpoints on one's own and others' disks, and from peers that have them. */
 #include "tools/sim/cluster.h"
 
+#include "core/placement.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -100,6 +102,35 @@ static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uin
     return false;
 }
 
+static bool is_placed_here(const sim_cluster *c, const sim_peer *p, uint32_t chunk) {
+    const gw_view *view = &p->m.fence;
+    gw_peer_id members[GW_MAX_MEMBERS];
+    for (uint32_t i = 0; i < view->count; i++) members[i] = view->members[i].id;
+    return gw_placement_holds(chunk, members, view->count, sim_replicas(c->options), &p->id);
+}
+
+/* What was loaded is kept: the manifest, chunks that were damaged here, and those that are placed here. What
+ * is here of it then; NULL: nothing, as a disk that is full takes none of it. */
+static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t state) {
+    bool full = p->disk_full_until_ns > sim_now(c);
+    sim_saved *own = sim_disk_saved_of(&p->disk, f->step, state, !full);
+    if (own == NULL) return NULL;
+    own->damaged.words[0] = 0;
+    for (uint32_t i = 0; i < f->count && !own->manifest; i++) {
+        const sim_saved *saved = sim_disk_saved_as(&c->peers[f->sources[i]].disk, &f->root, f->step);
+        if (saved == NULL || !saved->manifest) continue;
+        own->manifest = true;
+        own->epoch = saved->epoch;
+        own->ended = saved->ended;
+    }
+    for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !full; chunk++) {
+        if (gw_set_has(&own->chunks, chunk) || !is_placed_here(c, p, chunk)) continue;
+        gw_set_add(&own->chunks, chunk);
+        own->written_ns[chunk] = sim_now(c);
+    }
+    return own;
+}
+
 static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     fetch f;
     memcpy(&f, op->bytes, sizeof f);
@@ -120,10 +151,10 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
     gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS), here = {0};
     if (there) {
-        if (own != NULL) own->damaged.words[0] = 0; /* written again from what others have */
         if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(c, p, &f.root);
-        if (own != NULL) here = gw_set_copy(&own->chunks);
-        if (own != NULL) event.held = &here;
+        const sim_saved *kept = f.kind == GW_LOAD_MANIFEST ? keep_loaded(c, p, &f, state) : NULL;
+        if (kept != NULL) here = gw_set_copy(&kept->chunks);
+        if (kept != NULL) event.held = &here;
         p->m.has_state = true;
         p->m.on_state = (sim_verdict){.by = {0}};
         p->m.held_epoch = f.epoch;
