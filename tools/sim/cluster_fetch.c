@@ -49,6 +49,7 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
         const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
         has = saved != NULL && saved->manifest && may_fetch(c, p, from);
         if (has && own != NULL) own->epoch = saved->epoch;
+        if (has && own != NULL) own->ended = saved->ended;
     }
     if (own != NULL) own->manifest = has;
     return has;
@@ -116,13 +117,7 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
     sim_saved *own = sim_disk_saved_of(&p->disk, f->step, state, !full);
     if (own == NULL) return NULL;
     own->damaged.words[0] = 0;
-    for (uint32_t i = 0; i < f->count && !own->manifest; i++) {
-        const sim_saved *saved = sim_disk_saved_as(&c->peers[f->sources[i]].disk, &f->root, f->step);
-        if (saved == NULL || !saved->manifest) continue;
-        own->manifest = true;
-        own->epoch = saved->epoch;
-        own->ended = saved->ended;
-    }
+    has_manifest(c, p, f, own);
     for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !full; chunk++) {
         if (gw_set_has(&own->chunks, chunk) || !is_placed_here(c, p, chunk)) continue;
         gw_set_add(&own->chunks, chunk);
