@@ -239,8 +239,9 @@ static void put_bad(int64_t *row, const gw_bad *bad) {
     row[GW_SLOT_BAD_INDEX] = (int64_t)bad->index;
 }
 
-/* The first of all members' first ones; *bad stays as it is when none names any. */
-static void first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
+/* The first of all members' first ones; not present where no shard has one: a float sum can be out of range
+ * of which each part is within it. */
+static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
     const int64_t *least = NULL;
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
@@ -250,9 +251,9 @@ static void first_bad(const gw_peer *p, const int64_t *slots, gw_bad *bad) {
             (row[GW_SLOT_BAD] == least[GW_SLOT_BAD] && row[GW_SLOT_BAD_INDEX] < least[GW_SLOT_BAD_INDEX]);
         if (less) least = row;
     }
-    if (least == NULL) return;
+    if (least == NULL) return (gw_bad){.present = false};
     uint64_t key = (uint64_t)least[GW_SLOT_BAD];
-    *bad = (gw_bad){.present = true,
+    return (gw_bad){.present = true,
                     .shard = (uint32_t)(key >> 32) - 1,
                     .tensor = (uint32_t)key,
                     .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
@@ -326,20 +327,29 @@ static const char *tensor_name(const gw_peer *p, uint32_t tensor, char number[16
     return number;
 }
 
+static void say_where(const gw_peer *p, const gw_bad *bad, char *text, size_t capacity) {
+    char number[16];
+    if (bad->present)
+        snprintf(text, capacity, "the first in shard %u, tensor %s, element %" PRIu64, bad->shard,
+                 tensor_name(p, bad->tensor, number), bad->index);
+    else
+        snprintf(text, capacity, "none of them in a shard: what they add up to is out of range");
+}
+
 /* Says which elements are bad, and what is done about it. */
 static void tell_bad(gw_peer *p, const gw_event *event) {
-    gw_bad bad = {0};
-    char number[16], text[300];
-    first_bad(p, event->slots, &bad);
+    char where[200], text[300];
+    gw_bad bad = first_bad(p, event->slots);
+    say_where(p, &bad, where, sizeof where);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
     notice->step = p->step;
+    notice->flag = bad.present;
     notice->shards = bad.shard;
     notice->first = bad.tensor;
     notice->desired = bad.index;
     snprintf(text, sizeof text,
-             "%" PRIu64 " elements of the sum of step %" PRIu64
-             " are not finite or out of range, the first in shard %u, tensor %s, element %" PRIu64,
-             event->bad_count, p->step, bad.shard, tensor_name(p, bad.tensor, number), bad.index);
+             "%" PRIu64 " elements of the sum of step %" PRIu64 " are not finite or out of range, %s",
+             event->bad_count, p->step, where);
     if (p->config.skip_bad)
         gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
     else

@@ -244,7 +244,8 @@ typedef enum gw_notice {
     GW_NOTICE_CORRUPT,    /* peer (zeros = not known), step, text (evidence): it computed, held or sent other
                              bits */
     GW_NOTICE_VERIFIED,   /* count = shards that this peer computed again, and were right */
-    GW_NOTICE_BAD,        /* step; shards = shard, first = tensor, desired = element: the first bad element */
+    GW_NOTICE_BAD, /* step; shards = shard, first = tensor, desired = element: the first bad element; flag
+                      = false: no shard has one, only their sum */
 } gw_notice;
 
 typedef struct gw_action {

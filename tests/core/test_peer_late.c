@@ -401,7 +401,9 @@ Test(peer_late, of_all_bad_elements_the_first_is_named_and_updates_are_skipped_w
     cr_assert_eq(said_of_bad(rising, false, "shard 5, tensor 2, element 3"), 3);
     cr_assert_eq(said_of_bad(falling, true, "shard 5, tensor 2, element 3: the step's update is skipped"),
                  24);
-    cr_assert_eq(said_of_bad(unnamed, false, "elements of the sum of step 0 are not finite"), 3);
+    cr_assert_eq(
+        said_of_bad(unnamed, false, "of the sum of step 0 are not finite or out of range, none of them in a"),
+        3);
 }
 
 /* ---- sums and accumulators ---- */

@@ -133,6 +133,54 @@ Test(cluster, what_meets_a_full_disk_at_any_time_is_not_durable) {
     }
 }
 
+static void pass_ms(uint64_t ms) {
+    uint64_t until_ns = sim_now(c) + ms * SIM_MS;
+    while (gw_sim_step(c->engine, until_ns)) {
+    }
+}
+
+/* Some of it comes to wait before a pause, the rest within it. */
+Test(cluster, what_waits_for_a_disk_that_crawls_is_done_in_its_order_across_a_pause) {
+    sim_peer *p = &c->peers[0];
+    start(0, 1);
+    for (uint64_t before_ms = 0; before_ms < 200; before_ms += 5) {
+        static const uint32_t chunks[SIM_CHUNKS] = {0, 1, 2, 3, 4, 5};
+        const gw_action action = {
+            .kind = GW_ACT_SAVE, .step = before_ms + 1, .chunks = chunks, .count = SIM_CHUNKS};
+        p->m.has_state = true;
+        p->m.step = action.step;
+        sim_disk_crawl(c, p, SIM_MS);
+        sim_disk_action(c, p, &action);
+        pass_ms(before_ms);
+        p->paused_until_ns = sim_now(c) + 12000 * SIM_MS;
+        heard.kind = GW_EV_START;
+        while (heard.kind != GW_EV_STORED) cr_assert(gw_sim_step(c->engine, UINT64_MAX));
+        cr_expect_eq(heard.outcome, GW_DONE, "%lu ms before the pause", before_ms);
+    }
+}
+
+static void persist(sim_peer *p, uint8_t what) {
+    const gw_action action = {.kind = GW_ACT_PERSIST, .token = 1, .bytes = &what, .length = 1};
+    sim_record_persist(c, p, &action);
+}
+
+Test(cluster, of_two_records_that_wait_for_a_disk_across_a_pause_the_later_one_stays) {
+    sim_peer *p = &c->peers[0];
+    start(0, 1);
+    for (uint64_t before_ms = 0; before_ms < 10; before_ms++) {
+        pass_ms(1);
+        sim_disk_hang(c, p, SIM_MS);
+        persist(p, 1);
+        pass_ms(before_ms);
+        persist(p, 2);
+        p->paused_until_ns = sim_now(c) + 300 * SIM_MS;
+        pass_ms(1000);
+        cr_assert_eq(p->disk.record.length, 1);
+        cr_expect_eq(p->disk.record.bytes[0], 2, "%lu ms before the pause", before_ms);
+        cr_expect_eq(p->m.records_open, 0);
+    }
+}
+
 /* Who leads while its disk hangs asks for no chunk, and makes the root of what the others tell. */
 Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
     start(0, 2);

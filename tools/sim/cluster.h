@@ -63,9 +63,14 @@ typedef struct sim_op {
     uint64_t life; /* the boot that it is meant for */
     gw_token token;
     uint64_t x, y, z, session;
+    uint64_t turn;        /* in a sim_line; 0 = has not waited */
     const uint8_t *bytes; /* of the handler's call */
     uint32_t length;
 } sim_op;
+
+typedef struct sim_line { /* of what waits for a disk; its turns are numbers from 1 on */
+    uint64_t taken, served;
+} sim_line;
 
 typedef struct sim_saved { /* chunks and perhaps the manifest of one step's state, on a disk */
     uint64_t step, state;
@@ -151,6 +156,7 @@ typedef struct sim_memory {
     uint64_t saved_step, saved_state; /* of the last SAVE */
     bool has_open;                    /* a SAVE that writes, and has not been given up: */
     uint64_t open_step;
+    sim_line small_files, large_files; /* what one thread each is doing to the disk */
     bool gave_way; /* it has deleted while its disk refused: what stays then may be less than --keep */
     gw_hash kept[GW_SIM_KEEP]; /* it was told last that these are complete, or went on from them */
     uint32_t kept_count;
@@ -479,7 +485,7 @@ void sim_disk_end_hang(sim_cluster *c, sim_peer *p);               /* soon, if i
 void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text);
 /* It hangs or refuses something, or did while a brain may be about to end for that. */
 bool sim_disk_ails(const sim_cluster *c, const sim_peer *p);
-bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op); /* then `op` is tried again later */
+bool sim_disk_hangs(sim_cluster *c, sim_peer *p, const sim_op *op); /* then `op` is tried again later */
 /* Or it crawls: all but small files wait. What waits tells now and then that it goes on. */
 bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op);
 gw_set sim_disk_sound(const sim_saved *saved); /* its chunks that are what they should be */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants, in order */
+#define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants */
 #define CRAWL_GRID_NS (5000 * SIM_MS) /* and what one that crawls is doing at these */
 
 static void free_saved(sim_saved *saved) {
@@ -128,11 +128,27 @@ void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
     if (p->disk_crawls_until_ns > sim_now(c)) sim_disk_crawl(c, p, 0);
 }
 
-/* What a hanging disk does happens when it does so no more, in the order it was asked for. */
-bool sim_disk_hangs(sim_cluster *c, const sim_peer *p, const sim_op *op) {
-    if (p->disk_hangs_until_ns <= sim_now(c)) return false;
-    sim_later(c, next_grid(c) - sim_now(c), op);
+/* What waits for a disk happens in the order in which it came to wait, and before what comes later, although
+ * pauses of the peer hold up some of it for longer. held_until_ns 0: the disk is ready. */
+static bool waits_in(sim_cluster *c, sim_line *line, const sim_op *op, uint64_t held_until_ns) {
+    bool in_line = op->turn > line->served;
+    bool behind = in_line ? op->turn > line->served + 1 : line->taken > line->served;
+    if (held_until_ns == 0 && !behind) {
+        line->served += in_line;
+        return false;
+    }
+    sim_op again = *op;
+    if (!in_line) again.turn = ++line->taken;
+    sim_later(c, (held_until_ns != 0 ? held_until_ns : next_grid(c)) - sim_now(c), &again);
     return true;
+}
+
+static uint64_t hang_ends(const sim_cluster *c, const sim_peer *p) {
+    return p->disk_hangs_until_ns > sim_now(c) ? next_grid(c) : 0;
+}
+
+bool sim_disk_hangs(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    return waits_in(c, &p->m.small_files, op, hang_ends(c, p));
 }
 
 static void tell_progress(sim_cluster *c, sim_peer *p, gw_token token) {
@@ -141,10 +157,10 @@ static void tell_progress(sim_cluster *c, sim_peer *p, gw_token token) {
 }
 
 bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (sim_disk_hangs(c, p, op)) return true;
-    if (p->disk_crawls_until_ns <= sim_now(c)) return false;
-    bool goes_on = op->token != 0 && sim_now(c) % CRAWL_GRID_NS == 0;
-    sim_later(c, next_of(c, CRAWL_GRID_NS) - sim_now(c), op);
+    uint64_t until_ns = hang_ends(c, p);
+    bool crawls = until_ns == 0 && p->disk_crawls_until_ns > sim_now(c);
+    bool goes_on = crawls && op->token != 0 && sim_now(c) % CRAWL_GRID_NS == 0;
+    if (!waits_in(c, &p->m.large_files, op, crawls ? next_of(c, CRAWL_GRID_NS) : until_ns)) return false;
     if (goes_on) tell_progress(c, p, op->token);
     return true;
 }
