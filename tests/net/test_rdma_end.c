@@ -1,12 +1,12 @@
 /* One side of an RDMA path whose queue pair for operations does not come to be at first. What the linker
- * calls
- * __wrap_ stands for the device, the connection manager, this peer's own words and the clock; the other side
- * is played. */
+ * calls __wrap_ stands for the device, the connection manager, this peer's own words and the clock; the other
+ * side is played. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
 #include "core/log.h"
 #include "net/rdma_end.h"
+#include "tests/net/rdma_wraps.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,21 +45,6 @@ static uint32_t warnings, infos;
 static char last_line[300];
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
-gw_rdma_memory *__wrap_gw_rdma_memory_hold(gw_rdma_memory *memory);
-void __wrap_gw_rdma_memory_close(gw_rdma_memory *memory);
-const gw_rdma_device *__wrap_gw_rdma_memory_device(const gw_rdma_memory *memory);
-const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
-                                                 gw_rdma_access access, gw_err *err);
-void __wrap_gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region);
-gw_rdma_queue *__wrap_gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_options *options,
-                                         gw_err *err);
-void __wrap_gw_rdma_queue_close(gw_rdma_queue *queue);
-int __wrap_gw_rdma_queue_fd(const gw_rdma_queue *queue);
-bool __wrap_gw_rdma_queue_arm(gw_rdma_queue *queue);
-void __wrap_gw_rdma_queue_post(gw_rdma_queue *queue, gw_rdma_work *work);
-uint32_t __wrap_gw_rdma_queue_poll(gw_rdma_queue *queue, const gw_rdma_handlers *handlers);
-bool __wrap_gw_rdma_queue_is_busy(const gw_rdma_queue *queue);
-const gw_err *__wrap_gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 gw_rdma_cm *__wrap_gw_rdma_cm_open(const gw_rdma_device *device, gw_loop *on, const gw_rdma_cm_events *events,
                                    uint16_t *port, gw_err *err);
 void __wrap_gw_rdma_cm_close(gw_rdma_cm *cm);

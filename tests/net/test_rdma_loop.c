@@ -4,6 +4,7 @@
 
 #ifdef GODWIT_RDMA
 #include "net/rdma_loop.h"
+#include "tests/net/rdma_wraps.h"
 
 #include <string.h>
 
@@ -16,17 +17,7 @@ static unsigned posts, polls, closes;
 static gw_rdma_work *outstanding;
 
 uint64_t __wrap_gw_now_ns(void);
-const gw_rdma_device *__wrap_gw_rdma_memory_device(const gw_rdma_memory *memory);
-const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
-                                                 gw_rdma_access access, gw_err *err);
-void __wrap_gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region_of);
-gw_rdma_queue *__wrap_gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_options *options,
-                                         gw_err *err);
-void __wrap_gw_rdma_queue_close(gw_rdma_queue *queue);
 bool __wrap_gw_rdma_queue_connect_self(gw_rdma_queue *queue, gw_err *err);
-void __wrap_gw_rdma_queue_post(gw_rdma_queue *queue, gw_rdma_work *work);
-uint32_t __wrap_gw_rdma_queue_poll(gw_rdma_queue *queue, const gw_rdma_handlers *handlers);
-const gw_err *__wrap_gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 
 /* A tenth of a second passes between two looks. */
 uint64_t __wrap_gw_now_ns(void) {

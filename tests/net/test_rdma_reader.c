@@ -4,6 +4,7 @@
 #ifdef GODWIT_RDMA
 #include "core/log.h"
 #include "net/rdma_reader.h"
+#include "tests/net/rdma_wraps.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,20 +31,6 @@ static bool breaks, cannot_connect; /* the queue pair */
 static bool no_memory;              /* to read into */
 static const gw_err broken = {.code = GW_E_PEER, .text = "it broke"};
 
-gw_rdma_memory *__wrap_gw_rdma_memory_hold(gw_rdma_memory *memory);
-void __wrap_gw_rdma_memory_close(gw_rdma_memory *memory);
-const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
-                                                 gw_rdma_access access, gw_err *err);
-void __wrap_gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region_of);
-gw_rdma_queue *__wrap_gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_options *options,
-                                         gw_err *err);
-void __wrap_gw_rdma_queue_close(gw_rdma_queue *queue);
-int __wrap_gw_rdma_queue_fd(const gw_rdma_queue *queue);
-bool __wrap_gw_rdma_queue_arm(gw_rdma_queue *queue);
-void __wrap_gw_rdma_queue_post(gw_rdma_queue *queue, gw_rdma_work *work);
-uint32_t __wrap_gw_rdma_queue_poll(gw_rdma_queue *queue, const gw_rdma_handlers *handlers);
-bool __wrap_gw_rdma_queue_is_busy(const gw_rdma_queue *queue);
-const gw_err *__wrap_gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 uint64_t __wrap_gw_now_ns(void);
 
 uint64_t __wrap_gw_now_ns(void) {

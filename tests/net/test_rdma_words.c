@@ -4,6 +4,7 @@
 #ifdef GODWIT_RDMA
 #include "core/log.h"
 #include "net/rdma_owner.h"
+#include "tests/net/rdma_wraps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,12 +19,6 @@ static unsigned looks, keys;
 static char memory, a_loop; /* no one looks into them */
 
 uint64_t __wrap_gw_now_ns(void);
-gw_rdma_memory *__wrap_gw_rdma_memory_hold(gw_rdma_memory *of);
-void __wrap_gw_rdma_memory_close(gw_rdma_memory *of);
-const gw_rdma_device *__wrap_gw_rdma_memory_device(const gw_rdma_memory *of);
-const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *of, const void *start, size_t bytes,
-                                                 gw_rdma_access access, gw_err *err);
-void __wrap_gw_rdma_memory_drop(gw_rdma_memory *of, const gw_rdma_region *region_of);
 gw_rdma_loop *__wrap_gw_rdma_loop_open(gw_rdma_memory *of, gw_err *err);
 void __wrap_gw_rdma_loop_close(gw_rdma_loop *loop);
 bool __wrap_gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t operand,
