@@ -32,7 +32,9 @@ void gw_patience_disk_answered(gw_peer *p, gw_token token) {
 void gw_patience_progress(gw_peer *p, const gw_event *event) {
     if (event->token == 0) return;
     if (event->token == p->load_token) p->load_moved_ns = p->now;
-    if (event->token == p->disk_token) p->disk_moved_ns = p->now;
+    if (event->token != p->disk_token) return;
+    p->disk_moved_ns = p->now;
+    p->disk_hangs = false; /* it may take long for the rest: that is for the deadline of each checkpoint */
 }
 
 /* Whoever may forget a promise must not make it: without a durable record there is no vote. Losses and

@@ -1,5 +1,5 @@
 /* A peer whose world hangs: it lives, is linked and gossips, and what it was asked to do never ends. */
-#include "flock.h"
+#include "flock_room.h"
 
 #include "core/peer_state.h" /* disk_hangs */
 
@@ -60,6 +60,10 @@ Test(peer_patience, who_stood_still_while_it_fetched_a_state_does_not_give_up) {
 
 /* ---- checkpoints ---- */
 
+static bool hang_is_known(const flock *f) {
+    return f->peers[2].abandoned > 0;
+}
+
 static bool all_have_a_checkpoint(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (f->peers[i].checkpoints == 0) return false;
@@ -91,6 +95,25 @@ Test(peer_patience, a_disk_that_hangs_costs_no_checkpoint) {
     }
 }
 
+/* Though what it was asked for when it hung is not done yet. */
+Test(peer_patience, a_disk_that_moves_again_is_asked_again) {
+    flock f;
+    flock_open(&f, 3, 3, 100, GW_QUORUM_ANY);
+    f.checkpoint_steps = 5;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    f.peers[2].save_ns = FOR_EVER;
+    f.peers[2].silent = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, hang_is_known, MOST_EVENTS));
+    cr_assert(f.peers[2].brain->disk_hangs);
+    flock_post(&f, 2, 0, (gw_event){.kind = GW_EV_PROGRESS, .token = f.peers[2].brain->disk_token});
+    f.peers[2].save_ns = 0;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(f.peers[i].saved_step, 100, "peer %u", i);
+    flock_close(&f);
+}
+
 static bool all_at_6(const flock *f) {
     return f->peers[0].step >= 6 && f->peers[1].step >= 6 && f->peers[2].step >= 6;
 }
@@ -103,10 +126,6 @@ static bool all_past_16(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (f->peers[i].step <= 16) return false;
     return true;
-}
-
-static bool hang_is_known(const flock *f) {
-    return f->peers[2].abandoned > 0;
 }
 
 /* One of three slept from step 6 on, and its disk hangs since; the others come back with the checkpoint of
