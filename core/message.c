@@ -69,6 +69,8 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
+    gw_put_u32(w, report->changes.count);
+    for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->changes.from[i]);
     gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->heard_epoch);
     gw_losses_put(w, &report->losses);
@@ -91,6 +93,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     put_course(w, &install->course);
     gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
+    gw_put_u32(w, install->arrangement);
     gw_put_u8(w, (uint8_t)install->load);
     gw_put_hash(w, &install->root);
     gw_put_u64(w, install->root_epoch);
@@ -286,6 +289,8 @@ static gw_report *get_report(gw_reader *r) {
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
+    report->changes.count = gw_get_u32(r);
+    for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->changes.from[i]);
     gw_convictions_get(r, &report->convictions);
     report->heard_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);
@@ -331,6 +336,7 @@ static gw_install *get_install(gw_reader *r) {
     install->stopped = flags >> 1 & 1;
     install->end_given_up = flags >> 2 & 1;
     install->failures = gw_get_u32(r);
+    install->arrangement = gw_get_u32(r);
     install->load = (gw_load_kind)gw_get_u8(r);
     gw_get_hash(r, &install->root);
     install->root_epoch = gw_get_epoch(r);

@@ -12,7 +12,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 13,
+    GW_MESSAGE_VERSION = 14,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -65,6 +65,13 @@ typedef enum gw_refusal {
     GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
 } gw_refusal;
 
+/* Sums and loads that failed here as bits of what a member had sent had changed. */
+typedef struct gw_changes {
+    uint32_t count;
+
+    gw_peer_id from[2]; /* the latest two such members, the last one first; zeros = none */
+} gw_changes;
+
 /* What a voter holds, frozen. */
 typedef struct gw_report {
     bool has_state, fresh;
@@ -88,6 +95,7 @@ typedef struct gw_report {
     uint32_t failures;    /* checks of this step's sum that failed */
     uint64_t speed;
     gw_peer_id accused[2];      /* of wrong contributions to step `step`; zeros = nobody is */
+    gw_changes changes;         /* since it has last had a sum */
     gw_convictions convictions; /* that it knows of, of other peers */
     uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
     gw_losses losses;           /* that it knows of */
@@ -109,7 +117,8 @@ typedef struct gw_install {
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;
-    gw_load_kind load; /* how fetchers get it */
+    uint32_t arrangement; /* of the members for sums (core/view.h) */
+    gw_load_kind load;    /* how fetchers get it */
     gw_hash root;
     uint64_t root_epoch;    /* GW_LOAD_MANIFEST: of that checkpoint, see gw_inventory */
     gw_set fetchers, drops; /* of ranks: who lacks the state, who zeroes its accumulator */

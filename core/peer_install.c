@@ -265,6 +265,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     bool grew = note_newcomers(p, &i->view);
     adopt_view(p, i);
     note_install(p, i, grew);
+    gw_changes_installed(p, i);
     gw_poison_learn(p, &i->losses, i->step);
     if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
@@ -419,7 +420,9 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->held);
         }
+        if (event->changed) gw_changes_note(p, event, "the state");
         /* Its sources may have died: no fault of this state's. */
+
         bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
         if (!changing && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,

@@ -39,7 +39,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
-        blame(p, &event->peer);
+        if (!event->changed || gw_changes_note(p, event, "a sum")) blame(p, &event->peer);
         gw_hash members = name_of_members(&p->view);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
         r->members = members;
@@ -56,6 +56,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
 
 void gw_retry_succeeded(gw_peer *p) {
     p->retry = (gw_retry){0};
+    gw_changes_forget(p);
 }
 
 static bool waits(const gw_peer *p) {

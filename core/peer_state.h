@@ -9,6 +9,7 @@
  *   peer_waiting.c  without a view: founding, joining; healing of two views
  *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
  *   peer_verify.c   shards computed twice; other bits than most hold
+ *   peer_changes.c  sums of which bits change between two members
  *   peer_halt.c     where nobody can tell who is right
  *   peer_retry.c    reductions that fail again and again
  *   peer_poison.c   a shard that spares nobody
@@ -320,6 +321,8 @@ struct gw_peer {
     bool blameless;      /* it has ended, and no shard is why: its device, its disk, the others */
     char refused[120];   /* what was wrong with the sum that failed its checks last */
     gw_retry retry;
+    gw_changes changes;
+    uint32_t arrangement;                          /* of this view's members for sums */
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */
     gw_dispute dispute;                            /* while DISPUTING */
     gw_token probe_token, look_token;
@@ -589,6 +592,17 @@ void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) __attribu
 void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* A member that has left in the middle of a sum, or of a dispute about one, may have said why. */
 bool gw_halt_may_come(const gw_peer *p);
+
+/* ---- peer_changes.c ---- */
+/* A reduction or a load failed with `changed`; `what` was sent. True: it is the path to that member, as it
+ * seems. */
+bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what);
+
+void gw_changes_forget(gw_peer *p); /* a sum has come about */
+/* At a proposer that has all votes: the view's arrangement, and whose conviction is to go with it. */
+void gw_changes_judge(gw_peer *p, gw_install *install);
+bool gw_changes_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
+void gw_changes_installed(gw_peer *p, const gw_install *install);
 
 /* ---- peer_retry.c ---- */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */

@@ -291,6 +291,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->reduce_token = gw_peer_token(p);
     reduce->step = p->step;
+    reduce->attempt = p->arrangement;
     int64_t *row = reduce->slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
     row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;

@@ -682,6 +682,7 @@ static bool begins_too_few(const gw_peer *p, const gw_install *i) {
 
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->attempt;
+    if (gw_changes_halt(p)) return;
     gw_repair_rules rules = {.steps = p->config.steps,
                              .shards = p->config.shards,
                              .shards_context = p->config.shards_context,
@@ -694,6 +695,7 @@ static void conclude(gw_peer *p) {
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK_MEMORY(i != NULL);
     i->view = a->view;
+    gw_changes_judge(p, i);
     gw_verify_doubted(a, &rules.doubted);
     gw_verdicts_discount(a, p->ballot.majority, i);
     char text[240];

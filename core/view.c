@@ -89,6 +89,14 @@ void gw_view_put(gw_writer *w, const gw_view *view) {
     put_contents(w, view);
 }
 
+/* A ring that is turned round; and turned, so that of pairs, too, there are others. */
+void gw_view_arrange(const gw_view *view, uint32_t arrangement, uint32_t *ranks) {
+    for (uint32_t i = 0; i < view->count; i++) {
+        uint32_t at = (i + arrangement % view->count) % view->count;
+        ranks[i] = arrangement % 2 == 0 ? at : view->count - 1 - at;
+    }
+}
+
 uint64_t gw_get_epoch(gw_reader *r) {
     uint64_t epoch = gw_get_u64(r);
     if (epoch < GW_EPOCH_END) return epoch;

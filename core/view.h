@@ -46,6 +46,10 @@ uint32_t gw_view_common(const gw_view *of, const gw_view *some);
  * size, half including the lowest-ranked member. */
 bool gw_view_majority(const gw_view *of, const gw_view *some);
 
+/* The ranks of the members in the order in which they are arranged for a sum (net/collective.h); ranks has
+ * room for all. From one arrangement to the next, everybody has other neighbours, of three or more. */
+void gw_view_arrange(const gw_view *view, uint32_t arrangement, uint32_t *ranks);
+
 /* Fails the reader from GW_EPOCH_END on. */
 uint64_t gw_get_epoch(gw_reader *r);
 void gw_view_put(gw_writer *w, const gw_view *view);

@@ -90,17 +90,19 @@ typedef enum gw_event_kind {
     GW_EV_SEALED,  /* token, speed, bad, checks[count]: no shard is in flight any more, nor computed again */
     GW_EV_FROZEN,  /* token, accumulator_step, held, claimed, poisoned */
     GW_EV_REDUCED, /* token, outcome, text; when GW_FAILED: peer, the member that data could not be exchanged
-                      with (zeros = not known), and damaged: the state in memory is not what it was when it
-                      was made; when GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when the sum is
-                      right, slots and check_table; damaged: this peer's own part of a wrong sum is */
+                      with (zeros = not known), changed: what came from there has other bits than it had
+                      there, and damaged: the state in memory is not what it was when it was made; when
+                      GW_DONE: coverage_ok, fingerprint_ok, bad_count, and, when the sum is right, slots and
+                      check_table; damaged: this peer's own part of a wrong sum is */
     GW_EV_PROBED,  /* token, outcome, fingerprint: of a shard's contribution; text; GW_ABORTED: what it is
                       computed from could not be had */
     GW_EV_LOOKED,  /* token, outcome, text; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_APPLIED, /* token, outcome, text, fingerprint, stop; when GW_FAILED: damaged, as for REDUCED */
     GW_EV_COMMITTED, /* token, outcome, text: the job's effects of a step have taken place, or cannot */
-    GW_EV_LOADED, /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing changed
-                   */
-    GW_EV_STORED, /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
+    GW_EV_LOADED,    /* token, outcome, fingerprint, text, held: S_step is in place (GW_DONE), or nothing has
+                        been    done; when GW_FAILED: changed, as for REDUCED: the state came from `peer`, a
+                        donor,    with    other bits */
+    GW_EV_STORED,    /* token, outcome, text, hashes[count] in the order of the SAVE's chunks */
     GW_EV_MANIFEST_STORED, /* token, outcome, root */
     GW_EV_PERSISTED,       /* token, outcome: the record is durable, or (GW_FAILED) it is not */
     GW_EV_PROGRESS, /* token, of a LOAD, SAVE or MANIFEST under way: some of it has been done since it began
@@ -146,7 +148,7 @@ typedef struct gw_event {
     bool coverage_ok, fingerprint_ok;
     uint64_t bad_count;
     const int64_t *slots; /* REDUCED: members x GW_SLOTS */
-    bool damaged;
+    bool damaged, changed;
     const gw_check *checks;     /* SEALED: results of chosen shards, in any order */
     const int64_t *check_table; /* REDUCED: GW_VERIFY_TABLE words; NULL where nothing is verified */
     uint64_t fingerprint;       /* of the state after the step */
@@ -197,7 +199,8 @@ typedef enum gw_action_kind {
     GW_ACT_SWAP_WORD, /* token, peer, expected, desired */
     GW_ACT_TAKE,      /* first, end: a stolen range: goes to own (empty) word */
     GW_ACT_SEAL,      /* token -> SEALED: claim nothing more; when nothing is in flight, say so */
-    GW_ACT_REDUCE,    /* token, attempt, slots, check_table -> REDUCED. With a table: look first whether the
+    GW_ACT_REDUCE,    /* token, attempt, slots, check_table -> REDUCED. The view's members in the order of
+                         gw_view_arrange(attempt). With a table: look first whether the
                          state is still what it was when it was made */
     GW_ACT_PROBE,     /* token, step, first (a shard) -> PROBED: computes a shard and adds it to nothing */
     GW_ACT_LOOK,   /* token -> LOOKED: whether the state is still what it was when it was made; before a later

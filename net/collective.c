@@ -68,6 +68,7 @@ static void deliver(gw_collective *collective) {
         }
         if (status == GW_COLLECTIVE_FAILED) {
             result.suspect = call->suspect;
+            result.changed = call->changed;
             result.err = &call->err;
         }
         collective->done(collective->context, &result);
@@ -81,12 +82,13 @@ static void deliver(gw_collective *collective) {
 
 /* Ends every call that is not done yet; the lanes take their parts down when they wake. */
 static void end_calls(gw_collective *collective, gw_collective_status status, const gw_peer_id *suspect,
-                      const gw_err *err) {
+                      bool changed, const gw_err *err) {
     pthread_mutex_lock(&collective->lock);
     for (gw_call *call = collective->first; call != NULL; call = call->next) {
         if (call->parts_left == 0 || atomic_load(&call->status) != 0) continue;
         if (err != NULL) call->err = *err;
         if (suspect != NULL) call->suspect = *suspect;
+        call->changed = changed;
         atomic_store(&call->status, (int)status);
     }
     pthread_mutex_unlock(&collective->lock);
@@ -95,7 +97,20 @@ static void end_calls(gw_collective *collective, gw_collective_status status, co
 }
 
 static void fail_calls(gw_lane_ends *lane, const gw_peer_id *suspect, const gw_err *err) {
-    end_calls(lane->collective, GW_COLLECTIVE_FAILED, suspect, err);
+    end_calls(lane->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
+}
+
+/* Whether what has landed from this peer is what it had; fails the calls where it is not. */
+static bool is_unchanged(gw_lane_ends *lane, const gw_part *part, const gw_lane_peer *peer) {
+    const gw_collective_tag *tag = &part->call->is.tag;
+    char id[GW_SHORT_TEXT];
+    gw_err err;
+    if (!part->changed) return true;
+    gw_fail(&err, GW_E_CORRUPT,
+            "net/collective: step %llu bucket %u: what came from peer %s has other bits than it had there",
+            (unsigned long long)tag->step, tag->bucket, gw_peer_id_short(&peer->id, id));
+    end_calls(lane->collective, GW_COLLECTIVE_FAILED, &peer->id, true, &err);
+    return false;
 }
 
 static void end_part(gw_lane_ends *lane, gw_part *part) {
@@ -207,6 +222,7 @@ static void on_sent(void *context, gw_lane_peer *peer) {
     if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
     bool blocked = !part->tx_done;
     part->ops->sent(part, peer);
+    if (!is_unchanged(lane, part, peer)) return;
     if (blocked && part->tx_done) push_all(lane);
     settle(lane);
 }
@@ -275,6 +291,7 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     lane->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
+    if (!is_unchanged(lane, part, peer)) return;
     if (blocked && part->tx_done) push_all(lane);
     if (waiting && part->all_entered && !part->done) arm(lane);
     settle(lane);
@@ -534,7 +551,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
 }
 
 void gw_collective_abort(gw_collective *collective) {
-    end_calls(collective, GW_COLLECTIVE_ABORTED, NULL, NULL);
+    end_calls(collective, GW_COLLECTIVE_ABORTED, NULL, false, NULL);
 }
 
 void gw_collective_close(gw_collective *collective) {

@@ -7,6 +7,10 @@
  * same tag, type and element count and the same ordered members. Float sums depend on the members and their
  * order, but are the same bytes on all of them.
  *
+ * A sum has only what was added: bits that change in a member's memory while they wait to be sent, or on
+ * their way, fail the call of who receives them (net/collective_part.h). What changes in a member's input
+ * before it is read, or in the output once it is there, is not known here.
+ *
  * Calls are queued, and run and complete in the order they were started; a later one starts sending while an
  * earlier one still receives. Every message carries its call's tag: those of an earlier call or of another
  * view are dropped, those of a call not started here yet wait, unread, in the network: of a large one that is
@@ -63,7 +67,9 @@ typedef enum gw_collective_status {
 typedef struct gw_collective_result {
     uint64_t token;
     gw_collective_status status;
-    gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros */
+    gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros; */
+    bool changed;        /* what came from there had other bits than it had there: it, this peer or the way
+                            between them changes some */
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
     uint64_t sent_bytes,

@@ -1,17 +1,16 @@
 #include "net/collective_part.h"
 
 #include "core/check.h"
-#include "net/reduce.h"
 
 #include <string.h>
 
-void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint32_t chunks,
+void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint64_t checksum,
                     uint8_t header[GW_LANE_HEADER]) {
     const gw_collective_call *is = &part->call->is;
     gw_writer w = gw_writer_on(header, GW_LANE_HEADER);
     gw_put_u8(&w, (uint8_t)type);
     gw_put_u8(&w, (uint8_t)is->type);
-    gw_put_u16(&w, 0);
+    gw_put_u16(&w, (uint16_t)is->member_count);
     gw_put_u32(&w, index);
     gw_put_u64(&w, is->tag.fence.epoch);
     gw_put_view_name(&w, &is->tag.fence.view);
@@ -19,8 +18,7 @@ void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, u
     gw_put_u32(&w, is->tag.attempt);
     gw_put_u32(&w, is->tag.bucket);
     gw_put_u64(&w, part->call->elements);
-    gw_put_u32(&w, is->member_count);
-    gw_put_u32(&w, chunks);
+    gw_put_u64(&w, checksum);
     GW_CHECK(!w.failed && w.length == GW_LANE_HEADER);
 }
 
@@ -28,7 +26,7 @@ bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header)
     gw_reader r = gw_reader_on(bytes, GW_LANE_HEADER);
     header->type = (gw_part_message)gw_get_u8(&r);
     header->sum = (gw_sum_type)gw_get_u8(&r);
-    uint16_t zero = gw_get_u16(&r);
+    header->members = gw_get_u16(&r);
     header->index = gw_get_u32(&r);
     header->tag.fence.epoch = gw_get_u64(&r);
     gw_get_view_name(&r, &header->tag.fence.view);
@@ -36,9 +34,8 @@ bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header)
     header->tag.attempt = gw_get_u32(&r);
     header->tag.bucket = gw_get_u32(&r);
     header->elements = gw_get_u64(&r);
-    header->members = gw_get_u32(&r);
-    header->chunks = gw_get_u32(&r);
-    return gw_reader_done(&r) && zero == 0 && header->type >= GW_PART_ENTER && header->type <= GW_PART_ROUND;
+    header->checksum = gw_get_u64(&r);
+    return gw_reader_done(&r) && header->type >= GW_PART_ENTER && header->type <= GW_PART_ROUND;
 }
 
 /* The piece that element `first` is in (of several, empty ones apart). */
@@ -77,30 +74,33 @@ uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t 
     return parts;
 }
 
-void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs) {
+void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs,
+                  gw_checksum *before, gw_checksum *after) {
     uint64_t size = gw_sum_bytes(call->is.type);
     const uint8_t *at = theirs;
     for (uint32_t i = piece_at(call, first); count > 0; i++) {
         const gw_collective_piece *s = &call->is.pieces[i];
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
-        gw_sum_into(call->is.type, (uint8_t *)s->out + offset * size, (const uint8_t *)s->in + offset * size,
-                    at, length);
-        at += length * size;
+        uint8_t *out = (uint8_t *)s->out + offset * size;
+        gw_sum_into(out, (const uint8_t *)s->in + offset * size, theirs == NULL ? out : at, length, before,
+                    after);
+        if (theirs != NULL) at += length * size;
         first += length;
         count -= length;
     }
 }
 
-void gw_call_add(const gw_call *call, uint64_t first, uint64_t count) {
+uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count) {
+    gw_checksum checksum = gw_checksum_start(call->is.type);
     uint64_t size = gw_sum_bytes(call->is.type);
     for (uint32_t i = piece_at(call, first); count > 0; i++) {
         const gw_collective_piece *s = &call->is.pieces[i];
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
-        gw_sum_add(call->is.type, (uint8_t *)s->out + offset * size, (const uint8_t *)s->in + offset * size,
-                   length);
+        gw_checksum_add(&checksum, (const uint8_t *)(out ? s->out : s->in) + offset * size, length);
         first += length;
         count -= length;
     }
+    return gw_checksum_end(&checksum);
 }

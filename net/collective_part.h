@@ -4,13 +4,19 @@
  * A call is cut into one *part* a lane: a slice of the vector that runs by itself on that lane's thread, so
  * that parts share nothing but the call's end. Small calls have a part on lane 0 only.
  *
- * Message header (GW_LANE_HEADER bytes, little-endian): type u8 | sum type u8 | 0 u16 | index u32 | epoch u64
- * | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | members u32 | chunks u32. */
+ * What is sent is covered by a checksum from the moment in which it is in its sender's registers until it is
+ * in its receiver's: who finds that it does not fit fails the call, and names the sender. So no bit that
+ * changes in memory between two additions, or on the way, gets into a sum, and float sums, which nothing else
+ * could check, are what was added up.
+ *
+ * Message header (GW_LANE_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
+ * epoch u64 | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | checksum u64. */
 #ifndef GODWIT_NET_COLLECTIVE_PART_H
 #define GODWIT_NET_COLLECTIVE_PART_H
 
 #include "net/collective.h"
 #include "net/lane.h"
+#include "net/reduce.h"
 
 #include <stdatomic.h>
 
@@ -34,7 +40,8 @@ typedef struct gw_part_header {
     uint32_t index;
     gw_collective_tag tag;
     uint64_t elements; /* of the whole call */
-    uint32_t members, chunks;
+    uint32_t members;
+    uint64_t checksum; /* of the payload; 0 of ENTER */
 } gw_part_header;
 
 typedef struct gw_part gw_part;
@@ -52,6 +59,7 @@ typedef struct gw_call {
     /* The end, when it is not a good one: written under the collective's lock, status last. */
     atomic_int status; /* gw_collective_status; 0: going well */
     gw_peer_id suspect;
+    bool changed; /* as in gw_collective_result */
     gw_err err;
 } gw_call;
 
@@ -83,6 +91,7 @@ struct gw_part {
     bool tx_done;             /* nothing more for `next`: the next call's part may send */
     bool done;                /* everything sent, landed and added */
     bool all_entered;         /* every member has entered: the deadline counts */
+    bool changed;             /* what has landed last is not what its sender had */
     gw_lane_peer *sending_to; /* where messages are that were taken and are not sent yet */
     uint32_t in_flight;       /* how many */
     /* Payload given to the lane, and landed or landing from it. */
@@ -94,16 +103,17 @@ extern const gw_part_ops gw_ring_ops, gw_doubling_ops;
 /* The lane's channel to a member; fails with GW_E_PEER when there is none. */
 bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_err *err);
 
-void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint32_t chunks,
+void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint64_t checksum,
                     uint8_t header[GW_LANE_HEADER]);
 bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header);
 
 /* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
  * piece of the call. Returns how many. */
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
-/* out += in over elements [first, first + count). */
-void gw_call_add(const gw_call *call, uint64_t first, uint64_t count);
-/* out = in + `theirs` over elements [first, first + count). */
-void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs);
+/* out = in + `theirs` over elements [first, first + count); NULL: + out. Checksums as gw_sum_into. */
+void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs,
+                  gw_checksum *before, gw_checksum *after);
+/* Of elements [first, first + count) of the inputs or outputs. */
+uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count);
 
 #endif

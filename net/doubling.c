@@ -11,7 +11,6 @@
  * card's retries are used up; in shared memory there is nothing to get lost in. */
 #include "core/check.h"
 #include "net/collective_part.h"
-#include "net/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,8 @@ typedef struct doubling {
     gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
     struct iovec tx_part, rx_part, *pieces;
     uint64_t bytes;
-    uint8_t *sum, *theirs; /* `bytes` each */
+    uint8_t *sum, *theirs;       /* `bytes` each, */
+    uint64_t checksum, expected; /* and what they should have */
 } doubling;
 
 /* Who we exchange with in exchange k: member number from the number among the 2^m that take part. */
@@ -45,6 +45,12 @@ static void copy_vector(const gw_part *part, doubling *d, bool out) {
         else
             memcpy(at, d->pieces[i].iov_base, d->pieces[i].iov_len);
     }
+}
+
+static uint64_t checksum_of(const gw_part *part, const uint8_t *vector) {
+    gw_checksum checksum = gw_checksum_start(part->call->is.type);
+    gw_checksum_add(&checksum, vector, part->count);
+    return gw_checksum_end(&checksum);
 }
 
 static void enter_stage(gw_part *part, doubling *d) {
@@ -83,6 +89,7 @@ static bool doubling_open(gw_part *part, gw_err *err) {
     for (uint32_t k = 0; k < d->rounds && !(folds && even); k++)
         if (!gw_part_peer(part, partner_of(part, d, k), &d->peers[k + 1], err)) return false;
     copy_vector(part, d, false);
+    d->checksum = checksum_of(part, d->sum);
     enter_stage(part, d);
     return true;
 }
@@ -96,14 +103,29 @@ static void doubling_close(gw_part *part) {
     free(d);
 }
 
+/* What has come takes the place of the sum, or is added to it. */
+static void take_theirs(gw_part *part, doubling *d) {
+    gw_checksum theirs = gw_checksum_start(part->call->is.type), added = theirs;
+    if (d->stage == d->rounds + 1) {
+        gw_checksum_add(&theirs, d->theirs, part->count);
+        memcpy(d->sum, d->theirs, d->bytes);
+        added = theirs;
+    } else {
+        gw_sum_into(d->theirs, d->sum, d->theirs, part->count, &theirs, &added);
+        uint8_t *sum = d->theirs;
+        d->theirs = d->sum;
+        d->sum = sum;
+    }
+    part->changed = gw_checksum_end(&theirs) != d->expected;
+    d->checksum = gw_checksum_end(&added);
+}
+
 static void advance(gw_part *part, doubling *d) {
     if (d->to_send || d->to_land || part->in_flight > 0) return;
-    bool gathers = d->stage <= d->rounds, received = !(d->stage == 0 && part->call->is.rank % 2 == 0);
-    if (d->stage == d->rounds + 1) {
-        if (part->call->is.rank % 2 == 0) memcpy(d->sum, d->theirs, d->bytes);
-    } else if (gathers && received) {
-        gw_sum_add(part->call->is.type, d->sum, d->theirs, part->count);
-    }
+    bool even = part->call->is.rank % 2 == 0, last = d->stage == d->rounds + 1;
+    bool received = last ? even : !(d->stage == 0 && even);
+    if (received) take_theirs(part, d);
+    if (part->changed) return;
     d->stage++;
     enter_stage(part, d);
 }
@@ -116,7 +138,7 @@ static bool doubling_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *me
     message->bytes = (uint32_t)d->bytes;
     message->parts = &d->tx_part;
     message->part_count = 1;
-    gw_part_encode(part, GW_PART_ROUND, d->stage, 0, message->header);
+    gw_part_encode(part, GW_PART_ROUND, d->stage, d->checksum, message->header);
     part->sending_to = peer;
     part->in_flight++;
     return true;
@@ -130,12 +152,12 @@ static void doubling_sent(gw_part *part, gw_lane_peer *peer) {
 static gw_arrival doubling_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
                                   gw_lane_message *message) {
     doubling *d = part->state;
-    if (header->type != GW_PART_ROUND || header->chunks != 0 || header->index > d->rounds + 1)
-        return GW_ARRIVAL_REFUSE;
+    if (header->type != GW_PART_ROUND || header->index > d->rounds + 1) return GW_ARRIVAL_REFUSE;
     if (header->index < d->stage || peer != d->peers[header->index] || message->bytes != d->bytes)
         return GW_ARRIVAL_REFUSE;
     if (header->index > d->stage) return GW_ARRIVAL_PARK;
     if (!d->to_land) return GW_ARRIVAL_REFUSE;
+    d->expected = header->checksum;
     d->rx_part = (struct iovec){d->theirs, d->bytes};
     message->parts = &d->rx_part;
     message->part_count = 1;

@@ -1,75 +1,189 @@
 #include "net/reduce.h"
 
 #include "core/check.h"
+#include "core/rng.h"
+
+#include <string.h>
 
 uint64_t gw_sum_bytes(gw_sum_type type) {
     return type == GW_SUM_I64 ? 8 : 4;
 }
 
-/* One body for each instruction set; the compiler vectorises it. Unsigned: overflow wraps. */
-#define ADD_BODY(type)                                                                                       \
-    type *restrict to = out;                                                                                 \
-    const type *restrict from = in;                                                                          \
-    for (uint64_t i = 0; i < count; i++) to[i] += from[i];
+gw_checksum gw_checksum_start(gw_sum_type type) {
+    GW_CHECK(type == GW_SUM_I64 || type == GW_SUM_F32);
+    return (gw_checksum){.type = type};
+}
 
-#define INTO_BODY(type)                                                                                      \
-    type *restrict to = out;                                                                                 \
-    const type *restrict from = in, *restrict more = theirs;                                                 \
-    for (uint64_t i = 0; i < count; i++) to[i] = more[i] + from[i];
+uint64_t gw_checksum_end(const gw_checksum *checksum) {
+    uint64_t words[sizeof checksum->sums / sizeof(uint64_t)], end = gw_mix64(checksum->elements);
+    memcpy(words, checksum->sums, sizeof words);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) end = gw_mix64(end ^ words[i]);
+    return end;
+}
 
-static void add_i64(void *out, const void *in, uint64_t count) {
-    ADD_BODY(uint64_t)
+/* ---- element by element: before and after whole rows ---- */
+
+static void take_one(gw_checksum *checksum, const void *element) {
+    uint64_t size = gw_sum_bytes(checksum->type), at = checksum->elements++ % (GW_CHECKSUM_ROW / size) * size;
+    uint8_t *plain = checksum->sums[0] + at, *partial = checksum->sums[1] + at;
+    if (checksum->type == GW_SUM_I64) {
+        uint64_t x, sum, sums;
+        memcpy(&x, element, sizeof x);
+        memcpy(&sum, plain, sizeof sum);
+        memcpy(&sums, partial, sizeof sums);
+        sum += x;
+        sums += sum;
+        memcpy(plain, &sum, sizeof sum);
+        memcpy(partial, &sums, sizeof sums);
+    } else {
+        uint32_t x, sum, sums;
+        memcpy(&x, element, sizeof x);
+        memcpy(&sum, plain, sizeof sum);
+        memcpy(&sums, partial, sizeof sums);
+        sum += x;
+        sums += sum;
+        memcpy(plain, &sum, sizeof sum);
+        memcpy(partial, &sums, sizeof sums);
+    }
 }
-static void add_f32(void *out, const void *in, uint64_t count) {
-    ADD_BODY(float)
+
+static void add_one(void *out, const void *in, const void *theirs, gw_checksum *before, gw_checksum *after) {
+    uint64_t sum = 0;
+    take_one(before, theirs);
+    if (after->type == GW_SUM_I64) {
+        uint64_t a, b;
+        memcpy(&a, theirs, sizeof a);
+        memcpy(&b, in, sizeof b);
+        sum = a + b;
+    } else {
+        float a, b;
+        memcpy(&a, theirs, sizeof a);
+        memcpy(&b, in, sizeof b);
+        a += b;
+        memcpy(&sum, &a, sizeof a); /* the front of it: little-endian */
+    }
+    take_one(after, &sum);
+    memcpy(out, &sum, gw_sum_bytes(after->type));
 }
-static void into_i64(void *out, const void *in, const void *theirs, uint64_t count) {
-    INTO_BODY(uint64_t)
-}
-static void into_f32(void *out, const void *in, const void *theirs, uint64_t count) {
-    INTO_BODY(float)
-}
+
+/* ---- row by row: one body for each instruction set ---- */
+
+/* Vectors of `width` bytes; the compiler keeps a row's in registers. Unsigned: overflow wraps. */
+#define BODIES(name, width, target)                                                                          \
+    typedef uint64_t name##_i64 __attribute__((vector_size(width)));                                         \
+    typedef uint32_t name##_u32 __attribute__((vector_size(width)));                                         \
+    typedef float name##_f32 __attribute__((vector_size(width)));                                            \
+    target static void take_i64_##name(TAKE_ARGUMENTS){                                                      \
+        TAKE_BODY(name##_i64, GW_CHECKSUM_ROW / width)} target static void take_f32_##name(TAKE_ARGUMENTS){  \
+        TAKE_BODY(name##_u32, GW_CHECKSUM_ROW / width)} target static void add_i64_##name(ADD_ARGUMENTS){    \
+        ADD_BODY(name##_i64, name##_i64,                                                                     \
+                 GW_CHECKSUM_ROW / width)} target static void add_f32_##name(ADD_ARGUMENTS) {                \
+        ADD_BODY(name##_f32, name##_u32, GW_CHECKSUM_ROW / width)                                            \
+    }
+
+#define TAKE_ARGUMENTS gw_checksum *checksum, const uint8_t *elements, uint64_t rows
+#define ADD_ARGUMENTS                                                                                        \
+    uint8_t *out, const uint8_t *in, const uint8_t *theirs, uint64_t rows, gw_checksum *before,              \
+        gw_checksum *after
+
+#define TAKE_BODY(word, vectors)                                                                             \
+    word sum[vectors], sums[vectors], x;                                                                     \
+    memcpy(sum, checksum->sums[0], sizeof sum);                                                              \
+    memcpy(sums, checksum->sums[1], sizeof sums);                                                            \
+    for (uint64_t row = 0; row < rows; row++) {                                                              \
+        _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) {                                       \
+            memcpy(&x, elements + row * sizeof sum + v * sizeof x, sizeof x);                                \
+            sum[v] += x;                                                                                     \
+            sums[v] += sum[v];                                                                               \
+        }                                                                                                    \
+    }                                                                                                        \
+    memcpy(checksum->sums[0], sum, sizeof sum);                                                              \
+    memcpy(checksum->sums[1], sums, sizeof sums);
+
+#define ADD_BODY(element, word, vectors)                                                                     \
+    word sum[vectors], sums[vectors], added[vectors], addeds[vectors], x;                                    \
+    element x_of, y_of;                                                                                      \
+    memcpy(sum, before->sums[0], sizeof sum);                                                                \
+    memcpy(sums, before->sums[1], sizeof sum);                                                               \
+    memcpy(added, after->sums[0], sizeof sum);                                                               \
+    memcpy(addeds, after->sums[1], sizeof sum);                                                              \
+    for (uint64_t row = 0; row < rows; row++) {                                                              \
+        _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) {                                       \
+            uint64_t at = row * sizeof sum + v * sizeof x;                                                   \
+            memcpy(&x_of, theirs + at, sizeof x);                                                            \
+            memcpy(&y_of, in + at, sizeof x);                                                                \
+            x = (word)x_of;                                                                                  \
+            sum[v] += x;                                                                                     \
+            sums[v] += sum[v];                                                                               \
+            x = (word)(x_of + y_of);                                                                         \
+            added[v] += x;                                                                                   \
+            addeds[v] += added[v];                                                                           \
+            memcpy(out + at, &x, sizeof x);                                                                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    memcpy(before->sums[0], sum, sizeof sum);                                                                \
+    memcpy(before->sums[1], sums, sizeof sum);                                                               \
+    memcpy(after->sums[0], added, sizeof sum);                                                               \
+    memcpy(after->sums[1], addeds, sizeof sum);
+
+BODIES(plain, 16, )
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void add_i64_avx2(void *out, const void *in, uint64_t count) {
-    ADD_BODY(uint64_t)
-}
-__attribute__((target("avx2"))) static void add_f32_avx2(void *out, const void *in, uint64_t count) {
-    ADD_BODY(float)
-}
-__attribute__((target("avx2"))) static void into_i64_avx2(void *out, const void *in, const void *theirs,
-                                                          uint64_t count) {
-    INTO_BODY(uint64_t)
-}
-__attribute__((target("avx2"))) static void into_f32_avx2(void *out, const void *in, const void *theirs,
-                                                          uint64_t count) {
-    INTO_BODY(float)
-}
+BODIES(avx2, 32, __attribute__((target("avx2"))))
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2");
 }
+#define CHOSEN(function) (has_avx2() ? function##_avx2 : function##_plain)
 #else
-#define add_i64_avx2  add_i64
-#define add_f32_avx2  add_f32
-#define into_i64_avx2 into_i64
-#define into_f32_avx2 into_f32
-static bool has_avx2(void) {
-    return false;
-}
+#define CHOSEN(function) function##_plain
 #endif
 
-void gw_sum_add(gw_sum_type type, void *out, const void *in, uint64_t count) {
-    GW_CHECK(type == GW_SUM_I64 || type == GW_SUM_F32);
-    if (type == GW_SUM_I64)
-        (has_avx2() ? add_i64_avx2 : add_i64)(out, in, count);
+static void take_rows(gw_checksum *checksum, const uint8_t *elements, uint64_t rows) {
+    if (checksum->type == GW_SUM_I64)
+        CHOSEN(take_i64)(checksum, elements, rows);
     else
-        (has_avx2() ? add_f32_avx2 : add_f32)(out, in, count);
+        CHOSEN(take_f32)(checksum, elements, rows);
+    checksum->elements += rows * GW_CHECKSUM_ROW / gw_sum_bytes(checksum->type);
 }
 
-void gw_sum_into(gw_sum_type type, void *out, const void *in, const void *theirs, uint64_t count) {
-    GW_CHECK(type == GW_SUM_I64 || type == GW_SUM_F32);
-    if (type == GW_SUM_I64)
-        (has_avx2() ? into_i64_avx2 : into_i64)(out, in, theirs, count);
+static void add_rows(uint8_t *out, const uint8_t *in, const uint8_t *theirs, uint64_t rows,
+                     gw_checksum *before, gw_checksum *after) {
+    if (after->type == GW_SUM_I64)
+        CHOSEN(add_i64)(out, in, theirs, rows, before, after);
     else
-        (has_avx2() ? into_f32_avx2 : into_f32)(out, in, theirs, count);
+        CHOSEN(add_f32)(out, in, theirs, rows, before, after);
+    before->elements += rows * GW_CHECKSUM_ROW / gw_sum_bytes(after->type);
+    after->elements = before->elements;
+}
+
+/* ---- any number of elements ---- */
+
+/* How many come before the next whole row begins. */
+static uint64_t before_row(const gw_checksum *checksum, uint64_t count) {
+    uint64_t row = GW_CHECKSUM_ROW / gw_sum_bytes(checksum->type), over = checksum->elements % row;
+    uint64_t head = over == 0 ? 0 : row - over;
+    return head < count ? head : count;
+}
+
+void gw_checksum_add(gw_checksum *checksum, const void *elements, uint64_t count) {
+    uint64_t size = gw_sum_bytes(checksum->type), head = before_row(checksum, count);
+    uint64_t rows = (count - head) * size / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW / size;
+    const uint8_t *at = elements;
+    for (uint64_t i = 0; i < head; i++) take_one(checksum, at + i * size);
+    if (rows > 0) take_rows(checksum, at + head * size, rows);
+    for (uint64_t i = tail; i < count; i++) take_one(checksum, at + i * size);
+}
+
+void gw_sum_into(void *out, const void *in, const void *theirs, uint64_t count, gw_checksum *before,
+                 gw_checksum *after) {
+    GW_CHECK(before->type == after->type && before->elements == after->elements);
+    uint64_t size = gw_sum_bytes(after->type), head = before_row(after, count);
+    uint64_t rows = (count - head) * size / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW / size;
+    uint8_t *to = out;
+    const uint8_t *from = in, *more = theirs;
+    for (uint64_t i = 0; i < head; i++)
+        add_one(to + i * size, from + i * size, more + i * size, before, after);
+    if (rows > 0) add_rows(to + head * size, from + head * size, more + head * size, rows, before, after);
+    for (uint64_t i = tail; i < count; i++)
+        add_one(to + i * size, from + i * size, more + i * size, before, after);
 }

@@ -12,7 +12,6 @@
  * before it has entered, and TCP would give up a connection whose receiver does not (net/stream.c). */
 #include "core/check.h"
 #include "net/collective_part.h"
-#include "net/reduce.h"
 
 #include <stdlib.h>
 
@@ -22,7 +21,10 @@ typedef struct ring {
     uint32_t messages; /* 2 (N - 1) K */
     uint32_t sent, landed;
     uint32_t enters_sent, enters_landed; /* N - 1 of each */
-    bool landing_enter, folded;          /* the message at hand; folded: it was added as it came */
+    bool landing_enter, folded;          /* the message at hand; folded: it was added as it came, */
+    gw_checksum theirs, added;           /* of what came and of the sum, */
+    uint64_t expected;                   /* and what came should have */
+    uint64_t *checksums;                 /* of what has landed, as it goes on: by message */
     struct iovec *tx_parts, *rx_parts;   /* one a piece each */
 } ring;
 
@@ -52,6 +54,8 @@ static bool ring_open(gw_part *part, gw_err *err) {
                        (unsigned long long)part->call->elements);
     r->chunks = (uint32_t)chunks;
     r->messages = 2 * (n - 1) * r->chunks;
+    r->checksums = calloc(r->messages, sizeof *r->checksums);
+    if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
     return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
            gw_part_peer(part, (is->rank + 1) % n, &r->right, err);
 }
@@ -59,6 +63,7 @@ static bool ring_open(gw_part *part, gw_err *err) {
 static void ring_close(gw_part *part) {
     ring *r = part->state;
     if (r == NULL) return;
+    free(r->checksums);
     free(r->tx_parts);
     free(r->rx_parts);
     free(r);
@@ -79,14 +84,17 @@ static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *messag
     message->part_count = 0;
     message->parts = r->tx_parts;
     if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
-        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, r->chunks, message->header);
+        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, 0, message->header);
     } else if (part->all_entered && r->sent < r->messages &&
                (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
         uint64_t first, count;
+        bool own = r->sent < r->chunks;
         locate(part, r, part->call->is.rank, r->sent, &first, &count);
         message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
-        message->part_count = gw_call_gather(part->call, r->sent >= r->chunks, first, count, r->tx_parts);
-        gw_part_encode(part, GW_PART_CHUNK, r->sent++, r->chunks, message->header);
+        message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
+        uint64_t checksum =
+            own ? gw_call_checksum(part->call, false, first, count) : r->checksums[r->sent - r->chunks];
+        gw_part_encode(part, GW_PART_CHUNK, r->sent++, checksum, message->header);
     } else {
         return false;
     }
@@ -110,7 +118,7 @@ static bool gathers(const gw_part *part, const ring *r) {
 static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
                               gw_lane_message *message) {
     ring *r = part->state;
-    if (peer != r->left || header->chunks != r->chunks) return GW_ARRIVAL_REFUSE;
+    if (peer != r->left) return GW_ARRIVAL_REFUSE;
     r->landing_enter = header->type == GW_PART_ENTER;
     if (r->landing_enter) {
         bool fits = header->index == r->enters_landed + 1 && header->index < header->members;
@@ -126,6 +134,8 @@ static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_h
     message->parts = r->rx_parts;
     message->fold = gathers(part, r);
     r->folded = false;
+    r->theirs = r->added = gw_checksum_start(part->call->is.type);
+    r->expected = header->checksum;
     return GW_ARRIVAL_LAND;
 }
 
@@ -135,24 +145,31 @@ static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint3
     uint32_t n = part->call->is.member_count;
     locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
     GW_CHECK(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
-    gw_call_fold(part->call, first + offset / size, bytes / size, payload);
+    gw_call_fold(part->call, first + offset / size, bytes / size, payload, &r->theirs, &r->added);
     r->folded = true;
+}
+
+/* Adds what has landed, if it was not added as it came, and notes what goes on with it. What only goes round
+ * keeps its checksum: it is that of who added it up. */
+static void take_chunk(gw_part *part, ring *r) {
+    uint64_t first, count;
+    uint32_t n = part->call->is.member_count;
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    bool adds = gathers(part, r);
+    if (adds && !r->folded) gw_call_fold(part->call, first, count, NULL, &r->theirs, &r->added);
+    uint64_t found = adds ? gw_checksum_end(&r->theirs) : gw_call_checksum(part->call, true, first, count);
+    part->changed = found != r->expected;
+    r->checksums[r->landed++] = adds ? gw_checksum_end(&r->added) : r->expected;
 }
 
 static void ring_landed(gw_part *part, gw_lane_peer *peer) {
     ring *r = part->state;
     GW_CHECK(peer == r->left);
-    if (r->landing_enter) {
+    if (r->landing_enter)
         r->enters_landed++;
-    } else {
-        uint32_t n = part->call->is.member_count;
-        if (gathers(part, r) && !r->folded) {
-            uint64_t first, count;
-            locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
-            gw_call_add(part->call, first, count);
-        }
-        r->landed++;
-    }
+    else
+        take_chunk(part, r);
+    if (part->changed) return;
     update(part);
     part->transport->ops->lane_push(part->transport, r->right);
 }

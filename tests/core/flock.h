@@ -86,6 +86,9 @@ typedef struct flock_peer {
     bool loads_other_bits; /* whatever state it fetches */
     bool part_damaged;     /* of a wrong sum its own part is */
     bool spoils_sums;      /* every sum with its part is wrong */
+    uint32_t changes; /* in so many of the next sums bits of what it sends change: its neighbour says so */
+    bool changes_received; /* of what it receives: it says so itself */
+    bool changes_lent;     /* of every state that others fetch from it */
     uint32_t offers;       /* how often it began to offer its view to another */
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
@@ -112,7 +115,8 @@ typedef struct flock_peer {
     uint32_t check_count, chosen_count;
     uint32_t wrongs;      /* so many of the next chosen shards that it computes come out wrong */
     uint32_t verified;    /* that it computed again, and told to be right */
-    uint32_t corruptions; /* that it told of */
+    uint32_t corruptions; /* that it told of, */
+    gw_peer_id corrupt;   /* the last one of whom */
     bool damaged_state;   /* found at the next reduction */
     bool damaged_later;   /* found as the next sum is applied, if looked for */
     bool flip_lent;       /* a bit of its state flips before others fetch it, once */

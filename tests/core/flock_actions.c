@@ -64,7 +64,10 @@ static void note(flock *f, uint32_t i, const gw_action *a) {
     if (a->notice == GW_NOTICE_RESUMING) p->resuming++;
     if (a->notice == GW_NOTICE_RESUMED) p->resumed++;
     if (a->notice == GW_NOTICE_VERIFIED) p->verified += a->count;
-    if (a->notice == GW_NOTICE_CORRUPT) p->corruptions++;
+    if (a->notice == GW_NOTICE_CORRUPT) {
+        p->corruptions++;
+        p->corrupt = a->peer;
+    }
     if (a->notice == GW_NOTICE_HEALED) p->offers++;
     if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
     if (a->notice == GW_NOTICE_PHASE) log_line(f, i, p, a->text);

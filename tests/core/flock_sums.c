@@ -34,8 +34,32 @@ static bool fail_reduction(flock *f, const gw_view *view) {
     return broken;
 }
 
+/* Who sees that bits have changed has no sum, and nobody has before all have seen that none did: the others'
+ * end with the view. */
+static bool change_bits(flock *f, const gw_view *view, uint32_t arrangement) {
+    uint32_t ranks[GW_MAX_MEMBERS];
+    gw_view_arrange(view, arrangement, ranks);
+    for (uint32_t k = 0; k < view->count && view->count > 1; k++) {
+        flock_peer *from = &f->peers[flock_index(f, &view->members[ranks[k]].id)];
+        uint32_t to = (uint32_t)flock_index(f, &view->members[ranks[(k + 1) % view->count]].id);
+        flock_peer *whose = f->peers[to].changes_received ? &f->peers[to] : from;
+        if (whose->changes == 0 || (whose == from && from->changes_received)) continue;
+        whose->changes--;
+        flock_post(f, to, 1000,
+                   (gw_event){.kind = GW_EV_REDUCED,
+                              .token = f->peers[to].reducing,
+                              .outcome = GW_FAILED,
+                              .text = "other bits",
+                              .peer = from->config.id,
+                              .changed = true});
+        f->peers[to].reducing = 0;
+        return true;
+    }
+    return false;
+}
+
 /* When every member of the view has entered: the sum, checked, for all of them. */
-static void tell_reduced(flock *f, const gw_view *view) {
+static void tell_reduced(flock *f, const gw_view *view, uint32_t arrangement) {
     int64_t slots[GW_MAX_MEMBERS * GW_SLOTS + GW_VERIFY_TABLE] = {0};
     int64_t *table = slots + view->count * GW_SLOTS;
     int adds[FLOCK_SHARDS] = {0};
@@ -50,7 +74,7 @@ static void tell_reduced(flock *f, const gw_view *view) {
         bad |= p->bad_shard;
         spoilt |= p->spoils_sums;
     }
-    if (fail_reduction(f, view)) return;
+    if (fail_reduction(f, view) || change_bits(f, view, arrangement)) return;
     bool right = f->sums_to_spoil == 0;
     if (!right) f->sums_to_spoil--;
     right &= !spoilt;
@@ -99,7 +123,7 @@ void flock_reduce(flock *f, uint32_t i, const gw_action *a) {
     p->reducing = a->token;
     p->reduces_entered++;
     memcpy(p->slots, a->slots, sizeof p->slots);
-    tell_reduced(f, &p->fence);
+    tell_reduced(f, &p->fence, a->attempt);
 }
 
 void flock_apply(flock *f, uint32_t i, const gw_action *a) {

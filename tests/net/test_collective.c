@@ -129,28 +129,38 @@ Test(collective, what_is_sent_to_who_has_not_entered_fits_in_any_receive_window)
 
 enum { SMALL = 4, FRAME = 8 + GW_LANE_HEADER };
 
-static size_t put_round(uint8_t *frame, uint64_t epoch, uint8_t view, uint64_t step, uint32_t bucket,
-                        int64_t value) {
-    gw_fence fence = rig_fence(epoch);
-    fence.view.bytes[0] = (uint8_t)(fence.view.bytes[0] + view);
-    gw_writer w = gw_writer_on(frame, FRAME + SMALL * 8);
+/* Of two members. Only what a test has to choose is in `of`. */
+static size_t put_message(uint8_t *frame, size_t capacity, const gw_part_header *of, const int64_t *values,
+                          uint64_t count) {
+    gw_checksum checksum = gw_checksum_start(GW_SUM_I64);
+    gw_checksum_add(&checksum, values, count);
+    gw_writer w = gw_writer_on(frame, capacity);
     gw_put_u32(&w, 1);
-    gw_put_u32(&w, SMALL * 8);
-    gw_put_u8(&w, GW_PART_ROUND);
+    gw_put_u32(&w, (uint32_t)count * 8);
+    gw_put_u8(&w, (uint8_t)of->type);
     gw_put_u8(&w, GW_SUM_I64);
-    gw_put_u16(&w, 0);
-    gw_put_u32(&w, 1); /* stage */
-    gw_put_u64(&w, fence.epoch);
-    gw_put_view_name(&w, &fence.view);
-    gw_put_u64(&w, step);
+    gw_put_u16(&w, 2);
+    gw_put_u32(&w, of->index);
+    gw_put_u64(&w, of->tag.fence.epoch);
+    gw_put_view_name(&w, &of->tag.fence.view);
+    gw_put_u64(&w, of->tag.step);
     gw_put_u32(&w, 0);
-    gw_put_u32(&w, bucket);
-    gw_put_u64(&w, SMALL);
-    gw_put_u32(&w, 2);
-    gw_put_u32(&w, 0);
-    for (int i = 0; i < SMALL; i++) gw_put_u64(&w, (uint64_t)value);
+    gw_put_u32(&w, of->tag.bucket);
+    gw_put_u64(&w, of->elements);
+    gw_put_u64(&w, of->type == GW_PART_ENTER ? 0 : gw_checksum_end(&checksum));
+    for (uint64_t i = 0; i < count; i++) gw_put_u64(&w, (uint64_t)values[i]);
     cr_assert(!w.failed);
     return w.length;
+}
+
+static size_t put_round(uint8_t *frame, uint64_t epoch, uint8_t view, uint64_t step, uint32_t bucket,
+                        int64_t value) {
+    gw_part_header of = {.type = GW_PART_ROUND, .index = 1, .elements = SMALL};
+    int64_t values[SMALL];
+    of.tag = (gw_collective_tag){.fence = rig_fence(epoch), .step = step, .bucket = bucket};
+    of.tag.fence.view.bytes[0] = (uint8_t)(of.tag.fence.view.bytes[0] + view);
+    for (int i = 0; i < SMALL; i++) values[i] = value;
+    return put_message(frame, FRAME + SMALL * 8, &of, values, SMALL);
 }
 
 Test(collective, the_bytes_of_a_message) {
@@ -162,9 +172,10 @@ Test(collective, the_bytes_of_a_message) {
     vector_start(r, 0, 2, &v, GW_SUM_I64, 3, 9);
     uint8_t got[FRAME + SMALL * 8], expected[FRAME + SMALL * 8];
     cr_assert_eq(recv(fds[2], got, sizeof got, MSG_WAITALL), sizeof got);
-    put_round(expected, 3, 0, 1, 9, 0);
-    cr_assert_arr_eq(got, expected, FRAME);
-    cr_assert_arr_eq(got + FRAME, v.in, SMALL * 8);
+    gw_part_header of = {.type = GW_PART_ROUND, .index = 1, .elements = SMALL};
+    of.tag = (gw_collective_tag){.fence = rig_fence(3), .step = 1, .bucket = 9};
+    put_message(expected, sizeof expected, &of, v.in, SMALL);
+    cr_assert_arr_eq(got, expected, sizeof expected);
     close(fds[2]);
     vector_expect(r, 0, GW_COLLECTIVE_FAILED, 3009);
     close(fds[0]);
@@ -205,19 +216,93 @@ Test(collective, a_message_of_the_right_call_but_the_wrong_shape_ends_the_link) 
     rig *r = rig_open(1, 1, false);
     gw_peer_id other = rig_id(1);
     vector v = vector_make(0, GW_SUM_I64, SMALL);
-    const size_t offsets[] = {8, 9, 12, 64}; /* type, sum type, stage, chunks */
+    const size_t offsets[] = {8, 9, 10, 12}; /* type, sum type, members, stage */
     for (uint32_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         int fds[3];
         uint8_t frame[FRAME + SMALL * 8];
         rig_link_raw(r, 0, &other, fds);
         size_t length = put_round(frame, i + 1, 0, 1, 0, 5);
-        frame[offsets[i] + (offsets[i] == 64 ? 4 : 0)] ^= 2;
+        frame[offsets[i]] ^= 2;
         vector_start(r, 0, 2, &v, GW_SUM_I64, i + 1, 0);
         cr_assert_eq(send(fds[2], frame, length, MSG_NOSIGNAL), (ssize_t)length);
         vector_expect(r, 0, GW_COLLECTIVE_FAILED, (i + 1) * 1000);
         rig_wait_downs(&r->peers[0], i + 1);
         for (uint32_t j = 0; j < 3; j++) close(fds[j]);
     }
+    vector_free(&v);
+    rig_close(r);
+}
+
+/* The call has failed by what came from peer 1, and the link stands. */
+static void expect_changed(rig *r, uint64_t token) {
+    gw_peer_id other = rig_id(1);
+    gw_collective_result result = vector_expect(r, 0, GW_COLLECTIVE_FAILED, token);
+    cr_assert(result.changed);
+    cr_assert(gw_peer_id_equal(&result.suspect, &other));
+    cr_assert_eq(rig_downs(&r->peers[0]), 0);
+}
+
+Test(collective, a_small_message_with_a_bit_that_changed_fails_the_call_and_names_its_sender) {
+    rig *r = rig_open(1, 1, false);
+    gw_peer_id other = rig_id(1);
+    int fds[3];
+    rig_link_raw(r, 0, &other, fds);
+    vector v = vector_make(0, GW_SUM_I64, SMALL);
+    for (uint32_t bit = 0; bit < (8 + SMALL * 8) * 8; bit += 5) { /* of the checksum and the payload */
+        uint8_t frame[FRAME + SMALL * 8];
+        size_t length = put_round(frame, bit + 1, 0, 1, 0, 5);
+        frame[FRAME - 8 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+        vector_start(r, 0, 2, &v, GW_SUM_I64, bit + 1, 0);
+        cr_assert_eq(send(fds[2], frame, length, MSG_NOSIGNAL), (ssize_t)length);
+        expect_changed(r, (bit + 1) * 1000);
+    }
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    vector_free(&v);
+    rig_close(r);
+}
+
+enum { LARGE = 8192, BLOCK = LARGE / 2 }; /* by the ring: two messages, one to add and one that is the sum */
+
+/* Reads a whole message and forgets it. */
+static void read_message(int fd, size_t payload) {
+    static uint8_t bytes[FRAME + BLOCK * 8];
+    cr_assert_eq(recv(fd, bytes, FRAME + payload, MSG_WAITALL), (ssize_t)(FRAME + payload));
+}
+
+/* Peer 1 enters, and sends message 0 and, where that was right, message 1; of `wrong` a bit has changed. */
+static void play_ring(int fd, uint64_t epoch, uint32_t wrong) {
+    static uint8_t bytes[FRAME + BLOCK * 8];
+    static const int64_t values[BLOCK] = {1, 2, 3};
+    gw_part_header of = {.type = GW_PART_ENTER, .index = 1, .elements = LARGE};
+    of.tag = (gw_collective_tag){.fence = rig_fence(epoch), .step = 1};
+    size_t length = put_message(bytes, sizeof bytes, &of, NULL, 0);
+    cr_assert_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+    read_message(fd, 0);
+    read_message(fd, BLOCK * 8);
+    of.type = GW_PART_CHUNK;
+    for (of.index = 0; of.index <= wrong && of.index < 2; of.index++) {
+        length = put_message(bytes, sizeof bytes, &of, values, BLOCK);
+        if (of.index == wrong) bytes[FRAME + BLOCK * 4] ^= 1;
+        cr_assert_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+        if (of.index == 0 && wrong > 0) read_message(fd, BLOCK * 8);
+    }
+}
+
+Test(collective, a_large_message_with_a_bit_that_changed_goes_no_further) {
+    rig *r = rig_open(1, 1, false);
+    gw_peer_id other = rig_id(1);
+    int fds[3];
+    rig_link_raw(r, 0, &other, fds);
+    vector v = vector_make(0, GW_SUM_I64, LARGE);
+    for (uint32_t wrong = 0; wrong < 3; wrong++) { /* the last time: none */
+        vector_start(r, 0, 2, &v, GW_SUM_I64, wrong + 1, 0);
+        play_ring(fds[2], wrong + 1, wrong);
+        if (wrong < 2)
+            expect_changed(r, (wrong + 1) * 1000);
+        else
+            vector_expect(r, 0, GW_COLLECTIVE_OK, (wrong + 1) * 1000);
+    }
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
     vector_free(&v);
     rig_close(r);
 }

@@ -51,7 +51,8 @@ typedef struct gw_reduction {
     uint32_t pending; /* collective calls that are not done */
     bool failed, aborted;
     gw_err err;
-    gw_peer_id suspect; /* of a failure; zeros = not known */
+    gw_peer_id suspect; /* of a failure; zeros = not known; */
+    bool bits_changed;  /* what came from there is not what it had (net/collective.h) */
     uint64_t sent_bytes, received_bytes;
     bool begun; /* any, and the last one was of `step`; the loop's */
     uint64_t step;
@@ -379,8 +380,9 @@ typedef struct gw_load {
     gw_set *inventories; /* NULL for donors */
     gw_peer_id *members; /* of the view, for placement */
     uint32_t member_count;
-    uint64_t created_ms; /* of a checkpoint: when it was made (checkpoint/manifest.h) */
-    gw_set sound;        /* of a checkpoint, its chunks that are here now; size 0: as before */
+    uint64_t created_ms;       /* of a checkpoint: when it was made (checkpoint/manifest.h) */
+    const gw_peer_id *changed; /* of `peers`: the first from which alone the state has come with other bits */
+    gw_set sound;              /* of a checkpoint, its chunks that are here now; size 0: as before */
 } gw_load;
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);

@@ -8,6 +8,7 @@
  * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
  * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
 #include "core/check.h"
+#include "net/reduce.h"
 #include "tools/godwit/node_inside.h"
 
 #include <stdlib.h>
@@ -21,13 +22,13 @@ typedef struct reduce {
     gw_node *node;
     gw_token token;
     uint64_t step;
-    uint32_t attempt, members, rank;
+    uint32_t attempt, members, rank, place; /* place: in `ids` */
     int64_t slots[GW_SLOTS];
     int64_t table[GW_VERIFY_TABLE]; /* with --verify */
     bool again;                     /* no sum of this step has come of it before */
     bool damaged;                   /* the state */
     gw_fence fence;
-    gw_peer_id ids[GW_MAX_MEMBERS];
+    gw_peer_id ids[GW_MAX_MEMBERS]; /* as they are arranged */
     uint64_t began_ns;
 } reduce;
 
@@ -43,6 +44,7 @@ void gw_node_collective_done(void *context, const gw_collective_result *result) 
         reduction->failed = true;
         reduction->err = *result->err;
         reduction->suspect = result->suspect;
+        reduction->bits_changed = result->changed;
     }
     pthread_cond_signal(&reduction->changed);
     pthread_mutex_unlock(&reduction->lock);
@@ -55,7 +57,7 @@ static void expect_done(gw_reduction *reduction, int more) {
 }
 
 /* Buckets of a reduction, in the order of their tags. */
-enum { BUCKET_AGREE, BUCKET_INTEGERS, BUCKET_FLOATS };
+enum { BUCKET_AGREE, BUCKET_FLOATS, BUCKET_INTEGERS };
 
 /* Enters an all-reduce on host memory. */
 static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, uint32_t bucket,
@@ -66,7 +68,7 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
         .type = bucket == BUCKET_FLOATS ? GW_SUM_F32 : GW_SUM_I64,
         .members = r->ids,
         .member_count = r->members,
-        .rank = r->rank,
+        .rank = r->place,
         .pieces = pieces,
         .piece_count = count,
         .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
@@ -177,13 +179,27 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     return outcome;
 }
 
-/* Carries the sums across. */
-static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segments receive, gw_err *err) {
-    if (place == GW_PLACE_HOST) {
-        bool entered =
-            enter_segments(r, send, receive, false, err) && enter_segments(r, send, receive, true, err);
-        return wait_done(r, entered, err);
-    }
+/* Of all floats of these segments. */
+static uint64_t checksum_of_floats(gw_segments segments) {
+    gw_checksum checksum = gw_checksum_start(GW_SUM_F32);
+    for (uint32_t i = 0; i < segments.count; i++)
+        if (segments.list[i].is_float)
+            gw_checksum_add(&checksum, segments.list[i].data, segments.list[i].count);
+    return gw_checksum_end(&checksum);
+}
+
+/* Integers, of which no sum comes about before all members have entered, come after the floats, which carry
+ * no fingerprint: whoever finds something wrong with those does not enter, and nobody has a sum. */
+static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments receive, bool *own_wrong,
+                                   gw_err *err) {
+    uint64_t before = checksum_of_floats(send);
+    gw_outcome outcome = wait_done(r, enter_segments(r, send, receive, true, err), err);
+    *own_wrong = outcome == GW_DONE && checksum_of_floats(send) != before;
+    if (outcome != GW_DONE || *own_wrong) return outcome;
+    return wait_done(r, enter_segments(r, send, receive, false, err), err);
+}
+
+static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
     gw_nccl_piece *pieces = calloc(send.count, sizeof *pieces);
     GW_CHECK_MEMORY(pieces != NULL);
     GW_CHECK(send.count == receive.count);
@@ -203,9 +219,9 @@ static gw_outcome exchange(reduce *r, gw_place place, gw_segments send, gw_segme
 }
 
 /* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
- * verdict's own_wrong. A sum of all that is wrong would tell as well, but whoever sees first that it is ends
- * the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum before
- * this. */
+ * verdict's own_wrong. An exact sum of all that is wrong would tell as well, but whoever sees first that it
+ * is ends the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum
+ * before this. */
 static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_segments none;
     if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
@@ -226,19 +242,25 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     ops->set_boundary(device, words);
     free(words);
-    if (r->again && r->members > 1 && !look_at_own_part(device, verdict, err)) return GW_FAILED;
+    bool fast = r->members > 1 && r->node->options->fast;
+    if ((fast || (r->again && r->members > 1)) && !look_at_own_part(device, verdict, err)) return GW_FAILED;
     if (verdict->own_wrong) return GW_DONE;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
     if (r->members > 1) outcome = gather(r, err);
     if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
     if (outcome != GW_DONE) return outcome;
-    gw_reduce mode = r->members > 1 && r->node->options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
+    gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
     if (r->members == 1 && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
     gw_segments send = {0}, receive = {0};
     if (!ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
-    if (mode != GW_REDUCE_ALONE) outcome = exchange(r, place, send, receive, err);
-    if (outcome != GW_DONE) return outcome;
+    bool own_wrong = false;
+    if (place == GW_PLACE_GPU)
+        outcome = exchange_on_gpus(r, send, receive, err);
+    else if (mode != GW_REDUCE_ALONE)
+        outcome = exchange_on_host(r, send, receive, &own_wrong, err);
+    if (own_wrong) *verdict = (gw_verdict){.coverage_ok = true, .own_wrong = true}; /* there is no sum */
+    if (outcome != GW_DONE || own_wrong) return outcome;
     return ops->reduce_end(device, verdict, err) ? GW_DONE : GW_FAILED;
 }
 
@@ -271,12 +293,22 @@ static void run_reduce(void *context) {
         }
     } else {
         mail->event.peer = node->reduction.suspect;
+        mail->event.changed = node->reduction.bits_changed;
         mail->event.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
     wait_for_others(&node->reduction, true);
     gw_mailbox_post(node->mail, mail);
     free(r);
+}
+
+static void arrange(reduce *r, const gw_view *view) {
+    uint32_t ranks[GW_MAX_MEMBERS];
+    gw_view_arrange(view, r->attempt, ranks);
+    for (uint32_t i = 0; i < view->count; i++) {
+        r->ids[i] = view->members[ranks[i]].id;
+        if (ranks[i] == r->rank) r->place = i;
+    }
 }
 
 void gw_node_reduce(gw_node *node, const gw_action *action) {
@@ -296,11 +328,12 @@ void gw_node_reduce(gw_node *node, const gw_action *action) {
                   .fence = {.epoch = node->view.epoch, .view = node->view.name}};
     memcpy(r->slots, action->slots, sizeof r->slots);
     if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
-    for (uint32_t i = 0; i < node->view.count; i++) r->ids[i] = node->view.members[i].id;
+    arrange(r, &node->view);
     node->reduction.begun = true;
     node->reduction.step = node->step;
     node->reduction.failed = node->reduction.aborted = false;
     node->reduction.suspect = (gw_peer_id){0};
+    node->reduction.bits_changed = false;
     node->reduction.sent_bytes = node->reduction.received_bytes = 0;
     atomic_store(&node->reduction.stop, false);
     atomic_store(&node->reduction.underway, true);

@@ -85,23 +85,48 @@ static bool write_image(gw_node *node, const uint8_t *image, gw_err *err) {
     return true;
 }
 
+static bool is_wanted(const gw_load *load, const uint8_t *image, gw_err *err) {
+    uint64_t found = image_fingerprint(load->node, image);
+    if (load->fingerprint == found) return true;
+    return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
+                   (unsigned long long)found, (unsigned long long)load->fingerprint);
+}
+
+/* From all donors at once; and, where that comes with other bits than it should have, from each alone: in
+ * the memory of one of them, or on the way from there, bits may change again and again. */
+static bool copy_image(gw_load *load, uint8_t *image, gw_err *err) {
+    char id[GW_SHORT_TEXT];
+    if (!gw_load_from_peers(load, image, err)) return false;
+    bool good = is_wanted(load, image, err);
+    if (!good && load->count == 1) load->changed = load->peers;
+    for (uint32_t i = 0; i < load->count && load->count > 1 && !good; i++) {
+        gw_load one = *load;
+        one.peers = &load->peers[i];
+        one.count = 1;
+        good = gw_load_from_peers(&one, image, err) && is_wanted(&one, image, err);
+        if (good) break;
+        gw_log(GW_WARN, "node/state", "from peer %s alone: %s", gw_peer_id_short(one.peers, id), err->text);
+        if (err->code == GW_E_CORRUPT && load->changed == NULL) load->changed = one.peers;
+    }
+    return good;
+}
+
+/* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash. */
+static bool read_image(gw_load *load, uint8_t *image, gw_err *err) {
+    if (!gw_load_from_checkpoint(load, image, err)) return false;
+    if (is_wanted(load, image, err)) return true;
+    gw_set_free(&load->sound);
+    load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
+    return false;
+}
+
 /* The image is brought here whole and checked before anything of the present state changes. */
 static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
     uint64_t bytes = load->node->device->layout->image_bytes;
     uint8_t *image = malloc(bytes ? bytes : 1);
     if (!image) return gw_fail(err, GW_E_NOMEM, "%llu bytes for the state", (unsigned long long)bytes);
-    bool good = load->kind == GW_LOAD_PEERS ? gw_load_from_peers(load, image, err)
-                                            : gw_load_from_checkpoint(load, image, err);
-    if (good) {
-        *fingerprint = image_fingerprint(load->node, image);
-        if (load->fingerprint != *fingerprint)
-            good = gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
-                           (unsigned long long)*fingerprint, (unsigned long long)load->fingerprint);
-        /* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash.
-         */
-        if (!good) gw_set_free(&load->sound);
-        if (!good && load->kind == GW_LOAD_MANIFEST) load->sound = gw_set_of(gw_chunk_count(bytes));
-    }
+    bool good = load->kind == GW_LOAD_PEERS ? copy_image(load, image, err) : read_image(load, image, err);
+    *fingerprint = load->fingerprint;
     if (good) {
         wait_staged(load->node);
         pthread_rwlock_wrlock(&load->node->state.lock);
@@ -147,6 +172,10 @@ static void run_load(void *context) {
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);
     mail->event.fingerprint = fingerprint;
+    if (!good && load->changed != NULL) {
+        mail->event.changed = true;
+        mail->event.peer = *load->changed;
+    }
     mail->created_ms = good ? load->created_ms : 0;
     mail->held = load->sound;
     if (mail->held.size > 0) mail->event.held = &mail->held;

@@ -1,0 +1,124 @@
+/* Bits that change between two members: what came to one is not what the other had, of a sum
+ * (net/collective.h) or of a state. That sum counts for nothing here, and the next one goes round in another
+ * order, so that each member has other neighbours: a bit that a particle has flipped is right now, and where
+ * a machine flips some again and again it is in both pairs. It is found to hold other bits then, as one that
+ * is outvoted: what it has of the job counts for nothing, and the second time it leaves. Where the same two
+ * see it again it is the way between them, as with any path that fails (core/peer_retry.c); but of two
+ * members that are all, nobody can tell which it is. */
+#include "core/peer_state.h"
+
+#include "core/check.h"
+
+#include <inttypes.h>
+
+enum { MOST_BETWEEN_TWO = 3 };
+
+bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
+    gw_changes *c = &p->changes;
+    char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
+    GW_CHECK(event->changed && event->outcome == GW_FAILED);
+    if (gw_view_rank(&p->view, &event->peer) < 0) return false;
+    bool again = gw_peer_id_equal(&c->from[0], &event->peer);
+    c->count++;
+    if (!again) {
+        c->from[1] = c->from[0];
+        c->from[0] = event->peer;
+    }
+    gw_verify_tell(p, &event->peer,
+                   "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
+                   "peer %s, which noticed",
+                   what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
+    return again && p->view.count > 2; /* of two, neither is to go on alone */
+}
+
+void gw_changes_forget(gw_peer *p) {
+    p->changes = (gw_changes){0};
+}
+
+/* Between whom: members of the proposal by rank. */
+typedef struct pairs {
+    uint32_t count; /* each as often as it was seen: in all */
+    uint32_t pair_count;
+    struct {
+        uint32_t from, to;
+    } list[2 * GW_MAX_MEMBERS];
+} pairs;
+
+static pairs collect(const gw_attempt *a) {
+    pairs all = {0};
+    for (uint32_t to = 0; to < a->view.count; to++) {
+        const gw_changes *told = &a->reports[to]->changes;
+        all.count += told->count;
+        for (int k = 0; k < 2; k++) {
+            int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
+            if (from < 0 || (uint32_t)from == to) continue;
+            all.list[all.pair_count].from = (uint32_t)from;
+            all.list[all.pair_count++].to = to;
+        }
+    }
+    return all;
+}
+
+/* With how many others this member has seen it, or they with it. */
+static uint32_t partners(const pairs *all, uint32_t rank) {
+    bool seen[GW_MAX_MEMBERS] = {false};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < all->pair_count; i++) {
+        uint32_t from = all->list[i].from, to = all->list[i].to, other = from == rank ? to : from;
+        if ((from != rank && to != rank) || seen[other]) continue;
+        seen[other] = true;
+        count++;
+    }
+    return count;
+}
+
+/* Who is in pairs with several others, and with more than anybody else; -1: nobody. */
+static int find_common(const gw_attempt *a, const pairs *all) {
+    int most = -1;
+    uint32_t most_count = 1;
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        uint32_t count = partners(all, rank);
+        if (count == most_count) most = -1;
+        if (count <= most_count) continue;
+        most = (int)rank;
+        most_count = count;
+    }
+    return most;
+}
+
+void gw_changes_judge(gw_peer *p, gw_install *i) {
+    const gw_attempt *a = &p->attempt;
+    const pairs all = collect(a);
+    i->arrangement = all.count;
+    int rank = find_common(a, &all);
+    if (rank < 0) return;
+    uint64_t step = a->reports[rank]->step;
+    const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
+                               .id = a->view.members[rank].id,
+                               .epoch = a->view.epoch - 1,
+                               .step = step > 0 ? step - 1 : 0};
+    gw_convictions_add(&i->convictions, &one);
+    gw_verify_tell(p, &one.id,
+                   "bits changed between it and more than one other peer: it must fetch the state anew");
+}
+
+bool gw_changes_halt(gw_peer *p) {
+    const gw_attempt *a = &p->attempt;
+    const pairs all = collect(a);
+    char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
+    if (a->view.count != 2 || all.count < MOST_BETWEEN_TWO) return false;
+    gw_halt(
+        p, &a->view,
+        "at step %" PRIu64 " bits have changed %" PRIu32
+        " times between peers %s and %s, and nobody can tell in whose memory, or whether on the way: start "
+        "again with a third peer, or without the one that fails a memory test",
+        p->step, all.count, gw_peer_id_short(&a->view.members[0].id, one),
+        gw_peer_id_short(&a->view.members[1].id, other));
+    return true;
+}
+
+void gw_changes_installed(gw_peer *p, const gw_install *i) {
+    p->arrangement = i->arrangement;
+    for (uint32_t k = 0; k < i->convictions.count; k++)
+        if (i->convictions.list[k].epoch + 1 == i->view.epoch) gw_changes_forget(p);
+}
