@@ -334,7 +334,9 @@ def flock_of(*views):
 
 def run_of(flock):
     """A run at time 0 with that flock, which has done nothing yet."""
-    options = types.SimpleNamespace(seed=1, peers=len(flock.peers), kinds=["none"], majority=False, logs=None)
+    options = types.SimpleNamespace(
+        seed=1, peers=len(flock.peers), kinds=["none"], majority=False, logs=None, judge=False
+    )
     run = Chaos(flock, None, options, jobs.sleeping())
     run.began = 0
     for peer in flock.peers:
@@ -417,7 +419,8 @@ class Help(unittest.TestCase):
     def test_help_names_every_option(self):
         done = subprocess.run([sys.executable, CHAOS, "--help"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--minutes", "--every", "--seed", "--peers", "--kinds", "--job", "--majority", "--verify"):
+        options = "--minutes --every --seed --peers --kinds --job --majority --verify --judge"
+        for option in options.split():
             self.assertIn(f"\n  {option}", done.stdout)
 
 
@@ -538,7 +541,7 @@ class WhatIsReported(unittest.TestCase):
 class NothingStrikes(unittest.TestCase):
     def run_with(self, kinds, peers, majority=False):
         """A run that can make these faults, where nothing that the network needs is lacking."""
-        options = types.SimpleNamespace(seed=1, peers=peers, kinds=kinds, majority=majority, logs=None)
+        options = types.SimpleNamespace(seed=1, peers=peers, kinds=kinds, majority=majority, logs=None, judge=False)
         network = types.SimpleNamespace(can_shape=lambda *queue: True, can_drop=lambda: True, clock=None)
         with contextlib.redirect_stdout(io.StringIO()):
             return Chaos(flock_of(*"a" * peers), network, options, jobs.sleeping())

@@ -166,6 +166,8 @@ Test(flock, at_rest_a_peer_sends_less_than_a_kilobyte_a_second) {
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
     cr_assert_lt(figures.all_worst_s, 3.0); /* virtual seconds */
+    cr_assert_float_eq(figures.asked.bytes_per_s, 1000, 1e-9, "of so many peers");
+    cr_assert(gw_gossip_figures_good(&figures));
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
 }
@@ -181,6 +183,41 @@ Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     cr_assert_lt(figures.quick_worst_s, figures.all_worst_s, "who stands still hears of it later");
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
+}
+
+static bool good_with(gw_gossip_figures figures, gw_gossip_asked asked) {
+    figures.asked = asked;
+    return gw_gossip_figures_good(&figures);
+}
+
+Test(flock, a_measurement_that_misses_what_is_asked_is_not_good) {
+    for (uint32_t slow = 0; slow <= 1; slow++) {
+        gw_gossip_figures f;
+        gw_gossip_measure(&(gw_gossip_trial){.peers = 100, .slow = slow, .crashes = 2, .seed = 4}, &f);
+        double known_s = slow > 0 ? f.quick_worst_s : f.all_worst_s;
+        cr_assert_float_eq(f.asked.known_s, 3, 1e-9);
+        cr_assert_float_eq(f.asked.bytes_per_s, 2000, 1e-9);
+        cr_assert(gw_gossip_figures_good(&f));
+        cr_assert(good_with(f, (gw_gossip_asked){known_s + 0.001, f.bytes_per_s + 1}));
+        cr_assert(!good_with(f, (gw_gossip_asked){known_s - 0.001, f.bytes_per_s + 1}));
+        cr_assert(!good_with(f, (gw_gossip_asked){known_s + 0.001, f.bytes_per_s - 1}));
+    }
+}
+
+/* Those are other questions than how soon and by how much on a usual network. */
+Test(flock, of_a_bad_network_or_many_slow_peers_no_speed_is_asked) {
+    const gw_gossip_trial other[] = {
+        {.peers = 20, .crashes = 1, .weather = {.drop = 0.01}},
+        {.peers = 20, .crashes = 1, .weather = {.delay_least_ns = MS, .delay_most_ns = 9 * MS}},
+        {.peers = 20, .crashes = 1, .slow = 1},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        gw_gossip_figures f;
+        gw_gossip_measure(&other[i], &f);
+        cr_assert(f.asked.known_s == 0 && f.asked.bytes_per_s == 0, "%zu", i);
+        f.bytes_per_s = f.all_worst_s = f.quick_worst_s = 1e6;
+        cr_assert(gw_gossip_figures_good(&f), "%zu", i);
+    }
 }
 
 Test(flock, a_bad_network_hides_no_crash_and_buries_nobody) {

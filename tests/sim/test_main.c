@@ -113,4 +113,11 @@ Test(main, what_gossip_heeds_is_told) {
     cr_expect_not_null(strstr(o->out, " garbled and 0 of these taken for sound"), "%s", o->out);
     cr_expect_not_null(strstr(o->out, "then cut "), "%s", o->out);
     cr_expect_not_null(strstr(o->out, "after that all know all "), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, "nothing of these, with such a network"), "%s", o->out);
+}
+
+Test(main, what_is_asked_of_gossip_is_told) {
+    const outcome *o = sim_command("--gossip 20 --partition-ms 3000 --fault-ms 5000");
+    cr_expect_eq(o->code, 0, "%d", o->code);
+    cr_expect_not_null(strstr(o->out, "at most 2000 B/s, and 3 s until all know\n"), "%s", o->out);
 }

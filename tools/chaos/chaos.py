@@ -5,7 +5,8 @@ up all is mended, the job is stopped, and its state must have the same bytes as 
 Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
 process ended but when a fault had ended it or denied it something (deaths.py), no step was lost that something should
 have kept (course.py), no peer told of wrong bits that no fault had flipped (bits.py), and a peer that lived for the
-second half of the run takes no more than in its middle (use.py). Nor does a run pass in which nothing has struck.
+second half of the run takes no more than in its middle (use.py). Nor does a run pass in which nothing has struck, or,
+with --judge, too little (judge.py).
 
   --minutes N    how long (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
@@ -16,6 +17,9 @@ second half of the run takes no more than in its middle (use.py). Nor does a run
                  Shakespeare, whose exported model is compared, too), with the data that GODWIT_TEST_DATA has
   --majority     with --quorum majority
   --verify PART  have such a share of the shards computed twice, like 5%
+  --judge        fail, too, where fewer than four of five faults that were due have struck, or fewer than 10 kinds, or
+                 where less than 95 % of what live peers could do was done: for runs of hours, on a machine with
+                 processors to spare
   --binary PATH  default build/godwit
   --timeline F   where the picture goes (default chaos.svg in the current folder)
   --logs FOLDER  a new folder that keeps what the peers wrote (peerN.err) and told (events.jsonl)
@@ -39,6 +43,7 @@ import course  # noqa: E402
 import deaths  # noqa: E402
 import faults  # noqa: E402
 import jobs  # noqa: E402
+import judge  # noqa: E402
 import ledger  # noqa: E402
 import report  # noqa: E402
 import timeline  # noqa: E402
@@ -104,9 +109,12 @@ class Chaos:
                 print(f"chaos: no '{kind.name}': {why}", flush=True)
 
     def need_kinds(self):
-        """Before anything is started that nothing would strike."""
+        """Before anything is started that nothing would strike, or too little."""
         if not self.kinds:
             raise Trouble("no fault can be made: " + ", ".join(f"'{name}' ({why})" for name, why in self.skipped))
+        why = judge.why_never(self) if self.options.judge else None
+        if why is not None:
+            raise Trouble(f"--judge: {why}")
 
     # --- what faults ask for ---
 
@@ -359,8 +367,11 @@ class Chaos:
         """Whether nothing has struck, though it had the time: such a run shows nothing."""
         return not self.faults and not self.cut_short
 
+    def shortfalls(self):
+        return judge.shortfalls(self) if self.options.judge else []
+
     def passed(self):
-        wrongs = self.crashes or self.course.wrongs or self.bits.wrongs or self.leaks()
+        wrongs = self.crashes or self.course.wrongs or self.bits.wrongs or self.leaks() or self.shortfalls()
         return self.same and not wrongs and not self.idle()
 
 
@@ -374,6 +385,7 @@ def options_of():
     parser.add_argument("--job", choices=jobs.JOBS, default="synthetic")
     parser.add_argument("--majority", action="store_true")
     parser.add_argument("--verify", metavar="PART", default="off")
+    parser.add_argument("--judge", action="store_true")
     parser.add_argument("--binary", default="build/godwit")
     parser.add_argument("--timeline", default="chaos.svg")
     parser.add_argument("--logs")

@@ -5,6 +5,7 @@ import statistics
 import textwrap
 
 import faults
+import judge
 import use
 
 
@@ -13,7 +14,6 @@ until next step: from when the fault is made until anybody commits a new step, s
 until all are back: from when it is taken back until all that run and reach each other are in one view
 lost: live peer-seconds until the next fault, less the work committed (of a power loss until a step was new again;
     faults within that time are not counted)"""
-ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (tools/lab/bench.py, churn)
 
 
 def milliseconds(seconds):
@@ -127,9 +127,10 @@ def print_work(run):
     if run.job.step_s is None:
         print(f"    what live peers could do is not known; {run.live_s:.0f} live peer-seconds")
         return
-    live, processes = (f"{100 * run.done_s / max(of, 1):.1f} % of {of:.0f}" for of in (run.live_s, run.process_s))
-    print(f"work committed {run.done_s:.0f} s: {live} live peer-seconds (asked for: {ASKED_PERCENT} %)")
-    print(f"    {processes} s of all processes, whatever they suffered")
+    live, asked = f"{judge.percent(run):.1f} % of {run.live_s:.0f}", f"asked for: {judge.ASKED_PERCENT} %"
+    print(f"work committed {run.done_s:.0f} s: {live} live peer-seconds ({asked})")
+    of_all = f"{100 * run.done_s / max(run.process_s, 1):.1f} % of {run.process_s:.0f}"
+    print(f"    {of_all} s of all processes, whatever they suffered")
     print("    live is, while it runs, whoever is in the largest group in which each reaches each")
     print_power(losses(run).get(faults.PowerLoss.name), run)
 
@@ -161,6 +162,11 @@ def print_use(run):
         print(f"    LEAK: {what}")
 
 
+def print_shortfalls(run):
+    for what in run.shortfalls():
+        print(f"    FALLS SHORT: {what}")
+
+
 def print_report(run):
     print_faults(run)
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
@@ -174,6 +180,7 @@ def print_report(run):
     print_work(run)
     print_use(run)
     print_crashes(run)
+    print_shortfalls(run)
     verdict = {True: "yes", False: "NO", None: "not judged"}[run.same]
     for whose, model in run.models.items():
         print(f"model exported from {whose}: {model}")

@@ -84,10 +84,19 @@ static void measure_crashes(gw_flock *flock, gw_gossip_figures *figures) {
     figures->quick_mean_s /= noticed;
 }
 
+static gw_gossip_asked asked_of(const gw_gossip_trial *trial) {
+    enum { LARGE = 1000 }; /* in smaller flocks peers probe up to twice as often (core/gossip.h) */
+    const gw_sim_weather *w = &trial->weather;
+    bool usual = w->drop + w->duplicate + w->garble + w->tail == 0 && w->delay_most_ns == 0;
+    if (!usual || 100 * (uint64_t)trial->slow > trial->peers) return (gw_gossip_asked){0};
+    return (gw_gossip_asked){.known_s = 3, .bytes_per_s = trial->peers >= LARGE ? 1000 : 2000};
+}
+
 void gw_gossip_measure(const gw_gossip_trial *trial, gw_gossip_figures *figures) {
     const uint32_t peers = trial->peers, crashes = trial->crashes;
     GW_CHECK(peers >= 3 && crashes < peers - 1 && trial->slow + crashes < peers);
-    *figures = (gw_gossip_figures){.peers = peers, .slow = trial->slow, .crashes = crashes};
+    *figures = (gw_gossip_figures){
+        .peers = peers, .slow = trial->slow, .crashes = crashes, .asked = asked_of(trial)};
     gw_flock flock;
     open_flock(&flock, trial);
     gw_flock_run(&flock, 10 * SECOND);
@@ -107,8 +116,27 @@ void gw_gossip_measure(const gw_gossip_trial *trial, gw_gossip_figures *figures)
     gw_flock_close(&flock);
 }
 
+static bool within(double figure, double asked) {
+    return asked == 0 || figure <= asked;
+}
+
+static bool is_soon_known(const gw_gossip_figures *f) {
+    return within(f->slow > 0 ? f->quick_worst_s : f->all_worst_s, f->asked.known_s);
+}
+
 bool gw_gossip_figures_good(const gw_gossip_figures *f) {
-    return f->unnoticed == 0 && f->false_deaths == 0 && f->forged == 0 && f->whole_s >= 0;
+    return f->unnoticed == 0 && f->false_deaths == 0 && f->forged == 0 && f->whole_s >= 0 &&
+           within(f->bytes_per_s, f->asked.bytes_per_s) && is_soon_known(f);
+}
+
+static void print_asked(const gw_gossip_figures *f) {
+    if (f->asked.known_s == 0)
+        printf("  asked for                    nothing of these, with such a network or so many slow ones\n");
+    else
+        printf("  asked for                    at most %.0f B/s%s, and %.0f s until %s know%s\n",
+               f->asked.bytes_per_s, within(f->bytes_per_s, f->asked.bytes_per_s) ? "" : " (MISSED)",
+               f->asked.known_s, f->slow > 0 ? "all but the slow" : "all",
+               is_soon_known(f) ? "" : " (MISSED)");
 }
 
 static void print_network(const gw_gossip_figures *f) {
@@ -138,6 +166,7 @@ void gw_gossip_figures_print(const gw_gossip_figures *f) {
     if (f->slow > 0)
         printf("  to all but the slow ones     %.2f s on average, %.2f s at worst\n", f->quick_mean_s,
                f->quick_worst_s);
+    print_asked(f);
     printf("  crashes somebody missed      %u\n"
            "  living ones suspected        %" PRIu64 ", buried %" PRIu64 "\n",
            f->unnoticed, f->false_suspicions, f->false_deaths);
