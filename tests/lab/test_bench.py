@@ -156,6 +156,27 @@ class Wrongs(unittest.TestCase):
             self.assertEqual((code, end.count("50 % of it")), (1, 1), shares)
             tables.WRONGS.clear()
 
+    def test_hashing_is_compared_with_the_interval_that_was_used(self):
+        told = [(None, {"time": at}) for at in (10, 10.1, 12, 12.1, 14, 14.1)]
+        flock = types.SimpleNamespace(peers=[None], events_after=lambda *ignored: told, wait=lambda found, *_: found())
+        self.put(thread_seconds=mock.Mock(side_effect=[1, 1.5]))
+        each, interval = bench.hashing_run(flock, 2)
+        self.assertEqual((each, round(interval, 3)), (0.25, 2))
+
+    def test_off_and_on_take_turns(self):
+        shares = []
+        self.put(verified_run=lambda binary, job, share, steps: shares.append(share) or (1, 1))
+        bench.off_and_on("godwit", [], "1%", 2, 9)
+        self.assertEqual(shares, ["off", "1%", "off", "1%"])
+
+    def test_the_cost_of_verifying_is_measured_with_large_states_too(self):
+        jobs = []
+        self.put(verified_run=lambda binary, job, share, steps: jobs.append(job) or (1, 1), hashing=lambda *_: None)
+        self.assertEqual(self.run_bench("godwit", "corruption"), (0, ""))
+        states = {job[job.index("--state-bytes") + 1] for job in jobs if "--state-bytes" in job}
+        self.assertEqual(states, {"4m", f"{bench.LARGE_MIB}m"})
+        self.assertIn("gpt", {job[0] for job in jobs})
+
     def test_what_this_machine_cannot_measure(self):
         self.put(mnist_folder=lambda: None, bench_part=lambda *ignored: None)
         self.enterContext(mock.patch.object(rdma_bench, "missing", lambda: "no QEMU"))

@@ -419,16 +419,72 @@ def checkpoint(binary, quick):
 # ---- what it costs to find silent corruption ----
 
 
-def verified_run(binary, share, steps):
-    """(CPU seconds, ms) a step of two peers whose work is a fixed CPU time."""
-    job = ["synthetic", "--spin", "--shards", "96", "--shard-ms", "10", "--state-bytes", "4m", "--steps", str(steps)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with flock_of(binary, [*job, "--checkpoint-every", "off", "--verify", share], 2, ["--workers", "1"]) as flock:
-        flock.wait_ends(flock.peers, PATIENCE_S)
-        commits = [at for at, step in steps_between(flock, 0, time.time()) if 2 <= step < steps]
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return cpu / steps, (commits[-1] - commits[0]) / (len(commits) - 1) * 1000
+def cpu_seconds(peers):
+    """That they have taken so far, the kernel's share as well."""
+    ticks = 0
+    for peer in peers:
+        with open(f"/proc/{peer.process.pid}/stat") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def verified_run(binary, job, share, steps):
+    """(CPU seconds, ms) a step of two peers that have settled."""
+    options = ["--checkpoint-every", "off", "--steps", "100000000", "--verify", share]
+    with flock_of(binary, [*job, *options], 2, ["--workers", "1"]) as flock:
+        begin = flock.first_step_after(time.time(), PATIENCE_S)
+        before = cpu_seconds(flock.peers)
+        flock.wait_step(begin["step"] + steps, PATIENCE_S)
+        taken = cpu_seconds(flock.peers) - before
+        commits = steps_between(flock, begin["time"] - 0.001, time.time())
+        done = commits[-1][1] - begin["step"]
+        return taken / done, (commits[-1][0] - commits[0][0]) / done * 1000
+
+
+def off_and_on(binary, job, share, rounds, steps):
+    """(off, on), each [(CPU seconds, ms) a step, ...]: one after the other, as machines warm up and slow down."""
+    off, on = [], []
+    for _ in range(rounds):
+        off.append(verified_run(binary, job, "off", steps))
+        on.append(verified_run(binary, job, share, steps))
+    return off, on
+
+
+def median_of(runs, at):
+    return median([run[at] for run in runs])
+
+
+def verify_rows(what, off, on):
+    row(f"{what}: a step without", f"{median_of(off, 1):.0f} ms", f"CPU time {1000 * median_of(off, 0):.0f} ms")
+    for kind, at in (("CPU", 0), ("wall", 1)):
+        row(f"  more {kind} time", f"{100 * (median_of(on, at) / median_of(off, at) - 1):+.2f} %", "<= 1.5 %")
+
+
+def spinning(shards, shard_ms, state):
+    return ["synthetic", "--spin", "--shards", str(shards), "--shard-ms", str(shard_ms), "--state-bytes", state]
+
+
+# A parameter has 12 bytes of state, and as many operations a token as any other: a step with 45 million of them takes
+# six times what one of nano does, which has 7 million and as few tokens (6,144) as anybody trains on at once. That is
+# 2.4 s of a core that needs 0.4 for nano's: the shortest step that is real for such a state.
+LARGE_MIB, LARGE_SHARDS, LARGE_SHARD_MS = 512, 96, 25
+
+
+def verify(binary, quick):
+    table("9. --verify 1%, 2 peers, CPU-bound: that share once more, and two looks at the state a step")
+    rounds, steps = (1, 12) if quick else (4, 25)
+    verify_rows("a state of 4 MiB", *off_and_on(binary, spinning(96, 10, "4m"), "1%", rounds, steps))
+    rounds, steps = (1, 6) if quick else (3, 24)
+    nano = ["gpt", "--data", binary]  # any bytes are as much work as a text
+    verify_rows("gpt's nano, 87 MB of state", *off_and_on(binary, nano, "1%", rounds, steps))
+    rounds, steps = (1, 3) if quick else (3, 8)
+    large = spinning(LARGE_SHARDS, LARGE_SHARD_MS, f"{LARGE_MIB}m")
+    verify_rows(f"{LARGE_MIB} MiB, 45 M parameters", *off_and_on(binary, large, "1%", rounds, steps))
+    off, on = off_and_on(binary, spinning(24, 1, f"{LARGE_MIB}m"), "0.001%", 1 if quick else 2, 20)
+    looks = (median_of(on, 0) - median_of(off, 0)) / 2  # of each peer
+    of_a_gib = f"{1000 * looks * 1024 / LARGE_MIB:.0f} ms"
+    row("the looks alone, for each GiB of state", of_a_gib, "CPU time a step and peer")
 
 
 def thread_seconds(peer, name):
@@ -442,24 +498,38 @@ def thread_seconds(peer, name):
     raise Trouble(f"no thread {name}")
 
 
+HASHED_MIB = 256
+
+
+def hashing_run(flock, count):
+    """Of `count` checkpoints that follow on the first: (seconds of a core, seconds from one to the next)."""
+
+    def complete(number):
+        return flock.wait(lambda: flock.events_after(0, "checkpoint")[2 * number - 1:], PATIENCE_S, "checkpoints")[0]
+
+    def taken():
+        return max(thread_seconds(peer, "gw-checkpoint") for peer in flock.peers)
+
+    first = complete(1)[1]["time"], taken()
+    last = complete(1 + count)[1]["time"], taken()
+    return (last[1] - first[1]) / count, (last[0] - first[0]) / count
+
+
+def hashing(binary, quick):
+    every, count = (5, 1) if quick else (30, 2)
+    default = "" if quick else " (the default)"
+    table(f"9. hashing a state of {HASHED_MIB} MiB at checkpoints every {every} s{default}, 2 peers with all of it")
+    job = ["synthetic", "--shards", "24", "--shard-ms", "20", "--state-bytes", f"{HASHED_MIB}m", "--steps", "100000000"]
+    with flock_of(binary, [*job, "--checkpoint-every", f"{every}s"], 2, ["--workers", "1"]) as flock:
+        each, interval = hashing_run(flock, count)
+    of_a_gib = f"{1000 * each * 1024 / HASHED_MIB:.0f} ms for a GiB"
+    row("CPU time of the checkpoint's thread, each", f"{1000 * each:.0f} ms", of_a_gib)
+    row(f"of a core, one every {interval:.1f} s", f"{100 * each / interval:.2f} %", "" if quick else "<= 1 %")
+
+
 def corruption(binary, quick):
-    table("9. --verify 1%, 2 peers, CPU-bound")
-    rounds, steps = (1, 20) if quick else (5, 60)
-    off, on = [], []
-    for _ in range(rounds):
-        off.append(verified_run(binary, "off", steps))
-        on.append(verified_run(binary, "1%", steps))
-    for what, at in (("CPU time", 0), ("wall time", 1)):
-        base, loaded = median([run[at] for run in off]), median([run[at] for run in on])
-        row(f"more {what} a step", f"{100 * (loaded / base - 1):+.2f} %", "<= 1.5 %")
-    table("9. hashing a state of 64 MiB at its checkpoints, 2 peers")
-    job = ["synthetic", "--shards", "24", "--shard-ms", "20", "--state-bytes", "64m", "--steps", "100000000"]
-    with flock_of(binary, [*job, "--checkpoint-every", "5"], 2, ["--workers", "1"]) as flock:
-        count = 4 if quick else 12
-        flock.wait(lambda: len(flock.events_after(0, "checkpoint")) >= 2 * count, PATIENCE_S, "checkpoints")
-        each = max(thread_seconds(peer, "gw-checkpoint") for peer in flock.peers) / count
-    row("CPU time of the checkpoint's thread, each", f"{1000 * each:.0f} ms")
-    row("of a core, one every 30 s (the default)", f"{100 * each / 30:.2f} %", "<= 1 %")
+    verify(binary, quick)
+    hashing(binary, quick)
 
 
 def resident_bytes(peer):
