@@ -116,9 +116,12 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("sim --seeds 5..4", "--seeds: '5..4'");
     refused("sim --steps 1e3", "--steps: '1e3'");
     refused("sim --forks 3x3+-1", "--forks 3x3+-1");
+    refused("sim --forks 3x3=3", "--forks 3x3=3");
+    refused("sim --forks 3x3+1=", "--forks 3x3+1=");
     refused("sim --without leader", "--without takes a rule out of --forks");
-    refused("sim --forks 3x3 --without foo",
-            "--without: 'foo' is not one of promises, listed, installed, lowest, leader, lives");
+    refused(
+        "sim --forks 3x3 --without foo",
+        "--without: 'foo' is not one of promises, listed, installed, lowest, leader, lives, once, durable");
     refused("generate --tokens 5x .", "--tokens: '5x'");
     refused("generate --tokens 0 .", "--tokens: '0'");
     refused("generate --ignore-end .", "--ignore-end: only texts of a --tokenizer have an end");

@@ -13,10 +13,19 @@ enum { PEERS = GW_FORKS_PEERS, ATTEMPTS = GW_FORKS_ATTEMPTS, VIEWS = ATTEMPTS + 
 
 typedef unsigned __int128 packed_state;
 
-/* Masks of peers: members, votes, stale (members that have restarted since it was proposed). Masks of views:
- * listed, known (committed or not, what any of its voters came from). View 0 is the founding one, of all. */
+/* Of the epochs of proposals and the names that order those of one epoch. */
+typedef enum order {
+    NEW_EPOCH = 0, /* past all before */
+    SAME_LATER,    /* that of the proposal before, and a later name than all of that epoch have */
+    SAME_EARLIER,  /* or an earlier one */
+} order;
+
+/* Masks of peers: members; votes, that their voters know of; unsaved, votes that are not durable, or, if they
+ * are not in `votes`, have been answered and forgotten; stale, members that have restarted since it was
+ * proposed. Masks of views: listed, known (committed or not, what any of its voters came from). View 0 is the
+ * founding one, of all. */
 typedef struct proposal {
-    uint8_t members, votes, stale, base, leader, listed, known;
+    uint8_t members, votes, unsaved, stale, base, leader, listed, known, order;
     bool concluded; /* its leader has lived in it */
 } proposal;
 
@@ -30,7 +39,7 @@ typedef struct state {
 
 /* Answers of the real rules, by what they depend on: a state is visited in less time than a view is built. */
 typedef struct memo {
-    uint64_t *keys; /* key + 1, 0 = free */
+    packed_state *keys; /* key + 1, 0 = free */
     uint8_t *values;
     uint64_t size, used;
 } memo;
@@ -56,9 +65,19 @@ static uint32_t bits_for(uint32_t values) {
     return bits;
 }
 
+/* Nothing is forgotten where nobody restarts. */
+static uint32_t unsaved_bits(const search *x) {
+    return x->size.restarts > 0 ? x->size.peers : 0;
+}
+
+static uint32_t order_bits(const search *x) {
+    return x->size.shared > 0 ? 2 : 0;
+}
+
 static uint32_t state_bits(const search *x) {
     uint32_t peers = x->size.peers, attempts = x->size.attempts;
     uint32_t each = 3 * peers + x->view_bits + x->peer_bits + 2 * (attempts - 1) + 2;
+    each += unsaved_bits(x) + order_bits(x);
     return attempts * each + peers * x->view_bits + peers + attempts;
 }
 
@@ -80,11 +99,13 @@ static packed_state pack(const search *x, const state *s) {
         const proposal *v = &s->views[k];
         push_bits(&packed, x->size.peers, v->members);
         push_bits(&packed, x->size.peers, v->votes);
+        push_bits(&packed, unsaved_bits(x), v->unsaved);
         push_bits(&packed, x->size.peers, v->stale);
         push_bits(&packed, x->view_bits, v->base);
         push_bits(&packed, x->peer_bits, v->leader);
         push_bits(&packed, x->views - 2, v->listed >> 1);
         push_bits(&packed, x->views - 1, v->known >> 1);
+        push_bits(&packed, order_bits(x), v->order);
         push_bits(&packed, 1, v->concluded);
     }
     for (uint32_t i = 0; i < x->size.peers; i++) push_bits(&packed, x->view_bits, s->installed[i]);
@@ -101,11 +122,13 @@ static state unpack(const search *x, packed_state packed) {
     for (uint32_t k = x->views; k-- > 1;) {
         proposal *v = &s.views[k];
         v->concluded = pop_bits(&packed, 1);
+        v->order = pop_bits(&packed, order_bits(x));
         v->known = (uint8_t)(pop_bits(&packed, x->views - 1) << 1 | 1);
         v->listed = (uint8_t)(pop_bits(&packed, x->views - 2) << 1);
         v->leader = pop_bits(&packed, x->peer_bits);
         v->base = pop_bits(&packed, x->view_bits);
         v->stale = pop_bits(&packed, x->size.peers);
+        v->unsaved = pop_bits(&packed, unsaved_bits(x));
         v->votes = pop_bits(&packed, x->size.peers);
         v->members = pop_bits(&packed, x->size.peers);
         if (v->members != 0 && s.count == 1) s.count = (uint8_t)(k + 1);
@@ -118,20 +141,24 @@ static state unpack(const search *x, packed_state packed) {
 
 /* ---- the real rules, remembered ---- */
 
-static uint64_t slot_of(const memo *m, uint64_t key) {
-    uint64_t at = gw_mix64(key) & (m->size - 1);
+static uint64_t hash_of(packed_state packed) {
+    return gw_mix64((uint64_t)packed ^ gw_mix64((uint64_t)(packed >> 64)));
+}
+
+static uint64_t slot_of(const memo *m, packed_state key) {
+    uint64_t at = hash_of(key) & (m->size - 1);
     while (m->keys[at] != 0 && m->keys[at] != key + 1) at = (at + 1) & (m->size - 1);
     return at;
 }
 
-static bool memo_find(const memo *m, uint64_t key, uint8_t *value) {
+static bool memo_find(const memo *m, packed_state key, uint8_t *value) {
     if (m->size == 0) return false;
     uint64_t at = slot_of(m, key);
     *value = m->values[at];
     return m->keys[at] != 0;
 }
 
-static void memo_add(memo *m, uint64_t key, uint8_t value) {
+static void memo_add(memo *m, packed_state key, uint8_t value) {
     if (2 * m->used >= m->size) {
         memo bigger = {.size = m->size == 0 ? 1024 : 2 * m->size};
         bigger.keys = calloc(bigger.size, sizeof *bigger.keys);
@@ -149,16 +176,51 @@ static void memo_add(memo *m, uint64_t key, uint8_t value) {
     m->used++;
 }
 
+/* ---- epochs and names ---- */
+
+/* Rises with the order in which they were proposed: what was proposed late with an early epoch has heard of
+ * none that are later. */
+static uint64_t epoch_of(const state *s, uint8_t k) {
+    uint64_t epoch = 1;
+    for (uint8_t l = 1; l <= k; l++) epoch += s->views[l].order == NEW_EPOCH;
+    return epoch;
+}
+
+/* Where its name is among those of its epoch. */
+static uint8_t rank_of(const state *s, uint8_t k) {
+    enum { MIDDLE = 128 };
+    uint8_t first = k, lowest = MIDDLE, highest = MIDDLE;
+    while (s->views[first].order != NEW_EPOCH) first--;
+    for (uint8_t l = (uint8_t)(first + 1); l < k; l++) {
+        highest = (uint8_t)(highest + (s->views[l].order == SAME_LATER));
+        lowest = (uint8_t)(lowest - (s->views[l].order == SAME_EARLIER));
+    }
+    if (s->views[k].order == NEW_EPOCH) return MIDDLE;
+    return (uint8_t)(s->views[k].order == SAME_LATER ? highest + 1 : lowest - 1);
+}
+
+static bool later(const state *s, uint8_t one, uint8_t other) {
+    uint64_t a = epoch_of(s, one), b = epoch_of(s, other);
+    return a > b || (a == b && rank_of(s, one) > rank_of(s, other));
+}
+
+static uint32_t shared_epochs(const state *s) {
+    uint32_t count = 0;
+    for (uint8_t k = 1; k < s->count; k++) count += s->views[k].order != NEW_EPOCH;
+    return count;
+}
+
 static void make_view(const search *x, const state *s, uint8_t k, gw_view *view) {
     const proposal *v = &s->views[k];
-    *view = (gw_view){.epoch = (uint64_t)k + 1};
+    *view = (gw_view){.epoch = epoch_of(s, k)};
     for (uint8_t i = 0; i < x->size.peers; i++) {
         bool former = (v->stale >> i & 1) && x->without != GW_FORKS_WITHOUT_LIVES;
         if (v->members >> i & 1)
             view->members[view->count++] = (gw_member){.id = {{(uint8_t)(i + 1)}}, .boot = former ? 1 : 2};
     }
     view->leader = (gw_peer_id){{(uint8_t)(v->leader + 1)}};
-    view->name.bytes[0] = (uint8_t)(k + 1); /* distinct is all that the rules need */
+    view->name.bytes[0] = rank_of(s, k);
+    view->name.bytes[1] = (uint8_t)(k + 1);
 }
 
 static uint32_t make_views(const search *x, const state *s, uint8_t mask, gw_view *views) {
@@ -176,7 +238,7 @@ static bool is_half(uint8_t of, uint8_t some) {
 static bool quorum(search *x, const state *s, uint8_t k) {
     const proposal *v = &s->views[k];
     uint8_t listed = x->without == GW_FORKS_WITHOUT_LISTED ? 0 : v->listed, yes;
-    uint64_t key = s->views[v->base].members;
+    packed_state key = s->views[v->base].members;
     for (uint8_t l = 1; l < k; l++) key = key << PEERS | (listed >> l & 1 ? s->views[l].members : 0);
     key = key << PEERS | v->members;
     if (memo_find(&x->quorum, key, &yes)) return yes;
@@ -213,10 +275,12 @@ static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view)
     for (uint8_t k = 1; k < s->count; k++) {
         if (!(s->views[k].votes >> peer & 1)) continue;
         make_view(x, s, k, view);
-        gw_ballot_vote(ballot, view, (uint64_t)s->views[k].base + 1);
+        if (x->without == GW_FORKS_WITHOUT_ONCE) ballot->voted = 0;
+        gw_ballot_vote(ballot, view, epoch_of(s, s->views[k].base));
     }
     make_view(x, s, s->installed[peer], view);
     gw_ballot_install(ballot, view);
+    if (x->without == GW_FORKS_WITHOUT_ONCE) ballot->voted = 0; /* of what is older it is not asked */
     if (x->without == GW_FORKS_WITHOUT_PROMISES) ballot->later_count = 0;
     if (x->without == GW_FORKS_WITHOUT_INSTALLED) ballot->installed.epoch = 1;
 }
@@ -224,7 +288,7 @@ static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view)
 /* gw_ballot_consider: what this peer's ballot says to view k, the last it could vote for. */
 static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     const proposal *v = &s->views[k];
-    uint64_t key = (uint64_t)k << 5 | v->listed;
+    packed_state key = (packed_state)k << 5 | v->listed;
     key = key << 3 | v->base;
     key = key << 3 | s->installed[peer];
     for (uint8_t l = 1; l <= k; l++) {
@@ -233,6 +297,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
         key = key << PEERS | one->members;
         key = key << 3 | one->leader;
         key = key << 1 | (one->stale >> one->leader & 1);
+        key = key << 2 | one->order;
         if (l < k) key = key << 3 | one->base << 1 | (v->stale >> one->leader & 1);
     }
     uint8_t yes;
@@ -259,9 +324,10 @@ static bool descends(const state *s, uint8_t younger, uint8_t older) {
     if (younger == 0) return false;
     const proposal *v = &s->views[younger];
     uint8_t from = (uint8_t)(v->listed | 1 << v->base);
-    for (uint8_t k = (uint8_t)(v->base + 1); k < younger; k++)
+    for (uint8_t k = 1; k < younger; k++)
         for (uint8_t l = 0; l < younger; l++)
-            if ((v->listed >> l & 1) && s->views[l].members == s->views[k].members) from |= (uint8_t)(1 << k);
+            if ((v->listed >> l & 1) && s->views[l].members == s->views[k].members && later(s, k, v->base))
+                from |= (uint8_t)(1 << k);
     for (uint8_t k = 0; k < younger; k++)
         if ((from >> k & 1) && descends(s, k, older)) return true;
     return false;
@@ -282,10 +348,6 @@ static void commit_and_check(search *x, state *s) {
     for (uint8_t a = 1; a < s->count; a++)
         for (uint8_t b = (uint8_t)(a + 1); b < s->count; b++)
             if ((s->committed >> a & 1) && (s->committed >> b & 1) && !follows(s, b, a)) x->fork = true;
-}
-
-static uint64_t hash_of(packed_state packed) {
-    return gw_mix64((uint64_t)packed ^ gw_mix64((uint64_t)(packed >> 64)));
 }
 
 static void grow_table(search *x) {
@@ -319,9 +381,39 @@ static void found(search *x, state *s) {
 
 /* ---- what can happen next ---- */
 
-static void propose(search *x, const state *s, uint32_t by) {
+/* Whether it may lose its memory yet. */
+static bool may_restart(const search *x, const state *s, uint32_t peer) {
+    return !(s->restarted >> peer & 1) && (uint32_t)__builtin_popcount(s->restarted) < x->size.restarts;
+}
+
+/* Of whom the others have heard that they voted for it. */
+static uint8_t answered(const search *x, const proposal *v) {
+    return x->without == GW_FORKS_WITHOUT_DURABLE ? v->votes | v->unsaved : v->votes & ~v->unsaved;
+}
+
+/* A vote of who cannot forget it any more is durable at once: that others hear of it sooner takes nothing
+ * from what can happen. */
+static void cast(const search *x, state *t, uint8_t k, uint32_t by) {
+    t->views[k].votes |= (uint8_t)(1 << by);
+    if (may_restart(x, t, by)) t->views[k].unsaved |= (uint8_t)(1 << by);
+}
+
+/* Its record is written: all that it has voted for. */
+static void save(search *x, const state *s, uint32_t by) {
+    state t = *s;
+    uint8_t saved = 0;
+    for (uint8_t k = 1; k < s->count; k++) {
+        uint8_t its = s->views[k].votes & s->views[k].unsaved & (uint8_t)(1 << by);
+        t.views[k].unsaved = (uint8_t)(t.views[k].unsaved & ~its);
+        saved |= its;
+    }
+    if (saved != 0) found(x, &t);
+}
+
+static void propose_in(search *x, const state *s, uint32_t by, order place) {
     uint8_t base = s->installed[by], k = s->count, candidates = 0;
-    for (uint8_t v = (uint8_t)(base + 1); v < k; v++) candidates |= (uint8_t)(1 << v);
+    for (uint8_t v = 1; v < k; v++)
+        if (later(s, v, base)) candidates |= (uint8_t)(1 << v);
     if (x->without == GW_FORKS_WITHOUT_PROMISES) candidates = 0;
     for (uint32_t members = 1; members < 1U << x->size.peers; members++) {
         if (!(members >> by & 1)) continue;
@@ -331,14 +423,22 @@ static void propose(search *x, const state *s, uint32_t by) {
                                     .base = base,
                                     .leader = (uint8_t)by,
                                     .listed = listed,
+                                    .order = (uint8_t)place,
                                     .known = (uint8_t)(s->views[base].known | 1 << k)};
             t.count++;
             bool may = would_vote(x, &t, k, by) && quorum(x, &t, k);
-            t.views[k].votes = (uint8_t)(1 << by);
+            cast(x, &t, k, by);
             if (may) found(x, &t);
             if (listed == 0) break;
         }
     }
+}
+
+static void propose(search *x, const state *s, uint32_t by) {
+    propose_in(x, s, by, NEW_EPOCH);
+    if (s->count == 1 || shared_epochs(s) >= x->size.shared) return;
+    propose_in(x, s, by, SAME_LATER);
+    propose_in(x, s, by, SAME_EARLIER);
 }
 
 static void vote(search *x, const state *s, uint8_t k, uint32_t by) {
@@ -346,15 +446,15 @@ static void vote(search *x, const state *s, uint8_t k, uint32_t by) {
     bool asked = (v->members >> by & 1) && !(v->stale >> by & 1) && !(v->votes >> by & 1);
     if (!asked || s->installed[by] >= k || voted_for(s, by) > k || !would_vote(x, s, k, by)) return;
     state t = *s;
-    t.views[k].votes |= (uint8_t)(1 << by);
+    cast(x, &t, k, by);
     t.views[k].known |= s->views[s->installed[by]].known;
     found(x, &t);
 }
 
 static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     const proposal *v = &s->views[k];
-    bool told = v->votes == v->members && (v->members >> by & 1) && !(v->stale >> by & 1);
-    if (!told || s->installed[by] >= k) return;
+    bool told = answered(x, v) == v->members && (v->members >> by & 1) && !(v->stale >> by & 1);
+    if (!told || epoch_of(s, s->installed[by]) >= epoch_of(s, k)) return;
     bool leads = v->leader == by && voted_for(s, by) == k; /* it has the attempt still */
     if (!leads && !v->concluded && x->without != GW_FORKS_WITHOUT_LEADER) return;
     state t = *s;
@@ -363,12 +463,26 @@ static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     found(x, &t);
 }
 
+/* What is not durable is gone, and others may have heard of it where that is no rule. After the last restart
+ * nobody forgets anything any more. */
+static void forget(const search *x, state *t, uint32_t peer) {
+    bool last = (uint32_t)__builtin_popcount(t->restarted) == x->size.restarts;
+    for (uint8_t k = 1; k < t->count; k++) {
+        proposal *v = &t->views[k];
+        uint8_t lost = v->votes & v->unsaved & (uint8_t)(1 << peer);
+        v->votes = (uint8_t)(v->votes & ~lost);
+        if (x->without != GW_FORKS_WITHOUT_DURABLE) v->unsaved = (uint8_t)(v->unsaved & ~lost);
+        if (last) v->unsaved = (uint8_t)(v->unsaved & ~v->votes);
+    }
+}
+
 static void restart(search *x, const state *s, uint32_t peer) {
-    if (s->restarted >> peer & 1 || (uint32_t)__builtin_popcount(s->restarted) >= x->size.restarts) return;
+    if (!may_restart(x, s, peer)) return;
     state t = *s;
     t.restarted |= (uint8_t)(1 << peer);
     for (uint8_t k = 1; k < s->count; k++)
         t.views[k].stale = (uint8_t)(t.views[k].stale | (s->views[k].members & 1 << peer));
+    forget(x, &t, peer);
     found(x, &t);
     const proposal *home =
         &s->views[s->installed[peer]]; /* it may have told others before that was durable */
@@ -387,7 +501,7 @@ bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint6
                 .without = without,
                 .most = most};
     if (size->peers < 1 || size->peers > PEERS || size->attempts < 1 || size->attempts > ATTEMPTS ||
-        most >= UINT32_MAX || state_bits(&x) > 128)
+        size->shared >= size->attempts || most >= UINT32_MAX || state_bits(&x) > 128)
         return false;
     gw_ballot_open(&x.ballot, true);
     uint8_t all = (uint8_t)((1 << size->peers) - 1);
@@ -407,6 +521,7 @@ bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint6
                 vote(&x, &s, k, i);
                 install(&x, &s, k, i);
             }
+            save(&x, &s, i);
             restart(&x, &s, i);
         }
     }
@@ -427,10 +542,11 @@ bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint6
 
 const char *gw_forks_rule_name(gw_forks_without without) {
     static const char *const names[] = {
-        [GW_FORKS_WITH_ALL] = "none",         [GW_FORKS_WITHOUT_PROMISES] = "promises",
-        [GW_FORKS_WITHOUT_LISTED] = "listed", [GW_FORKS_WITHOUT_INSTALLED] = "installed",
-        [GW_FORKS_WITHOUT_LOWEST] = "lowest", [GW_FORKS_WITHOUT_LEADER] = "leader",
-        [GW_FORKS_WITHOUT_LIVES] = "lives",
+        [GW_FORKS_WITH_ALL] = "none",           [GW_FORKS_WITHOUT_PROMISES] = "promises",
+        [GW_FORKS_WITHOUT_LISTED] = "listed",   [GW_FORKS_WITHOUT_INSTALLED] = "installed",
+        [GW_FORKS_WITHOUT_LOWEST] = "lowest",   [GW_FORKS_WITHOUT_LEADER] = "leader",
+        [GW_FORKS_WITHOUT_LIVES] = "lives",     [GW_FORKS_WITHOUT_ONCE] = "once",
+        [GW_FORKS_WITHOUT_DURABLE] = "durable",
     };
     return without < GW_FORKS_RULES ? names[without] : NULL;
 }
@@ -443,10 +559,10 @@ bool gw_forks_print(const gw_forks_size *size, gw_forks_without without) {
                size->attempts);
         return false;
     }
-    printf("majority mode, %u peers of which %u restart once, every order of up to %u proposals and their "
-           "votes and "
-           "installs",
-           size->peers, size->restarts, size->attempts);
+    printf("majority mode, %u peers of which %u restart once, every order of up to %u proposals", size->peers,
+           size->restarts, size->attempts);
+    if (size->shared > 0) printf(", %u of them in the epoch of another,", size->shared);
+    printf(" and their votes and installs");
     if (without != GW_FORKS_WITH_ALL) printf(", without the rule '%s'", gw_forks_rule_name(without));
     printf(": %" PRIu64 " states, %" PRIu64 " steps deep: %s\n", result.states, result.depth,
            result.fork   ? "A FORK"

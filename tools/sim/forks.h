@@ -7,13 +7,22 @@
  * it, since one of its voters lived in it or in a view that knew it. Two committed views without that are a
  * fork.
  *
- * Proposal k has epoch k + 1: epochs are distinct, since peers that vote for different proposals of one epoch
- * cannot both be a majority. A proposer lists any set of views that the rules allow, so whatever refusals
- * could have taught it is covered. A leader is the first to live in its view, if it has not proposed or voted
- * for another. A peer that restarts keeps its votes, is no member of what was proposed to its former life,
- * and may have forgotten that it lived in the view it led. Messages that are late, lost or doubled and peers
- * that die are steps not taken. What peers do with their ballots is written down here; that brains do so is
- * for their own tests (tests/core/test_peer_attempts.c) and the simulator. */
+ * Epochs rise with the order in which views are proposed: one that is proposed late with an early epoch has
+ * heard of none that are later, and might as well have come first. Some proposals may have the epoch of the
+ * one before, with a later or an earlier name, and even if they have heard of that one: a proposer that was
+ * started again, or that hears little, does not know what epochs others have used. A proposer lists any set
+ * of views that the rules allow, so whatever refusals could have taught it is covered. A leader is the first
+ * to live in its view, if it has not proposed or voted for another.
+ *
+ * A vote is cast, then made durable, and answered after that. A peer that restarts keeps what is durable and
+ * forgets the rest, is no member of what was proposed to its former life, and may have forgotten that it
+ * lived in the view it led. Others vote for a proposal whether its proposer's own vote is durable yet or
+ * never will be. Who will not restart any more need not wait for its record: an answer that comes sooner
+ * takes nothing from what can happen.
+ *
+ * Messages that are late, lost or doubled and peers that die are steps not taken. What peers do with their
+ * ballots is written down here; that brains do so is for their own tests (tests/core/test_peer_attempts.c)
+ * and the simulator. */
 #ifndef GODWIT_TOOLS_SIM_FORKS_H
 #define GODWIT_TOOLS_SIM_FORKS_H
 
@@ -31,6 +40,8 @@ typedef enum gw_forks_without {
     GW_FORKS_WITHOUT_LOWEST,    /* any half of an even view counts as its majority */
     GW_FORKS_WITHOUT_LEADER,    /* others live in a view that its leader gave up */
     GW_FORKS_WITHOUT_LIVES,     /* a leader's later life stands for the former one: shows with a restart */
+    GW_FORKS_WITHOUT_ONCE,      /* several votes an epoch: shows where an epoch is shared */
+    GW_FORKS_WITHOUT_DURABLE,   /* a vote is answered before it is durable: shows with a restart */
     GW_FORKS_RULES,
 } gw_forks_without;
 
@@ -45,6 +56,7 @@ const char *gw_forks_rule_name(gw_forks_without without);
 typedef struct gw_forks_size {
     uint32_t peers, attempts; /* attempts: proposals */
     uint32_t restarts;        /* so many peers start again once each */
+    uint32_t shared;          /* proposals that may have the epoch of the one before; fewer than there are */
 } gw_forks_size;
 
 /* Visits everything that can happen at this size, or up to the first fork; up to `most` states of 24 to 32

@@ -50,11 +50,14 @@ static const struct argp_option own_options[] = {
      "--blind-ms, --clog-ms. What is not given is 0. There is no election: a view holds 256 members, see "
      "--peers",
      GROUP_OTHER},
-    {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS]", 0,
-     "visit every order of events of majority mode at this size, and look for a fork: 3x3+1, 3x4, 4x3, 5x2",
+    {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS][=SHARED]", 0,
+     "visit every order of events of majority mode at this size, where so many proposals may have the epoch "
+     "of "
+     "another, and look for a fork: 3x3+1=1, 3x4, 4x3, 5x2",
      GROUP_OTHER},
     {"without", KEY_WITHOUT, "RULE", 0,
-     "--forks with a rule taken out: promises, listed, installed, lowest, leader or lives", GROUP_OTHER},
+     "--forks with a rule taken out: promises, listed, installed, lowest, leader, lives, once or durable",
+     GROUP_OTHER},
     {"minutes", KEY_MINUTES, "N", 0,
      "run one seed after another, from --seed on, for so long; shrink what fails", GROUP_RUN},
     {"jobs", KEY_JOBS, "N", 0, "--minutes in so many processes (default: one for each core)", GROUP_RUN},
@@ -130,15 +133,18 @@ static bool fork_number(const char *digits, uint32_t least, uint32_t most, uint3
 static void forks(struct argp_state *state, const char *text, arguments *a) {
     enum { MOST_RESTARTS = 999 };
     gw_forks_size *size = &a->forks;
-    char peers[4], attempts[4], restarts[4] = "0";
+    char peers[4], attempts[4], restarts[4] = "0", shared[4] = "0";
     int end = 0, more = 0;
     bool read = sscanf(text, "%3[0-9]x%3[0-9]%n", peers, attempts, &end) == 2;
     if (read && text[end] == '+') read = sscanf(text + end, "+%3[0-9]%n", restarts, &more) == 1;
+    end += more, more = 0;
+    if (read && text[end] == '=') read = sscanf(text + end, "=%3[0-9]%n", shared, &more) == 1;
     if (!read || text[end + more] != '\0' || !fork_number(peers, 1, GW_FORKS_PEERS, &size->peers) ||
         !fork_number(attempts, 1, GW_FORKS_ATTEMPTS, &size->attempts) ||
-        !fork_number(restarts, 0, MOST_RESTARTS, &size->restarts))
-        argp_error(state, "--forks %s: not PEERSxPROPOSALS[+RESTARTS], at most %dx%d", text, GW_FORKS_PEERS,
-                   GW_FORKS_ATTEMPTS);
+        !fork_number(restarts, 0, MOST_RESTARTS, &size->restarts) ||
+        !fork_number(shared, 0, size->attempts - 1, &size->shared))
+        argp_error(state, "--forks %s: not PEERSxPROPOSALS[+RESTARTS][=SHARED], at most %dx%d=%d", text,
+                   GW_FORKS_PEERS, GW_FORKS_ATTEMPTS, GW_FORKS_ATTEMPTS - 1);
 }
 
 static gw_forks_without rule(struct argp_state *state, const char *text) {
