@@ -21,11 +21,11 @@ static void never_forks(gw_forks_size size, uint64_t least) {
 }
 
 Test(forks, three_peers_of_which_one_restarts_never_fork) {
-    never_forks((gw_forks_size){3, 3, 1, 2}, 14253573);
+    never_forks((gw_forks_size){3, 3, 1, 2}, 17865505);
 }
 
 Test(forks, four_peers_of_which_two_restart_never_fork) {
-    never_forks((gw_forks_size){4, 2, 2, 1}, 7493392);
+    never_forks((gw_forks_size){4, 2, 2, 1}, 10514741);
 }
 
 Test(forks, four_peers_never_fork) {

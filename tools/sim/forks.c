@@ -33,8 +33,8 @@ typedef struct proposal {
  * after the view it lives in that were not taken back. */
 typedef struct state {
     proposal views[VIEWS];
-    uint8_t count, committed, restarted; /* of views; mask of those committed once; mask of peers */
-    uint8_t installed[PEERS];
+    uint8_t count, committed, restarted;   /* of views; mask of those committed once; mask of peers */
+    uint8_t installed[PEERS], home[PEERS]; /* the view it lives in; the one that its record says so of */
 } state;
 
 /* Answers of the real rules, by what they depend on: a state is visited in less time than a view is built. */
@@ -70,6 +70,10 @@ static uint32_t unsaved_bits(const search *x) {
     return x->size.restarts > 0 ? x->size.peers : 0;
 }
 
+static uint32_t home_bits(const search *x) {
+    return x->size.restarts > 0 ? x->view_bits : 0;
+}
+
 static uint32_t order_bits(const search *x) {
     return x->size.shared > 0 ? 2 : 0;
 }
@@ -78,7 +82,7 @@ static uint32_t state_bits(const search *x) {
     uint32_t peers = x->size.peers, attempts = x->size.attempts;
     uint32_t each = 3 * peers + x->view_bits + x->peer_bits + 2 * (attempts - 1) + 2;
     each += unsaved_bits(x) + order_bits(x);
-    return attempts * each + peers * x->view_bits + peers + attempts;
+    return attempts * each + peers * (x->view_bits + home_bits(x)) + peers + attempts;
 }
 
 static void push_bits(packed_state *packed, uint32_t bits, uint32_t value) {
@@ -108,7 +112,10 @@ static packed_state pack(const search *x, const state *s) {
         push_bits(&packed, order_bits(x), v->order);
         push_bits(&packed, 1, v->concluded);
     }
-    for (uint32_t i = 0; i < x->size.peers; i++) push_bits(&packed, x->view_bits, s->installed[i]);
+    for (uint32_t i = 0; i < x->size.peers; i++) {
+        push_bits(&packed, x->view_bits, s->installed[i]);
+        push_bits(&packed, home_bits(x), x->size.restarts > 0 ? s->home[i] : 0);
+    }
     push_bits(&packed, x->size.peers, s->restarted);
     push_bits(&packed, x->views - 1, s->committed >> 1);
     return packed;
@@ -118,7 +125,10 @@ static state unpack(const search *x, packed_state packed) {
     state s = {.count = 1};
     s.committed = (uint8_t)(pop_bits(&packed, x->views - 1) << 1 | 1);
     s.restarted = pop_bits(&packed, x->size.peers);
-    for (uint32_t i = x->size.peers; i-- > 0;) s.installed[i] = pop_bits(&packed, x->view_bits);
+    for (uint32_t i = x->size.peers; i-- > 0;) {
+        s.home[i] = pop_bits(&packed, home_bits(x));
+        s.installed[i] = pop_bits(&packed, x->view_bits);
+    }
     for (uint32_t k = x->views; k-- > 1;) {
         proposal *v = &s.views[k];
         v->concluded = pop_bits(&packed, 1);
@@ -398,16 +408,17 @@ static void cast(const search *x, state *t, uint8_t k, uint32_t by) {
     if (may_restart(x, t, by)) t->views[k].unsaved |= (uint8_t)(1 << by);
 }
 
-/* Its record is written: all that it has voted for. */
+/* Its record is written: all that it has voted for, and where it lives. */
 static void save(search *x, const state *s, uint32_t by) {
     state t = *s;
-    uint8_t saved = 0;
+    bool news = s->home[by] != s->installed[by];
+    t.home[by] = s->installed[by];
     for (uint8_t k = 1; k < s->count; k++) {
         uint8_t its = s->views[k].votes & s->views[k].unsaved & (uint8_t)(1 << by);
         t.views[k].unsaved = (uint8_t)(t.views[k].unsaved & ~its);
-        saved |= its;
+        news |= its != 0;
     }
-    if (saved != 0) found(x, &t);
+    if (news) found(x, &t);
 }
 
 static void propose_in(search *x, const state *s, uint32_t by, order place) {
@@ -459,21 +470,28 @@ static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     if (!leads && !v->concluded && x->without != GW_FORKS_WITHOUT_LEADER) return;
     state t = *s;
     t.installed[by] = k;
+    if (!may_restart(x, s, by)) t.home[by] = k;
     t.views[k].concluded |= leads;
     found(x, &t);
 }
 
-/* What is not durable is gone, and others may have heard of it where that is no rule. After the last restart
- * nobody forgets anything any more. */
+/* What is not durable is gone, and others may have heard of it where that is no rule. */
 static void forget(const search *x, state *t, uint32_t peer) {
-    bool last = (uint32_t)__builtin_popcount(t->restarted) == x->size.restarts;
+    t->installed[peer] = t->home[peer];
     for (uint8_t k = 1; k < t->count; k++) {
         proposal *v = &t->views[k];
         uint8_t lost = v->votes & v->unsaved & (uint8_t)(1 << peer);
         v->votes = (uint8_t)(v->votes & ~lost);
         if (x->without != GW_FORKS_WITHOUT_DURABLE) v->unsaved = (uint8_t)(v->unsaved & ~lost);
-        if (last) v->unsaved = (uint8_t)(v->unsaved & ~v->votes);
     }
+}
+
+/* After the last restart nobody forgets anything any more. */
+static void settle(const search *x, state *t) {
+    if ((uint32_t)__builtin_popcount(t->restarted) < x->size.restarts) return;
+    for (uint8_t k = 1; k < t->count; k++)
+        t->views[k].unsaved = (uint8_t)(t->views[k].unsaved & ~t->views[k].votes);
+    memcpy(t->home, t->installed, sizeof t->home);
 }
 
 static void restart(search *x, const state *s, uint32_t peer) {
@@ -483,11 +501,7 @@ static void restart(search *x, const state *s, uint32_t peer) {
     for (uint8_t k = 1; k < s->count; k++)
         t.views[k].stale = (uint8_t)(t.views[k].stale | (s->views[k].members & 1 << peer));
     forget(x, &t, peer);
-    found(x, &t);
-    const proposal *home =
-        &s->views[s->installed[peer]]; /* it may have told others before that was durable */
-    if (s->installed[peer] == 0 || home->leader != peer) return;
-    t.installed[peer] = home->base;
+    settle(x, &t);
     found(x, &t);
 }
 

@@ -14,11 +14,11 @@
  * of views that the rules allow, so whatever refusals could have taught it is covered. A leader is the first
  * to live in its view, if it has not proposed or voted for another.
  *
- * A vote is cast, then made durable, and answered after that. A peer that restarts keeps what is durable and
- * forgets the rest, is no member of what was proposed to its former life, and may have forgotten that it
- * lived in the view it led. Others vote for a proposal whether its proposer's own vote is durable yet or
- * never will be. Who will not restart any more need not wait for its record: an answer that comes sooner
- * takes nothing from what can happen.
+ * A vote is cast, then made durable, and answered after that; a view is lived in, and told of, before that is
+ * durable. A peer that restarts knows what its record has, and is no member of what was proposed to its
+ * former life. Others vote for a proposal whether its proposer's own vote is durable yet or never will be.
+ * Who will not restart any more need not wait for its record: an answer that comes sooner takes nothing from
+ * what can happen.
  *
  * Messages that are late, lost or doubled and peers that die are steps not taken. What peers do with their
  * ballots is written down here; that brains do so is for their own tests (tests/core/test_peer_attempts.c)
