@@ -82,6 +82,23 @@ Test(hangs, a_peer_whose_apply_hangs_ends_and_the_others_go_on) {
     lab_close(l);
 }
 
+/* It is brought by a thread that is not the one that waits for it. */
+Test(hangs, a_peer_whose_payload_never_comes_ends_and_says_where_it_is) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    peers[0] = lab_start(l, "p0", NULL, FAULTY " --payload --peers 3");
+    peers[1] = lab_start(l, "p1", peers[0], FAULTY " --payload --peers 3");
+    peers[2] = lab_start(l, "p2", peers[0], FAULTY " --payload --peers 3 --hang-payloads");
+    cr_expect_eq(lab_end(l, peers[2]), 1);
+    cr_expect(says(peers[2], "worker 0 has been at it for"), "%s", peers[2]->stderr_text);
+    expect_stack(peers[2], "(gw-payload), state", "faulty_payload+0x");
+    cr_expect_not(says(peers[2], "closing takes more than"), "%s", peers[2]->stderr_text);
+    const char *hash = lab_state(l, peers[0], "done");
+    cr_expect_str_eq(lab_state(l, peers[1], "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, FAULTY " --payload"), hash);
+    lab_close(l);
+}
+
 static bool says_that_it_leaves(const json_t *event, const void *unused) {
     (void)unused;
     const char *text = lab_text(event, "text");

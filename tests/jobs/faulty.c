@@ -1,6 +1,6 @@
 /* A job with faults that a test asks for: shards that hang, that cannot be computed, or whose payload cannot
- * be written, mistakes of its author, and machines that compute other bits. Its state counts shards, each
- * weighted by its number. */
+ * be written or hangs, mistakes of its author, and machines that compute other bits. Its state counts shards,
+ * each weighted by its number. */
 #include "core/godwit.h"
 
 #include <fenv.h>
@@ -29,6 +29,7 @@ static const gw_option options[] = {
     {"many-shards", "N", "-1", "Step N has more shards than a step may have; -1: none has", true},
     {"mistake", "WHICH", NULL, "Every shard does what none may: tensor, piece or mode", true},
     {"payload", NULL, NULL, "A shard's weight is its payload", false},
+    {"hang-payloads", NULL, NULL, "After the probe this peer never comes back with a payload", true},
     {"lose-payloads", "N", "0", "After the probe this peer fails to write a payload N times", true},
     {0},
 };
@@ -36,7 +37,7 @@ static const gw_option options[] = {
 typedef struct faulty_job {
     int64_t hang_step, hang_shard, hang_apply, fail_shard, no_shards, many_shards;
     const char *mistake;
-    bool payload;
+    bool payload, hang_payloads;
     int64_t lose;
     int64_t machine;    /* FAULTY_MACHINE: one of another number computes other bits */
     atomic_bool probed; /* the first payload is the one of the probe at the start */
@@ -55,6 +56,7 @@ static bool faulty_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "many-shards", -1, INT64_MAX, false, &faulty->many_shards, err) &&
         gw_param_integer(params, "lose-payloads", 0, INT64_MAX, false, &faulty->lose, err)) {
         faulty->payload = gw_param_text(params, "payload") != NULL;
+        faulty->hang_payloads = gw_param_text(params, "hang-payloads") != NULL;
         faulty->mistake = gw_param_text(params, "mistake");
         const char *machine = getenv("FAULTY_MACHINE");
         faulty->machine = machine != NULL ? atoi(machine) : 0;
@@ -133,6 +135,7 @@ static bool faulty_apply(void *job, uint64_t step, const gw_range *range, const 
 static bool faulty_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
     faulty_job *faulty = job;
     bool probe = !atomic_exchange(&faulty->probed, true);
+    while (!probe && faulty->hang_payloads) pause();
     if (!probe && atomic_fetch_add(&faulty->lost, 1) < faulty->lose)
         return gw_fail(err, GW_E_IO, "its disk is gone");
     *(int64_t *)bytes = (int64_t)shard * shard + 1;

@@ -17,6 +17,10 @@ static uint8_t byte_of(uint32_t shard, uint64_t i) {
 static bool write_block(void *job, uint32_t shard, void *bytes, gw_err *err) {
     payload_peer *peer = job;
     pthread_mutex_lock(&peer->rig->lock);
+    peer->hanging++;
+    pthread_cond_broadcast(&peer->rig->changed);
+    while (peer->write_hangs) pthread_cond_wait(&peer->rig->changed, &peer->rig->lock);
+    peer->hanging--;
     bool fails = peer->cannot_write;
     peer->written[shard] += !fails;
     pthread_mutex_unlock(&peer->rig->lock);
@@ -174,7 +178,7 @@ void payload_rig_start(payload_rig *rig) {
 
 void payload_rig_close(payload_rig *rig) {
     for (uint32_t i = 0; i < rig->count; i++) payload_rig_freeze(rig, i);
-    for (uint32_t i = 0; i < rig->count; i++) gw_payloads_end(rig->peers[i].payloads);
+    for (uint32_t i = 0; i < rig->count; i++) cr_expect(gw_payloads_end(rig->peers[i].payloads, UINT64_MAX));
     for (uint32_t i = 0; i < rig->count; i++) {
         cr_assert_null(rig->peers[i].slots, "peer %u shares memory that is gone", i);
         gw_payloads_close(rig->peers[i].payloads);
@@ -271,6 +275,13 @@ void payload_rig_answer(payload_rig *rig) {
     pthread_mutex_unlock(&rig->lock);
 }
 
+void payload_rig_wait_hanging(payload_rig *rig, uint32_t peer) {
+    pthread_mutex_lock(&rig->lock);
+    while (!rig->peers[peer].write_hangs || rig->peers[peer].hanging == 0)
+        pthread_cond_wait(&rig->changed, &rig->lock);
+    pthread_mutex_unlock(&rig->lock);
+}
+
 void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads) {
     pthread_mutex_lock(&rig->lock);
     while (rig->peers[peer].served < reads) pthread_cond_wait(&rig->changed, &rig->lock);
@@ -282,6 +293,7 @@ void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads) {
 void payload_rig_set(payload_rig *rig, bool *fault, bool value) {
     pthread_mutex_lock(&rig->lock);
     *fault = value;
+    pthread_cond_broadcast(&rig->changed);
     pthread_mutex_unlock(&rig->lock);
 }
 

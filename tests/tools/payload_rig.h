@@ -24,6 +24,8 @@ typedef struct payload_peer {
     bool silent;                       /* reads from it do not end until they are abandoned */
     bool corrupt;                      /* a bit of what is read from it flips on the way */
     bool cannot_write;                 /* its job fails */
+    bool write_hangs;                  /* its job does not come back */
+    uint32_t hanging;                  /* calls of its job that do not */
     uint32_t served, abandoned;        /* reads from its slots; how often it was abandoned */
 } payload_peer;
 
@@ -59,6 +61,7 @@ void payload_rig_wait_held(payload_rig *rig, uint32_t peer, uint32_t members);
 void payload_rig_wait_index(payload_rig *rig, uint32_t peer, uint32_t shard, bool there);
 void payload_rig_wait_waiting(payload_rig *rig, uint32_t reads); /* so many from silent peers */
 void payload_rig_answer(payload_rig *rig);                       /* carries out those that wait */
+void payload_rig_wait_hanging(payload_rig *rig, uint32_t peer);  /* a call of its job */
 void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads);
 
 /* Changes `dead`, `silent` and so on of a peer. */

@@ -181,6 +181,19 @@ Test(payload, a_freeze_gives_up_what_is_being_read) {
     payload_rig_close(&rig);
 }
 
+/* Who closes it has to end without it then (tests/cluster/test_hangs.c). */
+Test(payload, the_end_does_not_wait_for_a_job_that_never_comes_back_with_a_block) {
+    start(1, 6, 1000, 1);
+    payload_rig_set(&rig, &rig.peers[0].write_hangs, true);
+    payload_rig_view(&rig, 1);
+    payload_rig_wait_hanging(&rig, 0);
+    payload_rig_freeze(&rig, 0);
+    cr_assert_not(gw_payloads_end(rig.peers[0].payloads, 1000000));
+    payload_rig_set(&rig, &rig.peers[0].write_hangs, false);
+    cr_assert(gw_payloads_end(rig.peers[0].payloads, UINT64_MAX));
+    payload_rig_close(&rig);
+}
+
 /* ---- views ---- */
 
 Test(payload, what_a_dead_peer_held_has_new_holders) {

@@ -143,6 +143,7 @@ static void look_at_work(void *context) {
             snprintf(where, sizeof where, " (GPU %d)", node->device->gpus[oldest.part]);
         snprintf(thread, sizeof thread, "gw-worker-%u", oldest.worker);
         gw_node_log_stacks(node, thread);
+        if (oldest.loads) gw_node_log_stacks(node, GW_PAYLOAD_THREADS); /* one of which it may wait for */
         snprintf(text, sizeof text,
                  "worker %u%s has been at it for %.0f s and seems to hang (--hang-timeout)", oldest.worker,
                  where, (double)(now - oldest.started_ns) * 1e-9);

@@ -52,7 +52,7 @@ struct gw_payloads {
     _Atomic uint64_t landed_ns; /* any piece; not under the lock */
     uint64_t trim_ns;           /* when to give up surplus blocks; 0 = there are none */
     pthread_t fetchers[FETCHERS];
-    uint32_t fetcher_count;
+    uint32_t fetcher_count, fetchers_through;
     gw_payload_counts counts;
 };
 
@@ -372,6 +372,7 @@ static void wait_for_work(gw_payloads *p) {
 
 static void *fetcher_main(void *context) {
     gw_payloads *p = context;
+    pthread_setname_np(pthread_self(), GW_PAYLOAD_THREADS);
     /* Best effort: as workers, below the thread that keeps this peer alive for others. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), FETCHER_NICE);
     pthread_mutex_lock(&p->lock);
@@ -379,6 +380,8 @@ static void *fetcher_main(void *context) {
         bool busy = p->in_view && (fetch_ahead(p) || fetch_held(p) || trim(p));
         if (!busy) wait_for_work(p);
     }
+    p->fetchers_through++;
+    pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -501,20 +504,26 @@ gw_payloads *gw_payloads_open(const gw_payloads_options *options, gw_err *err) {
                         options->type->name);
     if (good && open_inside(p, err)) return p;
     gw_fail_in(err, "shard payload");
-    gw_payloads_end(p);
+    (void)gw_payloads_end(p, UINT64_MAX);
     gw_payloads_close(p);
     return NULL;
 }
 
-void gw_payloads_end(gw_payloads *p) {
-    if (p == NULL) return;
+bool gw_payloads_end(gw_payloads *p, uint64_t patience_ns) {
+    if (p == NULL) return true;
+    uint64_t now = gw_now_ns(), end_ns = patience_ns > UINT64_MAX - now ? UINT64_MAX : now + patience_ns;
     pthread_mutex_lock(&p->lock);
     p->closing = true;
     pthread_cond_broadcast(&p->changed);
+    while (p->fetchers_through < p->fetcher_count && gw_cond_wait_until(&p->changed, &p->lock, end_ns))
+        ;
+    bool through = p->fetchers_through == p->fetcher_count;
     pthread_mutex_unlock(&p->lock);
+    if (!through) return false;
     for (uint32_t i = 0; i < p->fetcher_count; i++) pthread_join(p->fetchers[i], NULL);
-    p->fetcher_count = 0;
+    p->fetcher_count = p->fetchers_through = 0;
     stop_sharing(p);
+    return true;
 }
 
 void gw_payloads_close(gw_payloads *p) {

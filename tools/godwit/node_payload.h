@@ -16,6 +16,10 @@
 #include "core/view.h"
 #include "tools/godwit/node_payload_read.h"
 
+/* What its own threads are called (tools/godwit/stacks.h): they bring blocks, and so may be in the job's
+ * code. */
+#define GW_PAYLOAD_THREADS "gw-payload"
+
 typedef struct gw_payloads gw_payloads;
 
 /* What it needs of the world: the way to others, the slots' region, which comes and goes and is another each
@@ -48,8 +52,9 @@ typedef struct gw_payload_counts {
 
 gw_payloads *gw_payloads_open(const gw_payloads_options *options, gw_err *err);
 /* Ends its threads, while `share` and `unshare` still work and after every read has ended or been abandoned
- * (a freeze comes before both). NULL is allowed. */
-void gw_payloads_end(gw_payloads *payloads);
+ * (a freeze comes before both). False when one is in the job's code for longer than `patience_ns`: then this
+ * cannot be closed, and what it uses must stay as long as the process. NULL is allowed. */
+bool gw_payloads_end(gw_payloads *payloads, uint64_t patience_ns);
 /* After the workers have ended. NULL is allowed. */
 void gw_payloads_close(gw_payloads *payloads);
 

@@ -544,11 +544,11 @@ bool gw_node_close(gw_node *node) {
     gw_claims_clear(node->claims); /* whatever still runs */
     if (!ended) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
-    gw_payloads_end(node->payloads);
+    ended = gw_payloads_end(node->payloads, CLOSE_NS);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
     gw_metrics_close(node->metrics); /* rows that wait: what follows may end the process as it is */
-    if (!gw_node_gpus_close(node) || gw_node_lookup_hangs(node)) return false;
+    if (!gw_node_gpus_close(node) || gw_node_lookup_hangs(node) || !ended) return false;
     gw_wires_close(node->wires);
     gw_saver_close(node->saver);
     gw_store_close(node->store);

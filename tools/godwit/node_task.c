@@ -74,6 +74,7 @@ bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns) {
         gw_node_log_stacks(node, "gw-compute");
         gw_node_log_stacks(node, "gw-worker");
         gw_node_log_stacks(node, "gw-part");
+        if (kind == GW_TASK_PROBE) gw_node_log_stacks(node, GW_PAYLOAD_THREADS);
         gw_node_feed(node, &(gw_event){.kind = kinds[kind].hangs,
                                        .token = work->task[kind],
                                        .outcome = GW_FAILED,

@@ -401,6 +401,7 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,
                                .part = worker->part,
+                               .loads = worker->doing == GW_WORKER_LOADING,
                                .started_ns = since_ns,
                                .usual_ns = gw_durations_usual(&pool->took)};
     }

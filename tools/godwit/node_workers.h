@@ -99,6 +99,7 @@ bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const 
 typedef struct gw_running {
     uint32_t worker, shard;
     uint32_t part;       /* of the device: where the worker's shards are computed */
+    bool loads;          /* it brings its payload, or waits for who brings it; what follows is not begun */
     uint64_t started_ns; /* gw_now_ns: when it was begun; before that, when a piece of payload arrived last,
                             but not before the worker has claimed it */
     uint64_t usual_ns;   /* that shards and probes of this pool take (watchdog.h); 0 = none has ended */

@@ -3,7 +3,7 @@
  * A thread is sent a signal, whose handler notes the return addresses; names are added by a thread of their
  * own. Of one that takes no signal (it is inside of the kernel, say waiting for a disk that does not answer)
  * the log gets what the kernel tells of it. Threads go by their names (pthread_setname_np): gw-worker-3,
- * gw-compute, gw-disk, gw-checkpoint, gw-data-files, gw-gpu, gw-part-1.
+ * gw-compute, gw-payload, gw-disk, gw-checkpoint, gw-data-files, gw-gpu, gw-part-1.
  *
  * Nothing here waits for a disk, which may be what all hang in: a thread has half a second to answer, or, if
  * it has begun to, a whole one; names have some seconds (tools/godwit/symbol_thread.h), and while they cannot
