@@ -394,6 +394,10 @@ bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
     return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;
 }
 
+bool gw_contacts_has_met(const gw_contact *contact) {
+    return contact->linked_life.boot != 0 && contact->incarnation.boot >= contact->linked_life.boot;
+}
+
 bool gw_contacts_greeted(const gw_contact *contact) {
     return contact->alive && contact->linked && contact->greeted &&
            gw_same_life(&contact->linked_life, &contact->incarnation);

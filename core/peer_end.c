@@ -89,12 +89,19 @@ bool gw_end_is_of(const gw_peer *p, const gw_contact *ended, uint64_t step, uint
     return ended->step == step && ended->fingerprint == fingerprint && fingerprint != 0;
 }
 
+/* Its last words, which gossip brought or its link. Not those of gossip alone: to a process that never met it
+ * they may be a recording of what it said as the job was stopped some time ago. */
+static bool tells_of_end(const gw_peer *p, const gw_contact *c) {
+    bool told = c->said_end || (c->at_end && gw_contacts_has_met(c));
+    return told && !c->alive && gw_contacts_same_job(p, c);
+}
+
 bool gw_end_of_others(gw_peer *p) {
     bool ended = false, saved = false, as_recorded = false;
     const gw_end *end = &p->end;
     for (uint32_t i = 0; i < p->contact_count; i++) {
         const gw_contact *c = &p->contacts[i];
-        if (!(c->at_end || c->said_end) || c->alive || !gw_contacts_same_job(p, c)) continue;
+        if (!tells_of_end(p, c)) continue;
         ended = true;
         saved |= !c->unsaved;
         as_recorded |= end->known && gw_end_is_of(p, c, end->step, end->fingerprint, &end->root);
@@ -169,10 +176,9 @@ static bool has_missed_flock(gw_peer *p) {
     company flock = {0}, all = {0};
     for (uint32_t i = 0; i < p->contact_count; i++) {
         gw_contact *c = &p->contacts[i];
-        bool met = c->has_view || c->linked_life.boot != 0;
-        if (!met || (!c->said_job && !gw_contacts_same_job(p, c))) continue;
+        if (c->linked_life.boot == 0 || (!c->said_job && !gw_contacts_same_job(p, c))) continue;
         gw_contacts_look_for(p, c);
-        if (c->has_view) add_company(&flock, c);
+        if (c->has_view && gw_contacts_has_met(c)) add_company(&flock, c);
         add_company(&all, c);
     }
     const company *missed = flock.met ? &flock : &all;

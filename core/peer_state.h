@@ -435,6 +435,10 @@ void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact);
 /* The member of the installed view at `rank` lives, in the life that is a member. */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
+/* This process has been linked to the life that gossip knows, or to one before it: what gossip has that life
+ * say was said since. Of any other it may be a recording: what brings gossip can be replayed to a process
+ * that has just begun (net/packet.h), a link's handshake cannot. */
+bool gw_contacts_has_met(const gw_contact *contact);
 /* Alive, linked and greeted, in the life that is known: it can be asked. */
 bool gw_contacts_greeted(const gw_contact *contact);
 /* And it is not kept out of proposals for a while. */

@@ -487,7 +487,7 @@ Test(peer_end, who_hears_no_gossip_hears_of_the_end_by_its_links) {
     }
 }
 
-/* ---- the end told by lives that were never heard alive ---- */
+/* ---- the end told by gossip alone ---- */
 
 /* The first peer waits, alone, and hears this of the second one. */
 static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *blob, size_t blob_bytes) {
@@ -510,6 +510,16 @@ static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *
         f, 0,
         (gw_event){
             .kind = GW_EV_DATAGRAM, .addr = f->peers[1].config.addrs[0], .bytes = bytes, .length = w.length});
+}
+
+/* It has a link to such a life of the second one, for a moment. */
+static void be_linked(flock *f, uint64_t boot) {
+    const gw_incarnation life = {.boot = boot, .nonce = 7};
+    gw_event event = {.kind = GW_EV_LINK_UP, .peer = f->peers[1].config.id, .incarnation = life};
+    flock_tell(f, 0, event);
+    event.kind = GW_EV_LINK_DOWN;
+    event.link_end = GW_LINK_CLOSED;
+    flock_tell(f, 0, event);
 }
 
 static void wait_alone(flock *f) {
@@ -549,6 +559,7 @@ Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_e
                 wait_alone(&f);
                 ends[1] = (uint8_t)((ends[1] & ~16) | unsaved << 4); /* its flags */
                 if (known) hear(&f, GW_GOSSIP_IS_ALIVE, 1, NULL, 0);
+                be_linked(&f, known ? 1 : 2);
                 if (late) {
                     hear(&f, GW_GOSSIP_IS_LEFT, 2, NULL, 0);
                     cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
@@ -557,6 +568,31 @@ Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_e
                 expect_told(&f, unsaved);
                 flock_close(&f);
             }
+        }
+    }
+}
+
+/* Of a peer that this process has never met, or has met in a later life, they may be what somebody recorded
+ * when the job was stopped long ago; also as if it were about to go, and then only silent. All come in the
+ * end and go on with the job. */
+Test(peer_end, last_words_that_may_be_a_recording_end_nothing) {
+    uint8_t ends[GW_GOSSIP_META_BYTES];
+    size_t length = last_blob(true, ends);
+    for (int met = 0; met < 2; met++) { /* in a later life */
+        for (gw_gossip_state state = GW_GOSSIP_IS_ALIVE; state <= GW_GOSSIP_IS_LEFT; state++) {
+            flock f;
+            wait_alone(&f);
+            if (met) be_linked(&f, 2);
+            hear(&f, state, 1, ends, length);
+            flock_run_for(&f, UINT64_C(4000000000)); /* it is buried if it was silent */
+            cr_assert(!f.peers[0].finished, "%d, %d: %s", met, state, f.peers[0].finish_text);
+            if (!met) flock_run_for(&f, UINT64_C(1000000000000));
+            cr_assert(!f.peers[0].finished, "%d, %d: %s", met, state, f.peers[0].finish_text);
+            f.peers[1].config.incarnation.boot = 2;
+            flock_start(&f, 1);
+            cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+            flock_expect_done(&f, 2);
+            flock_close(&f);
         }
     }
 }
@@ -585,6 +621,7 @@ Test(peer_end, the_end_of_another_job_is_not_the_end_of_this_one) {
     for (int own = 0; own < 2; own++) {
         flock f;
         wait_alone(&f);
+        be_linked(&f, 1);
         ends[2] ^= own ? 0 : 1; /* the first byte of its job */
         hear(&f, GW_GOSSIP_IS_LEFT, 1, ends, length);
         cr_assert(!flock_run(&f, NULL, 500) || own);
@@ -600,6 +637,7 @@ Test(peer_end, who_only_waited_and_left_neither_tells_of_an_end_nor_hides_one) {
     size_t length = last_blob(true, ends), leaves_length = last_blob(false, leaves);
     flock f;
     wait_alone(&f);
+    be_linked(&f, 1);
     hear(&f, GW_GOSSIP_IS_LEFT, 1, leaves, leaves_length);
     cr_assert(!flock_run(&f, NULL, 500));
     cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
