@@ -20,7 +20,7 @@
  * Sans-IO: time and randomness come in as arguments, datagrams and events go out through a sink. No function
  * here blocks, and none but gw_gossip_create allocates more than a few growing tables. Encryption,
  * authentication and the replay window are the caller's: bytes given to gw_gossip_datagram are taken as sent
- * by a member of the cluster.
+ * by a member of the cluster, perhaps long ago (net/packet.h).
  *
  * Threads: an instance belongs to one thread. The sink is called from inside the functions marked "sinks",
  * and must not call any of them again. Times are nanoseconds of any monotonic clock. */

@@ -229,6 +229,13 @@ static void read_words(gw_peer *p, gw_contact *contact, const gw_gossip_event *e
     if (contact->incarnation.boot == 0 || next.has_view || next.at_end) *contact = next;
 }
 
+/* This process has been linked to that life of the peer, or to an earlier one. */
+static bool has_met_by(const gw_contact *contact, uint64_t boot) {
+    return contact->linked_life.boot != 0 && boot >= contact->linked_life.boot;
+}
+
+/* That one has ended whom this process never met may be a recording: it dials to find out, where it has to
+ * know. */
 static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
     if (contact == NULL) contact = add_contact(p, &event->member->id);
@@ -238,7 +245,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     contact->alive = false;
     uint64_t boot = event->incarnation.boot;
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
-    contact->ended |= !earlier && (left || event->proven);
+    contact->ended |= !earlier && (left || event->proven) && has_met_by(contact, boot);
     if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
     contact->gone_ns = p->now;
     gw_poison_as_told(contact);
@@ -395,7 +402,7 @@ bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
 }
 
 bool gw_contacts_has_met(const gw_contact *contact) {
-    return contact->linked_life.boot != 0 && contact->incarnation.boot >= contact->linked_life.boot;
+    return has_met_by(contact, contact->incarnation.boot);
 }
 
 bool gw_contacts_greeted(const gw_contact *contact) {

@@ -489,12 +489,13 @@ Test(peer_end, who_hears_no_gossip_hears_of_the_end_by_its_links) {
 
 /* ---- the end told by gossip alone ---- */
 
-/* The first peer waits, alone, and hears this of the second one. */
-static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *blob, size_t blob_bytes) {
+/* The first peer waits, alone, and hears this of another one. */
+static void hear_of(flock *f, uint32_t other, gw_gossip_state state, uint64_t boot, const uint8_t *blob,
+                    size_t blob_bytes) {
     const gw_gossip_packet packet = {
         .type = GW_GOSSIP_RUMOURS, .sender = {{0xFF}}, .incarnation = {.boot = 1, .nonce = 1}};
     const gw_gossip_record record = {.state = (uint8_t)state,
-                                     .id = f->peers[1].config.id,
+                                     .id = f->peers[other].config.id,
                                      .incarnation = {.boot = boot, .nonce = 7},
                                      .has_meta = blob != NULL,
                                      .meta_version = 1,
@@ -506,10 +507,16 @@ static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *
     gw_put_u8(&w, 1);
     gw_gossip_record_put(&w, &record);
     cr_assert(!w.failed);
-    flock_tell(
-        f, 0,
-        (gw_event){
-            .kind = GW_EV_DATAGRAM, .addr = f->peers[1].config.addrs[0], .bytes = bytes, .length = w.length});
+    flock_tell(f, 0,
+               (gw_event){.kind = GW_EV_DATAGRAM,
+                          .addr = f->peers[other].config.addrs[0],
+                          .bytes = bytes,
+                          .length = w.length});
+}
+
+/* Of the second one. */
+static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *blob, size_t blob_bytes) {
+    hear_of(f, 1, state, boot, blob, blob_bytes);
 }
 
 /* It has a link to such a life of the second one, for a moment. */
@@ -595,6 +602,23 @@ Test(peer_end, last_words_that_may_be_a_recording_end_nothing) {
             flock_close(&f);
         }
     }
+}
+
+/* By majority: their hosts are off, and nobody but that recording says that they have ended for good. */
+Test(peer_end, goodbyes_that_may_be_a_recording_do_not_cost_the_majority) {
+    flock f;
+    flock_open_at_step_5(&f, 3, 2 * STEPS, GW_QUORUM_MAJORITY);
+    for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
+    for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
+    flock_start(&f, 0);
+    for (uint32_t i = 1; i < 3; i++) hear_of(&f, i, GW_GOSSIP_IS_LEFT, 1, NULL, 0);
+    flock_run_for(&f, UINT64_C(1000000000000));
+    cr_assert(!f.peers[0].finished, "%s", f.peers[0].finish_text);
+    for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
+    for (uint32_t i = 1; i < 3; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
 }
 
 /* A life that a link has told of is not ended by late news of the one before it. */
