@@ -10,8 +10,16 @@
  * Replay: (boot, counter) never repeats for a sender, as boot is durable before it is used, and no clock is
  * trusted. Each life (sender, nonce) has a window of 1024 counters; one of an older boot than a life known is
  * refused. Two lives of equal boot are clones of one directory: both are delivered, so that gossip can expose
- * them. At most GW_PACKET_SENDERS lives are remembered, and the one not heard for longest gives way: an old
- * packet of a forgotten sender could be replayed, which gossip's own incarnation numbers make harmless.
+ * them. At most GW_PACKET_SENDERS lives are remembered, in memory, and the one not heard for longest gives
+ * way.
+ *
+ * So a recording passes, once, where this process has heard nothing later of its sender since it began, or
+ * has forgotten it. What follows: one that is gone counts as alive until it has not answered (the numbers of
+ * pings are each process's own); a digest is answered to where it seems to come from; a directory is said to
+ * be copied. Nobody who lives is buried, as what was said later of a life (by boot, refutation number, state
+ * and the number of its blob) stands against it. And what cannot be taken back, that a process or the job has
+ * ended, is not believed of whom this process has never been linked to (gw_contacts_has_met in core/).
+ *
  * What is dropped is counted and, for each reason, logged ever more seldom (net/quiet.h).
  * Thread: belongs to one thread. Pure but for randomness and the log. */
 #ifndef GODWIT_NET_PACKET_H

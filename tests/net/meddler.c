@@ -24,6 +24,7 @@ enum {
     TAG = 16,
     STORM = 128, /* connections of the flood at once */
     STORM_DATAGRAMS = 20,
+    TAPE = 1 << 16, /* datagrams kept at most */
     TURN_MS = 1,
     SIP = 4096,      /* read at once of what is to be slow */
     STORM_TURNS = 3, /* a connection each */
@@ -52,12 +53,18 @@ typedef struct memory {
     uint64_t serial; /* of the connection */
 } memory;
 
+typedef struct kept {
+    uint8_t *bytes;
+    size_t count;
+} kept;
+
 struct meddler {
     bool sealed;
     uint16_t port;
     int listener, udp;
     pthread_t thread;
-    atomic_bool closing, flooding;
+    atomic_bool closing, flooding, recording;
+    atomic_uint replay_port;
     atomic_uint target, slow; /* bytes a second; 0: as fast as they come */
     atomic_int deaf;          /* meddle_deaf */
     atomic_int strikes[MEDDLE_PLACES];
@@ -71,9 +78,12 @@ struct meddler {
     struct sockaddr_in senders[SENDERS]; /* of datagrams; each has a socket to the target */
     int upstream[SENDERS];
     uint32_t sender_count;
+    unsigned upstream_port; /* theirs */
     uint8_t heard[HEARD][DATAGRAM], held[DATAGRAM];
     size_t heard_bytes[HEARD], held_bytes;
     uint64_t heard_count;
+    kept tape[TAPE];
+    size_t tape_count, tape_next;
     int storm[STORM];
     uint64_t storm_next;
 };
@@ -287,11 +297,19 @@ static void settle_pair(meddler *m, pair *p) {
 
 /* ---- datagrams ---- */
 
+static void forget_senders(meddler *m) {
+    for (uint32_t i = 0; i < m->sender_count; i++) close(m->upstream[i]);
+    m->sender_count = 0;
+}
+
 static int upstream_of(meddler *m, const struct sockaddr_in *sender) {
+    unsigned target = atomic_load(&m->target);
+    if (target != m->upstream_port) forget_senders(m);
+    m->upstream_port = target;
     for (uint32_t i = 0; i < m->sender_count; i++)
         if (m->senders[i].sin_port == sender->sin_port) return m->upstream[i];
     if (m->sender_count == SENDERS) return -1;
-    struct sockaddr_in to = loopback((uint16_t)atomic_load(&m->target));
+    struct sockaddr_in to = loopback((uint16_t)target);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) return -1;
     m->senders[m->sender_count] = *sender;
@@ -323,6 +341,14 @@ static void pass_datagram(meddler *m, int upstream, const struct sockaddr_in *se
     m->held_bytes = 0;
 }
 
+static void keep(meddler *m, const uint8_t *bytes, ssize_t count) {
+    if (!atomic_load(&m->recording) || count <= 0 || m->tape_count == TAPE) return;
+    kept *at = &m->tape[m->tape_count++];
+    *at = (kept){.bytes = malloc((size_t)count), .count = (size_t)count};
+    if (at->bytes == NULL) abort();
+    memcpy(at->bytes, bytes, at->count);
+}
+
 static void read_datagrams(meddler *m) {
     for (int i = 0; i < 64; i++) {
         uint8_t bytes[DATAGRAM];
@@ -331,6 +357,7 @@ static void read_datagrams(meddler *m) {
         ssize_t got =
             recvfrom(m->udp, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&sender, &length);
         if (got < 0) return;
+        keep(m, bytes, got);
         int upstream = atomic_load(&m->target) == 0 ? -1 : upstream_of(m, &sender);
         if (upstream >= 0) pass_datagram(m, upstream, &sender, bytes, (size_t)got);
     }
@@ -375,6 +402,14 @@ static void flood(meddler *m) {
     atomic_fetch_add(&m->flood_connections, 1);
 }
 
+static void replay(meddler *m) {
+    struct sockaddr_in to = loopback((uint16_t)atomic_load(&m->replay_port));
+    for (int i = 0; i < STORM_DATAGRAMS && m->tape_count > 0; i++) {
+        const kept *at = &m->tape[m->tape_next++ % m->tape_count];
+        sendto(m->udp, at->bytes, at->count, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to);
+    }
+}
+
 /* ---- the thread ---- */
 
 static void *run(void *context) {
@@ -383,7 +418,8 @@ static void *run(void *context) {
         struct pollfd fds[2 + SENDERS + 2 * PAIRS];
         nfds_t count = 2;
         uint64_t now = now_ns();
-        bool hurried = atomic_load(&m->flooding) || atomic_load(&m->slow) > 0;
+        bool replaying = atomic_load(&m->replay_port) != 0;
+        bool hurried = atomic_load(&m->flooding) || replaying || atomic_load(&m->slow) > 0;
         fds[0] = (struct pollfd){.fd = atomic_load(&m->target) == 0 ? -1 : m->listener, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = m->udp, .events = POLLIN};
         for (uint32_t i = 0; i < m->sender_count; i++)
@@ -406,6 +442,7 @@ static void *run(void *context) {
             if (p->open) settle_pair(m, p);
         }
         if (flooding && atomic_load(&m->target) != 0) flood(m);
+        if (replaying) replay(m);
     }
     return NULL;
 }
@@ -449,7 +486,8 @@ void meddler_close(meddler *m) {
     pthread_join(m->thread, NULL);
     for (pair *p = m->pairs; p < m->pairs + PAIRS; p++)
         if (p->open) close_pair(p);
-    for (uint32_t i = 0; i < m->sender_count; i++) close(m->upstream[i]);
+    forget_senders(m);
+    for (size_t i = 0; i < m->tape_count; i++) free(m->tape[i].bytes);
     for (int i = 0; i < STORM; i++)
         if (m->storm[i] > 0) close(m->storm[i]);
     for (int i = 0; i < 4; i++) {
@@ -475,6 +513,14 @@ void meddler_strike(meddler *m, meddle_place place, meddling kind) {
 
 uint64_t meddler_struck(meddler *m, meddle_place place) {
     return atomic_load(&m->struck[place]);
+}
+
+void meddler_record(meddler *m) {
+    atomic_store(&m->recording, true);
+}
+
+void meddler_replay(meddler *m, uint16_t port) {
+    atomic_store(&m->replay_port, port);
 }
 
 void meddler_flood(meddler *m, bool on) {

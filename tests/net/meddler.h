@@ -28,7 +28,7 @@ typedef struct meddler meddler;
 /* Listens on a free port. `sealed`: records have tags, as they have where peers have a key. */
 meddler *meddler_open(bool sealed);
 uint16_t meddler_port(const meddler *m);
-/* Whom it stands before, on 127.0.0.1; until then connections wait. */
+/* Whom it stands before, on 127.0.0.1, from now on; until the first time connections wait. */
 void meddler_target(meddler *m, uint16_t port);
 /* Ends the thread, and every connection. */
 void meddler_close(meddler *m);
@@ -49,6 +49,12 @@ void meddler_swallow(meddler *m, meddle_deaf to);
 void meddler_strike(meddler *m, meddle_place place, meddling kind);
 /* How often it has struck there. */
 uint64_t meddler_struck(meddler *m, meddle_place place);
+
+/* Keeps every datagram that it hears from now on. */
+void meddler_record(meddler *m);
+/* From now on sends all that it has kept to this port of 127.0.0.1, in order, some 20,000 a second, over and
+ * over; 0: no longer. */
+void meddler_replay(meddler *m, uint16_t port);
 
 /* From now on (or no longer) some 20,000 datagrams a second, of those heard and of garbage, and 300
  * connections, one third silent, one with garbage, and one with a hello that was heard. */

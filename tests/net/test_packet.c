@@ -176,6 +176,29 @@ Test(packet, a_replay_is_dropped_and_an_earlier_life_too) {
     close_box(&again);
 }
 
+/* What the window cannot know (net/packet.h): each once, and none of a life that it knows to be over. */
+Test(packet, who_has_just_begun_takes_what_was_recorded_once_until_it_has_heard_more) {
+    box a, again, b;
+    gw_err err;
+    uint8_t first[2][GW_DATAGRAM_BYTES], second[GW_DATAGRAM_BYTES];
+    size_t first_bytes[2], second_bytes;
+    open_box(&a, 1, "1");
+    for (int i = 0; i < 2; i++) first_bytes[i] = seal(&a, "first life", first[i]);
+    flock_revive(&again.peer, 1, "1", 2, 5);
+    again.packets =
+        gw_packets_open(&again.peer.identity, &again.peer.keyring, &again.peer.local.cluster, &err);
+    flock_need(again.packets != NULL, &err);
+    second_bytes = seal(&again, "second life", second);
+    open_box(&b, 2, "1");
+    cr_assert_eq(open_copy(&b, first[0], first_bytes[0]), GW_PACKET_GOOD);
+    cr_assert_eq(open_copy(&b, first[0], first_bytes[0]), GW_PACKET_REPLAYED);
+    cr_assert_eq(open_copy(&b, second, second_bytes), GW_PACKET_GOOD);
+    cr_assert_eq(open_copy(&b, first[1], first_bytes[1]), GW_PACKET_OUTDATED);
+    close_box(&a);
+    close_box(&again);
+    close_box(&b);
+}
+
 Test(packet, two_clones_are_both_heard_so_that_gossip_can_expose_them) {
     box a, b, clone;
     uint8_t datagram[GW_DATAGRAM_BYTES];
