@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "tools/godwit/number.h"
 #include "tools/sim/forks.h"
+#include "tools/sim/limit.h"
 #include "tools/sim/measure.h"
 #include "tools/sim/run.h"
 #include "tools/sim/swarm.h"
@@ -30,6 +31,7 @@ enum key {
     KEY_JOBS,
     KEY_SHRINK,
     KEY_REPAIRS,
+    KEY_PROCESSOR,
     KEY_TABLE, /* and on: gw_sim_option_table */
 };
 
@@ -65,6 +67,9 @@ static const struct argp_option own_options[] = {
      "make the options of a --seed that fails as few as possible, and print its trace", GROUP_OTHER},
     {"repairs", KEY_REPAIRS, 0, 0, "short schedules of what makes repairs, and of nothing else", GROUP_RUN},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", GROUP_OTHER},
+    {"processor-time", KEY_PROCESSOR, "S", 0,
+     "a seed fails that takes more of processor time (default 600), as whatever loops for ever does",
+     GROUP_OTHER},
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options, MOST_OPTIONS = 100 };
@@ -223,7 +228,7 @@ static void note_of_runs(int key, arguments *a) {
                {KEY_MINUTES, "--minutes"},       {KEY_JOBS, "--jobs"},
                {KEY_SHRINK, "--shrink"},         {KEY_REPAIRS, "--repairs"},
                {KEY_KEEP_GOING, "--keep-going"}, {KEY_QUORUM, "--quorum"},
-               {KEY_REDUCE, "--reduce"}};
+               {KEY_REDUCE, "--reduce"},         {KEY_PROCESSOR, "--processor-time"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].key == key) a->of_runs = all[i].name;
 }
@@ -275,6 +280,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_REPAIRS:
         a->repairs = true;
         break;
+    case KEY_PROCESSOR:
+        a->run.processor_s = number(state, "--processor-time", text, 1, 1000000);
+        break;
     case KEY_KEEP_GOING:
         a->keep_going = true;
         break;
@@ -290,12 +298,16 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
 }
 
-/* An invariant of the brain itself may end the process: the seed is printed all the same. */
-static char command[GW_SIM_COMMAND];
+/* An invariant of the brain itself may end the process, or a loop without end: the seed is printed all the
+ * same. */
+static char command[GW_SIM_COMMAND], too_long[GW_SIM_LIMIT_TEXT];
 
-static void on_abort(int signal_number) {
-    static const char text[] = "\ngodwit sim: an invariant is broken; replay it with\n  ";
-    ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+static void on_end(int signal_number) {
+    static const char name[] = "\ngodwit sim: ", replay[] = "; replay it with\n  ";
+    const char *why = signal_number == GW_SIM_OVER_LIMIT ? too_long : "an invariant is broken";
+    ssize_t written = write(STDERR_FILENO, name, sizeof name - 1);
+    written += write(STDERR_FILENO, why, strlen(why));
+    written += write(STDERR_FILENO, replay, sizeof replay - 1);
     written += write(STDERR_FILENO, command, strlen(command));
     written += write(STDERR_FILENO, "\n", 1);
     (void)written;
@@ -314,8 +326,9 @@ static bool show_smallest(const arguments *a, uint64_t seed) {
         printf("seed %" PRIu64 " does not fail\n", seed);
         return false;
     }
-    printf("  %s\n  fails with: %s\n  the end of its trace:\n", gw_sim_command(&run, command, sizeof command),
-           result.why);
+    printf("  %s\n  fails with: %s\n", gw_sim_command(&run, command, sizeof command), result.why);
+    if (result.endless) return true; /* nor would its trace have an end */
+    printf("  the end of its trace:\n");
     gw_sim_print_trace(&run, TRACE_LINES);
     return true;
 }
@@ -404,13 +417,16 @@ int gw_sim_main(int argc, char **argv) {
     if (a.gossip != 0) return measure_gossip(&a);
     if (a.minutes != 0) return run_swarm(&a);
     if (a.shrink) return show_smallest(&a, a.first) ? 1 : 0;
-    signal(SIGABRT, on_abort);
+    gw_sim_limit_say(&a.run, too_long);
+    signal(SIGABRT, on_end);
+    signal(GW_SIM_OVER_LIMIT, on_end);
     gw_sim_result all = {0};
     uint64_t failed = 0, count = 0;
     for (uint64_t seed = a.first; seed <= a.last && (failed == 0 || a.keep_going); seed++, count++) {
         gw_sim_options run = gw_sim_prepare(&a.run, seed, a.repairs);
         gw_sim_result result;
         gw_sim_command(&run, command, sizeof command);
+        gw_sim_limit(&run);
         gw_sim_run(&run, &result);
         gw_sim_result_add(&all, &result);
         if (!result.failed) continue;

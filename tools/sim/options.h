@@ -53,7 +53,8 @@ typedef struct gw_sim_options {
     uint32_t bound_ms;            /* and the job must be done this much later */
     uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
     uint32_t replicas, keep;      /* --replicas, --keep (most GW_SIM_KEEP); 0 = as usual, 2 */
-    FILE *trace;                  /* everything that happens is written here; NULL = nowhere */
+    uint32_t processor_s; /* a run fails that takes so much of processor time (limit.h); 0 = as usual */
+    FILE *trace;          /* everything that happens is written here; NULL = nowhere */
 } gw_sim_options;
 
 typedef struct gw_sim_option {

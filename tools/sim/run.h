@@ -76,6 +76,7 @@ const char *gw_sim_excuse_name(gw_sim_excuse excuse);
 
 typedef struct gw_sim_result {
     bool failed;
+    bool endless; /* it has failed, as it took too much of processor time (limit.h) */
     char why[512];
     uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
     uint64_t bad;      /* ended early: of a sum that is not finite, as it should be */

@@ -1,6 +1,7 @@
 #include "tools/sim/swarm.h"
 
 #include "core/check.h"
+#include "tools/sim/limit.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_JOBS = 256 };
+enum { MOST_JOBS = 256, USUAL_PATIENCE_S = 30, LOOK_MS = 1000 };
 
 typedef struct report { /* from a worker; written and read whole: no longer than a pipe takes at once */
     uint64_t seed;
@@ -23,15 +24,15 @@ typedef struct report { /* from a worker; written and read whole: no longer than
 typedef struct worker {
     pid_t pid; /* 0 = none */
     int fd;
-    uint64_t seed; /* that it is at, or would be at next */
-    bool busy;
+    uint64_t seed;     /* that it is at, or would be at next */
+    bool busy, killed; /* killed: by the swarm, as it was to stop */
 } worker;
 
-static volatile sig_atomic_t stop; /* here and in each worker */
+static volatile sig_atomic_t stop; /* how often it was asked for, here and in each worker */
 
 static void ask_to_stop(int signal) {
     (void)signal;
-    stop = 1;
+    stop++;
 }
 
 static const int asking[] = {SIGINT, SIGTERM, SIGHUP};
@@ -59,10 +60,12 @@ static uint64_t now_s(void) {
 static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, int fd) {
     report r = {.seed = first};
     bool told = true;
+    signal(GW_SIM_OVER_LIMIT, SIG_DFL);
     for (; told && !stop && now_s() < until_s; r.seed += swarm->jobs) {
         gw_sim_options run = gw_sim_prepare(&swarm->options, r.seed, swarm->repairs);
         r.ended = false;
         told = write(fd, &r, sizeof r) == (ssize_t)sizeof r;
+        gw_sim_limit(&run);
         gw_sim_run(&run, &r.result);
         r.ended = true;
         told = told && write(fd, &r, sizeof r) == (ssize_t)sizeof r;
@@ -82,7 +85,7 @@ static void hire(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
     }
     close(ends[1]);
     w->fd = ends[0];
-    w->busy = false;
+    w->busy = w->killed = false;
 }
 
 static void note_failure(const gw_sim_swarm *swarm, gw_sim_findings *f, uint64_t seed, const char *why) {
@@ -107,6 +110,27 @@ static void take_report(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w
     if (r->result.failed) note_failure(swarm, f, r->seed, r->result.why);
 }
 
+/* It may have been at it for ever: which seed that was must not be lost. */
+static void tell_stopped(const gw_sim_swarm *swarm, uint64_t seed) {
+    const gw_sim_options run = gw_sim_prepare(&swarm->options, seed, swarm->repairs);
+    char command[GW_SIM_COMMAND];
+    printf("seed %" PRIu64 " was stopped before its end\n  %s\n", seed,
+           gw_sim_command(&run, command, sizeof command));
+    fflush(stdout);
+}
+
+/* How a worker ended that should not have. */
+static void say_how_it_ended(const gw_sim_swarm *swarm, const worker *w, int status, char *why, size_t size) {
+    bool signalled = WIFSIGNALED(status);
+    char text[GW_SIM_LIMIT_TEXT];
+    if (w->busy && signalled && WTERMSIG(status) == GW_SIM_OVER_LIMIT)
+        snprintf(why, size, "%s", gw_sim_limit_say(&swarm->options, text));
+    else
+        snprintf(
+            why, size, "%s: its process ended %s %d", w->busy ? "an invariant is broken" : "it was not begun",
+            signalled ? "by signal" : "with exit code", signalled ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
 /* Its pipe is at its end: the time is up, it was stopped, or it died, of the seed that it was at or before
  * the next. */
 static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
@@ -116,22 +140,34 @@ static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint6
     }
     close(w->fd);
     w->pid = 0;
-    if (!w->busy && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    snprintf(why, sizeof why, "%s: its process ended %s %d",
-             w->busy ? "an invariant is broken" : "it was not begun",
-             WIFSIGNALED(status) ? "by signal" : "with exit code",
-             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (w->killed && w->busy) tell_stopped(swarm, w->seed);
+    if (w->killed || (!w->busy && WIFEXITED(status) && WEXITSTATUS(status) == 0)) return;
+    say_how_it_ended(swarm, w, status, why, sizeof why);
     f->seeds += w->busy;
     note_failure(swarm, f, w->seed, why);
     w->seed += swarm->jobs;
     if (!stop && now_s() < until_s) hire(swarm, w, until_s);
 }
 
+/* To these workers, of whom all are told once; *since_s = when, 0 = not yet. */
+static void pass_on_stop(const gw_sim_swarm *swarm, worker **workers, uint32_t count, uint64_t *since_s) {
+    uint64_t patience_s = swarm->patience_s != 0 ? swarm->patience_s : USUAL_PATIENCE_S;
+    bool told = *since_s != 0;
+    if (stop == 0) return;
+    if (!told) *since_s = now_s();
+    for (uint32_t i = 0; i < count && !told; i++) kill(workers[i]->pid, SIGTERM);
+    bool kills = stop > 1 || now_s() >= *since_s + patience_s;
+    for (uint32_t i = 0; i < count && kills; i++) {
+        workers[i]->killed = true;
+        kill(workers[i]->pid, SIGKILL);
+    }
+}
+
 /* Until all workers have ended. */
 static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, worker *workers,
                       uint64_t until_s) {
     struct pollfd polls[MOST_JOBS];
-    for (bool passed_on = false;;) {
+    for (uint64_t stopping_since_s = 0;;) {
         uint32_t count = 0;
         worker *of[MOST_JOBS];
         for (uint32_t i = 0; i < swarm->jobs; i++) {
@@ -140,9 +176,8 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
             polls[count++] = (struct pollfd){.fd = workers[i].fd, .events = POLLIN};
         }
         if (count == 0) return;
-        for (uint32_t i = 0; i < count && stop && !passed_on; i++) kill(of[i]->pid, SIGTERM);
-        passed_on = stop;
-        if (poll(polls, count, -1) < 0) continue; /* interrupted */
+        pass_on_stop(swarm, of, count, &stopping_since_s);
+        if (poll(polls, count, LOOK_MS) < 0) continue; /* interrupted */
         for (uint32_t i = 0; i < count; i++) {
             if (polls[i].revents == 0) continue;
             report r;

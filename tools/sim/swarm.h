@@ -13,6 +13,7 @@ typedef struct gw_sim_swarm {
     uint64_t first;         /* seed; then every one after it */
     uint32_t jobs;
     uint64_t seconds;
+    uint32_t patience_s; /* once asked to stop, it gives workers so long to end their seeds; 0 = 30 */
 } gw_sim_swarm;
 
 typedef struct gw_sim_findings {
@@ -23,7 +24,8 @@ typedef struct gw_sim_findings {
 } gw_sim_findings;
 
 /* Runs until the time is up, or SIGINT, SIGTERM or (unless it is ignored) SIGHUP comes: then the workers end
- * the seeds that they are at, and it is false. Says what fails as it fails, with all its options. Thread: the
+ * the seeds that they are at, and it is false. Those who do not in time, or when it comes again, are killed,
+ * and which seeds these were is told. Says what fails as it fails, with all its options. Thread: the
  * process's only one.
  */
 bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings);

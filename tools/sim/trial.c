@@ -1,6 +1,7 @@
 #include "tools/sim/trial.h"
 
 #include "core/check.h"
+#include "tools/sim/limit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,17 @@ static bool read_all(int fd, void *into, size_t size) {
     return true;
 }
 
+static void say_how_it_ended(const gw_sim_options *options, int status, gw_sim_result *result) {
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    char text[GW_SIM_LIMIT_TEXT];
+    *result = (gw_sim_result){.failed = true, .endless = number == GW_SIM_OVER_LIMIT};
+    if (result->endless)
+        snprintf(result->why, sizeof result->why, "%s", gw_sim_limit_say(options, text));
+    else
+        snprintf(result->why, sizeof result->why, "the process ended by signal %d: an invariant is broken",
+                 number);
+}
+
 void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int ends[2];
     fflush(NULL); /* or the child prints it again */
@@ -27,6 +39,8 @@ void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     GW_CHECK(child >= 0);
     if (child == 0) {
         close(ends[0]);
+        signal(GW_SIM_OVER_LIMIT, SIG_DFL);
+        gw_sim_limit(options);
         gw_sim_run(options, result);
         ssize_t written = write(ends[1], result, sizeof *result);
         fflush(NULL);
@@ -38,10 +52,7 @@ void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (whole) return;
-    *result = (gw_sim_result){.failed = true};
-    snprintf(result->why, sizeof result->why, "the process ended by signal %d: an invariant is broken",
-             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    if (!whole) say_how_it_ended(options, status, result);
 }
 
 /* ---- shrinking ---- */
@@ -52,13 +63,16 @@ typedef struct search {
     uint32_t left; /* runs */
 } search;
 
-/* Takes the candidate if it fails with this seed or one of the next few. */
+/* Takes the candidate if it fails with this seed or one of the next few. There is time for one alone that has
+ * no end, and that is another fault. */
 static bool attempt(search *s, gw_sim_options candidate) {
     enum { SEEDS = 4 };
     gw_sim_result result;
     for (uint32_t i = 0; i < SEEDS && s->left > 0; i++, candidate.seed++, s->left--) {
         gw_sim_try(&candidate, &result);
         if (!result.failed) continue;
+        if (result.endless) s->left = 0;
+        if (result.endless) return false;
         s->best = candidate;
         s->result = result;
         return true;
@@ -102,7 +116,7 @@ bool gw_sim_shrink(gw_sim_options *options, gw_sim_result *result, uint32_t most
     s.best.trace = NULL;
     gw_sim_try(&s.best, &s.result);
     if (!s.result.failed) return false;
-    bool again = true;
+    bool again = !s.result.endless;
     while (again && s.left > 0) {
         again = take_out(&s);
         again |= halve(&s);
