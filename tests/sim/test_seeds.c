@@ -138,6 +138,7 @@ Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
     cr_assert_leq(all.lost_with_lives + all.lost_unheard, 5);
     cr_assert_leq(all.spoilt + all.told_lost, 15);
     cr_assert_leq(all.told_late, 300);
+    cr_assert_leq(all.untold, 1);
     cr_assert_leq(all.waiting, 30);
     assert_that_few_ended_early(&all, 10, 2);
 }
@@ -164,6 +165,7 @@ Test(seeds, what_disks_have_lost_excuses_little) {
     cr_assert_leq(all.spoilt, 120);
     cr_assert_leq(all.told_lost, 50);
     cr_assert_leq(all.told_late, 500);
+    cr_assert_leq(all.untold, 1);
     cr_assert_leq(all.waiting, 20);
     assert_that_few_ended_early(&all, 10, 2);
 }

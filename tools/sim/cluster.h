@@ -78,6 +78,7 @@ typedef struct sim_saved { /* chunks and perhaps the manifest of one step's stat
     gw_set chunks, damaged; /* there; and of these, those that are not what they should be */
     uint64_t lost;          /* told to be durable and not there after the host had died, bits */
     uint64_t lost_boot;     /* of the last life that lost one so */
+    uint64_t untold;        /* the life that has told others that it has none of it; 0 = none has */
     uint64_t written_ns[SIM_CHUNKS];
     bool manifest, ended;
 } sim_saved;
@@ -280,7 +281,6 @@ typedef struct sim_complete { /* a checkpoint that was told to be complete */
     uint64_t life[SIM_PEERS]; /* that had them; 0 = none ran */
     bool lost;                /* as may be */
     bool spoilt;              /* disks have lost so much that what is left is not all of it */
-    bool failed_to_load;      /* by somebody, so that all may have gone on from less */
 } sim_complete;
 
 typedef struct sim_reduction {
@@ -518,7 +518,6 @@ void sim_begins_anew(sim_cluster *c, const sim_peer *p); /* a life of it is abou
 void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_check_kept(sim_cluster *c, const sim_peer *p);      /* after each RETAIN */
 void sim_check_saved_end(sim_cluster *c, const sim_peer *p); /* it is done, or has stopped */
-void sim_failed_load(sim_cluster *c, const gw_hash *root);   /* of a checkpoint; what is here of it is told */
 
 /* --- faults_network.c --- */
 void sim_partition(sim_cluster *c);

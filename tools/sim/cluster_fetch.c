@@ -159,10 +159,9 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         event.fingerprint = sim_fingerprint(p->m.state);
     } else {
         event.text = "no source could be reached";
-        if (f.kind == GW_LOAD_MANIFEST && !by_others) {
-            event.held = &sound;
-            sim_failed_load(c, &f.root);
-        }
+        bool told = f.kind == GW_LOAD_MANIFEST && !by_others;
+        if (told) event.held = &sound;
+        if (told && !known && own != NULL) own->untold = p->boot; /* nobody here knows what its chunks are */
         c->result->faults[GW_SIM_FAILED_FETCH] += by_others;
     }
     sim_event(c, p, &event);

@@ -27,16 +27,23 @@ static uint32_t copies(sim_cluster *c, const gw_hash *root, uint64_t step, uint3
     return count;
 }
 
+/* This life has found no manifest of it anywhere, and told that it has nothing of it. */
+static bool has_untold(const sim_peer *p, const sim_saved *saved) {
+    return !saved->manifest && saved->untold == p->boot;
+}
+
 /* Whether members of the view that this peer has begun have all of it, and know what the chunks are those of.
- * They count what they can tell of: of chunks without a manifest only those that were so when they started.
+ * They count what they can tell of: of chunks without a manifest only those that were so when they started;
+ * or all of these.
  */
-static bool view_has(sim_cluster *c, const sim_peer *loads, const gw_hash *root, uint64_t step) {
+static bool view_has(sim_cluster *c, const sim_peer *loads, const sim_complete *one, bool untold) {
     gw_set there = gw_set_of(SIM_CHUNKS);
     bool manifest = false;
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
-        const sim_saved *saved = sim_disk_saved_as(&p->disk, root, step);
+        const sim_saved *saved = sim_disk_saved_as(&p->disk, &one->root, one->step);
         if (saved == NULL || !takes_part(p, &loads->m.fence) || sim_record_outlaws(loads, p)) continue;
+        if (!untold && has_untold(p, saved)) continue;
         manifest |= saved->manifest;
         if (!saved->manifest && !p->strays) continue;
         for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
@@ -341,11 +348,6 @@ void sim_check_saved_end(sim_cluster *c, const sim_peer *p) {
                           p->number, p->finish_step, chunk);
 }
 
-void sim_failed_load(sim_cluster *c, const gw_hash *root) {
-    sim_complete *one = told_before(c, root);
-    if (one != NULL) one->failed_to_load = true;
-}
-
 /* Whether a member has it on record that the job has ended so. */
 static bool knows_end(sim_cluster *c, const gw_view *view, const gw_hash *root) {
     bool knows = false;
@@ -381,9 +383,12 @@ void sim_check_load(sim_cluster *c, const sim_peer *p, const gw_action *action) 
     const sim_complete *last = last_sound(c);
     bool from_disks = action->load_kind == GW_LOAD_INIT || action->load_kind == GW_LOAD_MANIFEST;
     if (from_disks) check_end_stays(c, p, action);
-    if (!from_disks || last == NULL || last->failed_to_load) return;
-    if (p->m.fence.epoch == 0 || !undoes(c, last, action)) return;
-    if (!view_has(c, p, &last->root, last->step)) return;
+    if (!from_disks || last == NULL) return;
+    if (p->m.fence.epoch == 0 || !undoes(c, last, action) || !view_has(c, p, last, true)) return;
+    if (!view_has(c, p, last, false)) {
+        c->result->untold++;
+        return;
+    }
     sim_violation(
         c, "peer %u goes on from step %" PRIu64 ", but its view has all of the checkpoint of step %" PRIu64,
         p->number, action->step, last->step);

@@ -101,6 +101,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->spoilt += one->spoilt;
     into->told_late += one->told_late;
     into->told_lost += one->told_lost;
+    into->untold += one->untold;
     into->waiting += one->waiting;
     for (int i = 0; i < GW_SIM_FAULTS; i++) into->faults[i] += one->faults[i];
     for (int i = 0; i < GW_SIM_EXCUSES; i++) into->excused[i] += one->excused[i];
@@ -168,6 +169,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->spoilt, "not kept: disks have lost them"},
         {all->told_late, "told to be complete after later ones, and not checked"},
         {all->told_lost, "told to be complete when disks had lost copies of them"},
+        {all->untold, "gone on from less: who had the rest had found no manifest of it"},
         {all->resumes, "resumes"},
         {all->forced, "views forced by an operator, as a majority was lost"},
         {all->waiting, "peers left waiting for what nobody knows any more"},

@@ -104,6 +104,8 @@ typedef struct gw_sim_result {
     /* such that were told to be complete and not asked for all their copies, as a later one had been told
      * before, or as disks had lost some since they held them */
     uint64_t told_late, told_lost;
+    uint64_t
+        untold; /* loads of less than there was, as lives had told that they had nothing of it (cluster.h) */
     uint64_t forced;  /* views that an operator has forced */
     uint64_t waiting; /* peers that wait for ever when the others have ended, as they may */
     uint64_t faults[GW_SIM_FAULTS];
