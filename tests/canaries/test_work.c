@@ -231,3 +231,19 @@ Test(canary_work, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
     cr_expect_str_eq(what + 10, result.why);
     cr_expect_float_eq(last_s, (double)result.ended_ns / 1e9, 1e-6);
 }
+
+/* ---- whom sums fail with ---- */
+
+static void know_nobody_to_blame(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind == GW_EV_REDUCED) event->peer = (gw_peer_id){0};
+}
+
+Test(canary_work, a_sum_that_fails_with_one_member_is_tried_with_it_for_ever) {
+    gw_sim_options options = canary_quiet();
+    options.path_ms = 500;
+    options.fault_ms = 8000;
+    canary_assert_found(
+        &options,
+        &(canary){.phrase = ", which has failed ", .hear = know_nobody_to_blame, .after = GW_SIM_LOST_PATH});
+}

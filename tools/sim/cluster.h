@@ -185,6 +185,9 @@ typedef struct sim_memory {
     uint32_t losses;
     gw_token reduce_token; /* entered and not ended */
     uint64_t reduce_told_ns;
+    uint32_t named[SIM_PEERS];      /* how often it could not sum with each, since it last could, */
+    uint64_t named_ns[SIM_PEERS];   /* the last time, */
+    uint64_t named_boot[SIM_PEERS]; /* and with which life of it */
     bool applying;
     uint32_t records_open; /* asked for, and not yet on disk */
     gw_token commit_token; /* its effects have not taken place yet */
@@ -249,7 +252,8 @@ typedef struct sim_link { /* between two peers; side 0 is the lower number */
     bool data_told[2];  /* this side knows that the data link is gone */
     bool data_fault[2]; /* and that it is so for a reason of its own */
     uint64_t data_lost_until_ns;
-    uint64_t stalled_ns[2]; /* since when messages to this side cannot pass; 0 = they can */
+    uint64_t path_lost_until_ns; /* no sums pass, and neither side is told until it sums */
+    uint64_t stalled_ns[2];      /* since when messages to this side cannot pass; 0 = they can */
 } sim_link;
 
 typedef struct sim_entry { /* one member in a collective */
@@ -525,10 +529,13 @@ void sim_blind(sim_cluster *c);
 void sim_clog(sim_cluster *c);
 void sim_break_link(sim_cluster *c);
 void sim_lose_data(sim_cluster *c);
+void sim_lose_path(sim_cluster *c);
 void sim_mend_data(sim_cluster *c); /* all that is lost */
 /* cluster_data.c: the data link beside the control link of two, which may be lost although that stands. */
 bool sim_data_lost(sim_cluster *c, uint32_t a, uint32_t b);
-bool sim_data_lost_in(sim_cluster *c, const gw_view *view, uint32_t a); /* to another member */
+/* The first other member that it cannot sum with, as its data link is gone, or no sums pass; SIM_PEERS =
+ * none. */
+uint32_t sim_parted_from(sim_cluster *c, const gw_view *view, uint32_t a);
 void sim_data_tell_anew(sim_cluster *c, sim_peer *p, uint32_t other); /* behind the news of a control link */
 
 /* --- faults_core.c --- */

@@ -1,5 +1,6 @@
 /* Data links, which may be gone although control links stand: their ends cannot read each other's words,
- * fetch from each other, or sum together, and are told so. */
+ * fetch from each other, or sum together, and are told so. Or they stand, and just no sums pass: whoever
+ * tries hears that it fails, and with whom. */
 #include "tools/sim/cluster.h"
 
 static int side_of(uint32_t peer, uint32_t other) {
@@ -10,12 +11,17 @@ bool sim_data_lost(sim_cluster *c, uint32_t a, uint32_t b) {
     return a != b && sim_now(c) < sim_link_of(c, a, b)->data_lost_until_ns;
 }
 
-bool sim_data_lost_in(sim_cluster *c, const gw_view *view, uint32_t a) {
+static bool path_lost(sim_cluster *c, uint32_t a, uint32_t b) {
+    return a != b && sim_now(c) < sim_link_of(c, a, b)->path_lost_until_ns;
+}
+
+uint32_t sim_parted_from(sim_cluster *c, const gw_view *view, uint32_t a) {
     for (uint32_t i = 0; i < view->count; i++) {
         const sim_peer *other = sim_by_id(c, &view->members[i].id);
-        if (other != NULL && sim_data_lost(c, a, other->number)) return true;
+        if (other == NULL) continue;
+        if (sim_data_lost(c, a, other->number) || path_lost(c, a, other->number)) return other->number;
     }
-    return false;
+    return SIM_PEERS;
 }
 
 /* Its brain, where it thinks otherwise. */
@@ -80,9 +86,22 @@ void sim_lose_data(sim_cluster *c) {
     }
 }
 
+/* Of two peers. */
+void sim_lose_path(sim_cluster *c) {
+    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
+    uint64_t most_ms = sim_chance(c, 0.5) ? 90000 : 3000,
+             for_ns = sim_lasting_ns(c, sim_between(c, 100, most_ms));
+    if (a == b || path_lost(c, a, b)) return;
+    c->result->faults[GW_SIM_LOST_PATH]++;
+    sim_trace(c, "no sums pass between %u and %u", a, b);
+    sim_link_of(c, a, b)->path_lost_until_ns = sim_now(c) + for_ns;
+    sim_reduce_hurt(c, a, (int)b);
+}
+
 void sim_mend_data(sim_cluster *c) {
     for (uint32_t a = 0; a < c->count; a++)
         for (uint32_t b = a + 1; b < c->count; b++) {
+            sim_link_of(c, a, b)->path_lost_until_ns = 0;
             if (!sim_data_lost(c, a, b)) continue;
             sim_link_of(c, a, b)->data_lost_until_ns = 0;
             tell_both(c, a, b);

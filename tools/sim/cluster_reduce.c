@@ -68,6 +68,24 @@ static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64
     return r;
 }
 
+/* What fails again and again with the same member is not tried for ever (core/peer_links.c): one of the two
+ * is soon left out, by the other one or by both. Who has been left out for a minute may be tried again. */
+static void name(sim_cluster *c, sim_peer *p, const sim_peer *with, gw_event *event) {
+    enum { MOST_NAMED = 6 };
+    const uint64_t forgiven_ns = 45000 * SIM_MS; /* by the fastest clock that drifts */
+    sim_memory *m = &p->m;
+    uint32_t i = with->number;
+    bool anew = m->named_boot[i] != with->boot || sim_now(c) >= m->named_ns[i] + forgiven_ns;
+    m->named[i] = anew ? 1 : m->named[i] + 1;
+    m->named_ns[i] = sim_now(c);
+    m->named_boot[i] = with->boot;
+    event->peer = with->id;
+    c->result->faults[GW_SIM_NAMED_REDUCTION]++;
+    if (m->named[i] > MOST_NAMED && c->options->jump_ms == 0)
+        sim_violation(c, "peer %u sums with peer %u, which has failed %u times", p->number, i,
+                      m->named[i] - 1);
+}
+
 static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     sim_reduction *r = find(c, op->x, op->y);
@@ -75,15 +93,19 @@ static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.reduce_token = 0;
     c->result->faults[GW_SIM_FAILED_REDUCTION]++;
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED, .text = "link broke"};
+    if (op->z != SIM_PEERS) name(c, p, &c->peers[op->z], &event);
     sim_event(c, p, &event);
 }
 
-static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e) {
+/* with: the member that it has failed with; SIM_PEERS = it does not know. */
+static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
     sim_op op = sim_op_to(&c->peers[e->peer], fail);
     op.life = e->life;
     op.token = e->token;
     op.x = front_of(&r->view.name);
     op.y = r->step;
+    op.z = c->options->path_ms != 0 ? with
+                                    : SIM_PEERS; /* seeds that were named before this stay what they are */
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
 }
 
@@ -173,6 +195,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
 
     e->ended = true;
     m->reduce_token = 0;
+    for (uint32_t i = 0; i < r->view.count; i++) m->named[r->entry[i].peer] = 0;
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     gw_bad first;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
@@ -200,8 +223,10 @@ static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (e->ended || (r->broken && !e->lucky)) return;
     if (!e->lucky && !turns(c, r)) {
         if (sim_now(c) - r->full_ns > STALL_MOST_NS) {
+            sim_op stalled = *op;
+            stalled.z = SIM_PEERS;
             r->broken = true;
-            fail(c, p, op);
+            fail(c, p, &stalled);
         } else {
             sim_later(c, 10 * SIM_MS, op);
         }
@@ -228,14 +253,22 @@ static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_MS, &op);
 }
 
-static void hurt(sim_cluster *c, sim_reduction *r) {
+/* Of two that cannot exchange anything each names the other, and all name one that has ended (b is
+ * SIM_PEERS). */
+static uint32_t failed_with(const sim_entry *e, uint32_t a, uint32_t b) {
+    if (e->peer == a) return b;
+    return e->peer == b || b == SIM_PEERS ? a : SIM_PEERS;
+}
+
+/* a is SIM_PEERS: nobody is known to be the cause. */
+static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
     if (r->broken) return;
     r->broken = true;
     for (uint32_t i = 0; i < r->view.count; i++) {
         sim_entry *e = &r->entry[i];
         if (!e->entered || e->ended) continue;
         e->lucky = r->entered == r->view.count && sim_chance(c, 0.4);
-        if (!e->lucky) fail_later(c, r, e);
+        if (!e->lucky) fail_later(c, r, e, failed_with(e, a, b));
     }
 }
 
@@ -267,7 +300,8 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       r->step);
         return;
     }
-    if (sim_data_lost_in(c, &r->view, p->number)) hurt(c, r);
+    uint32_t parted = sim_parted_from(c, &r->view, p->number);
+    if (parted != SIM_PEERS) hurt(c, r, p->number, parted);
     *e = (sim_entry){.entered = true,
                      .peer = p->number,
                      .life = p->boot,
@@ -281,7 +315,7 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     m->reduce_token = action->token;
     r->entered++;
     if (r->broken) {
-        fail_later(c, r, e);
+        fail_later(c, r, e, parted);
         return;
     }
     if (r->entered < r->view.count) return;
@@ -302,7 +336,7 @@ void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b) {
         if (gw_view_rank_of_life(&r->view, &c->peers[a].id, c->peers[a].boot, c->peers[a].nonce) < 0)
             continue;
         if (b >= 0 && (gw_view_rank(&r->view, &c->peers[b].id) < 0 || !sim_chance(c, 0.6))) continue;
-        hurt(c, r);
+        hurt(c, r, a, b >= 0 ? (uint32_t)b : SIM_PEERS);
     }
 }
 
@@ -334,7 +368,7 @@ void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
         p->m.reduce_told_ns = sim_now(c) + delay_ns;
         sim_later(c, delay_ns, &op);
         r->entry[rank].ended = true;
-        hurt(c, r);
+        hurt(c, r, SIM_PEERS, SIM_PEERS);
     }
 }
 

@@ -231,6 +231,7 @@ static const fault faults[] = {
     {sim_clog, offsetof(gw_sim_options, clog_ms)},
     {sim_break_link, offsetof(gw_sim_options, break_ms)},
     {sim_lose_data, offsetof(gw_sim_options, data_ms)},
+    {sim_lose_path, offsetof(gw_sim_options, path_ms)},
     {leave_one, offsetof(gw_sim_options, leave_ms)},
     {stop_job, offsetof(gw_sim_options, stop_ms)},
     {lose_device, offsetof(gw_sim_options, device_ms)},

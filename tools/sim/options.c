@@ -68,6 +68,11 @@ const gw_sim_option gw_sim_option_table[] = {
     {"break-ms", "MS", "a control link breaks", AT(break_ms), 0, LONG, 0.5, 100, 5000, true},
     {"data-ms", "MS", "data links of a peer are gone for up to 30 s, beside control links that stand",
      AT(data_ms), 0, LONG, 0, 0, 0, true},
+    {"path-ms", "MS",
+     "no sum passes between two peers for up to 90 s, beside links that stand; and whoever cannot sum says "
+     "with "
+     "whom",
+     AT(path_ms), 0, LONG, 0, 0, 0, true},
     {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
     {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
     {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
@@ -385,6 +390,14 @@ static void draw_latest(gw_sim_options *o) {
     set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
 }
 
+/* Members that no sum passes between: likewise. */
+static void draw_paths(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a745ULL);
+    bool on = gw_rng_unit(&rng) < 0.1;
+    uint32_t drawn = between(&rng, 1000, 10000);
+    set_unset(&o->path_ms, on ? drawn * spread(o) : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -441,6 +454,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_latest(o);
     draw_resume(o);
     draw_kept(o);
+    draw_paths(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

@@ -24,6 +24,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_CLOG] = "clogged ways",
         [GW_SIM_BREAK] = "broken links",
         [GW_SIM_LOST_DATA] = "lost data links",
+        [GW_SIM_LOST_PATH] = "pairs that no sums passed between",
         [GW_SIM_DROP] = "datagrams lost",
         [GW_SIM_DUPLICATE] = "datagrams doubled",
         [GW_SIM_GARBLE] = "datagrams garbled",
@@ -52,6 +53,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_LOST_ANSWER] = "lost answers",
         [GW_SIM_FAILED_REDUCTION] = "failed reductions",
         [GW_SIM_SPLIT_REDUCTION] = "split reductions",
+        [GW_SIM_NAMED_REDUCTION] = "failed reductions that named a member",
         [GW_SIM_FAILED_FETCH] = "fetches that failed by others",
         [GW_SIM_GONE] = "peers gone for good",
     };
