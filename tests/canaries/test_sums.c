@@ -153,3 +153,12 @@ Test(canary_sums, who_did_no_wrong_is_blamed) {
     options.wrong_permille = 200;
     canary_find_believed(&options, phrase, mix_up, NULL);
 }
+
+/* What a member had added up has changed in its memory. */
+Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
+    gw_sim_options options = canary_quiet();
+    options.part_permille = 30;
+    canary_find_believed(&options, "than the undisturbed run", believe_sum, NULL);
+    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " wrongly blames peer ", blame_twice);
+}

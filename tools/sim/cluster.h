@@ -104,6 +104,7 @@ typedef struct sim_sum {
     uint64_t step, value;
     uint64_t state; /* what it was computed from */
     bool mixed;     /* computed from different states */
+    bool spoilt;    /* its value has changed since it was added up */
     uint32_t shards;
     uint8_t *times; /* how often each shard is in it */
 } sim_sum;
@@ -140,6 +141,7 @@ typedef struct sim_error { /* it computed a shard of this step, or held its stat
     gw_peer_id id;
     uint64_t step;
     uint64_t paid; /* by this life, which has been found wrong since; 0 = none */
+    bool part;     /* or only what it had added up to it, which nobody else can see */
 } sim_error;
 
 /* What a process loses when it dies. */
@@ -177,6 +179,7 @@ typedef struct sim_memory {
     bool flipped;         /* the state is not what it was when it was made, */
     uint64_t unflipped;   /* which was this */
     uint32_t found_wrong; /* how often this life has told that it was */
+    uint64_t tried;       /* the step of its last reduction, plus 1 */
     sim_worker workers[SIM_WORKERS];
     uint32_t turns;
     gw_token seal_token;
@@ -415,6 +418,7 @@ void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
 void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view); /* that it has installed */
 uint64_t sim_made_state(const sim_peer *p);                 /* its state as it was when it was made */
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
+void sim_spoil_part(sim_cluster *c, sim_peer *p);           /* what it has added up to the step */
 void sim_flip(sim_cluster *c);                              /* a bit of some peer's state, at any time */
 
 /* --- cluster_bad.c --- */

@@ -144,6 +144,7 @@ static void add_up(sim_reduction *r) {
         for (uint32_t s = 0; s < first->shards; s++)
             sum->times[s] = (uint8_t)(sum->times[s] + e->snapshot.times[s]);
         sum->value += e->snapshot.value;
+        sum->spoilt |= e->snapshot.spoilt;
         if (e->snapshot.mixed ||
             (sum->state != 0 && e->snapshot.state != 0 && sum->state != e->snapshot.state))
             sum->mixed = true;
@@ -199,7 +200,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     gw_bad first;
     bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
-         whole = covers(&m->sum);
+         whole = covers(&m->sum), right = !corrupt && !m->sum.spoilt;
     if (corrupt) {
         damage_sum(c, &m->sum);
         sim_trace(c, "a bit of peer %u's sum of step %" PRIu64 " flips", p->number, r->step);
@@ -208,9 +209,10 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
                       .token = e->token,
                       .outcome = GW_DONE,
                       .coverage_ok = whole,
-                      .fingerprint_ok = !corrupt,
+                      .fingerprint_ok = right,
+                      .damaged = e->snapshot.spoilt,
                       .bad_count = sim_bad_in(c->options, &m->sum, &first),
-                      .slots = whole && !corrupt ? slots : NULL,
+                      .slots = whole && right ? slots : NULL,
                       .check_table = r->table != NULL ? r->table : zeros};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
     sim_event(c, p, &event);
@@ -244,6 +246,35 @@ static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .damaged = true,
                       .text = "the state has another fingerprint"};
     sim_event(c, p, &event);
+}
+
+/* Of a sum that was tried before each looks at its own part first. */
+static void part_is_wrong(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = op->token,
+                      .outcome = GW_DONE,
+                      .coverage_ok = true,
+                      .damaged = true,
+                      .text = "its own part"};
+    sim_event(c, p, &event);
+}
+
+static void refuse_part(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, part_is_wrong);
+    op.token = p->m.reduce_token = action->token;
+    p->m.reduce_told_ns = sim_now(c) + SIM_MS;
+    sim_later(c, SIM_MS, &op);
+}
+
+/* Of a step that no sum of has failed: this one may fail twice, as others may see it first. */
+static void perhaps_spoil_part(sim_cluster *c, sim_peer *p) {
+    uint64_t step = p->m.accumulator.step;
+    if (c->calm || c->options->part_permille == 0 || c->damages[step] != 0) return;
+    if (!sim_chance(c, c->options->part_permille / 1000.0)) return;
+    c->damages[step] = DAMAGES_OF_A_STEP;
+    sim_spoil_part(c, p);
 }
 
 /* Found before anything of it leaves. */
@@ -286,6 +317,13 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
         return;
     }
     sim_check_expelled(c, p);
+    perhaps_spoil_part(c, p);
+    bool again = m->tried == action->step + 1;
+    m->tried = action->step + 1;
+    if (again && a->spoilt) {
+        refuse_part(c, p, action);
+        return;
+    }
     sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
     if (r == NULL) {
         r = open_reduction(c, &m->fence, action->step);

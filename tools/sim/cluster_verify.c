@@ -46,19 +46,19 @@ static bool is_faulty(const sim_cluster *c, const sim_peer *p) {
 }
 
 /* By name, as verdicts are: later lives hear of them, but not one that has lost its disk, and is another. */
-static void note_error(sim_cluster *c, const sim_peer *p) {
+static void note_error(sim_cluster *c, const sim_peer *p, bool part) {
     if (c->error_count == c->error_capacity) {
         c->error_capacity = 2 * c->error_capacity + 16;
         c->errors = realloc(c->errors, c->error_capacity * sizeof *c->errors);
         GW_CHECK_MEMORY(c->errors != NULL);
     }
-    c->errors[c->error_count++] = (sim_error){.id = p->id, .step = p->m.step};
+    c->errors[c->error_count++] = (sim_error){.id = p->id, .step = p->m.step, .part = part};
 }
 
 static bool erred_in(const sim_cluster *c, const gw_peer_id *id, uint64_t step) {
     bool any = false;
     for (uint32_t i = 0; i < c->error_count && !any; i++)
-        any = c->errors[i].step == step && gw_peer_id_equal(&c->errors[i].id, id);
+        any = c->errors[i].step == step && !c->errors[i].part && gw_peer_id_equal(&c->errors[i].id, id);
     return any;
 }
 
@@ -73,7 +73,7 @@ uint64_t sim_compute(sim_cluster *c, const sim_peer *p, uint32_t shard) {
     if (!gw_verify_is_chosen(m->chosen, m->chosen_count, shard)) return value;
     if (!sim_chance(c, c->options->wrong_permille / 1000.0)) return value;
     c->result->faults[GW_SIM_WRONG]++;
-    note_error(c, p);
+    note_error(c, p, false);
     sim_trace(c, "peer %u computes shard %u of step %" PRIu64 " wrong", p->number, shard, m->step);
     return value ^ UINT64_C(1) << sim_between(c, 0, 63);
 }
@@ -125,14 +125,25 @@ static void add_verdict(sim_verdict *verdict, const sim_peer *by) {
 /* A verdict on a shard, or on the state that is held, is of the step that its teller is in. That a state was
  * outvoted a leader tells who may be in another one, and what others have found was in any earlier one. */
 static bool is_of_its_step(const char *text) {
-    static const char *const phrases[] = {"it computed ", "its state changed in memory"};
+    static const char *const phrases[] = {"it computed ", "its state changed in memory",
+                                          "its part of the sum"};
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
         if (strncmp(text, phrases[i], strlen(phrases[i])) == 0) return true;
     return false;
 }
 
+static const char *evidence_of(const gw_action *notice) {
+    return notice->text == NULL ? "" : notice->text;
+}
+
+/* It is about what its peer has added up, and not about what that computed or holds. */
+static bool is_about_part(const gw_action *notice) {
+    return strncmp(evidence_of(notice), "its part of the sum", strlen("its part of the sum")) == 0;
+}
+
 static bool is_counted(const sim_error *error, const gw_action *notice, bool of_its_step) {
-    return gw_peer_id_equal(&error->id, &notice->peer) && (!of_its_step || error->step == notice->step);
+    return error->part == is_about_part(notice) && gw_peer_id_equal(&error->id, &notice->peer) &&
+           (!of_its_step || error->step == notice->step);
 }
 
 /* Nobody comes by wrong bits through others: only chosen shards are wrong, no peer hands on a state that has
@@ -142,7 +153,7 @@ static bool is_counted(const sim_error *error, const gw_action *notice, bool of_
  * second time ends its life. (Not what an earlier life had of later steps, where the flock has begun anew
  * since: those who were left behind with that may tell of it yet.) */
 static void check_blame(sim_cluster *c, sim_peer *by, const gw_action *notice) {
-    const char *text = notice->text == NULL ? "" : notice->text;
+    const char *text = evidence_of(notice);
     bool own = gw_peer_id_equal(&notice->peer, &by->id), of_its_step = is_of_its_step(text), wrong = false;
     if (gw_peer_id_is_none(&notice->peer)) return; /* not known: its end tells so, too */
     for (uint32_t i = 0; i < c->error_count; i++)
@@ -176,7 +187,7 @@ void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice) {
     sim_peer *p = sim_by_id(c, &notice->peer);
     if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
     add_verdict(&p->m.on_work, by);
-    add_verdict(&p->m.on_state, by);
+    if (!is_about_part(notice)) add_verdict(&p->m.on_state, by);
 }
 
 /* A member of the view, in this life, that had told of it; SIM_PEERS = none. */
@@ -243,11 +254,20 @@ static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
 
 static void flip(sim_cluster *c, sim_peer *p) {
     c->result->faults[GW_SIM_FLIP]++;
-    note_error(c, p);
+    note_error(c, p, false);
     p->m.flipped = true;
     p->m.unflipped = p->m.state;
     p->m.state ^= UINT64_C(1) << sim_between(c, 0, 63);
     sim_trace(c, "a bit of peer %u's state flips", p->number);
+}
+
+void sim_spoil_part(sim_cluster *c, sim_peer *p) {
+    c->result->faults[GW_SIM_SPOILT_PART]++;
+    note_error(c, p, true);
+    p->m.accumulator.spoilt = true;
+    p->m.accumulator.value ^= UINT64_C(1) << sim_between(c, 0, 63);
+    sim_trace(c, "a bit of what peer %u has added up to step %" PRIu64 " flips", p->number,
+              p->m.accumulator.step);
 }
 
 /* At any time. Effects of the step before read that state, unseen by any look: they have taken place by now.

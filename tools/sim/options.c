@@ -109,6 +109,8 @@ const gw_sim_option gw_sim_option_table[] = {
      AT(names_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
+    {"part", "PERMILLE", "sums of which a member's own part has changed in its memory", AT(part_permille), 0,
+     1000, 0, 0, 0, true},
     {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
      1000, 0.25, 1, 5, true},
     {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
@@ -398,6 +400,14 @@ static void draw_paths(gw_sim_options *o) {
     set_unset(&o->path_ms, on ? drawn * spread(o) : 0);
 }
 
+/* Parts of sums that change in memory: likewise. */
+static void draw_parts(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
+    bool on = gw_rng_unit(&rng) < 0.1;
+    uint32_t drawn = between(&rng, 1, 20);
+    set_unset(&o->part_permille, on ? drawn : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -455,6 +465,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_resume(o);
     draw_kept(o);
     draw_paths(o);
+    draw_parts(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

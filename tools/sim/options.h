@@ -36,7 +36,9 @@ typedef struct gw_sim_options {
     uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
     uint32_t pause_ms, slow_permille, drift_permille, jump_ms;
     uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms, data_ms;
-    uint32_t path_ms; /* of two that reach each other sums do not pass */
+    uint32_t
+        part_permille; /* a member of a reduction enters with a part that is not what it was added up to */
+    uint32_t path_ms;  /* of two that reach each other sums do not pass */
     uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
     uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
     uint32_t record_ms, spoil_permille; /* of what is remembered of votes */

@@ -45,6 +45,7 @@ typedef enum gw_sim_fault {
     GW_SIM_LATE_NAME,
     GW_SIM_STALE_NAME,
     GW_SIM_DAMAGED_SUM,
+    GW_SIM_SPOILT_PART,
     GW_SIM_WRONG,
     GW_SIM_FLIP,
     GW_SIM_LOST_CLAIM,
