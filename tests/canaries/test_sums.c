@@ -162,3 +162,17 @@ Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
     canary_find(&options, " what it had computed before peer ", keep_what_was_added);
     canary_find(&options, " wrongly blames peer ", blame_twice);
 }
+
+static void see_none_torn(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    if (event->kind == GW_EV_FROZEN) event->poisoned = false;
+}
+
+Test(canary_sums, what_is_added_in_part_is_kept) {
+    gw_sim_options options = canary_quiet();
+    options.fail_permille = 20;
+    options.torn_permille = 1000;
+    canary_assert_found(&options, &(canary){.phrase = ", a shard of which it has added in part",
+                                            .hear = see_none_torn,
+                                            .after = GW_SIM_TORN_FREEZE});
+}

@@ -102,9 +102,10 @@ typedef struct sim_disk {
 typedef struct sim_sum {
     bool there;
     uint64_t step, value;
-    uint64_t state; /* what it was computed from */
-    bool mixed;     /* computed from different states */
-    bool spoilt;    /* its value has changed since it was added up */
+    uint64_t state;       /* what it was computed from */
+    bool mixed;           /* computed from different states */
+    bool torn, torn_told; /* a shard is in it in part; and its brain has been told so */
+    bool spoilt;          /* its value has changed since it was added up */
     uint32_t shards;
     uint8_t *times; /* how often each shard is in it */
 } sim_sum;

@@ -110,6 +110,25 @@ static void give_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
+static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    c->result->faults[GW_SIM_TORN_SHARD]++;
+    sim_trace(c, "peer %u has added shard %u in part", p->number, worker->shard);
+    p->m.accumulator.torn = true;
+    p->m.accumulator.value ^= gw_mix64(op->y);
+}
+
+/* It may have added a part of its shard, and be silent for long before it says that it cannot go on. */
+static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
+    uint32_t permille = c->options->torn_permille;
+    if (permille == 0 || p->m.workers[fails->x].again || !sim_chance(c, permille / 1000.0)) return in_ns;
+    sim_op op = *fails;
+    op.handle = tear;
+    sim_later(c, in_ns, &op);
+    return in_ns + sim_between(c, 1, 2000) * SIM_MS;
+}
+
 /* The worker cannot compute its shard, and says so after a while. As many as would name the shard poison are
  * to be more than chance. */
 static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
@@ -122,7 +141,8 @@ static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_op op = sim_op_to(p, give_up);
     op.x = w;
     op.y = p->m.workers[w].turn;
-    sim_later(c, sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000), &op);
+    uint64_t in_ns = sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000);
+    sim_later(c, perhaps_tear(c, p, &op, in_ns), &op);
     return true;
 }
 
@@ -264,8 +284,11 @@ static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_FROZEN,
                       .token = op->token,
                       .accumulator_step = a->there ? a->step : UINT64_MAX,
+                      .poisoned = a->torn,
                       .held = &held,
                       .claimed = &now};
+    p->m.accumulator.torn_told = a->torn;
+    c->result->faults[GW_SIM_TORN_FREEZE] += a->torn;
     sim_event(c, p, &event);
     gw_set_free(&held);
     gw_set_free(&now);
@@ -307,6 +330,9 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
+    if (m->accumulator.torn_told)
+        sim_violation(c, "peer %u goes on with step %" PRIu64 ", a shard of which it has added in part",
+                      p->number, m->accumulator.step);
     free(m->list);
     m->list = NULL;
     m->listed = 0;

@@ -103,6 +103,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"device-ms", "MS", "what a peer computes with breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
     {"fail", "PERMILLE", "shards that a worker cannot compute, so that its peer ends", AT(fail_permille), 0,
      1000, 0, 0, 0, true},
+    {"torn", "PERMILLE", "of shards that cannot be computed (--fail), those that have been added in part",
+     AT(torn_permille), 0, 1000, 0, 0, 0, true},
     {"names", "PERMILLE",
      "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "
      "theirs before",
@@ -400,12 +402,15 @@ static void draw_paths(gw_sim_options *o) {
     set_unset(&o->path_ms, on ? drawn * spread(o) : 0);
 }
 
-/* Parts of sums that change in memory: likewise. */
+/* Parts of sums that change in memory, or are added in part: likewise. */
 static void draw_parts(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
     bool on = gw_rng_unit(&rng) < 0.1;
     uint32_t drawn = between(&rng, 1, 20);
     set_unset(&o->part_permille, on ? drawn : 0);
+    bool tears = gw_rng_unit(&rng) < 0.5;
+    uint32_t torn = between(&rng, 100, 1000);
+    set_unset(&o->torn_permille, tears && o->fail_permille != 0 ? torn : 0);
 }
 
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:

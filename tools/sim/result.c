@@ -44,6 +44,8 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_STOP] = "stops",
         [GW_SIM_LOST_DEVICE] = "lost devices",
         [GW_SIM_FAILED_SHARD] = "shards that could not be computed",
+        [GW_SIM_TORN_SHARD] = "shards added in part",
+        [GW_SIM_TORN_FREEZE] = "freezes with a shard added in part",
         [GW_SIM_LATE_NAME] = "names of seeds known late",
         [GW_SIM_STALE_NAME] = "names of seeds that led elsewhere",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",

@@ -42,6 +42,8 @@ typedef enum gw_sim_fault {
     GW_SIM_STOP,
     GW_SIM_LOST_DEVICE,
     GW_SIM_FAILED_SHARD,
+    GW_SIM_TORN_SHARD,
+    GW_SIM_TORN_FREEZE,
     GW_SIM_LATE_NAME,
     GW_SIM_STALE_NAME,
     GW_SIM_DAMAGED_SUM,
