@@ -209,6 +209,7 @@ struct sim_peer {
     sim_record asked;    /* of its last PERSIST, in whatever life, durable or not */
     uint64_t stopped_ns; /* until when a life of it has told others that the job has stopped; 0 = none has; */
     uint64_t unsaved_ns; /* and that nobody could save it */
+    bool name_stopped, name_unsaved; /* likewise, by a name that it has lost: nobody lives by it again */
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
     bool disk_refuses;         /* it was full or hung, and has taken no checkpoint since; when it has, */

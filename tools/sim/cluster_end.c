@@ -35,7 +35,7 @@ static void list_heard(const sim_cluster *c, const sim_peer *p, bool *heard) {
 }
 
 /* And such a one does not run, or has stopped in this life of the peer, which has not heard that it runs
- * again, as it would in calm. */
+ * again, as it would in calm. By a name that was lost with its disk, also the peer's own, none runs again. */
 static bool others_have_stopped(const sim_cluster *c, const sim_peer *p, bool unsaved) {
     bool heard[SIM_PEERS], stopped = false;
     list_heard(c, p, heard);
@@ -43,7 +43,7 @@ static bool others_have_stopped(const sim_cluster *c, const sim_peer *p, bool un
         const sim_peer *other = &c->peers[i];
         uint64_t until_ns = unsaved ? other->unsaved_ns : other->stopped_ns;
         bool may_miss = other != p && (!sim_runs(other) || (!heard[i] && until_ns >= p->started_ns));
-        stopped |= until_ns != 0 && may_miss;
+        stopped |= (until_ns != 0 && may_miss) || (unsaved ? other->name_unsaved : other->name_stopped);
     }
     return stopped;
 }

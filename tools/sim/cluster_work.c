@@ -119,14 +119,17 @@ static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.accumulator.value ^= gw_mix64(op->y);
 }
 
-/* It may have added a part of its shard, and be silent for long before it says that it cannot go on. */
+/* It may have added a part of its shard, and be silent for long before it says that it cannot go on: not so
+ * long that its peer would end in calm. */
 static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
+    enum { MOST_MS = 2000 };
     uint32_t permille = c->options->torn_permille;
+    if (sim_now(c) + in_ns + MOST_MS * SIM_MS > sim_heal_ns(c)) return in_ns;
     if (permille == 0 || p->m.workers[fails->x].again || !sim_chance(c, permille / 1000.0)) return in_ns;
     sim_op op = *fails;
     op.handle = tear;
     sim_later(c, in_ns, &op);
-    return in_ns + sim_between(c, 1, 2000) * SIM_MS;
+    return in_ns + sim_between(c, 1, MOST_MS) * SIM_MS;
 }
 
 /* The worker cannot compute its shard, and says so after a while. As many as would name the shard poison are

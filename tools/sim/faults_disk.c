@@ -19,6 +19,8 @@ void sim_lose_disk(sim_cluster *c, sim_peer *p) {
     sim_disks_lost(c);
     const gw_peer_id lost = p->id;
     p->disks++;
+    p->name_stopped |= p->stopped_ns != 0;
+    p->name_unsaved |= p->unsaved_ns != 0;
     sim_name(p);
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->peers[i].wants[p->number]) sim_want_lost(c, &c->peers[i], &lost, true);
