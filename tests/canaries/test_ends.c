@@ -109,6 +109,19 @@ Test(canary_ends, a_peer_ends_for_what_another_did) {
     canary_assert_found(&options, &(canary){.phrase = phrase, .act = call_it_a_tie, .after = GW_SIM_WRONG});
 }
 
+/* Each has an excuse of its own: what one machine refused is none for another peer. */
+static void give_up_an_update(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    canary_end(peer, actions, at, GW_FINISH_FAILED, "step 7 could not be applied: for no reason");
+}
+
+Test(canary_ends, a_peer_ends_for_what_its_machine_did_not_refuse) {
+    gw_sim_options options = canary_quiet();
+    const char *phrase = "nothing has happened to it that allows it";
+    options.refuse_permille = 20;
+    canary_assert_found(&options,
+                        &(canary){.phrase = phrase, .act = give_up_an_update, .after = GW_SIM_FAILED_UPDATE});
+}
+
 Test(canary_ends, a_job_ends_otherwise_than_it_should) {
     gw_sim_options options = canary_quiet();
     canary_find(&options, "ended with another root than it should", name_another_root);

@@ -275,6 +275,7 @@ static void note_death(sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
         if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
     for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
+    if (p->m.probing != 0 && p->m.probing <= death->begun.size) gw_set_add(&death->begun, p->m.probing - 1);
     for (uint32_t w = 0; w < SIM_WORKERS; w++)
         if (p->m.workers[w].busy) gw_set_add(&death->begun, p->m.workers[w].shard);
 }
@@ -465,7 +466,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
     p->finished = p->told_end = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
-    p->gave_up = p->heard_of_stop = false;
+    p->gave_up = p->refused = p->heard_of_stop = false;
     for (uint32_t i = 0; i < c->count; i++)
         p->heard_of_stop |= sim_runs(&c->peers[i]) && c->peers[i].heard_of_stop;
     p->by_name = o->names_permille != 0 && sim_chance(c, o->names_permille / 1000.0);

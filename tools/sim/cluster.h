@@ -177,6 +177,7 @@ typedef struct sim_memory {
     uint32_t next_first, next_again;
     gw_check checks[2 * GW_VERIFY_MOST];
     uint32_t check_count;
+    uint32_t probing;     /* a shard that is computed once more, plus 1; 0 = none */
     bool flipped;         /* the state is not what it was when it was made, */
     uint64_t unflipped;   /* which was this */
     uint32_t found_wrong; /* how often this life has told that it was */
@@ -219,6 +220,7 @@ struct sim_peer {
     bool asked_to_leave, device_lost; /* this life, as the next three */
     bool heard_of_stop; /* perhaps: it ran when the job was asked to stop, or with one that did */
     bool gave_up;       /* a shard */
+    bool refused;       /* by its machine: an update, effects or a look */
     bool by_name;       /* its seeds are names that are looked up */
     uint32_t disks;     /* that it has lost */
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
@@ -563,6 +565,8 @@ void sim_lose_disk(sim_cluster *c, sim_peer *p);
 bool sim_can_lose_disk(sim_cluster *c, const sim_peer *p);
 
 /* --- faults.c --- */
+/* Whether it fails at this peer, as this kind of fault. */
+bool sim_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind);
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */
 uint64_t sim_heal_ns(const sim_cluster *c);             /* when faults end */
 /* How long something lasts now that lasts so long where there is no long haul. */

@@ -97,6 +97,8 @@ static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
         return p->device_lost;
     case GW_SIM_GAVE_UP:
         return p->gave_up;
+    case GW_SIM_REFUSED:
+        return p->refused;
     case GW_SIM_WRONG_BITS:
         return sim_blames_rightly(c, p);
     case GW_SIM_ALONE:
@@ -118,6 +120,9 @@ static gw_sim_excuse excuse_of_failure(const char *text) {
         {"(failing disk: ", GW_SIM_DISKS},
         {"the others compute its shards", GW_SIM_DEVICE},
         {"cannot be computed here", GW_SIM_GAVE_UP},
+        {"could not be applied: ", GW_SIM_REFUSED},
+        {"effects cannot take place here: ", GW_SIM_REFUSED},
+        {"is sound could not be seen: ", GW_SIM_REFUSED},
         {"or they all failed", GW_SIM_ALONE},
     };
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)

@@ -469,13 +469,19 @@ static void check_value(sim_cluster *c, const sim_peer *p, uint64_t parent) {
 }
 
 /* Found as the state is read. */
-static void apply_refused(sim_cluster *c, sim_peer *p, const sim_op *op) {
+static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.has_state = false;
     gw_event event = {.kind = GW_EV_APPLIED,
                       .token = op->token,
                       .outcome = GW_FAILED,
                       .damaged = true,
                       .text = "the state has another fingerprint"};
+    sim_event(c, p, &event);
+}
+
+static void apply_failed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {
+        .kind = GW_EV_APPLIED, .token = op->token, .outcome = GW_FAILED, .text = "the device failed"};
     sim_event(c, p, &event);
 }
 
@@ -499,7 +505,11 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     uint64_t parent = m->state;
     m->applying = false;
     if (m->flipped && op->x != 0) {
-        apply_refused(c, p, op);
+        apply_damaged(c, p, op);
+        return;
+    }
+    if (sim_refuses(c, p, GW_SIM_FAILED_UPDATE)) {
+        apply_failed(c, p, op);
         return;
     }
     m->state = sim_next_state(m->state, op->y ? as_made(c, SIM_SKIPPED, m->sum_name) : m->sum.value);

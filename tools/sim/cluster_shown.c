@@ -193,7 +193,10 @@ void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
 /* ---- effects ---- */
 
 static void committed(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {.kind = GW_EV_COMMITTED, .token = op->token, .outcome = GW_DONE};
+    gw_event event = {.kind = GW_EV_COMMITTED,
+                      .token = op->token,
+                      .outcome = op->x != 0 ? GW_FAILED : GW_DONE,
+                      .text = op->x != 0 ? "no space left on device" : NULL};
     sim_event(c, p, &event);
 }
 
@@ -211,7 +214,8 @@ static void take_place(sim_cluster *c, sim_peer *p) {
     if (!c->options->fast && sim_made_state(p) != c->states[m->step])
         sim_violation(c, "peer %u has effects of step %" PRIu64 " from another state", p->number, step);
     check_shown(c, p, m->step);
-    c->effects[step]++;
+    op.x = sim_refuses(c, p, GW_SIM_FAILED_EFFECT);
+    c->effects[step] += op.x == 0;
     sim_later(c, 1000, &op);
 }
 

@@ -84,7 +84,20 @@ static void probed(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .outcome = op->y != 0 ? GW_ABORTED : GW_DONE,
                       .fingerprint = op->x};
     if (op->y != 0) event.text = "its payload is gone";
+    if (op->z != 0) {
+        event.outcome = GW_FAILED;
+        event.text = "out of memory";
+        p->gave_up = true;
+    }
     sim_event(c, p, &event);
+    p->m.probing = 0;
+}
+
+/* As many as would name the shard poison are to be more than chance. */
+static bool fails_to_probe(sim_cluster *c, sim_peer *p, uint64_t step) {
+    if (c->gave_up[step] == GW_POISON_LOSSES - 1 || !sim_refuses(c, p, GW_SIM_FAILED_PROBE)) return false;
+    c->gave_up[step]++;
+    return true;
 }
 
 void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -93,19 +106,23 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
         sim_violation(c, "peer %u probes step %" PRIu64 " from the state of step %" PRIu64, p->number,
                       action->step, p->m.step);
     c->result->disputes++;
+    p->m.probing = action->first + 1;
     op.token = action->token;
     op.y = sim_loses(c, p, action->first);
     op.x = op.y != 0 ? 0 : sim_compute(c, p, action->first);
+    op.z = op.y == 0 && fails_to_probe(c, p, action->step);
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
 
 static void looked(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    bool damaged = p->m.flipped;
+    bool failed = sim_refuses(c, p, GW_SIM_FAILED_LOOK), damaged = !failed && p->m.flipped;
     gw_event event = {.kind = GW_EV_LOOKED,
                       .token = op->token,
-                      .outcome = damaged ? GW_FAILED : GW_DONE,
+                      .outcome = failed || damaged ? GW_FAILED : GW_DONE,
                       .damaged = damaged,
-                      .text = damaged ? "the state has another fingerprint" : NULL};
+                      .text = failed    ? "the device failed"
+                              : damaged ? "the state has another fingerprint"
+                                        : NULL};
     sim_event(c, p, &event);
 }
 

@@ -85,6 +85,14 @@ bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
     return poison != 0 && step == poison && shard == sim_shards(c->options, step) - 1;
 }
 
+bool sim_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind) {
+    uint32_t permille = c->options->refuse_permille;
+    if (c->calm || permille == 0 || !sim_chance(c, permille / 1000.0)) return false;
+    c->result->faults[kind]++;
+    sim_trace(c, "peer %u is refused something: %s", p->number, gw_sim_fault_name(kind));
+    return p->refused = true;
+}
+
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p) {
     sim_crash(c, p);
     if (p->host_down) sim_disk_unsynced(c, p);

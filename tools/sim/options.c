@@ -105,6 +105,10 @@ const gw_sim_option gw_sim_option_table[] = {
      1000, 0, 0, 0, true},
     {"torn", "PERMILLE", "of shards that cannot be computed (--fail), those that have been added in part",
      AT(torn_permille), 0, 1000, 0, 0, 0, true},
+    {"refuse", "PERMILLE",
+     "updates, effects of steps, looks at states and shards computed once more that fail, so "
+     "that the peer ends",
+     AT(refuse_permille), 0, 1000, 0, 0, 0, true},
     {"names", "PERMILLE",
      "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "
      "theirs before",
@@ -413,6 +417,14 @@ static void draw_parts(gw_sim_options *o) {
     set_unset(&o->torn_permille, tears && o->fail_permille != 0 ? torn : 0);
 }
 
+/* What else machines refuse to do: likewise. */
+static void draw_refusals(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ef5eULL);
+    bool on = gw_rng_unit(&rng) < 0.1;
+    uint32_t drawn = between(&rng, 1, 20);
+    set_unset(&o->refuse_permille, on ? drawn : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -471,6 +483,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_kept(o);
     draw_paths(o);
     draw_parts(o);
+    draw_refusals(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

@@ -46,6 +46,7 @@ typedef struct gw_sim_options {
     uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
     uint32_t fail_permille;       /* a worker cannot compute a shard, and its peer ends */
     uint32_t torn_permille;       /* of these shards, those that have been added in part */
+    uint32_t refuse_permille;     /* of what else is asked of machines: it fails there, and the peer ends */
     uint32_t names_permille;      /* lives whose seeds are names that are looked up */
     uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */
     uint32_t verify_permille;     /* shards that are computed twice (--verify) */

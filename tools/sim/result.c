@@ -46,6 +46,10 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_FAILED_SHARD] = "shards that could not be computed",
         [GW_SIM_TORN_SHARD] = "shards added in part",
         [GW_SIM_TORN_FREEZE] = "freezes with a shard added in part",
+        [GW_SIM_FAILED_UPDATE] = "updates that failed",
+        [GW_SIM_FAILED_EFFECT] = "effects that could not take place",
+        [GW_SIM_FAILED_LOOK] = "states that could not be looked at",
+        [GW_SIM_FAILED_PROBE] = "shards that could not be computed once more",
         [GW_SIM_LATE_NAME] = "names of seeds known late",
         [GW_SIM_STALE_NAME] = "names of seeds that led elsewhere",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",
@@ -66,11 +70,17 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
 
 const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
     static const char *const names[] = {
-        [GW_SIM_NO_EXCUSE] = "for no reason",    [GW_SIM_LEFT] = "asked to leave",
-        [GW_SIM_STOPPED] = "asked to stop",      [GW_SIM_MISSED_END] = "told that the job had ended",
-        [GW_SIM_OWN_DISK] = "for their disks",   [GW_SIM_DISKS] = "as nobody could store the last state",
-        [GW_SIM_DEVICE] = "for their devices",   [GW_SIM_GAVE_UP] = "for shards that could not be computed",
-        [GW_SIM_WRONG_BITS] = "over wrong bits", [GW_SIM_ALONE] = "as nobody was left",
+        [GW_SIM_NO_EXCUSE] = "for no reason",
+        [GW_SIM_LEFT] = "asked to leave",
+        [GW_SIM_STOPPED] = "asked to stop",
+        [GW_SIM_MISSED_END] = "told that the job had ended",
+        [GW_SIM_OWN_DISK] = "for their disks",
+        [GW_SIM_DISKS] = "as nobody could store the last state",
+        [GW_SIM_DEVICE] = "for their devices",
+        [GW_SIM_GAVE_UP] = "for shards that could not be computed",
+        [GW_SIM_REFUSED] = "for what their machines refused",
+        [GW_SIM_WRONG_BITS] = "over wrong bits",
+        [GW_SIM_ALONE] = "as nobody was left",
     };
     GW_CHECK(excuse < GW_SIM_EXCUSES);
     return names[excuse];
