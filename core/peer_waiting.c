@@ -385,7 +385,8 @@ bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
 
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
     return (contact->joining_until_ns > p->now || gw_waiting_misses(p, contact)) &&
-           gw_contacts_ready(p, contact) && !gw_contacts_is_member(p, contact);
+           gw_contacts_ready(p, contact) && !gw_links_path_broken(p, contact) &&
+           !gw_contacts_is_member(p, contact);
 }
 
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
