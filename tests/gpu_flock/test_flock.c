@@ -214,7 +214,21 @@ Test(gpu_flock, nccl_that_never_works_is_given_up) {
     close_lab(l);
 }
 
+/* Through host memory it would show between whom bits change; here they do not. */
+Test(gpu_flock, nccl_that_sums_wrong_is_left_alone) {
+    lab *l = open_lab();
+    lab_peer *peers[2];
+    put("wrong");
+    lab_flock(l, 2, DIGITS, peers);
+    expect_same(l, peers, 2, DIGITS);
+    for (int i = 0; i < 2; i++)
+        cr_assert_not_null(strstr(peers[i]->stderr_text, "a sum by NCCL is wrong"), "%s",
+                           peers[i]->stderr_text);
+    close_lab(l);
+}
+
 /* From now on calls on this GPU of the peer's fail with this status of CUDA's. */
+
 static void break_gpu(const lab_peer *peer, int gpu, int status) {
     char name[40], number[16];
     snprintf(name, sizeof name, "gpu.%d", (int)peer->pid);

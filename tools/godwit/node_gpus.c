@@ -147,8 +147,14 @@ static void lost(void *context, const gw_err *why) {
     g->options.lost(g->options.context, why);
 }
 
+static void give_up(gw_gpus *g) {
+    atomic_store(&g->given_up, true);
+    post(g, pause_nccl);
+}
+
 static void done(void *context, const gw_collective_result *result) {
     gw_gpus *g = context;
+
     if (result->status == GW_COLLECTIVE_OK) {
         atomic_store(&g->failures, 0);
         atomic_store(&g->pauses, 0);
@@ -156,9 +162,9 @@ static void done(void *context, const gw_collective_result *result) {
     if (result->status == GW_COLLECTIVE_FAILED && atomic_fetch_add(&g->failures, 1) + 1 == GW_GPUS_FAILURES) {
         gw_log(GW_WARN, "node/gpus", "NCCL has failed %d times in a row, the last time: %s", GW_GPUS_FAILURES,
                result->err->text);
-        atomic_store(&g->given_up, true);
-        post(g, pause_nccl);
+        give_up(g);
     }
+
     g->options.done(g->options.context, result);
 }
 
@@ -207,6 +213,12 @@ void gw_gpus_hear(gw_gpus *g, const gw_peer_id *from, const uint8_t *bytes, size
 
 bool gw_gpus_ready(gw_gpus *g) {
     return !atomic_load(&g->lost) && !atomic_load(&g->given_up);
+}
+
+void gw_gpus_distrust(gw_gpus *g) {
+    if (atomic_load(&g->given_up)) return;
+    gw_log(GW_WARN, "node/gpus", "a sum by NCCL is wrong");
+    give_up(g);
 }
 
 void gw_gpus_start(gw_gpus *g, const gw_gpu_call *call) {

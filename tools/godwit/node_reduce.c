@@ -231,37 +231,50 @@ static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err
     return true;
 }
 
-static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
+/* Everything that the members tell each other with the sum. */
+static void fill_boundary(const reduce *r) {
     gw_device *device = r->node->device;
-    const gw_device_ops *ops = device->ops;
-    if (r->node->options->verify && !gw_node_is_sound(r->node, &r->damaged, err)) return GW_FAILED;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
     GW_CHECK_MEMORY(words != NULL);
     GW_CHECK((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
-    ops->set_boundary(device, words);
+    device->ops->set_boundary(device, words);
     free(words);
-    bool fast = r->members > 1 && r->node->options->fast;
-    if ((fast || (r->again && r->members > 1)) && !look_at_own_part(device, verdict, err)) return GW_FAILED;
-    if (verdict->own_wrong) return GW_DONE;
-    gw_place place = GW_PLACE_HOST;
-    gw_outcome outcome = GW_DONE;
-    if (r->members > 1) outcome = gather(r, err);
-    if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
-    if (outcome != GW_DONE) return outcome;
-    gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
-    if (r->members == 1 && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
+}
+
+static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *verdict, gw_err *err) {
+    gw_device *device = r->node->device;
     gw_segments send = {0}, receive = {0};
-    if (!ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
+    gw_outcome outcome = GW_DONE;
     bool own_wrong = false;
+    if (!device->ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
     if (place == GW_PLACE_GPU)
         outcome = exchange_on_gpus(r, send, receive, err);
     else if (mode != GW_REDUCE_ALONE)
         outcome = exchange_on_host(r, send, receive, &own_wrong, err);
     if (own_wrong) *verdict = (gw_verdict){.coverage_ok = true, .own_wrong = true}; /* there is no sum */
     if (outcome != GW_DONE || own_wrong) return outcome;
-    return ops->reduce_end(device, verdict, err) ? GW_DONE : GW_FAILED;
+    if (!device->ops->reduce_end(device, verdict, err)) return GW_FAILED;
+    bool right = verdict->coverage_ok && verdict->fingerprint_ok;
+    if (place == GW_PLACE_GPU && !right && !verdict->own_wrong) gw_gpus_distrust(r->node->gpus);
+    return GW_DONE;
+}
+
+static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
+    if (r->node->options->verify && !gw_node_is_sound(r->node, &r->damaged, err)) return GW_FAILED;
+    fill_boundary(r);
+    bool others = r->members > 1, fast = others && r->node->options->fast;
+    if ((fast || (others && r->again)) && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
+    if (verdict->own_wrong) return GW_DONE;
+    gw_place place = GW_PLACE_HOST;
+    gw_outcome outcome = GW_DONE;
+    if (others) outcome = gather(r, err);
+    if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
+    if (outcome != GW_DONE) return outcome;
+    gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
+    if (!others && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
+    return sum_up(r, mode, place, verdict, err);
 }
 
 static void run_reduce(void *context) {

@@ -5,7 +5,9 @@
  *
  * A test tells it what to do by files in the folder FAKE_NCCL:
  *   log     (it writes here) a line for each communicator formed, abort, and sum; of floats one more
- *   stall   while this is there, sums that begin do not go on
+  *   stall   while this is there, sums that begin do not go on
+ *   wrong   while this is there, a bit of each sum of integers flips, alike for all ranks
+
  *   lost    while this is there, streams of aborted communicators answer with an error
  *   broken  while this is there, communicators cannot be formed
  *   driverless, streamless  while these are there, the driver does not start, or has no memory for streams
@@ -156,6 +158,8 @@ static bool sum_in_the_middle(gw_nccl_comm *c, const op *o, size_t size) {
             if (!transfer(c, c->peers[rank], chunk, count * size, false)) return false;
             add(o, chunk, first, count);
         }
+    if (o->type == GW_NCCL_INT64 && o->count > 0 && is_there("wrong"))
+        ((int64_t *)o->receive)[o->count / 2] ^= 4;
     for (int rank = 1; rank < c->ranks; rank++)
         if (!transfer(c, c->peers[rank], o->receive, o->count * size, true)) return false;
     return true;
