@@ -221,9 +221,10 @@ Test(gpu_flock, nccl_that_sums_wrong_is_left_alone) {
     put("wrong");
     lab_flock(l, 2, DIGITS, peers);
     expect_same(l, peers, 2, DIGITS);
+    bool said = false; /* who sees it first may end the other's */
     for (int i = 0; i < 2; i++)
-        cr_assert_not_null(strstr(peers[i]->stderr_text, "a sum by NCCL is wrong"), "%s",
-                           peers[i]->stderr_text);
+        said = said || strstr(peers[i]->stderr_text, "a sum by NCCL is wrong") != NULL;
+    cr_assert(said, "%s\n%s", peers[0]->stderr_text, peers[1]->stderr_text);
     close_lab(l);
 }
 
