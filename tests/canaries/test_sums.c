@@ -163,6 +163,96 @@ Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
     canary_find(&options, " wrongly blames peer ", blame_twice);
 }
 
+/* ---- bits that change on their way ---- */
+
+/* Of what travels from or to a machine that changes them. */
+static gw_sim_options with_changes(void) {
+    gw_sim_options options = canary_quiet();
+    options.change_ms = 500;
+    return options;
+}
+
+static bool tells(const gw_action *action, const char *text) {
+    return is_blame(action) && strncmp(action->text, text, strlen(text)) == 0;
+}
+
+static void see_no_change(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)peer, (void)actions;
+    event->changed = false;
+}
+
+static void see_changes_everywhere(gw_peer *peer, gw_event *event, gw_actions *actions) {
+    (void)actions;
+    gw_peer_status status;
+    gw_peer_status_get(peer, &status);
+    if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || status.view == NULL) return;
+    event->outcome = GW_FAILED;
+    event->changed = true;
+    event->peer = status.view->members[0].id;
+}
+
+static void accuse_whoever_receives(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    gw_peer_status status;
+    gw_peer_status_get(peer, &status);
+    if (!tells(action, "bits of what it sent") || status.view == NULL) return;
+    for (uint32_t i = 0; i < status.view->count; i++)
+        if (!gw_peer_id_equal(&status.view->members[i].id, &action->peer))
+            action->peer = status.view->members[i].id;
+}
+
+static void convict_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (tells(action, "bits changed between it")) action->peer = canary_other_than(&action->peer);
+}
+
+/* As one that was heard of before. */
+static void hear_of_a_verdict_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (tells(&actions->list[at], "others found")) canary_add_copy(actions, at);
+}
+
+static void stop_at_the_first(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (!tells(&actions->list[at], "bits of what it sent")) return;
+    gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
+    action->finish = GW_FINISH_FAILED;
+    action->text = "bits have changed 3 times, and nobody can tell in whose memory";
+}
+
+static void arrange_as_it_likes(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_REDUCE && canary_seen++ % 7 == 3) action->attempt++;
+}
+
+Test(canary_sums, bits_that_change_are_told_of_nobody_or_of_the_wrong_one) {
+    gw_sim_options options = with_changes();
+    canary_find_believed(&options, " does not tell that bits of what it was sent ", see_no_change, NULL);
+    canary_find(&options, ", and none have", accuse_whoever_receives);
+    canary_find_believed(&options, ", and none have", see_changes_everywhere, NULL);
+}
+
+Test(canary_sums, who_changed_no_bits_is_convicted_or_ends) {
+    gw_sim_options options = with_changes();
+    canary_find(&options, " wrongly blames peer ", convict_another);
+    canary_find(&options, " wrongly blames peer ", hear_of_a_verdict_twice);
+    canary_find(&options, "and nothing has happened to it that allows it: bits have changed",
+                stop_at_the_first);
+}
+
+Test(canary_sums, who_changes_bits_brings_its_work_or_its_state) {
+    gw_sim_options options = with_changes();
+    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " with the state that it had when peer ", keep_the_state);
+}
+
+Test(canary_sums, members_are_arranged_in_different_ways) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, " in another order than others", arrange_as_it_likes);
+}
+
 static void see_none_torn(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
     if (event->kind == GW_EV_FROZEN) event->poisoned = false;

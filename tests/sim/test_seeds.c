@@ -101,6 +101,11 @@ static void look_again(gw_sim_options *options) {
     options->stop_ms = 1500;
 }
 
+/* Nor are states fetched often from who changes bits of them. */
+static void change_more(gw_sim_options *options) {
+    options->change_ms = 500;
+}
+
 /* Each kind by itself: none has silently stopped. */
 Test(seeds, every_kind_of_fault_happens) {
     gw_sim_result all = {0};
@@ -112,6 +117,7 @@ Test(seeds, every_kind_of_fault_happens) {
         options.fault_ms = 6000;
         if (seed % 3 == 0) lose_holders(&options);
         if (seed % 5 == 1) look_again(&options);
+        if (seed % 7 == 2) change_more(&options);
         gw_sim_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
@@ -248,6 +254,30 @@ Test(seeds, bits_flip_in_states_whoever_rules) {
     }
     for (uint32_t kind = 0; kind < 3; kind++)
         cr_expect_gt(flips[kind], 20, "%u: %" PRIu64, kind, flips[kind]);
+}
+
+/* Whoever rules, and while all else goes wrong as well: they fetch their states anew and leave, and hardly
+ * ever does anybody else, as only who is between several of them may. */
+Test(seeds, machines_that_change_bits_of_what_travels_are_found) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 4601; seed <= 4750; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.peers = 2 + (uint32_t)seed % 5;
+        options.majority = seed % 3 > 0;
+        options.fast = seed % 3 > 1;
+        options.change_ms = 3000;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.faults[GW_SIM_CHANGED_SUM], 300);
+    cr_assert_gt(all.faults[GW_SIM_CHANGED_STATE], 30);
+    cr_assert_gt(all.expelled, 10);
+    cr_assert_leq(all.mistaken, 10);
+    assert_that_few_ended_early(&all, 20, 4);
 }
 
 static gw_sim_options undisturbed(uint64_t seed) {

@@ -33,6 +33,7 @@ void sim_cluster_free(sim_cluster *c) {
     for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
     free(c->deaths);
     free(c->errors);
+    free(c->changes);
     free(c->links);
     free(c->states);
     free(c->committed);
@@ -288,6 +289,7 @@ static void end_process(sim_cluster *c, sim_peer *p) {
     }
     gw_peer_destroy(p->brain);
     p->brain = NULL;
+    sim_changes_ended(p);
     sim_break_all(c, p);
     sim_reduce_hurt(c, p->number, -1);
     sim_work_forget(p);

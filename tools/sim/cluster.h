@@ -6,6 +6,7 @@
  *   cluster_seeds.c   where a peer is told that its seeds are
  *   cluster_verify.c  shards computed twice, bits that flip, and who was found wrong
  *   cluster_bad.c     elements that are not finite
+ *   cluster_changes.c machines that change bits of what they send or receive
  *   cluster_work.c    workers, the accumulator, range words and one-sided operations
  *   cluster_reduce.c  collectives: each member ends on its own, well or not
  *   cluster_course.c  whether what peers tell of where a state has come from is true
@@ -50,6 +51,8 @@ enum {
     SIM_CHUNKS = 6,
     SIM_SEEDS = 2
 };
+
+#define SIM_UNTIL_IT_ENDS UINT32_MAX /* of sim_peer's changes */
 
 _Static_assert((int)SIM_PEERS == (int)GW_MAX_MEMBERS, "all can be members of one view");
 
@@ -145,6 +148,12 @@ typedef struct sim_error { /* it computed a shard of this step, or held its stat
     bool part;     /* or only what it had added up to it, which nobody else can see */
 } sim_error;
 
+typedef struct sim_change {     /* bits of what one sent were others when they came to another */
+    gw_peer_id from, to, whose; /* and the machine that changed them, one of these two */
+    bool told;
+    uint64_t paid; /* by this life of it, which has been found wrong since; 0 = none */
+} sim_change;
+
 /* What a process loses when it dies. */
 typedef struct sim_memory {
     bool has_state;
@@ -226,6 +235,8 @@ struct sim_peer {
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
     double clock_rate;                      /* and has run so fast since */
     double slowness;                        /* times the shard time */
+    uint32_t changes;        /* so many times yet its machine changes bits, in what it sends; */
+    bool changes_received;   /* or in what it receives */
     bool abrupt;             /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;          /* nothing answers, not even a refusal */
     bool gone;               /* for good */
@@ -298,6 +309,7 @@ typedef struct sim_reduction {
     gw_view view;
     uint64_t step;
     uint32_t entered;
+    uint32_t arrangement; /* of its members: the same for all of them */
     bool broken;
     bool damaged;      /* at one at least */
     uint64_t full_ns;  /* since when all are in */
@@ -338,6 +350,8 @@ struct sim_cluster {
     uint32_t death_count;
     sim_error *errors; /* all that have been made: nobody else may be blamed */
     uint32_t error_count, error_capacity;
+    sim_change *changes;
+    uint32_t change_count, change_capacity;
     bool calm;                 /* no more faults */
     bool forced;               /* an operator has forced a view */
     uint64_t steps_seen;       /* by the operator: steps that had been applied when that one looked last */
@@ -435,6 +449,24 @@ void sim_told_bad(sim_cluster *c, const sim_peer *p, const gw_action *notice);
 void sim_check_skip(sim_cluster *c, const sim_peer *p, const gw_action *apply);
 /* It has ended, as it should, of a sum that is bad. */
 bool sim_ends_of_bad(const sim_cluster *c, const sim_peer *p);
+
+/* --- cluster_changes.c --- */
+void sim_begin_to_change(sim_cluster *c); /* some machine, from now on */
+void sim_changes_ended(sim_peer *p);      /* its process */
+/* What one of these sends now comes to the other with other bits. */
+bool sim_would_change(sim_cluster *c, uint32_t from, uint32_t to);
+/* It does: returns which of all changes it is. */
+uint32_t sim_change_bits(sim_cluster *c, uint32_t from, uint32_t to);
+/* `event`, a REDUCED or a LOADED that failed for that, comes to its receiver, who must tell of it. */
+void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event);
+/* Whether this is told, which says nothing for sure of anybody; it must be true. */
+bool sim_accuses(sim_cluster *c, const sim_peer *by, const gw_action *notice);
+bool sim_is_verdict_on_changes(const gw_action *notice);
+/* A verdict, or that a peer has heard one on itself, may be for what its machine has changed. */
+bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *notice);
+bool sim_has_changed(const sim_cluster *c, const sim_peer *p); /* what its own machine did, as was told */
+/* Bits have changed between it and one other so often that both may stop. */
+bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

@@ -91,12 +91,20 @@ static bool somebody_is_away(sim_cluster *c, const sim_peer *p, const fetch *f) 
     return false;
 }
 
-static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state) {
+/* changes: of those at hand the first one that lends other bits than it holds; SIM_PEERS = none of them does.
+ */
+static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state,
+                          uint32_t *changes) {
+    *changes = SIM_PEERS;
     for (uint32_t i = 0; i < f->count; i++) {
         const sim_peer *donor = &c->peers[f->sources[i]];
         if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
             continue;
         if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
+        if (sim_would_change(c, donor->number, p->number)) {
+            if (*changes == SIM_PEERS) *changes = donor->number;
+            continue;
+        }
         *state = donor->m.state;
         return true;
     }
@@ -126,14 +134,26 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
     return own;
 }
 
+/* From each alone nothing better has come. */
+static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, uint32_t from) {
+    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED};
+    c->result->faults[GW_SIM_CHANGED_STATE]++;
+    sim_hears_of_change(c, p, sim_change_bits(c, from, p->number), &event);
+}
+
 static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     fetch f;
     memcpy(&f, op->bytes, sizeof f);
     uint64_t state = c->states[0];
+    uint32_t changes = SIM_PEERS;
     if (f.kind == GW_LOAD_MANIFEST && sim_disk_waits(c, p, op)) return;
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
                  : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
-                                              : donor_at_hand(c, p, &f, &state);
+                                              : donor_at_hand(c, p, &f, &state, &changes);
+    if (!there && changes != SIM_PEERS) {
+        load_changed(c, p, op, changes);
+        return;
+    }
     sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
     bool known = has_manifest(c, p, &f, own);
     bool by_others = !there && f.kind == GW_LOAD_MANIFEST &&
@@ -169,9 +189,11 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_set_free(&here);
 }
 
-/* Exact: the state of a later step is the better one, unless somebody may have computed it wrong. */
+/* Exact: the state of a later step is the better one, unless somebody may have computed it wrong, or its peer
+ * was found to change bits. */
 static void check_no_roll_back(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     bool trusted = c->options->flip_ms == 0 && c->options->wrong_permille == 0;
+    trusted &= p->m.found_wrong == 0;
     if (!c->options->fast && trusted && p->m.has_state && action->step < p->m.step)
         sim_violation(c, "peer %u goes back from step %" PRIu64 " to step %" PRIu64, p->number, p->m.step,
                       action->step);

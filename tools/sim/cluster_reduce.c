@@ -97,13 +97,19 @@ static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-/* with: the member that it has failed with; SIM_PEERS = it does not know. */
-static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
-    sim_op op = sim_op_to(&c->peers[e->peer], fail);
+static sim_op op_of_entry(const sim_cluster *c, const sim_reduction *r, const sim_entry *e,
+                          void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
+    sim_op op = sim_op_to(&c->peers[e->peer], handle);
     op.life = e->life;
     op.token = e->token;
     op.x = front_of(&r->view.name);
     op.y = r->step;
+    return op;
+}
+
+/* with: the member that it has failed with; SIM_PEERS = it does not know. */
+static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
+    sim_op op = op_of_entry(c, r, e, fail);
     op.z = c->options->path_ms != 0 ? with
                                     : SIM_PEERS; /* seeds that were named before this stay what they are */
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
@@ -303,6 +309,35 @@ static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
     }
 }
 
+static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED};
+    c->result->faults[GW_SIM_CHANGED_SUM]++;
+    sim_hears_of_change(c, p, (uint32_t)op->z, &event);
+}
+
+/* Each receives from its left neighbour. Whose bits have changed on the way has no sum, and the others none
+ * before the view ends, but for some with exact sums, who had all they need (net/ring.c). */
+static void change_bits(sim_cluster *c, sim_reduction *r) {
+    uint32_t ranks[GW_MAX_MEMBERS];
+    bool hit[GW_MAX_MEMBERS] = {false};
+    gw_view_arrange(&r->view, r->arrangement, ranks);
+    for (uint32_t k = 0; k < r->view.count && r->view.count > 1; k++) {
+        uint32_t to = ranks[(k + 1) % r->view.count], from = r->entry[ranks[k]].peer;
+        hit[to] = sim_would_change(c, from, r->entry[to].peer);
+        if (!hit[to]) continue;
+        r->broken = true;
+        sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
+        op.z = sim_change_bits(c, from, r->entry[to].peer);
+        sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
+    }
+    for (uint32_t rank = 0; rank < r->view.count && r->broken; rank++)
+        r->entry[rank].lucky = !hit[rank] && !c->options->fast && sim_chance(c, 0.4);
+}
+
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
     if (m->flipped) {
@@ -327,11 +362,15 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
     if (r == NULL) {
         r = open_reduction(c, &m->fence, action->step);
+        r->arrangement = action->attempt;
         for (uint32_t i = 0; i < r->view.count; i++) {
             const sim_peer *member = sim_by_id(c, &r->view.members[i].id);
             r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* will never enter */
         }
     }
+    if (r->arrangement != action->attempt)
+        sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " in another order than others",
+                      p->number, r->step);
     sim_entry *e = &r->entry[rank];
     if (e->entered) {
         sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " twice in one view", p->number,
@@ -358,12 +397,9 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     if (r->entered < r->view.count) return;
     r->full_ns = sim_now(c);
+    change_bits(c, r);
     for (uint32_t i = 0; i < r->view.count; i++) {
-        sim_op op = sim_op_to(&c->peers[r->entry[i].peer], done);
-        op.life = r->entry[i].life;
-        op.token = r->entry[i].token;
-        op.x = front_of(&r->view.name);
-        op.y = r->step;
+        const sim_op op = op_of_entry(c, r, &r->entry[i], done);
         sim_later(c, sim_between(c, SIM_MS, 4 * SIM_MS), &op);
     }
 }

@@ -171,15 +171,16 @@ static bool is_counted(const sim_error *error, const gw_action *notice, bool of_
  * since: those who were left behind with that may tell of it yet.) */
 static void check_blame(sim_cluster *c, sim_peer *by, const gw_action *notice) {
     const char *text = evidence_of(notice);
-    bool own = gw_peer_id_equal(&notice->peer, &by->id), of_its_step = is_of_its_step(text), wrong = false;
-    if (gw_peer_id_is_none(&notice->peer)) return; /* not known: its end tells so, too */
-    for (uint32_t i = 0; i < c->error_count; i++)
+    bool changes = sim_is_verdict_on_changes(notice), of_its_step = is_of_its_step(text), wrong = false;
+    bool own = gw_peer_id_equal(&notice->peer, &by->id) && !changes; /* of that it hears as the others do */
+    if (gw_peer_id_is_none(&notice->peer)) return;                   /* not known: its end tells so, too */
+    for (uint32_t i = 0; i < c->error_count && !changes; i++)
         wrong |= is_counted(&c->errors[i], notice, of_its_step) && (!own || c->errors[i].paid != by->boot);
     for (uint32_t i = 0; i < c->error_count && own; i++)
         if (is_counted(&c->errors[i], notice, false) && (!of_its_step || c->errors[i].step <= notice->step))
             c->errors[i].paid = by->boot;
     by->m.found_wrong += own;
-    if (wrong) return;
+    if (sim_convicts_rightly(c, by, notice) || wrong) return;
     const sim_peer *p = sim_by_id(c, &notice->peer);
     sim_violation(c, "peer %u wrongly blames peer %d at step %" PRIu64 ": %s", by->number,
                   p == NULL ? -1 : (int)p->number, notice->step, text);
@@ -194,16 +195,37 @@ bool sim_blames_rightly(const sim_cluster *c, const sim_peer *p) {
     if (strstr(p->finish_text, "the machine is faulty") != NULL) return p->m.found_wrong >= TIMES_THAT_END;
     uint32_t members = status.view == NULL ? 0 : status.view->count, wrong = 0;
     for (uint32_t i = 0; i < members; i++) wrong += erred_in(c, &status.view->members[i].id, status.step);
+    if (strstr(p->finish_text, "nobody can tell in whose memory") != NULL) return sim_halts_rightly(c, p);
+    if (strstr(p->finish_text, "could not be fetched: other bits") != NULL) return sim_has_changed(c, p);
     if (strstr(p->finish_text, "in this machine's memory") != NULL) return erred_in(c, &p->id, status.step);
     return wrong >= 2 || (wrong == 1 && members == 2);
 }
 
+/* Whoever tells it begins a view with it; or goes on waiting, and judges again when it has all votes anew. By
+ * majority what nobody else holds counts all the same (core/peer_verdicts.c). */
+static bool comes_with_a_view(const sim_cluster *c, const sim_peer *by) {
+    bool installs = false;
+    for (uint32_t i = 0; i < by->actions.count; i++) installs |= by->actions.list[i].kind == GW_ACT_INSTALL;
+    return installs && !c->options->majority;
+}
+
+/* Any of its step: who was about to take another state, and finds only then that its own is wrong, has not. */
+static bool has_begun(const sim_peer *p) {
+    const sim_sum *sum = &p->m.accumulator;
+    bool begun = sum->torn;
+    for (uint32_t i = 0; i < sum->shards; i++) begun |= sum->times[i] != 0;
+    for (uint32_t w = 0; w < SIM_WORKERS; w++) begun |= p->m.workers[w].busy;
+    return begun;
+}
+
 /* Of who is in another view meanwhile it says nothing: that one began with what its own voters knew. */
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice) {
+    if (sim_accuses(c, by, notice)) return;
     check_blame(c, by, notice);
     sim_peer *p = sim_by_id(c, &notice->peer);
+    if (sim_is_verdict_on_changes(notice) && !comes_with_a_view(c, by)) return;
     if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
-    add_verdict(&p->m.on_work, by);
+    if (has_begun(p)) add_verdict(&p->m.on_work, by);
     if (!is_about_part(notice)) add_verdict(&p->m.on_state, by);
 }
 

@@ -249,6 +249,7 @@ static const fault faults[] = {
     {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
     {damage, offsetof(gw_sim_options, damage_ms)},
     {sim_flip, offsetof(gw_sim_options, flip_ms)},
+    {sim_begin_to_change, offsetof(gw_sim_options, change_ms)},
     {refuse_records, offsetof(gw_sim_options, record_ms)},
 };
 

@@ -124,6 +124,9 @@ const gw_sim_option gw_sim_option_table[] = {
      AT(wrong_permille), 0, 1000, 0, 0, 0, true},
     {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify", AT(flip_ms), 0, LONG,
      0, 0, 0, true},
+    {"change-ms", "MS",
+     "a machine changes bits of what it sends, or of what it receives, of some sums and states from then on",
+     AT(change_ms), 0, LONG, 0, 0, 0, true},
     {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
      1, 50, true},
     {"haul", "N", "a long haul: what lasts, lasts up to N times as long, 0 = none", AT(haul), 0, 1000, 0, 0,
@@ -425,6 +428,14 @@ static void draw_refusals(gw_sim_options *o) {
     set_unset(&o->refuse_permille, on ? drawn : 0);
 }
 
+/* Machines that change bits of what travels: likewise. */
+static void draw_changes(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xc4a26eULL);
+    bool on = gw_rng_unit(&rng) < 0.1;
+    uint32_t drawn = between(&rng, 1000, 10000);
+    set_unset(&o->change_ms, on ? drawn * spread(o) : 0);
+}
+
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
  * likewise. */
 static void draw_resume(gw_sim_options *o) {
@@ -484,6 +495,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_paths(o);
     draw_parts(o);
     draw_refusals(o);
+    draw_changes(o);
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

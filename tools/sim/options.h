@@ -52,6 +52,7 @@ typedef struct gw_sim_options {
     uint32_t verify_permille;     /* shards that are computed twice (--verify) */
     uint32_t wrong_permille;      /* contributions of one peer, of such shards, that are wrong */
     uint32_t flip_ms;             /* a bit flips in a state in memory; needs verify_permille and quorum any */
+    uint32_t change_ms;           /* a machine begins to change bits of what it sends, or receives */
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
     uint32_t haul;                /* a long haul: what lasts, lasts up to so many times as long; 0 = none */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */

@@ -56,6 +56,9 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_SPOILT_PART] = "parts of sums that changed in memory",
         [GW_SIM_WRONG] = "wrong contributions",
         [GW_SIM_FLIP] = "flipped states",
+        [GW_SIM_CHANGING_MACHINE] = "machines that change bits on their way",
+        [GW_SIM_CHANGED_SUM] = "sums of which bits changed on their way",
+        [GW_SIM_CHANGED_STATE] = "states of which bits changed on their way",
         [GW_SIM_LOST_CLAIM] = "shards given back",
         [GW_SIM_LOST_ANSWER] = "lost answers",
         [GW_SIM_FAILED_REDUCTION] = "failed reductions",
@@ -110,6 +113,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->forgotten += one->forgotten;
     into->disputes += one->disputes;
     into->expelled += one->expelled;
+    into->mistaken += one->mistaken;
     into->checkpoints += one->checkpoints;
     into->lost_with_lives += one->lost_with_lives;
     into->lost_unheard += one->lost_unheard;
@@ -187,6 +191,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->untold, "gone on from less: who had the rest had found no manifest of it"},
         {all->resumes, "resumes"},
         {all->forced, "views forced by an operator, as a majority was lost"},
+        {all->mistaken, "sound machines found to be faulty, between several that were"},
         {all->waiting, "peers left waiting for what nobody knows any more"},
         {all->poisoned, "ended by poison"},
         {all->bad, "ended by sums that were not finite"},

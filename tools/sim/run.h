@@ -54,6 +54,9 @@ typedef enum gw_sim_fault {
     GW_SIM_SPOILT_PART,
     GW_SIM_WRONG,
     GW_SIM_FLIP,
+    GW_SIM_CHANGING_MACHINE,
+    GW_SIM_CHANGED_SUM,
+    GW_SIM_CHANGED_STATE,
     GW_SIM_LOST_CLAIM,
     GW_SIM_LOST_ANSWER,
     GW_SIM_FAILED_REDUCTION,
@@ -106,6 +109,7 @@ typedef struct gw_sim_result {
     uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
     uint64_t disputes;    /* (peer, step) in which members differed about a shard */
     uint64_t expelled;    /* peers that ended as faulty machines */
+    uint64_t mistaken;    /* verdicts on sound machines, between several that change bits */
     uint64_t checkpoints; /* told to be complete */
     /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
      * heard that they were complete, or had a full disk */

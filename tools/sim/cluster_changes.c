@@ -1,0 +1,162 @@
+/* Machines that change bits of what they send, or of what they receive, so and so often: a sum then fails at
+ * who has received it, and a state that is fetched does, with the member whose bits came changed
+ * (core/peer_changes.c). Each such pair is kept, with whose fault it was, which no peer knows: so it can be
+ * said whether those are named that should be. */
+#include "tools/sim/cluster.h"
+
+#include "core/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char ACCUSATION[] = "bits of what it sent of ", VERDICT[] = "bits changed between it ",
+                  HEARD[] = "others found that it computed or held other bits";
+
+enum { OF_TWO_THAT_END = 3 };
+
+static bool begins_with(const gw_action *notice, const char *phrase) {
+    return notice->text != NULL && strncmp(notice->text, phrase, strlen(phrase)) == 0;
+}
+
+static bool is_end(const sim_change *change, const gw_peer_id *id) {
+    return gw_peer_id_equal(&change->from, id) || gw_peer_id_equal(&change->to, id);
+}
+
+/* ---- the fault ---- */
+
+static uint32_t draw_times(sim_cluster *c) {
+    double lot = gw_rng_unit(&c->rng);
+    uint32_t some = (uint32_t)sim_between(c, 3, 6);
+    return lot < 0.35 ? 1 : lot < 0.65 ? 2 : lot < 0.85 ? some : SIM_UNTIL_IT_ENDS;
+}
+
+void sim_begin_to_change(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    bool received = sim_chance(c, 0.5);
+    uint32_t times = draw_times(c);
+    if (!sim_runs(p) || p->changes != 0) return;
+    c->result->faults[GW_SIM_CHANGING_MACHINE]++;
+    p->changes = times;
+    p->changes_received = received;
+    sim_trace(c, "peer %u changes bits of what it %s from now on, %u times", p->number,
+              received ? "receives" : "sends", times);
+}
+
+void sim_changes_ended(sim_peer *p) {
+    if (p->changes == SIM_UNTIL_IT_ENDS) p->changes = 0;
+}
+
+static sim_peer *at_fault(sim_cluster *c, uint32_t from, uint32_t to) {
+    sim_peer *sender = &c->peers[from], *receiver = &c->peers[to];
+    if (receiver->changes != 0 && receiver->changes_received) return receiver;
+    return sender->changes != 0 && !sender->changes_received ? sender : NULL;
+}
+
+bool sim_would_change(sim_cluster *c, uint32_t from, uint32_t to) {
+    return !c->calm && at_fault(c, from, to) != NULL;
+}
+
+uint32_t sim_change_bits(sim_cluster *c, uint32_t from, uint32_t to) {
+    sim_peer *whose = at_fault(c, from, to);
+    GW_CHECK(whose != NULL);
+    if (whose->changes != SIM_UNTIL_IT_ENDS) whose->changes--;
+    if (c->change_count == c->change_capacity) {
+        c->change_capacity = 2 * c->change_capacity + 16;
+        c->changes = realloc(c->changes, c->change_capacity * sizeof *c->changes);
+        GW_CHECK_MEMORY(c->changes != NULL);
+    }
+    c->changes[c->change_count] =
+        (sim_change){.from = c->peers[from].id, .to = c->peers[to].id, .whose = whose->id};
+    sim_trace(c, "bits change between peer %u and peer %u, in the memory of %u", from, to, whose->number);
+    return c->change_count++;
+}
+
+/* ---- who is told of ---- */
+
+/* Who is in a view with another does not keep to itself what came of that one. */
+static bool should_tell(const sim_peer *p, const sim_change *change) {
+    gw_peer_status status;
+    if (p->finished) return false;
+    gw_peer_status_get(p->brain, &status);
+    return status.view != NULL && gw_view_rank(status.view, &change->from) >= 0;
+}
+
+void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event) {
+    bool tells = should_tell(p, &c->changes[which]);
+    event->changed = true;
+    event->peer = c->changes[which].from;
+    event->text = "other bits than it had there";
+    sim_event(c, p, event);
+    if (tells && !c->changes[which].told)
+        sim_violation(c, "peer %u does not tell that bits of what it was sent have changed", p->number);
+}
+
+bool sim_accuses(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
+    if (!begins_with(notice, ACCUSATION)) return false;
+    for (uint32_t i = c->change_count; i > 0; i--) {
+        sim_change *change = &c->changes[i - 1];
+        if (change->told || !gw_peer_id_equal(&change->to, &by->id) ||
+            !gw_peer_id_equal(&change->from, &notice->peer))
+            continue;
+        change->told = true;
+        return true;
+    }
+    const sim_peer *p = sim_by_id(c, &notice->peer);
+    sim_violation(c, "peer %u says that bits of what peer %d sent have changed, and none have", by->number,
+                  p == NULL ? -1 : (int)p->number);
+    return true;
+}
+
+bool sim_is_verdict_on_changes(const gw_action *notice) {
+    return begins_with(notice, VERDICT);
+}
+
+/* It was in accusations with machines of several others that change bits, so that it is what these have in
+ * common: nobody can know better. */
+static bool is_between_several(const sim_cluster *c, const gw_peer_id *id) {
+    const gw_peer_id *first = NULL;
+    for (uint32_t i = 0; i < c->change_count; i++) {
+        const sim_change *change = &c->changes[i];
+        if (!change->told || !is_end(change, id)) continue;
+        if (first != NULL && !gw_peer_id_equal(first, &change->whose)) return true;
+        first = &change->whose;
+    }
+    return false;
+}
+
+/* What has been told of its own machine, and if `own` not paid for by this life. */
+static bool has_changed(const sim_cluster *c, const sim_peer *by, const gw_peer_id *id, bool own) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->change_count && !any; i++)
+        any = c->changes[i].told && gw_peer_id_equal(&c->changes[i].whose, id) &&
+              (!own || c->changes[i].paid != by->boot);
+    return any;
+}
+
+bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
+    bool heard = begins_with(notice, HEARD);
+    if (!heard && !sim_is_verdict_on_changes(notice)) return false;
+    bool changed = has_changed(c, by, &notice->peer, heard);
+    bool excused = !changed && is_between_several(c, &notice->peer);
+    for (uint32_t i = 0; i < c->change_count && heard; i++)
+        if (c->changes[i].told && gw_peer_id_equal(&c->changes[i].whose, &by->id))
+            c->changes[i].paid = by->boot;
+    c->result->mistaken += excused && heard;
+    return changed || excused;
+}
+
+bool sim_has_changed(const sim_cluster *c, const sim_peer *p) {
+    return has_changed(c, p, &p->id, false);
+}
+
+bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p) {
+    bool rightly = false;
+    for (uint32_t other = 0; other < c->count && !rightly; other++) {
+        uint32_t times = 0;
+        for (uint32_t i = 0; i < c->change_count && other != p->number; i++)
+            times += c->changes[i].told && is_end(&c->changes[i], &p->id) &&
+                     is_end(&c->changes[i], &c->peers[other].id);
+        rightly = times >= OF_TWO_THAT_END;
+    }
+    return rightly;
+}
