@@ -35,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 5u
+#define GW_JOB_API 6u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -66,6 +66,11 @@ typedef struct gw_tensor {
                         apply ranges are element ranges of a group */
     uint32_t bucket; /* sums: reduced in rising order; emit the tensors of a low bucket first */
     uint32_t frac_bits; /* sums: q = rint(x * 2^frac_bits). Gradients 40, losses 20, counts 0; at most 52 */
+    /* GW_STATE. A promise that no contribution depends on it (an optimizer's moments): neither `contribute`
+     * nor what a GPU derives (core/gpu.h) reads it. With --verify it is then looked at only as it is applied,
+     * not before each sum as well, which saves a read of it. Were the promise broken, others would take what
+     * came of a bit that has flipped in it. */
+    bool apply_only;
 } gw_tensor;
 
 /* Number of elements; the framework has checked that it does not overflow. */

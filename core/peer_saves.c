@@ -463,9 +463,9 @@ static void say_stored_to_leader(gw_peer *p) {
     say_stored(p);
 }
 
-/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next sum would show that
- * the state has changed in memory since it was made, but after the final one there is none. It is looked at
- * after it was hashed, so that what was hashed is sound. */
+/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next step would show
+ * that the state has changed in memory since it was made, but after the final one there is none. It is looked
+ * at after it was hashed, so that what was hashed is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);

@@ -200,8 +200,8 @@ typedef enum gw_action_kind {
     GW_ACT_TAKE,      /* first, end: a stolen range: goes to own (empty) word */
     GW_ACT_SEAL,      /* token -> SEALED: claim nothing more; when nothing is in flight, say so */
     GW_ACT_REDUCE,    /* token, attempt, slots, check_table -> REDUCED. The view's members in the order of
-                         gw_view_arrange(attempt). With a table: look first whether the
-                         state is still what it was when it was made */
+                         gw_view_arrange(attempt). With a table: look first whether what contributions
+                         read of the state is still what it was when it was made */
     GW_ACT_PROBE,     /* token, step, first (a shard) -> PROBED: computes a shard and adds it to nothing */
     GW_ACT_LOOK,   /* token -> LOOKED: whether the state is still what it was when it was made; before a later
                       APPLY or LOAD changes it */

@@ -97,18 +97,20 @@ static void check_lane(const cpu *c, const gw_lane *lane) {
     GW_CHECK(pthread_equal(lane->thread, pthread_self()));
 }
 
-static uint64_t hash_range(const cpu *c, const gw_range *range) {
-    uint64_t total = 0;
+static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range *range) {
+    gw_state_print print = {0};
     for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
         const gw_tensor *tensor = &c->layout.tensors[t];
         if (tensor->role != GW_STATE || tensor->group != range->group) continue;
+        if (work == GW_UNIT_LOOK && tensor->apply_only) continue;
         size_t width = gw_dtype_bytes(tensor->dtype);
         uint64_t from = range->first * width;
         GW_CHECK(from % 8 == 0);
-        total += gw_exact_hash_state(c->path, c->layout.of[t].first_word + from / 8, range->count * width,
-                                     (const uint8_t *)c->state[t] + from);
+        *gw_state_print_part(&print, tensor) +=
+            gw_exact_hash_state(c->path, c->layout.of[t].first_word + from / 8, range->count * width,
+                                (const uint8_t *)c->state[t] + from);
     }
-    return total;
+    return print;
 }
 
 static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
@@ -116,7 +118,7 @@ static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
     return 0;
 }
 
-static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err) {
+static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_CHECK(unit < c->layout.unit_count);
     gw_fpmode_set();
@@ -134,7 +136,7 @@ static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64
         gw_fpmode_set();
         return gw_fail(err, GW_E_INVALID, "job %s changed the floating-point mode", c->type->name);
     }
-    *part = hash_range(c, range);
+    *part = hash_range(c, work, range);
     return true;
 }
 

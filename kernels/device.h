@@ -101,8 +101,30 @@ typedef enum gw_place {
 typedef enum gw_unit_work {
     GW_UNIT_INIT = 1, /* S_0 */
     GW_UNIT_APPLY = 2,
-    GW_UNIT_HASH = 3, /* changes nothing: fingerprint of state that was written with state_write */
+    GW_UNIT_HASH = 3, /* changes nothing: fingerprint of the state that is there */
+    GW_UNIT_LOOK = 4, /* the same of what contributions read alone; the rest is not read, and counts 0 */
 } gw_unit_work;
+
+/* The fingerprint of a state, or of a part of one, in two parts: both added up, wrapping, are the number that
+ * peers compare. So what contributions read can be looked at alone. */
+typedef struct gw_state_print {
+    uint64_t read; /* of the tensors that contributions may read */
+    uint64_t rest; /* of those that are apply_only */
+} gw_state_print;
+
+static inline uint64_t gw_state_print_whole(gw_state_print print) {
+    return print.read + print.rest;
+}
+
+/* The part that the tensor's words are added to. */
+static inline uint64_t *gw_state_print_part(gw_state_print *print, const gw_tensor *tensor) {
+    return tensor->apply_only ? &print->rest : &print->read;
+}
+
+static inline void gw_state_print_add(gw_state_print *sum, gw_state_print part) {
+    sum->read += part.read;
+    sum->rest += part.rest;
+}
 
 typedef struct gw_device_ops {
     /* Control. All lanes are closed. NULL is allowed. */
@@ -115,12 +137,12 @@ typedef struct gw_device_ops {
     /* Any thread. Which of the device's parts computes the lane's shards: < device->part_count. */
     uint32_t (*lane_part)(gw_device *device, const gw_lane *lane);
 
-    /* Any thread, whose floating-point mode it sets. INIT, APPLY or HASH of unit `unit` (<
+    /* Any thread, whose floating-point mode it sets. INIT, APPLY, HASH or LOOK of unit `unit` (<
      * device->unit_count), each unit once, several at once, in any order. *part is the unit's part of the
      * state fingerprint after the work: the wrapping sum over all units is the fingerprint of the state. A
      * failed APPLY leaves the state torn: the peer cannot go on. GW_E_CORRUPT: the parts of a group have
      * copies of the state that differ. */
-    bool (*unit)(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err);
+    bool (*unit)(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err);
 
     /* Any thread, while no unit runs that changes those bytes. Copies bytes of the state image
      * (layout->image_bytes) from or to host memory; offset + bytes <= image_bytes. */

@@ -138,7 +138,7 @@ typedef struct unit_task {
     group *g;
     gw_unit_work work;
     uint64_t unit;
-    uint64_t found[GW_DEVICE_PARTS];
+    gw_state_print found[GW_DEVICE_PARTS];
 } unit_task;
 
 static bool part_unit(void *context, uint32_t i, gw_err *err) {
@@ -152,16 +152,18 @@ static bool fail_unequal(const unit_task *task, gw_err *err) {
     char text[GW_DEVICE_PARTS * 48], name[24];
     int length = 0;
     for (uint32_t i = 0; i < task->g->count; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s%s %016" PRIx64, i > 0 ? ", " : "",
-                           gw_group_part_text(task->g->part[i], i, name), task->found[i]);
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, "%s%s %016" PRIx64, i > 0 ? ", " : "",
+                     gw_group_part_text(task->g->part[i], i, name), gw_state_print_whole(task->found[i]));
     return gw_fail(err, GW_E_CORRUPT, "copies of the state differ: %s", text);
 }
 
-static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err) {
+static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
     unit_task task = {.g = group_of(device), .work = work, .unit = unit};
     if (!gw_team_run(task.g->team, part_unit, &task, err)) return false;
     for (uint32_t i = 1; i < task.g->count; i++)
-        if (task.found[i] != task.found[0]) return fail_unequal(&task, err);
+        if (task.found[i].read != task.found[0].read || task.found[i].rest != task.found[0].rest)
+            return fail_unequal(&task, err);
     *part = task.found[0];
     return true;
 }

@@ -36,8 +36,8 @@ typedef struct gw_cuda_device {
     const int64_t **sum;       /* by tensor, on the GPU: into the present step's sum; NULL for state */
     const int64_t **sum_small; /* the same on the host, for small ones */
     int64_t *measured, *measured_host; /* by the job, of a sum: the GPU's, and pinned; NULL: it does not */
-    unsigned long long *total;         /* the GPU's: the fingerprint of the state */
-    unsigned long long *total_host;    /* pinned */
+    unsigned long long *print;         /* the GPU's: the state's fingerprint, in two parts */
+    unsigned long long *print_host;    /* pinned */
 
     pthread_mutex_t lost_lock; /* guards `lost`: who comes second waits until the first has told */
     bool lost;
@@ -91,7 +91,8 @@ void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);
 size_t gw_cuda_state_bytes(const gw_layout *layout); /* of the GPU's memory, for the state */
 bool gw_cuda_state_open(gw_cuda_device *device, gw_err *err);
 void gw_cuda_state_close(gw_cuda_device *device);
-bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err);
+bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part,
+                        gw_err *err);
 bool gw_cuda_state_read(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err);
 bool gw_cuda_state_write(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err);
 

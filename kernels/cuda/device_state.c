@@ -15,6 +15,8 @@
 
 /* An eighth of what readers ask for at once (core/chunk.h): most of it is copied on while the rest comes. */
 enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
+/* Where the two parts of a gw_state_print are added up. */
+enum { PRINT_READ, PRINT_REST, PRINT_WORDS };
 
 static bool is_small(const gw_layout *layout, uint32_t tensor) {
     return layout->tensors[tensor].role == GW_STATE && layout->of[tensor].elements <= GW_GPU_SMALL;
@@ -50,16 +52,17 @@ static bool lay_out(gw_cuda_device *d, gw_err *err) {
 
 bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
     int gpu = d->gpu.ordinal;
-    void *total, *total_host;
+    void *print, *print_host;
+    const size_t print_bytes = PRINT_WORDS * sizeof *d->print;
     d->state = calloc(d->layout.tensor_count, sizeof *d->state);
     d->state_small = calloc(d->layout.tensor_count, sizeof *d->state_small);
     if (d->state == NULL || d->state_small == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
     if (!lay_out(d, err)) return false;
-    if (!gw_cuda_take(gpu, sizeof *d->total, &total, err)) return false;
-    d->total = total;
-    if (!gw_cuda_pin(gpu, sizeof *d->total_host, &total_host, err)) return false;
-    d->total_host = total_host;
+    if (!gw_cuda_take(gpu, print_bytes, &print, err)) return false;
+    d->print = print;
+    if (!gw_cuda_pin(gpu, print_bytes, &print_host, err)) return false;
+    d->print_host = print_host;
     for (int i = 0; i < 2; i++)
         if (!gw_cuda_pin(gpu, BOUNCE_BYTES, &d->bounce[i], err) ||
             !gw_cuda_try(gpu, cudaEventCreateWithFlags(&d->bounced[i], cudaEventDisableTiming), err,
@@ -77,8 +80,8 @@ void gw_cuda_state_close(gw_cuda_device *d) {
         gw_cuda_unpin(gpu, d->bounce[i]);
     }
     gw_cuda_give(gpu, d->image);
-    gw_cuda_give(gpu, d->total);
-    gw_cuda_unpin(gpu, d->total_host);
+    gw_cuda_give(gpu, d->print);
+    gw_cuda_unpin(gpu, d->print_host);
     gw_cuda_unpin(gpu, d->small_memory);
     free(d->state);
     free(d->state_small);
@@ -124,42 +127,44 @@ static bool follow_state(gw_cuda_device *d, cudaStream_t stream, gw_err *err) {
     return true;
 }
 
-static bool start_hash(gw_cuda_device *d, gw_err *err) {
+static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     int gpu = d->gpu.ordinal;
-    if (!gw_cuda_try(gpu, cudaMemsetAsync(d->total, 0, sizeof *d->total, d->control), err, "cudaMemset"))
-        return false;
+    const size_t bytes = PRINT_WORDS * sizeof *d->print;
+    if (!gw_cuda_try(gpu, cudaMemsetAsync(d->print, 0, bytes, d->control), err, "cudaMemset")) return false;
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         const gw_layout_tensor *of = &d->layout.of[t];
+        const gw_tensor *tensor = &d->layout.tensors[t];
+        if (d->state[t] == NULL || (work == GW_UNIT_LOOK && tensor->apply_only)) continue;
+        unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
         /* The bytes behind a tensor's last are zeros, as the last word's padding must be. */
-        if (d->state[t] != NULL &&
-            !gw_cuda_try(
-                gpu,
-                gw_cuda_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], d->total, d->control),
-                err, "fingerprint of state tensor '%s'", d->layout.tensors[t].name))
+        if (!gw_cuda_try(
+                gpu, gw_cuda_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
+                err, "fingerprint of state tensor '%s'", tensor->name))
             return false;
     }
-    return gw_cuda_try(
-        gpu, cudaMemcpyAsync(d->total_host, d->total, sizeof *d->total, cudaMemcpyDeviceToHost, d->control),
-        err, "copying the state's fingerprint");
+    return gw_cuda_try(gpu,
+                       cudaMemcpyAsync(d->print_host, d->print, bytes, cudaMemcpyDeviceToHost, d->control),
+                       err, "copying the state's fingerprint");
 }
 
-bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, uint64_t *part, gw_err *err) {
+bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part,
+                        gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     GW_CHECK(unit < device->unit_count);
     gw_fpmode_set();
     GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
     if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
-    bool good = work == GW_UNIT_HASH || (work_on_all(d, work, err) && follow_state(d, d->control, err));
-    good = good && start_hash(d, err);
+    bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_LOOK;
+    bool good = only_hash || (work_on_all(d, work, err) && follow_state(d, d->control, err));
+    good = good && start_hash(d, work, err);
     gw_err waiting;
     if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "changing the state") &&
         good) {
         *err = waiting;
         good = false;
     }
-    *part = *d->total_host;
-    return good ||
-           gw_cuda_device_failed(d, work == GW_UNIT_HASH ? "hashing the state" : "changing the state");
+    *part = (gw_state_print){.read = d->print_host[PRINT_READ], .rest = d->print_host[PRINT_REST]};
+    return good || gw_cuda_device_failed(d, only_hash ? "hashing the state" : "changing the state");
 }
 
 /* ---- copies ---- */

@@ -203,9 +203,11 @@ static void add_group(digits_job *job, uint32_t group, const char *kind, gw_tens
     shape.role = GW_STATE;
     shape.group = group;
     g->parameter = add_layer_tensor(job, g->layer, kind, "", shape);
+    shape.apply_only = true;
     g->first = add_layer_tensor(job, g->layer, kind, ".m", shape);
     if (job->optimizer == DIGITS_ADAMW) g->second = add_layer_tensor(job, g->layer, kind, ".v", shape);
     shape.role = GW_SUMMED;
+    shape.apply_only = false;
     shape.frac_bits = DIGITS_GRADIENT_BITS;
     shape.bucket = job->mlp.layers - 1 - g->layer;
     g->gradient = add_layer_tensor(job, g->layer, kind, ".grad", shape);

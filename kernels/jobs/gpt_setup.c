@@ -333,7 +333,8 @@ static void lay_parameter(gpt_job *job, uint32_t number) {
                                       .dim = {parameter.dim[0], parameter.dim[1]},
                                       .group = number,
                                       .bucket = parameter.bucket,
-                                      .frac_bits = GPT_GRADIENT_BITS};
+                                      .frac_bits = GPT_GRADIENT_BITS,
+                                      .apply_only = kind == GPT_FIRST_MOMENT || kind == GPT_SECOND_MOMENT};
     }
     job->gradients[number] = GPT_KINDS * number + GPT_GRADIENT;
 }

@@ -75,6 +75,16 @@ Test(corruption, a_bit_of_a_weight) {
     lab_close(l);
 }
 
+/* No contribution has read it: it is found as the sum is applied, before it goes into a weight. */
+Test(corruption, a_bit_of_what_only_apply_reads) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    start(l, peers, FLIPPER " --verify 1%", "--flip-moment 9");
+    expect_right(l, peers, 3);
+    expect_named(peers[2], peers, "its state changed in memory");
+    lab_close(l);
+}
+
 /* After the look that comes before a sum, and before the sum is applied: its peer alone gets to another
  * state, and nobody else could tell which of two is right. */
 Test(corruption, a_bit_of_a_weight_between_the_sum_and_the_next_state) {
@@ -229,6 +239,7 @@ Test(corruption, whoever_rules_and_however_it_is_added_up) {
         const char *some = fast ? " --verify 1% --reduce fast" : " --verify 1%",
                    *all = fast ? " --verify 100% --reduce fast" : " --verify 100%";
         find(some, "--flip-weight 9", "its state changed in memory", fast);
+        find(some, "--flip-moment 9", "its state changed in memory", fast);
         find(all, "--flip-gradient 9", "asked once more", fast);
         find(some, "--flip-sum 9", "it holds other bits of the state than most", fast);
     }
@@ -455,7 +466,7 @@ static void expect_resumed(lab *l, lab_peer **peers) {
 
 /* Whether the chunk that the evidence names has the hash that is its name. */
 static bool is_sound(const char *evidence) {
-    unsigned char bytes[100000];
+    unsigned char bytes[200000];
     char path[LAB_PATH * 2] = "", digits[GW_HASH_TEXT];
     gw_hash hash;
     cr_assert_eq(sscanf(evidence, "%*[^/]/store: chunk %*[0-9a-f]: hash differs in %1023s", path), 1, "%s",

@@ -58,7 +58,7 @@ static void open_shop(void) {
     node->device = &device;
     node->state.valid = true;
     node->state.step = STEP;
-    node->state.fingerprint = FINGERPRINT;
+    node->state.print = (gw_state_print){.read = FINGERPRINT};
     GW_CHECK(pthread_rwlock_init(&node->state.lock, NULL) == 0);
     GW_CHECK(gw_store_open(folder, GW_STORE_WRITE, NULL, &node->store, &err));
     gw_store_item item = {.bytes = "sound", .length = 5};

@@ -82,6 +82,21 @@ Test(gpu_device, initial_state_of_digits_is_that_of_a_processor) {
     rig_close(&gpu);
 }
 
+/* Of one GPU, and of two that are one device. */
+Test(gpu_device, what_contributions_read_has_a_fingerprint_of_its_own) {
+    gpu_need();
+    rig_opener *const open[] = {gpu_open, gpu_open_two};
+    for (int way = 0; way < 2; way++) {
+        rig r;
+        rig_open_on(&r, &gw_job_digits, way == 0 ? digits : digits_sgd, 1, 2, open[way]);
+        rig_init(&r);
+        rig_expect_two_prints(&r, 0);
+        for (uint64_t step = 0; step < 2; step++) rig_step(&r, step, GW_REDUCE_ALONE);
+        rig_expect_two_prints(&r, 2);
+        rig_close(&r);
+    }
+}
+
 /* Shards of several sizes, and the epoch's evaluation. Sums over few samples cancel, and a ReLU may switch:
  * the products themselves are held to far less in test_gemm.c. */
 Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {

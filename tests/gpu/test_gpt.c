@@ -196,6 +196,18 @@ Test(gpu_gpt, the_initial_state_is_that_of_a_processor) {
     rig_close(&gpu);
 }
 
+/* Nor do the copies of weights that they read. */
+Test(gpu_gpt, contributions_do_not_depend_on_moments) {
+    gpu_need();
+    rig r;
+    gpu_precision = GW_PRECISION_BF16;
+    rig_open_on(&r, &gw_job_gpt, small()->list, 1, 1, gpu_open);
+    rig_init(&r);
+    rig_step(&r, 0, GW_REDUCE_ALONE);
+    rig_expect_two_prints(&r, 1);
+    rig_close(&r);
+}
+
 Test(gpu_gpt, first_weights_from_a_file) {
     gpu_need();
     settings *s = small();

@@ -68,7 +68,7 @@ static void close_device(bench *b) {
 }
 
 static bool init(bench *b, gw_err *err) {
-    uint64_t part;
+    gw_state_print part;
     return b->device->ops->unit(b->device, GW_UNIT_INIT, 0, &part, err);
 }
 
@@ -193,6 +193,7 @@ Test(gpu_failures, a_lost_gpu_is_named) {
     bench b;
     gw_err err;
     gw_segments none;
+    gw_state_print print;
     uint64_t part;
     uint8_t byte;
     const gw_device_ops *ops = begin(&b);
@@ -206,7 +207,7 @@ Test(gpu_failures, a_lost_gpu_is_named) {
               last_loss.text);
     ops->zero(b.device);
     cr_assert_not(ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err));
-    cr_assert_not(ops->unit(b.device, GW_UNIT_HASH, 0, &part, &err));
+    cr_assert_not(ops->unit(b.device, GW_UNIT_HASH, 0, &print, &err));
     cr_assert_not(ops->state_read(b.device, 0, 1, &byte, &err));
     cr_assert_not(ops->probe(b.device, b.lane, 0, 0, &part, &err));
     cr_assert(strstr(err.text, "GPU 0"), "%s", err.text);
@@ -363,6 +364,7 @@ Test(gpu_failures, a_loss_is_told_wherever_it_shows) {
         gw_err err;
         gw_segments none;
         gw_verdict verdict;
+        gw_state_print print;
         uint64_t part;
         uint8_t byte = 0;
         losses = 0;
@@ -375,7 +377,7 @@ Test(gpu_failures, a_loss_is_told_wherever_it_shows) {
         bool good = place == 0
                         ? ops->reduce_begin(b.device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, &err)
                     : place == 1 ? ops->reduce_end(b.device, &verdict, &err)
-                    : place == 2 ? ops->unit(b.device, GW_UNIT_HASH, 0, &part, &err)
+                    : place == 2 ? ops->unit(b.device, GW_UNIT_HASH, 0, &print, &err)
                     : place == 3 ? ops->state_read(b.device, 0, 1, &byte, &err)
                     : place == 4 ? ops->state_write(b.device, 0, 1, &byte, &err)
                                  : ops->probe(b.device, b.lane, 0, 1, &part, &err);

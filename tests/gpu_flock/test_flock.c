@@ -544,17 +544,28 @@ Test(gpu_flock, peers_of_two_gpus_verify_each_other) {
 
 #define FLIPPER GODWIT_FLIPPER_JOB " --peers 2 --verify 1% --device cuda:0,1"
 
-/* A bit flips in the memory of one GPU of a peer's two: it is found before the next sum, its peer takes the
- * others' state, and nothing of what it computed is left. */
-Test(gpu_flock, a_bit_that_flips_in_one_gpu_of_two) {
+static void flip_in_one_gpu(const char *flip) {
+    char line[LAB_PATH];
     lab *l = open_lab();
     lab_peer *peers[2];
+    snprintf(line, sizeof line, "%s %s", FLIPPER, flip);
     peers[0] = lab_start(l, "sound", NULL, FLIPPER);
-    peers[1] = lab_start(l, "flips", peers[0], FLIPPER " --flip-weight 9");
+    peers[1] = lab_start(l, "flips", peers[0], line);
     expect_same(l, peers, 2, GODWIT_FLIPPER_JOB " --device cuda");
     cr_assert_not_null(strstr(peers[1]->stderr_text, "copies of the state differ: GPU 0 "), "%s",
                        peers[1]->stderr_text);
     close_lab(l);
+}
+
+/* A bit flips in the memory of one GPU of a peer's two: it is found before the next sum, its peer takes the
+ * others' state, and nothing of what it computed is left. */
+Test(gpu_flock, a_bit_that_flips_in_one_gpu_of_two) {
+    flip_in_one_gpu("--flip-weight 9");
+}
+
+/* It has been in no contribution: the sum is made, and it is found as that is applied. */
+Test(gpu_flock, a_bit_of_what_only_apply_reads_in_one_gpu_of_two) {
+    flip_in_one_gpu("--flip-moment 9");
 }
 
 /* Its GPUs sum with each other: by NCCL, or where that is missing or does not work in host memory. */

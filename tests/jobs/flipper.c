@@ -1,9 +1,10 @@
-/* A job on a machine with bad memory: a bit of a weight, of a gradient or of a finished sum flips where and
- * when a test says. Its state is two tensors of some pages; every weight goes into every contribution.
+/* A job on a machine with bad memory: a bit of a weight, of a moment, of a gradient or of a finished sum
+ * flips where and when a test says. Its state is two tensors of some pages; every weight goes into every
+ * contribution, and a moment into its weight as the sum is applied.
  *
  * Where the test has a stand-in for CUDA (FAKE_CUDA), whose "GPU memory" is the process's own, it has code
- * for GPUs as well. There it is GPU 1 whose memory is bad, and a weight flips in the first shard that it
- * computes from step N on. */
+ * for GPUs as well. There it is GPU 1 whose memory is bad, and a weight or a moment flips in the first shard
+ * that it computes from step N on. */
 #include "core/gpu.h"
 
 #include <stdatomic.h>
@@ -11,15 +12,22 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WEIGHTS, GRADIENT, SHARDS = 24, STEPS = 40, ELEMENTS = 20000 };
+enum { WEIGHTS, MOMENTS, GRADIENT, TENSORS, SHARDS = 24, STEPS = 40, ELEMENTS = 20000 };
 
 static const gw_tensor tensors[] = {
     [WEIGHTS] = {.name = "weights", .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {ELEMENTS}},
+    [MOMENTS] = {.name = "moments",
+                 .dtype = GW_F32,
+                 .role = GW_STATE,
+                 .rank = 1,
+                 .dim = {ELEMENTS},
+                 .apply_only = true},
     [GRADIENT] = {.name = "gradient", .role = GW_SUMMED, .rank = 1, .dim = {ELEMENTS}, .frac_bits = 40},
 };
 
 static const gw_option options[] = {
     {"flip-weight", "N", "-1", "While step N is computed here a bit of a weight flips; -1: never", true},
+    {"flip-moment", "N", "-1", "While step N is computed here a bit of a moment flips; -1: never", true},
     {"flip-gradient", "N", "-1",
      "In the first shard computed here from step N on a bit of the gradient flips", true},
     {"flip-gradients", "N", "-1", "In all of them", true},
@@ -33,7 +41,7 @@ static const gw_option options[] = {
 };
 
 typedef struct flipper {
-    int64_t weight, gradient, gradients, sum, between, after, again, pause_us;
+    int64_t weight, moment, gradient, gradients, sum, between, after, again, pause_us;
     atomic_bool done;              /* once only */
     atomic_uint_fast64_t computed; /* --hang-again: a bit for each shard of its step */
 } flipper;
@@ -43,6 +51,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
     if (f == NULL) return gw_fail(err, GW_E_NOMEM, "flipper: out of memory");
     *job = f;
     if (gw_param_integer(params, "flip-weight", -1, STEPS, false, &f->weight, err) &&
+        gw_param_integer(params, "flip-moment", -1, STEPS, false, &f->moment, err) &&
         gw_param_integer(params, "flip-gradient", -1, STEPS, false, &f->gradient, err) &&
         gw_param_integer(params, "flip-gradients", -1, STEPS, false, &f->gradients, err) &&
         gw_param_integer(params, "flip-sum", -1, STEPS, false, &f->sum, err) &&
@@ -58,7 +67,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
 static bool flipper_describe(void *job, gw_plan *plan, gw_err *err) {
     (void)job, (void)err;
     plan->tensors = tensors;
-    plan->tensor_count = 2;
+    plan->tensor_count = TENSORS;
     plan->steps = STEPS;
     return true;
 }
@@ -76,8 +85,11 @@ static void flipper_lane_close(void *job, void *lane) {
 
 static bool flipper_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
     (void)job, (void)err;
-    float *weights = state->data[WEIGHTS];
-    for (uint64_t i = range->first; i < range->first + range->count; i++) weights[i] = 1.0f / (float)(1 + i);
+    float *weights = state->data[WEIGHTS], *moments = state->data[MOMENTS];
+    for (uint64_t i = range->first; i < range->first + range->count; i++) {
+        weights[i] = 1.0f / (float)(1 + i);
+        moments[i] = 0.0f;
+    }
     return true;
 }
 
@@ -97,25 +109,29 @@ static void hang_again(flipper *f, uint64_t step, uint32_t shard) {
     while (again) pause();
 }
 
-static bool contribute(flipper *f, bool weight_flips, float *gradient, uint64_t step, uint32_t shard,
+/* It may compute no shard of the very step. */
+static bool is_due(int64_t from, uint64_t step) {
+    return from >= 0 && (int64_t)step >= from;
+}
+
+static bool contribute(flipper *f, bool bad_memory, float *gradient, uint64_t step, uint32_t shard,
                        const gw_state *state, gw_emitter *emitter) {
-    float *weights = state->data[WEIGHTS];
+    float *weights = state->data[WEIGHTS], *moments = state->data[MOMENTS];
     hang_again(f, step, shard);
     usleep((useconds_t)f->pause_us); /* long enough for every peer to get some of a step */
-    if (weight_flips && !atomic_exchange(&f->done, true)) flip(&weights[777]);
+    if (bad_memory && is_due(f->weight, step) && !atomic_exchange(&f->done, true)) flip(&weights[777]);
+    if (bad_memory && is_due(f->moment, step) && !atomic_exchange(&f->done, true)) flip(&moments[777]);
     for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);
-    bool once = f->gradient >= 0 && (int64_t)step >= f->gradient && !atomic_exchange(&f->done, true);
-    if (once || (f->gradients >= 0 && (int64_t)step >= f->gradients)) flip(&gradient[4242]);
+    bool once = is_due(f->gradient, step) && !atomic_exchange(&f->done, true);
+    if (once || is_due(f->gradients, step)) flip(&gradient[4242]);
     gw_emit(emitter, GRADIENT, 0, ELEMENTS, gradient);
     return true;
 }
 
 static bool flipper_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                                gw_emitter *emitter, gw_err *err) {
-    const flipper *f = job;
     (void)err;
-    bool flips = f->weight >= 0 && (int64_t)step >= f->weight; /* it may compute no shard of that step */
-    return contribute(job, flips, lane, step, shard, state, emitter);
+    return contribute(job, true, lane, step, shard, state, emitter);
 }
 
 static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
@@ -131,9 +147,11 @@ static bool flipper_scalars(void *job, uint64_t step, const gw_sums *sums, const
 static bool flipper_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
                           const gw_scalars *scalars, const gw_state *state, gw_err *err) {
     (void)job, (void)step, (void)scalars, (void)err;
-    float *weights = state->data[WEIGHTS];
-    for (uint64_t i = range->first; i < range->first + range->count; i++)
-        weights[i] -= (float)gw_sum_value(sums, GRADIENT, i);
+    float *weights = state->data[WEIGHTS], *moments = state->data[MOMENTS];
+    for (uint64_t i = range->first; i < range->first + range->count; i++) {
+        moments[i] = 0.5f * moments[i] + (float)gw_sum_value(sums, GRADIENT, i);
+        weights[i] -= moments[i];
+    }
     return true;
 }
 
@@ -180,10 +198,8 @@ static bool gpu_init(void *job, void *side, const gw_range *range, const gw_stat
 static bool gpu_contribute(void *job, void *side, void *lane, const gw_gpu_shard *shard,
                            const gw_state *state, gw_emitter *emitter, gw_err *err) {
     const int *ordinal = side;
-    const flipper *f = job;
-    bool flips = *ordinal == 1 && f->weight >= 0 && (int64_t)shard->step >= f->weight;
     (void)err;
-    return contribute(job, flips, lane, shard->step, shard->shard, state, emitter);
+    return contribute(job, *ordinal == 1, lane, shard->step, shard->shard, state, emitter);
 }
 
 static bool gpu_apply(void *job, void *side, uint64_t step, const gw_range *range, const gw_sums *sums,

@@ -64,16 +64,17 @@ typedef struct crew {
     void *job;
     const gw_plan *plan;
     _Atomic uint64_t next;
-    _Atomic uint64_t sum;
+    _Atomic uint64_t read, rest; /* of the fingerprint */
 } crew;
 
 static void run_item(crew *c, gw_lane *lane, uint64_t item) {
     gw_err err;
     const gw_device_ops *ops = c->device->ops;
     if (c->work != 0) {
-        uint64_t part;
+        gw_state_print part;
         cr_assert(ops->unit(c->device, c->work, item, &part, &err), "%s", err.text);
-        atomic_fetch_add(&c->sum, part);
+        atomic_fetch_add(&c->read, part.read);
+        atomic_fetch_add(&c->rest, part.rest);
     } else {
         uint32_t shard = c->first + c->stride * (uint32_t)item;
         void *payload = c->plan->payload.shards > shard ? malloc(c->plan->payload.bytes) : NULL;
@@ -101,14 +102,67 @@ static void run_crew(const rig *r, crew *c) {
     for (uint32_t w = 0; w < r->workers; w++) pthread_join(threads[w], NULL);
 }
 
-uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work) {
+gw_state_print rig_print(rig *r, uint32_t device, gw_unit_work work) {
     crew c = {.device = r->device[device], .work = work, .items = r->device[device]->unit_count};
     run_crew(r, &c);
-    return atomic_load(&c.sum);
+    return (gw_state_print){.read = atomic_load(&c.read), .rest = atomic_load(&c.rest)};
+}
+
+uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work) {
+    return gw_state_print_whole(rig_print(r, device, work));
+}
+
+/* Flips every bit of tensor `t`, of which `bytes` has room for a copy. */
+static void flip_tensor(gw_device *device, uint32_t t, uint8_t *bytes) {
+    const gw_layout_tensor *of = &device->layout->of[t];
+    gw_err err;
+    cr_assert(device->ops->state_read(device, of->image_offset, of->bytes, bytes, &err), "%s", err.text);
+    for (uint64_t i = 0; i < of->bytes; i++) bytes[i] ^= 0xff;
+    cr_assert(device->ops->state_write(device, of->image_offset, of->bytes, bytes, &err), "%s", err.text);
+}
+
+static uint64_t contribution(rig *r, uint64_t step) {
+    gw_device *device = r->device[0];
+    gw_lane *lane;
+    gw_err err;
+    uint64_t fingerprint;
+    cr_assert(device->ops->lane_open(device, &lane, &err), "%s", err.text);
+    cr_assert(device->ops->probe(device, lane, step, 0, &fingerprint, &err), "%s", err.text);
+    device->ops->lane_close(device, lane);
+    return fingerprint;
+}
+
+/* In the state that was made `flipped` alone is another now; NULL: nothing is. */
+static void expect_seen(rig *r, const gw_tensor *flipped) {
+    const char *name = flipped != NULL ? flipped->name : "nothing";
+    gw_state_print whole = rig_print(r, 0, GW_UNIT_HASH), part = rig_print(r, 0, GW_UNIT_LOOK);
+    cr_assert_eq(whole.read != r->made.read, flipped != NULL && !flipped->apply_only, "%s", name);
+    cr_assert_eq(whole.rest != r->made.rest, flipped != NULL && flipped->apply_only, "%s", name);
+    cr_assert_eq(part.read, whole.read, "%s", name);
+    cr_assert_eq(part.rest, 0, "%s", name);
+}
+
+void rig_expect_two_prints(rig *r, uint64_t step) {
+    uint64_t computed = contribution(r, step);
+    uint8_t *bytes = malloc(r->device[0]->layout->image_bytes);
+    uint32_t apply_only = 0;
+    expect_seen(r, NULL);
+    for (uint32_t t = 0; t < r->plan.tensor_count; t++) {
+        const gw_tensor *tensor = &r->plan.tensors[t];
+        if (tensor->role != GW_STATE) continue;
+        apply_only += tensor->apply_only;
+        flip_tensor(r->device[0], t, bytes);
+        expect_seen(r, tensor);
+        if (tensor->apply_only) cr_assert_eq(contribution(r, step), computed, "%s", tensor->name);
+        flip_tensor(r->device[0], t, bytes);
+    }
+    free(bytes);
+    cr_assert_gt(apply_only, 0);
+    expect_seen(r, NULL);
 }
 
 void rig_init(rig *r) {
-    for (uint32_t d = 0; d < r->devices; d++) rig_units(r, d, GW_UNIT_INIT);
+    for (uint32_t d = 0; d < r->devices; d++) r->made = rig_print(r, d, GW_UNIT_INIT);
 }
 
 void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint32_t stride) {
@@ -169,7 +223,8 @@ uint64_t rig_finish(rig *r) {
         cr_assert(r->device[d]->ops->reduce_end(r->device[d], &verdict, &err), "%s", err.text);
         cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
         cr_assert(r->device[d]->ops->scalars(r->device[d], &scalars, &err), "%s", err.text);
-        uint64_t own = rig_units(r, d, GW_UNIT_APPLY);
+        r->made = rig_print(r, d, GW_UNIT_APPLY);
+        uint64_t own = gw_state_print_whole(r->made);
         cr_assert(d == 0 || own == fingerprint);
         fingerprint = own;
     }

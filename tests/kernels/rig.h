@@ -14,6 +14,7 @@ typedef struct rig {
     uint32_t devices, workers;
     gw_device *device[RIG_MOST_DEVICES];
     gw_segments received[RIG_MOST_DEVICES]; /* by the last rig_reduce */
+    gw_state_print made;                    /* of the state, by the last rig_init or rig_finish */
 } rig;
 
 /* Devices that rig_open opens are groups (kernels/group.h) of so many processors; 1: a processor. */
@@ -30,6 +31,13 @@ void rig_close(rig *r);
 
 /* Runs `work` for all units of a device on its workers; returns the state's fingerprint. */
 uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work);
+/* The same in its two parts. */
+gw_state_print rig_print(rig *r, uint32_t device, gw_unit_work work);
+/* What a job has promised of the tensors that only apply reads, and what a device makes of that: each look at
+ * the state finds a bit that flips in what it covers, and none elsewhere; and the contribution of `step`'s
+ * first shard depends on what contributions read alone. Device 0 has the state that was made last, and has it
+ * in the end. */
+void rig_expect_two_prints(rig *r, uint64_t step);
 void rig_init(rig *r); /* S_0 on every device */
 
 /* Contributes shards first, first + stride, ... of the device's step on its workers, in an order that depends

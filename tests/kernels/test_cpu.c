@@ -56,6 +56,20 @@ DEVICE_TEST(digits_have_one_state_whoever_computes_what) {
     cr_assert_eq(run_digits(3, 2, GW_REDUCE_EXACT), alone);
 }
 
+/* Of the first state, and of one that was applied. */
+DEVICE_TEST(what_contributions_read_has_a_fingerprint_of_its_own) {
+    static const char *const sgd[] = {"samples=960", "hidden=24", "batch=240", "optimizer=sgd", NULL};
+    for (int way = 0; way < 2; way++) {
+        rig r;
+        rig_open(&r, gw_job_find("digits"), way == 0 ? few_digits : sgd, 1, 2);
+        rig_init(&r);
+        rig_expect_two_prints(&r, 0);
+        for (uint64_t step = 0; step < 2; step++) rig_step(&r, step, GW_REDUCE_ALONE);
+        rig_expect_two_prints(&r, 2);
+        rig_close(&r);
+    }
+}
+
 DEVICE_TEST(same_state_from_any_number_of_devices_and_workers) {
     uint64_t alone = run(1, 1, 5, GW_REDUCE_ALONE);
     cr_assert_eq(run(1, 7, 5, GW_REDUCE_ALONE), alone);

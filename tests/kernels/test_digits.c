@@ -274,11 +274,12 @@ static void *work(void *argument) {
 static uint64_t all_units(gw_device *device, gw_unit_work kind) {
     gw_lane *lane;
     gw_err err;
-    uint64_t fingerprint = 0, part;
+    uint64_t fingerprint = 0;
+    gw_state_print part;
     cr_assert(device->ops->lane_open(device, &lane, &err), "%s", err.text);
     for (uint64_t unit = 0; unit < device->unit_count; unit++) {
         cr_assert(device->ops->unit(device, kind, unit, &part, &err), "%s", err.text);
-        fingerprint += part;
+        fingerprint += gw_state_print_whole(part);
     }
     device->ops->lane_close(device, lane);
     return fingerprint;

@@ -77,7 +77,7 @@ Test(gpt_job, dropout_repeats_and_differs) {
     cr_assert_not(gw_hash_equal(&once, &without));
 }
 
-static uint64_t fingerprint_with(uint32_t devices, uint32_t workers) {
+static void open_small(rig *r, uint32_t devices, uint32_t workers) {
     char data[PATH + 8], val[PATH + 8];
     snprintf(data, sizeof data, "data=%s", text_path);
     snprintf(val, sizeof val, "val=%s", val_path);
@@ -94,10 +94,14 @@ static uint64_t fingerprint_with(uint32_t devices, uint32_t workers) {
                                     "lr=0.01",
                                     "dropout=0.1",
                                     NULL};
+    rig_open(r, &gw_job_gpt, settings, devices, workers);
+    rig_init(r);
+}
+
+static uint64_t fingerprint_with(uint32_t devices, uint32_t workers) {
     rig r;
-    rig_open(&r, &gw_job_gpt, settings, devices, workers);
-    rig_init(&r);
     uint64_t fingerprint = 0;
+    open_small(&r, devices, workers);
     for (uint64_t step = 0; step < r.plan.steps; step++) fingerprint = rig_step(&r, step, GW_REDUCE_EXACT);
     rig_close(&r);
     return fingerprint;
@@ -107,6 +111,17 @@ Test(gpt_job, the_state_does_not_depend_on_devices_and_workers) {
     uint64_t one = fingerprint_with(1, 1);
     cr_assert_eq(fingerprint_with(1, 5), one);
     cr_assert_eq(fingerprint_with(3, 2), one);
+}
+
+/* At an update and at an evaluation. */
+Test(gpt_job, contributions_do_not_depend_on_moments) {
+    rig r;
+    open_small(&r, 1, 2);
+    for (uint64_t step = 0; step < 5; step++) rig_step(&r, step, GW_REDUCE_ALONE);
+    rig_expect_two_prints(&r, 5);
+    rig_step(&r, 5, GW_REDUCE_ALONE);
+    rig_expect_two_prints(&r, 6);
+    rig_close(&r);
 }
 
 /* What `key` is followed by. */

@@ -174,7 +174,7 @@ Test(group, emptied_while_all_parts_compute) {
 Test(group, copies_of_the_state_that_differ_are_told_and_mended) {
     rig r;
     gw_err err;
-    uint64_t found;
+    gw_state_print found;
     uint8_t byte;
     begin(&r, 1);
     gw_device *d = r.device[0];

@@ -95,8 +95,7 @@ static void held(gw_device *device, gw_held *now, uint64_t *bits) {
     pthread_mutex_unlock(&rig->lock);
 }
 
-static bool unit(gw_device *device, gw_unit_work work, uint64_t number, uint64_t *part, gw_err *err) {
-    (void)work;
+static bool unit(gw_device *device, gw_unit_work work, uint64_t number, gw_state_print *part, gw_err *err) {
     pool_rig *rig = rig_of(device);
     pthread_mutex_lock(&rig->lock);
     rig->units[number]++;
@@ -104,7 +103,7 @@ static bool unit(gw_device *device, gw_unit_work work, uint64_t number, uint64_t
     while (rig->holds_units) pthread_cond_wait(&rig->changed, &rig->lock);
     bool good = rig->failing_unit == 0 || number != rig->failing_unit;
     pthread_mutex_unlock(&rig->lock);
-    *part = number;
+    *part = (gw_state_print){.read = number, .rest = work == GW_UNIT_LOOK ? 0 : 3 * number};
     return good || gw_fail(err, GW_E_IO, "unit %u tore", (unsigned)number);
 }
 

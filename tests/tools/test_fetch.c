@@ -173,7 +173,7 @@ static gw_lookup *ask(gw_provider *provider, const gw_hash *name) {
 static void hold_state(uint64_t fingerprint) {
     node->state.valid = true;
     node->state.step = STEP;
-    node->state.fingerprint = fingerprint;
+    node->state.print = (gw_state_print){.read = fingerprint};
 }
 
 Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 60) {

@@ -267,9 +267,9 @@ static bool write_state(gw_device *of, uint64_t offset, uint64_t bytes, const vo
     return true;
 }
 
-/* Two tensors, the second of them not on a word of the image. */
+/* Two tensors, the second of them not on a word of the image, and read by apply alone. */
 static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t bytes) {
-    static const gw_tensor tensors[2] = {{.role = GW_STATE}, {.role = GW_STATE}};
+    static const gw_tensor tensors[2] = {{.role = GW_STATE}, {.role = GW_STATE, .apply_only = true}};
     of[0] = (gw_layout_tensor){.bytes = first_bytes};
     of[1] = (gw_layout_tensor){
         .bytes = bytes - first_bytes, .image_offset = first_bytes, .first_word = (first_bytes + 7) / 8};
@@ -307,6 +307,8 @@ Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     load_from_donors();
     cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
     cr_assert_eq(mail->event.fingerprint, fingerprint);
+    cr_assert_eq(node->state.print.read, gw_exact_state_fingerprint(0, 13, image));
+    cr_assert_eq(node->state.print.rest, fingerprint - node->state.print.read);
     cr_assert_eq(memcmp(written, image, bytes), 0);
     const uint32_t chunks = gw_chunk_count(bytes);
     cr_assert_gt(atomic_load(&node->work.pieces), chunks + 2, "of %u chunks", chunks);

@@ -482,10 +482,16 @@ Test(workers, a_lane_that_cannot_be_had_fails_the_opening) {
 
 /* ---- other work ---- */
 
-static void *apply_units(void *fingerprint) {
+static void *apply_units(void *print) {
     gw_err err;
-    cr_assert(gw_workers_units(rig.pool, GW_UNIT_APPLY, fingerprint, &err));
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_APPLY, print, &err));
     return NULL;
+}
+
+/* Of all units, as the rig's device has it. */
+static void expect_all(gw_state_print print) {
+    cr_assert_eq(print.read, RIG_UNITS * (RIG_UNITS - 1) / 2);
+    cr_assert_eq(print.rest, 3 * print.read);
 }
 
 /* Shards that were dropped run on while their step is over: the state must not change under them. */
@@ -497,13 +503,13 @@ Test(workers, units_wait_for_shards_and_each_is_done_once) {
         rig_wait_inside(&rig, 2);
         gw_workers_seal(rig.pool, round);
         pthread_t caller;
-        uint64_t sum = 0;
-        cr_assert_eq(pthread_create(&caller, NULL, apply_units, &sum), 0);
+        gw_state_print print = {0};
+        cr_assert_eq(pthread_create(&caller, NULL, apply_units, &print), 0);
         for (uint32_t i = 0; i < round; i++) sched_yield();
         rig_open_gate(&rig, 2 * round);
         rig_open_gate(&rig, 2 * round + 1);
         pthread_join(caller, NULL);
-        cr_assert_eq(sum, RIG_UNITS * (RIG_UNITS - 1) / 2);
+        expect_all(print);
         for (uint32_t u = 0; u < RIG_UNITS; u++) cr_assert_eq(rig.units[u], round);
         cr_assert_eq(rig.inside_at_unit, 0);
     }
@@ -512,25 +518,35 @@ Test(workers, units_wait_for_shards_and_each_is_done_once) {
 
 Test(workers, each_unit_is_looked_at_before_it_is_applied) {
     rig_open(&rig, 3, false);
-    uint64_t before = 0, after = 0;
+    gw_state_print before = {0}, after = {0};
     gw_err err;
     cr_assert(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
-    cr_assert_eq(before, RIG_UNITS * (RIG_UNITS - 1) / 2);
-    cr_assert_eq(after, before);
+    expect_all(before);
+    expect_all(after);
     for (uint32_t u = 0; u < RIG_UNITS; u++) cr_assert_eq(rig.units[u], 2);
     rig.failing_unit = 40;
     cr_assert_not(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
     rig_close(&rig);
 }
 
+Test(workers, a_look_at_a_part_finds_that_part) {
+    rig_open(&rig, 3, false);
+    gw_state_print print;
+    gw_err err;
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_LOOK, &print, &err));
+    cr_assert_eq(print.read, RIG_UNITS * (RIG_UNITS - 1) / 2);
+    cr_assert_eq(print.rest, 0);
+    rig_close(&rig);
+}
+
 Test(workers, a_unit_that_fails_fails_them_all) {
     rig_open(&rig, 3, false);
     rig.failing_unit = 40;
-    uint64_t sum;
+    gw_state_print print;
     gw_err err;
-    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err));
+    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &print, &err));
     cr_assert_str_eq(err.text, "unit 40 tore");
-    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &sum, &err), "and leaves the pool usable");
+    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_APPLY, &print, &err), "and leaves the pool usable");
     rig_close(&rig);
 }
 
@@ -548,13 +564,13 @@ static void let_units_go(void *context, gw_level level, const char *room, const 
 /* Nothing else is printed before a peer has its state. */
 Test(workers, a_state_that_takes_long_to_make_is_told_of, .timeout = 60) {
     uint32_t told = 0;
-    uint64_t sum;
+    gw_state_print print;
     gw_err err;
     rig_open(&rig, 2, false);
     rig.layout.image_bytes = UINT64_C(2) << 30;
     gw_log_set_sink(let_units_go, &told);
     rig.holds_units = true; /* until that line comes */
-    cr_assert(gw_workers_units(rig.pool, GW_UNIT_INIT, &sum, &err));
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_INIT, &print, &err));
     cr_assert_eq(told, 1);
     rig_close(&rig);
 }

@@ -38,7 +38,7 @@ static bool finish_step(bench *b, uint64_t step, gw_err *err) {
         return false;
     if (!ops->scalars(b->device, &scalars, err)) return false;
     for (uint64_t unit = 0; unit < b->device->unit_count; unit++) {
-        uint64_t part;
+        gw_state_print part;
         if (!ops->unit(b->device, GW_UNIT_APPLY, unit, &part, err)) return false;
     }
     return true;
@@ -47,7 +47,7 @@ static bool finish_step(bench *b, uint64_t step, gw_err *err) {
 static bool train(bench *b, gw_err *err) {
     const gw_device_ops *ops = b->device->ops;
     for (uint64_t unit = 0; unit < b->device->unit_count; unit++) {
-        uint64_t part;
+        gw_state_print part;
         if (!ops->unit(b->device, GW_UNIT_INIT, unit, &part, err)) return false;
     }
     for (uint64_t step = 0; step < b->plan.steps; step++) {

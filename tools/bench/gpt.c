@@ -137,7 +137,7 @@ static void alone_close(const bench *b, alone *a) {
 }
 
 static bool run_item(bench *b, gw_lane *lane, alone *a, uint64_t item, gw_err *err) {
-    uint64_t part;
+    gw_state_print part;
     switch (b->phase) {
     case CONTRIBUTE:
         return b->device->ops->contribute(b->device, lane, b->step, (uint32_t)item, err) == GW_SHARD_HELD;

@@ -53,7 +53,7 @@ static void *lane_main(void *context) {
     const gw_device_ops *ops = t->device->ops;
     gw_lane *lane = NULL;
     gw_err err;
-    uint64_t part;
+    gw_state_print part;
     if (!ops->lane_open(t->device, &lane, &err)) note(t, &err);
     for (;;) {
         pthread_barrier_wait(&t->begin);

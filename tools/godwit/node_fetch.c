@@ -107,7 +107,8 @@ static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **
     if (!copy) return GW_OP_UNAVAILABLE;
     gw_err err;
     pthread_rwlock_rdlock(&node->state.lock);
-    bool here = node->state.valid && node->state.step == step && node->state.fingerprint == fingerprint;
+    bool here = node->state.valid && node->state.step == step &&
+                gw_state_print_whole(node->state.print) == fingerprint;
     bool good = here && node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size,
                                                       copy, &err);
     pthread_rwlock_unlock(&node->state.lock);

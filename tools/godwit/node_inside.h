@@ -67,7 +67,8 @@ typedef struct gw_reduction {
 typedef struct gw_held_state {
     pthread_rwlock_t lock;
     bool valid;
-    uint64_t step, fingerprint;
+    uint64_t step;
+    gw_state_print print; /* when it was made */
 } gw_held_state;
 
 /* What the compute helper does for the brain, and is watched at (node_task.c). The state that an earlier one
@@ -353,8 +354,10 @@ gw_task_run gw_node_probe;
 gw_task_run gw_node_look;
 /* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
 bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
+/* The same of what contributions read of it: APPLY looks at the rest before that is used. */
+bool gw_node_read_soundly(gw_node *node, bool *damaged, gw_err *err);
 /* The same of a state that was found to have this fingerprint. */
-bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err);
+bool gw_node_expects(const gw_node *node, gw_state_print found, bool *damaged, gw_err *err);
 /* Whether units failed because copies of the state, on several GPUs, differ: it is damaged. Logs which. */
 bool gw_node_copies_differ(const gw_err *err);
 
@@ -383,6 +386,7 @@ typedef struct gw_load {
     uint64_t created_ms;       /* of a checkpoint: when it was made (checkpoint/manifest.h) */
     const gw_peer_id *changed; /* of `peers`: the first from which alone the state has come with other bits */
     gw_set sound;              /* of a checkpoint, its chunks that are here now; size 0: as before */
+    gw_state_print print;      /* of the image that came last */
 } gw_load;
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);

@@ -2,11 +2,16 @@
 #include "core/log.h"
 #include "tools/godwit/node_inside.h"
 
-bool gw_node_expects(const gw_node *node, uint64_t fingerprint, bool *damaged, gw_err *err) {
-    if (fingerprint == node->state.fingerprint) return true;
+static bool is_expected(uint64_t found, uint64_t made, const char *what, bool *damaged, gw_err *err) {
+    if (found == made) return true;
     *damaged = true;
-    return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
-                   (unsigned long long)fingerprint, (unsigned long long)node->state.fingerprint);
+    return gw_fail(err, GW_E_CORRUPT, "%s has fingerprint %016llx instead of %016llx", what,
+                   (unsigned long long)found, (unsigned long long)made);
+}
+
+bool gw_node_expects(const gw_node *node, gw_state_print found, bool *damaged, gw_err *err) {
+    return is_expected(gw_state_print_whole(found), gw_state_print_whole(node->state.print), "the state",
+                       damaged, err);
 }
 
 bool gw_node_copies_differ(const gw_err *err) {
@@ -15,12 +20,22 @@ bool gw_node_copies_differ(const gw_err *err) {
     return true;
 }
 
-bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
-    uint64_t fingerprint;
-    if (gw_workers_units(node->workers, GW_UNIT_HASH, &fingerprint, err))
-        return gw_node_expects(node, fingerprint, damaged, err);
+static bool hash(gw_node *node, gw_unit_work work, gw_state_print *found, bool *damaged, gw_err *err) {
+    if (gw_workers_units(node->workers, work, found, err)) return true;
     *damaged = gw_node_copies_differ(err);
     return false;
+}
+
+bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err) {
+    gw_state_print found;
+    return hash(node, GW_UNIT_HASH, &found, damaged, err) && gw_node_expects(node, found, damaged, err);
+}
+
+bool gw_node_read_soundly(gw_node *node, bool *damaged, gw_err *err) {
+    gw_state_print found;
+    return hash(node, GW_UNIT_LOOK, &found, damaged, err) &&
+           is_expected(found.read, node->state.print.read, "what contributions read of the state", damaged,
+                       err);
 }
 
 bool gw_node_look(const gw_task *task, gw_mail *mail, gw_err *err) {

@@ -266,11 +266,11 @@ static bool probe_shard(gw_node *node, gw_err *err) {
 /* One full shard of step 0 from S_0: what shows that this machine computes the same bits as the others, and
  * as those that began the job. */
 static bool compute_probe(gw_node *node, gw_err *err) {
-    uint64_t state;
+    gw_state_print state;
     if (!gw_workers_units(node->workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
     if (!probe_shard(node, err)) return gw_fail_in(err, "probe");
     if (gw_node_mixes_classes(node)) node->probe = 0; /* the state alone */
-    node->probe = gw_mix64(node->probe ^ gw_mix64(state));
+    node->probe = gw_mix64(node->probe ^ gw_mix64(gw_state_print_whole(state)));
     return true;
 }
 

@@ -18,24 +18,23 @@ static void wait_staged(gw_node *node) {
 
 /* ---- APPLY ---- */
 
-static bool apply_units(const gw_task *task, gw_event *event, gw_err *err) {
+static bool apply_units(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
     gw_node *node = task->node;
-    uint64_t before;
-    bool good = task->look ? gw_workers_look_and_apply(node->workers, &before, &event->fingerprint, err)
-                           : gw_workers_units(node->workers, GW_UNIT_APPLY, &event->fingerprint, err);
+    gw_state_print before;
+    bool good = task->look ? gw_workers_look_and_apply(node->workers, &before, print, err)
+                           : gw_workers_units(node->workers, GW_UNIT_APPLY, print, err);
     if (!good) event->damaged = gw_node_copies_differ(err);
     return good && (!task->look || gw_node_expects(node, before, &event->damaged, err));
 }
 
-/* With the state's lock held for writing. */
-static bool step_forward(const gw_task *task, gw_event *event, gw_err *err) {
+/* With the state's lock held for writing. *print becomes the next state's. */
+static bool step_forward(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
     gw_node *node = task->node;
-    event->fingerprint = node->state.fingerprint;
     if (task->skip) return !task->look || gw_node_is_sound(node, &event->damaged, err);
     gw_scalars scalars = {0};
     if (!node->device->ops->scalars(node->device, &scalars, err)) return gw_fail_in(err, "scalars");
     event->stop = scalars.stop;
-    return apply_units(task, event, err) || gw_fail_in(err, "apply");
+    return apply_units(task, print, event, err) || gw_fail_in(err, "apply");
 }
 
 bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
@@ -43,11 +42,13 @@ bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
     wait_staged(node);
     pthread_rwlock_wrlock(&node->state.lock);
     node->state.valid = false;
-    bool good = step_forward(task, &mail->event, err);
+    gw_state_print print = node->state.print;
+    bool good = step_forward(task, &print, &mail->event, err);
     if (good) {
         node->state.valid = true;
         node->state.step = task->step + 1;
-        node->state.fingerprint = mail->event.fingerprint;
+        node->state.print = print;
+        mail->event.fingerprint = gw_state_print_whole(print);
     }
     pthread_rwlock_unlock(&node->state.lock);
     if (!good) return gw_fail_in(err, "step %llu", (unsigned long long)task->step);
@@ -62,16 +63,16 @@ bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
 /* ---- LOAD ---- */
 
 /* What is done with a whole image takes long where it is large, and must be seen to get on. */
-static uint64_t image_fingerprint(gw_node *node, const uint8_t *image) {
+static gw_state_print image_print(gw_node *node, const uint8_t *image) {
     const gw_layout *layout = node->device->layout;
-    uint64_t sum = 0;
+    gw_state_print print = {0};
     for (uint64_t at = 0, within, length; at < layout->image_bytes; at += length) {
         uint32_t t = gw_layout_find(layout, at, PIECE_BYTES, &within, &length);
-        sum += gw_exact_hash_state(gw_exact_path_best(), layout->of[t].first_word + within / 8, length,
-                                   image + at);
+        *gw_state_print_part(&print, &layout->tensors[t]) += gw_exact_hash_state(
+            gw_exact_path_best(), layout->of[t].first_word + within / 8, length, image + at);
         atomic_fetch_add(&node->work.pieces, 1);
     }
-    return sum;
+    return print;
 }
 
 static bool write_image(gw_node *node, const uint8_t *image, gw_err *err) {
@@ -85,8 +86,9 @@ static bool write_image(gw_node *node, const uint8_t *image, gw_err *err) {
     return true;
 }
 
-static bool is_wanted(const gw_load *load, const uint8_t *image, gw_err *err) {
-    uint64_t found = image_fingerprint(load->node, image);
+static bool is_wanted(gw_load *load, const uint8_t *image, gw_err *err) {
+    load->print = image_print(load->node, image);
+    uint64_t found = gw_state_print_whole(load->print);
     if (load->fingerprint == found) return true;
     return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                    (unsigned long long)found, (unsigned long long)load->fingerprint);
@@ -103,7 +105,7 @@ static bool copy_image(gw_load *load, uint8_t *image, gw_err *err) {
         gw_load one = *load;
         one.peers = &load->peers[i];
         one.count = 1;
-        good = gw_load_from_peers(&one, image, err) && is_wanted(&one, image, err);
+        good = gw_load_from_peers(&one, image, err) && is_wanted(load, image, err);
         if (good) break;
         gw_log(GW_WARN, "node/state", "from peer %s alone: %s", gw_peer_id_short(one.peers, id), err->text);
         if (err->code == GW_E_CORRUPT && load->changed == NULL) load->changed = one.peers;
@@ -135,7 +137,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
         good = write_image(load->node, image, err);
         load->node->state.valid = good;
         load->node->state.step = load->step;
-        load->node->state.fingerprint = *fingerprint;
+        load->node->state.print = load->print;
         pthread_rwlock_unlock(&load->node->state.lock);
     }
     free(image);
@@ -146,9 +148,9 @@ static bool load_initial(gw_load *load, uint64_t *fingerprint, gw_err *err) {
     gw_node *node = load->node;
     wait_staged(node);
     pthread_rwlock_wrlock(&node->state.lock);
-    node->state.valid = gw_workers_units(node->workers, GW_UNIT_INIT, fingerprint, err);
+    node->state.valid = gw_workers_units(node->workers, GW_UNIT_INIT, &node->state.print, err);
     node->state.step = 0;
-    node->state.fingerprint = *fingerprint;
+    *fingerprint = gw_state_print_whole(node->state.print);
     bool good = node->state.valid;
     pthread_rwlock_unlock(&node->state.lock);
     return good;

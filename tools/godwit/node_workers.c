@@ -349,18 +349,18 @@ static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     return !task->failed;
 }
 
-bool gw_workers_units(gw_workers *pool, gw_unit_work work, uint64_t *fingerprint, gw_err *err) {
+bool gw_workers_units(gw_workers *pool, gw_unit_work work, gw_state_print *print, gw_err *err) {
     gw_pool_task task = {.work = work, .count = pool->device->unit_count};
     bool good = run_task(pool, &task, err);
-    if (good) *fingerprint = task.sum;
+    if (good) *print = task.print;
     return good;
 }
 
-bool gw_workers_look_and_apply(gw_workers *pool, uint64_t *before, uint64_t *after, gw_err *err) {
+bool gw_workers_look_and_apply(gw_workers *pool, gw_state_print *before, gw_state_print *after, gw_err *err) {
     gw_pool_task task = {.look = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
     bool good = run_task(pool, &task, err);
     *before = task.before;
-    *after = task.sum;
+    *after = task.print;
     return good;
 }
 
@@ -369,7 +369,7 @@ bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const voi
     gw_pool_task task = {
         .probe = true, .step = step, .shard = shard, .payload = payload, .count = pool->device->part_count};
     bool good = run_task(pool, &task, err);
-    if (good) *fingerprint = task.sum;
+    if (good) *fingerprint = task.probe_fingerprint;
     return good;
 }
 

@@ -86,10 +86,11 @@ void gw_workers_quiet(gw_workers *workers);
 /* Any one thread that may wait, while no deal is being worked at: waits until no shard runs, dropped ones
  * included, runs every unit on the workers, and adds up the state's fingerprint. The log says how far it is
  * with GW_UNIT_INIT, if that takes more than a second. */
-bool gw_workers_units(gw_workers *workers, gw_unit_work work, uint64_t *fingerprint, gw_err *err);
+bool gw_workers_units(gw_workers *workers, gw_unit_work work, gw_state_print *print, gw_err *err);
 /* As GW_UNIT_APPLY of these; each unit is hashed just before it is applied: *before, the fingerprint of the
  * state that was found. */
-bool gw_workers_look_and_apply(gw_workers *workers, uint64_t *before, uint64_t *after, gw_err *err);
+bool gw_workers_look_and_apply(gw_workers *workers, gw_state_print *before, gw_state_print *after,
+                               gw_err *err);
 /* The same for one probe (kernels/device.h) of a shard with this payload (NULL: none), on every part of the
  * device. GW_E_CORRUPT: they do not agree. */
 bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const void *payload,

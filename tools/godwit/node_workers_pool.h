@@ -43,9 +43,10 @@ typedef struct gw_pool_task {
     uint64_t step; /* probe */
     uint32_t shard;
     const void *payload;
-    uint32_t probed;                        /* probe: a bit for each part that has begun */
-    uint64_t next, ended, count, busy, sum; /* ended: well */
-    uint64_t before;                        /* look: the fingerprint of what the units found */
+    uint32_t probed;                   /* probe: a bit for each part that has begun */
+    uint64_t next, ended, count, busy; /* ended: well */
+    uint64_t probe_fingerprint;
+    gw_state_print print, before; /* after the units; look: of what they found */
     gw_err err;
 } gw_pool_task;
 

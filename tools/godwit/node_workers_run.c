@@ -247,21 +247,20 @@ static bool has_unit(const gw_pool_task *task, const gw_worker *worker) {
     return mine && !task->failed && task->next < task->count;
 }
 
-/* With the lock held: what a unit has found goes to what the others have. Probes must all find the same. */
-static void take_part(gw_workers *pool, const gw_worker *worker, uint64_t part) {
+/* With the lock held: probes must all find the same. */
+static void take_probe(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     gw_pool_task *task = &pool->task;
     const gw_device *device = pool->device;
-    bool first = task->ended++ == 0;
-    if (!task->probe || first) {
-        task->sum += part;
-    } else if (part != task->sum && !task->failed) {
+    if (task->ended == 0) {
+        task->probe_fingerprint = fingerprint;
+    } else if (fingerprint != task->probe_fingerprint && !task->failed) {
         task->failed = true;
         gw_fail(&task->err, GW_E_CORRUPT,
                 "shard %u of step %llu comes out as %016llx on %s %d of this peer, as %016llx on another",
-                task->shard, (unsigned long long)task->step, (unsigned long long)part,
+                task->shard, (unsigned long long)task->step, (unsigned long long)fingerprint,
                 device->gpu_count > 0 ? "GPU" : "part",
                 device->gpu_count > 0 ? device->gpus[worker->part] : (int)worker->part,
-                (unsigned long long)task->sum);
+                (unsigned long long)task->probe_fingerprint);
     }
 }
 
@@ -272,12 +271,13 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     if (task->probe) task->probed |= UINT32_C(1) << worker->part;
     pthread_mutex_unlock(&pool->lock);
     gw_err err = {0};
-    uint64_t part = 0, before = 0;
+    uint64_t fingerprint = 0;
+    gw_state_print part = {0}, before = {0};
     const gw_device_ops *ops = pool->device->ops;
     bool good = true;
     if (task->probe) {
         ops->payload(pool->device, worker->lane, task->payload);
-        good = ops->probe(pool->device, worker->lane, task->step, task->shard, &part, &err);
+        good = ops->probe(pool->device, worker->lane, task->step, task->shard, &fingerprint, &err);
     } else {
         if (task->look) good = ops->unit(pool->device, GW_UNIT_HASH, unit, &before, &err);
         good = good && ops->unit(pool->device, task->work, unit, &part, &err);
@@ -287,8 +287,10 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     if (task->probe) gw_durations_note(&pool->took, took); /* it is a whole shard */
     task->busy--;
     pool->moved++;
-    if (good) take_part(pool, worker, part);
-    task->before += before;
+    if (good && task->probe) take_probe(pool, worker, fingerprint);
+    if (good) task->ended++;
+    gw_state_print_add(&task->print, part);
+    gw_state_print_add(&task->before, before);
     if (!good && !task->failed) {
         task->failed = true;
         task->err = err;
