@@ -262,7 +262,7 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
 }
 
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
-    if (r->node->options->verify && !gw_node_is_sound(r->node, &r->damaged, err)) return GW_FAILED;
+    if (r->node->options->verify && !gw_node_read_soundly(r->node, &r->damaged, err)) return GW_FAILED;
     fill_boundary(r);
     bool others = r->members > 1, fast = others && r->node->options->fast;
     if ((fast || (others && r->again)) && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
