@@ -67,9 +67,8 @@ typedef enum gw_refusal {
 
 /* Sums and loads that failed here as bits of what a member had sent had changed. */
 typedef struct gw_changes {
-    uint32_t count;
-
-    gw_peer_id from[2]; /* the latest two such members, the last one first; zeros = none */
+    uint32_t count, in_a_row; /* in all; and the latest, of what the same member had sent */
+    gw_peer_id from[2];       /* the latest two such members, the last one first; zeros = none */
 } gw_changes;
 
 /* What a voter holds, frozen. */

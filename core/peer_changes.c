@@ -20,6 +20,7 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     if (gw_view_rank(&p->view, &event->peer) < 0) return false;
     bool again = gw_peer_id_equal(&c->from[0], &event->peer);
     c->count++;
+    c->in_a_row = again ? c->in_a_row + 1 : 1;
     if (!again) {
         c->from[1] = c->from[0];
         c->from[0] = event->peer;
@@ -37,21 +38,25 @@ void gw_changes_forget(gw_peer *p) {
 
 /* Between whom: members of the proposal by rank. */
 typedef struct pairs {
-    uint32_t count; /* each as often as it was seen: in all */
+    uint32_t count;   /* each as often as it was seen: in all, */
+    uint32_t of_last; /* and by all who saw it last with another member of the proposal, since then */
+
     uint32_t pair_count;
     struct {
         uint32_t from, to;
     } list[2 * GW_MAX_MEMBERS];
 } pairs;
 
-static pairs collect(const gw_attempt *a) {
+/* Of the latest `depth` senders that each has told of. */
+static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
         const gw_changes *told = &a->reports[to]->changes;
         all.count += told->count;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < depth; k++) {
             int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
             if (from < 0 || (uint32_t)from == to) continue;
+            if (k == 0) all.of_last += told->in_a_row;
             all.list[all.pair_count].from = (uint32_t)from;
             all.list[all.pair_count++].to = to;
         }
@@ -88,9 +93,10 @@ static int find_common(const gw_attempt *a, const pairs *all) {
 
 void gw_changes_judge(gw_peer *p, gw_install *i) {
     const gw_attempt *a = &p->attempt;
-    const pairs all = collect(a);
+    const pairs all = collect(a, 2), last = collect(a, 1);
     i->arrangement = all.count;
-    int rank = find_common(a, &all);
+    int rank = find_common(a, &last); /* what was seen before that may have been with another faulty one */
+    if (rank < 0) rank = find_common(a, &all);
     if (rank < 0) return;
     uint64_t step = a->reports[rank]->step;
     const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
@@ -104,15 +110,15 @@ void gw_changes_judge(gw_peer *p, gw_install *i) {
 
 bool gw_changes_halt(gw_peer *p) {
     const gw_attempt *a = &p->attempt;
-    const pairs all = collect(a);
+    const pairs all = collect(a, 1);
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
-    if (a->view.count != 2 || all.count < MOST_BETWEEN_TWO) return false;
+    if (a->view.count != 2 || all.of_last < MOST_BETWEEN_TWO) return false;
     gw_halt(
         p, &a->view,
         "at step %" PRIu64 " bits have changed %" PRIu32
         " times between peers %s and %s, and nobody can tell in whose memory, or whether on the way: start "
         "again with a third peer, or without the one that fails a memory test",
-        p->step, all.count, gw_peer_id_short(&a->view.members[0].id, one),
+        p->step, all.of_last, gw_peer_id_short(&a->view.members[0].id, one),
         gw_peer_id_short(&a->view.members[1].id, other));
     return true;
 }

@@ -93,11 +93,16 @@ uint64_t gw_install_deadline(const gw_peer *p) {
 /* ---- installing
  * ------------------------------------------------------------------------------------------------ */
 
+/* Where bits have changed on the way here it begins with another one each time, so that not always the same
+ * is named. Holders stay as their inventories are: by rank. */
 static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
     gw_peer_id donors[GW_MAX_MEMBERS];
+    uint32_t first = holders ? 0 : p->changes.count % i->view.count;
     *count = 0;
-    for (uint32_t rank = 0; rank < i->view.count; rank++)
+    for (uint32_t k = 0; k < i->view.count; k++) {
+        uint32_t rank = (first + k) % i->view.count;
         if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
+    }
     return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
 }
 
@@ -420,11 +425,12 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->held);
         }
-        if (event->changed) gw_changes_note(p, event, "the state");
+        if (event->changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
         /* Its sources may have died: no fault of this state's. */
 
         bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
-        if (!changing && fails_for_good(p)) {
+        bool of_the_path = event->changed && p->view.count > 2; /* which is left out, or its end is found */
+        if (!changing && !of_the_path && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
             return;

@@ -27,7 +27,7 @@ static uint64_t pause_ms(uint32_t failures) {
     return ms < MOST_RETRY_MS ? ms : MOST_RETRY_MS;
 }
 
-static void blame(gw_peer *p, const gw_peer_id *id) {
+void gw_retry_blame(gw_peer *p, const gw_peer_id *id) {
     gw_contact *blamed = gw_peer_contact(p, id);
     if (blamed == NULL) return;
     blamed->path_failures++;
@@ -39,7 +39,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
-        if (!event->changed || gw_changes_note(p, event, "a sum")) blame(p, &event->peer);
+        if (!event->changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
         gw_hash members = name_of_members(&p->view);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
         r->members = members;

@@ -66,70 +66,19 @@ static void add_one(void *out, const void *in, const void *theirs, gw_checksum *
     memcpy(out, &sum, gw_sum_bytes(after->type));
 }
 
-/* ---- row by row: one body for each instruction set ---- */
+/* ---- row by row ---- */
 
-/* Vectors of `width` bytes; the compiler keeps a row's in registers. Unsigned: overflow wraps. */
-#define BODIES(name, width, target)                                                                          \
-    typedef uint64_t name##_i64 __attribute__((vector_size(width)));                                         \
-    typedef uint32_t name##_u32 __attribute__((vector_size(width)));                                         \
-    typedef float name##_f32 __attribute__((vector_size(width)));                                            \
-    target static void take_i64_##name(TAKE_ARGUMENTS){                                                      \
-        TAKE_BODY(name##_i64, GW_CHECKSUM_ROW / width)} target static void take_f32_##name(TAKE_ARGUMENTS){  \
-        TAKE_BODY(name##_u32, GW_CHECKSUM_ROW / width)} target static void add_i64_##name(ADD_ARGUMENTS){    \
-        ADD_BODY(name##_i64, name##_i64,                                                                     \
-                 GW_CHECKSUM_ROW / width)} target static void add_f32_##name(ADD_ARGUMENTS) {                \
-        ADD_BODY(name##_f32, name##_u32, GW_CHECKSUM_ROW / width)                                            \
-    }
-
-#define TAKE_ARGUMENTS gw_checksum *checksum, const uint8_t *elements, uint64_t rows
-#define ADD_ARGUMENTS                                                                                        \
-    uint8_t *out, const uint8_t *in, const uint8_t *theirs, uint64_t rows, gw_checksum *before,              \
-        gw_checksum *after
-
-#define TAKE_BODY(word, vectors)                                                                             \
-    word sum[vectors], sums[vectors], x;                                                                     \
-    memcpy(sum, checksum->sums[0], sizeof sum);                                                              \
-    memcpy(sums, checksum->sums[1], sizeof sums);                                                            \
-    for (uint64_t row = 0; row < rows; row++) {                                                              \
-        _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) {                                       \
-            memcpy(&x, elements + row * sizeof sum + v * sizeof x, sizeof x);                                \
-            sum[v] += x;                                                                                     \
-            sums[v] += sum[v];                                                                               \
-        }                                                                                                    \
-    }                                                                                                        \
-    memcpy(checksum->sums[0], sum, sizeof sum);                                                              \
-    memcpy(checksum->sums[1], sums, sizeof sums);
-
-#define ADD_BODY(element, word, vectors)                                                                     \
-    word sum[vectors], sums[vectors], added[vectors], addeds[vectors], x;                                    \
-    element x_of, y_of;                                                                                      \
-    memcpy(sum, before->sums[0], sizeof sum);                                                                \
-    memcpy(sums, before->sums[1], sizeof sum);                                                               \
-    memcpy(added, after->sums[0], sizeof sum);                                                               \
-    memcpy(addeds, after->sums[1], sizeof sum);                                                              \
-    for (uint64_t row = 0; row < rows; row++) {                                                              \
-        _Pragma("GCC unroll 4") for (size_t v = 0; v < vectors; v++) {                                       \
-            uint64_t at = row * sizeof sum + v * sizeof x;                                                   \
-            memcpy(&x_of, theirs + at, sizeof x);                                                            \
-            memcpy(&y_of, in + at, sizeof x);                                                                \
-            x = (word)x_of;                                                                                  \
-            sum[v] += x;                                                                                     \
-            sums[v] += sum[v];                                                                               \
-            x = (word)(x_of + y_of);                                                                         \
-            added[v] += x;                                                                                   \
-            addeds[v] += added[v];                                                                           \
-            memcpy(out + at, &x, sizeof x);                                                                  \
-        }                                                                                                    \
-    }                                                                                                        \
-    memcpy(before->sums[0], sum, sizeof sum);                                                                \
-    memcpy(before->sums[1], sums, sizeof sum);                                                               \
-    memcpy(after->sums[0], added, sizeof sum);                                                               \
-    memcpy(after->sums[1], addeds, sizeof sum);
-
-BODIES(plain, 16, )
+#define ROWS(function) function##_plain
+#define ROWS_TARGET
+#define ROWS_WIDTH 16
+#include "net/reduce_rows.h"
 
 #if defined(__x86_64__)
-BODIES(avx2, 32, __attribute__((target("avx2"))))
+#define ROWS(function) function##_avx2
+#define ROWS_TARGET    __attribute__((target("avx2")))
+#define ROWS_WIDTH     32
+#include "net/reduce_rows.h"
+
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2");
 }

@@ -209,7 +209,8 @@ static bool comes_with_a_view(const sim_cluster *c, const sim_peer *by) {
     return installs && !c->options->majority;
 }
 
-/* Any of its step: who was about to take another state, and finds only then that its own is wrong, has not. */
+/* Any of its step: who was about to take another state, and finds only then that its own is wrong, has not.
+ */
 static bool has_begun(const sim_peer *p) {
     const sim_sum *sum = &p->m.accumulator;
     bool begun = sum->torn;
