@@ -477,7 +477,7 @@ def verify(binary, quick):
     verify_rows("a state of 4 MiB", *off_and_on(binary, spinning(96, 10, "4m"), "1%", rounds, steps))
     rounds, steps = (1, 6) if quick else (3, 24)
     nano = ["gpt", "--data", binary]  # any bytes are as much work as a text
-    verify_rows("gpt's nano, 87 MB of state", *off_and_on(binary, nano, "1%", rounds, steps))
+    verify_rows("gpt's nano on bytes, 10 MB of state", *off_and_on(binary, nano, "1%", rounds, steps))
     rounds, steps = (1, 3) if quick else (3, 8)
     large = spinning(LARGE_SHARDS, LARGE_SHARD_MS, f"{LARGE_MIB}m")
     verify_rows(f"{LARGE_MIB} MiB, 45 M parameters", *off_and_on(binary, large, "1%", rounds, steps))
