@@ -71,13 +71,13 @@ static void add_one(void *out, const void *in, const void *theirs, gw_checksum *
 #define ROWS(function) function##_plain
 #define ROWS_TARGET
 #define ROWS_WIDTH 16
-#include "net/reduce_rows.h"
+#include "net/reduce_rows.inc"
 
 #if defined(__x86_64__)
 #define ROWS(function) function##_avx2
 #define ROWS_TARGET    __attribute__((target("avx2")))
 #define ROWS_WIDTH     32
-#include "net/reduce_rows.h"
+#include "net/reduce_rows.inc"
 
 static bool has_avx2(void) {
     return __builtin_cpu_supports("avx2");
