@@ -40,7 +40,6 @@ void gw_changes_forget(gw_peer *p) {
 typedef struct pairs {
     uint32_t count;   /* each as often as it was seen: in all, */
     uint32_t of_last; /* and by all who saw it last with another member of the proposal, since then */
-
     uint32_t pair_count;
     struct {
         uint32_t from, to;

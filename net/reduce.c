@@ -23,28 +23,18 @@ uint64_t gw_checksum_end(const gw_checksum *checksum) {
 
 /* ---- element by element: before and after whole rows ---- */
 
+/* Of floats the front halves of the words: little-endian. */
 static void take_one(gw_checksum *checksum, const void *element) {
     uint64_t size = gw_sum_bytes(checksum->type), at = checksum->elements++ % (GW_CHECKSUM_ROW / size) * size;
     uint8_t *plain = checksum->sums[0] + at, *partial = checksum->sums[1] + at;
-    if (checksum->type == GW_SUM_I64) {
-        uint64_t x, sum, sums;
-        memcpy(&x, element, sizeof x);
-        memcpy(&sum, plain, sizeof sum);
-        memcpy(&sums, partial, sizeof sums);
-        sum += x;
-        sums += sum;
-        memcpy(plain, &sum, sizeof sum);
-        memcpy(partial, &sums, sizeof sums);
-    } else {
-        uint32_t x, sum, sums;
-        memcpy(&x, element, sizeof x);
-        memcpy(&sum, plain, sizeof sum);
-        memcpy(&sums, partial, sizeof sums);
-        sum += x;
-        sums += sum;
-        memcpy(plain, &sum, sizeof sum);
-        memcpy(partial, &sums, sizeof sums);
-    }
+    uint64_t x = 0, sum = 0, sums = 0;
+    memcpy(&x, element, size);
+    memcpy(&sum, plain, size);
+    memcpy(&sums, partial, size);
+    sum += x;
+    sums += sum;
+    memcpy(plain, &sum, size);
+    memcpy(partial, &sums, size);
 }
 
 static void add_one(void *out, const void *in, const void *theirs, gw_checksum *before, gw_checksum *after) {

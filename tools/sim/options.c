@@ -305,22 +305,23 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     set_unset(&o->end_step, ends ? end : 0);
 }
 
-/* Where a majority rules, some of those who remember may be lost: its lots are its own, as that came after
- * others had seeds to their name. */
-static uint32_t draw_majority_wipes(const gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0x3195ULL);
-    bool on = gw_rng_unit(&rng) < 0.33;
-    uint32_t drawn = between(&rng, 20, 300);
+/* Of what came after others had seeds to their name: its lots are its own, so that all else that a seed draws
+ * stays what it was. 0: not drawn. */
+static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, uint32_t from, uint32_t to) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ salt);
+    bool on = gw_rng_unit(&rng) < odds;
+    uint32_t drawn = between(&rng, from, to);
     return on ? drawn : 0;
 }
 
-/* A kind of fault that came after others had seeds to their name: its lots are its own, so that all else that
- * a seed draws stays what it was. */
+/* Where a majority rules, some of those who remember may be lost: its lots are its own, as that came after
+ * others had seeds to their name. */
+static uint32_t draw_majority_wipes(const gw_sim_options *o) {
+    return draw_own(o, 0x3195ULL, 0.33, 20, 300);
+}
+
 static void draw_device(gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0xdef1ceULL);
-    bool on = gw_rng_unit(&rng) < 0.15;
-    uint32_t drawn = between(&rng, 2000, 10000);
-    set_unset(&o->device_ms, on ? drawn * spread(o) : 0);
+    set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
 }
 
 /* Where a majority rules, nobody can be spared by choice: likewise. */
@@ -403,10 +404,7 @@ static void draw_latest(gw_sim_options *o) {
 
 /* Members that no sum passes between: likewise. */
 static void draw_paths(gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a745ULL);
-    bool on = gw_rng_unit(&rng) < 0.1;
-    uint32_t drawn = between(&rng, 1000, 10000);
-    set_unset(&o->path_ms, on ? drawn * spread(o) : 0);
+    set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
 }
 
 /* Parts of sums that change in memory, or are added in part: likewise. */
@@ -422,18 +420,12 @@ static void draw_parts(gw_sim_options *o) {
 
 /* What else machines refuse to do: likewise. */
 static void draw_refusals(gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ef5eULL);
-    bool on = gw_rng_unit(&rng) < 0.1;
-    uint32_t drawn = between(&rng, 1, 20);
-    set_unset(&o->refuse_permille, on ? drawn : 0);
+    set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
 }
 
 /* Machines that change bits of what travels: likewise. */
 static void draw_changes(gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0xc4a26eULL);
-    bool on = gw_rng_unit(&rng) < 0.1;
-    uint32_t drawn = between(&rng, 1000, 10000);
-    set_unset(&o->change_ms, on ? drawn * spread(o) : 0);
+    set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
 }
 
 /* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
