@@ -3,6 +3,7 @@
 #include "net/identity.h"
 #include "tools/godwit/node_claims.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -65,8 +67,39 @@ void lab_close(lab *l) {
         free(peer->stderr_text);
         remove_claims(peer);
     }
+    for (uint32_t i = 0; i < l->kept_count; i++) close(l->kept[i]);
     nftw(l->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     free(l);
+}
+
+/* ---- ports ---- */
+
+/* Below those that Linux gives to who asks for any, of which UDP's could not be kept. */
+enum { KEPT_FIRST = 20000, KEPT_PORTS = 12000 };
+
+/* A socket that is bound and does not listen keeps away all but those who share addresses. It does not share
+ * its own until it has the port: two labs never keep the same. */
+static bool keep(int fd, uint16_t port) {
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int on = 1;
+    return bind(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
+           setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0;
+}
+
+uint16_t lab_keep_port(lab *l) {
+    static uint32_t next;
+    if (next == 0) next = (uint32_t)getpid() * 31;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(fd >= 0 && l->kept_count < LAB_PEERS);
+    for (uint32_t tries = 0; tries < KEPT_PORTS; tries++) {
+        uint16_t port = (uint16_t)(KEPT_FIRST + next++ % KEPT_PORTS);
+        if (!keep(fd, port)) continue;
+        l->kept[l->kept_count++] = fd;
+        return port;
+    }
+    cr_assert_fail("no port of loopback between %d and %d is free", KEPT_FIRST, KEPT_FIRST + KEPT_PORTS - 1);
+    return 0;
 }
 
 /* ---- starting ---- */

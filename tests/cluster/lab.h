@@ -40,6 +40,8 @@ typedef struct lab {
     char dir[LAB_PATH];
     lab_peer peers[LAB_PEERS];
     uint32_t count;
+    int kept[LAB_PEERS]; /* sockets that keep ports */
+    uint32_t kept_count;
 } lab;
 
 /* A lab in a new folder under /tmp, and its peers a cluster of their own: those of labs beside it, or before
@@ -48,6 +50,10 @@ typedef struct lab {
 lab *lab_open(void);
 /* Kills what lives and removes the folder. */
 void lab_close(lab *l);
+
+/* A port of loopback for a peer that dies and comes back where it was: until the lab closes it is given to
+ * nobody in between. */
+uint16_t lab_keep_port(lab *l);
 
 /* Starts `godwit run ARGS --json` with --dir <lab>/<name> on a free port of loopback, joining `seed` (NULL:
  * none), and waits until it listens. `args` are separated by single spaces. */

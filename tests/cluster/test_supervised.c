@@ -1,12 +1,15 @@
 /* Flocks whose peers are started again whenever they crash, as by a supervisor. */
 #include "lab.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SYNTHETIC                                                                                            \
     "synthetic --steps 20 --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --checkpoint-every 2 "      \
@@ -27,12 +30,13 @@ typedef struct supervised {
 /* At the address it had before; the first is everybody's seed, alive or not. */
 static void start(supervised *s, uint32_t i, const char *more) {
     char name[8], listen[32], args[512];
+    if (s->ports[i] == 0) s->ports[i] = lab_keep_port(s->l);
     snprintf(name, sizeof name, "p%u", i);
     snprintf(listen, sizeof listen, "127.0.0.1:%u", s->ports[i]);
     snprintf(args, sizeof args, "%s%s", s->args, more);
     s->peers[i] = lab_launch(s->l, name, i > 0 ? s->peers[0] : NULL, listen, args);
-    const json_t *listening = lab_wait_event(s->l, s->peers[i], "listening");
-    s->peers[i]->port = s->ports[i] = (uint16_t)lab_number(listening, "port");
+    lab_wait_event(s->l, s->peers[i], "listening");
+    s->peers[i]->port = s->ports[i];
 }
 
 static bool has_ended(const lab_peer *peer) {
@@ -150,6 +154,28 @@ Test(supervised, one_peer_names_a_shard_that_hangs_though_its_disk_does) {
     }
     unsetenv("LD_PRELOAD");
     lab_close(l);
+}
+
+/* Whether somebody who asks for this very port and shares none gets it. */
+static bool is_free(uint16_t port) {
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
+    return bound;
+}
+
+/* Somebody else's test had the port of a peer that was dead, and the peer could not come back. */
+Test(supervised, the_port_of_a_dead_peer_waits_for_it) {
+    supervised s = {.l = lab_open(), .count = 1, .args = SYNTHETIC};
+    start(&s, 0, "");
+    lab_kill(s.l, s.peers[0]);
+    cr_expect_not(is_free(s.ports[0]));
+    start(&s, 0, "");
+    lab_state(s.l, s.peers[0], "done");
+    lab_close(s.l);
+    cr_expect(is_free(s.ports[0]));
 }
 
 /* ---- who was met before ---- */
