@@ -177,6 +177,11 @@ class Wrongs(unittest.TestCase):
         self.assertEqual(states, {"4m", f"{bench.LARGE_MIB}m"})
         self.assertIn("gpt", {job[0] for job in jobs})
 
+    def test_the_step_of_the_largest_state_is_that_of_a_model_of_its_size(self):
+        of_nano = 300 / 10.0  # ms of a core, MB of state: both go with the parameters
+        of_large = bench.LARGE_SHARDS * bench.LARGE_SHARD_MS / (bench.LARGE_MIB * 1.048576)
+        self.assertAlmostEqual(of_large, of_nano, delta=of_nano / 10)
+
     def test_what_this_machine_cannot_measure(self):
         self.put(mnist_folder=lambda: None, bench_part=lambda *ignored: None)
         self.enterContext(mock.patch.object(rdma_bench, "missing", lambda: "no QEMU"))
