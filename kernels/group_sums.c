@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "kernels/memory.h"
+#include "kernels/segments.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,10 +198,13 @@ static gw_verdict judge(const gw_group_sums *s) {
 bool gw_group_sums_end(gw_group_sums *s, gw_verdict *verdict, gw_err *err) {
     *verdict = gw_verdict_start();
     if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
+    bool added = s->mode == GW_REDUCE_EXACT && s->place == GW_PLACE_HOST;
     s->mode = 0;
     if (s->place == GW_PLACE_HOST && !gw_team_run(s->team, copy_received, s, err)) return false;
     if (!gw_team_run(s->team, end_part, s, err)) return false;
     *verdict = judge(s);
+    if (added && !verdict->fingerprint_ok && !verdict->own_wrong)
+        verdict->own_wrong = !gw_segments_fit((gw_segments){s->list[0], s->send[0].count});
     return true;
 }
 

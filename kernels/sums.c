@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "kernels/fpmode.h"
 #include "kernels/memory.h"
+#include "kernels/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct gw_sum_store {
     gw_reduce mode; /* of the reduction that was begun; 0 = none */
     uint64_t step;
     uint32_t shards;
-    const int64_t *own; /* what the accumulator gave to it */
+    int64_t *own; /* what the accumulator gave to it */
 };
 
 bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator *accumulator,
@@ -187,17 +188,6 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
     return true;
 }
 
-/* Whether what the accumulator gave to the reduction is no longer what was added up. */
-static bool own_is_wrong(const gw_sum_store *s) {
-    bool wrong = false;
-    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
-        const gw_layout_bucket *bucket = &s->layout->buckets[b];
-        uint64_t found = s->path->fingerprint(0, bucket->count, s->own + bucket->data);
-        wrong |= found != (uint64_t)s->own[bucket->header + GW_EXACT_FINGERPRINT];
-    }
-    return wrong;
-}
-
 bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
     *verdict = gw_verdict_start();
     if (s->mode == 0) return gw_fail(err, GW_E_INVALID, "no reduction was begun");
@@ -215,7 +205,8 @@ bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
         done->step = s->step;
         done->finished = true;
     }
-    if (!verdict->fingerprint_ok) verdict->own_wrong = own_is_wrong(s);
+    if (!verdict->fingerprint_ok)
+        verdict->own_wrong = !gw_segments_fit(list_exact(s, s->segments[0], s->own));
     s->mode = 0;
     return true;
 }

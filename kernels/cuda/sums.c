@@ -5,6 +5,7 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -393,8 +394,11 @@ bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {
         done->step = s->step;
         done->finished = true;
     }
+    bool mirrored = s->mode == GW_REDUCE_EXACT && s->place == GW_PLACE_HOST;
     s->mode = 0;
-    return verdict->fingerprint_ok || find_own_wrong(s, &verdict->own_wrong, err);
+    if (verdict->fingerprint_ok) return true;
+    verdict->own_wrong = mirrored && !gw_segments_fit((gw_segments){s->mirrored[0], s->segment_count});
+    return verdict->own_wrong || find_own_wrong(s, &verdict->own_wrong, err);
 }
 
 void gw_cuda_sums_release(gw_cuda_sums *s) {

@@ -237,6 +237,31 @@ Test(group, what_one_part_has_added_up_is_damaged) {
     }
 }
 
+/* The sum of the parts, which are right. */
+Test(group, what_the_parts_have_added_up_together_is_damaged) {
+    rig r;
+    gw_err err;
+    gw_verdict verdict;
+    gw_segments send, receive;
+    begin(&r, 1);
+    gw_device *d = r.device[0];
+    for (int here = 0; here < 2; here++) {
+        d->ops->step_begin(d, 0);
+        rig_contribute(&r, 0, 0, 0, 1);
+        cr_assert(d->ops->reduce_begin(d, GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err), "%s",
+                  err.text);
+        int64_t *mine = send.list[1].data, *got = receive.list[1].data;
+        if (here) mine[GW_EXACT_HEADER + 1] ^= 1 << 4;
+        for (uint32_t s = 0; s < send.count; s++)
+            memcpy(receive.list[s].data, send.list[s].data, send.list[s].count * sizeof(int64_t));
+        if (!here) got[GW_EXACT_HEADER + 1] ^= 1 << 4;
+        cr_assert(d->ops->reduce_end(d, &verdict, &err), "%s", err.text);
+        cr_assert(verdict.coverage_ok && !verdict.fingerprint_ok);
+        cr_assert_eq(verdict.own_wrong, here == 1);
+    }
+    rig_close(&r);
+}
+
 static void refuse(gw_code code, const char *text) {
     rig r;
     gw_device *device;

@@ -2,10 +2,12 @@
  * and an NCCL that lives in its memory (tests/net/nccl_fake.h). */
 #include "net/nccl_fake.h"
 
+#include "core/log.h"
 #include "tools/godwit/node_gpus.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,6 +339,40 @@ Test(gpus, after_a_try_one_failure_is_enough) {
     await_ready(0);
     fail_once(GW_GPUS_FAILURES + 2);
     cr_assert_not(gw_gpus_ready(peers[0].gpus));
+    flock_close();
+}
+
+static char told[200];
+
+static void keep_pause(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)level, (void)room;
+    if (strstr(text, "is tried again in") != NULL) snprintf(told, sizeof told, "%s", text);
+}
+
+/* Peer 0 finds a sum wrong; the pause that it tells of. */
+static void distrust(const char *pause) {
+    told[0] = '\0';
+    gw_gpus_distrust(peers[0].gpus);
+    while (told[0] == '\0') gw_loop_turn(loop, LONG_NS);
+    cr_assert(strstr(told, pause) != NULL, "not %s: %s", pause, told);
+    cr_assert_not(gw_gpus_ready(peers[0].gpus));
+}
+
+/* That NCCL says of a sum that it has come about does not say that it is right. */
+Test(gpus, nccl_that_sums_wrong_again_is_left_alone_for_longer) {
+    retry_ns = 1000000000;
+    gw_log_set_sink(keep_pause, NULL);
+    flock_open();
+    gw_view view = view_of(1, 0, 3);
+    install(&view, 0);
+    sum_again(&view);
+    distrust("in 1 s");
+    await_ready(0);
+    sum_again(&view);
+    distrust("in 2 s");
+    gw_gpus_trust(peers[0].gpus);
+    await_ready(0);
+    distrust("in 1 s");
     flock_close();
 }
 

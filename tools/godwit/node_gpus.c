@@ -28,7 +28,7 @@ struct gw_gpus {
     gw_fence formed; /* the communicator that came last */
 
     atomic_uint failures; /* in a row */
-    atomic_uint pauses;   /* with no sum that succeeded between them */
+    atomic_uint pauses;   /* with no sum that was right between them */
     atomic_bool given_up, lost;
     /* the loop's */
     bool in_view;
@@ -154,17 +154,12 @@ static void give_up(gw_gpus *g) {
 
 static void done(void *context, const gw_collective_result *result) {
     gw_gpus *g = context;
-
-    if (result->status == GW_COLLECTIVE_OK) {
-        atomic_store(&g->failures, 0);
-        atomic_store(&g->pauses, 0);
-    }
+    if (result->status == GW_COLLECTIVE_OK) atomic_store(&g->failures, 0);
     if (result->status == GW_COLLECTIVE_FAILED && atomic_fetch_add(&g->failures, 1) + 1 == GW_GPUS_FAILURES) {
         gw_log(GW_WARN, "node/gpus", "NCCL has failed %d times in a row, the last time: %s", GW_GPUS_FAILURES,
                result->err->text);
         give_up(g);
     }
-
     g->options.done(g->options.context, result);
 }
 
@@ -213,6 +208,10 @@ void gw_gpus_hear(gw_gpus *g, const gw_peer_id *from, const uint8_t *bytes, size
 
 bool gw_gpus_ready(gw_gpus *g) {
     return !atomic_load(&g->lost) && !atomic_load(&g->given_up);
+}
+
+void gw_gpus_trust(gw_gpus *g) {
+    atomic_store(&g->pauses, 0);
 }
 
 void gw_gpus_distrust(gw_gpus *g) {

@@ -55,8 +55,10 @@ void gw_gpus_hear(gw_gpus *gpus, const gw_peer_id *from, const uint8_t *bytes, s
 
 /* Any thread. Whether this peer can sum by NCCL now. */
 bool gw_gpus_ready(gw_gpus *gpus);
-/* Any thread. A sum that came about failed its checks: NCCL is left alone for a while at once, as sums
- * through host memory tell between whom bits change (net/collective.h). */
+/* Any thread. A sum that came about was right. */
+void gw_gpus_trust(gw_gpus *gpus);
+/* Any thread. It failed its checks: NCCL is left alone for a while at once, as sums through host memory tell
+ * between whom bits change (net/collective.h), and for longer each time before one is right. */
 void gw_gpus_distrust(gw_gpus *gpus);
 
 /* Any thread. Starts a sum; one `done` follows. All members are about to do the same. */

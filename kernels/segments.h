@@ -1,0 +1,11 @@
+/* Whether what was given to a sum still is what was added up. */
+#ifndef GODWIT_KERNELS_SEGMENTS_H
+#define GODWIT_KERNELS_SEGMENTS_H
+
+#include "kernels/device.h"
+
+/* Of whole buckets in host memory, each with its header (core/exact.h): whether the data have the fingerprint
+ * that the header says. Any thread. */
+bool gw_segments_fit(gw_segments segments);
+
+#endif
