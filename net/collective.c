@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,16 +101,19 @@ static void fail_calls(gw_lane_ends *lane, const gw_peer_id *suspect, const gw_e
     end_calls(lane->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
 }
 
-/* Whether what has landed from this peer is what it had; fails the calls where it is not. */
+/* Whether what has landed from this peer is what it had, and what was added up here still is; fails the calls
+ * where it is not. */
 static bool is_unchanged(gw_lane_ends *lane, const gw_part *part, const gw_lane_peer *peer) {
     const gw_collective_tag *tag = &part->call->is.tag;
-    char id[GW_SHORT_TEXT];
+    char id[GW_SHORT_TEXT], what[100] = "what this peer had added up has other bits now";
     gw_err err;
-    if (!part->changed) return true;
-    gw_fail(&err, GW_E_CORRUPT,
-            "net/collective: step %llu bucket %u: what came from peer %s has other bits than it had there",
-            (unsigned long long)tag->step, tag->bucket, gw_peer_id_short(&peer->id, id));
-    end_calls(lane->collective, GW_COLLECTIVE_FAILED, &peer->id, true, &err);
+    if (!part->changed && !part->own_changed) return true;
+    if (!part->own_changed)
+        snprintf(what, sizeof what, "what came from peer %s has other bits than it had there",
+                 gw_peer_id_short(&peer->id, id));
+    gw_fail(&err, GW_E_CORRUPT, "net/collective: step %llu bucket %u: %s", (unsigned long long)tag->step,
+            tag->bucket, what);
+    end_calls(lane->collective, GW_COLLECTIVE_FAILED, part->own_changed ? NULL : &peer->id, true, &err);
     return false;
 }
 

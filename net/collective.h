@@ -69,7 +69,7 @@ typedef struct gw_collective_result {
     gw_collective_status status;
     gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros; */
     bool changed;        /* what came from there had other bits than it had there: it, this peer or the way
-                            between them changes some */
+                            between them changes some. Zeros: this peer's own memory does */
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
     uint64_t sent_bytes,

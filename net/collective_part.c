@@ -83,8 +83,8 @@ void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const voi
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
         uint8_t *out = (uint8_t *)s->out + offset * size;
-        gw_sum_into(out, (const uint8_t *)s->in + offset * size, theirs == NULL ? out : at, length, before,
-                    after);
+        gw_sum_into(call->is.type, out, (const uint8_t *)s->in + offset * size, theirs == NULL ? out : at,
+                    length, before, after);
         if (theirs != NULL) at += length * size;
         first += length;
         count -= length;
@@ -92,13 +92,13 @@ void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const voi
 }
 
 uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count) {
-    gw_checksum checksum = gw_checksum_start(call->is.type);
+    gw_checksum checksum = {0};
     uint64_t size = gw_sum_bytes(call->is.type);
     for (uint32_t i = piece_at(call, first); count > 0; i++) {
         const gw_collective_piece *s = &call->is.pieces[i];
         uint64_t offset, length = within(call, i, first, count, &offset);
         if (length == 0) continue;
-        gw_checksum_add(&checksum, (const uint8_t *)(out ? s->out : s->in) + offset * size, length);
+        gw_checksum_add(&checksum, (const uint8_t *)(out ? s->out : s->in) + offset * size, length * size);
         first += length;
         count -= length;
     }

@@ -57,9 +57,9 @@ typedef struct gw_call {
     uint32_t part_count;
     uint64_t started_ns;
     /* The end, when it is not a good one: written under the collective's lock, status last. */
-    atomic_int status; /* gw_collective_status; 0: going well */
-    gw_peer_id suspect;
-    bool changed; /* as in gw_collective_result */
+    atomic_int status;  /* gw_collective_status; 0: going well */
+    gw_peer_id suspect; /* and changed: as in gw_collective_result */
+    bool changed;
     gw_err err;
 } gw_call;
 
@@ -92,6 +92,7 @@ struct gw_part {
     bool done;                /* everything sent, landed and added */
     bool all_entered;         /* every member has entered: the deadline counts */
     bool changed;             /* what has landed last is not what its sender had */
+    bool own_changed;         /* what this member has added up is not in its memory any more */
     gw_lane_peer *sending_to; /* where messages are that were taken and are not sent yet */
     uint32_t in_flight;       /* how many */
     /* Payload given to the lane, and landed or landing from it. */

@@ -47,9 +47,9 @@ static void copy_vector(const gw_part *part, doubling *d, bool out) {
     }
 }
 
-static uint64_t checksum_of(const gw_part *part, const uint8_t *vector) {
-    gw_checksum checksum = gw_checksum_start(part->call->is.type);
-    gw_checksum_add(&checksum, vector, part->count);
+static uint64_t checksum_of(const doubling *d, const uint8_t *vector) {
+    gw_checksum checksum = {0};
+    gw_checksum_add(&checksum, vector, d->bytes);
     return gw_checksum_end(&checksum);
 }
 
@@ -59,6 +59,7 @@ static void enter_stage(gw_part *part, doubling *d) {
     if (d->stage > last) {
         part->tx_done = part->done = part->all_entered = true;
         copy_vector(part, d, true);
+        part->own_changed = gw_call_checksum(part->call, true, 0, part->count) != d->checksum;
         return;
     }
     bool even = rank % 2 == 0;
@@ -89,7 +90,7 @@ static bool doubling_open(gw_part *part, gw_err *err) {
     for (uint32_t k = 0; k < d->rounds && !(folds && even); k++)
         if (!gw_part_peer(part, partner_of(part, d, k), &d->peers[k + 1], err)) return false;
     copy_vector(part, d, false);
-    d->checksum = checksum_of(part, d->sum);
+    d->checksum = checksum_of(d, d->sum);
     enter_stage(part, d);
     return true;
 }
@@ -103,19 +104,20 @@ static void doubling_close(gw_part *part) {
     free(d);
 }
 
-/* What has come takes the place of the sum, or is added to it. */
+/* What has come takes the place of the sum, or is added to it: the other side may have taken long to send it,
+ * and adds to what was sent from here. */
 static void take_theirs(gw_part *part, doubling *d) {
-    gw_checksum theirs = gw_checksum_start(part->call->is.type), added = theirs;
+    gw_checksum theirs = {0}, added = {0};
     if (d->stage == d->rounds + 1) {
-        gw_checksum_add(&theirs, d->theirs, part->count);
-        memcpy(d->sum, d->theirs, d->bytes);
+        gw_checksum_add(&theirs, d->theirs, d->bytes);
         added = theirs;
     } else {
-        gw_sum_into(d->theirs, d->sum, d->theirs, part->count, &theirs, &added);
-        uint8_t *sum = d->theirs;
-        d->theirs = d->sum;
-        d->sum = sum;
+        gw_sum_into(part->call->is.type, d->theirs, d->sum, d->theirs, part->count, &theirs, &added);
+        part->own_changed = checksum_of(d, d->sum) != d->checksum;
     }
+    uint8_t *sum = d->theirs;
+    d->theirs = d->sum;
+    d->sum = sum;
     part->changed = gw_checksum_end(&theirs) != d->expected;
     d->checksum = gw_checksum_end(&added);
 }
@@ -125,7 +127,7 @@ static void advance(gw_part *part, doubling *d) {
     bool even = part->call->is.rank % 2 == 0, last = d->stage == d->rounds + 1;
     bool received = last ? even : !(d->stage == 0 && even);
     if (received) take_theirs(part, d);
-    if (part->changed) return;
+    if (part->changed || part->own_changed) return;
     d->stage++;
     enter_stage(part, d);
 }

@@ -1,6 +1,7 @@
 #include "net/rdma_channel.h"
 
 #include "core/check.h"
+#include "net/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,7 @@ typedef struct rdma_channel {
         gw_rdma_slots to;
         uint32_t filled, freed; /* slots of theirs */
         bool begun;             /* the head of the message has been sent */
-        uint32_t bytes;
-        uint8_t header[GW_LANE_HEADER];
+        uint8_t frame[GW_FRAME_BYTES];
     } tx;
 
     struct {
@@ -115,18 +115,13 @@ static bool take_next(rdma_channel *c, const gw_lane_user *user) {
     gw_lane_message message;
     if (!gw_channel_take(&c->base, user, &message)) return false;
     c->tx.begun = false;
-    c->tx.bytes = message.bytes;
-    memcpy(c->tx.header, message.header, GW_LANE_HEADER);
+    gw_frame_encode(&message, c->tx.frame);
     return true;
 }
 
 static uint32_t put_head(const rdma_channel *c, uint8_t *slot) {
-    gw_writer w = gw_writer_on(slot, HEAD);
-    gw_put_u32(&w, c->tx.bytes);
-    gw_put_u32(&w, 0);
-    gw_put_bytes(&w, c->tx.header, GW_LANE_HEADER);
-    GW_CHECK(!w.failed);
-    memset(slot + w.length, 0, HEAD - w.length);
+    memcpy(slot, c->tx.frame, GW_FRAME_BYTES);
+    memset(slot + GW_FRAME_BYTES, 0, HEAD - GW_FRAME_BYTES);
     return HEAD;
 }
 
@@ -160,11 +155,7 @@ static gw_flow use_slot(rdma_channel *c, const gw_lane_user *user, gw_err *err) 
     uint32_t place = c->rx.used % SLOTS, length = c->rx.lengths[place], used = 0;
     uint8_t *slot = c->slots + (size_t)place * c->slot_bytes;
     if (c->base.in.state == GW_INCOMING_HEAD) {
-        gw_reader r = gw_reader_on(slot, length);
-        c->base.in.message.bytes = gw_get_u32(&r);
-        (void)gw_get_u32(&r);
-        gw_get_bytes(&r, c->base.in.message.header, GW_LANE_HEADER);
-        if (length < HEAD || c->base.in.message.bytes > c->base.payload_most)
+        if (length < HEAD || !gw_frame_decode(slot, c->base.payload_most, &c->base.in.message))
             return broken(err, "the peer sent garbage instead of a message");
         c->base.in.state = GW_INCOMING_ASK;
     }

@@ -3,8 +3,8 @@
  * back. The immediate of everything that is sent says how many slots its sender has given back so far (mod
  * 2^32).
  *
- * A message begins a slot: length u32, 0 u32, header, zeros up to 128 bytes; payload. What does not fit goes
- * on at the beginning of the next slots. */
+ * A message begins a slot: frame (net/frame.h), zeros up to 128 bytes; payload. What does not fit goes on at
+ * the beginning of the next slots. */
 #ifndef GODWIT_NET_RDMA_CHANNEL_H
 #define GODWIT_NET_RDMA_CHANNEL_H
 

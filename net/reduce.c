@@ -9,54 +9,78 @@ uint64_t gw_sum_bytes(gw_sum_type type) {
     return type == GW_SUM_I64 ? 8 : 4;
 }
 
-gw_checksum gw_checksum_start(gw_sum_type type) {
-    GW_CHECK(type == GW_SUM_I64 || type == GW_SUM_F32);
-    return (gw_checksum){.type = type};
-}
-
 uint64_t gw_checksum_end(const gw_checksum *checksum) {
-    uint64_t words[sizeof checksum->sums / sizeof(uint64_t)], end = gw_mix64(checksum->elements);
-    memcpy(words, checksum->sums, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) end = gw_mix64(end ^ words[i]);
+    uint64_t sums[(sizeof checksum->plain + sizeof checksum->partial) / sizeof(uint64_t)];
+    memcpy(sums, &checksum->plain, sizeof checksum->plain);
+    memcpy(sums + sizeof checksum->plain / sizeof *sums, &checksum->partial, sizeof checksum->partial);
+    uint64_t end = gw_mix64(checksum->words);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) end = gw_mix64(end ^ sums[i]);
     return end;
 }
 
 /* ---- element by element: before and after whole rows ---- */
 
-/* Of floats the front halves of the words: little-endian. */
-static void take_one(gw_checksum *checksum, const void *element) {
-    uint64_t size = gw_sum_bytes(checksum->type), at = checksum->elements++ % (GW_CHECKSUM_ROW / size) * size;
-    uint8_t *plain = checksum->sums[0] + at, *partial = checksum->sums[1] + at;
-    uint64_t x = 0, sum = 0, sums = 0;
-    memcpy(&x, element, size);
-    memcpy(&sum, plain, size);
-    memcpy(&sums, partial, size);
-    sum += x;
-    sums += sum;
-    memcpy(plain, &sum, size);
-    memcpy(partial, &sums, size);
+static void take_word(gw_checksum *checksum, uint32_t word) {
+    uint64_t place = checksum->words++ % (GW_CHECKSUM_ROW / sizeof word), pair = place / 2;
+    if (place % 2 == 0) {
+        checksum->plain.pairs[pair] += word;
+        checksum->partial.pairs[pair] += checksum->plain.pairs[pair];
+    } else {
+        checksum->plain.pairs[pair] += (uint64_t)word << 32;
+        checksum->plain.upper[pair] += word;
+        checksum->partial.pairs[pair] += (uint64_t)word << 32; /* the rest of it is there */
+        checksum->partial.upper[pair] += checksum->plain.upper[pair];
+    }
 }
 
-static void add_one(void *out, const void *in, const void *theirs, gw_checksum *before, gw_checksum *after) {
-    uint64_t sum = 0;
-    take_one(before, theirs);
-    if (after->type == GW_SUM_I64) {
-        uint64_t a, b;
-        memcpy(&a, theirs, sizeof a);
-        memcpy(&b, in, sizeof b);
-        sum = a + b;
-    } else {
-        float a, b;
-        memcpy(&a, theirs, sizeof a);
-        memcpy(&b, in, sizeof b);
-        a += b;
-        memcpy(&sum, &a, sizeof a); /* the front of it: little-endian */
-    }
-    take_one(after, &sum);
-    memcpy(out, &sum, gw_sum_bytes(after->type));
+static void take_element(gw_checksum *checksum, gw_sum_type type, uint64_t element) {
+    take_word(checksum, (uint32_t)element);
+    if (type == GW_SUM_I64) take_word(checksum, (uint32_t)(element >> 32));
+}
+
+/* Of a float it is the lower half. Memory may give something else the next time. */
+static uint64_t read_once(gw_sum_type type, const void *from) {
+    uint64_t element = 0;
+    if (type == GW_SUM_I64)
+        memcpy(&element, from, sizeof(int64_t));
+    else
+        memcpy(&element, from, sizeof(float));
+    __asm__("" : "+r"(element));
+    return element;
+}
+
+static float as_float(uint64_t element) {
+    uint32_t bits = (uint32_t)element;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t added_up(gw_sum_type type, uint64_t a, uint64_t b) {
+    if (type == GW_SUM_I64) return a + b;
+    float sum = as_float(a) + as_float(b);
+    uint32_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    return bits;
+}
+
+static void add_one(gw_sum_type type, void *out, const void *in, const void *theirs, gw_checksum *before,
+                    gw_checksum *after) {
+    uint64_t a = read_once(type, theirs);
+    take_element(before, type, a);
+    a = added_up(type, a, read_once(type, in));
+    take_element(after, type, a);
+    memcpy(out, &a, gw_sum_bytes(type)); /* little-endian */
 }
 
 /* ---- row by row ---- */
+
+/* From here on the compiler takes it from a register, not once more from where it came from. */
+#if defined(__x86_64__)
+#define IN_REGISTER(vector) __asm__("" : "+x"(vector))
+#else
+#define IN_REGISTER(vector) __asm__("" : "+w"(vector))
+#endif
 
 #define ROWS(function) function##_plain
 #define ROWS_TARGET
@@ -77,52 +101,44 @@ static bool has_avx2(void) {
 #define CHOSEN(function) function##_plain
 #endif
 
-static void take_rows(gw_checksum *checksum, const uint8_t *elements, uint64_t rows) {
-    if (checksum->type == GW_SUM_I64)
-        CHOSEN(take_i64)(checksum, elements, rows);
-    else
-        CHOSEN(take_f32)(checksum, elements, rows);
-    checksum->elements += rows * GW_CHECKSUM_ROW / gw_sum_bytes(checksum->type);
-}
-
-static void add_rows(uint8_t *out, const uint8_t *in, const uint8_t *theirs, uint64_t rows,
-                     gw_checksum *before, gw_checksum *after) {
-    if (after->type == GW_SUM_I64)
-        CHOSEN(add_i64)(out, in, theirs, rows, before, after);
-    else
-        CHOSEN(add_f32)(out, in, theirs, rows, before, after);
-    before->elements += rows * GW_CHECKSUM_ROW / gw_sum_bytes(after->type);
-    after->elements = before->elements;
-}
-
 /* ---- any number of elements ---- */
 
-/* How many come before the next whole row begins. */
-static uint64_t before_row(const gw_checksum *checksum, uint64_t count) {
-    uint64_t row = GW_CHECKSUM_ROW / gw_sum_bytes(checksum->type), over = checksum->elements % row;
-    uint64_t head = over == 0 ? 0 : row - over;
-    return head < count ? head : count;
+/* How many bytes come before the next whole row begins. */
+static uint64_t before_row(const gw_checksum *checksum, uint64_t bytes) {
+    uint64_t over = checksum->words * sizeof(uint32_t) % GW_CHECKSUM_ROW;
+    uint64_t head = over == 0 ? 0 : GW_CHECKSUM_ROW - over;
+    return head < bytes ? head : bytes;
 }
 
-void gw_checksum_add(gw_checksum *checksum, const void *elements, uint64_t count) {
-    uint64_t size = gw_sum_bytes(checksum->type), head = before_row(checksum, count);
-    uint64_t rows = (count - head) * size / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW / size;
-    const uint8_t *at = elements;
-    for (uint64_t i = 0; i < head; i++) take_one(checksum, at + i * size);
-    if (rows > 0) take_rows(checksum, at + head * size, rows);
-    for (uint64_t i = tail; i < count; i++) take_one(checksum, at + i * size);
+static void take_words(gw_checksum *checksum, const uint8_t *at, uint64_t bytes) {
+    uint32_t word;
+    for (uint64_t i = 0; i < bytes; i += sizeof word) {
+        memcpy(&word, at + i, sizeof word);
+        take_word(checksum, word);
+    }
 }
 
-void gw_sum_into(void *out, const void *in, const void *theirs, uint64_t count, gw_checksum *before,
-                 gw_checksum *after) {
-    GW_CHECK(before->type == after->type && before->elements == after->elements);
-    uint64_t size = gw_sum_bytes(after->type), head = before_row(after, count);
-    uint64_t rows = (count - head) * size / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW / size;
+void gw_checksum_add(gw_checksum *checksum, const void *words, uint64_t bytes) {
+    GW_CHECK(bytes % sizeof(uint32_t) == 0);
+    uint64_t head = before_row(checksum, bytes), rows = (bytes - head) / GW_CHECKSUM_ROW;
+    uint64_t tail = head + rows * GW_CHECKSUM_ROW;
+    const uint8_t *at = words;
+    take_words(checksum, at, head);
+    if (rows > 0) CHOSEN(take)(checksum, at + head, rows);
+    checksum->words += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
+    take_words(checksum, at + tail, bytes - tail);
+}
+
+void gw_sum_into(gw_sum_type type, void *out, const void *in, const void *theirs, uint64_t count,
+                 gw_checksum *before, gw_checksum *after) {
+    GW_CHECK(before->words == after->words);
+    uint64_t size = gw_sum_bytes(type), bytes = count * size, head = before_row(after, bytes);
+    uint64_t rows = (bytes - head) / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW;
     uint8_t *to = out;
     const uint8_t *from = in, *more = theirs;
-    for (uint64_t i = 0; i < head; i++)
-        add_one(to + i * size, from + i * size, more + i * size, before, after);
-    if (rows > 0) add_rows(to + head * size, from + head * size, more + head * size, rows, before, after);
-    for (uint64_t i = tail; i < count; i++)
-        add_one(to + i * size, from + i * size, more + i * size, before, after);
+    for (uint64_t i = 0; i < head; i += size) add_one(type, to + i, from + i, more + i, before, after);
+    if (rows > 0) CHOSEN(add)(type, to + head, from + head, more + head, rows, before, after);
+    before->words += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
+    after->words = before->words;
+    for (uint64_t i = tail; i < bytes; i += size) add_one(type, to + i, from + i, more + i, before, after);
 }

@@ -134,7 +134,7 @@ static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_h
     message->parts = r->rx_parts;
     message->fold = gathers(part, r);
     r->folded = false;
-    r->theirs = r->added = gw_checksum_start(part->call->is.type);
+    r->theirs = r->added = (gw_checksum){0};
     r->expected = header->checksum;
     return GW_ARRIVAL_LAND;
 }

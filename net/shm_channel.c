@@ -1,7 +1,7 @@
 #include "net/shm_channel.h"
 
 #include "core/check.h"
-#include "core/wire.h"
+#include "net/frame.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -175,11 +175,7 @@ static bool take_next(shm_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
     if (!gw_channel_take(&channel->base, user, &message)) return false;
     memset(channel->tx.frame, 0, FRAME);
-    gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
-    gw_put_u32(&w, message.bytes);
-    gw_put_u32(&w, 0);
-    gw_put_bytes(&w, message.header, GW_LANE_HEADER);
-    GW_CHECK(!w.failed);
+    gw_frame_encode(&message, channel->tx.frame);
     channel->tx.framed = false;
     return true;
 }
@@ -225,16 +221,9 @@ static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err)
 
 /* ---- receiving ---- */
 
-/* Reads the header: of memory that the other side might still change, so it is copied first. */
 static bool parse_frame(shm_channel *channel) {
-    uint8_t frame[FRAME];
-    memcpy(frame, place(&channel->from), FRAME);
-    gw_reader r = gw_reader_on(frame, FRAME);
-    channel->base.in.message.bytes = gw_get_u32(&r);
-    uint32_t zero = gw_get_u32(&r);
-    gw_get_bytes(&r, channel->base.in.message.header, GW_LANE_HEADER);
     channel->base.in.state = GW_INCOMING_ASK;
-    return zero == 0 && channel->base.in.message.bytes <= channel->base.payload_most;
+    return gw_frame_decode(place(&channel->from), channel->base.payload_most, &channel->base.in.message);
 }
 
 /* Asks the user about the message whose header is in. */

@@ -2,8 +2,8 @@
  * when that side sleeps.
  *
  * The rings of a pair lie in one file, two for each stream: a page with positions, then the data. Only the
- * sender of a ring moves its head, only the receiver its tail. Messages start at multiples of 64 bytes:
- * length u32, 0 u32, header, zeros up to 128; payload, padded to 64. */
+ * sender of a ring moves its head, only the receiver its tail. Messages start at multiples of 64 bytes: frame
+ * (net/frame.h), zeros up to 128; payload, padded to 64. */
 #ifndef GODWIT_NET_SHM_CHANNEL_H
 #define GODWIT_NET_SHM_CHANNEL_H
 

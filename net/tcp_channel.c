@@ -1,6 +1,7 @@
 #include "net/tcp_channel.h"
 
 #include "core/check.h"
+#include "net/frame.h"
 #include "net/silence.h"
 
 #include <errno.h>
@@ -12,9 +13,7 @@
 #include <unistd.h>
 
 enum {
-    FRAME_VERSION = 1,
-    FRAME_PREFIX = 8,
-    FRAME = FRAME_PREFIX + GW_LANE_HEADER,
+    FRAME = GW_FRAME_BYTES,
     SMALL = 4096,        /* payloads up to this share a record with their header */
     RECORD = 128 * 1024, /* payload of a record that we seal: stays in a core's cache between copies */
     AHEAD = 4096,      /* plain: bytes read beyond the payload, so that one call reads the next header too */
@@ -131,11 +130,7 @@ static void tcp_close(gw_channel *base) {
 static bool take_next(tcp_channel *channel, const gw_lane_user *user) {
     gw_lane_message message;
     if (!gw_channel_take(&channel->base, user, &message)) return false;
-    gw_writer w = gw_writer_on(channel->tx.frame, FRAME);
-    gw_put_u32(&w, FRAME_VERSION);
-    gw_put_u32(&w, message.bytes);
-    gw_put_bytes(&w, message.header, GW_LANE_HEADER);
-    GW_CHECK(!w.failed);
+    gw_frame_encode(&message, channel->tx.frame);
     channel->tx.frame_sent = 0;
     return true;
 }
@@ -249,12 +244,8 @@ static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) 
 }
 
 static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
-    gw_reader r = gw_reader_on(frame, FRAME);
-    uint32_t version = gw_get_u32(&r);
-    channel->base.in.message.bytes = gw_get_u32(&r);
-    gw_get_bytes(&r, channel->base.in.message.header, GW_LANE_HEADER);
     channel->base.in.state = GW_INCOMING_ASK;
-    return version == FRAME_VERSION && channel->base.in.message.bytes <= channel->base.payload_most;
+    return gw_frame_decode(frame, channel->base.payload_most, &channel->base.in.message);
 }
 
 /* Moves payload that lies at `bytes` to its place. */

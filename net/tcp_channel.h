@@ -1,9 +1,9 @@
 /* A channel on a socket: frames, bare or in sealed records, read straight into the places that the lane's
  * user names.
  *
- * Frame: version u8, 3 zero bytes, payload length u32, header of GW_LANE_HEADER bytes, payload. Between
- * messages there may be empty records: heartbeats (GW_HEARTBEAT_NS). A side that reads, and has had neither
- * these nor anything else for GW_SILENCE_NS, ends a channel in records; bare frames have no heartbeats. */
+ * A message is a frame (net/frame.h) and the payload. Between messages there may be empty records: heartbeats
+ * (GW_HEARTBEAT_NS). A side that reads, and has had neither these nor anything else for GW_SILENCE_NS, ends a
+ * channel in records; bare frames have no heartbeats. */
 #ifndef GODWIT_NET_TCP_CHANNEL_H
 #define GODWIT_NET_TCP_CHANNEL_H
 

@@ -1,6 +1,7 @@
 /* What a peer with a link sends past the control messages: frames on its sockets, messages about GPUs. */
 #include "core/wire.h"
 #include "net/gpu_team.h"
+#include "net/sealed_frame.h"
 #include "net/tcp_channel.h"
 #include "target.h"
 
@@ -12,10 +13,11 @@
 
 enum { LENGTH_BYTES = 2 };
 
-/* ---- frames: the first byte says on what kind of channel, the second how much of it came before the channel
- * was opened. On a sealed one they lie in records, each behind two bytes that say how long it is ---- */
+/* ---- frames: the first byte says on what kind of channel and whether frames get the check that they should
+ * have, which no search would hit, the second how much of it came before the channel was opened. On a sealed
+ * one they lie in records, each behind two bytes that say how long it is ---- */
 
-enum { SEALED = 1, LONG = 2, FRAME = 8 + GW_LANE_HEADER, MORE = 0x8000 };
+enum { SEALED = 1, LONG = 2, UNCHECKED = 4, FRAME = GW_FRAME_BYTES, MORE = 0x8000 };
 enum { SHORT_MOST = 200, LONG_MOST = 5000 /* does not fit the record of its header */, STREAM = 1 << 16 };
 /* What a header's first byte asks for. */
 enum { LAND, LAND_IN_PARTS, DROP, PARK, WISHES };
@@ -64,21 +66,49 @@ static void landed(void *context, gw_lane_peer *peer) {
     l->place = NULL;
 }
 
-/* The records of a sealed stream: they say what they hold one after another. */
-static size_t seal_all(const uint8_t *bytes, size_t count, uint8_t *sealed, listener *l) {
-    static gw_cipher cipher; /* aligned as it wants to be */
-    size_t length = 0;
-    gw_err err;
-    gw_cipher_start(&cipher, GW_ALGORITHM_CHACHA20, record_key, GW_RECORD_DATA);
+/* The next record of a sealed stream. */
+static size_t take_record(const uint8_t *bytes, size_t count, size_t *at, bool *more) {
+    size_t word = (size_t)bytes[*at] | (size_t)bytes[*at + 1] << 8, payload = word & ~(size_t)MORE;
+    *more = (word & MORE) != 0;
+    *at += LENGTH_BYTES;
+    if (payload > count - *at) payload = count - *at;
+    return payload;
+}
+
+/* They say what they hold one after another. */
+static void open_records(const uint8_t *bytes, size_t count, listener *l) {
+    bool more;
     for (size_t at = 0; at + LENGTH_BYTES <= count;) {
-        size_t word = (size_t)bytes[at] | (size_t)bytes[at + 1] << 8, payload = word & ~(size_t)MORE;
-        at += LENGTH_BYTES;
-        if (payload > count - at) payload = count - at;
-        if (length + gw_record_bytes(&cipher, payload) > STREAM) break;
-        GW_CHECK(gw_record_seal(&cipher, bytes + at, payload, (word & MORE) != 0, sealed + length, &err));
-        length += gw_record_bytes(&cipher, payload);
+        size_t payload = take_record(bytes, count, &at, &more);
         memcpy(l->said + l->said_bytes, bytes + at, payload);
         l->said_bytes += payload;
+        at += payload;
+    }
+}
+
+static void check_frames(listener *l) {
+    gw_lane_message message;
+    for (size_t at = 0; l->said_bytes - at >= FRAME; at += message.bytes) {
+        seal_frame(l->said + at);
+        if (!gw_frame_decode(l->said + at, l->most, &message)) return;
+        at += FRAME;
+        if (message.bytes > l->said_bytes - at) return;
+    }
+}
+
+/* What is said, in these records. */
+static size_t seal_all(const uint8_t *bytes, size_t count, const listener *l, uint8_t *sealed) {
+    static gw_cipher cipher; /* aligned as it wants to be */
+    size_t length = 0, said = 0;
+    gw_err err;
+    bool more;
+    gw_cipher_start(&cipher, GW_ALGORITHM_CHACHA20, record_key, GW_RECORD_DATA);
+    for (size_t at = 0; at + LENGTH_BYTES <= count;) {
+        size_t payload = take_record(bytes, count, &at, &more);
+        if (length + gw_record_bytes(&cipher, payload) > STREAM) break;
+        GW_CHECK(gw_record_seal(&cipher, l->said + said, payload, more, sealed + length, &err));
+        length += gw_record_bytes(&cipher, payload);
+        said += payload;
         at += payload;
     }
     gw_cipher_wipe(&cipher);
@@ -132,12 +162,14 @@ static bool take_frames(const uint8_t *bytes, size_t count) {
     listener l = {.said = malloc(count), .most = flags & LONG ? LONG_MOST : SHORT_MOST};
     GW_CHECK_MEMORY(l.said != NULL);
     if (flags & SEALED) {
-        length = seal_all(stream, length, sealed, &l);
-        stream = sealed;
+        open_records(stream, length, &l);
     } else {
         memcpy(l.said, stream, length);
         l.said_bytes = length;
     }
+    if (!(flags & UNCHECKED)) check_frames(&l);
+    if (flags & SEALED) length = seal_all(stream, length, &l, sealed);
+    stream = flags & SEALED ? sealed : l.said;
     int other;
     gw_channel *channel =
         open_channel((flags & SEALED) != 0, l.most, stream, length, length * share / UINT8_MAX, &other);
@@ -155,10 +187,10 @@ static void put_message(gw_writer *w, uint8_t flags, uint8_t wish, uint32_t byte
     const bool sealed = (flags & SEALED) != 0, apart = bytes > 4096;
     for (uint32_t i = 0; i < bytes; i++) payload[i] = (uint8_t)(i ^ i >> 8);
     if (sealed) gw_put_u16(w, (uint16_t)(FRAME + (apart ? 0 : bytes)));
-    gw_put_u32(w, 1);
-    gw_put_u32(w, bytes);
-    uint8_t header[GW_LANE_HEADER] = {wish};
-    gw_put_bytes(w, header, sizeof header);
+    uint8_t frame[FRAME] = {0};
+    frame[FRAME - GW_LANE_HEADER] = wish;
+    seal_frame_of(bytes, frame);
+    gw_put_bytes(w, frame, sizeof frame);
     uint32_t first = apart ? 3000 : bytes;
     if (sealed && apart) gw_put_u16(w, (uint16_t)first);
     gw_put_bytes(w, payload, first);
@@ -169,7 +201,7 @@ static void put_message(gw_writer *w, uint8_t flags, uint8_t wish, uint32_t byte
 static void frames_examples(fuzz_add *add, void *context) {
     static uint8_t bytes[4 * LONG_MOST];
     static const uint8_t ahead[3] = {0, 100, UINT8_MAX};
-    for (uint8_t flags = 0; flags < 4; flags++) {
+    for (uint8_t flags = 0; flags < 8; flags++) {
         for (int i = 0; i < 3; i++) {
             gw_writer w = gw_writer_on(bytes, sizeof bytes);
             gw_put_u8(&w, flags);

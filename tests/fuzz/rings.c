@@ -2,9 +2,12 @@
  * says that it has got to.
  *
  * An input is a series of turns: by how many lines of 64 bytes the sender's position moves i8 (127: by one
- * byte), the length u16 of what is written where it was, and that. After each the other side receives. */
+ * byte), the length u16 of what is written where it was, and that; where a frame fits and the length is even
+ * it begins with one that has the check that it should have, which no search would hit. After each turn the
+ * other side receives. */
 #include "core/wire.h"
 #include "net/channel.h"
+#include "net/sealed_frame.h"
 #include "net/shm_channel.h"
 #include "target.h"
 
@@ -91,13 +94,17 @@ static bool take_rings(const uint8_t *bytes, size_t count) {
     GW_CHECK(page != MAP_FAILED);
     _Atomic uint64_t *head = (_Atomic uint64_t *)(void *)page;
     bool good = true;
+    uint8_t *written = malloc(count + 1);
+    GW_CHECK_MEMORY(written != NULL);
     for (size_t at = 0; good && at + HEAD <= count;) {
         size_t length = (size_t)bytes[at + 1] | (size_t)bytes[at + 2] << 8;
         int lines = (int8_t)bytes[at];
         at += HEAD;
         if (length > count - at) length = count - at;
         uint64_t position = atomic_load(head);
-        for (size_t i = 0; i < length; i++) page[PAGE + (position + i) % ring] = bytes[at + i];
+        memcpy(written, bytes + at, length);
+        if (length >= GW_FRAME_BYTES && length % 2 == 0) seal_frame(written);
+        for (size_t i = 0; i < length; i++) page[PAGE + (position + i) % ring] = written[i];
         atomic_store(head, position + (uint64_t)(lines == ODD ? 1 : lines * LINE));
         at += length;
         good = receive_all(channel, &user);
@@ -105,6 +112,7 @@ static bool take_rings(const uint8_t *bytes, size_t count) {
     good &= r.messages > 0 && channel->in.state == GW_INCOMING_HEAD;
     channel->ops->close(channel);
     munmap(page, PAGE + ring);
+    free(written);
     close(rings);
     return good;
 }
@@ -119,6 +127,7 @@ static void rings_examples(fuzz_add *add, void *context) {
             gw_put_u32(&w, BYTES);
             gw_put_u32(&w, 0);
             gw_put_u8(&w, what);
+            seal_frame(input + HEAD);
             input[HEAD + LINES * LINE] = (uint8_t)(LINES - first);
             add(context, input, sizeof input);
         }

@@ -7,6 +7,7 @@
 #include "net/request.h"
 #include "net/shm_channel.h"
 #include "net/shm_door.h"
+#include "sealed_frame.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -63,15 +64,15 @@ Test(fabric, a_silent_or_mad_peer_gets_no_path) {
     gw_peer_id other = rig_id(6);
     for (int mad = 0; mad < 2; mad++) {
         int fds[3];
-        uint8_t frame[72] = {1};
+        uint8_t frame[GW_FRAME_BYTES];
         rig_link_raw(r, 0, &other, fds);
         cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame); /* its HELLO */
         cr_assert(frame[8] == 3 && frame[9] == 1);
         memset(frame, 0, sizeof frame);
-        frame[0] = 1;
         frame[8] = 3;
         frame[9] = 5; /* USE, of a path that was never tried */
         frame[10] = GW_PATH_SHM;
+        seal_frame(frame);
         if (mad) cr_assert_eq(send(fds[0], frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
         if (!mad) close(fds[0]);
         rig_wait_downs(&r->peers[0], (uint32_t)mad + 1);
@@ -144,11 +145,12 @@ Test(fabric, a_path_is_tried_again_on_a_later_link) {
 
 /* ---- one side leaves the path alone, and the other knows nothing of it ---- */
 
-enum { FRAME = 8 + GW_LANE_HEADER };
+enum { FRAME = GW_FRAME_BYTES };
 
 static void send_note(int fd, const gw_path_note *note, const uint8_t *payload, uint32_t count) {
-    uint8_t frame[FRAME] = {1, 0, 0, 0, (uint8_t)count, (uint8_t)(count >> 8)};
+    uint8_t frame[FRAME];
     gw_path_note_encode(note, frame + 8);
+    seal_frame_of(count, frame);
     cr_assert_eq(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     cr_assert_eq(send(fd, payload, count, MSG_NOSIGNAL), count);
 }
@@ -158,7 +160,7 @@ static uint32_t expect_note(int fd, gw_path_what what, uint8_t payload[GW_SMALL_
     gw_path_note note;
     uint8_t frame[FRAME];
     cr_assert_eq(recv(fd, frame, sizeof frame, MSG_WAITALL), sizeof frame);
-    uint32_t count = (uint32_t)(frame[4] | frame[5] << 8);
+    uint32_t count = (uint32_t)(frame[0] | frame[1] << 8);
     cr_assert(gw_path_note_decode(frame + 8, &note) && count <= GW_SMALL_BYTES);
     if (count > 0) cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count); /* of 0 it would wait */
     cr_assert_eq(note.what, what);

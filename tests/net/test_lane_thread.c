@@ -2,6 +2,7 @@
 #include "net/lane_thread.h"
 #include "net/loop.h"
 #include "net/tcp_channel.h"
+#include "sealed_frame.h"
 #include "stopped_child.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FRAME = 8 + GW_LANE_HEADER };
+enum { FRAME = GW_FRAME_BYTES };
 
 /* ---- a process that is stopped ---- */
 
@@ -75,7 +76,8 @@ static void wait_for_either(int input, int output, uint64_t deadline_ns) {
 }
 
 Test(lane_thread, who_was_stopped_hears_what_came_before_what_is_late) {
-    static const uint8_t frame[FRAME] = {1};
+    uint8_t frame[FRAME] = {0};
+    seal_frame(frame);
     cr_assert_eq(stopped_child(wait_for_either, frame, sizeof frame), STOPPED_INPUT_FIRST);
 }
 

@@ -3,6 +3,7 @@
 #include "data_rig.h"
 
 #include "net/asker.h"
+#include "sealed_frame.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ Test(onesided, a_broken_link_leaves_the_outcome_unknown) {
     rig *r = rig_open(1, 1, false);
     gw_peer_id silent = rig_id(3);
     int fds[3];
-    uint8_t frame[72];
+    uint8_t frame[GW_FRAME_BYTES];
     rig_link_raw(r, 0, &silent, fds);
     gw_op op = op_on(3, GW_OP_CAS, 0);
     gw_transport_post(r->peers[0].transport, &op);
@@ -90,26 +91,27 @@ static void send_garbage(uint32_t stream, const uint8_t *bytes, size_t count) {
 }
 
 Test(onesided, garbage_ends_the_link) {
-    uint8_t frame[72];
+    uint8_t frame[GW_FRAME_BYTES];
     memset(frame, 0xee, sizeof frame);
     for (uint32_t stream = 0; stream < 3; stream++) send_garbage(stream, frame, sizeof frame);
     memset(frame, 0, sizeof frame);
-    frame[0] = 1; /* a frame, but of no type */
+    seal_frame(frame); /* a frame, but of no type */
     for (uint32_t stream = 0; stream < 3; stream++) send_garbage(stream, frame, sizeof frame);
     frame[8] = 2; /* a reply to nothing */
     frame[9] = GW_OP_READ;
     frame[10] = GW_OP_OK;
     frame[11] = 1;
+    seal_frame(frame);
     for (uint32_t stream = 0; stream < 2; stream++) send_garbage(stream, frame, sizeof frame);
-    frame[7] = 0xff; /* an oversized payload */
+    seal_frame_of(0xff000000, frame); /* an oversized payload */
     send_garbage(0, frame, sizeof frame);
     memset(frame, 0, sizeof frame);
-    frame[0] = 1;
-    frame[4] = 8; /* a CAS with a payload */
     frame[8] = 1;
     frame[9] = GW_OP_CAS;
+    seal_frame_of(8, frame); /* a CAS with a payload */
     send_garbage(0, frame, sizeof frame);
     frame[9] = GW_OP_WRITE; /* a WRITE whose payload is not what it says */
+    seal_frame(frame);
     send_garbage(0, frame, sizeof frame);
 }
 
@@ -119,10 +121,11 @@ Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
     gw_peer_id mad = rig_id(5);
     gw_request fetch = {.kind = GW_OP_FETCH, .id = 1, .name.bytes = {7}, .capacity = 1 << 20}, request;
     gw_reply reply = {0};
-    uint8_t frame[72] = {1};
+    uint8_t frame[GW_FRAME_BYTES];
     int fds[3];
     rig_link_raw(r, 0, &mad, fds);
     gw_request_encode(&fetch, frame + 8);
+    seal_frame_of(0, frame);
     cr_assert_eq(send(fds[0], frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame);
     cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REPLY);
@@ -135,9 +138,9 @@ Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
 
 static void send_piece(int fd, const gw_reply *reply, uint32_t bytes) {
     static const uint8_t payload[64 << 10] = {0};
-    uint8_t frame[72] = {1};
-    for (uint32_t i = 0; i < 4; i++) frame[4 + i] = (uint8_t)(bytes >> 8 * i);
+    uint8_t frame[GW_FRAME_BYTES];
     gw_reply_encode(reply, frame + 8);
+    seal_frame_of(bytes, frame);
     cr_assert_eq(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
     (void)send(fd, payload, bytes, MSG_NOSIGNAL); /* the header alone may end the link */
 }
@@ -159,7 +162,7 @@ static void expect_refused(const piece *pieces, uint32_t count) {
     gw_peer_id mad = rig_id(5);
     gw_request request;
     gw_reply reply;
-    uint8_t frame[72];
+    uint8_t frame[GW_FRAME_BYTES];
     int fds[3];
     rig_link_raw(r, 0, &mad, fds);
     gw_op op = op_on(5, GW_OP_FETCH, 0);
@@ -229,7 +232,7 @@ static gw_op post(patient *p, gw_op_kind kind) {
 
 /* The peer's next request: of this kind; its id. */
 static uint64_t asked(const patient *p, gw_op_kind kind) {
-    uint8_t frame[72];
+    uint8_t frame[GW_FRAME_BYTES];
     gw_request request;
     gw_reply reply;
     cr_assert_eq(recv(p->fds[1], frame, sizeof frame, MSG_WAITALL), sizeof frame, "it is asked for nothing");

@@ -4,6 +4,7 @@
 
 #include "net/request.h"
 #include "net/tcp_channel.h"
+#include "sealed_frame.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { WORDS = 1, FRAME = 8 + GW_LANE_HEADER };
+enum { WORDS = 1, FRAME = GW_FRAME_BYTES };
 
 static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_word, int *other) {
     int fds[2];
@@ -117,9 +118,8 @@ Test(tcp, a_newer_link_ends_the_older_one) {
 static void put_add(uint8_t frame[FRAME], uint64_t id) {
     gw_request request = {
         .kind = GW_OP_FETCH_ADD, .region = WORDS, .id = id, .fence = rig_fence(1), .operand = 1};
-    memset(frame, 0, FRAME);
-    frame[0] = 1;
     gw_request_encode(&request, frame + 8);
+    seal_frame_of(0, frame);
 }
 
 static rig *server_and_stranger(bool sealed, int fds[3]) {
@@ -282,7 +282,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     gw_cipher seal, open;
     gw_err err;
     int other;
-    uint8_t frame[FRAME] = {1};
+    uint8_t frame[FRAME] = {0};
     stranger_ciphers(&seal, &open);
     gw_detached stream = stream_of(&peer, 0, &other);
     stream.open = seal;
@@ -292,7 +292,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     for (uint32_t i = 1; i <= 3; i++) cr_expect_eq(silence_of(channel), i);
     send_record(other, &seal, frame, 0);
     cr_expect_eq(silence_of(channel), 1);
-    for (int i = 0; i < 4; i++) frame[4 + i] = (uint8_t)(LONG >> 8 * i);
+    seal_frame_of(LONG, frame);
     send_record(other, &seal, frame, FRAME);
     cr_expect_eq(silence_of(channel), 1);
     cr_assert(gw_record_seal(&seal, record + GW_RECORD_HEADER, LONG, false, record, &err));
@@ -303,7 +303,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     cr_assert_eq(send(other, record + 50100, sizeof record - 50100, 0), (ssize_t)sizeof record - 50100);
     cr_expect_eq(silence_of(channel), 0);
     parks = true;
-    memset(frame + 4, 0, 4);
+    seal_frame_of(0, frame);
     send_record(other, &seal, frame, FRAME);
     for (int i = 0; i < 3; i++) cr_expect_eq(silence_of(channel), 0, "it is not read");
     parks = channel->in.parked = false;

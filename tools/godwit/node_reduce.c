@@ -114,6 +114,15 @@ static void wait_for_others(gw_reduction *reduction, bool waits) {
     atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
 }
 
+/* No sum came about, as what this peer had added up has other bits now. */
+static const gw_verdict own_part_wrong = {.coverage_ok = true, .own_wrong = true};
+
+/* A sum failed for that. */
+static bool has_changed_here(const gw_reduction *reduction) {
+    const gw_peer_id nobody = {0};
+    return reduction->failed && reduction->bits_changed && gw_peer_id_equal(&reduction->suspect, &nobody);
+}
+
 /* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
 static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     gw_node *node = r->node;
@@ -181,10 +190,10 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
 
 /* Of all floats of these segments. */
 static uint64_t checksum_of_floats(gw_segments segments) {
-    gw_checksum checksum = gw_checksum_start(GW_SUM_F32);
+    gw_checksum checksum = {0};
     for (uint32_t i = 0; i < segments.count; i++)
         if (segments.list[i].is_float)
-            gw_checksum_add(&checksum, segments.list[i].data, segments.list[i].count);
+            gw_checksum_add(&checksum, segments.list[i].data, segments.list[i].count * sizeof(float));
     return gw_checksum_end(&checksum);
 }
 
@@ -221,7 +230,7 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
 /* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
  * verdict's own_wrong. An exact sum of all that is wrong would tell as well, but whoever sees first that it
  * is ends the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum
- * before this. */
+ * before this. Of float sums nothing else tells: they are looked at last of all before they are packed. */
 static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_segments none;
     if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
@@ -243,6 +252,14 @@ static void fill_boundary(const reduce *r) {
     free(words);
 }
 
+/* What a sum by NCCL tells of it. One that lacks a shard, or has one twice, lacked it before. */
+static void judge_nccl(gw_gpus *gpus, const gw_verdict *verdict) {
+    if (verdict->coverage_ok && verdict->fingerprint_ok)
+        gw_gpus_trust(gpus);
+    else if (verdict->coverage_ok && !verdict->own_wrong)
+        gw_gpus_distrust(gpus);
+}
+
 static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *verdict, gw_err *err) {
     gw_device *device = r->node->device;
     gw_segments send = {0}, receive = {0};
@@ -253,11 +270,10 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
         outcome = exchange_on_gpus(r, send, receive, err);
     else if (mode != GW_REDUCE_ALONE)
         outcome = exchange_on_host(r, send, receive, &own_wrong, err);
-    if (own_wrong) *verdict = (gw_verdict){.coverage_ok = true, .own_wrong = true}; /* there is no sum */
+    if (own_wrong) *verdict = own_part_wrong;
     if (outcome != GW_DONE || own_wrong) return outcome;
     if (!device->ops->reduce_end(device, verdict, err)) return GW_FAILED;
-    bool right = verdict->coverage_ok && verdict->fingerprint_ok;
-    if (place == GW_PLACE_GPU && !right && !verdict->own_wrong) gw_gpus_distrust(r->node->gpus);
+    if (place == GW_PLACE_GPU) judge_nccl(r->node->gpus, verdict);
     return GW_DONE;
 }
 
@@ -265,13 +281,15 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (r->node->options->verify && !gw_node_read_soundly(r->node, &r->damaged, err)) return GW_FAILED;
     fill_boundary(r);
     bool others = r->members > 1, fast = others && r->node->options->fast;
-    if ((fast || (others && r->again)) && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
+    if (others && r->again && !fast && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
     if (verdict->own_wrong) return GW_DONE;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
     if (others) outcome = gather(r, err);
     if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
     if (outcome != GW_DONE) return outcome;
+    if (fast && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
+    if (verdict->own_wrong) return GW_DONE;
     gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
     if (!others && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
     return sum_up(r, mode, place, verdict, err);
@@ -285,6 +303,10 @@ static void run_reduce(void *context) {
     gw_err err = {0};
     wait_for_others(&node->reduction, false);
     mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
+    if (mail->event.outcome == GW_FAILED && has_changed_here(&node->reduction)) {
+        mail->event.outcome = GW_DONE;
+        verdict = own_part_wrong;
+    }
     mail->took_ns = gw_now_ns() - r->began_ns;
     mail->sent_bytes = node->reduction.sent_bytes;
     mail->received_bytes = node->reduction.received_bytes;
