@@ -102,7 +102,7 @@ uint64_t gw_exact_state_fingerprint(uint64_t first_word, uint64_t count_bytes, c
     for (uint64_t i = 0; i < (count_bytes + 7) / 8; i++) {
         uint64_t left = count_bytes - 8 * i, word = 0;
         for (uint64_t k = 0; k < (left < 8 ? left : 8); k++) word |= (uint64_t)next[8 * i + k] << (8 * k);
-        total += word * gw_exact_key(first_word + i);
+        total += gw_exact_spread(word) * gw_exact_key(first_word + i);
     }
     return total;
 }

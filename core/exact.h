@@ -29,6 +29,7 @@ enum {
     GW_EXACT_COVERAGE = 1,
     GW_EXACT_FINGERPRINT = 2,
     GW_EXACT_BAD = 3,
+    GW_EXACT_SPREAD = 29, /* bits */
 };
 
 /* Multiplier of the Weyl sequence that keys come from: the odd integer nearest to 2^32 / golden ratio. */
@@ -83,9 +84,17 @@ static inline uint64_t gw_exact_contribution(uint32_t tensor, const gw_exact_par
     return (part->fingerprint + part->bad) * key;
 }
 
-/* The same over the bytes of a state tensor, as little-endian 8-byte words (the last one padded with zeros):
- * `first_word` is the index of bytes[0]'s word (core/layout.h). Parts over a partition at multiples of 8
- * bytes of a tensor add up to the fingerprint of the whole, in any order. */
+/* A state's word as it is multiplied. Keys are odd, so changes of the upper bits of two words would cancel
+ * mod 2^64 (of their topmost always); a sum's fingerprint, which must be linear, has to bear that, but here
+ * each bit changes one further down as well. Not 32 further down, nor 16: several signs of one word must not
+ * cancel. */
+GW_ANYWHERE static inline uint64_t gw_exact_spread(uint64_t word) {
+    return word ^ word >> GW_EXACT_SPREAD;
+}
+
+/* The same over the bytes of a state tensor, as little-endian 8-byte words (the last one padded with zeros),
+ * each spread: `first_word` is the index of bytes[0]'s word (core/layout.h). Parts over a partition at
+ * multiples of 8 bytes of a tensor add up to the fingerprint of the whole, in any order. */
 uint64_t gw_exact_state_fingerprint(uint64_t first_word, uint64_t count_bytes, const void *bytes);
 
 /* Coverage hash of one shard; `job_key` is 64 bits of the job's id. */

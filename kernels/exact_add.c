@@ -6,7 +6,11 @@
 
 enum { COPIED_WORDS = 2048 /* that stay in the first cache */ };
 
-static const gw_exact_path scalar = {"scalar", gw_exact_add, gw_exact_fingerprint};
+static uint64_t state_fingerprint(uint64_t first, uint64_t count, const int64_t *words) {
+    return gw_exact_state_fingerprint(first, 8 * count, words);
+}
+
+static const gw_exact_path scalar = {"scalar", gw_exact_add, gw_exact_fingerprint, state_fingerprint};
 
 const gw_exact_path *const *gw_exact_paths(uint32_t *count) {
     static const gw_exact_path *const scalar_only[] = {&scalar};
@@ -33,7 +37,7 @@ const gw_exact_path *gw_exact_path_best(void) {
 static uint64_t hash_words(const gw_exact_path *path, uint64_t first_word, uint64_t count_bytes,
                            const void *bytes) {
     uint64_t words = count_bytes / 8, tail = count_bytes % 8; /* little-endian on every processor we run on */
-    uint64_t total = path->fingerprint(first_word, words, bytes);
+    uint64_t total = path->state_fingerprint(first_word, words, bytes);
     if (tail > 0)
         total += gw_exact_state_fingerprint(first_word + words, tail, (const uint8_t *)bytes + 8 * words);
     return total;

@@ -13,6 +13,8 @@ typedef struct gw_exact_path {
                 int64_t *sum, gw_exact_part *part);
     /* As gw_exact_fingerprint. */
     uint64_t (*fingerprint)(uint64_t first, uint64_t count, const int64_t *data);
+    /* As gw_exact_state_fingerprint, of whole words. */
+    uint64_t (*state_fingerprint)(uint64_t first, uint64_t count, const int64_t *words);
 } gw_exact_path;
 
 /* The paths that this machine can run, the scalar reference first and the fastest last. */
@@ -20,7 +22,8 @@ const gw_exact_path *const *gw_exact_paths(uint32_t *count);
 /* The fastest. */
 const gw_exact_path *gw_exact_path_best(void);
 
-/* As gw_exact_state_fingerprint, at the speed of path->fingerprint; bytes aligned to 8 are not copied. */
+/* As gw_exact_state_fingerprint, at the speed of path->state_fingerprint; bytes aligned to 8 are not copied.
+ */
 uint64_t gw_exact_hash_state(const gw_exact_path *path, uint64_t first_word, uint64_t count_bytes,
                              const void *bytes);
 

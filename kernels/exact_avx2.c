@@ -75,23 +75,39 @@ AVX2 static void add(const gw_exact_format *format, uint64_t first, uint64_t cou
     gw_exact_add(format, first + i, count - i, values + i, sum + i, part);
 }
 
-AVX2 static uint64_t fingerprint(uint64_t first, uint64_t count, const int64_t *data) {
+AVX2 static inline __m256i load(const int64_t *from, bool spread) {
+    __m256i words = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    return spread ? _mm256_xor_si256(words, _mm256_srli_epi64(words, GW_EXACT_SPREAD)) : words;
+}
+
+/* Of whole blocks. */
+AVX2 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64_t first, uint64_t count,
+                                                                        const int64_t *data, bool spread) {
     const __m256i four = _mm256_set1_epi64x((int64_t)(uint32_t)(4 * GW_EXACT_WEYL));
     halves print[2] = {{_mm256_setzero_si256(), _mm256_setzero_si256()},
                        {_mm256_setzero_si256(), _mm256_setzero_si256()}};
     __m256i weyl = weyl_at(first);
-    uint64_t i = 0;
-    for (; i + BLOCK <= count; i += BLOCK) {
+    for (uint64_t i = 0; i < count; i += BLOCK) {
         __m256i upper = _mm256_add_epi32(weyl, four);
-        multiply_in(&print[0], _mm256_loadu_si256((const __m256i *)(const void *)(data + i)), keys_of(weyl));
-        multiply_in(&print[1], _mm256_loadu_si256((const __m256i *)(const void *)(data + i + 4)),
-                    keys_of(upper));
+        multiply_in(&print[0], load(data + i, spread), keys_of(weyl));
+        multiply_in(&print[1], load(data + i + 4, spread), keys_of(upper));
         weyl = _mm256_add_epi32(upper, four);
     }
-    return total(&print[0]) + total(&print[1]) + gw_exact_fingerprint(first + i, count - i, data + i);
+    return total(&print[0]) + total(&print[1]);
 }
 
-const gw_exact_path gw_exact_path_avx2 = {"avx2", add, fingerprint};
+AVX2 static uint64_t fingerprint(uint64_t first, uint64_t count, const int64_t *data) {
+    uint64_t rest = count % BLOCK, whole = count - rest;
+    return print_blocks(first, whole, data, false) + gw_exact_fingerprint(first + whole, rest, data + whole);
+}
+
+AVX2 static uint64_t state_fingerprint(uint64_t first, uint64_t count, const int64_t *words) {
+    uint64_t rest = count % BLOCK, whole = count - rest;
+    return print_blocks(first, whole, words, true) +
+           gw_exact_state_fingerprint(first + whole, 8 * rest, words + whole);
+}
+
+const gw_exact_path gw_exact_path_avx2 = {"avx2", add, fingerprint, state_fingerprint};
 
 #else
 typedef int gw_exact_no_avx2;

@@ -72,22 +72,39 @@ AVX512 static void add(const gw_exact_format *format, uint64_t first, uint64_t c
     gw_exact_add(format, first + i, count - i, values + i, sum + i, part);
 }
 
-AVX512 static uint64_t fingerprint(uint64_t first, uint64_t count, const int64_t *data) {
+AVX512 static inline __m512i load(const int64_t *from, bool spread) {
+    __m512i words = _mm512_loadu_si512(from);
+    return spread ? _mm512_xor_si512(words, _mm512_srli_epi64(words, GW_EXACT_SPREAD)) : words;
+}
+
+/* Of whole blocks. */
+AVX512 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64_t first, uint64_t count,
+                                                                          const int64_t *data, bool spread) {
     const __m512i eight = _mm512_set1_epi64((int64_t)(uint32_t)(8 * GW_EXACT_WEYL));
     halves print[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
                        {_mm512_setzero_si512(), _mm512_setzero_si512()}};
     __m512i weyl = weyl_at(first);
-    uint64_t i = 0;
-    for (; i + BLOCK <= count; i += BLOCK) {
+    for (uint64_t i = 0; i < count; i += BLOCK) {
         __m512i upper = _mm512_add_epi32(weyl, eight);
-        multiply_in(&print[0], _mm512_loadu_si512(data + i), keys_of(weyl));
-        multiply_in(&print[1], _mm512_loadu_si512(data + i + 8), keys_of(upper));
+        multiply_in(&print[0], load(data + i, spread), keys_of(weyl));
+        multiply_in(&print[1], load(data + i + 8, spread), keys_of(upper));
         weyl = _mm512_add_epi32(upper, eight);
     }
-    return total(&print[0]) + total(&print[1]) + gw_exact_fingerprint(first + i, count - i, data + i);
+    return total(&print[0]) + total(&print[1]);
 }
 
-const gw_exact_path gw_exact_path_avx512 = {"avx512", add, fingerprint};
+AVX512 static uint64_t fingerprint(uint64_t first, uint64_t count, const int64_t *data) {
+    uint64_t rest = count % BLOCK, whole = count - rest;
+    return print_blocks(first, whole, data, false) + gw_exact_fingerprint(first + whole, rest, data + whole);
+}
+
+AVX512 static uint64_t state_fingerprint(uint64_t first, uint64_t count, const int64_t *words) {
+    uint64_t rest = count % BLOCK, whole = count - rest;
+    return print_blocks(first, whole, words, true) +
+           gw_exact_state_fingerprint(first + whole, 8 * rest, words + whole);
+}
+
+const gw_exact_path gw_exact_path_avx512 = {"avx512", add, fingerprint, state_fingerprint};
 
 #else
 typedef int gw_exact_no_avx512;

@@ -138,7 +138,8 @@ static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
         unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
         /* The bytes behind a tensor's last are zeros, as the last word's padding must be. */
         if (!gw_cuda_try(
-                gpu, gw_cuda_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
+                gpu,
+                gw_cuda_state_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
                 err, "fingerprint of state tensor '%s'", tensor->name))
             return false;
     }

@@ -149,6 +149,12 @@ cudaError_t add(const gw_cuda_piece *piece, gw_cuda_adding adding, const format 
     return cudaGetLastError();
 }
 
+/* Of a state the words are spread. */
+template <bool spread> __device__ word printed(int64_t x, uint64_t i) {
+    return (spread ? gw_exact_spread((uint64_t)x) : (word)x) * key_of(i);
+}
+
+template <bool spread>
 __global__ void __launch_bounds__(THREADS)
     fingerprint_kernel(uint64_t first, uint64_t count, const int64_t *__restrict__ words, word *total) {
     uint64_t tile = (uint64_t)blockIdx.x * TILE;
@@ -165,11 +171,11 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int k = 0; k < PAIRS; k++) {
             uint64_t i = first + base + 2 * (k * THREADS + threadIdx.x);
-            sum += (word)x[k].x * key_of(i) + (word)x[k].y * key_of(i + 1);
+            sum += printed<spread>(x[k].x, i) + printed<spread>(x[k].y, i + 1);
         }
     }
 #pragma unroll 1
-    for (uint64_t i = base + threadIdx.x; i < end; i += THREADS) sum += (word)words[i] * key_of(first + i);
+    for (uint64_t i = base + threadIdx.x; i < end; i += THREADS) sum += printed<spread>(words[i], first + i);
     add_of_block(sum, total, NULL);
 }
 
@@ -197,7 +203,15 @@ cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding addi
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
                                 cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
-    GW_LAUNCH(fingerprint_kernel, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
+    GW_LAUNCH(fingerprint_kernel<false>, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
+              static_cast<const int64_t *>(words), total);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_state_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
+                                      cudaStream_t stream) {
+    if (count == 0) return cudaSuccess;
+    GW_LAUNCH(fingerprint_kernel<true>, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
               static_cast<const int64_t *>(words), total);
     return cudaGetLastError();
 }
@@ -213,7 +227,7 @@ cudaError_t gw_cuda_to_floats(uint32_t frac_bits, uint64_t count, const int64_t 
 
 cudaError_t gw_cuda_code(uint32_t *made_for, int *compiled) {
     cudaFuncAttributes attributes;
-    cudaError_t status = cudaFuncGetAttributes(&attributes, fingerprint_kernel);
+    cudaError_t status = cudaFuncGetAttributes(&attributes, fingerprint_kernel<false>);
     if (status != cudaSuccess) return status;
     *made_for = (uint32_t)attributes.binaryVersion;
     *compiled = 1;

@@ -46,10 +46,12 @@ cudaError_t gw_cuda_add_floats(const gw_cuda_piece *piece, gw_cuda_adding adding
 cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding adding, const int64_t *values,
                                  int64_t *sum, cudaStream_t stream);
 
-/* *total += sum of words[i] * key of (first + i) mod 2^64, i < count: of sums, and of state as 8-byte words.
- * `words` aligned to 16 bytes. */
+/* *total += sum of words[i] * key of (first + i) mod 2^64, i < count, `words` aligned to 16 bytes: of sums,
+ * as gw_exact_fingerprint, and of state, as gw_exact_state_fingerprint of 8 * count bytes. */
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, unsigned long long *total,
                                 cudaStream_t stream);
+cudaError_t gw_cuda_state_fingerprint(uint64_t first, uint64_t count, const void *words,
+                                      unsigned long long *total, cudaStream_t stream);
 
 /* As gw_exact_to_float. */
 cudaError_t gw_cuda_to_floats(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values,

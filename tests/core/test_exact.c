@@ -173,6 +173,30 @@ Test(exact, state_fingerprint_adds_up_over_partitions) {
     }
 }
 
+/* Also where they would cancel: the topmost ones of two words, and the signs of several floats in them. */
+Test(exact, two_bits_of_a_state_that_are_other_ones_show) {
+    uint64_t words[64];
+    gw_rng rng = gw_rng_seeded(5);
+    for (size_t i = 0; i < 64; i++) words[i] = gw_rng_next(&rng);
+    const uint64_t whole = gw_exact_state_fingerprint(0, sizeof words, words);
+    static const uint64_t flips[] = {UINT64_C(1) << 63,
+                                     UINT64_C(1) << 62,
+                                     UINT64_C(1) << 31,
+                                     UINT64_C(0x8000000080000000),
+                                     UINT64_C(0x8000800080008000),
+                                     UINT64_C(0xc000000000000000)};
+    for (size_t f = 0; f < sizeof flips / sizeof *flips; f++)
+        for (size_t i = 0; i < 64; i++)
+            for (size_t k = i + 1; k < 64; k++) {
+                words[i] ^= flips[f], words[k] ^= flips[f];
+                cr_assert_neq(gw_exact_state_fingerprint(0, sizeof words, words), whole, "%zx: %zu and %zu",
+                              (size_t)flips[f], i, k);
+                words[i] ^= flips[f], words[k] ^= flips[f];
+            }
+    for (size_t i = 0; i < 64; i++) words[i] ^= flips[3];
+    cr_assert_neq(gw_exact_state_fingerprint(0, sizeof words, words), whole, "all floats negated");
+}
+
 static gw_verdict check(const int64_t *header, const int64_t *data, uint64_t count) {
     gw_verdict verdict = gw_verdict_start();
     gw_exact_check(9, header, gw_exact_fingerprint(0, count, data), 3, gw_exact_coverage_of_all(7, 1, 3),
