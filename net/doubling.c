@@ -9,6 +9,8 @@
  * any receive window has room for (GW_DOUBLING_BYTES). What was sent and does not get through ends the link,
  * which fails the call: over TCP when it is not acknowledged in time (net/stream.c), over RDMA when the
  * card's retries are used up; in shared memory there is nothing to get lost in. */
+#include "net/doubling.h"
+
 #include "core/check.h"
 #include "net/collective_part.h"
 
@@ -17,7 +19,6 @@
 
 typedef struct doubling {
     uint32_t rounds;         /* m */
-    uint32_t folded;         /* N - 2^m pairs */
     uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
     bool to_send, to_land;   /* still, in this stage */
     gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
@@ -26,14 +27,6 @@ typedef struct doubling {
     uint8_t *sum, *theirs;       /* `bytes` each, */
     uint64_t checksum, expected; /* and what they should have */
 } doubling;
-
-/* Who we exchange with in exchange k: member number from the number among the 2^m that take part. */
-static uint32_t partner_of(const gw_part *part, const doubling *d, uint32_t k) {
-    uint32_t rank = part->call->is.rank;
-    uint32_t number = rank < 2 * d->folded ? rank / 2 : rank - d->folded;
-    uint32_t other = number ^ (1u << k);
-    return other < d->folded ? 2 * other + 1 : other + d->folded;
-}
 
 /* Copies between the pieces and one buffer. */
 static void copy_vector(const gw_part *part, doubling *d, bool out) {
@@ -80,15 +73,11 @@ static bool doubling_open(gw_part *part, gw_err *err) {
     d->theirs = malloc(d->bytes + 1);
     if (d->pieces == NULL || d->sum == NULL || d->theirs == NULL)
         return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
-    while (2u << d->rounds <= is->member_count) d->rounds++;
-    d->folded = is->member_count - (1u << d->rounds);
-    bool folds = is->rank < 2 * d->folded, even = is->rank % 2 == 0;
-    if (folds) {
-        if (!gw_part_peer(part, even ? is->rank + 1 : is->rank - 1, &d->peers[0], err)) return false;
-        d->peers[d->rounds + 1] = d->peers[0];
+    d->rounds = gw_doubling_rounds(is->member_count);
+    for (uint32_t stage = 0; stage <= d->rounds + 1; stage++) {
+        uint32_t partner = gw_doubling_partner(is->member_count, is->rank, stage);
+        if (partner != is->rank && !gw_part_peer(part, partner, &d->peers[stage], err)) return false;
     }
-    for (uint32_t k = 0; k < d->rounds && !(folds && even); k++)
-        if (!gw_part_peer(part, partner_of(part, d, k), &d->peers[k + 1], err)) return false;
     copy_vector(part, d, false);
     d->checksum = checksum_of(d, d->sum);
     enter_stage(part, d);
