@@ -89,11 +89,26 @@ void gw_view_put(gw_writer *w, const gw_view *view) {
     put_contents(w, view);
 }
 
-/* A ring that is turned round; and turned, so that of pairs, too, there are others. */
+/* The ring 0, 1, -1, 2, -2, ... modulo the count: where all of it is turned by one, each has other neighbours
+ * (Walecki's decomposition of the complete graph into such rings). */
+static uint32_t zigzag(uint32_t count, uint32_t place) {
+    return place % 2 == 1 ? (place + 1) / 2 : (count - place / 2) % count;
+}
+
+static uint32_t place_in_zigzag(uint32_t count, uint32_t number) {
+    if (number == 0) return 0;
+    return number <= count / 2 ? 2 * number - 1 : 2 * (count - number);
+}
+
+/* Of three or four there are too few rings: each is gone round the other way, too, before the next. */
 void gw_view_arrange(const gw_view *view, uint32_t arrangement, uint32_t *ranks) {
+    enum { FEW = 4 };
+    bool few = view->count <= FEW, back = few && arrangement % 2 == 1;
+    uint32_t turned = few ? arrangement / 2 : arrangement;
     for (uint32_t i = 0; i < view->count; i++) {
-        uint32_t at = (i + arrangement % view->count) % view->count;
-        ranks[i] = arrangement % 2 == 0 ? at : view->count - 1 - at;
+        uint32_t place = back ? (2 * view->count - 2 - i) % view->count : i;
+        uint32_t number = (turned % view->count + zigzag(view->count, place)) % view->count;
+        ranks[i] = place_in_zigzag(view->count, number);
     }
 }
 
