@@ -70,7 +70,8 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
     gw_put_u32(w, report->changes.count);
-    gw_put_u32(w, report->changes.in_a_row);
+    gw_put_u32(w, report->changes.of_two);
+    gw_put_u32(w, report->changes.arrangement);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->changes.from[i]);
     gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->heard_epoch);
@@ -291,7 +292,8 @@ static gw_report *get_report(gw_reader *r) {
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
     report->changes.count = gw_get_u32(r);
-    report->changes.in_a_row = gw_get_u32(r);
+    report->changes.of_two = gw_get_u32(r);
+    report->changes.arrangement = gw_get_u32(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->changes.from[i]);
     gw_convictions_get(r, &report->convictions);
     report->heard_epoch = gw_get_epoch(r);

@@ -12,7 +12,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 14,
+    GW_MESSAGE_VERSION = 15,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -67,8 +67,11 @@ typedef enum gw_refusal {
 
 /* Sums and loads that failed here as bits of what a member had sent had changed. */
 typedef struct gw_changes {
-    uint32_t count, in_a_row; /* in all; and the latest, of what the same member had sent */
-    gw_peer_id from[2];       /* the latest two such members, the last one first; zeros = none */
+    uint32_t count;       /* in all */
+    uint32_t of_two;      /* the latest in a row that were between this peer with its state and the only other
+                             member */
+    uint32_t arrangement; /* of the view in which the last was */
+    gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
 } gw_changes;
 
 /* What a voter holds, frozen. */

@@ -3,25 +3,37 @@
  * order, so that each member has other neighbours: a bit that a particle has flipped is right now, and where
  * a machine flips some again and again it is in both pairs. It is found to hold other bits then, as one that
  * is outvoted: what it has of the job counts for nothing, and the second time it leaves. Where the same two
- * see it again it is the way between them, as with any path that fails (core/peer_retry.c); but of two
- * members that are all, nobody can tell which it is. */
+ * see it again, or one with two others in turn, it is the way between them, as with any path that fails
+ * (core/peer_retry.c); but of two members that are all, nobody can tell which it is. */
 #include "core/peer_state.h"
 
 #include "core/check.h"
 
 #include <inttypes.h>
 
-enum { MOST_BETWEEN_TWO = 3 };
+enum {
+    MOST_BETWEEN_TWO = 3,
+    LEAST_IN_TURN = 5, /* that two members sent: then, too, it is as if always the same had */
+};
+
+/* Of two members neither is to go on alone when nobody can tell which of them it is: who has the state that
+ * is summed from, or that of the step before the one it fetches. Who has none loses nothing as it leaves, and
+ * whom it comes to was alone before. */
+static bool concerns_both(const gw_peer *p, const gw_event *event) {
+    bool could_go_on = event->kind == GW_EV_REDUCED || p->load_step <= p->step + 1;
+    return p->view.count == 2 && p->has_state && could_go_on;
+}
 
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     gw_changes *c = &p->changes;
     char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
     GW_CHECK(event->changed && event->outcome == GW_FAILED);
     if (gw_view_rank(&p->view, &event->peer) < 0) return false;
-    bool again = gw_peer_id_equal(&c->from[0], &event->peer);
-    c->count++;
-    c->in_a_row = again ? c->in_a_row + 1 : 1;
-    if (!again) {
+    bool same = gw_peer_id_equal(&c->from[0], &event->peer);
+    bool in_turn = ++c->count >= LEAST_IN_TURN && gw_peer_id_equal(&c->from[1], &event->peer);
+    c->arrangement = p->arrangement;
+    c->of_two = !concerns_both(p, event) ? 0 : same ? c->of_two + 1 : 1;
+    if (!same) {
         c->from[1] = c->from[0];
         c->from[0] = event->peer;
     }
@@ -29,7 +41,7 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
                    "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
                    "peer %s, which noticed",
                    what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
-    return again && p->view.count > 2; /* of two, neither is to go on alone */
+    return (same || in_turn) && p->view.count > 2; /* of two, neither is to go on alone */
 }
 
 void gw_changes_forget(gw_peer *p) {
@@ -38,9 +50,7 @@ void gw_changes_forget(gw_peer *p) {
 
 /* Between whom: members of the proposal by rank. */
 typedef struct pairs {
-    uint32_t count;   /* each as often as it was seen: in all, */
-    uint32_t of_last; /* and by all who saw it last with another member of the proposal, since then */
-    uint32_t pair_count;
+    uint32_t count;
     struct {
         uint32_t from, to;
     } list[2 * GW_MAX_MEMBERS];
@@ -51,13 +61,11 @@ static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
         const gw_changes *told = &a->reports[to]->changes;
-        all.count += told->count;
         for (int k = 0; k < depth; k++) {
             int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
             if (from < 0 || (uint32_t)from == to) continue;
-            if (k == 0) all.of_last += told->in_a_row;
-            all.list[all.pair_count].from = (uint32_t)from;
-            all.list[all.pair_count++].to = to;
+            all.list[all.count].from = (uint32_t)from;
+            all.list[all.count++].to = to;
         }
     }
     return all;
@@ -67,7 +75,7 @@ static pairs collect(const gw_attempt *a, int depth) {
 static uint32_t partners(const pairs *all, uint32_t rank) {
     bool seen[GW_MAX_MEMBERS] = {false};
     uint32_t count = 0;
-    for (uint32_t i = 0; i < all->pair_count; i++) {
+    for (uint32_t i = 0; i < all->count; i++) {
         uint32_t from = all->list[i].from, to = all->list[i].to, other = from == rank ? to : from;
         if ((from != rank && to != rank) || seen[other]) continue;
         seen[other] = true;
@@ -90,12 +98,45 @@ static int find_common(const gw_attempt *a, const pairs *all) {
     return most;
 }
 
+static bool are_in_all(const pairs *all, uint32_t one, uint32_t other) {
+    for (uint32_t i = 0; i < all->count; i++) {
+        uint32_t from = all->list[i].from, to = all->list[i].to;
+        if (from != one && from != other && to != one && to != other) return false;
+    }
+    return true;
+}
+
+/* Where no single one stands out: the first of the only two that explain it all; -1: there are none, or
+ * several. */
+static int find_one_of_two(const gw_attempt *a, const pairs *all) {
+    int found = -1;
+    if (a->view.count <= 2) return -1;
+    for (uint32_t one = 0; one < a->view.count; one++)
+        for (uint32_t other = one + 1; other < a->view.count; other++) {
+            if (!are_in_all(all, one, other)) continue;
+            if (found >= 0) return -1;
+            found = (int)one;
+        }
+    return found;
+}
+
+/* One further than that in which bits have changed last. */
+static uint32_t next_arrangement(const gw_attempt *a) {
+    uint32_t next = 0;
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        const gw_changes *told = &a->reports[rank]->changes;
+        if (told->count > 0 && told->arrangement >= next) next = told->arrangement + 1;
+    }
+    return next;
+}
+
 void gw_changes_judge(gw_peer *p, gw_install *i) {
     const gw_attempt *a = &p->attempt;
     const pairs all = collect(a, 2), last = collect(a, 1);
-    i->arrangement = all.count;
+    i->arrangement = next_arrangement(a);
     int rank = find_common(a, &last); /* what was seen before that may have been with another faulty one */
     if (rank < 0) rank = find_common(a, &all);
+    if (rank < 0) rank = find_one_of_two(a, &all);
     if (rank < 0) return;
     uint64_t step = a->reports[rank]->step;
     const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
@@ -109,15 +150,19 @@ void gw_changes_judge(gw_peer *p, gw_install *i) {
 
 bool gw_changes_halt(gw_peer *p) {
     const gw_attempt *a = &p->attempt;
-    const pairs all = collect(a, 1);
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
-    if (a->view.count != 2 || all.of_last < MOST_BETWEEN_TWO) return false;
+    uint32_t times = 0;
+    for (uint32_t to = 0; to < a->view.count && a->view.count == 2; to++) {
+        const gw_changes *told = &a->reports[to]->changes;
+        if (gw_peer_id_equal(&told->from[0], &a->view.members[1 - to].id)) times += told->of_two;
+    }
+    if (times < MOST_BETWEEN_TWO) return false;
     gw_halt(
         p, &a->view,
         "at step %" PRIu64 " bits have changed %" PRIu32
         " times between peers %s and %s, and nobody can tell in whose memory, or whether on the way: start "
         "again with a third peer, or without the one that fails a memory test",
-        p->step, all.of_last, gw_peer_id_short(&a->view.members[0].id, one),
+        p->step, times, gw_peer_id_short(&a->view.members[0].id, one),
         gw_peer_id_short(&a->view.members[1].id, other));
     return true;
 }

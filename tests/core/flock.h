@@ -88,7 +88,9 @@ typedef struct flock_peer {
     bool spoils_sums;      /* every sum with its part is wrong */
     uint32_t changes; /* in so many of the next sums bits of what it sends change: its neighbour says so */
     bool changes_received; /* of what it receives: it says so itself */
-    bool changes_lent;     /* of every state that others fetch from it */
+    bool changes_both;     /* of either */
+    bool changes_lent;     /* of every state that others fetch from it, */
+    bool changes_fetched;  /* or that it fetches from others */
     uint32_t offers;       /* how often it began to offer its view to another */
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
@@ -172,6 +174,7 @@ typedef struct flock {
     uint32_t sum_for; /* the next sum reaches this peer, plus 1, alone: for the others the reduction fails;
                          0 = all */
     bool sum_last;    /* that one gets it after it has failed for the others; else before */
+    bool small_sums;  /* they go by recursive doubling, not round a ring, which shows as bits change */
     uint32_t sums_to_spoil;          /* they fail their checks */
     uint32_t effects[FLOCK_EFFECTS]; /* by step: how often its effects took place */
     flock_break breaks;

@@ -27,7 +27,7 @@ void flock_load(flock *f, uint32_t i, const gw_action *a) {
         if (donor->brain == NULL || donor->step != a->step || donor->state != flock_state_after(a->step))
             event.outcome = GW_FAILED;
         if (f->data_lost[i][from]) event.outcome = GW_FAILED;
-        event.changed = event.outcome == GW_DONE && donor->changes_lent;
+        event.changed = event.outcome == GW_DONE && (donor->changes_lent || p->changes_fetched);
         if (event.changed) {
             event.outcome = GW_FAILED;
             event.peer = donor->config.id;

@@ -2,6 +2,7 @@
 #include "flock_room.h"
 
 #include "core/rng.h"
+#include "net/doubling.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -34,28 +35,65 @@ static bool fail_reduction(flock *f, const gw_view *view) {
     return broken;
 }
 
-/* Who sees that bits have changed has no sum, and nobody has before all have seen that none did: the others'
- * end with the view. */
-static bool change_bits(flock *f, const gw_view *view, uint32_t arrangement) {
+static bool changes_between(const flock_peer *from, const flock_peer *to, flock_peer **whose) {
+    bool sender = from->changes > 0 && (from->changes_both || !from->changes_received);
+    bool receiver = to->changes > 0 && (to->changes_both || to->changes_received);
+    *whose = (flock_peer *)(receiver ? to : from);
+    return sender || receiver;
+}
+
+/* Whether bits of what it is sent change. Who sees that has no sum. */
+static bool change_bits(flock *f, uint32_t i, uint32_t to) {
+    flock_peer *from = &f->peers[i], *receiver = &f->peers[to], *whose;
+    if (receiver->reducing == 0 || !changes_between(from, receiver, &whose)) return false;
+    whose->changes--;
+    flock_post(f, to, 1000,
+               (gw_event){.kind = GW_EV_REDUCED,
+                          .token = receiver->reducing,
+                          .outcome = GW_FAILED,
+                          .text = "other bits",
+                          .peer = from->config.id,
+                          .changed = true});
+    receiver->reducing = 0;
+    return true;
+}
+
+static uint32_t peer_at(const flock *f, const gw_view *view, uint32_t rank) {
+    return (uint32_t)flock_index(f, &view->members[rank].id);
+}
+
+static bool some_change_in_ring(flock *f, const gw_view *view, const uint32_t *ranks) {
+    bool any = false;
+    for (uint32_t k = 0; k < view->count; k++)
+        any |= change_bits(f, peer_at(f, view, ranks[k]), peer_at(f, view, ranks[(k + 1) % view->count]));
+    return any;
+}
+
+/* Who has seen it goes no further, nor do those who wait for what it does not send. */
+static bool some_change_in_pairs(flock *f, const gw_view *view, const uint32_t *ranks) {
+    bool stuck[GW_MAX_MEMBERS] = {false}, before[GW_MAX_MEMBERS], any = false;
+    uint32_t last = gw_doubling_rounds(view->count) + 1;
+    for (uint32_t stage = 0; stage <= last; stage++) {
+        memcpy(before, stuck, sizeof before);
+        for (uint32_t k = 0; k < view->count; k++) {
+            uint32_t other = gw_doubling_partner(view->count, k, stage);
+            bool receives = stage == 0 ? k % 2 == 1 : stage == last ? k % 2 == 0 : true;
+            if (other == k || !receives || before[k]) continue;
+            bool changed =
+                !before[other] && change_bits(f, peer_at(f, view, ranks[other]), peer_at(f, view, ranks[k]));
+            stuck[k] = changed || before[other];
+            any |= changed;
+        }
+    }
+    return any;
+}
+
+/* Nobody has a sum before all have seen that no bits have changed: the others' end with the view. */
+static bool some_change(flock *f, const gw_view *view, uint32_t arrangement) {
     uint32_t ranks[GW_MAX_MEMBERS];
     gw_view_arrange(view, arrangement, ranks);
-    for (uint32_t k = 0; k < view->count && view->count > 1; k++) {
-        flock_peer *from = &f->peers[flock_index(f, &view->members[ranks[k]].id)];
-        uint32_t to = (uint32_t)flock_index(f, &view->members[ranks[(k + 1) % view->count]].id);
-        flock_peer *whose = f->peers[to].changes_received ? &f->peers[to] : from;
-        if (whose->changes == 0 || (whose == from && from->changes_received)) continue;
-        whose->changes--;
-        flock_post(f, to, 1000,
-                   (gw_event){.kind = GW_EV_REDUCED,
-                              .token = f->peers[to].reducing,
-                              .outcome = GW_FAILED,
-                              .text = "other bits",
-                              .peer = from->config.id,
-                              .changed = true});
-        f->peers[to].reducing = 0;
-        return true;
-    }
-    return false;
+    if (view->count == 1) return false;
+    return f->small_sums ? some_change_in_pairs(f, view, ranks) : some_change_in_ring(f, view, ranks);
 }
 
 /* When every member of the view has entered: the sum, checked, for all of them. */
@@ -74,7 +112,7 @@ static void tell_reduced(flock *f, const gw_view *view, uint32_t arrangement) {
         bad |= p->bad_shard;
         spoilt |= p->spoils_sums;
     }
-    if (fail_reduction(f, view) || change_bits(f, view, arrangement)) return;
+    if (fail_reduction(f, view) || some_change(f, view, arrangement)) return;
     bool right = f->sums_to_spoil == 0;
     if (!right) f->sums_to_spoil--;
     right &= !spoilt;

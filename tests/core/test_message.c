@@ -195,7 +195,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {14, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {15, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -319,7 +319,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 15") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 16") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

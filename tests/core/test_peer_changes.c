@@ -6,7 +6,18 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { STEPS = 12, MOST_EVENTS = 400000 };
+enum { STEPS = 12, MANY_STEPS = 400, MOST_EVENTS = 400000 };
+
+static bool somebody_has_finished(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && f->peers[i].finished) return true;
+    return false;
+}
+
+/* The first one, for some steps. */
+static bool goes_on_alone(const flock *f) {
+    return flock_in_view_of(f, 0, 1) && f->peers[0].step >= f->peers[1].step + 5;
+}
 
 /* In so many sums from step 5 on bits of what a peer, which does not lead, sends or receives change. */
 static uint32_t run(flock *f, uint32_t peers, uint32_t changes, bool received) {
@@ -97,4 +108,106 @@ Test(peer_changes, two_that_are_all_stop_the_job) {
                            f.peers[i].finish_text);
     }
     flock_close(&f);
+}
+
+/* It fetches nothing else, ends, and the other goes on as it did before. */
+Test(peer_changes, a_newcomer_that_cannot_fetch_leaves_who_was_alone_alone) {
+    for (uint32_t behind = 0; behind < 2; behind++) {
+        flock f;
+        flock_open(&f, 2, 1 + behind, MANY_STEPS, GW_QUORUM_ANY);
+        for (uint32_t i = 0; i <= behind; i++) flock_start(&f, i);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        if (behind > 0) { /* with a state, but one that counts for nothing by now */
+            flock_stop(&f, 1);
+            cr_assert(flock_run(&f, goes_on_alone, MOST_EVENTS));
+            flock_continue(&f, 1);
+        } else {
+            flock_start(&f, 1);
+        }
+        f.peers[1].changes_fetched = true;
+        cr_assert(flock_run(&f, somebody_has_finished, MOST_EVENTS));
+        cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
+        cr_expect_not_null(strstr(f.peers[1].finish_text, "could not be fetched"), "%s",
+                           f.peers[1].finish_text);
+        flock_kill(&f, 1);
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        flock_expect_done(&f, 1);
+        flock_close(&f);
+    }
+}
+
+static bool has_failed(const flock_peer *p) {
+    return p->brain != NULL && p->finished && p->finish == GW_FINISH_FAILED;
+}
+
+static bool some_fail_or_all_finish(const flock *f) {
+    bool some = false, all = true;
+    for (uint32_t i = 0; i < f->count; i++) {
+        some |= has_failed(&f->peers[i]);
+        all &= f->peers[i].brain == NULL || f->peers[i].finished;
+    }
+    return some || all;
+}
+
+/* Only these, a bit each, leave before the end, or are left out: how many have left. */
+static uint32_t run_without(flock *f, uint32_t faulty) {
+    uint32_t left = 0, before = 1;
+    while (before != left) {
+        before = left;
+        cr_assert(flock_run(f, some_fail_or_all_finish, 10 * MOST_EVENTS), "of %u, %x", f->count, faulty);
+        for (uint32_t i = 0; i < f->count; i++) {
+            if (!has_failed(&f->peers[i])) continue;
+            cr_assert(faulty >> i & 1, "of %u, %x: %u: %s", f->count, faulty, i, f->peers[i].finish_text);
+            left++;
+            flock_kill(f, i);
+        }
+    }
+    for (uint32_t i = 0; i < f->count; i++)
+        if (faulty >> i & 1) flock_kill(f, i);
+    flock_expect_done(f, f->count - (uint32_t)__builtin_popcount(faulty));
+    return left;
+}
+
+/* Whoever it has to do with accuses it, and is accused by it. */
+Test(peer_changes, a_machine_that_changes_what_it_sends_and_receives_has_to_leave) {
+    for (uint32_t peers = 3; peers <= 9; peers++) {
+        for (uint32_t faulty = 0; faulty < 2 * peers; faulty++) {
+            flock f;
+            flock_open(&f, peers, peers, MANY_STEPS, GW_QUORUM_ANY);
+            flock_start_all(&f);
+            cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+            f.small_sums = faulty >= peers;
+            f.peers[faulty % peers].changes = UINT32_MAX;
+            f.peers[faulty % peers].changes_both = true;
+            cr_expect_eq(run_without(&f, 1u << faulty % peers), 1, "of %u: %u", peers, faulty);
+            flock_close(&f);
+        }
+    }
+}
+
+/* What they send, receive, or either; also where they are opposite each other in the ring, so that their
+ * neighbours are the same two. */
+static void run_with_two(uint32_t peers, uint32_t one, uint32_t other, uint32_t kind) {
+    const uint32_t faulty[2] = {one, other};
+    flock f;
+    flock_open(&f, peers, peers, MANY_STEPS, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.small_sums = kind >= 3;
+    for (int k = 0; k < 2; k++) {
+        f.peers[faulty[k]].changes = UINT32_MAX;
+        f.peers[faulty[k]].changes_received = kind % 3 == 1;
+        f.peers[faulty[k]].changes_both = kind % 3 == 2;
+    }
+    cr_expect_geq(run_without(&f, 1u << one | 1u << other), 1, "%u: of %u: %u, %u", kind, peers, one, other);
+    flock_close(&f);
+}
+
+/* Where two that receive are accused by few others as each fails first, who is between them may be taken for
+ * the one. */
+Test(peer_changes, two_machines_that_change_bits_have_to_leave) {
+    for (uint32_t kind = 0; kind < 6; kind++)
+        for (uint32_t peers = kind == 4 ? 6 : 4; peers <= 7; peers++)
+            for (uint32_t pair = 0; pair < peers * peers; pair++)
+                if (pair / peers < pair % peers) run_with_two(peers, pair / peers, pair % peers, kind);
 }
