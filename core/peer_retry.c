@@ -55,6 +55,8 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
 }
 
 void gw_retry_succeeded(gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
     p->retry = (gw_retry){0};
     gw_changes_forget(p);
 }

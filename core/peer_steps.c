@@ -380,9 +380,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         return;
     }
     if (event->outcome == GW_DONE) {
-        for (uint32_t i = 0; i < p->contact_count; i++)
-            if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
-        gw_retry_succeeded(p);
+        if (event->coverage_ok && event->fingerprint_ok) gw_retry_succeeded(p);
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             gw_commit_agreed(p);

@@ -211,3 +211,23 @@ Test(peer_changes, two_machines_that_change_bits_have_to_leave) {
             for (uint32_t pair = 0; pair < peers * peers; pair++)
                 if (pair / peers < pair % peers) run_with_two(peers, pair / peers, pair % peers, kind);
 }
+
+static bool sum_has_been_spoilt(const flock *f) {
+    return f->sums_to_spoil == 0;
+}
+
+/* It says nothing of what was seen before. */
+Test(peer_changes, a_sum_that_is_refused_acquits_nobody) {
+    flock f;
+    flock_open(&f, 3, 3, STEPS, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t faulty = (flock_leader(&f) + 1) % 3;
+    f.peers[faulty].changes = f.sums_to_spoil = 1;
+    cr_assert(flock_run(&f, sum_has_been_spoilt, MOST_EVENTS));
+    f.peers[faulty].changes = 1;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    cr_expect_eq(f.peers[faulty].loads, 2);
+    flock_close(&f);
+}
