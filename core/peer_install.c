@@ -96,14 +96,12 @@ uint64_t gw_install_deadline(const gw_peer *p) {
 /* Where bits have changed on the way here it begins with another one each time, so that not always the same
  * is named. Holders stay as their inventories are: by rank. */
 static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
-    gw_peer_id donors[GW_MAX_MEMBERS];
-    uint32_t first = holders ? 0 : p->changes.count % i->view.count;
+    gw_peer_id donors[GW_MAX_MEMBERS], turned[GW_MAX_MEMBERS];
     *count = 0;
-    for (uint32_t k = 0; k < i->view.count; k++) {
-        uint32_t rank = (first + k) % i->view.count;
+    for (uint32_t rank = 0; rank < i->view.count; rank++)
         if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
-    }
-    return gw_actions_copy(p->actions, donors, *count * sizeof donors[0]);
+    for (uint32_t k = 0; k < *count; k++) turned[k] = donors[holders ? k : (p->changes.count + k) % *count];
+    return gw_actions_copy(p->actions, turned, *count * sizeof turned[0]);
 }
 
 static void notice_resume(gw_peer *p, gw_notice kind, uint64_t step, const gw_hash *root) {

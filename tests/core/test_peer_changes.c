@@ -231,3 +231,23 @@ Test(peer_changes, a_sum_that_is_refused_acquits_nobody) {
     cr_expect_eq(f.peers[faulty].loads, 2);
     flock_close(&f);
 }
+
+static bool the_others_go_on(const flock *f) {
+    return flock_in_view_of(f, 1, 2) && flock_in_view_of(f, 2, 2);
+}
+
+Test(peer_changes, a_state_that_came_changed_is_fetched_from_another) {
+    flock f;
+    flock_open(&f, 3, 3, MANY_STEPS, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_kill(&f, 0); /* which has the lowest rank */
+    cr_assert(flock_run(&f, the_others_go_on, MOST_EVENTS));
+    uint32_t loads = f.peers[0].loads;
+    f.peers[1].changes_lent = true;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    cr_expect_eq(f.peers[0].loads, loads + 2, "%u", f.peers[0].loads - loads);
+    flock_close(&f);
+}
