@@ -130,21 +130,41 @@ static uint32_t next_arrangement(const gw_attempt *a) {
     return next;
 }
 
-void gw_changes_judge(gw_peer *p, gw_install *i) {
+/* Whether all that the others would go on from without it is further behind than the step that is being made.
+ * Then whoever fetches, and cannot, is left out, as the path to it is broken. */
+static bool is_only_holder(const gw_attempt *a, const gw_convictions *convictions, uint32_t rank) {
+    const gw_report *own = a->reports[rank];
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_report *r = a->reports[i];
+        bool counts = i != rank && gw_convictions_of(convictions, &a->view.members[i].id) == NULL;
+        if (counts && r->has_state && r->step + 1 >= own->step) return false;
+    }
+    return own->has_state;
+}
+
+int gw_changes_judge(gw_peer *p, gw_install *i) {
     const gw_attempt *a = &p->attempt;
     const pairs all = collect(a, 2), last = collect(a, 1);
     i->arrangement = next_arrangement(a);
     int rank = find_common(a, &last); /* what was seen before that may have been with another faulty one */
     if (rank < 0) rank = find_common(a, &all);
     if (rank < 0) rank = find_one_of_two(a, &all);
-    if (rank < 0) return;
-    uint64_t step = a->reports[rank]->step;
-    const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
-                               .id = a->view.members[rank].id,
-                               .epoch = a->view.epoch - 1,
-                               .step = step > 0 ? step - 1 : 0};
+    if (rank < 0 || is_only_holder(a, &i->convictions, (uint32_t)rank)) return -1;
+    const gw_report *r = a->reports[rank];
+    gw_conviction one = {/* in this one it hears so, and may be found wrong again */
+                         .id = a->view.members[rank].id,
+                         .epoch = a->view.epoch - 1,
+                         .step = UINT64_MAX}; /* of its checkpoints none is of bits that it held then */
+    if (r->has_state) one.step = r->step > 0 ? r->step - 1 : 0;
     gw_convictions_add(&i->convictions, &one);
-    gw_verify_tell(p, &one.id,
+    return rank;
+}
+
+void gw_changes_tell(gw_peer *p, const gw_install *i, int rank) {
+    const gw_peer_id *id = rank < 0 ? NULL : &i->view.members[rank].id;
+    if (id == NULL || gw_peer_id_equal(id, &p->config.id)) return;
+    if (gw_convictions_of(&i->convictions, id) == NULL) return; /* it is needed, where a majority rules */
+    gw_verify_tell(p, id,
                    "bits changed between it and more than one other peer: it must fetch the state anew");
 }
 

@@ -581,8 +581,10 @@ void gw_verify_doubted(const gw_attempt *attempt, gw_set *doubted);
 /* ---- peer_verdicts.c ---- */
 /* A member was found wrong in this view; what it has of more than `step` steps counts for nothing. */
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step);
-/* Makes the reports of a proposal tell of convicted peers only what may be believed, and sets the convictions
- * of *install. */
+/* All that the reports of a proposal tell of and that has not been served yet. */
+void gw_verdicts_unite(const gw_attempt *attempt, bool majority, gw_convictions *all);
+/* Makes these reports tell of convicted peers only what may be believed; *install loses convictions of who is
+ * needed. */
 void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *install);
 /* Once all convictions are there sets the spared checkpoints of *install. */
 void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
@@ -602,8 +604,11 @@ bool gw_halt_may_come(const gw_peer *p);
  * seems. */
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what);
 void gw_changes_forget(gw_peer *p); /* a sum has come about */
-/* At a proposer that has all votes: the view's arrangement, and whose conviction is to go with it. */
-void gw_changes_judge(gw_peer *p, gw_install *install);
+/* At a proposer that has all votes, with all convictions that they tell of: the view's arrangement, and whose
+ * conviction is to go with it, by rank; -1: nobody's. */
+int gw_changes_judge(gw_peer *p, gw_install *install);
+void gw_changes_tell(gw_peer *p, const gw_install *install,
+                     int rank);   /* when it does; to itself it is told */
 bool gw_changes_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
 void gw_changes_installed(gw_peer *p, const gw_install *install);
 

@@ -29,7 +29,7 @@ static bool is_served(const gw_report *r, const gw_conviction *conviction, bool 
 }
 
 /* Those that have been served say nothing of the others. */
-static void unite_convictions(const gw_attempt *a, bool majority, gw_convictions *all) {
+void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_convictions *told = &a->reports[i]->convictions;
         for (uint32_t k = 0; k < told->count; k++) {
@@ -80,7 +80,6 @@ static bool is_needed(const gw_attempt *a, const gw_convictions *all, const gw_c
 
 void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
     gw_convictions *all = &i->convictions;
-    unite_convictions(a, majority, all);
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
         gw_report *r = a->reports[rank];
         const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);

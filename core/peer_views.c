@@ -695,7 +695,8 @@ static void conclude(gw_peer *p) {
     gw_install *i = calloc(1, sizeof *i);
     GW_CHECK_MEMORY(i != NULL);
     i->view = a->view;
-    gw_changes_judge(p, i);
+    gw_verdicts_unite(a, p->ballot.majority, &i->convictions);
+    int changes_bits = gw_changes_judge(p, i);
     gw_verify_doubted(a, &rules.doubted);
     gw_verdicts_discount(a, p->ballot.majority, i);
     char text[240];
@@ -736,6 +737,7 @@ static void conclude(gw_peer *p) {
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
+    gw_changes_tell(p, i, changes_bits);
     gw_verify_name_outvoted(p, i);
     gw_verdicts_spare(a, i);
     unite_losses(p, i);

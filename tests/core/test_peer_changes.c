@@ -251,3 +251,46 @@ Test(peer_changes, a_state_that_came_changed_is_fetched_from_another) {
     cr_expect_eq(f.peers[0].loads, loads + 2, "%u", f.peers[0].loads - loads);
     flock_close(&f);
 }
+
+/* Nobody else could go on from there. */
+Test(peer_changes, newcomers_that_cannot_fetch_leave_the_only_holder_its_state) {
+    flock f;
+    flock_open(&f, 3, 1, MANY_STEPS, GW_QUORUM_ANY);
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[1].changes_fetched = f.peers[2].changes_fetched = true;
+    for (uint32_t i = 1; i < 3; i++) flock_start(&f, i);
+    run_without(&f, 1u << 1 | 1u << 2);
+    cr_expect_eq(f.peers[0].loads, 1);
+    flock_close(&f);
+}
+
+static bool saved_later(const flock *f) {
+    return f->peers[0].checkpoints > f->peers[2].checkpoints + 3;
+}
+
+static bool the_last_is_found(const flock *f) {
+    return f->peers[2].corruptions > 0 && gw_peer_id_equal(&f->peers[2].corrupt, &f->peers[2].config.id);
+}
+
+/* It had no state that could be wrong. */
+Test(peer_changes, who_is_found_as_it_fetches_its_first_state_keeps_its_checkpoints) {
+    flock f;
+    flock_open(&f, 3, 3, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 5;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_all_have_a_checkpoint, MOST_EVENTS));
+    flock_kill(&f, 2);
+    cr_assert(flock_run(&f, saved_later, MOST_EVENTS));
+    f.peers[2].changes_fetched = true;
+    flock_start(&f, 2);
+    uint32_t saved = f.peers[2].brain->inventory.count;
+    cr_assert_gt(saved, 0);
+    cr_assert(flock_run(&f, the_last_is_found, MOST_EVENTS));
+    cr_expect_eq(f.peers[2].brain->inventory.count, saved);
+    cr_expect_eq(f.peers[2].brain->given_up.count, 0);
+    f.peers[2].changes_fetched = false;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
+    flock_close(&f);
+}

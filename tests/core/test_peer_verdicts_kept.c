@@ -40,6 +40,7 @@ static voters assemble(void) {
 }
 
 static void discount(voters *v, bool majority) {
+    gw_verdicts_unite(v->attempt, majority, &v->install->convictions);
     gw_verdicts_discount(v->attempt, majority, v->install);
     gw_verdicts_spare(v->attempt, v->install);
 }
