@@ -248,6 +248,35 @@ Test(canary_sums, who_changes_bits_brings_its_work_or_its_state) {
     canary_find(&options, " with the state that it had when peer ", keep_the_state);
 }
 
+/* Who was alone before, and would go on so. */
+static void stop_for_who_cannot_fetch(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (!tells(&actions->list[at], "bits of what it sent of the state") || ++canary_seen < 3) return;
+    gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
+    action->finish = GW_FINISH_FAILED;
+    action->text = "bits have changed 3 times, and nobody can tell in whose memory";
+}
+
+static void arrange_always_the_same(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    (void)peer;
+    if (actions->list[at].kind == GW_ACT_REDUCE) actions->list[at].attempt = 0;
+}
+
+Test(canary_sums, who_runs_alone_stops_for_a_newcomer) {
+    gw_sim_options options = with_changes();
+    options.peers = 2;
+    options.founders = 1;
+    options.crash_ms = 1000;
+    canary_find(&options, "and nothing has happened to it that allows it: bits have changed",
+                stop_for_who_cannot_fetch);
+}
+
+Test(canary_sums, members_are_always_arranged_the_same) {
+    gw_sim_options options = with_changes();
+    options.peers = options.founders = 6;
+    canary_find(&options, " time, and nobody has found it", arrange_always_the_same);
+}
+
 Test(canary_sums, members_are_arranged_in_different_ways) {
     gw_sim_options options = canary_quiet();
     canary_find(&options, " in another order than others", arrange_as_it_likes);

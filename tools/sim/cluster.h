@@ -151,6 +151,8 @@ typedef struct sim_error { /* it computed a shard of this step, or held its stat
 typedef struct sim_change {     /* bits of what one sent were others when they came to another */
     gw_peer_id from, to, whose; /* and the machine that changed them, one of these two */
     bool told;
+    bool of_two;   /* they were all members, */
+    bool held;     /* and it had the state that is summed from, or that before the one it fetched */
     uint64_t paid; /* by this life of it, which has been found wrong since; 0 = none */
 } sim_change;
 
@@ -235,8 +237,9 @@ struct sim_peer {
     uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this, */
     double clock_rate;                      /* and has run so fast since */
     double slowness;                        /* times the shard time */
-    uint32_t changes;        /* so many times yet its machine changes bits, in what it sends; */
-    bool changes_received;   /* or in what it receives */
+    uint32_t changes;                       /* so many times yet its machine changes bits, */
+    bool changes_sent, changes_received;    /* in what it sends, or receives, or either; */
+    uint32_t unfound;                       /* so often in sums of three or more since it was last found to */
     bool abrupt;             /* what it sent last is lost when it dies: its connections were reset */
     bool host_down;          /* nothing answers, not even a refusal */
     bool gone;               /* for good */
@@ -457,16 +460,21 @@ void sim_changes_ended(sim_peer *p);      /* its process */
 bool sim_would_change(sim_cluster *c, uint32_t from, uint32_t to);
 /* It does: returns which of all changes it is. */
 uint32_t sim_change_bits(sim_cluster *c, uint32_t from, uint32_t to);
+bool sim_sums_are_small(const sim_cluster *c); /* they go by recursive doubling, not round a ring */
 /* `event`, a REDUCED or a LOADED that failed for that, comes to its receiver, who must tell of it. */
-void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event);
+void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds, gw_event *event);
+/* Of a sum: whose machine it is must be found some time. */
+void sim_hears_of_changed_sum(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event);
 /* Whether this is told, which says nothing for sure of anybody; it must be true. */
 bool sim_accuses(sim_cluster *c, const sim_peer *by, const gw_action *notice);
 bool sim_is_verdict_on_changes(const gw_action *notice);
 /* A verdict, or that a peer has heard one on itself, may be for what its machine has changed. */
 bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *notice);
 bool sim_has_changed(const sim_cluster *c, const sim_peer *p); /* what its own machine did, as was told */
-/* Bits have changed between it and one other so often that both may stop. */
+/* Bits have changed between it and the only other member so often that both may stop. */
 bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p);
+/* Its machine changes bits, or may be the one that does, as there was no third member. */
+bool sim_cannot_fetch(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

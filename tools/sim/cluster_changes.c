@@ -1,7 +1,7 @@
-/* Machines that change bits of what they send, or of what they receive, so and so often: a sum then fails at
- * who has received it, and a state that is fetched does, with the member whose bits came changed
- * (core/peer_changes.c). Each such pair is kept, with whose fault it was, which no peer knows: so it can be
- * said whether those are named that should be. */
+/* Machines that change bits of what they send, of what they receive, or of either, so and so often: a sum
+ * then fails at who has received it, and a state that is fetched does, with the member whose bits came
+ * changed (core/peer_changes.c). Each such pair is kept, with whose fault it was, which no peer knows: so it
+ * can be said whether those are named that should be. */
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
@@ -12,7 +12,11 @@
 static const char ACCUSATION[] = "bits of what it sent of ", VERDICT[] = "bits changed between it ",
                   HEARD[] = "others found that it computed or held other bits";
 
-enum { OF_TWO_THAT_END = 3 };
+enum {
+    OF_TWO_THAT_END = 3,
+    MOST_UNFOUND =
+        12, /* while all else goes wrong, so that who remembers is gone, or several machines do it */
+};
 
 static bool begins_with(const gw_action *notice, const char *phrase) {
     return notice->text != NULL && strncmp(notice->text, phrase, strlen(phrase)) == 0;
@@ -30,26 +34,40 @@ static uint32_t draw_times(sim_cluster *c) {
     return lot < 0.35 ? 1 : lot < 0.65 ? 2 : lot < 0.85 ? some : SIM_UNTIL_IT_ENDS;
 }
 
+/* One of its own, so that runs that once failed replay as they were. */
+static uint64_t lot(const sim_cluster *c, uint64_t of) {
+    return gw_mix64(c->options->seed ^ gw_mix64(of));
+}
+
+bool sim_sums_are_small(const sim_cluster *c) {
+    return lot(c, 0x5a11) % 2 == 0;
+}
+
 void sim_begin_to_change(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    bool received = sim_chance(c, 0.5);
+    bool received = sim_chance(c, 0.5), both = lot(c, sim_now(c)) % 3 == 0;
     uint32_t times = draw_times(c);
     if (!sim_runs(p) || p->changes != 0) return;
     c->result->faults[GW_SIM_CHANGING_MACHINE]++;
     p->changes = times;
-    p->changes_received = received;
+    p->changes_received = received || both;
+    p->changes_sent = !received || both;
     sim_trace(c, "peer %u changes bits of what it %s from now on, %u times", p->number,
-              received ? "receives" : "sends", times);
+              both       ? "sends and receives"
+              : received ? "receives"
+                         : "sends",
+              times);
 }
 
 void sim_changes_ended(sim_peer *p) {
     if (p->changes == SIM_UNTIL_IT_ENDS) p->changes = 0;
+    p->unfound = 0;
 }
 
 static sim_peer *at_fault(sim_cluster *c, uint32_t from, uint32_t to) {
     sim_peer *sender = &c->peers[from], *receiver = &c->peers[to];
     if (receiver->changes != 0 && receiver->changes_received) return receiver;
-    return sender->changes != 0 && !sender->changes_received ? sender : NULL;
+    return sender->changes != 0 && sender->changes_sent ? sender : NULL;
 }
 
 bool sim_would_change(sim_cluster *c, uint32_t from, uint32_t to) {
@@ -81,14 +99,32 @@ static bool should_tell(const sim_peer *p, const sim_change *change) {
     return status.view != NULL && gw_view_rank(status.view, &change->from) >= 0;
 }
 
-void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event) {
+static uint32_t members_of_view(const sim_peer *p) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    return status.view == NULL ? 0 : status.view->count;
+}
+
+void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds, gw_event *event) {
     bool tells = should_tell(p, &c->changes[which]);
+    c->changes[which].of_two = tells && members_of_view(p) == 2;
+    c->changes[which].held = holds;
     event->changed = true;
     event->peer = c->changes[which].from;
     event->text = "other bits than it had there";
     sim_event(c, p, event);
     if (tells && !c->changes[which].told)
         sim_violation(c, "peer %u does not tell that bits of what it was sent have changed", p->number);
+}
+
+void sim_hears_of_changed_sum(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event) {
+    sim_hears_of_change(c, p, which, true, event);
+    const sim_change *change = &c->changes[which];
+    sim_peer *whose = sim_by_id(c, &change->whose);
+    if (!change->told || change->of_two || whose == NULL || whose->changes == 0) return;
+    if (++whose->unfound > MOST_UNFOUND)
+        sim_violation(c, "bits change in the memory of peer %u for the %uth time, and nobody has found it",
+                      whose->number, whose->unfound);
 }
 
 bool sim_accuses(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
@@ -136,6 +172,8 @@ static bool has_changed(const sim_cluster *c, const sim_peer *by, const gw_peer_
 bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
     bool heard = begins_with(notice, HEARD);
     if (!heard && !sim_is_verdict_on_changes(notice)) return false;
+    sim_peer *found = sim_by_id(c, &notice->peer);
+    if (found != NULL) found->unfound = 0;
     bool changed = has_changed(c, by, &notice->peer, heard);
     bool excused = !changed && is_between_several(c, &notice->peer);
     for (uint32_t i = 0; i < c->change_count && heard; i++)
@@ -153,10 +191,18 @@ bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p) {
     bool rightly = false;
     for (uint32_t other = 0; other < c->count && !rightly; other++) {
         uint32_t times = 0;
-        for (uint32_t i = 0; i < c->change_count && other != p->number; i++)
-            times += c->changes[i].told && is_end(&c->changes[i], &p->id) &&
-                     is_end(&c->changes[i], &c->peers[other].id);
+        for (uint32_t i = 0; i < c->change_count && other != p->number; i++) {
+            const sim_change *change = &c->changes[i];
+            times += change->told && change->of_two && change->held && is_end(change, &p->id) &&
+                     is_end(change, &c->peers[other].id);
+        }
         rightly = times >= OF_TWO_THAT_END;
     }
     return rightly;
+}
+
+bool sim_cannot_fetch(const sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = c->change_count; i-- > 0;)
+        if (gw_peer_id_equal(&c->changes[i].to, &p->id)) return c->changes[i].of_two || sim_has_changed(c, p);
+    return false;
 }

@@ -135,10 +135,11 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
 }
 
 /* From each alone nothing better has come. */
-static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, uint32_t from) {
+static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, const fetch *f, uint32_t from) {
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED};
     c->result->faults[GW_SIM_CHANGED_STATE]++;
-    sim_hears_of_change(c, p, sim_change_bits(c, from, p->number), &event);
+    bool holds = p->m.has_state && f->step <= p->m.step + 1;
+    sim_hears_of_change(c, p, sim_change_bits(c, from, p->number), holds, &event);
 }
 
 static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -151,7 +152,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
                  : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
                                               : donor_at_hand(c, p, &f, &state, &changes);
     if (!there && changes != SIM_PEERS) {
-        load_changed(c, p, op, changes);
+        load_changed(c, p, op, &f, changes);
         return;
     }
     sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;

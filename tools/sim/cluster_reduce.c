@@ -3,6 +3,7 @@
 #include "tools/sim/cluster.h"
 
 #include "core/check.h"
+#include "net/doubling.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -316,26 +317,52 @@ static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.reduce_token = 0;
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED};
     c->result->faults[GW_SIM_CHANGED_SUM]++;
-    sim_hears_of_change(c, p, (uint32_t)op->z, &event);
+    sim_hears_of_changed_sum(c, p, (uint32_t)op->z, &event);
 }
 
-/* Each receives from its left neighbour. Whose bits have changed on the way has no sum, and the others none
- * before the view ends, but for some with exact sums, who had all they need (net/ring.c). */
+static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint32_t to) {
+    uint32_t sender = r->entry[from].peer, receiver = r->entry[to].peer;
+    if (!sim_would_change(c, sender, receiver)) return false;
+    sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
+    op.z = sim_change_bits(c, sender, receiver);
+    sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
+    r->broken = true;
+    return true;
+}
+
+/* Each receives from its left neighbour. */
+static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
+    for (uint32_t k = 0; k < r->view.count; k++) {
+        uint32_t to = ranks[(k + 1) % r->view.count];
+        stuck[to] = change_between(c, r, ranks[k], to);
+    }
+}
+
+/* Who has seen it goes no further, nor do those who wait for what it does not send (net/doubling.c). */
+static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
+    uint32_t last = gw_doubling_rounds(r->view.count) + 1;
+    for (uint32_t stage = 0; stage <= last; stage++) {
+        bool before[GW_MAX_MEMBERS];
+        memcpy(before, stuck, sizeof before);
+        for (uint32_t k = 0; k < r->view.count; k++) {
+            uint32_t other = gw_doubling_partner(r->view.count, k, stage), to = ranks[k], from = ranks[other];
+            bool receives = stage == 0 ? k % 2 == 1 : stage == last ? k % 2 == 0 : true;
+            if (other == k || !receives || before[to]) continue;
+            stuck[to] = before[from] || change_between(c, r, from, to);
+        }
+    }
+}
+
+/* Whose bits have changed on the way has no sum, and the others none before the view ends, but for some with
+ * exact sums, who had all they need (net/ring.c). */
 static void change_bits(sim_cluster *c, sim_reduction *r) {
     uint32_t ranks[GW_MAX_MEMBERS];
-    bool hit[GW_MAX_MEMBERS] = {false};
+    bool stuck[GW_MAX_MEMBERS] = {false};
+    if (r->view.count == 1) return;
     gw_view_arrange(&r->view, r->arrangement, ranks);
-    for (uint32_t k = 0; k < r->view.count && r->view.count > 1; k++) {
-        uint32_t to = ranks[(k + 1) % r->view.count], from = r->entry[ranks[k]].peer;
-        hit[to] = sim_would_change(c, from, r->entry[to].peer);
-        if (!hit[to]) continue;
-        r->broken = true;
-        sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
-        op.z = sim_change_bits(c, from, r->entry[to].peer);
-        sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
-    }
+    (sim_sums_are_small(c) ? change_in_pairs : change_in_ring)(c, r, ranks, stuck);
     for (uint32_t rank = 0; rank < r->view.count && r->broken; rank++)
-        r->entry[rank].lucky = !hit[rank] && !c->options->fast && sim_chance(c, 0.4);
+        r->entry[rank].lucky = !stuck[rank] && !c->options->fast && sim_chance(c, 0.4);
 }
 
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {

@@ -196,17 +196,9 @@ bool sim_blames_rightly(const sim_cluster *c, const sim_peer *p) {
     uint32_t members = status.view == NULL ? 0 : status.view->count, wrong = 0;
     for (uint32_t i = 0; i < members; i++) wrong += erred_in(c, &status.view->members[i].id, status.step);
     if (strstr(p->finish_text, "nobody can tell in whose memory") != NULL) return sim_halts_rightly(c, p);
-    if (strstr(p->finish_text, "could not be fetched: other bits") != NULL) return sim_has_changed(c, p);
+    if (strstr(p->finish_text, "could not be fetched: other bits") != NULL) return sim_cannot_fetch(c, p);
     if (strstr(p->finish_text, "in this machine's memory") != NULL) return erred_in(c, &p->id, status.step);
     return wrong >= 2 || (wrong == 1 && members == 2);
-}
-
-/* Whoever tells it begins a view with it; or goes on waiting, and judges again when it has all votes anew. By
- * majority what nobody else holds counts all the same (core/peer_verdicts.c). */
-static bool comes_with_a_view(const sim_cluster *c, const sim_peer *by) {
-    bool installs = false;
-    for (uint32_t i = 0; i < by->actions.count; i++) installs |= by->actions.list[i].kind == GW_ACT_INSTALL;
-    return installs && !c->options->majority;
 }
 
 /* Any of its step: who was about to take another state, and finds only then that its own is wrong, has not.
@@ -219,12 +211,13 @@ static bool has_begun(const sim_peer *p) {
     return begun;
 }
 
-/* Of who is in another view meanwhile it says nothing: that one began with what its own voters knew. */
+/* Of who is in another view meanwhile it says nothing: that one began with what its own voters knew. By
+ * majority what nobody else holds counts all the same, of who has changed bits (core/peer_verdicts.c). */
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice) {
     if (sim_accuses(c, by, notice)) return;
     check_blame(c, by, notice);
     sim_peer *p = sim_by_id(c, &notice->peer);
-    if (sim_is_verdict_on_changes(notice) && !comes_with_a_view(c, by)) return;
+    if (sim_is_verdict_on_changes(notice) && c->options->majority) return;
     if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
     if (has_begun(p)) add_verdict(&p->m.on_work, by);
     if (!is_about_part(notice)) add_verdict(&p->m.on_state, by);
