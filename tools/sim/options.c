@@ -125,7 +125,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify", AT(flip_ms), 0, LONG,
      0, 0, 0, true},
     {"change-ms", "MS",
-     "a machine changes bits of what it sends, or of what it receives, of some sums and states from then on",
+     "a machine changes bits of what it sends, or receives, or either, of some sums and states from then on",
      AT(change_ms), 0, LONG, 0, 0, 0, true},
     {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
      1, 50, true},

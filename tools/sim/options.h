@@ -43,16 +43,16 @@ typedef struct gw_sim_options {
     uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
     uint32_t record_ms, spoil_permille; /* of what is remembered of votes */
     uint32_t leave_ms, stop_ms, device_ms;
-    uint32_t corrupt_permille;    /* a member of a reduction finds a sum with flipped bits */
-    uint32_t fail_permille;       /* a worker cannot compute a shard, and its peer ends */
-    uint32_t torn_permille;       /* of these shards, those that have been added in part */
-    uint32_t refuse_permille;     /* of what else is asked of machines: it fails there, and the peer ends */
-    uint32_t names_permille;      /* lives whose seeds are names that are looked up */
-    uint32_t lose_permille;       /* a claimed shard is given back, as its payload cannot be had */
-    uint32_t verify_permille;     /* shards that are computed twice (--verify) */
-    uint32_t wrong_permille;      /* contributions of one peer, of such shards, that are wrong */
-    uint32_t flip_ms;             /* a bit flips in a state in memory; needs verify_permille and quorum any */
-    uint32_t change_ms;           /* a machine begins to change bits of what it sends, or receives */
+    uint32_t corrupt_permille; /* a member of a reduction finds a sum with flipped bits */
+    uint32_t fail_permille;    /* a worker cannot compute a shard, and its peer ends */
+    uint32_t torn_permille;    /* of these shards, those that have been added in part */
+    uint32_t refuse_permille;  /* of what else is asked of machines: it fails there, and the peer ends */
+    uint32_t names_permille;   /* lives whose seeds are names that are looked up */
+    uint32_t lose_permille;    /* a claimed shard is given back, as its payload cannot be had */
+    uint32_t verify_permille;  /* shards that are computed twice (--verify) */
+    uint32_t wrong_permille;   /* contributions of one peer, of such shards, that are wrong */
+    uint32_t flip_ms;          /* a bit flips in a state in memory; needs verify_permille and quorum any */
+    uint32_t change_ms;        /* a machine begins to change bits of what it sends, or receives, or either */
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
     uint32_t haul;                /* a long haul: what lasts, lasts up to so many times as long; 0 = none */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
