@@ -13,7 +13,7 @@
 
 enum {
     MOST_BETWEEN_TWO = 3,
-    LEAST_IN_TURN = 5, /* that two members sent: then, too, it is as if always the same had */
+    LEAST_IN_TURN = 5, /* from so many on two members in turn are taken as the same one again and again */
 };
 
 /* Of two members neither is to go on alone when nobody can tell which of them it is: who has the state that
