@@ -30,13 +30,13 @@ static bool later_than(const gw_view *view, uint64_t epoch, const gw_view_name *
     return gw_view_name_compare(&view->name, name) > 0;
 }
 
-bool gw_ballot_must_list(const gw_view *promise, const gw_view *view) {
-    const gw_member *leader = &promise->members[gw_view_rank(promise, &promise->leader)];
-    return gw_view_rank_of_life(view, &leader->id, leader->boot, leader->nonce) < 0;
+static const gw_member *leader_of(const gw_view *view) {
+    return &view->members[gw_view_rank(view, &view->leader)];
 }
 
-static uint64_t leader_boot(const gw_view *view) {
-    return view->members[gw_view_rank(view, &view->leader)].boot;
+bool gw_ballot_must_list(const gw_view *promise, const gw_view *view) {
+    const gw_member *leader = leader_of(promise);
+    return gw_view_rank_of_life(view, &leader->id, leader->boot, leader->nonce) < 0;
 }
 
 typedef struct promises { /* in rising order */
@@ -48,7 +48,7 @@ typedef struct promises { /* in rising order */
 static bool is_of_the_past(const promises *all, const gw_view *promise) {
     for (uint32_t i = 0; i < all->count; i++)
         if (gw_peer_id_equal(&all->view[i]->leader, &promise->leader) &&
-            leader_boot(all->view[i]) > leader_boot(promise))
+            leader_of(all->view[i])->boot > leader_of(promise)->boot)
             return true;
     return false;
 }
@@ -76,16 +76,29 @@ static void forget(promises *all, uint32_t index) {
     memmove(&all->view[index], &all->view[index + 1], (all->count - index) * sizeof(const gw_view *));
 }
 
-/* What is promised once this peer has voted for `view`, which is the last of them. */
-static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
+static promises promised(const gw_ballot *ballot) {
     promises all = {.count = ballot->later_count};
     for (uint32_t i = 0; i < all.count; i++) all.view[i] = &ballot->later[i];
+    return all;
+}
+
+/* What is promised once this peer has voted for `view`, which is the last of them. */
+static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
+    promises all = promised(ballot);
     for (uint32_t i = all.count; i-- > 0;)
         if (is_taken_back(&all, all.view[i], view, base_epoch)) forget(&all, i);
     all.view[all.count++] = view;
     for (uint32_t i = all.count; i-- > 0;)
         if (is_stood_for(&all, i)) forget(&all, i);
     return all;
+}
+
+/* The ballot's own ones, of which some may be left out, and perhaps one more, the last. */
+static void keep(gw_ballot *ballot, const promises *all) {
+    GW_CHECK(all->count <= GW_BALLOT_LATER);
+    ballot->later_count = all->count;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->view[i] != &ballot->later[i]) ballot->later[i] = *all->view[i];
 }
 
 bool gw_ballot_has_room(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
@@ -111,11 +124,8 @@ void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch)
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
-    promises all = promised_with(ballot, view, base_epoch);
-    GW_CHECK(all.count <= GW_BALLOT_LATER);
-    ballot->later_count = all.count;
-    for (uint32_t i = 0; i < all.count; i++)
-        if (all.view[i] != &ballot->later[i]) ballot->later[i] = *all.view[i];
+    const promises all = promised_with(ballot, view, base_epoch);
+    keep(ballot, &all);
 }
 
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {
@@ -127,6 +137,18 @@ void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {
     for (uint32_t i = 0; i < ballot->later_count; i++)
         if (gw_view_compare(&ballot->later[i], view) > 0) ballot->later[kept++] = ballot->later[i];
     ballot->later_count = kept;
+}
+
+void gw_ballot_take_back(gw_ballot *ballot, const gw_peer_id *leader, const gw_incarnation *life,
+                         uint64_t since, uint64_t until) {
+    promises all = promised(ballot);
+    for (uint32_t i = all.count; i-- > 0;) {
+        const gw_view *view = all.view[i];
+        bool its_own = gw_peer_id_equal(&view->leader, leader) && gw_member_is(leader_of(view), life);
+        bool told_of = view->epoch > since && view->epoch <= until;
+        if (its_own && told_of && !is_of_the_past(&all, view)) forget(&all, i);
+    }
+    keep(ballot, &all);
 }
 
 const gw_view *gw_ballot_no_majority_of(const gw_view *base, const gw_view *listed, uint32_t listed_count,

@@ -11,14 +11,18 @@
  * voted for another. So a promise need not be named to a proposal of which the view's leader, in that very
  * life, is a member: should it have installed the view, it says so by its own vote, and if not it never will.
  * And a leader's next proposal takes back its last one, unless it stands on it. Promises therefore do not
- * pile up while those who asked for them live, however many attempts a view takes.
+ * pile up while those who asked for them live, however many attempts a view takes. A leader that can propose
+ * nothing any more, bound as it is by others, takes back by its word what it has given up, in whatever it
+ * refuses (core/message.h): else those whose votes it had would be bound for good, too.
  *
  * Nor do they where a leader is started again and again. Of two promises with the same peers and leader the
  * later one stands for both, once a later life of that leader has had a vote for a proposal of its own. That
  * one's epoch is past all that its earlier lives have voted for, as their votes were durable: no view that
  * may be voted for from then on, with one of those lives as a member, will ever have that life's vote. It is
  * never installed, and what a ballot says to it is all one. Of any other proposal the two ask the same, that
- * these peers be listed; and the later one is kept for as long at least. */
+ * these peers be listed; and the later one is kept for as long at least. What stands for another is not taken
+ * back, by a late proposal of its leader's either; nor by a late word, as the word of a life comes by a link
+ * to it, and after a link to a later life there is none to it any more. */
 #ifndef GODWIT_CORE_BALLOT_H
 #define GODWIT_CORE_BALLOT_H
 
@@ -61,6 +65,11 @@ bool gw_ballot_has_room(const gw_ballot *ballot, const gw_view *view, uint64_t b
 void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch);
 /* The view is installed: promises up to it are fulfilled. */
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view);
+/* This life of a leader has said that no view that it has proposed, of an epoch past `since` and not past
+ * `until`, has been installed or will be: what was promised of such views holds nobody any more. It need not
+ * be durable: who forgets it is only bound again. */
+void gw_ballot_take_back(gw_ballot *ballot, const gw_peer_id *leader, const gw_incarnation *life,
+                         uint64_t since, uint64_t until);
 
 /* Whether a proposal of `view` must list `promise`, if that is later than its base: its leader will not vote.
  */

@@ -181,6 +181,48 @@ Test(ballot, a_leaders_next_proposal_takes_back_its_last_unless_it_stands_on_it)
     gw_ballot_close(&ballot);
 }
 
+static const gw_peer_id third = {{3}};
+static const gw_incarnation first_life = {.boot = 1}, second_life = {.boot = 2};
+
+/* What the third peer has proposed, past 3 and not past 5, it will never install: it says so. */
+Test(ballot, the_word_of_a_leader_takes_back_what_it_speaks_of) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    gw_view base = view_of(1, NULL, 7, 0);
+    gw_ballot_vote(&ballot, &base, 0);
+    gw_ballot_install(&ballot, &base);
+    for (uint64_t epoch = 2; epoch <= 7; epoch++) { /* each stands on the one before it */
+        gw_view next = view_of(epoch, &base, 7, epoch == 4 ? 1 : 2);
+        gw_ballot_vote(&ballot, &next, epoch - 1);
+    }
+    gw_ballot_take_back(&ballot, &third, &second_life, 0, 9);
+    gw_ballot_take_back(&ballot, &third, &(gw_incarnation){.boot = 1, .nonce = 1}, 0, 9);
+    gw_ballot_take_back(&ballot, &third, &first_life, 5, 5);
+    cr_assert_eq(ballot.later_count, 6, "it was another life that spoke, or it said nothing");
+    gw_ballot_take_back(&ballot, &third, &first_life, 3, 5);
+    const uint64_t left[] = {2, 3, 4, 6, 7};
+    cr_assert_eq(ballot.later_count, 5);
+    for (int i = 0; i < 5; i++) cr_expect_eq(ballot.later[i].epoch, left[i]);
+    cr_expect_eq(ballot.voted, 7);
+    gw_ballot_close(&ballot);
+}
+
+/* It may stand for one that an earlier life was promised, and has perhaps installed. */
+Test(ballot, a_promise_of_the_past_is_not_taken_back_by_its_leaders_word) {
+    gw_ballot ballot;
+    gw_ballot_open(&ballot, true);
+    for (uint64_t life = 1; life <= 2; life++) {
+        gw_view next = view_of_lives(1 + life, NULL, 7, 2, (uint64_t[8]){1, 1, life});
+        gw_ballot_vote(&ballot, &next, 0);
+    }
+    gw_ballot_take_back(&ballot, &third, &first_life, 0, 9);
+    cr_assert_eq(ballot.later_count, 2);
+    gw_ballot_take_back(&ballot, &third, &second_life, 0, 9);
+    cr_assert_eq(ballot.later_count, 1);
+    cr_assert_eq(ballot.later[0].epoch, 2);
+    gw_ballot_close(&ballot);
+}
+
 /* Each stands on the one before it, so that none is taken back. */
 static gw_view fill(gw_ballot *ballot, gw_view last) {
     while (ballot->later_count < GW_BALLOT_LATER) {
@@ -340,6 +382,18 @@ static void remember(memory *m, const gw_view *view, uint64_t base_epoch) {
     m->promises[m->count++] = *view;
 }
 
+/* This life has installed none of them past `since`. */
+static void take_back(memory *m, const gw_peer_id *leader, uint64_t boot, uint64_t since) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        const gw_view *one = &m->promises[i];
+        bool back = gw_peer_id_equal(&one->leader, leader) && one->epoch > since &&
+                    gw_view_rank_of_life(one, leader, boot, 0) >= 0;
+        if (!back) m->promises[kept++] = *one;
+    }
+    m->count = kept;
+}
+
 static void fulfil(memory *m, const gw_view *view) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < m->count; i++)
@@ -357,8 +411,19 @@ static bool omits(const memory *m, const gw_view *view, uint64_t base_epoch, con
     return false;
 }
 
-/* One history: peers start again, propose and list what they like. The ballot and a memory of everything
- * answer alike to each proposal of lives that have not ended. */
+/* Some peer says now and then what it has given up. */
+static void hear_word(gw_rng *rng, gw_ballot *ballot, memory *all, const uint64_t *boots) {
+    if (gw_rng_below(rng, 8) != 0) return;
+    unsigned speaker = (unsigned)gw_rng_below(rng, 4);
+    const gw_peer_id leader = {{(uint8_t)(speaker + 1)}};
+    const gw_incarnation life = {.boot = boots[speaker]};
+    uint64_t since = ballot->voted > 16 ? ballot->voted - gw_rng_below(rng, 16) : 0;
+    gw_ballot_take_back(ballot, &leader, &life, since, ballot->voted);
+    take_back(all, &leader, life.boot, since);
+}
+
+/* One history: peers start again, propose, list and take back what they like. The ballot and a memory of
+ * everything answer alike to each proposal of lives that have not ended. */
 static void answer_alike(uint64_t seed, uint32_t *most) {
     gw_rng rng = gw_rng_seeded(seed);
     gw_ballot ballot;
@@ -369,6 +434,7 @@ static void answer_alike(uint64_t seed, uint32_t *most) {
     found_three(&ballot, &base);
     for (uint64_t epoch = 2; epoch < HISTORY; epoch++) {
         if (gw_rng_below(&rng, 2) == 0) boots[gw_rng_below(&rng, 4)]++;
+        hear_word(&rng, &ballot, all, boots);
         unsigned leader = (unsigned)gw_rng_below(&rng, 4),
                  members = (unsigned)gw_rng_below(&rng, 16) | 1U << leader;
         gw_view next = view_of_lives(epoch, &base, members, leader, boots);
