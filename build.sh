@@ -234,7 +234,7 @@ coverage() {
     build-cov/godwit sim --seeds 10001..10100 || bad=1 # of which the suites have none
     release godwit
     local size
-    for size in 3x4 4x3=1; do # too much for the tests: some three minutes, 2.5 GB
+    for size in 3x4 4x3=1; do # too much for the tests: some four minutes, 2.7 GB
         build/godwit sim --forks $size || bad=1
     done
     python3 tests/coverage.py build-cov --list --least 95 || bad=1

@@ -27,6 +27,7 @@ typedef enum order {
 typedef struct proposal {
     uint8_t members, votes, unsaved, stale, base, leader, listed, known, order;
     bool concluded; /* its leader has lived in it */
+    bool given_up;  /* its leader has said that it never will, and all have heard that */
 } proposal;
 
 /* What a peer has voted for and what it promised follow from the votes: the last one it is among, and those
@@ -80,9 +81,9 @@ static uint32_t order_bits(const search *x) {
 
 static uint32_t state_bits(const search *x) {
     uint32_t peers = x->size.peers, attempts = x->size.attempts;
-    uint32_t each = 3 * peers + x->view_bits + x->peer_bits + 2 * (attempts - 1) + 2;
-    each += unsaved_bits(x) + order_bits(x);
-    return attempts * each + peers * (x->view_bits + home_bits(x)) + peers + attempts;
+    uint32_t each = 3 * peers + unsaved_bits(x) + x->view_bits + x->peer_bits + order_bits(x) + 2;
+    uint32_t views = attempts * attempts; /* listed and known, of all proposals */
+    return attempts * each + views + peers * (x->view_bits + home_bits(x)) + peers + attempts;
 }
 
 static void push_bits(packed_state *packed, uint32_t bits, uint32_t value) {
@@ -96,7 +97,7 @@ static uint8_t pop_bits(packed_state *packed, uint32_t bits) {
     return value;
 }
 
-/* Views in masks are never 0; listed are never the last. */
+/* Views in masks are never 0; listed are those before, and known are these and the proposal itself. */
 static packed_state pack(const search *x, const state *s) {
     packed_state packed = 0;
     for (uint32_t k = 1; k < x->views; k++) {
@@ -107,10 +108,11 @@ static packed_state pack(const search *x, const state *s) {
         push_bits(&packed, x->size.peers, v->stale);
         push_bits(&packed, x->view_bits, v->base);
         push_bits(&packed, x->peer_bits, v->leader);
-        push_bits(&packed, x->views - 2, v->listed >> 1);
-        push_bits(&packed, x->views - 1, v->known >> 1);
+        push_bits(&packed, k - 1, v->listed >> 1);
+        push_bits(&packed, k, v->known >> 1);
         push_bits(&packed, order_bits(x), v->order);
         push_bits(&packed, 1, v->concluded);
+        push_bits(&packed, 1, v->given_up);
     }
     for (uint32_t i = 0; i < x->size.peers; i++) {
         push_bits(&packed, x->view_bits, s->installed[i]);
@@ -131,10 +133,11 @@ static state unpack(const search *x, packed_state packed) {
     }
     for (uint32_t k = x->views; k-- > 1;) {
         proposal *v = &s.views[k];
+        v->given_up = pop_bits(&packed, 1);
         v->concluded = pop_bits(&packed, 1);
         v->order = pop_bits(&packed, order_bits(x));
-        v->known = (uint8_t)(pop_bits(&packed, x->views - 1) << 1 | 1);
-        v->listed = (uint8_t)(pop_bits(&packed, x->views - 2) << 1);
+        v->known = (uint8_t)(pop_bits(&packed, k) << 1 | 1);
+        v->listed = (uint8_t)(pop_bits(&packed, k - 1) << 1);
         v->leader = pop_bits(&packed, x->peer_bits);
         v->base = pop_bits(&packed, x->view_bits);
         v->stale = pop_bits(&packed, x->size.peers);
@@ -276,6 +279,13 @@ static uint8_t voted_for(const state *s, uint32_t peer) {
     return 0;
 }
 
+/* As soon as it has voted: who hears later that this view was given up is bound by no less until then. */
+static void take_back(gw_ballot *ballot, const gw_view *view) {
+    const gw_member *leader = &view->members[gw_view_rank(view, &view->leader)];
+    const gw_incarnation life = {.boot = leader->boot, .nonce = leader->nonce};
+    gw_ballot_take_back(ballot, &view->leader, &life, view->epoch - 1, view->epoch);
+}
+
 /* The ballot of this peer, as its votes and the view it lives in made it. */
 static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view) {
     gw_ballot *ballot = &x->ballot;
@@ -287,6 +297,7 @@ static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view)
         make_view(x, s, k, view);
         if (x->without == GW_FORKS_WITHOUT_ONCE) ballot->voted = 0;
         gw_ballot_vote(ballot, view, epoch_of(s, s->views[k].base));
+        if (s->views[k].given_up) take_back(ballot, view);
     }
     make_view(x, s, s->installed[peer], view);
     gw_ballot_install(ballot, view);
@@ -307,6 +318,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
         key = key << PEERS | one->members;
         key = key << 3 | one->leader;
         key = key << 1 | (one->stale >> one->leader & 1);
+        key = key << 1 | one->given_up;
         key = key << 2 | one->order;
         if (l < k) key = key << 3 | one->base << 1 | (v->stale >> one->leader & 1);
     }
@@ -421,6 +433,37 @@ static void save(search *x, const state *s, uint32_t by) {
     if (news) found(x, &t);
 }
 
+/* Of what it has promised others what they may have given up by now. Who was started again will not live in
+ * what its former life proposed, and may have said so before that life ended. */
+static uint8_t may_be_given_up(const state *s, uint32_t by) {
+    uint8_t views = 0;
+    for (uint8_t k = 1; k < s->count; k++) {
+        const proposal *v = &s->views[k];
+        if ((v->votes >> by & 1) && v->leader != by && !v->concluded) views |= (uint8_t)(1 << k);
+    }
+    return views;
+}
+
+static state with_given_up(const state *s, uint8_t views) {
+    state t = *s;
+    for (uint8_t k = 1; k < s->count; k++) t.views[k].given_up |= views >> k & 1;
+    return t;
+}
+
+/* A vote for view k, if it gives one, perhaps as others have given up what it had promised them. Nothing else
+ * comes of their word, so that it is said here, when it is needed, and of no more views than is needed. Each
+ * promise is in the way by itself: the first set of them that is enough is part of all others that are. */
+static void vote_if_free(search *x, const state *s, uint8_t k, uint32_t by) {
+    const uint8_t most = may_be_given_up(s, by);
+    state t = with_given_up(s, most);
+    if (!would_vote(x, &t, k, by)) return;
+    uint8_t given_up = 0;
+    for (t = *s; !would_vote(x, &t, k, by); t = with_given_up(s, given_up))
+        given_up = (uint8_t)((given_up - most) & most);
+    cast(x, &t, k, by);
+    found(x, &t);
+}
+
 static void propose_in(search *x, const state *s, uint32_t by, order place) {
     uint8_t base = s->installed[by], k = s->count, candidates = 0;
     for (uint8_t v = 1; v < k; v++)
@@ -437,9 +480,7 @@ static void propose_in(search *x, const state *s, uint32_t by, order place) {
                                     .order = (uint8_t)place,
                                     .known = (uint8_t)(s->views[base].known | 1 << k)};
             t.count++;
-            bool may = would_vote(x, &t, k, by) && quorum(x, &t, k);
-            cast(x, &t, k, by);
-            if (may) found(x, &t);
+            if (quorum(x, &t, k)) vote_if_free(x, &t, k, by);
             if (listed == 0) break;
         }
     }
@@ -455,18 +496,18 @@ static void propose(search *x, const state *s, uint32_t by) {
 static void vote(search *x, const state *s, uint8_t k, uint32_t by) {
     const proposal *v = &s->views[k];
     bool asked = (v->members >> by & 1) && !(v->stale >> by & 1) && !(v->votes >> by & 1);
-    if (!asked || s->installed[by] >= k || voted_for(s, by) > k || !would_vote(x, s, k, by)) return;
+    if (!asked || s->installed[by] >= k || voted_for(s, by) > k) return;
     state t = *s;
-    cast(x, &t, k, by);
     t.views[k].known |= s->views[s->installed[by]].known;
-    found(x, &t);
+    vote_if_free(x, &t, k, by);
 }
 
 static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     const proposal *v = &s->views[k];
     bool told = answered(x, v) == v->members && (v->members >> by & 1) && !(v->stale >> by & 1);
     if (!told || epoch_of(s, s->installed[by]) >= epoch_of(s, k)) return;
-    bool leads = v->leader == by && voted_for(s, by) == k; /* it has the attempt still */
+    bool keeps = !v->given_up || x->without == GW_FORKS_WITHOUT_GIVEN_UP;
+    bool leads = v->leader == by && voted_for(s, by) == k && keeps; /* it has the attempt still */
     if (!leads && !v->concluded && x->without != GW_FORKS_WITHOUT_LEADER) return;
     state t = *s;
     t.installed[by] = k;
@@ -560,7 +601,7 @@ const char *gw_forks_rule_name(gw_forks_without without) {
         [GW_FORKS_WITHOUT_LISTED] = "listed",   [GW_FORKS_WITHOUT_INSTALLED] = "installed",
         [GW_FORKS_WITHOUT_LOWEST] = "lowest",   [GW_FORKS_WITHOUT_LEADER] = "leader",
         [GW_FORKS_WITHOUT_LIVES] = "lives",     [GW_FORKS_WITHOUT_ONCE] = "once",
-        [GW_FORKS_WITHOUT_DURABLE] = "durable",
+        [GW_FORKS_WITHOUT_DURABLE] = "durable", [GW_FORKS_WITHOUT_GIVEN_UP] = "given-up",
     };
     return without < GW_FORKS_RULES ? names[without] : NULL;
 }

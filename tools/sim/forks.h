@@ -12,7 +12,8 @@
  * one before, with a later or an earlier name, and even if they have heard of that one: a proposer that was
  * started again, or that hears little, does not know what epochs others have used. A proposer lists any set
  * of views that the rules allow, so whatever refusals could have taught it is covered. A leader is the first
- * to live in its view, if it has not proposed or voted for another.
+ * to live in its view, if it has not proposed or voted for another, nor said that it gave it up. That it may
+ * say at any time before it lives there, and all others hear it: who does not is only bound by more.
  *
  * A vote is cast, then made durable, and answered after that; a view is lived in, and told of, before that is
  * durable. A peer that restarts knows what its record has, and is no member of what was proposed to its
@@ -42,6 +43,7 @@ typedef enum gw_forks_without {
     GW_FORKS_WITHOUT_LIVES,     /* a leader's later life stands for the former one: shows with a restart */
     GW_FORKS_WITHOUT_ONCE,      /* several votes an epoch: shows where an epoch is shared */
     GW_FORKS_WITHOUT_DURABLE,   /* a vote is answered before it is durable: shows with a restart */
+    GW_FORKS_WITHOUT_GIVEN_UP,  /* a leader lives in a view that it has said it gave up */
     GW_FORKS_RULES,
 } gw_forks_without;
 

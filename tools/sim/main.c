@@ -58,7 +58,8 @@ static const struct argp_option own_options[] = {
      "another, and look for a fork: 3x3+1=1, 3x4, 4x3, 5x2",
      GROUP_OTHER},
     {"without", KEY_WITHOUT, "RULE", 0,
-     "--forks with a rule taken out: promises, listed, installed, lowest, leader, lives, once or durable",
+     "--forks with a rule taken out: promises, listed, installed, lowest, leader, lives, once, durable or "
+     "given-up",
      GROUP_OTHER},
     {"minutes", KEY_MINUTES, "N", 0,
      "run one seed after another, from --seed on, for so long; shrink what fails", GROUP_RUN},
