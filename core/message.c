@@ -137,6 +137,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
     case GW_MSG_REFUSE:
         gw_put_u8(w, (uint8_t)m->refusal);
         gw_put_u64(w, m->value);
+        gw_put_u64(w, m->since);
         put_views(w, m->listed, m->listed_count);
         gw_put_u8(w, m->flag);
         gw_put_u64(w, m->base_epoch);
@@ -423,6 +424,7 @@ static void get_body(gw_reader *r, gw_message *m) {
         m->refusal = (gw_refusal)gw_get_u8(r);
         if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
         m->value = gw_get_epoch(r);
+        m->since = gw_get_epoch(r);
         m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
         m->flag = get_flag(r);
         m->base_epoch = gw_get_epoch(r);

@@ -25,9 +25,11 @@ typedef enum gw_message_kind {
     GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; ways; flag: it has a view */
     GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
     GW_MSG_VOTE,      /* about view: report */
-    GW_MSG_REFUSE,  /* about view: refusal, value (highest epoch seen), listed (views promised or installed),
-                       flag: the sender is, or was, in the first of these; base: the view of its state,
-                       base_epoch 0 = it has none; peer */
+    GW_MSG_REFUSE, /* about view: refusal, value (highest epoch seen), since: of the views that the sender has
+                      proposed in this life none of an epoch past that and not past `value` has been
+                      installed, or will be; listed (views promised or installed), flag: the sender is, or
+                      was, in the first of these; base: the view of its state, base_epoch 0 = it has none;
+                      peer */
     GW_MSG_INSTALL, /* install */
     GW_MSG_READY,  /* about view: the sender holds the view's state; step, hash: the newest checkpoint that it
                       knows to be whole and behind that state; step 0 = it knows of none */
@@ -157,7 +159,7 @@ typedef struct gw_message {
     gw_peer_id peer;
     bool flag;
     bool unsaved; /* no disks have the whole of that state */
-    uint64_t step, value;
+    uint64_t step, value, since;
     uint32_t shard, worker;
     uint32_t ways; /* see gw_peer_config */
     char *text;

@@ -615,6 +615,9 @@ static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const
 
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (m->value > p->ballot.highest) p->ballot.highest = m->value;
+    /* What is said over a link is said by the life that it is to. What was learned of such views stays: those
+     * who told of them are bound until they hear this themselves. */
+    gw_ballot_take_back(&p->ballot, &from->id, &from->linked_life, m->since, m->value);
     if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
     for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)

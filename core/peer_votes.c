@@ -14,6 +14,11 @@ enum {
 /* ---- voting
  * ------------------------------------------------------------------------------------------------------ */
 
+/* What it has proposed and not installed it has given up, unless it still waits for votes. */
+static uint64_t given_up_since(const gw_peer *p) {
+    return p->attempt.active ? p->ballot.highest : p->ballot.installed.epoch;
+}
+
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
                    const gw_peer_id *peer) {
     gw_view *listed = malloc((p->ballot.later_count + 1) * sizeof *listed);
@@ -33,6 +38,7 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
                           .name = about->name,
                           .refusal = why,
                           .value = p->ballot.highest,
+                          .since = given_up_since(p),
                           .listed = listed,
                           .listed_count = count,
                           .flag = lives,

@@ -57,6 +57,7 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
                     .flag = true,
                     .step = 17,
                     .value = 42,
+                    .since = 41,
                     .shard = 3,
                     .worker = 1,
                     .ways = 6,
@@ -98,6 +99,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16 &&
                                              back.install->found_step == 17));
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
+        cr_assert(kind != GW_MSG_REFUSE || (back.value == 42 && back.since == 41));
         cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->heard_epoch == 6));
         const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
                                             : kind == GW_MSG_INSTALL ? &back.install->convictions
@@ -236,6 +238,9 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
         m.value = epochs[i];
         cr_expect_eq(is_read(&m), i == 0, "highest");
+        m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
+        m.since = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "given up since");
         m = sample(GW_MSG_VOTE, NULL, NULL, &report);
         cr_expect_eq(is_read(&m), i == 0, "report");
         report = (gw_report){.promised_epoch = epochs[i]};
@@ -332,7 +337,7 @@ Test(message, a_damaged_view_in_a_list_ends_the_reading) {
     cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
     cr_assert_eq(back.listed_count, 3);
     gw_message_free(&back);
-    const size_t first_name = 58 + 1 + 8 + 4; /* header, refusal, value, count */
+    const size_t first_name = 58 + 1 + 8 + 8 + 4; /* header, refusal, value, since, count */
     bytes[first_name] ^= 1;
     cr_assert(!gw_message_decode(bytes, length, &back, &err));
     free(bytes);

@@ -95,6 +95,35 @@ Test(peer_attempts, a_vote_for_one_view_is_none_for_the_next) {
     cr_expect_geq(f.now, since + SECOND);
 }
 
+static bool holds(const flock *f, uint32_t i, const gw_view *view) {
+    const gw_ballot *ballot = &f->peers[i].brain->ballot;
+    for (uint32_t k = 0; k < ballot->later_count; k++)
+        if (gw_view_name_equal(&ballot->later[k].name, &view->name)) return true;
+    return false;
+}
+
+/* The second proposes what the first refuses, and hears why. */
+static void be_refused(flock *f, gw_view view) {
+    view.leader = f->peers[1].config.id;
+    cr_assert(!votes(f, 0, 1, &view));
+    flock_run_for(f, 1000000);
+}
+
+/* As long as it waits for votes it may install what it has proposed: a word that it will not would have the
+ * others go on without it. */
+Test(peer_attempts, who_refuses_takes_back_what_it_has_given_up_and_nothing_else) {
+    flock f;
+    const gw_view own = propose(&f);
+    be_refused(&f, own);
+    cr_expect(f.peers[0].brain->attempt.active && holds(&f, 1, &own));
+    tell(&f, 0, 1,
+         (gw_message){.kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refusal = GW_REFUSE_OLD});
+    be_refused(&f, own);
+    cr_expect(!f.peers[0].brain->attempt.active && !holds(&f, 1, &own));
+    cr_expect(gw_view_name_equal(&f.peers[1].brain->voted.name, &own.name));
+    expect_given_up(&f, &own);
+}
+
 static bool second_has_links(const flock *f) {
     return f->peers[1].linked[0] && f->peers[0].linked[1];
 }

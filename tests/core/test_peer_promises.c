@@ -227,6 +227,37 @@ Test(peer_promises, a_promise_that_was_taken_back_is_not_asked_for) {
     flock_close(&f);
 }
 
+static bool first_is_linked_to_the_third(const flock *f) {
+    return f->peers[0].linked[2] && f->peers[2].brain != NULL;
+}
+
+/* Two run a job. The first, which is enough of them, has voted for a view of a third one, who has given it
+ * up, and of somebody who is gone. The third cannot take that back by a proposal, nor vote for one of the
+ * first: an earlier life of it has voted for a view of strangers. The second dies. */
+Test(peer_promises, the_word_of_who_has_given_up_its_proposal_frees_who_voted_for_it) {
+    flock f;
+    open_flock(&f, 3, 2, false);
+    add_seed(&f, 2, 0);
+    f.breaks = (flock_break){.kind = GW_MSG_JOIN, .from = 2, .to = -1, .times = UINT32_MAX, .quiet = true};
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, first_is_linked_to_the_third, MOST_EVENTS));
+    flock_run_for(&f, SECOND);
+    const gw_incarnation *life = &f.peers[2].config.incarnation;
+    gw_view of_strangers = view_of_some(&f, 2, 3, 2, 1, 30), given_up = view_of_some(&f, 0, 1, 1, 2, 40);
+    given_up.members[given_up.count++] =
+        (gw_member){.id = f.peers[2].config.id, .boot = life->boot, .nonce = life->nonce};
+    given_up.leader = f.peers[2].config.id;
+    gw_view_seal(&given_up);
+    gw_ballot_vote(&f.peers[2].brain->ballot, &of_strangers, 29);
+    for (uint32_t i = 0; i < 3; i += 2) gw_ballot_vote(&f.peers[i].brain->ballot, &given_up, 0);
+    f.breaks = (flock_break){0};
+    flock_kill(&f, 1);
+    const uint64_t since = f.now;
+    while (!has_view(&f, 2) && f.now < since + 60 * SECOND) cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect(has_view(&f, 2) && flock_in_view_of(&f, 0, 2), "%.1f s", (double)(f.now - since) * 1e-9);
+    flock_close(&f);
+}
+
 /* A job was founded twice, in two places, by views of one epoch. Of that with the lower name one member is
  * left; those of the other are started again. */
 Test(peer_promises, who_is_left_of_another_view_of_the_same_epoch_does_not_hold_up_a_founding) {
