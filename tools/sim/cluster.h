@@ -553,6 +553,9 @@ void sim_record_ended(sim_cluster *c, sim_peer *p); /* its process, or its host 
 /* Whether this member's state and checkpoints count for nothing in the view that `p` has begun: it was found
  * wrong, and nothing says for good that it knows (core/peer_verdicts.c). */
 bool sim_record_outlaws(const sim_peer *p, const sim_peer *member);
+/* Whether it tells nobody of this checkpoint, as it was found wrong when it had it, though the disk has it
+ * still. */
+bool sim_record_gives_up(const sim_peer *p, const gw_hash *root);
 /* Whether its next life reads nothing of the last verdict on it that it has heard of. */
 bool sim_record_lacks_verdict(const sim_peer *p);
 /* Whether there is a record to be damaged; it must be noticed. */

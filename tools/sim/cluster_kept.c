@@ -43,6 +43,7 @@ static bool view_has(sim_cluster *c, const sim_peer *loads, const sim_complete *
         sim_peer *p = &c->peers[i];
         const sim_saved *saved = sim_disk_saved_as(&p->disk, &one->root, one->step);
         if (saved == NULL || !takes_part(p, &loads->m.fence) || sim_record_outlaws(loads, p)) continue;
+        if (sim_record_gives_up(p, &one->root)) continue;
         if (!untold && has_untold(p, saved)) continue;
         manifest |= saved->manifest;
         if (!saved->manifest && !p->strays) continue;

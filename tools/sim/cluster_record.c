@@ -86,6 +86,7 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
 typedef struct verdicts {
     gw_convictions of_others;
     uint64_t heard; /* the epoch of the last one of its own */
+    gw_given_up given_up;
 } verdicts;
 
 static verdicts read_verdicts(const sim_record *record) {
@@ -102,6 +103,7 @@ static verdicts read_verdicts(const sim_record *record) {
     gw_losses_get(&r, &losses);
     gw_convictions_get(&r, &v.of_others);
     v.heard = gw_get_u64(&r);
+    gw_given_up_get(&r, &v.given_up);
     GW_CHECK(!r.failed);
     return v;
 }
@@ -111,6 +113,11 @@ bool sim_record_outlaws(const sim_peer *p, const sim_peer *member) {
     verdicts known = read_verdicts(&p->asked), own = read_verdicts(&member->asked),
              durable = read_verdicts(disk->unflushed ? &disk->flushed : &disk->record);
     return gw_convictions_of(&known.of_others, &member->id) != NULL || own.heard > durable.heard;
+}
+
+bool sim_record_gives_up(const sim_peer *p, const gw_hash *root) {
+    verdicts own = read_verdicts(&p->asked);
+    return gw_given_up_drop(&own.given_up, root);
 }
 
 bool sim_record_lacks_verdict(const sim_peer *p) {
