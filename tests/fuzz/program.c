@@ -4,6 +4,7 @@
 #include "tools/godwit/control.h"
 #include "tools/godwit/http.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,17 +27,31 @@ static gw_board *filled_board(void) {
     return board;
 }
 
+/* A search's alarm may interrupt whatever waits; connect may be asked again. */
+static bool was_interrupted(ssize_t outcome) {
+    return outcome < 0 && errno == EINTR;
+}
+
+static void dial(int fd, const void *to, socklen_t length) {
+    int outcome;
+    do outcome = connect(fd, to, length);
+    while (was_interrupted(outcome));
+    GW_CHECK(outcome == 0);
+}
+
 /* Says all of it, and hears all that is said; returns the first bytes. */
 static size_t converse(int fd, const uint8_t *bytes, size_t count, char *first, size_t room) {
     size_t kept = 0;
     for (size_t sent = 0; sent < count;) {
         ssize_t wrote = send(fd, bytes + sent, count - sent, MSG_NOSIGNAL);
+        if (was_interrupted(wrote)) continue;
         if (wrote <= 0) break; /* it has heard enough */
         sent += (size_t)wrote;
     }
     shutdown(fd, SHUT_WR);
     char heard[4096];
-    for (ssize_t got; (got = recv(fd, heard, sizeof heard, 0)) > 0;) {
+    for (ssize_t got; (got = recv(fd, heard, sizeof heard, 0)) > 0 || was_interrupted(got);) {
+        if (got < 0) continue;
         size_t more = kept + (size_t)got <= room ? (size_t)got : room - kept;
         memcpy(first + kept, heard, more);
         kept += more;
@@ -65,7 +80,7 @@ static int dial_from_another_address(const struct sockaddr_storage *to, socklen_
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     GW_CHECK(fd >= 0 && setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) == 0);
     GW_CHECK(bind(fd, (const struct sockaddr *)&from, sizeof from) == 0);
-    GW_CHECK(connect(fd, (const struct sockaddr *)to, length) == 0);
+    dial(fd, to, length);
     return fd;
 }
 
@@ -107,7 +122,8 @@ static bool take_control(const uint8_t *bytes, size_t count) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", fuzz_folder());
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    GW_CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    GW_CHECK(fd >= 0);
+    dial(fd, &address, sizeof address);
     char first[1];
     size_t kept = converse(fd, bytes, count, first, sizeof first);
     GW_CHECK(kept == 0 || first[0] == '{');

@@ -5,9 +5,11 @@
 #include "target.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 enum { EXAMPLES = 1024, CHANGES = 6 };
 
@@ -146,6 +148,20 @@ ENDURES(frames)
 ENDURES(team)
 ENDURES(door)
 ENDURES(names)
+
+static void wake(int signal) {
+    (void)signal;
+}
+
+/* As libFuzzer's do, which restart nothing that they interrupt. */
+Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
+    const struct sigaction on_alarm = {.sa_handler = wake};
+    const struct itimerval often = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100}, never = {0};
+    cr_assert(sigaction(SIGALRM, &on_alarm, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    endure(&fuzz_http);
+    endure(&fuzz_control);
+    cr_assert_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+}
 
 /* Every target has its test here. */
 Test(fuzz, all_targets_are_tried) {
