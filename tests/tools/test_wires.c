@@ -260,7 +260,31 @@ static void deliver(void *context, gw_mail *mail) {
     snprintf(reduced_text, sizeof reduced_text, "%s", mail->text);
 }
 
-/* Of a step with one who is not there. */
+static gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
+static gw_device device = {.layout = &layout};
+static gw_run_options options = {.time_scale_percent = 1};
+
+/* In a view with one more, the lower one. */
+static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
+    gw_err err;
+    device.ops = ops;
+    r.node.options = &options;
+    r.node.device = &device;
+    r.node.self = r.self;
+    r.node.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
+    cr_assert_gt(gw_peer_id_compare(&r.self.id, other), 0); /* views are sorted */
+    pthread_mutex_init(&r.node.reduction.lock, NULL);
+    pthread_cond_init(&r.node.reduction.changed, NULL);
+    r.node.mail = gw_mailbox_open(r.node.loop, deliver, NULL, &err);
+    r.node.compute = gw_helper_open("gw-compute", &err);
+}
+
+static void close_reductions(void) {
+    gw_helper_close(r.node.compute);
+    gw_mailbox_close(r.node.mail);
+}
+
+/* Of a step. */
 static void reduce(uint64_t step) {
     gw_action action = {.kind = GW_ACT_REDUCE};
     r.node.step = step;
@@ -281,19 +305,8 @@ static void expect_nobody_there(uint32_t looked) {
 Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
     static const gw_device_ops ops = {
         .reduce_begin = begin_alone, .reduce_end = end_alone, .set_boundary = set_boundary};
-    gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
-    gw_device device = {.ops = &ops, .layout = &layout};
-    gw_run_options options = {.time_scale_percent = 1};
-    gw_err err;
-    r.node.options = &options;
-    r.node.device = &device;
-    r.node.self = r.self;
-    r.node.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = {{0, 1}}}, {.id = r.self.id}}};
-    pthread_mutex_init(&r.node.reduction.lock, NULL);
-    pthread_cond_init(&r.node.reduction.changed, NULL);
-    cr_assert_gt(gw_peer_id_compare(&r.self.id, &r.node.view.members[0].id), 0); /* views are sorted */
-    r.node.mail = gw_mailbox_open(r.node.loop, deliver, NULL, &err);
-    r.node.compute = gw_helper_open("gw-compute", &err);
+    const gw_peer_id nobody = {{0, 1}};
+    open_reductions(&ops, &nobody);
     reduce(7);
     expect_nobody_there(0);
     reduce(7);
@@ -309,6 +322,42 @@ Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself)
     options.fast = true; /* nothing but this look tells of it: it comes last, when all have entered */
     reduce(8);
     expect_nobody_there(2);
-    gw_helper_close(r.node.compute);
-    gw_mailbox_close(r.node.mail);
+    close_reductions();
+}
+
+/* What the data plane says of a sum that has not come about. */
+static gw_collective_result broken;
+
+static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err) {
+    (void)ours, (void)mode, (void)place, (void)err;
+    *send = *receive = (gw_segments){NULL, 0};
+    r.node.reduction.pending++;
+    gw_node_collective_done(&r.node, &broken);
+    return true;
+}
+
+Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
+    static const gw_device_ops ops = {.reduce_begin = begin_broken, .set_boundary = set_boundary};
+    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    gw_err err;
+    int fds[STREAMS];
+    gw_wires_follow(r.node.wires, &remote);
+    adopt_streams(&remote.id, 1, fds);
+    say_tcp_alone(fds[0]);
+    turn_until(&remote.id, GW_PATH_TCP);
+    open_reductions(&ops, &remote.id);
+    gw_fail(&err, GW_E_CORRUPT, "other bits");
+    for (int whose = 0; whose < 3; whose++) {
+        broken = (gw_collective_result){
+            .status = GW_COLLECTIVE_FAILED, .err = &err, .changed = whose > 0, .suspect = {{0}}};
+        if (whose == 2) broken.suspect = r.self.id; /* anybody's but nobody's */
+        reduce(1 + (uint64_t)whose);
+        cr_expect_eq(reduced.outcome, whose == 1 ? GW_DONE : GW_FAILED);
+        cr_expect_eq(reduced.damaged, whose == 1);
+        cr_expect_eq(reduced.changed, whose == 2);
+        cr_expect_not(reduced.fingerprint_ok);
+    }
+    close_reductions();
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[i]);
 }
