@@ -8,8 +8,7 @@
 
 static const char magic[7] = {'G', 'O', 'D', 'W', 'I', 'T', 'M'};
 enum {
-    VERSION = 4, /* as the one before, with an epoch */
-    LEAST_VERSION = VERSION - 1,
+    VERSION = 4, /* even ones are as the one before, with an epoch */
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
@@ -63,7 +62,7 @@ static void put_tensors(gw_writer *w, const gw_manifest *manifest) {
 
 static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t file_bytes) {
     gw_put_bytes(w, magic, sizeof magic);
-    gw_put_u8(w, manifest->epoch == 0 ? LEAST_VERSION : VERSION);
+    gw_put_u8(w, manifest->epoch == 0 ? VERSION - 1 : VERSION);
     gw_put_u64(w, file_bytes);
     gw_put_hash(w, &manifest->job_id);
     gw_put_string(w, manifest->job_name);
@@ -260,7 +259,7 @@ static bool take_manifest(decoding *d) {
     uint8_t ended = gw_get_u8(&d->r);
     if (ended > 1) return fail_at(d, at, "a flag that is neither 0 nor 1");
     m->ended = ended == 1;
-    if (d->r.bytes[sizeof magic] == VERSION) {
+    if (d->r.bytes[sizeof magic] % 2 == 0) {
         at = d->r.position;
         m->epoch = gw_get_epoch(&d->r);
         /* What goes on from it has later ones, which must be possible as well. */
@@ -283,9 +282,9 @@ static bool check_envelope(const uint8_t *bytes, size_t length, gw_err *err) {
     uint8_t version = gw_get_u8(&r);
     uint64_t file_bytes = gw_get_u64(&r);
     if (r.failed) return gw_fail(err, GW_E_CORRUPT, "offset %zu: truncated in its header", length);
-    if (version < LEAST_VERSION || version > VERSION)
-        return gw_fail(err, GW_E_UNSUPPORTED, "offset %zu: manifest version %u, this program knows %d and %d",
-                       sizeof magic, version, LEAST_VERSION, VERSION);
+    if (version < 1 || version > VERSION)
+        return gw_fail(err, GW_E_UNSUPPORTED, "offset %zu: manifest version %u, this program knows 1 to %d",
+                       sizeof magic, version, VERSION);
     if (length > GW_MANIFEST_MAX_BYTES)
         return gw_fail(err, GW_E_LIMIT, "%zu bytes, more than %d", length, GW_MANIFEST_MAX_BYTES);
     if (length < file_bytes)

@@ -6,8 +6,9 @@
  *
  *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
- *   version 4 only: epoch u64, from 1 to 2^61 - 1. Version 3 is what is written where there is none. (1 and 2
- *   were the same with fingerprints of words that were not spread, core/exact.h)
+ *   version 4 only: epoch u64, from 1 to 2^61 - 1. Version 3 is what is written where there is none. 1 and 2
+ *   are the same, of builds whose fingerprints were of words that were not spread (core/exact.h): they are
+ *   read, as their chunks may be kept and models be made of them, but no job of this build goes on from them
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32

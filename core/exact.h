@@ -86,8 +86,8 @@ static inline uint64_t gw_exact_contribution(uint32_t tensor, const gw_exact_par
 
 /* A state's word as it is multiplied. Keys are odd, so changes of the upper bits of two words would cancel
  * mod 2^64 (of their topmost always); a sum's fingerprint, which must be linear, has to bear that, but here
- * each bit changes one further down as well. Not 32 further down, nor 16: several signs of one word must not
- * cancel. */
+ * each of the upper ones changes one further down as well. Not 32 further down, nor 16: several signs of one
+ * word must not cancel. */
 GW_ANYWHERE static inline uint64_t gw_exact_spread(uint64_t word) {
     return word ^ word >> GW_EXACT_SPREAD;
 }

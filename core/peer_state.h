@@ -603,7 +603,7 @@ bool gw_halt_may_come(const gw_peer *p);
 /* A reduction or a load failed with `changed`; `what` was sent. True: it is the path to that member, as it
  * seems. */
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what);
-void gw_changes_forget(gw_peer *p); /* a sum has come about */
+void gw_changes_forget(gw_peer *p); /* a sum is right */
 /* At a proposer that has all votes, with all convictions that they tell of: the view's arrangement, and whose
  * conviction is to go with it, by rank; -1: nobody's. */
 int gw_changes_judge(gw_peer *p, gw_install *install);

@@ -47,9 +47,9 @@ uint32_t gw_view_common(const gw_view *of, const gw_view *some);
 bool gw_view_majority(const gw_view *of, const gw_view *some);
 
 /* The ranks of the members in the order in which they are arranged for a sum (net/collective.h); ranks has
- * room for all. The first arrangement is by rank. From one to the next everybody has other neighbours in a
- * ring, and another partner for its first exchange of recursive doubling (net/doubling.h); of three or four,
- * who are too few for that, everybody has by the one after. */
+ * room for all. The first arrangement is by rank. From one to the next everybody has another neighbour on
+ * either side of a ring, and another partner for its first exchange of recursive doubling (net/doubling.h);
+ * of three or four, who are too few for that, everybody has by the one after. */
 void gw_view_arrange(const gw_view *view, uint32_t arrangement, uint32_t *ranks);
 
 /* Fails the reader from GW_EPOCH_END on. */

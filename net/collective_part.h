@@ -5,7 +5,8 @@
  * that parts share nothing but the call's end. Small calls have a part on lane 0 only.
  *
  * What is sent is covered by a checksum from the moment in which it is in its sender's registers until it is
- * in its receiver's: who finds that it does not fit fails the call, and names the sender. So no bit that
+ * in its receiver's: who finds that it does not fit fails the call, and names the sender, or nobody where it
+ * is what it had added up itself. So no bit that
  * changes in memory between two additions, or on the way, gets into a sum, and float sums, which nothing else
  * could check, are what was added up.
  *

@@ -13,8 +13,9 @@ enum { GW_CHECKSUM_ROW = 32 }; /* bytes that are taken at a time */
 /* Of 32-bit words, in their order, however many are given at a time; zero: of none. For each place in a row
  * the sum of its words and one of its partial sums, as in Fletcher, "An arithmetic checksum for serial
  * transmissions" (1982), of such a size that they do not wrap within 2 MiB: up to there one word or two that
- * are other ones always show, and any number in which bits are stuck. (The sums of lower words are those of
- * pairs without 2^32 times those of upper ones, which is cheaper than to part all pairs.) */
+ * are other ones always show, and any number in which bits are stuck; in more almost always. (The sums of
+ * lower words are those of pairs without 2^32 times those of upper ones, which is cheaper than to part all
+ * pairs.) */
 typedef struct gw_checksum {
     uint64_t words; /* so far */
     struct {

@@ -156,7 +156,7 @@ static void wake(int signal) {
 /* As libFuzzer's do, which restart nothing that they interrupt. */
 Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
     const struct sigaction on_alarm = {.sa_handler = wake};
-    const struct itimerval often = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100}, never = {0};
+    const struct itimerval often = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000}, never = {0};
     cr_assert(sigaction(SIGALRM, &on_alarm, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
     endure(&fuzz_http);
     endure(&fuzz_control);

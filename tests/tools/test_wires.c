@@ -357,6 +357,7 @@ Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
         cr_expect_eq(reduced.damaged, whose == 1);
         cr_expect_eq(reduced.changed, whose == 2);
         cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_str_eq(reduced_text, "other bits");
     }
     close_reductions();
     for (uint32_t i = 0; i < STREAMS; i++) close(fds[i]);

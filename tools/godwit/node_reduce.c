@@ -114,7 +114,7 @@ static void wait_for_others(gw_reduction *reduction, bool waits) {
     atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
 }
 
-/* No sum came about, as what this peer had added up has other bits now. */
+/* What this peer had added up has other bits now: it has no sum, though others may. */
 static const gw_verdict own_part_wrong = {.coverage_ok = true, .own_wrong = true};
 
 /* A sum failed for that. */
@@ -316,7 +316,7 @@ static void run_reduce(void *context) {
         mail->event.bad_count = verdict.bad;
         mail->event.damaged = verdict.own_wrong;
         if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
-            gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
+            if (err.text[0] == '\0') gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
             gw_mail_text(mail, err.text);
         } else {
             gw_device *device = node->device;

@@ -475,6 +475,8 @@ bool sim_has_changed(const sim_cluster *c, const sim_peer *p); /* what its own m
 bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p);
 /* Its machine changes bits, or may be the one that does, as there was no third member. */
 bool sim_cannot_fetch(const sim_cluster *c, const sim_peer *p);
+/* What it sent had other bits for somebody. */
+bool sim_cannot_be_fetched_from(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_reduce.c --- */
 void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action);

@@ -201,6 +201,12 @@ bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p) {
     return rightly;
 }
 
+bool sim_cannot_be_fetched_from(const sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = 0; i < c->change_count; i++)
+        if (gw_peer_id_equal(&c->changes[i].from, &p->id)) return true;
+    return false;
+}
+
 bool sim_cannot_fetch(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = c->change_count; i-- > 0;)
         if (gw_peer_id_equal(&c->changes[i].to, &p->id)) return c->changes[i].of_two || sim_has_changed(c, p);

@@ -116,7 +116,7 @@ static gw_sim_excuse excuse_of_failure(const char *text) {
         {"the machine is faulty", GW_SIM_WRONG_BITS},
         {"nobody can tell which are right", GW_SIM_WRONG_BITS},
         {"nobody can tell in whose memory", GW_SIM_WRONG_BITS},
-        {"could not be fetched: other bits", GW_SIM_WRONG_BITS},
+        {"could not be fetched: ", GW_SIM_WRONG_BITS}, /* the last time it may be for another reason */
         {"start again to resume", GW_SIM_WRONG_BITS},
         {"so that the others go on", GW_SIM_OWN_DISK},
         {"(failing disk: ", GW_SIM_DISKS},

@@ -58,11 +58,11 @@ bool sim_descends(const sim_cluster *c, uint64_t state, uint64_t from) {
     return true;
 }
 
-/* Others give up waiting for a member (--resume-timeout) where that is soon, or where a member may be out of
- * reach for long; and a view without this one was installed later than all that it had a state in: that view
- * may have gone on from any state. */
+/* Others give up waiting for a member (--resume-timeout) where that is soon, where a member may be out of
+ * reach for long, or where it is left out as what it sends has other bits when it comes; and a view without
+ * this one was installed later than all that it had a state in: that view may have gone on from any state. */
 static bool was_given_up(const sim_cluster *c, const sim_peer *p) {
-    bool in_time = c->options->resume_ms == 0 && c->options->haul == 0;
+    bool in_time = c->options->resume_ms == 0 && c->options->haul == 0 && !sim_cannot_be_fetched_from(c, p);
     return !in_time && p->m.without_epoch > p->m.held_epoch;
 }
 

@@ -196,7 +196,7 @@ bool sim_blames_rightly(const sim_cluster *c, const sim_peer *p) {
     uint32_t members = status.view == NULL ? 0 : status.view->count, wrong = 0;
     for (uint32_t i = 0; i < members; i++) wrong += erred_in(c, &status.view->members[i].id, status.step);
     if (strstr(p->finish_text, "nobody can tell in whose memory") != NULL) return sim_halts_rightly(c, p);
-    if (strstr(p->finish_text, "could not be fetched: other bits") != NULL) return sim_cannot_fetch(c, p);
+    if (strstr(p->finish_text, "could not be fetched: ") != NULL) return sim_cannot_fetch(c, p);
     if (strstr(p->finish_text, "in this machine's memory") != NULL) return erred_in(c, &p->id, status.step);
     return wrong >= 2 || (wrong == 1 && members == 2);
 }
