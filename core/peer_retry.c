@@ -1,6 +1,8 @@
 /* Reductions that fail again and again although nobody dies: each is tried again in a new view, with the same
  * members and less and less often, and after a bounded number this peer gives up and says why. What fails for
- * a reason of its own thus ends one peer, and the others go on; what fails everywhere ends all. */
+ * a reason of its own thus ends one peer, and the others go on; what fails everywhere ends all. Whom the
+ * others have gone on without meanwhile, as a path to it is broken, begins anew: nothing waits for it,
+ * however long that lasts. */
 #include "core/peer_state.h"
 
 #include <inttypes.h>
@@ -57,8 +59,12 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
 void gw_retry_succeeded(gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
         if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
-    p->retry = (gw_retry){0};
+    gw_retry_begin_anew(p);
     gw_changes_forget(p);
+}
+
+void gw_retry_begin_anew(gw_peer *p) {
+    p->retry = (gw_retry){0};
 }
 
 static bool waits(const gw_peer *p) {

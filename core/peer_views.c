@@ -763,6 +763,7 @@ void gw_views_lost(gw_peer *p, const char *why) {
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
     gw_views_drop_attempt(p);
     gw_saves_abandon(p);
+    gw_retry_begin_anew(p);
     if (!p->applying) gw_votes_freeze(p);
     p->freeze_after_apply |= p->applying;
     p->view = (gw_view){0};

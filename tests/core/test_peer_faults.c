@@ -71,6 +71,19 @@ Test(peer_faults, two_members_without_a_data_path_do_not_hold_up_the_others) {
     }
 }
 
+/* It fails as often as it is let in again, once a minute, and the others go on. */
+Test(peer_faults, who_is_behind_a_broken_path_waits_for_as_long_as_that_lasts) {
+    flock f;
+    flock_open_at_step_5(&f, 4, 900, GW_QUORUM_ANY);
+    for (uint32_t i = 0; i < 4; i++) f.peers[i].apply_ns = UINT64_C(10000000000);
+    f.data_broken[0][1] = f.data_broken[1][0] = true;
+    flock_run_for(&f, UINT64_C(7200000000000));
+    f.data_broken[0][1] = f.data_broken[1][0] = false;
+    cr_assert(flock_run(&f, NULL, 10 * MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    flock_close(&f);
+}
+
 /* All were killed and start again; two of them are alive, but never get a link to each other. */
 static void resume_with_two_parted(gw_quorum quorum, uint32_t peers, uint32_t a, uint32_t b) {
     flock f;
