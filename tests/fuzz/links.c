@@ -1,9 +1,9 @@
 /* What a peer with a link sends past the control messages: frames on its sockets, messages about GPUs. */
 #include "core/wire.h"
 #include "net/gpu_team.h"
-#include "net/sealed_frame.h"
 #include "net/tcp_channel.h"
 #include "target.h"
+#include "tests/net/sealed_frame.h"
 
 #include <sodium.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
  * other side receives. */
 #include "core/wire.h"
 #include "net/channel.h"
-#include "net/sealed_frame.h"
 #include "net/shm_channel.h"
 #include "target.h"
+#include "tests/net/sealed_frame.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "core/log.h"
 #include "net/fabric.h"
 #include "net/path_message.h"
-#include "net/sealed_frame.h"
+#include "tests/net/sealed_frame.h"
 #include "tools/godwit/node_inside.h"
 
 #include <criterion/criterion.h>
