@@ -179,6 +179,14 @@ __global__ void __launch_bounds__(THREADS)
     add_of_block(sum, total, NULL);
 }
 
+template <bool spread>
+cudaError_t fingerprint(uint64_t first, uint64_t count, const void *words, word *total, cudaStream_t stream) {
+    if (count == 0) return cudaSuccess;
+    GW_LAUNCH(fingerprint_kernel<spread>, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
+              static_cast<const int64_t *>(words), total);
+    return cudaGetLastError();
+}
+
 __global__ void __launch_bounds__(THREADS)
     to_floats_kernel(double scale, uint64_t count, const int64_t *__restrict__ sum,
                      float *__restrict__ values) {
@@ -202,18 +210,12 @@ cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding addi
 
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
                                 cudaStream_t stream) {
-    if (count == 0) return cudaSuccess;
-    GW_LAUNCH(fingerprint_kernel<false>, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
-              static_cast<const int64_t *>(words), total);
-    return cudaGetLastError();
+    return fingerprint<false>(first, count, words, total, stream);
 }
 
 cudaError_t gw_cuda_state_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
                                       cudaStream_t stream) {
-    if (count == 0) return cudaSuccess;
-    GW_LAUNCH(fingerprint_kernel<true>, gw_cuda_blocks(count, TILE), THREADS, 0, stream, first, count,
-              static_cast<const int64_t *>(words), total);
-    return cudaGetLastError();
+    return fingerprint<true>(first, count, words, total, stream);
 }
 
 cudaError_t gw_cuda_to_floats(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values,
