@@ -190,7 +190,8 @@ typedef struct gw_device_ops {
      * of `send` are read only and of `receive` may hold anything; both belong to the collective until
      * reduce_end or the next reduce_begin. ALONE has neither. `place`: GPU only where device->gpu_count says
      * that there are some, and then the lists have as many segments for each GPU, in the order of
-     * device->gpus, and every GPU is one to sum with; may change from call to call. */
+     * device->gpus, and every GPU is one to sum with; may change from call to call. FAST looks whether the
+     * own sum is still what was added up, since nothing tells later: GW_E_CORRUPT where it is not. */
     bool (*reduce_begin)(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err);
     /* Control. Checks what was received. When coverage and fingerprint are right it becomes the sum of the

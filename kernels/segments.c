@@ -14,3 +14,7 @@ bool gw_segments_fit(gw_segments segments) {
     }
     return true;
 }
+
+bool gw_fail_own_part(gw_err *err) {
+    return gw_fail(err, GW_E_CORRUPT, "its own sum has other bits than were added up");
+}

@@ -7,5 +7,7 @@
 /* Of whole buckets in host memory, each with its header (core/exact.h): whether the data have the fingerprint
  * that the header says. Any thread. */
 bool gw_segments_fit(gw_segments segments);
+/* What reduce_begin says where it is not. Returns false. */
+bool gw_fail_own_part(gw_err *err);
 
 #endif

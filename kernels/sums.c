@@ -114,6 +114,23 @@ static void pack_floats(gw_sum_store *s, const int64_t *words) {
     }
 }
 
+/* Whether the floats are what the sum of this peer makes, and it is still what was added up: no fingerprint
+ * tells of either once they are summed. The sum is looked at after it was read, so that a bit which changes
+ * before that shows, too. */
+static bool own_fits(gw_sum_store *s, int64_t *words) {
+    float again[1024];
+    for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
+        uint64_t at, count = s->layout->of[t].elements;
+        if (!find_sum(s->layout, t, &at)) continue;
+        for (uint64_t i = 0, some; i < count; i += some) {
+            some = count - i < 1024 ? count - i : 1024;
+            gw_exact_to_float(s->layout->tensors[t].frac_bits, some, words + at + i, again);
+            if (memcmp(again, s->floats[0] + at + i, some * sizeof *again) != 0) return false;
+        }
+    }
+    return gw_segments_fit(list_exact(s, s->segments[0], words));
+}
+
 /* Back to integers, on zeros; the headers get the fingerprint of what came out, so that one check serves both
  * modes. A float sum out of range is bad, alike on all peers. */
 static void unpack_floats(gw_sum_store *s, int64_t *words) {
@@ -176,6 +193,7 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
         break;
     case GW_REDUCE_FAST:
         pack_floats(s, own);
+        if (!own_fits(s, own)) return gw_fail_own_part(err);
         *send = list_fast(s, s->segments[0], own, s->floats[0]);
         *receive = list_fast(s, s->segments[1], into->words, s->floats[1]);
         break;

@@ -78,8 +78,9 @@ static bool doubling_open(gw_part *part, gw_err *err) {
         uint32_t partner = gw_doubling_partner(is->member_count, is->rank, stage);
         if (partner != is->rank && !gw_part_peer(part, partner, &d->peers[stage], err)) return false;
     }
+    /* Of what is copied, not of the copy. */
+    d->checksum = gw_call_checksum(part->call, false, 0, part->count);
     copy_vector(part, d, false);
-    d->checksum = checksum_of(d, d->sum);
     enter_stage(part, d);
     return true;
 }

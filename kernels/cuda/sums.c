@@ -265,9 +265,63 @@ static bool unpack_floats(gw_cuda_sums *s, int64_t *words, gw_err *err) {
     return true;
 }
 
+/* Starts to compute the data's fingerprints, and to copy them and all that the host looks at. */
+static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
+    const gw_layout *layout = s->layout;
+    size_t bytes = layout->bucket_count * sizeof *s->computed;
+    bool good = gw_cuda_try(s->gpu, cudaMemsetAsync(s->computed, 0, bytes, s->stream), err, "cudaMemset");
+    for (uint32_t b = 0; good && b < layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &layout->buckets[b];
+        good =
+            gw_cuda_try(
+                s->gpu,
+                gw_cuda_fingerprint(0, bucket->count, words + bucket->data, &s->computed[b], s->stream), err,
+                "fingerprint of bucket %u", b) &&
+            gw_cuda_try(s->gpu,
+                        cudaMemcpyAsync(s->host.headers + (size_t)b * GW_EXACT_HEADER, words + bucket->header,
+                                        GW_EXACT_HEADER * sizeof(int64_t), cudaMemcpyDeviceToHost, s->stream),
+                        err, "copying the header of bucket %u", b);
+    }
+    for (uint32_t t = 0; good && t < layout->tensor_count; t++)
+        if (s->small_index[t] != UINT32_MAX)
+            good = gw_cuda_try(s->gpu,
+                               cudaMemcpyAsync(s->host.values + (size_t)s->small_index[t] * GW_GPU_SMALL,
+                                               words + word_of(layout, t),
+                                               layout->of[t].elements * sizeof(int64_t),
+                                               cudaMemcpyDeviceToHost, s->stream),
+                               err, "copying tensor '%s'", layout->tensors[t].name);
+    return good &&
+           gw_cuda_try(s->gpu,
+                       cudaMemcpyAsync(s->host.boundary, words + boundary_of(layout)->data,
+                                       boundary_of(layout)->count * sizeof(int64_t), cudaMemcpyDeviceToHost,
+                                       s->stream),
+                       err, "copying the boundary words") &&
+           gw_cuda_try(
+               s->gpu,
+               cudaMemcpyAsync(s->host.computed, s->computed, bytes, cudaMemcpyDeviceToHost, s->stream), err,
+               "copying fingerprints") &&
+           gw_cuda_try(s->gpu,
+                       cudaMemcpyAsync(s->host.unpacked, s->unpacked,
+                                       layout->tensor_count * sizeof *s->unpacked, cudaMemcpyDeviceToHost,
+                                       s->stream),
+                       err, "copying what was found");
+}
+
+/* Whether what the accumulator gave to the reduction is no longer what was added up. */
+static bool find_own_wrong(gw_cuda_sums *s, bool *wrong, gw_err *err) {
+    if (!look(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
+    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
+        int64_t stated = s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT];
+        *wrong = *wrong || s->host.computed[b] != (uint64_t)stated;
+    }
+    return true;
+}
+
 static bool prepare(gw_cuda_sums *s, gw_reduce mode, gw_place place, int64_t *own, gw_err *err) {
     if (mode == GW_REDUCE_FAST) {
-        if (!pack_floats(s, own, err)) return false;
+        bool wrong = false;
+        if (!pack_floats(s, own, err) || !find_own_wrong(s, &wrong, err)) return false;
+        if (wrong) return gw_fail_own_part(err);
         list_fast(s->layout, s->segments[0], own, s->floats[0]);
         s->segment_count = list_fast(s->layout, s->segments[1], s->received.words, s->floats[1]);
     } else {
@@ -311,48 +365,6 @@ bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segm
     return true;
 }
 
-/* Starts to compute the data's fingerprints, and to copy them and all that the host looks at. */
-static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
-    const gw_layout *layout = s->layout;
-    size_t bytes = layout->bucket_count * sizeof *s->computed;
-    bool good = gw_cuda_try(s->gpu, cudaMemsetAsync(s->computed, 0, bytes, s->stream), err, "cudaMemset");
-    for (uint32_t b = 0; good && b < layout->bucket_count; b++) {
-        const gw_layout_bucket *bucket = &layout->buckets[b];
-        good =
-            gw_cuda_try(
-                s->gpu,
-                gw_cuda_fingerprint(0, bucket->count, words + bucket->data, &s->computed[b], s->stream), err,
-                "fingerprint of bucket %u", b) &&
-            gw_cuda_try(s->gpu,
-                        cudaMemcpyAsync(s->host.headers + (size_t)b * GW_EXACT_HEADER, words + bucket->header,
-                                        GW_EXACT_HEADER * sizeof(int64_t), cudaMemcpyDeviceToHost, s->stream),
-                        err, "copying the header of bucket %u", b);
-    }
-    for (uint32_t t = 0; good && t < layout->tensor_count; t++)
-        if (s->small_index[t] != UINT32_MAX)
-            good = gw_cuda_try(s->gpu,
-                               cudaMemcpyAsync(s->host.values + (size_t)s->small_index[t] * GW_GPU_SMALL,
-                                               words + word_of(layout, t),
-                                               layout->of[t].elements * sizeof(int64_t),
-                                               cudaMemcpyDeviceToHost, s->stream),
-                               err, "copying tensor '%s'", layout->tensors[t].name);
-    return good &&
-           gw_cuda_try(s->gpu,
-                       cudaMemcpyAsync(s->host.boundary, words + boundary_of(layout)->data,
-                                       boundary_of(layout)->count * sizeof(int64_t), cudaMemcpyDeviceToHost,
-                                       s->stream),
-                       err, "copying the boundary words") &&
-           gw_cuda_try(
-               s->gpu,
-               cudaMemcpyAsync(s->host.computed, s->computed, bytes, cudaMemcpyDeviceToHost, s->stream), err,
-               "copying fingerprints") &&
-           gw_cuda_try(s->gpu,
-                       cudaMemcpyAsync(s->host.unpacked, s->unpacked,
-                                       layout->tensor_count * sizeof *s->unpacked, cudaMemcpyDeviceToHost,
-                                       s->stream),
-                       err, "copying what was found");
-}
-
 /* On the host: the headers of float sums say what rounding them found. */
 static void correct_headers(gw_cuda_sums *s) {
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++)
@@ -364,16 +376,6 @@ static void correct_headers(gw_cuda_sums *s) {
             (int64_t)((uint64_t)header[GW_EXACT_FINGERPRINT] + s->host.unpacked[t].fingerprint);
         header[GW_EXACT_BAD] += (int64_t)s->host.unpacked[t].bad;
     }
-}
-
-/* Whether what the accumulator gave to the reduction is no longer what was added up. */
-static bool find_own_wrong(gw_cuda_sums *s, bool *wrong, gw_err *err) {
-    if (!look(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
-    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
-        int64_t stated = s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT];
-        *wrong = *wrong || s->host.computed[b] != (uint64_t)stated;
-    }
-    return true;
 }
 
 bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {

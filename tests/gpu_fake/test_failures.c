@@ -540,6 +540,29 @@ Test(gpu_failures, a_bit_that_flips_in_a_copy_of_the_sum_is_this_peers) {
     flip(GW_PLACE_HOST);
 }
 
+/* Float sums have no fingerprint that would tell when they are there. */
+Test(gpu_failures, before_floats_are_summed_they_are_found_to_be_what_was_added_up) {
+    bench b;
+    gw_err err;
+    gw_segments send, receive;
+    const gw_device_ops *ops = begin(&b);
+    ops->step_begin(b.device, 0);
+    for (uint32_t shard = 0; shard < 2; shard++)
+        cr_assert_eq(ops->contribute(b.device, b.lane, 0, shard, &err), GW_SHARD_HELD, "%s", err.text);
+    for (int wrong = 0; wrong < 2; wrong++) {
+        cr_assert(ops->reduce_begin(b.device, GW_REDUCE_EXACT, GW_PLACE_GPU, &send, &receive, &err), "%s",
+                  err.text);
+        if (wrong) ((int64_t *)send.list[1].data)[GW_EXACT_HEADER + 5] ^= 1 << 9;
+        for (gw_place place = GW_PLACE_HOST; place <= GW_PLACE_GPU; place++) {
+            bool begun = ops->reduce_begin(b.device, GW_REDUCE_FAST, place, &send, &receive, &err);
+            cr_assert_eq(begun, !wrong);
+            cr_assert(begun || err.code == GW_E_CORRUPT, "%s", err.text);
+        }
+    }
+    close_device(&b);
+    rig_close(&b.r);
+}
+
 static const char *const model[] = {"data=",     "layers=1",  "heads=1",         "channels=16",
                                     "context=8", "vocab=128", "batch-tokens=16", "micro-batch=1",
                                     "updates=2", NULL};

@@ -215,10 +215,10 @@ Test(gpu_flock, nccl_that_never_works_is_given_up) {
 }
 
 /* Through host memory it would show between whom bits change; here they do not. */
-Test(gpu_flock, nccl_that_sums_wrong_is_left_alone) {
+static void sum_wrong(const char *how) {
     lab *l = open_lab();
     lab_peer *peers[2];
-    put("wrong");
+    put(how);
     lab_flock(l, 2, DIGITS, peers);
     expect_same(l, peers, 2, DIGITS);
     bool said = false; /* who sees it first may end the other's */
@@ -226,6 +226,15 @@ Test(gpu_flock, nccl_that_sums_wrong_is_left_alone) {
         said = said || strstr(peers[i]->stderr_text, "a sum by NCCL is wrong") != NULL;
     cr_assert(said, "%s\n%s", peers[0]->stderr_text, peers[1]->stderr_text);
     close_lab(l);
+}
+
+Test(gpu_flock, nccl_that_sums_wrong_is_left_alone) {
+    sum_wrong("wrong");
+}
+
+/* Then it looks as if there were shards that nobody has computed. */
+Test(gpu_flock, nccl_that_sums_what_tells_of_coverage_wrong_is_left_alone) {
+    sum_wrong("header");
 }
 
 /* From now on calls on this GPU of the peer's fail with this status of CUDA's. */

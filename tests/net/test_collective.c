@@ -272,6 +272,48 @@ Test(collective, a_small_message_with_a_bit_that_changed_fails_the_call_and_name
     rig_close(r);
 }
 
+static atomic_bool copies_wrong;
+
+uint32_t __wrap_gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count,
+                               struct iovec *list);
+uint32_t __real_gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count,
+                               struct iovec *list);
+
+/* As if bits changed while they are copied from there. */
+uint32_t __wrap_gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count,
+                               struct iovec *list) {
+    static int64_t changed[SMALL];
+    uint32_t parts = __real_gw_call_gather(call, out, first, count, list);
+    if (out || !atomic_load(&copies_wrong)) return parts;
+    memcpy(changed, list[0].iov_base, list[0].iov_len);
+    changed[0] ^= 1 << 5;
+    list[0].iov_base = changed;
+    return parts;
+}
+
+/* The other side could not tell that from what this one had added up. */
+Test(collective, a_bit_that_changes_as_a_small_sum_is_copied_is_this_members_own) {
+    rig *r = rig_open(1, 1, false);
+    gw_peer_id other = rig_id(1), nobody = {0};
+    int fds[3];
+    rig_link_raw(r, 0, &other, fds);
+    vector v = vector_make(0, GW_SUM_I64, SMALL);
+    for (uint32_t wrong = 0; wrong < 2; wrong++) {
+        uint8_t frame[FRAME + SMALL * 8];
+        atomic_store(&copies_wrong, wrong == 1);
+        vector_start(r, 0, 2, &v, GW_SUM_I64, wrong + 1, 0);
+        size_t length = put_round(frame, wrong + 1, 0, 1, 0, 5);
+        cr_assert_eq(send(fds[2], frame, length, MSG_NOSIGNAL), (ssize_t)length);
+        gw_collective_result result = vector_expect(r, 0, wrong ? GW_COLLECTIVE_FAILED : GW_COLLECTIVE_OK,
+                                                    (wrong + 1) * UINT64_C(1000));
+        cr_assert_eq(result.changed, wrong == 1);
+        cr_assert(gw_peer_id_equal(&result.suspect, &nobody));
+    }
+    for (uint32_t i = 0; i < 3; i++) close(fds[i]);
+    vector_free(&v);
+    rig_close(r);
+}
+
 #ifndef __SANITIZE_THREAD__ /* which is right: this is a race */
 
 /* Of so many bytes is what a member has added up of SMALL integers (net/doubling.c). */

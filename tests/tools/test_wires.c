@@ -319,18 +319,20 @@ Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself)
     cr_assert_eq(reduced.outcome, GW_DONE);
     cr_assert(reduced.coverage_ok && !reduced.fingerprint_ok && reduced.damaged);
     cr_assert_str_eq(reduced_text, "bucket 1");
-    options.fast = true; /* nothing but this look tells of it: it comes last, when all have entered */
+    options.fast = true; /* as floats are made of it */
     reduce(8);
     expect_nobody_there(2);
     close_reductions();
 }
 
-/* What the data plane says of a sum that has not come about. */
+/* What the data plane says of a sum that has not come about, or, where it has a code, the device. */
 static gw_collective_result broken;
+static gw_code refused;
 
 static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
-    (void)ours, (void)mode, (void)place, (void)err;
+    (void)ours, (void)mode, (void)place;
+    if (refused != GW_OK) return gw_fail(err, refused, "other bits");
     *send = *receive = (gw_segments){NULL, 0};
     r.node.reduction.pending++;
     gw_node_collective_done(&r.node, &broken);
@@ -356,6 +358,14 @@ Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
         cr_expect_eq(reduced.outcome, whose == 1 ? GW_DONE : GW_FAILED);
         cr_expect_eq(reduced.damaged, whose == 1);
         cr_expect_eq(reduced.changed, whose == 2);
+        cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_str_eq(reduced_text, "other bits");
+    }
+    for (int own = 0; own < 2; own++) {
+        refused = own ? GW_E_CORRUPT : GW_E_NOMEM;
+        reduce(4 + (uint64_t)own);
+        cr_expect_eq(reduced.outcome, own ? GW_DONE : GW_FAILED);
+        cr_expect_eq(reduced.damaged, own == 1);
         cr_expect_not(reduced.fingerprint_ok);
         cr_expect_str_eq(reduced_text, "other bits");
     }

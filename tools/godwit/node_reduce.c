@@ -230,7 +230,7 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
 /* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
  * verdict's own_wrong. An exact sum of all that is wrong would tell as well, but whoever sees first that it
  * is ends the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum
- * before this. Of float sums nothing else tells: they are looked at last of all before they are packed. */
+ * before this. (Float sums are looked at each time: reduce_begin.) */
 static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_segments none;
     if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
@@ -252,11 +252,12 @@ static void fill_boundary(const reduce *r) {
     free(words);
 }
 
-/* What a sum by NCCL tells of it. One that lacks a shard, or has one twice, lacked it before. */
+/* What a sum by NCCL tells of it. Wrong coverage can be its doing, too: where it is not, that costs it a
+ * pause. */
 static void judge_nccl(gw_gpus *gpus, const gw_verdict *verdict) {
     if (verdict->coverage_ok && verdict->fingerprint_ok)
         gw_gpus_trust(gpus);
-    else if (verdict->coverage_ok && !verdict->own_wrong)
+    else if (!verdict->own_wrong)
         gw_gpus_distrust(gpus);
 }
 
@@ -265,7 +266,11 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
     gw_segments send = {0}, receive = {0};
     gw_outcome outcome = GW_DONE;
     bool own_wrong = false;
-    if (!device->ops->reduce_begin(device, mode, place, &send, &receive, err)) return GW_FAILED;
+    if (!device->ops->reduce_begin(device, mode, place, &send, &receive, err)) {
+        if (err->code != GW_E_CORRUPT) return GW_FAILED;
+        *verdict = own_part_wrong;
+        return GW_DONE;
+    }
     if (place == GW_PLACE_GPU)
         outcome = exchange_on_gpus(r, send, receive, err);
     else if (mode != GW_REDUCE_ALONE)
@@ -288,8 +293,6 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (others) outcome = gather(r, err);
     if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
     if (outcome != GW_DONE) return outcome;
-    if (fast && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
-    if (verdict->own_wrong) return GW_DONE;
     gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
     if (!others && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
     return sum_up(r, mode, place, verdict, err);

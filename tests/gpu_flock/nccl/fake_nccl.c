@@ -7,6 +7,7 @@
  *   log     (it writes here) a line for each communicator formed, abort, and sum; of floats one more
   *   stall   while this is there, sums that begin do not go on
  *   wrong   while this is there, a bit of each sum of integers flips, alike for all ranks
+ *   header  the same, of its second word
 
  *   lost    while this is there, streams of aborted communicators answer with an error
  *   broken  while this is there, communicators cannot be formed
@@ -160,6 +161,7 @@ static bool sum_in_the_middle(gw_nccl_comm *c, const op *o, size_t size) {
         }
     if (o->type == GW_NCCL_INT64 && o->count > 0 && is_there("wrong"))
         ((int64_t *)o->receive)[o->count / 2] ^= 4;
+    if (o->type == GW_NCCL_INT64 && o->count > 1 && is_there("header")) ((int64_t *)o->receive)[1] ^= 4;
     for (int rank = 1; rank < c->ranks; rank++)
         if (!transfer(c, c->peers[rank], o->receive, o->count * size, true)) return false;
     return true;
