@@ -315,6 +315,7 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
     if (action->finish == GW_FINISH_DONE) {
         if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
+        c->last_effect_failed |= p->m.commit_failed; /* tools/godwit/node_commit.c */
         uint64_t last = sim_last_step(c->options);
         /* fast: what was shown last of the last step, which is another than before only if nobody knew. */
         gw_hash root = sim_root(last, c->options->fast ? c->shown[last] : c->states[last]);

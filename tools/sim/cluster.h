@@ -208,6 +208,7 @@ typedef struct sim_memory {
     uint32_t records_open; /* asked for, and not yet on disk */
     gw_token commit_token; /* its effects have not taken place yet */
     uint64_t commit_step;
+    bool commit_failed;   /* the last one */
     uint32_t asked_count; /* of the peer's operations */
 } sim_memory;
 
@@ -339,6 +340,7 @@ struct sim_cluster {
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
     uint32_t *effects;                  /* by step: how often its effects took place */
+    bool last_effect_failed;            /* a peer was done but for that, and its process failed by it */
     uint32_t *damages;                  /* by step: how many reductions of it brought a damaged sum, */
     uint32_t *gave_up;                  /* and how many peers gave up a shard of it */
     uint64_t *shown;                    /* by step: the state that was shown last; 0 = none */
