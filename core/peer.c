@@ -385,8 +385,7 @@ static void on_start(gw_peer *p) {
     gw_gossip_start(p->gossip, p->now);
 }
 
-/* A member that goes on with what this peer has computed. */
-static bool somebody_stays(const gw_peer *p) {
+bool gw_peer_somebody_stays(const gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
         if (!p->contacts[i].leaving && gw_view_rank(&p->view, &p->contacts[i].id) >= 0) return true;
     return false;
@@ -395,7 +394,7 @@ static bool somebody_stays(const gw_peer *p) {
 uint64_t gw_peer_leave_deadline(const gw_peer *p) {
     if (!p->leaving) return UINT64_MAX;
     uint64_t patience_ns = gw_peer_ms(p, LEAVE_MS);
-    if (patience_ns < p->config.save_timeout_ns && !somebody_stays(p))
+    if (patience_ns < p->config.save_timeout_ns && !gw_peer_somebody_stays(p))
         patience_ns = p->config.save_timeout_ns;
     return p->leave_ns + patience_ns;
 }
@@ -411,6 +410,10 @@ static void on_leave(gw_peer *p) {
     }
     p->want_save = true;
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
+    gw_peer_say(p, GW_INFO, "leaving at the end of a step%s, in %" PRIu64 " s at the latest%s",
+                gw_peer_somebody_stays(p) ? "" : ", whose state is saved first",
+                (gw_peer_leave_deadline(p) - p->now + GW_MS * 1000 - 1) / (GW_MS * 1000),
+                gw_peer_somebody_stays(p) ? "" : " (--save-timeout)");
 }
 
 static void on_stop(gw_peer *p) {
@@ -580,6 +583,7 @@ static bool waits_for_room(const gw_peer *p) {
 static const char *phase_text(const gw_peer *p) {
     if (waits_for_room(p)) return "waiting for a disk with room for the final state";
     if (p->leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
+    if (p->leaving && p->phase == GW_AT_COMPUTING) return "computing the last step before leaving";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",

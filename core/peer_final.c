@@ -61,8 +61,10 @@ void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_peer_finish(
         p, GW_FINISH_UNSAVED, root,
         "%s step %" PRIu64
-        ", but nobody could store all of the last state: it is lost%s. The last complete checkpoint "
-        "stays on the disks that have it; with room in --dir the same command goes on from there",
+        ", but nobody could store all of the last state: it is lost%s. %s; with room in --dir the same "
+        "command goes on from there",
         p->stopped || p->end.stopped ? "stopped at" : "the job has come to its end,", step,
-        why_here(p, why, sizeof why));
+        why_here(p, why, sizeof why),
+        p->saved_step == UINT64_MAX ? "Nor was any before it, which leaves step 0"
+                                    : "The last complete checkpoint stays on the disks that have it");
 }

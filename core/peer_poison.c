@@ -105,7 +105,7 @@ static void name(gw_peer *p, const gw_poison *poison) {
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
                    " is poison: whoever computes it dies, fails or hangs (%" PRIu32
-                   " so far); when its data or code are mended, start with --forget-losses",
+                   " so far); when its data or code are mended, start every peer with --forget-losses",
                    shards, poison->step, poison->lives);
 }
 

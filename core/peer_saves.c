@@ -377,7 +377,10 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         gw_kept_complete(p, step, root);
     }
     if (!final) {
-        if (p->leaving && p->phase == GW_AT_PAUSED)
+        if (!p->leaving || p->phase != GW_AT_PAUSED) return;
+        if (step < p->step && !unsaved) /* it took longer than the step behind it */
+            gw_saves_open(p, false);
+        else
             gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
         return;
     }
@@ -639,9 +642,14 @@ void gw_saves_consider(gw_peer *p) {
         gw_saves_abandon(p);
     }
     gw_final_consider(p);
-    if (p->now >= gw_peer_leave_deadline(p))
+    if (p->now >= gw_peer_leave_deadline(p)) {
+        if (!gw_peer_somebody_stays(p))
+            gw_peer_say(p, GW_WARN,
+                        "leaving without a checkpoint of what was computed at last, which would have taken "
+                        "longer than --save-timeout: it is computed again");
         gw_peer_finish(p, GW_FINISH_LEFT, NULL,
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
+    }
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {

@@ -412,6 +412,8 @@ void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(pr
 uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
 /* Until when who is leaving waits for a checkpoint; UINT64_MAX: it is not. */
 uint64_t gw_peer_leave_deadline(const gw_peer *p);
+/* A member goes on with what this peer, which leaves, has computed. */
+bool gw_peer_somebody_stays(const gw_peer *p);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
 /* The text of an event that tells of a failure, for people. */
 const char *gw_peer_why(const gw_event *event);

@@ -410,8 +410,12 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 /* ---- the boundary
  * --------------------------------------------------------------------------------------------------- */
 
+/* Whoever is the last one waits for the state that it has made at last to be saved, as nobody else has it;
+ * and so do those who all leave, for a step behind the one in which they were told to. */
 static bool leaves_here(gw_peer *p) {
-    bool saved = p->saved_step != UINT64_MAX && p->saved_step >= p->leave_step;
+    uint64_t step = p->leave_step + (gw_peer_somebody_stays(p) ? 0 : 1);
+    if (p->view.count == 1) step = p->step;
+    bool saved = p->saved_step != UINT64_MAX && p->saved_step >= step;
     if (!p->leaving || !saved) return false;
     gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64, p->step);
     return true;
@@ -424,9 +428,8 @@ static void go_on(gw_peer *p) {
         return;
     }
     if (leaves_here(p)) return;
-    if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
-    bool last_one_leaves =
-        p->leaving && p->save.active && p->view.count == 1; /* nobody would go on from the next step */
+    bool last_one_leaves = p->leaving && p->view.count == 1; /* nobody would go on from the next step */
+    if ((p->decisions & GW_DECIDE_SAVE) || (last_one_leaves && !p->save.active)) gw_saves_open(p, false);
     if ((p->decisions & GW_DECIDE_PAUSE) == 0 && !last_one_leaves) {
         begin_whole_step(p);
         return;

@@ -83,7 +83,7 @@ static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hel
 }
 
 static const char *what_it_does(const gw_contact *c) {
-    return c->apart ? "exchanges data in other ways" : "runs another job";
+    return c->apart ? "exchanges data in other ways" : "runs another job, or this one with other options";
 }
 
 static const char *what_to_do(const gw_contact *c) {

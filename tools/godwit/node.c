@@ -237,7 +237,7 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_signals_closing(node, good ? code : 1);
     if (!gw_node_close(node)) {
         /* A thread cannot be ended from outside; the process can. */
-        gw_log(GW_WARN, "node", "the job's code, a driver or a disk is still at it; ending without it");
+        gw_log(GW_WARN, "node", "a shard, a driver or a disk is still at it; ending without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }

@@ -383,6 +383,20 @@ static bool read_claims(gw_node *node, gw_loss **fell, uint32_t *count, gw_err *
     return true;
 }
 
+/* Whoever restarts peers that die would see nothing else of it before the job stops. */
+static void say_what_fell(const gw_loss *fell, uint32_t count) {
+    if (count == 0) return;
+    const gw_loss *last = &fell[count - 1];
+    uint32_t others = 0;
+    for (uint32_t i = 0; i + 1 < count; i++) others += fell[i].boot == last->boot;
+    char more[40] = "";
+    if (others > 0) snprintf(more, sizeof more, " and %u more", others);
+    gw_log(GW_WARN, "node",
+           "the process that ran here before ended while it computed shard %u%s of step %llu; one that costs "
+           "three lives stops the job",
+           last->shard, more, (unsigned long long)last->step);
+}
+
 static bool open_brain(gw_node *node, gw_err *err) {
     gw_peer_config config;
     fill_config(node, &config);
@@ -400,6 +414,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
     gw_loss *fell = NULL;
     good = good && read_claims(node, &fell, &config.fell_count, err);
     if (good) {
+        if (!config.forget_losses) say_what_fell(fell, config.fell_count);
         config.fell = fell;
         config.record = record;
         config.record_length = length;
