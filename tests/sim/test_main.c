@@ -1,8 +1,12 @@
 /* The simulator's command line: what it prints, and its exit codes. */
 #include "sim/command.h"
+#include "tools/sim/run.h"
 #include "tools/sim/trial.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,6 +90,13 @@ Test(main, faults_are_counted_by_kind) {
 Test(main, what_is_not_heeded_is_refused) {
     static const char *const lines[][2] = {
         {"--seeds 1..9 --shrink", "--shrink is of one seed"},
+        {"--seed 3 --seeds 1..3", "--seed does not go with --seeds"},
+        {"--minutes 1 --seeds 1..3", "--seeds does not go with --minutes"},
+        {"--seed 3 --jobs 2", "--jobs is of --minutes"},
+        {"--reduce fast --quorum any", "--reduce fast is where a majority rules"},
+        {"--majority 0 --fast 1", "--reduce fast is where a majority rules"},
+        {"--flip-ms 1000 --verify 0", "--flip-ms needs --verify above 0"},
+        {"--flip-ms 1000", "--flip-ms needs --verify above 0"},
         {"--core 0 --stay 500", "--stay and --force do not go with --core 0"},
         {"--core 2 --force 1 --quorum any", "does not go with --quorum any"},
         {"--core 5 --peers 5", "--core 5: of --peers 5 somebody must be gone for good"},
@@ -103,6 +114,26 @@ Test(main, what_is_not_heeded_is_refused) {
         cr_expect_neq(o->code, 0, "%s", lines[i][0]);
         cr_expect_not_null(strstr(o->out, lines[i][1]), "%s: %s", lines[i][0], o->out);
     }
+}
+
+/* As soon as it is listened for. */
+static void *interrupt(void *context) {
+    struct sigaction now;
+    do {
+        sched_yield();
+        cr_assert_eq(sigaction(SIGINT, NULL, &now), 0);
+    } while (now.sa_handler == SIG_DFL);
+    kill(getpid(), SIGINT);
+    return context;
+}
+
+Test(main, who_interrupts_many_seeds_is_told_what_was_found_so_far) {
+    char words[][16] = {"sim", "--seeds", "1..2000000000", "--peers", "3"};
+    char *argv[] = {words[0], words[1], words[2], words[3], words[4], NULL};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, interrupt, NULL), 0);
+    cr_assert_eq(gw_sim_main(5, argv), 130);
+    pthread_join(thread, NULL);
 }
 
 Test(main, what_gossip_heeds_is_told) {

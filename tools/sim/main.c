@@ -44,7 +44,7 @@ static const struct argp_option own_options[] = {
     {"reduce", KEY_REDUCE, "exact|fast", 0, "fast implies --quorum majority (default: drawn)", GROUP_RUN},
     {0, 0, 0, 0, "Faults: ...-ms is the mean virtual time between two of a kind, 0 = none (default: drawn)",
      GROUP_FAULTS},
-    {"trace", KEY_TRACE, 0, 0, "print everything that happens", GROUP_OTHER},
+    {"trace", KEY_TRACE, 0, 0, "print everything that happens, on stderr", GROUP_OTHER},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
      "measure gossip alone among so many (3 to 10000; 30 bytes of memory for each pair). It heeds --seed; "
      "--slow: of these, peers that stand still for 0.1 to 1 s, over and over; --drop, --duplicate, --garble, "
@@ -95,6 +95,7 @@ typedef struct arguments {
     uint64_t first, last;
     bool keep_going, shrink, repairs;
     const char *of_runs;    /* some option that means simulated runs; NULL = none was given */
+    bool one, several;      /* --seed, --seeds were given */
     uint32_t minutes, jobs; /* minutes: 0 = the seeds from first to last */
     uint32_t gossip;        /* peers of the measurement; 0 = none */
     gw_forks_size forks;    /* of the model check; no peers = none */
@@ -189,11 +190,22 @@ static bool has_cuts(const gw_sim_options *o) {
     return given_or(o->partition_ms, 0) != 0 || given_or(o->blind_ms, 0) != 0 || given_or(o->clog_ms, 0) != 0;
 }
 
+static void check_seeds(struct argp_state *state, const arguments *a) {
+    if (a->one && a->several) argp_error(state, "--seed does not go with --seeds");
+    if (a->shrink && a->first != a->last) argp_error(state, "--shrink is of one seed: give --seed");
+    if (a->several && a->minutes != 0)
+        argp_error(state, "--seeds does not go with --minutes: give the first one by --seed");
+    if (a->jobs != 0 && a->minutes == 0) argp_error(state, "--jobs is of --minutes: give that too");
+}
+
 /* What a seed would not heed. */
 static void check_run(struct argp_state *state, const arguments *a) {
     const gw_sim_options *o = &a->run;
     bool of_a_core = given_or(o->stay_permille, 0) != 0 || given_or(o->force, 0) != 0;
-    if (a->shrink && a->first != a->last) argp_error(state, "--shrink is of one seed: give --seed");
+    if (given_or(o->fast, 0) != 0 && o->majority == 0)
+        argp_error(state, "--reduce fast is where a majority rules: it does not go with --quorum any");
+    if (given_or(o->flip_ms, 0) != 0 && given_or(o->verify_permille, 0) == 0)
+        argp_error(state, "--flip-ms needs --verify above 0: give that too");
     if (of_a_core && o->core == 0) argp_error(state, "--stay and --force do not go with --core 0");
     if (given_or(o->force, 0) != 0 && o->majority == 0)
         argp_error(state, "--force is where a majority rules: it does not go with --quorum any");
@@ -206,6 +218,7 @@ static void check_together(struct argp_state *state, const arguments *a) {
                                             "delay-us", "tail",    "partition-ms", "flap",
                                             "blind-ms", "clog-ms", "fault-ms",     NULL};
     static const char *const none[] = {NULL};
+    check_seeds(state, a);
     check_run(state, a);
     if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
         argp_error(state, "--without takes a rule out of --forks: give that too");
@@ -247,9 +260,11 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case KEY_SEED:
         a->first = a->last = gw_number_of_option(state, "--seed", text, 0, most_seed);
+        a->one = true;
         break;
     case KEY_SEEDS:
         seeds(state, text, a);
+        a->several = true;
         break;
     case KEY_QUORUM:
         a->run.majority = is_second(state, "--quorum", text, "any", "majority");
@@ -334,8 +349,10 @@ static bool show_smallest(const arguments *a, uint64_t seed) {
     return true;
 }
 
+enum { STOPPED = 130 }; /* exit code */
+
 static int run_swarm(const arguments *a) {
-    enum { SHOWN = 3, STOPPED = 130 };
+    enum { SHOWN = 3 };
     gw_sim_findings findings;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     gw_sim_swarm swarm = {.options = a->run,
@@ -350,6 +367,45 @@ static int run_swarm(const arguments *a) {
     gw_sim_result_print(&findings.all, findings.seeds, findings.failed);
     if (!whole) fprintf(stderr, "godwit sim: stopped before its time\n");
     return findings.failed != 0 ? 1 : whole ? 0 : STOPPED;
+}
+
+static volatile sig_atomic_t stop;
+
+static void stop_soon(int signal_number) {
+    (void)signal_number;
+    stop = 1;
+}
+
+/* What was seen so far is told; a second one ends it at once. */
+static void heed_signals(void) {
+    const struct sigaction once = {.sa_handler = stop_soon, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+    GW_CHECK(sigaction(SIGINT, &once, NULL) == 0);
+    GW_CHECK(sigaction(SIGTERM, &once, NULL) == 0);
+}
+
+static int run_seeds(const arguments *a) {
+    gw_sim_result all = {0};
+    uint64_t failed = 0, count = 0, seed = a->first;
+    gw_sim_limit_say(&a->run, too_long);
+    signal(SIGABRT, on_end);
+    signal(GW_SIM_OVER_LIMIT, on_end);
+    if (a->first != a->last) heed_signals();
+    for (; seed <= a->last && (failed == 0 || a->keep_going) && !stop; seed++, count++) {
+        gw_sim_options run = gw_sim_prepare(&a->run, seed, a->repairs);
+        gw_sim_result result;
+        gw_sim_command(&run, command, sizeof command);
+        gw_sim_limit(&run);
+        gw_sim_run(&run, &result);
+        gw_sim_result_add(&all, &result);
+        if (!result.failed) continue;
+        failed++;
+        printf("seed %" PRIu64 " FAILED at %.6f s: %s\n  %s\n", seed, (double)result.ended_ns / 1e9,
+               result.why, command);
+    }
+    gw_sim_result_print(&all, count, failed);
+    bool whole = !stop || seed > a->last;
+    if (!whole) fprintf(stderr, "godwit sim: stopped before seed %" PRIu64 "\n", seed);
+    return failed != 0 ? 1 : whole ? 0 : STOPPED;
 }
 
 static double share(uint32_t permille) {
@@ -418,23 +474,5 @@ int gw_sim_main(int argc, char **argv) {
     if (a.gossip != 0) return measure_gossip(&a);
     if (a.minutes != 0) return run_swarm(&a);
     if (a.shrink) return show_smallest(&a, a.first) ? 1 : 0;
-    gw_sim_limit_say(&a.run, too_long);
-    signal(SIGABRT, on_end);
-    signal(GW_SIM_OVER_LIMIT, on_end);
-    gw_sim_result all = {0};
-    uint64_t failed = 0, count = 0;
-    for (uint64_t seed = a.first; seed <= a.last && (failed == 0 || a.keep_going); seed++, count++) {
-        gw_sim_options run = gw_sim_prepare(&a.run, seed, a.repairs);
-        gw_sim_result result;
-        gw_sim_command(&run, command, sizeof command);
-        gw_sim_limit(&run);
-        gw_sim_run(&run, &result);
-        gw_sim_result_add(&all, &result);
-        if (!result.failed) continue;
-        failed++;
-        printf("seed %" PRIu64 " FAILED at %.6f s: %s\n  %s\n", seed, (double)result.ended_ns / 1e9,
-               result.why, command);
-    }
-    gw_sim_result_print(&all, count, failed);
-    return failed == 0 ? 0 : 1;
+    return run_seeds(&a);
 }
