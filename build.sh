@@ -32,8 +32,9 @@ usage: ./build.sh [COMMAND]
   sanitize [WHAT]
              run the tests (whose names match WHAT, such as lab or net/) under
              address, undefined-behaviour and thread sanitizers
-  fuzz [--minutes N] [TARGET...]
-             look for inputs that break a parser (10 minutes)
+  fuzz [--minutes N] [--jobs N] [TARGET...]
+             look for inputs that break a parser (10 minutes for all together,
+             on all processors)
   sim [--minutes N] [--seed S]
              new seeds of the simulator on all cores; shrinks what fails, and
              says which branches of core/ were taken (10 minutes)
@@ -248,9 +249,9 @@ sim() {
         case $1 in
         --minutes) minutes=${2-} ;;
         --seed) seed=${2-} ;;
-        *) die "sim: '$1' is neither --minutes N nor --seed S" ;;
+        *) misused "sim: '$1' is neither --minutes N nor --seed S" ;;
         esac
-        if ! [[ ${2-} =~ ^[0-9]+$ ]] || [ "$2" -eq 0 ]; then die "sim $1: a number is expected"; fi
+        if ! [[ ${2-} =~ ^[0-9]+$ ]] || [ "$2" -eq 0 ]; then misused "sim $1: a number is expected"; fi
         shift 2
     done
     minutes=$((10#$minutes)) seed=$((10#$seed)) # 08 is no octal number
@@ -301,6 +302,12 @@ command=${1-build}
 case $command in
 build | demo | test | lint | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
+    ;;
+esac
+case $command,${2-} in
+sanitize,--help | fuzz,--help | sim,--help | lab,--help) # the others tell more, or have nothing to tell
+    usage
+    exit
     ;;
 esac
 case $command in

@@ -328,6 +328,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run --peers 3", "the job comes first");
     refused("run fly", "digits, gpt, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
+    cr_assert_eq(chdir("/etc"), 0);
+    refused("run passwd", "to run that, give ./passwd");
     refused("run digits --what", "--what");
     refused("run digits --what", "godwit run digits --help");
     refused("run digits twice", "'twice'?\n");

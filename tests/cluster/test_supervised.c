@@ -43,9 +43,13 @@ static bool has_ended(const lab_peer *peer) {
     return peer->out < 0 && peer->err < 0;
 }
 
+static const char *what_it_said(const lab_peer *peer) {
+    return peer->stderr_text ? peer->stderr_text : "";
+}
+
 static void expect_named(const supervised *s) {
     for (uint32_t i = 0; i < s->count; i++) {
-        const char *said = s->peers[i]->stderr_text ? s->peers[i]->stderr_text : "";
+        const char *said = what_it_said(s->peers[i]);
         cr_expect(strstr(said, "shard 17 of step 3 is poison"), "peer %u of %u: %s", i, s->count, said);
     }
 }
@@ -114,6 +118,18 @@ static void poison(uint32_t count) {
     strcpy(hash, lab_state(s.l, s.peers[0], "done"));
     for (uint32_t i = 1; i < count; i++) cr_expect_str_eq(lab_state(s.l, s.peers[i], "done"), hash);
     cr_expect_str_eq(lab_undisturbed(s.l, SYNTHETIC), hash);
+    lab_close(s.l);
+}
+
+/* Whoever looks at its second start learns of what the first one died. */
+Test(supervised, who_was_killed_by_a_shard_says_so_at_its_next_start) {
+    supervised s = {.l = lab_open(), .count = 1, .args = SYNTHETIC};
+    for (int life = 0; life < 2; life++) {
+        start(&s, 0, POISON);
+        cr_assert_eq(lab_end(s.l, s.peers[0]), 128 + SIGKILL);
+        const char *said = what_it_said(s.peers[0]);
+        cr_expect_eq(strstr(said, "ended while it computed shard") != NULL, life == 1, "%s", said);
+    }
     lab_close(s.l);
 }
 

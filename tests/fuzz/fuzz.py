@@ -56,7 +56,7 @@ def watched(command, environment):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0], description=__doc__.split("\n")[0])
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("corpus", type=pathlib.Path)
     parser.add_argument("targets", nargs="*")
@@ -67,7 +67,7 @@ def main():
     known = dict(zip(listed[::2], listed[1::2]))
     for name in a.targets:
         if name not in known:
-            sys.exit(f"fuzz: there is no target '{name}'; there are {', '.join(known)}")
+            parser.error(f"there is no target '{name}'; there are {', '.join(known)}")
     names = a.targets or list(known)
     seconds = max(1, round(a.minutes * 60 * min(a.jobs, len(names)) / len(names)))
     print(f"{len(names)} targets, {seconds} s each, {a.jobs} at a time; corpora in {a.corpus}", flush=True)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool check(const gw_job_type *job, const char *path, gw_err *err) {
     if (job == NULL) return gw_fail(err, GW_E_INVALID, "%s: godwit_job returned no job", path);
@@ -74,7 +75,12 @@ const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_er
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*list)->name);
     }
-    gw_fail(err, GW_E_USAGE,
-            "there is no job '%s'; there are: %s, or the path of a shared object (./mine.so)", name, known);
+    if (access(name, F_OK) == 0)
+        gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: to run that, give ./%s",
+                name, name);
+    else
+        gw_fail(err, GW_E_USAGE,
+                "there is no job '%s'; there are: %s, or the path of a shared object (./mine.so)", name,
+                known);
     return NULL;
 }
