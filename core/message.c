@@ -72,7 +72,10 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->changes.count);
     gw_put_u32(w, report->changes.of_two);
     gw_put_u32(w, report->changes.arrangement);
-    for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->changes.from[i]);
+    for (int i = 0; i < 2; i++) {
+        gw_put_peer_id(w, &report->changes.from[i]);
+        gw_put_u64(w, report->changes.epoch[i]);
+    }
     gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->heard_epoch);
     gw_losses_put(w, &report->losses);
@@ -295,7 +298,10 @@ static gw_report *get_report(gw_reader *r) {
     report->changes.count = gw_get_u32(r);
     report->changes.of_two = gw_get_u32(r);
     report->changes.arrangement = gw_get_u32(r);
-    for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->changes.from[i]);
+    for (int i = 0; i < 2; i++) {
+        gw_get_peer_id(r, &report->changes.from[i]);
+        report->changes.epoch[i] = gw_get_u64(r);
+    }
     gw_convictions_get(r, &report->convictions);
     report->heard_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);

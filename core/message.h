@@ -12,7 +12,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 15,
+    GW_MESSAGE_VERSION = 16,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -74,6 +74,7 @@ typedef struct gw_changes {
                              member */
     uint32_t arrangement; /* of the view in which the last was */
     gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
+    uint64_t epoch[2];    /* of the views in which that was */
 } gw_changes;
 
 /* What a voter holds, frozen. */

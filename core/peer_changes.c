@@ -35,8 +35,10 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     c->of_two = !concerns_both(p, event) ? 0 : same ? c->of_two + 1 : 1;
     if (!same) {
         c->from[1] = c->from[0];
+        c->epoch[1] = c->epoch[0];
         c->from[0] = event->peer;
     }
+    c->epoch[0] = p->view.epoch;
     gw_verify_tell(p, &event->peer,
                    "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
                    "peer %s, which noticed",
@@ -53,8 +55,15 @@ typedef struct pairs {
     uint32_t count;
     struct {
         uint32_t from, to;
+        uint64_t epoch;
     } list[2 * GW_MAX_MEMBERS];
 } pairs;
+
+/* One of them was found to hold other bits then or since: that was what it was for. (Who has told of it may
+ * not have been in the view that found so.) */
+static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
+    return a->reports[from]->heard_epoch >= epoch || a->reports[to]->heard_epoch >= epoch;
+}
 
 /* Of the latest `depth` senders that each has told of. */
 static pairs collect(const gw_attempt *a, int depth) {
@@ -64,8 +73,10 @@ static pairs collect(const gw_attempt *a, int depth) {
         for (int k = 0; k < depth; k++) {
             int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
             if (from < 0 || (uint32_t)from == to) continue;
+            if (is_paid_for(a, (uint32_t)from, to, told->epoch[k])) continue;
             all.list[all.count].from = (uint32_t)from;
-            all.list[all.count++].to = to;
+            all.list[all.count].to = to;
+            all.list[all.count++].epoch = told->epoch[k];
         }
     }
     return all;
@@ -82,6 +93,15 @@ static uint32_t partners(const pairs *all, uint32_t rank) {
         count++;
     }
     return count;
+}
+
+/* Of the last view in which it, or another with it, has seen any. */
+static uint64_t last_epoch(const pairs *all, uint32_t rank) {
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        if ((all->list[i].from == rank || all->list[i].to == rank) && all->list[i].epoch > last)
+            last = all->list[i].epoch;
+    return last;
 }
 
 /* Who is in pairs with several others, and with more than anybody else; -1: nobody. */
@@ -151,9 +171,8 @@ int gw_changes_judge(gw_peer *p, gw_install *i) {
     if (rank < 0) rank = find_one_of_two(a, &all);
     if (rank < 0 || is_only_holder(a, &i->convictions, (uint32_t)rank)) return -1;
     const gw_report *r = a->reports[rank];
-    gw_conviction one = {/* in this one it hears so, and may be found wrong again */
-                         .id = a->view.members[rank].id,
-                         .epoch = a->view.epoch - 1,
+    gw_conviction one = {.id = a->view.members[rank].id,
+                         .epoch = last_epoch(&all, (uint32_t)rank),
                          .step = UINT64_MAX}; /* of its checkpoints none is of bits that it held then */
     if (r->has_state) one.step = r->step > 0 ? r->step - 1 : 0;
     gw_convictions_add(&i->convictions, &one);
@@ -190,5 +209,5 @@ bool gw_changes_halt(gw_peer *p) {
 void gw_changes_installed(gw_peer *p, const gw_install *i) {
     p->arrangement = i->arrangement;
     for (uint32_t k = 0; k < i->convictions.count; k++)
-        if (i->convictions.list[k].epoch + 1 == i->view.epoch) gw_changes_forget(p);
+        if (i->convictions.list[k].epoch >= p->changes.epoch[0]) gw_changes_forget(p);
 }

@@ -80,6 +80,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .claimed = gw_set_of(5),
                         .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3}}},
                         .heard_epoch = 6,
+                        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}},
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
@@ -100,7 +101,11 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                                              back.install->found_step == 17));
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
         cr_assert(kind != GW_MSG_REFUSE || (back.value == 42 && back.since == 41));
-        cr_assert(kind != GW_MSG_VOTE || (back.report->whole_step == 16 && back.report->heard_epoch == 6));
+        cr_assert(kind != GW_MSG_VOTE ||
+                  (back.report->whole_step == 16 && back.report->heard_epoch == 6 &&
+                   back.report->changes.count == 3 && back.report->changes.epoch[0] == 5 &&
+                   gw_peer_id_equal(&back.report->changes.from[1], &(gw_peer_id){{7}}) &&
+                   back.report->changes.epoch[1] == 4));
         const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
                                             : kind == GW_MSG_INSTALL ? &back.install->convictions
                                                                      : NULL;
@@ -197,7 +202,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {15, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {16, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -324,7 +329,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 16") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 17") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

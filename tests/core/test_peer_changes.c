@@ -67,6 +67,27 @@ Test(peer_changes, who_changes_bits_twice_is_found_and_goes_on) {
     }
 }
 
+static bool two_have_named_the_leader(const flock *f) {
+    return others_named(f, flock_leader(f)) == 2;
+}
+
+/* Nor is it found again when those who have told of it do not hear, and do so in a view of their own. */
+Test(peer_changes, who_changes_bits_twice_is_found_once) {
+    flock f;
+    flock_open(&f, 4, 4, STEPS, GW_QUORUM_ANY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t faulty = flock_leader(&f);
+    f.peers[faulty].changes = 2;
+    cr_assert(flock_run(&f, two_have_named_the_leader, MOST_EVENTS));
+    f.breaks =
+        (flock_break){.kind = GW_MSG_INSTALL, .from = (int)faulty, .to = -1, .times = 3, .quiet = true};
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 4);
+    cr_expect_eq(f.peers[faulty].brain->faults, 1);
+    flock_close(&f);
+}
+
 Test(peer_changes, a_machine_that_goes_on_changing_bits_has_to_leave) {
     for (uint32_t peers = 3; peers <= 5; peers++) {
         for (int received = 0; received < 2; received++) {
