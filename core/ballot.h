@@ -81,7 +81,7 @@ const gw_view *gw_ballot_no_majority_of(const gw_view *base, const gw_view *list
                                         const gw_view *view);
 
 /* The durable record, which begins with its version. Reading fails the reader on malformed bytes. */
-enum { GW_BALLOT_VERSION = 3 };
+enum { GW_BALLOT_VERSION = 4 };
 void gw_ballot_put(gw_writer *w, const gw_ballot *ballot);
 void gw_ballot_get(gw_reader *r, gw_ballot *ballot);
 /* Bytes that gw_ballot_put needs at most. */

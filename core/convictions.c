@@ -33,9 +33,10 @@ bool gw_convictions_add(gw_convictions *convictions, const gw_conviction *one) {
     if (found < convictions->count) {
         gw_conviction *known = &convictions->list[found];
         const gw_conviction before = *known;
-        if (one->epoch > known->epoch) known->epoch = one->epoch;
+        bool later = one->epoch > known->epoch || (one->epoch == known->epoch && one->boot > known->boot);
+        if (later) known->epoch = one->epoch, known->boot = one->boot;
         if (one->step < known->step) known->step = one->step;
-        return known->epoch != before.epoch || known->step != before.step;
+        return later || known->step != before.step;
     }
     if (convictions->count == GW_MAX_CONVICTIONS) {
         uint32_t at = earliest(convictions);
@@ -69,6 +70,7 @@ void gw_convictions_put(gw_writer *w, const gw_convictions *convictions) {
     for (uint32_t i = 0; i < convictions->count; i++) {
         gw_put_peer_id(w, &convictions->list[i].id);
         gw_put_u64(w, convictions->list[i].epoch);
+        gw_put_u64(w, convictions->list[i].boot);
         gw_put_u64(w, convictions->list[i].step);
     }
 }
@@ -81,6 +83,7 @@ void gw_convictions_get(gw_reader *r, gw_convictions *convictions) {
         gw_conviction one;
         gw_get_peer_id(r, &one.id);
         one.epoch = gw_get_epoch(r);
+        one.boot = gw_get_u64(r);
         one.step = gw_get_u64(r);
         if (!r->failed && gw_convictions_of(convictions, &one.id) != NULL) r->failed = true;
         if (!r->failed) gw_convictions_add(convictions, &one);

@@ -16,6 +16,7 @@ typedef struct gw_conviction {
     gw_peer_id id;
     uint64_t epoch; /* of the view in which it was found so, the latest if it was more than once */
     uint64_t step;  /* what it has of later ones counts for nothing: the lowest if it was more than once */
+    uint64_t boot;  /* which of its lives that was, the latest */
 } gw_conviction;
 
 typedef struct gw_convictions {
@@ -34,7 +35,7 @@ bool gw_convictions_drop(gw_convictions *convictions, const gw_peer_id *id);
 void gw_convictions_put(gw_writer *w, const gw_convictions *convictions);
 /* Fails the reader on more than GW_MAX_CONVICTIONS, or two of one peer. */
 void gw_convictions_get(gw_reader *r, gw_convictions *convictions);
-enum { GW_CONVICTION_BYTES = 32 }; /* of one, as put; with 4 before them all */
+enum { GW_CONVICTION_BYTES = 40 }; /* of one, as put; with 4 before them all */
 
 /* Checkpoints that a convicted peer has given up, and that may be on its disk still. */
 enum { GW_MAX_GIVEN_UP = 64 };

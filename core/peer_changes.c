@@ -172,6 +172,7 @@ int gw_changes_judge(gw_peer *p, gw_install *i) {
     if (rank < 0 || is_only_holder(a, &i->convictions, (uint32_t)rank)) return -1;
     const gw_report *r = a->reports[rank];
     gw_conviction one = {.id = a->view.members[rank].id,
+                         .boot = a->view.members[rank].boot,
                          .epoch = last_epoch(&all, (uint32_t)rank),
                          .step = UINT64_MAX}; /* of its checkpoints none is of bits that it held then */
     if (r->has_state) one.step = r->step > 0 ? r->step - 1 : 0;

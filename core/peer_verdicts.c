@@ -11,8 +11,10 @@
 #include <stdlib.h>
 
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
-    const gw_conviction one = {.id = *id, .epoch = p->view.epoch, .step = step};
-    GW_CHECK(gw_view_rank(&p->view, id) >= 0);
+    int rank = gw_view_rank(&p->view, id);
+    GW_CHECK(rank >= 0);
+    const gw_conviction one = {
+        .id = *id, .epoch = p->view.epoch, .boot = p->view.members[rank].boot, .step = step};
     bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
     if (news) p->heard_epoch = one.epoch;
     if (!own) news = gw_convictions_add(&p->convictions, &one);

@@ -140,6 +140,7 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
         if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
         const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
                                    .id = i->view.members[rank].id,
+                                   .boot = i->view.members[rank].boot,
                                    .epoch = i->view.epoch - 1,
                                    .step = before(i->step)};
         gw_convictions_add(&i->convictions, &one);
@@ -148,12 +149,20 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
 }
 
 bool gw_verify_takes(gw_peer *p, const gw_install *i) {
+    const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
+    bool of_this_life = own != NULL && own->boot == p->config.incarnation.boot;
     bool convicted = gw_verdicts_hear(p, i);
     if (is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) {
         if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
         return own_fault(p, OUTVOTED);
     }
     if (!convicted) return true;
+    if (!of_this_life) {
+        gw_peer_say(p, GW_WARN, "an earlier life of this peer was found to compute or to hold other bits%s",
+                    p->has_state ? ": it fetches the state anew" : "");
+        p->has_state = false;
+        return true;
+    }
     gw_verify_tell(p, &p->config.id, "others found that it computed or held other bits");
     return own_fault(p, "others found that this peer computed or held other bits");
 }

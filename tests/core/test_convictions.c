@@ -4,7 +4,8 @@
 #include <criterion/criterion.h>
 
 static bool add(gw_convictions *convictions, uint32_t peer, uint64_t epoch, uint64_t step) {
-    const gw_conviction one = {.id = {{(uint8_t)peer, (uint8_t)(peer >> 8)}}, .epoch = epoch, .step = step};
+    const gw_conviction one = {
+        .id = {{(uint8_t)peer, (uint8_t)(peer >> 8)}}, .epoch = epoch, .step = step, .boot = epoch + 1};
     return gw_convictions_add(convictions, &one);
 }
 

@@ -36,6 +36,7 @@ Test(peer_verdicts, what_a_convicted_peer_saved_alone_is_not_loaded) {
         RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
         for (uint32_t i = 0; i < 2; i++)
             cr_expect_eq(f.peers[i].loads, loads[i], "peer %u, restart %d", i, restart);
+        cr_expect_eq(f.peers[2].brain->faults, restart ? 0 : 1, "it was that life's");
         flock_kill(&f, 1); /* with it left out of that vote alone it is told again here */
         RUN_UNTIL(computing(&f, 0, 2) && computing(&f, 2, 2));
         cr_expect_eq(f.peers[0].loads, loads[0], "in the next view");

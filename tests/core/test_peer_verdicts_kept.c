@@ -35,7 +35,7 @@ static voters assemble(void) {
     r->installed_epoch = 3;
     for (; r->inventory_count < 3; r->inventory_count++)
         r->inventory[r->inventory_count] = checkpoint(30 - 10 * (uint64_t)r->inventory_count);
-    v.told[KNOWS]->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10}}};
+    v.told[KNOWS]->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10, 0}}};
     return v;
 }
 
@@ -112,8 +112,8 @@ Test(peer_verdicts_kept, a_checkpoint_that_others_know_as_well_counts_and_stays)
 /* Somebody was away who knows of an earlier one, which has been heard since. */
 Test(peer_verdicts_kept, an_old_conviction_makes_no_new_one_reach_further_back) {
     voters v = assemble();
-    v.told[KNOWS]->convictions.list[0] = (gw_conviction){{{2}}, 20, 25};
-    v.told[THIRD]->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10}}};
+    v.told[KNOWS]->convictions.list[0] = (gw_conviction){{{2}}, 20, 25, 0};
+    v.told[THIRD]->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10, 0}}};
     v.told[TELLS]->heard_epoch = 3;
     discount(&v, false);
     cr_expect_eq(v.install->convictions.list[0].step, 25);

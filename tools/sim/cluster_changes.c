@@ -117,11 +117,19 @@ void sim_hears_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds
         sim_violation(c, "peer %u does not tell that bits of what it was sent have changed", p->number);
 }
 
+/* What is between two such machines is of either, and what is between others hides who it is. */
+static bool others_change(const sim_cluster *c, const sim_peer *p) {
+    for (uint32_t i = 0; i < c->count; i++)
+        if (&c->peers[i] != p && sim_runs(&c->peers[i]) && c->peers[i].changes != 0) return true;
+    return false;
+}
+
 void sim_hears_of_changed_sum(sim_cluster *c, sim_peer *p, uint32_t which, gw_event *event) {
     sim_hears_of_change(c, p, which, true, event);
     const sim_change *change = &c->changes[which];
     sim_peer *whose = sim_by_id(c, &change->whose);
-    if (!change->told || change->of_two || whose == NULL || whose->changes == 0) return;
+    if (!change->told || change->of_two || whose == NULL || whose->changes == 0 || others_change(c, whose))
+        return;
     if (++whose->unfound > MOST_UNFOUND)
         sim_violation(c, "bits change in the memory of peer %u for the %uth time, and nobody has found it",
                       whose->number, whose->unfound);
