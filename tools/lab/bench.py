@@ -475,7 +475,7 @@ def verify(binary, quick):
     table("9. --verify 1%, 2 peers, CPU-bound: that share once more, and two looks at the state a step")
     rounds, steps = (1, 12) if quick else (4, 25)
     verify_rows("a state of 4 MiB", *off_and_on(binary, spinning(96, 10, "4m"), "1%", rounds, steps))
-    rounds, steps = (1, 6) if quick else (3, 24)
+    rounds, steps = (1, 6) if quick else (8, 48)
     nano = ["gpt", "--data", binary]  # any bytes are as much work as a text
     verify_rows("gpt's nano on bytes, 10 MB of state", *off_and_on(binary, nano, "1%", rounds, steps))
     rounds, steps = (1, 1) if quick else (3, 2)
