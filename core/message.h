@@ -75,6 +75,7 @@ typedef struct gw_changes {
     uint32_t arrangement; /* of the view in which the last was */
     gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
     uint64_t epoch[2];    /* of the views in which that was */
+    uint64_t paid_epoch;  /* of the conviction that this peer has heard of last, be it on disk or not */
 } gw_changes;
 
 /* What a voter holds, frozen. */

@@ -55,14 +55,13 @@ typedef struct pairs {
     uint32_t count;
     struct {
         uint32_t from, to;
-        uint64_t epoch;
     } list[2 * GW_MAX_MEMBERS];
 } pairs;
 
 /* One of them was found to hold other bits then or since: that was what it was for. (Who has told of it may
  * not have been in the view that found so.) */
 static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
-    return a->reports[from]->heard_epoch >= epoch || a->reports[to]->heard_epoch >= epoch;
+    return a->reports[from]->changes.paid_epoch >= epoch || a->reports[to]->changes.paid_epoch >= epoch;
 }
 
 /* Of the latest `depth` senders that each has told of. */
@@ -75,8 +74,7 @@ static pairs collect(const gw_attempt *a, int depth) {
             if (from < 0 || (uint32_t)from == to) continue;
             if (is_paid_for(a, (uint32_t)from, to, told->epoch[k])) continue;
             all.list[all.count].from = (uint32_t)from;
-            all.list[all.count].to = to;
-            all.list[all.count++].epoch = told->epoch[k];
+            all.list[all.count++].to = to;
         }
     }
     return all;
@@ -93,15 +91,6 @@ static uint32_t partners(const pairs *all, uint32_t rank) {
         count++;
     }
     return count;
-}
-
-/* Of the last view in which it, or another with it, has seen any. */
-static uint64_t last_epoch(const pairs *all, uint32_t rank) {
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < all->count; i++)
-        if ((all->list[i].from == rank || all->list[i].to == rank) && all->list[i].epoch > last)
-            last = all->list[i].epoch;
-    return last;
 }
 
 /* Who is in pairs with several others, and with more than anybody else; -1: nobody. */
@@ -171,9 +160,10 @@ int gw_changes_judge(gw_peer *p, gw_install *i) {
     if (rank < 0) rank = find_one_of_two(a, &all);
     if (rank < 0 || is_only_holder(a, &i->convictions, (uint32_t)rank)) return -1;
     const gw_report *r = a->reports[rank];
-    gw_conviction one = {.id = a->view.members[rank].id,
+    gw_conviction one = {/* in this one it hears so, and may be found wrong again */
+                         .id = a->view.members[rank].id,
                          .boot = a->view.members[rank].boot,
-                         .epoch = last_epoch(&all, (uint32_t)rank),
+                         .epoch = a->view.epoch - 1,
                          .step = UINT64_MAX}; /* of its checkpoints none is of bits that it held then */
     if (r->has_state) one.step = r->step > 0 ? r->step - 1 : 0;
     gw_convictions_add(&i->convictions, &one);
