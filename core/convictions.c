@@ -32,11 +32,11 @@ bool gw_convictions_add(gw_convictions *convictions, const gw_conviction *one) {
     uint32_t found = find(convictions, &one->id);
     if (found < convictions->count) {
         gw_conviction *known = &convictions->list[found];
-        const gw_conviction before = *known;
         bool later = one->epoch > known->epoch || (one->epoch == known->epoch && one->boot > known->boot);
         if (later) known->epoch = one->epoch, known->boot = one->boot;
-        if (one->step < known->step) known->step = one->step;
-        return later || known->step != before.step;
+        bool lower = one->step < known->step;
+        if (lower) known->step = one->step;
+        return later || lower;
     }
     if (convictions->count == GW_MAX_CONVICTIONS) {
         uint32_t at = earliest(convictions);

@@ -76,7 +76,7 @@ static void put_report(gw_writer *w, const gw_report *report) {
         gw_put_peer_id(w, &report->changes.from[i]);
         gw_put_u64(w, report->changes.epoch[i]);
     }
-    gw_put_u64(w, report->changes.paid_epoch);
+    gw_put_u64(w, report->paid_epoch);
     gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->heard_epoch);
     gw_losses_put(w, &report->losses);
@@ -303,7 +303,7 @@ static gw_report *get_report(gw_reader *r) {
         gw_get_peer_id(r, &report->changes.from[i]);
         report->changes.epoch[i] = gw_get_u64(r);
     }
-    report->changes.paid_epoch = gw_get_u64(r);
+    report->paid_epoch = gw_get_u64(r);
     gw_convictions_get(r, &report->convictions);
     report->heard_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);

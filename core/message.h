@@ -75,7 +75,6 @@ typedef struct gw_changes {
     uint32_t arrangement; /* of the view in which the last was */
     gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
     uint64_t epoch[2];    /* of the views in which that was */
-    uint64_t paid_epoch;  /* of the conviction that this peer has heard of last, be it on disk or not */
 } gw_changes;
 
 /* What a voter holds, frozen. */
@@ -104,6 +103,7 @@ typedef struct gw_report {
     gw_changes changes;         /* since it has last had a sum */
     gw_convictions convictions; /* that it knows of, of other peers */
     uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
+    uint64_t paid_epoch;        /* the same, be it in its record yet or not */
     gw_losses losses;           /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */

@@ -410,10 +410,11 @@ static void on_leave(gw_peer *p) {
     }
     p->want_save = true;
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
+    bool stays = gw_peer_somebody_stays(p);
+    const uint64_t second = 1000 * GW_MS;
     gw_peer_say(p, GW_INFO, "leaving at the end of a step%s, in %" PRIu64 " s at the latest%s",
-                gw_peer_somebody_stays(p) ? "" : ", whose state is saved first",
-                (gw_peer_leave_deadline(p) - p->now + GW_MS * 1000 - 1) / (GW_MS * 1000),
-                gw_peer_somebody_stays(p) ? "" : " (--save-timeout)");
+                stays ? "" : ", whose state is saved first",
+                (gw_peer_leave_deadline(p) - p->now + second - 1) / second, stays ? "" : " (--save-timeout)");
 }
 
 static void on_stop(gw_peer *p) {

@@ -61,7 +61,7 @@ typedef struct pairs {
 /* One of them was found to hold other bits then or since: that was what it was for. (Who has told of it may
  * not have been in the view that found so.) */
 static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
-    return a->reports[from]->changes.paid_epoch >= epoch || a->reports[to]->changes.paid_epoch >= epoch;
+    return a->reports[from]->paid_epoch >= epoch || a->reports[to]->paid_epoch >= epoch;
 }
 
 /* Of the latest `depth` senders that each has told of. */

@@ -276,7 +276,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
     r->changes = p->changes;
-    r->changes.paid_epoch = p->heard_epoch;
+    r->paid_epoch = p->heard_epoch;
     r->convictions = p->convictions;
     r->heard_epoch = p->recorded_epoch;
     r->losses = p->losses;

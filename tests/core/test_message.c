@@ -80,7 +80,8 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                         .claimed = gw_set_of(5),
                         .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3}}},
                         .heard_epoch = 6,
-                        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}, .paid_epoch = 3},
+                        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}},
+                        .paid_epoch = 3,
                         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
@@ -105,7 +106,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                   (back.report->whole_step == 16 && back.report->heard_epoch == 6 &&
                    back.report->changes.count == 3 && back.report->changes.epoch[0] == 5 &&
                    gw_peer_id_equal(&back.report->changes.from[1], &(gw_peer_id){{7}}) &&
-                   back.report->changes.epoch[1] == 4 && back.report->changes.paid_epoch == 3));
+                   back.report->changes.epoch[1] == 4 && back.report->paid_epoch == 3));
         const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
                                             : kind == GW_MSG_INSTALL ? &back.install->convictions
                                                                      : NULL;

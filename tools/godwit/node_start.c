@@ -393,8 +393,8 @@ static void say_what_fell(const gw_loss *fell, uint32_t count) {
     if (others > 0) snprintf(more, sizeof more, " and %u more", others);
     gw_log(GW_WARN, "node",
            "the process that ran here before ended while it computed shard %u%s of step %llu; one that costs "
-           "three lives stops the job",
-           last->shard, more, (unsigned long long)last->step);
+           "%d lives stops the job",
+           last->shard, more, (unsigned long long)last->step, GW_POISON_LOSSES);
 }
 
 static bool open_brain(gw_node *node, gw_err *err) {

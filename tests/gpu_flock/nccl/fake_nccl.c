@@ -5,10 +5,9 @@
  *
  * A test tells it what to do by files in the folder FAKE_NCCL:
  *   log     (it writes here) a line for each communicator formed, abort, and sum; of floats one more
-  *   stall   while this is there, sums that begin do not go on
+ *   stall   while this is there, sums that begin do not go on
  *   wrong   while this is there, a bit of each sum of integers flips, alike for all ranks
  *   header  the same, of its second word
-
  *   lost    while this is there, streams of aborted communicators answer with an error
  *   broken  while this is there, communicators cannot be formed
  *   driverless, streamless  while these are there, the driver does not start, or has no memory for streams
