@@ -75,10 +75,11 @@ static void put_report(gw_writer *w, const gw_report *report) {
     for (int i = 0; i < 2; i++) {
         gw_put_peer_id(w, &report->changes.from[i]);
         gw_put_u64(w, report->changes.epoch[i]);
+        gw_put_u64(w, report->changes.boot[i]);
     }
-    gw_put_u64(w, report->paid_epoch);
-    gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->heard_epoch);
+    gw_convictions_put(w, &report->convictions);
+    gw_put_u64(w, report->recorded_epoch);
     gw_losses_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
@@ -301,11 +302,12 @@ static gw_report *get_report(gw_reader *r) {
     report->changes.arrangement = gw_get_u32(r);
     for (int i = 0; i < 2; i++) {
         gw_get_peer_id(r, &report->changes.from[i]);
-        report->changes.epoch[i] = gw_get_u64(r);
+        report->changes.epoch[i] = gw_get_epoch(r);
+        report->changes.boot[i] = gw_get_u64(r);
     }
-    report->paid_epoch = gw_get_u64(r);
-    gw_convictions_get(r, &report->convictions);
     report->heard_epoch = gw_get_epoch(r);
+    gw_convictions_get(r, &report->convictions);
+    report->recorded_epoch = gw_get_epoch(r);
     gw_losses_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;

@@ -12,7 +12,7 @@
 #include "core/world.h"
 
 enum {
-    GW_MESSAGE_VERSION = 16,
+    GW_MESSAGE_VERSION = 17,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
     GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
     GW_MAX_LISTED = 64,         /* views a proposal lists */
@@ -75,6 +75,7 @@ typedef struct gw_changes {
     uint32_t arrangement; /* of the view in which the last was */
     gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
     uint64_t epoch[2];    /* of the views in which that was */
+    uint64_t boot[2];     /* which of their lives sent it */
 } gw_changes;
 
 /* What a voter holds, frozen. */
@@ -103,7 +104,7 @@ typedef struct gw_report {
     gw_changes changes;         /* since it has last had a sum */
     gw_convictions convictions; /* that it knows of, of other peers */
     uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
-    uint64_t paid_epoch;        /* the same, be it in its record yet or not */
+    uint64_t recorded_epoch;    /* of the last one that its record has */
     gw_losses losses;           /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */

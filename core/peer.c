@@ -391,6 +391,14 @@ bool gw_peer_somebody_stays(const gw_peer *p) {
     return false;
 }
 
+/* Whoever is the last one waits for the state that it has made at last to be saved, as nobody else has it;
+ * and so do those who all leave, for a step behind the one in which they were told to. */
+bool gw_peer_may_leave(const gw_peer *p) {
+    uint64_t step = p->leave_step + (gw_peer_somebody_stays(p) ? 0 : 1);
+    if (p->view.count == 1) step = p->step;
+    return p->leaving && p->saved_step != UINT64_MAX && p->saved_step >= step;
+}
+
 uint64_t gw_peer_leave_deadline(const gw_peer *p) {
     if (!p->leaving) return UINT64_MAX;
     uint64_t patience_ns = gw_peer_ms(p, LEAVE_MS);

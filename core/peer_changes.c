@@ -28,7 +28,8 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     gw_changes *c = &p->changes;
     char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
     GW_CHECK(event->changed && event->outcome == GW_FAILED);
-    if (gw_view_rank(&p->view, &event->peer) < 0) return false;
+    int rank = gw_view_rank(&p->view, &event->peer);
+    if (rank < 0) return false;
     bool same = gw_peer_id_equal(&c->from[0], &event->peer);
     bool in_turn = ++c->count >= LEAST_IN_TURN && gw_peer_id_equal(&c->from[1], &event->peer);
     c->arrangement = p->arrangement;
@@ -36,9 +37,11 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     if (!same) {
         c->from[1] = c->from[0];
         c->epoch[1] = c->epoch[0];
+        c->boot[1] = c->boot[0];
         c->from[0] = event->peer;
     }
     c->epoch[0] = p->view.epoch;
+    c->boot[0] = p->view.members[rank].boot;
     gw_verify_tell(p, &event->peer,
                    "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
                    "peer %s, which noticed",
@@ -61,17 +64,17 @@ typedef struct pairs {
 /* One of them was found to hold other bits then or since: that was what it was for. (Who has told of it may
  * not have been in the view that found so.) */
 static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
-    return a->reports[from]->paid_epoch >= epoch || a->reports[to]->paid_epoch >= epoch;
+    return gw_verdicts_has_heard(a, from, epoch) || gw_verdicts_has_heard(a, to, epoch);
 }
 
-/* Of the latest `depth` senders that each has told of. */
+/* Of the latest `depth` senders that each has told of, and that live. */
 static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
         const gw_changes *told = &a->reports[to]->changes;
         for (int k = 0; k < depth; k++) {
             int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
-            if (from < 0 || (uint32_t)from == to) continue;
+            if (from < 0 || (uint32_t)from == to || told->boot[k] != a->view.members[from].boot) continue;
             if (is_paid_for(a, (uint32_t)from, to, told->epoch[k])) continue;
             all.list[all.count].from = (uint32_t)from;
             all.list[all.count++].to = to;
@@ -145,7 +148,7 @@ static bool is_only_holder(const gw_attempt *a, const gw_convictions *conviction
     const gw_report *own = a->reports[rank];
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
-        bool counts = i != rank && gw_convictions_of(convictions, &a->view.members[i].id) == NULL;
+        bool counts = i != rank && !gw_verdicts_count_against(a, convictions, i);
         if (counts && r->has_state && r->step + 1 >= own->step) return false;
     }
     return own->has_state;

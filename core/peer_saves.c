@@ -55,6 +55,11 @@ int64_t gw_saves_decide(gw_peer *p) {
     return decisions;
 }
 
+/* Nobody else has what it has computed, and it computes no more. */
+static bool waits_to_leave(const gw_peer *p) {
+    return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
+}
+
 /* ---- storing
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -134,7 +139,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_save *s = &p->save;
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
     s->deadline_ns = UINT64_MAX;
-    if (gw_peer_is_leader(p) && !final)
+    if (gw_peer_is_leader(p) && !final && !waits_to_leave(p))
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
@@ -377,10 +382,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         gw_kept_complete(p, step, root);
     }
     if (!final) {
-        if (!p->leaving || p->phase != GW_AT_PAUSED) return;
-        if (step < p->step && !unsaved) /* it took longer than the step behind it */
-            gw_saves_open(p, false);
-        else
+        if (p->phase == GW_AT_PAUSED && gw_peer_may_leave(p))
             gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
         return;
     }
@@ -645,16 +647,19 @@ void gw_saves_consider(gw_peer *p) {
     if (p->now >= gw_peer_leave_deadline(p)) {
         if (!gw_peer_somebody_stays(p))
             gw_peer_say(p, GW_WARN,
-                        "leaving without a checkpoint of what was computed at last, which would have taken "
-                        "longer than --save-timeout: it is computed again");
+                        "leaving without a checkpoint of what was computed at last, as none was complete "
+                        "within --save-timeout: it is computed again");
         gw_peer_finish(p, GW_FINISH_LEFT, NULL,
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
+        return;
     }
+    if (!p->save.active && waits_to_leave(p) && p->now >= p->save_again_ns) gw_saves_open(p, false);
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
     uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX, leave = gw_peer_leave_deadline(p);
     if (p->save.again_ns != 0 && p->save.again_ns < next) next = p->save.again_ns;
     if (leave < next) next = leave;
+    if (!p->save.active && waits_to_leave(p) && p->save_again_ns < next) next = p->save_again_ns;
     return next;
 }

@@ -414,6 +414,8 @@ uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
 uint64_t gw_peer_leave_deadline(const gw_peer *p);
 /* A member goes on with what this peer, which leaves, has computed. */
 bool gw_peer_somebody_stays(const gw_peer *p);
+/* It is leaving, and what it has computed for others to go on from is saved. */
+bool gw_peer_may_leave(const gw_peer *p);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
 /* The text of an event that tells of a failure, for people. */
 const char *gw_peer_why(const gw_event *event);
@@ -585,6 +587,10 @@ void gw_verify_doubted(const gw_attempt *attempt, gw_set *doubted);
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step);
 /* All that the reports of a proposal tell of and that has not been served yet. */
 void gw_verdicts_unite(const gw_attempt *attempt, bool majority, gw_convictions *all);
+/* This voter has heard that it was found wrong in that view, and has given up what it had then. */
+bool gw_verdicts_has_heard(const gw_attempt *attempt, uint32_t rank, uint64_t epoch);
+/* It is among these, and has not. */
+bool gw_verdicts_count_against(const gw_attempt *attempt, const gw_convictions *all, uint32_t rank);
 /* Makes these reports tell of convicted peers only what may be believed; *install loses convictions of who is
  * needed. */
 void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *install);

@@ -410,35 +410,27 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 /* ---- the boundary
  * --------------------------------------------------------------------------------------------------- */
 
-/* Whoever is the last one waits for the state that it has made at last to be saved, as nobody else has it;
- * and so do those who all leave, for a step behind the one in which they were told to. */
-static bool leaves_here(gw_peer *p) {
-    uint64_t step = p->leave_step + (gw_peer_somebody_stays(p) ? 0 : 1);
-    if (p->view.count == 1) step = p->step;
-    bool saved = p->saved_step != UINT64_MAX && p->saved_step >= step;
-    if (!p->leaving || !saved) return false;
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64, p->step);
-    return true;
-}
-
 /* S_step is in place, and nobody has asked for another view: what now? */
 static void go_on(gw_peer *p) {
     if (p->ended) {
         gw_saves_end(p);
         return;
     }
-    if (leaves_here(p)) return;
-    bool last_one_leaves = p->leaving && p->view.count == 1; /* nobody would go on from the next step */
-    if ((p->decisions & GW_DECIDE_SAVE) || (last_one_leaves && !p->save.active)) gw_saves_open(p, false);
-    if ((p->decisions & GW_DECIDE_PAUSE) == 0 && !last_one_leaves) {
+    if (gw_peer_may_leave(p)) {
+        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64, p->step);
+        return;
+    }
+    if (p->leaving && p->view.count == 1) { /* nobody would go on from the next step */
+        p->phase = GW_AT_PAUSED;
+        p->patience_ns = gw_peer_leave_deadline(p) + gw_peer_ms(p, 1000);
+        return; /* core/peer_saves.c saves it */
+    }
+    if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
+    if ((p->decisions & GW_DECIDE_PAUSE) == 0) {
         begin_whole_step(p);
         return;
     }
     p->phase = GW_AT_PAUSED;
-    if (last_one_leaves) {
-        p->patience_ns = gw_peer_leave_deadline(p) + gw_peer_ms(p, 1000);
-        return;
-    }
     p->pause_since_ns = p->now;
     p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
     gw_waiting_at_pause(p);

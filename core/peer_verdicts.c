@@ -27,7 +27,7 @@ void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
 /* Where a majority rules nobody goes on alone: those with whom it has installed a view since agree with it,
  * and may have shown what it holds. */
 static bool is_served(const gw_report *r, const gw_conviction *conviction, bool majority) {
-    return r->heard_epoch >= conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
+    return r->recorded_epoch >= conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
 }
 
 /* Those that have been served say nothing of the others. */
@@ -42,11 +42,22 @@ void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) 
     }
 }
 
+/* It may be as wrong in this as in its bits. */
+bool gw_verdicts_has_heard(const gw_attempt *a, uint32_t rank, uint64_t epoch) {
+    uint64_t heard = a->reports[rank]->heard_epoch;
+    return heard >= epoch && heard < a->view.epoch;
+}
+
+bool gw_verdicts_count_against(const gw_attempt *a, const gw_convictions *all, uint32_t rank) {
+    const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);
+    return one != NULL && !gw_verdicts_has_heard(a, rank, one->epoch);
+}
+
 /* Whether a voter that is not convicted tells of that checkpoint, which its own disk may have refused. */
 static bool others_have(const gw_attempt *a, const gw_convictions *convictions, const gw_hash *root) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
-        if (gw_convictions_of(convictions, &a->view.members[i].id) != NULL) continue;
+        if (gw_verdicts_count_against(a, convictions, i)) continue;
         if (r->whole_step > 0 && gw_hash_equal(&r->whole_root, root)) return true;
         for (uint32_t k = 0; k < r->inventory_count; k++)
             if (gw_hash_equal(&r->inventory[k].root, root)) return true;
@@ -75,7 +86,7 @@ static bool is_needed(const gw_attempt *a, const gw_convictions *all, const gw_c
     if (!r->has_state || r->step > one->step) return false;
     for (uint32_t i = 0; i < a->view.count; i++)
         if (a->reports[i]->has_state && a->reports[i]->installed_epoch >= r->installed_epoch &&
-            gw_convictions_of(all, &a->view.members[i].id) == NULL)
+            !gw_verdicts_count_against(a, all, i))
             return false;
     return true;
 }
@@ -84,8 +95,8 @@ void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
     gw_convictions *all = &i->convictions;
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
         gw_report *r = a->reports[rank];
+        if (!gw_verdicts_count_against(a, all, rank)) continue;
         const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);
-        if (one == NULL) continue;
         if (majority && is_needed(a, all, one, r)) {
             gw_convictions_drop(all, &a->view.members[rank].id);
             continue;
@@ -100,9 +111,10 @@ void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
     i->spared = calloc((size_t)i->convictions.count * GW_MAX_INVENTORY + 1, sizeof *i->spared);
     GW_CHECK_MEMORY(i->spared != NULL);
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        if (!gw_verdicts_count_against(a, &i->convictions, rank)) continue;
         const gw_report *r = a->reports[rank];
         const gw_conviction *one = gw_convictions_of(&i->convictions, &a->view.members[rank].id);
-        for (uint32_t k = 0; one != NULL && k < r->inventory_count; k++)
+        for (uint32_t k = 0; k < r->inventory_count; k++)
             if (r->inventory[k].step > one->step && others_have(a, &i->convictions, &r->inventory[k].root))
                 i->spared[i->spared_count++] = r->inventory[k].root;
     }

@@ -276,9 +276,9 @@ static gw_report *make_report(const gw_peer *p) {
     r->strays = p->inventory.strays;
     if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
     r->changes = p->changes;
-    r->paid_epoch = p->heard_epoch;
+    r->heard_epoch = p->heard_epoch;
     r->convictions = p->convictions;
-    r->heard_epoch = p->recorded_epoch;
+    r->recorded_epoch = p->recorded_epoch;
     r->losses = p->losses;
     uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;
     r->inventory_count =

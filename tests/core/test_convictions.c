@@ -22,7 +22,7 @@ Test(convictions, a_peer_has_one_the_latest_from_the_lowest_step_on) {
     cr_assert(add(&c, 1, 6, 10));
     cr_assert(add(&c, 2, 1, 1));
     cr_assert_eq(c.count, 2);
-    cr_assert(of(&c, 1)->epoch == 7 && of(&c, 1)->step == 10);
+    cr_assert(of(&c, 1)->epoch == 7 && of(&c, 1)->step == 10 && of(&c, 1)->boot == 8);
     cr_assert(gw_convictions_drop(&c, &(gw_peer_id){{1}}));
     cr_assert(!gw_convictions_drop(&c, &(gw_peer_id){{1}}));
     cr_assert(of(&c, 1) == NULL && of(&c, 2) != NULL);

@@ -71,18 +71,19 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
 Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     gw_view view = small_view();
     gw_install *install = small_install();
-    gw_report report = {.has_state = true,
-                        .promised_epoch = 7,
-                        .promised = {{9}},
-                        .step = 17,
-                        .whole_step = 16,
-                        .held = gw_set_of(5),
-                        .claimed = gw_set_of(5),
-                        .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3}}},
-                        .heard_epoch = 6,
-                        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}},
-                        .paid_epoch = 3,
-                        .inventory_count = 1};
+    gw_report report = {
+        .has_state = true,
+        .promised_epoch = 7,
+        .promised = {{9}},
+        .step = 17,
+        .whole_step = 16,
+        .held = gw_set_of(5),
+        .claimed = gw_set_of(5),
+        .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3, .boot = 2}}},
+        .recorded_epoch = 6,
+        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}, .boot = {2, 1}},
+        .heard_epoch = 3,
+        .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
     report.inventory[0].ignored = true;
@@ -103,15 +104,16 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
         cr_assert(kind != GW_MSG_REFUSE || (back.value == 42 && back.since == 41));
         cr_assert(kind != GW_MSG_VOTE ||
-                  (back.report->whole_step == 16 && back.report->heard_epoch == 6 &&
+                  (back.report->whole_step == 16 && back.report->recorded_epoch == 6 &&
                    back.report->changes.count == 3 && back.report->changes.epoch[0] == 5 &&
                    gw_peer_id_equal(&back.report->changes.from[1], &(gw_peer_id){{7}}) &&
-                   back.report->changes.epoch[1] == 4 && back.report->paid_epoch == 3));
+                   back.report->changes.epoch[1] == 4 && back.report->changes.boot[0] == 2 &&
+                   back.report->changes.boot[1] == 1 && back.report->heard_epoch == 3));
         const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
                                             : kind == GW_MSG_INSTALL ? &back.install->convictions
                                                                      : NULL;
         cr_assert(convictions == NULL || (convictions->count == 1 && convictions->list[0].epoch == 5 &&
-                                          convictions->list[0].step == 3 &&
+                                          convictions->list[0].step == 3 && convictions->list[0].boot == 2 &&
                                           gw_convictions_of(convictions, &(gw_peer_id){{7}}) != NULL));
         cr_assert(kind != GW_MSG_INSTALL ||
                   (back.install->spared_count == 2 && back.install->spared[1].bytes[0] == 6));
@@ -203,7 +205,7 @@ Test(message, bytes_are_pinned) {
     gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    uint8_t expected[2 + 32 + 8 + 16 + 16] = {16, 16, 0x11};
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {17, 16, 0x11};
     expected[34] = 9;
     expected[42] = 0x22;
     expected[58] = 17;
@@ -253,8 +255,15 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "promised");
         report = (gw_report){.convictions = {.count = 1, .list[0].epoch = epochs[i]}};
         cr_expect_eq(is_read(&m), i == 0, "of a verdict");
+        report = (gw_report){.recorded_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict on its record");
         report = (gw_report){.heard_epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of a verdict that it heard");
+        for (uint32_t k = 0; k < 2; k++) {
+            report = (gw_report){0};
+            report.changes.epoch[k] = epochs[i];
+            cr_expect_eq(is_read(&m), i == 0, "in which bits changed");
+        }
         report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};
         cr_expect_eq(is_read(&m), i == 0, "of a checkpoint");
         gw_install *resuming = small_install();
@@ -330,7 +339,7 @@ Test(message, another_version_is_named) {
     gw_message m;
     gw_err err;
     cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
-    cr_assert(strstr(err.text, "version 17") != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "version 18") != NULL, "%s", err.text);
 }
 
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {

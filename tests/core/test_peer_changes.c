@@ -4,6 +4,7 @@
 #include "core/peer_state.h" /* path_failures */
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 12, MANY_STEPS = 400, MOST_EVENTS = 400000 };
@@ -85,6 +86,37 @@ Test(peer_changes, who_changes_bits_twice_is_found_once) {
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 4);
     cr_expect_eq(f.peers[faulty].brain->faults, 1);
+    flock_close(&f);
+}
+
+static bool two_have_named_the_faulty(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (others_named(f, i) == 2) return true;
+    return false;
+}
+
+static bool all_that_run_compute(const flock *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->peers[i].brain != NULL && f->peers[i].brain->phase != GW_AT_COMPUTING) return false;
+    return true;
+}
+
+/* Before anybody has judged it dies, and those who have told of it need it for a majority. */
+Test(peer_changes, what_an_earlier_life_changed_is_not_held_against_the_next_one) {
+    flock f;
+    flock_open(&f, 5, 5, STEPS, GW_QUORUM_MAJORITY);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    uint32_t faulty = (flock_leader(&f) + 1) % 5;
+    f.peers[faulty].changes = 2;
+    cr_assert(flock_run(&f, two_have_named_the_faulty, MOST_EVENTS));
+    for (uint32_t i = 0; i < 5; i++)
+        if (i == faulty || f.peers[i].brain->changes.count == 0) flock_kill(&f, i);
+    flock_start(&f, faulty);
+    cr_assert(flock_run(&f, all_that_run_compute, MOST_EVENTS));
+    cr_expect_eq(f.peers[faulty].brain->faults, 0);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    flock_expect_done(&f, 3);
     flock_close(&f);
 }
 
@@ -314,4 +346,62 @@ Test(peer_changes, who_is_found_as_it_fetches_its_first_state_keeps_its_checkpoi
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 3);
     flock_close(&f);
+}
+
+/* ---- who is judged ---- */
+
+enum { MEMBERS = 3, JUDGES = 9 }; /* in a view of this epoch */
+
+typedef struct told { /* 1 tells of what 0 sent in view 5, 2 in view 6, as in its life 1 */
+    uint64_t boot;    /* which one it is in */
+    uint64_t heard[MEMBERS];
+    int judged;
+} told;
+
+static int judge(const told *t) {
+    gw_peer *p = calloc(1, sizeof *p);
+    gw_install *i = calloc(1, sizeof *i);
+    cr_assert(p != NULL && i != NULL);
+    gw_attempt *a = &p->attempt;
+    a->view.count = MEMBERS;
+    a->view.epoch = JUDGES;
+    for (uint32_t k = 0; k < MEMBERS; k++) {
+        a->view.members[k] = (gw_member){.id = {{(uint8_t)(k + 1)}}, .boot = k == 0 ? t->boot : 1};
+        a->reports[k] = calloc(1, sizeof *a->reports[k]);
+        cr_assert_not_null(a->reports[k]);
+        a->reports[k]->has_state = true;
+        a->reports[k]->heard_epoch = t->heard[k];
+        if (k == 0) continue;
+        a->reports[k]->changes =
+            (gw_changes){.count = 1, .from = {a->view.members[0].id}, .epoch = {4 + k}, .boot = {1}};
+    }
+    int judged = gw_changes_judge(p, i);
+    cr_expect(judged < 0 || i->convictions.list[0].boot == t->boot);
+    for (uint32_t k = 0; k < MEMBERS; k++) gw_report_free(a->reports[k]);
+    gw_install_free(i);
+    free(p);
+    return judged;
+}
+
+Test(peer_changes, what_was_seen_counts_until_one_of_the_two_has_heard_or_the_sender_has_died) {
+    const told all[] = {{1, {0, 0, 0}, 0}, {1, {4, 4, 4}, 0},  {1, {5, 0, 0}, -1}, {1, {0, 5, 0}, -1},
+                        {1, {0, 0, 5}, 0}, {1, {0, 0, 6}, -1}, {2, {0, 0, 0}, -1}, {1, {JUDGES, 0, 0}, 0}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+        cr_expect_eq(judge(&all[k]), all[k].judged, "%zu", k);
+}
+
+/* Who has told of it may not have been in the view that found who it was. */
+Test(peer_changes, what_was_seen_before_somebody_was_found_is_forgotten) {
+    for (uint64_t found = 4; found <= 6; found++) {
+        gw_peer *p = calloc(1, sizeof *p);
+        gw_install *i = calloc(1, sizeof *i);
+        cr_assert(p != NULL && i != NULL);
+        p->changes = (gw_changes){.count = 1, .from = {{{1}}}, .epoch = {5}, .boot = {1}};
+        i->view.epoch = JUDGES;
+        i->convictions = (gw_convictions){.count = 1, .list = {{.id = {{1}}, .epoch = found}}};
+        gw_changes_installed(p, i);
+        cr_expect_eq(p->changes.count, found < 5);
+        gw_install_free(i);
+        free(p);
+    }
 }

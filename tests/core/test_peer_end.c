@@ -686,48 +686,6 @@ Test(peer_end, a_minority_whose_others_only_fell_silent_goes_on_waiting) {
     flock_close(&f);
 }
 
-/* ---- the last ones leave ---- */
-
-static bool step_5_is_saved(const flock *f) {
-    return f->peers[0].saved_step >= 5;
-}
-
-/* They are told to in a step whose beginning is saved, or is not. */
-static void leave_within_long_steps(uint32_t count, bool saved) {
-    flock f;
-    uint64_t step[3];
-    flock_open(&f, count, count, STEPS, GW_QUORUM_ANY);
-    f.checkpoint_steps = saved ? 1 : 0;
-    for (uint32_t i = 0; i < count; i++) {
-        f.peers[i].seal_ns = UINT64_C(15000000000);
-        f.peers[i].config.save_timeout_ns = UINT64_C(60000000000);
-    }
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, saved ? step_5_is_saved : flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < count; i++) {
-        step[i] = f.peers[i].brain->step;
-        flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
-    }
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    for (uint32_t i = 0; i < count; i++) {
-        cr_assert_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
-        cr_assert_gt(f.peers[i].saved_step, step[i], "%s", f.peers[i].finish_text);
-        if (count == 1) cr_assert_eq(f.peers[i].saved_step, f.peers[i].brain->step);
-    }
-    flock_close(&f);
-}
-
-/* Nobody goes on with what they have computed: it is worth a step of 15 s. */
-Test(peer_end, the_last_peer_leaves_with_a_checkpoint_however_long_its_step) {
-    leave_within_long_steps(1, false);
-    leave_within_long_steps(1, true);
-}
-
-Test(peer_end, who_all_leave_at_once_leave_with_a_checkpoint_however_long_the_step) {
-    leave_within_long_steps(3, false);
-    leave_within_long_steps(3, true);
-}
-
 static bool newcomer_was_greeted(const flock *f) {
     const gw_peer *p = f->peers[1].brain;
     return p != NULL && p->contact_count > 0 && p->contacts[0].greeted;

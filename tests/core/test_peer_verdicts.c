@@ -156,6 +156,7 @@ Test(peer_verdicts, who_is_outvoted_after_a_good_sum_is_named) {
     cr_assert_eq(f.peers[leader].brain->convictions.count, 1);
     cr_expect_eq(f.peers[leader].brain->convictions.list[0].step, f.peers[leader].step - 1,
                  "the state of that step is the wrong one");
+    cr_expect_eq(f.peers[leader].brain->convictions.list[0].boot, f.peers[2].config.incarnation.boot);
     flock_close(&f);
 }
 

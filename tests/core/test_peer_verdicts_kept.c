@@ -6,6 +6,7 @@
 /* ---- what a vote may tell ---- */
 
 enum { KNOWS, TELLS, THIRD, VOTERS }; /* peers 1, 2 and 3 */
+enum { LATER = 40 };                  /* the view that they vote for */
 
 typedef struct voters { /* 1 knows that 2 was convicted, in view 3 at step 10; 3 knows nothing */
     gw_attempt *attempt;
@@ -22,6 +23,7 @@ static voters assemble(void) {
     voters v = {.attempt = calloc(1, sizeof *v.attempt), .install = calloc(1, sizeof *v.install)};
     cr_assert(v.attempt != NULL && v.install != NULL);
     v.attempt->view.count = VOTERS;
+    v.attempt->view.epoch = LATER;
     for (uint32_t i = 0; i < VOTERS; i++) {
         v.told[i] = v.attempt->reports[i] = calloc(1, sizeof *v.told[i]);
         cr_assert(v.told[i] != NULL);
@@ -31,7 +33,7 @@ static voters assemble(void) {
     r->has_state = true;
     r->step = r->whole_step = 30;
     r->whole_root = (gw_hash){{30}};
-    r->heard_epoch = 2;
+    r->recorded_epoch = 2;
     r->installed_epoch = 3;
     for (; r->inventory_count < 3; r->inventory_count++)
         r->inventory[r->inventory_count] = checkpoint(30 - 10 * (uint64_t)r->inventory_count);
@@ -51,16 +53,25 @@ static void dismiss(voters *v) {
     free(v->attempt);
 }
 
+/* As long as it is not on record it is told so again, as a later life of it may have to be. */
 Test(peer_verdicts_kept, what_a_convicted_peer_tells_counts_for_nothing_until_it_has_heard) {
-    for (int heard = 0; heard < 2; heard++) {
+    typedef struct hearing {
+        uint64_t heard, recorded;
+        bool counts, told_again;
+    } hearing;
+    const hearing all[] = {
+        {2, 2, false, true}, {3, 2, true, true}, {3, 3, true, false}, {LATER, 2, false, true}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
         voters v = assemble();
-        v.told[TELLS]->heard_epoch = heard ? 3 : 2;
+        bool counts = all[k].counts;
+        v.told[TELLS]->heard_epoch = all[k].heard;
+        v.told[TELLS]->recorded_epoch = all[k].recorded;
         discount(&v, false);
-        cr_expect_eq(v.told[TELLS]->has_state, heard);
-        cr_expect_eq(v.told[TELLS]->inventory_count, heard ? 3 : 1);
-        cr_expect_eq(v.told[TELLS]->whole_step, heard ? 30 : 0);
-        cr_expect_eq(v.install->convictions.count, heard ? 0 : 1);
-        cr_expect_eq(v.install->spared_count, 0);
+        cr_expect_eq(v.told[TELLS]->has_state, counts, "%zu", k);
+        cr_expect_eq(v.told[TELLS]->inventory_count, counts ? 3 : 1, "%zu", k);
+        cr_expect_eq(v.told[TELLS]->whole_step, counts ? 30 : 0, "%zu", k);
+        cr_expect_eq(v.install->convictions.count, all[k].told_again, "%zu", k);
+        cr_expect_eq(v.install->spared_count, 0, "%zu", k);
         dismiss(&v);
     }
 }
@@ -114,7 +125,7 @@ Test(peer_verdicts_kept, an_old_conviction_makes_no_new_one_reach_further_back) 
     voters v = assemble();
     v.told[KNOWS]->convictions.list[0] = (gw_conviction){{{2}}, 20, 25, 0};
     v.told[THIRD]->convictions = (gw_convictions){.count = 1, .list = {{{{2}}, 3, 10, 0}}};
-    v.told[TELLS]->heard_epoch = 3;
+    v.told[TELLS]->recorded_epoch = 3;
     discount(&v, false);
     cr_expect_eq(v.install->convictions.list[0].step, 25);
     cr_expect_eq(v.told[TELLS]->inventory_count, 2);
@@ -207,16 +218,34 @@ Test(peer_verdicts_kept, a_flock_that_begins_anew_counts_on_from_what_its_member
     flock_close(&f);
 }
 
-/* Until it is on record that it has heard, nothing that it comes to counts without the others. */
+/* 2 is, and has heard it, but its disk takes no record of that. */
+static const gw_peer *convict_unrecorded(flock *f) {
+    open_verified(f, 3);
+    for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = SECONDS / 20;
+    f->peers[2].persists_fail = true;
+    f->peers[2].wrongs = 1;
+    while (f->peers[2].corruptions == 0 || !computing(f, 2, 3)) cr_assert(!flock_run(f, NULL, 1));
+    const gw_peer *convicted = f->peers[2].brain;
+    cr_assert_gt(convicted->heard_epoch, 0);
+    cr_assert_eq(convicted->recorded_epoch, 0);
+    return convicted;
+}
+
+/* What it holds since it has from the others, and no longer does it bring what it had before. */
+Test(peer_verdicts_kept, who_has_heard_holds_what_counts_though_its_disk_is_full) {
+    flock f;
+    const gw_peer *convicted = convict_unrecorded(&f);
+    const uint32_t loads[3] = {f.peers[0].loads, f.peers[1].loads, f.peers[2].loads};
+    f.sum_for = 3;
+    RUN_UNTIL(f.sum_for == 0 && computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
+    cr_expect_eq(convicted->recorded_epoch, 0);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(f.peers[i].loads, loads[i] + (i < 2), "peer %u", i);
+    flock_close(&f);
+}
+
 Test(peer_verdicts_kept, who_has_heard_has_it_recorded_though_its_disk_is_full_for_a_while) {
     flock f;
-    open_verified(&f, 3);
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = SECONDS / 20;
-    f.peers[2].persists_fail = true;
-    f.peers[2].wrongs = 1;
-    RUN_UNTIL(f.peers[2].corruptions > 0 && computing(&f, 2, 3));
-    const gw_peer *convicted = f.peers[2].brain;
-    cr_assert_gt(convicted->heard_epoch, 0);
+    const gw_peer *convicted = convict_unrecorded(&f);
     flock_run_for(&f, 3 * SECONDS);
     cr_expect_eq(convicted->recorded_epoch, 0);
     cr_expect_not(f.peers[2].finished, "that is worth no failing: %s", f.peers[2].finish_text);

@@ -150,10 +150,11 @@ typedef struct sim_error { /* it computed a shard of this step, or held its stat
 
 typedef struct sim_change {     /* bits of what one sent were others when they came to another */
     gw_peer_id from, to, whose; /* and the machine that changed them, one of these two */
+    uint64_t boot;              /* in this life of it */
     bool told;
-    bool of_two;   /* they were all members, */
-    bool held;     /* and it had the state that is summed from, or that before the one it fetched */
-    uint64_t paid; /* by this life of it, which has been found wrong since; 0 = none */
+    bool of_two; /* they were all members, */
+    bool held;   /* and it had the state that is summed from, or that before the one it fetched */
+    bool paid;   /* it has been found wrong since */
 } sim_change;
 
 /* What a process loses when it dies. */
@@ -439,6 +440,7 @@ void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* Somebody tells who was found to compute, or to hold, wrong bits. */
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
 void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view); /* that it has installed */
+void sim_heed_earlier_life(sim_peer *p, const char *said);  /* that was found wrong: its state is given up */
 uint64_t sim_made_state(const sim_peer *p);                 /* its state as it was when it was made */
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
 void sim_spoil_part(sim_cluster *c, sim_peer *p);           /* what it has added up to the step */

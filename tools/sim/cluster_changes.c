@@ -83,8 +83,8 @@ uint32_t sim_change_bits(sim_cluster *c, uint32_t from, uint32_t to) {
         c->changes = realloc(c->changes, c->change_capacity * sizeof *c->changes);
         GW_CHECK_MEMORY(c->changes != NULL);
     }
-    c->changes[c->change_count] =
-        (sim_change){.from = c->peers[from].id, .to = c->peers[to].id, .whose = whose->id};
+    c->changes[c->change_count] = (sim_change){
+        .from = c->peers[from].id, .to = c->peers[to].id, .whose = whose->id, .boot = whose->boot};
     sim_trace(c, "bits change between peer %u and peer %u, in the memory of %u", from, to, whose->number);
     return c->change_count++;
 }
@@ -168,13 +168,28 @@ static bool is_between_several(const sim_cluster *c, const gw_peer_id *id) {
     return false;
 }
 
-/* What has been told of its own machine, and if `own` not paid for by this life. */
-static bool has_changed(const sim_cluster *c, const sim_peer *by, const gw_peer_id *id, bool own) {
+/* This life's doing, of which others have been told, and for which it has not been found wrong yet. */
+static bool is_owed(const sim_change *change, const sim_peer *by) {
+    return change->told && !change->paid && gw_peer_id_equal(&change->whose, &by->id) &&
+           change->boot == by->boot;
+}
+
+/* Others have been told of bits that its machine has changed. */
+static bool has_changed(const sim_cluster *c, const gw_peer_id *id) {
     bool any = false;
     for (uint32_t i = 0; i < c->change_count && !any; i++)
-        any = c->changes[i].told && gw_peer_id_equal(&c->changes[i].whose, id) &&
-              (!own || c->changes[i].paid != by->boot);
+        any = c->changes[i].told && gw_peer_id_equal(&c->changes[i].whose, id);
     return any;
+}
+
+/* It hears that it was found to. */
+static bool pays(sim_cluster *c, const sim_peer *by) {
+    bool owed = false;
+    for (uint32_t i = 0; i < c->change_count; i++) {
+        if (!is_owed(&c->changes[i], by)) continue;
+        c->changes[i].paid = owed = true;
+    }
+    return owed;
 }
 
 bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *notice) {
@@ -182,17 +197,14 @@ bool sim_convicts_rightly(sim_cluster *c, const sim_peer *by, const gw_action *n
     if (!heard && !sim_is_verdict_on_changes(notice)) return false;
     sim_peer *found = sim_by_id(c, &notice->peer);
     if (found != NULL) found->unfound = 0;
-    bool changed = has_changed(c, by, &notice->peer, heard);
+    bool changed = heard ? pays(c, by) : has_changed(c, &notice->peer);
     bool excused = !changed && is_between_several(c, &notice->peer);
-    for (uint32_t i = 0; i < c->change_count && heard; i++)
-        if (c->changes[i].told && gw_peer_id_equal(&c->changes[i].whose, &by->id))
-            c->changes[i].paid = by->boot;
     c->result->mistaken += excused && heard;
     return changed || excused;
 }
 
 bool sim_has_changed(const sim_cluster *c, const sim_peer *p) {
-    return has_changed(c, p, &p->id, false);
+    return has_changed(c, &p->id);
 }
 
 bool sim_halts_rightly(const sim_cluster *c, const sim_peer *p) {
