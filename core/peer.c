@@ -385,10 +385,22 @@ static void on_start(gw_peer *p) {
     gw_gossip_start(p->gossip, p->now);
 }
 
+/* Not while it fetches the state. */
+static bool goes_on(const gw_peer *p, const gw_contact *contact) {
+    int rank = gw_view_rank(&p->view, &contact->id);
+    if (rank < 0 || contact->leaving) return false;
+    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    return !gathers || gw_set_has(&p->ready, (uint32_t)rank);
+}
+
 bool gw_peer_somebody_stays(const gw_peer *p) {
     for (uint32_t i = 0; i < p->contact_count; i++)
-        if (!p->contacts[i].leaving && gw_view_rank(&p->view, &p->contacts[i].id) >= 0) return true;
+        if (goes_on(p, &p->contacts[i])) return true;
     return false;
+}
+
+bool gw_peer_waits_to_leave(const gw_peer *p) {
+    return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
 }
 
 /* Whoever is the last one waits for the state that it has made at last to be saved, as nobody else has it;

@@ -47,9 +47,10 @@ static void start_if_all_ready(gw_peer *p) {
     if (p->end_given_up) gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
     p->end_given_up = false;
     gw_commit_agreed(p);
+    bool begun = gw_set_count(&p->missing) < p->missing.size;
     if (p->ended)
         gw_saves_end(p);
-    else
+    else if (begun || !gw_steps_rest(p))
         gw_steps_begin(p, &p->missing, p->cuts);
 }
 

@@ -15,7 +15,13 @@
  * gets one done. A disk that refused is tried again, and ever more seldom: what it lacked may be there soon,
  * as descriptors are, or in days, as room may be. What gives way there is what nobody knows to be complete,
  * and who knows may come yet: it does so once the disk has refused for so long. */
-enum { SAVE_LASTS_MS = 60000, MOST_DOUBLINGS = 6, WRITE_AGAIN_MS = 4000, WRITE_AGAIN_MOST_MS = 60000 };
+enum {
+    SAVE_LASTS_MS = 60000,
+    MOST_DOUBLINGS = 6,
+    WRITE_AGAIN_MS = 4000,
+    WRITE_AGAIN_MOST_MS = 60000,
+    LEAVE_AGAIN_MS = 5000, /* between two tries of the last one that leaves, which waits for nothing else */
+};
 
 void gw_saves_free(gw_save *save) {
     free(save->chunks);
@@ -53,11 +59,6 @@ int64_t gw_saves_decide(gw_peer *p) {
     if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
     if (p->want_stop) decisions |= GW_DECIDE_STOP;
     return decisions;
-}
-
-/* Nobody else has what it has computed, and it computes no more. */
-static bool waits_to_leave(const gw_peer *p) {
-    return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
 }
 
 /* ---- storing
@@ -137,9 +138,11 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save;
+    bool waits = gw_peer_waits_to_leave(p); /* for this, and for nothing else */
+    if (waits) p->leave_again_ns = p->now + gw_peer_ms(p, LEAVE_AGAIN_MS);
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
     s->deadline_ns = UINT64_MAX;
-    if (gw_peer_is_leader(p) && !final && !waits_to_leave(p))
+    if (gw_peer_is_leader(p) && !final && !waits)
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
@@ -156,7 +159,7 @@ void gw_saves_open(gw_peer *p, bool final) {
         p->unsaved_ns = 0;
         p->unsaved_said = false;
     }
-    bool last = final && !gw_saves_anyone_writes(p, -1);
+    bool last = (final || waits) && !gw_saves_anyone_writes(p, -1);
     bool again = p->unwritable && !p->disk_hangs && (last || p->now >= p->write_again_ns);
     if (again) p->unwritable = false;
     bool lacks_room = again && (last || p->now >= p->refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
@@ -653,13 +656,13 @@ void gw_saves_consider(gw_peer *p) {
                        "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
         return;
     }
-    if (!p->save.active && waits_to_leave(p) && p->now >= p->save_again_ns) gw_saves_open(p, false);
+    if (!p->save.active && gw_peer_waits_to_leave(p) && p->now >= p->leave_again_ns) gw_saves_open(p, false);
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
     uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX, leave = gw_peer_leave_deadline(p);
     if (p->save.again_ns != 0 && p->save.again_ns < next) next = p->save.again_ns;
     if (leave < next) next = leave;
-    if (!p->save.active && waits_to_leave(p) && p->save_again_ns < next) next = p->save_again_ns;
+    if (!p->save.active && gw_peer_waits_to_leave(p) && p->leave_again_ns < next) next = p->leave_again_ns;
     return next;
 }

@@ -395,7 +395,8 @@ struct gw_peer {
     uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
     bool unsaved_said;
     uint64_t leave_step;
-    uint64_t leave_ns; /* since when it is leaving */
+    uint64_t leave_ns;       /* since when it is leaving */
+    uint64_t leave_again_ns; /* waiting to leave: no other save begins before */
 
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
 };
@@ -414,6 +415,8 @@ uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
 uint64_t gw_peer_leave_deadline(const gw_peer *p);
 /* A member goes on with what this peer, which leaves, has computed. */
 bool gw_peer_somebody_stays(const gw_peer *p);
+/* Nobody else has what it has computed, it computes no more, and this is being saved. */
+bool gw_peer_waits_to_leave(const gw_peer *p);
 /* It is leaving, and what it has computed for others to go on from is saved. */
 bool gw_peer_may_leave(const gw_peer *p);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
@@ -541,6 +544,8 @@ uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
+/* True: it is the last one, is leaving, and computes no more: it has left, or has its state saved. */
+bool gw_steps_rest(gw_peer *p);
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
@@ -596,7 +601,8 @@ bool gw_verdicts_count_against(const gw_attempt *attempt, const gw_convictions *
 void gw_verdicts_discount(const gw_attempt *attempt, bool majority, gw_install *install);
 /* Once all convictions are there sets the spared checkpoints of *install. */
 void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
-/* Of what is installed here. True: others have convicted this peer, which hears of it only now. */
+/* Of what is installed here. True: others have convicted this peer, which hears of it only now, and is not
+ * to keep the state that it holds. */
 bool gw_verdicts_hear(gw_peer *p, const gw_install *install);
 
 /* ---- peer_halt.c ---- */

@@ -26,8 +26,10 @@ void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
 
 /* Where a majority rules nobody goes on alone: those with whom it has installed a view since agree with it,
  * and may have shown what it holds. */
-static bool is_served(const gw_report *r, const gw_conviction *conviction, bool majority) {
-    return r->recorded_epoch >= conviction->epoch || (majority && r->installed_epoch > conviction->epoch);
+static bool is_served(const gw_attempt *a, uint32_t rank, const gw_conviction *conviction, bool majority) {
+    const gw_report *r = a->reports[rank];
+    bool recorded = r->recorded_epoch >= conviction->epoch && r->recorded_epoch < a->view.epoch;
+    return recorded || (majority && r->installed_epoch > conviction->epoch);
 }
 
 /* Those that have been served say nothing of the others. */
@@ -36,7 +38,7 @@ void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) 
         const gw_convictions *told = &a->reports[i]->convictions;
         for (uint32_t k = 0; k < told->count; k++) {
             int rank = gw_view_rank(&a->view, &told->list[k].id);
-            if (rank < 0 || !is_served(a->reports[rank], &told->list[k], majority))
+            if (rank < 0 || !is_served(a, (uint32_t)rank, &told->list[k], majority))
                 gw_convictions_add(all, &told->list[k]);
         }
     }
@@ -135,5 +137,5 @@ bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
         if (!p->ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
     }
     if (hears || changed) gw_votes_persist(p);
-    return hears && p->loaded_epoch <= own->epoch; /* or it has given up that state for another reason */
+    return hears;
 }

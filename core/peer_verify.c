@@ -148,21 +148,28 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
     }
 }
 
+/* Else it is an earlier life's fault, or this one has given up what it held then. What it has loaded since
+ * may be of its own checkpoints, and as wrong; but it is no fault of its own. */
+static bool is_of_this_state(const gw_peer *p, const gw_conviction *own) {
+    return own->boot == p->config.incarnation.boot && p->loaded_epoch <= own->epoch;
+}
+
 bool gw_verify_takes(gw_peer *p, const gw_install *i) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
-    bool of_this_life = own != NULL && own->boot == p->config.incarnation.boot;
-    bool convicted = gw_verdicts_hear(p, i);
-    if (is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) {
-        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
-        return own_fault(p, OUTVOTED);
-    }
-    if (!convicted) return true;
-    if (!of_this_life) {
-        gw_peer_say(p, GW_WARN, "an earlier life of this peer was found to compute or to hold other bits%s",
+    bool hears = gw_verdicts_hear(p, i);
+    if (hears && !is_of_this_state(p, own)) {
+        gw_peer_say(p, GW_WARN, "%s was found to compute or to hold other bits%s",
+                    own->boot != p->config.incarnation.boot ? "an earlier life of this peer"
+                                                            : "this peer, before it loaded its state,",
                     p->has_state ? ": it fetches the state anew" : "");
         p->has_state = false;
         return true;
     }
+    if (is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) {
+        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
+        return own_fault(p, OUTVOTED);
+    }
+    if (!hears) return true;
     gw_verify_tell(p, &p->config.id, "others found that it computed or held other bits");
     return own_fault(p, "others found that this peer computed or held other bits");
 }

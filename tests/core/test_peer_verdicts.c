@@ -236,3 +236,38 @@ Test(peer_verdicts, what_was_shown_is_not_taken_back_for_a_conviction) {
     cr_expect_geq(f.peers[0].step, shown);
     flock_close(&f);
 }
+
+static bool is_ahead_again(const flock *f) {
+    return flock_in_view_of(f, 2, 1) && f->peers[2].step > f->peers[0].step + 6;
+}
+
+/* It has loaded what it saved before it heard, and the fetch of what the others hold fails. */
+Test(peer_verdicts, what_a_convicted_peer_has_loaded_does_not_count_once_it_has_heard) {
+    for (int unrecorded = 0; unrecorded < 2; unrecorded++) {
+        flock f;
+        convict_and_part(&f, 3, 2);
+        flock_run_for(&f, SECONDS / 10);
+        flock_kill(&f, 2);
+        f.peers[2].persists_fail = unrecorded;
+        for (uint32_t i = 0; i < 2; i++) flock_mend(&f, i, 2);
+        f.breaks =
+            (flock_break){.kind = GW_MSG_INSTALL, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
+        flock_start(&f, 2);
+        RUN_UNTIL(f.peers[2].brain->ballot.voted > 0);
+        for (uint32_t i = 0; i < 2; i++) flock_cut(&f, i, 2, true);
+        f.breaks = (flock_break){0};
+        f.peers[2].seal_ns = SECONDS / 100;
+        RUN_UNTIL(is_ahead_again(&f));
+        f.peers[2].seal_ns = 10 * SECONDS;
+        cr_assert_gt(f.peers[2].brain->loaded_epoch, f.peers[0].brain->convictions.list[0].epoch);
+        const uint32_t loads[2] = {f.peers[0].loads, f.peers[1].loads};
+        f.peers[2].loads_to_fail = 1;
+        for (uint32_t i = 0; i < 2; i++) flock_mend(&f, i, 2);
+        RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
+        cr_expect_eq(f.peers[2].loads_to_fail, 0);
+        for (uint32_t i = 0; i < 2; i++)
+            cr_expect_eq(f.peers[i].loads, loads[i], "%d: peer %u", unrecorded, i);
+        cr_expect_eq(f.peers[2].brain->faults, 0, "it was another life's");
+        flock_close(&f);
+    }
+}

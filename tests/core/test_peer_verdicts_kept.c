@@ -59,8 +59,11 @@ Test(peer_verdicts_kept, what_a_convicted_peer_tells_counts_for_nothing_until_it
         uint64_t heard, recorded;
         bool counts, told_again;
     } hearing;
-    const hearing all[] = {
-        {2, 2, false, true}, {3, 2, true, true}, {3, 3, true, false}, {LATER, 2, false, true}};
+    const hearing all[] = {{2, 2, false, true},
+                           {3, 2, true, true},
+                           {3, 3, true, false},
+                           {LATER, LATER, false, true},
+                           {LATER, 2, false, true}};
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
         voters v = assemble();
         bool counts = all[k].counts;

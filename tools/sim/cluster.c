@@ -435,7 +435,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_LOG:
         sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
         sim_disk_check_stall(c, p, action->text);
-        sim_heed_earlier_life(p, action->text);
+        sim_heed_earlier_fault(c, p, action->text);
         break;
     case GW_ACT_NOTICE:
         note(c, p, action);

@@ -440,7 +440,8 @@ void sim_look(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* Somebody tells who was found to compute, or to hold, wrong bits. */
 void sim_convict(sim_cluster *c, sim_peer *by, const gw_action *notice);
 void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view); /* that it has installed */
-void sim_heed_earlier_life(sim_peer *p, const char *said);  /* that was found wrong: its state is given up */
+/* What it says may be that it gives up its state, as it was found wrong before it had that. */
+void sim_heed_earlier_fault(sim_cluster *c, sim_peer *p, const char *said);
 uint64_t sim_made_state(const sim_peer *p);                 /* its state as it was when it was made */
 void sim_check_expelled(sim_cluster *c, const sim_peer *p); /* as it enters a reduction */
 void sim_spoil_part(sim_cluster *c, sim_peer *p);           /* what it has added up to the step */

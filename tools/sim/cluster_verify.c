@@ -243,9 +243,10 @@ void sim_forgive(const sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (later && who_knows(c, view, verdict) == SIM_PEERS) *verdict = (sim_verdict){.by = {0}};
 }
 
-void sim_heed_earlier_life(sim_peer *p, const char *said) {
-    static const char HEARD[] = "an earlier life of this peer was found to compute or to hold other bits";
-    if (strncmp(said, HEARD, strlen(HEARD)) == 0) p->m.has_state = false;
+void sim_heed_earlier_fault(sim_cluster *c, sim_peer *p, const char *said) {
+    if (strstr(said, " was found to compute or to hold other bits") == NULL) return;
+    sim_commit_settle(c, p); /* what it has to show is of that state */
+    p->m.has_state = false;
 }
 
 uint64_t sim_made_state(const sim_peer *p) {
