@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAVE_MS = 10000 /* who leaves waits so long for a checkpoint, where others go on without one */ };
-
 /* ---- helpers that the peer_*.c files share
  * ------------------------------------------------------------------- */
 
@@ -385,58 +383,6 @@ static void on_start(gw_peer *p) {
     gw_gossip_start(p->gossip, p->now);
 }
 
-/* Not while it fetches the state. */
-static bool goes_on(const gw_peer *p, const gw_contact *contact) {
-    int rank = gw_view_rank(&p->view, &contact->id);
-    if (rank < 0 || contact->leaving) return false;
-    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    return !gathers || gw_set_has(&p->ready, (uint32_t)rank);
-}
-
-bool gw_peer_somebody_stays(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (goes_on(p, &p->contacts[i])) return true;
-    return false;
-}
-
-bool gw_peer_waits_to_leave(const gw_peer *p) {
-    return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
-}
-
-/* Whoever is the last one waits for the state that it has made at last to be saved, as nobody else has it;
- * and so do those who all leave, for a step behind the one in which they were told to. */
-bool gw_peer_may_leave(const gw_peer *p) {
-    uint64_t step = p->leave_step + (gw_peer_somebody_stays(p) ? 0 : 1);
-    if (p->view.count == 1) step = p->step;
-    return p->leaving && p->saved_step != UINT64_MAX && p->saved_step >= step;
-}
-
-uint64_t gw_peer_leave_deadline(const gw_peer *p) {
-    if (!p->leaving) return UINT64_MAX;
-    uint64_t patience_ns = gw_peer_ms(p, LEAVE_MS);
-    if (patience_ns < p->config.save_timeout_ns && !gw_peer_somebody_stays(p))
-        patience_ns = p->config.save_timeout_ns;
-    return p->leave_ns + patience_ns;
-}
-
-static void on_leave(gw_peer *p) {
-    if (p->leaving) return;
-    p->leaving = true;
-    p->leave_step = p->step;
-    p->leave_ns = p->now;
-    if (p->view.epoch == 0) {
-        gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
-        return;
-    }
-    p->want_save = true;
-    if (!gw_peer_is_leader(p)) gw_saves_remind(p);
-    bool stays = gw_peer_somebody_stays(p);
-    const uint64_t second = 1000 * GW_MS;
-    gw_peer_say(p, GW_INFO, "leaving at the end of a step%s, in %" PRIu64 " s at the latest%s",
-                stays ? "" : ", whose state is saved first",
-                (gw_peer_leave_deadline(p) - p->now + second - 1) / second, stays ? "" : " (--save-timeout)");
-}
-
 static void on_stop(gw_peer *p) {
     if (p->view.epoch == 0 && p->phase == GW_AT_WAITING) {
         gw_peer_finish(p, GW_FINISH_STOPPED, NULL, "stopped before the job started");
@@ -546,7 +492,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         on_stop(p);
         break;
     case GW_EV_LEAVE:
-        on_leave(p);
+        gw_leave_asked(p);
         break;
     case GW_EV_FORCE_VIEW:
         gw_views_force(p);
@@ -555,9 +501,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
 }
 
 /* What a peer does as time goes by, in this order; each may be the end of it. */
-static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,   gw_saves_consider, gw_patience_consider,
-                                                 gw_install_consider, gw_links_consider, gw_views_consider,
-                                                 gw_waiting_consider};
+static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_consider,   gw_leave_consider,
+                                                 gw_patience_consider, gw_install_consider, gw_links_consider,
+                                                 gw_views_consider,    gw_waiting_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
@@ -588,6 +534,7 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     next = earlier(next, gw_install_deadline(p));
     next = earlier(next, gw_waiting_deadline(p));
     next = earlier(next, gw_saves_deadline(p));
+    next = earlier(next, gw_leave_deadline(p));
     next = earlier(next, gw_patience_deadline(p));
     next = earlier(next, gw_retry_deadline(p));
     if (p->thief.active && p->thief.retry_ns != 0) next = earlier(next, p->thief.retry_ns);

@@ -50,7 +50,7 @@ static void start_if_all_ready(gw_peer *p) {
     bool begun = gw_set_count(&p->missing) < p->missing.size;
     if (p->ended)
         gw_saves_end(p);
-    else if (begun || !gw_steps_rest(p))
+    else if (begun || !gw_leave_rest(p))
         gw_steps_begin(p, &p->missing, p->cuts);
 }
 

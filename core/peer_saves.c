@@ -20,7 +20,6 @@ enum {
     MOST_DOUBLINGS = 6,
     WRITE_AGAIN_MS = 4000,
     WRITE_AGAIN_MOST_MS = 60000,
-    LEAVE_AGAIN_MS = 5000, /* between two tries of the last one that leaves, which waits for nothing else */
 };
 
 void gw_saves_free(gw_save *save) {
@@ -138,8 +137,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save;
-    bool waits = gw_peer_waits_to_leave(p); /* for this, and for nothing else */
-    if (waits) p->leave_again_ns = p->now + gw_peer_ms(p, LEAVE_AGAIN_MS);
+    bool waits = gw_leave_waits(p); /* for this, and for nothing else */
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !waits)
@@ -385,8 +383,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         gw_kept_complete(p, step, root);
     }
     if (!final) {
-        if (p->phase == GW_AT_PAUSED && gw_peer_may_leave(p))
-            gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
+        gw_leave_saved(p, root);
         return;
     }
     p->end.unsaved = false;
@@ -647,22 +644,9 @@ void gw_saves_consider(gw_peer *p) {
         gw_saves_abandon(p);
     }
     gw_final_consider(p);
-    if (p->now >= gw_peer_leave_deadline(p)) {
-        if (!gw_peer_somebody_stays(p))
-            gw_peer_say(p, GW_WARN,
-                        "leaving without a checkpoint of what was computed at last, as none was complete "
-                        "within --save-timeout: it is computed again");
-        gw_peer_finish(p, GW_FINISH_LEFT, NULL,
-                       "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
-        return;
-    }
-    if (!p->save.active && gw_peer_waits_to_leave(p) && p->now >= p->leave_again_ns) gw_saves_open(p, false);
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
-    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX, leave = gw_peer_leave_deadline(p);
-    if (p->save.again_ns != 0 && p->save.again_ns < next) next = p->save.again_ns;
-    if (leave < next) next = leave;
-    if (!p->save.active && gw_peer_waits_to_leave(p) && p->leave_again_ns < next) next = p->leave_again_ns;
-    return next;
+    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
+    return p->save.again_ns != 0 && p->save.again_ns < next ? p->save.again_ns : next;
 }

@@ -16,6 +16,7 @@
  *   peer_commit.c   when others may see a step
  *   peer_inventory.c checkpoints that its disk has
  *   peer_saves.c    checkpoints, stop and the end of the job
+ *   peer_leave.c    leaving by request
  *   peer_final.c    the last state, where it cannot be stored
  *   peer_end.c      the end of the job for those who missed it
  *   peer_patience.c deadlines for what the world was asked to do */
@@ -411,14 +412,6 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...)
 void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A protocol duration, scaled for slow machines. */
 uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds);
-/* Until when who is leaving waits for a checkpoint; UINT64_MAX: it is not. */
-uint64_t gw_peer_leave_deadline(const gw_peer *p);
-/* A member goes on with what this peer, which leaves, has computed. */
-bool gw_peer_somebody_stays(const gw_peer *p);
-/* Nobody else has what it has computed, it computes no more, and this is being saved. */
-bool gw_peer_waits_to_leave(const gw_peer *p);
-/* It is leaving, and what it has computed for others to go on from is saved. */
-bool gw_peer_may_leave(const gw_peer *p);
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message);
 /* The text of an event that tells of a failure, for people. */
 const char *gw_peer_why(const gw_event *event);
@@ -544,8 +537,6 @@ uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
-/* True: it is the last one, is leaving, and computes no more: it has left, or has its state saved. */
-bool gw_steps_rest(gw_peer *p);
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
@@ -716,6 +707,22 @@ void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uin
 void gw_kept_given_up_before(gw_peer *p); /* in an earlier life */
 /* The flock has come to that one, or goes on from it: it was right. */
 void gw_kept_take_back(gw_peer *p, const gw_hash *root);
+
+/* ---- peer_leave.c ---- */
+void gw_leave_asked(gw_peer *p);
+/* Members go on with what this peer, which leaves, has computed. */
+bool gw_leave_somebody_stays(const gw_peer *p);
+/* Until when it waits for a checkpoint; UINT64_MAX: it is not leaving. */
+uint64_t gw_leave_until(const gw_peer *p);
+/* It is the last one, computes no more, and has what it computed saved. */
+bool gw_leave_waits(const gw_peer *p);
+/* True: it has left. */
+bool gw_leave_at_boundary(gw_peer *p);
+/* True: it is the last one and computes no more: it has left, or waits. */
+bool gw_leave_rest(gw_peer *p);
+void gw_leave_saved(gw_peer *p, const gw_hash *root); /* a checkpoint that is not the job's last is through */
+void gw_leave_consider(gw_peer *p);
+uint64_t gw_leave_deadline(const gw_peer *p);
 
 /* ---- peer_final.c ---- */
 void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */

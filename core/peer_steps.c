@@ -410,32 +410,13 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 /* ---- the boundary
  * --------------------------------------------------------------------------------------------------- */
 
-static void leave(gw_peer *p) {
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64, p->step);
-}
-
-bool gw_steps_rest(gw_peer *p) {
-    if (!p->leaving || p->view.count > 1) return false;
-    if (gw_peer_may_leave(p)) {
-        leave(p);
-        return true;
-    }
-    p->phase = GW_AT_PAUSED; /* core/peer_saves.c saves it */
-    p->patience_ns = gw_peer_leave_deadline(p) + gw_peer_ms(p, 1000);
-    return true;
-}
-
 /* S_step is in place, and nobody has asked for another view: what now? */
 static void go_on(gw_peer *p) {
     if (p->ended) {
         gw_saves_end(p);
         return;
     }
-    if (gw_steps_rest(p)) return;
-    if (gw_peer_may_leave(p)) {
-        leave(p);
-        return;
-    }
+    if (gw_leave_at_boundary(p) || gw_leave_rest(p)) return;
     if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
     if ((p->decisions & GW_DECIDE_PAUSE) == 0) {
         begin_whole_step(p);

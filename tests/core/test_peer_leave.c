@@ -119,36 +119,56 @@ Test(peer_leave, the_last_peer_asks_a_disk_at_once_that_was_full_for_long) {
     flock_close(&f);
 }
 
-/* One comes while the last one saves what it leaves. */
-static void come_to_leaver(flock *f, uint64_t load_s) {
-    flock_open(f, 2, 1, MANY_STEPS, GW_QUORUM_ANY);
-    f->checkpoint_steps = 0;
-    f->peers[0].seal_ns = f->peers[1].seal_ns = SECOND;
-    f->peers[0].save_ns = 20 * SECOND;
-    f->peers[0].config.save_timeout_ns = 600 * SECOND;
-    f->peers[1].load_ns = load_s * SECOND;
-    flock_start(f, 0);
-    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
-    flock_tell(f, 0, (gw_event){.kind = GW_EV_LEAVE});
-    flock_run_for(f, 3 * SECOND);
-    cr_assert_str_eq(flock_status(f, 0).phase, "leaving: writing a checkpoint");
+/* ---- somebody comes ---- */
+
+static void begin_second(flock *f) {
     f->peers[1].config.seed_count = 1;
     f->peers[1].config.seeds[0] = f->peers[0].config.addrs[0];
     f->peers[1].config.joins = true;
     flock_start(f, 1);
 }
 
+/* The last one saves what it leaves, or cannot, since `wait_s`, when another one comes, which takes so long
+ * to fetch that. */
+static void come_to_leaver(flock *f, uint64_t wait_s, uint64_t load_s, bool full) {
+    flock_open(f, 2, 1, MANY_STEPS, GW_QUORUM_ANY);
+    f->checkpoint_steps = 0;
+    f->peers[0].seal_ns = f->peers[1].seal_ns = SECOND;
+    f->peers[0].save_ns = full ? 0 : 20 * SECOND;
+    f->peers[0].disk_full = full;
+    f->peers[0].config.save_timeout_ns = 60 * SECOND;
+    f->peers[1].load_ns = load_s * SECOND;
+    flock_start(f, 0);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+    flock_tell(f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(f, wait_s * SECOND);
+    cr_assert_str_eq(flock_status(f, 0).phase, "leaving: writing a checkpoint");
+    begin_second(f);
+}
+
+static void expect_handed_over(flock *f) {
+    cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
+    cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
+    cr_expect(f->peers[1].brain->has_state, "%s", flock_status(f, 1).phase);
+    cr_expect_geq(f->peers[1].brain->step, f->peers[0].brain->step);
+    cr_assert(flock_run(f, NULL, MOST_EVENTS));
+    flock_kill(f, 0);
+    flock_expect_done(f, 1);
+}
+
+/* Before its time would be up if others stayed, and after that; also where the fetch is not done at once. */
 Test(peer_leave, the_last_peer_waits_until_a_newcomer_has_the_state) {
-    flock f;
-    come_to_leaver(&f, 15);
-    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
-    cr_expect_eq(f.peers[0].finish, GW_FINISH_LEFT, "%s", f.peers[0].finish_text);
-    cr_expect(f.peers[1].brain->has_state, "%s", flock_status(&f, 1).phase);
-    cr_expect_geq(f.peers[1].brain->step, f.peers[0].brain->step);
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    flock_kill(&f, 0);
-    flock_expect_done(&f, 1);
-    flock_close(&f);
+    for (uint64_t wait_s = 3; wait_s <= 13; wait_s += 10) {
+        for (uint32_t failures = 0; failures < 2; failures++) {
+            for (int full = 0; full < 2; full++) {
+                flock f;
+                come_to_leaver(&f, wait_s, 15, full);
+                f.peers[1].loads_to_fail = failures;
+                expect_handed_over(&f);
+                flock_close(&f);
+            }
+        }
+    }
 }
 
 static bool are_two(const flock *f) {
@@ -162,30 +182,149 @@ static bool first_is_alone(const flock *f) {
 static void come_and_go(flock *f) {
     if (f->peers[1].brain == NULL) flock_start(f, 1);
     cr_assert(flock_run(f, are_two, MOST_EVENTS));
+    flock_run_for(f, SECOND);
     flock_kill(f, 1);
     cr_assert(flock_run(f, first_is_alone, MOST_EVENTS));
 }
 
 /* A step would keep it from saving, and may be long. */
 Test(peer_leave, the_last_peer_computes_no_more_when_a_newcomer_has_come_and_gone) {
-    flock f;
-    come_to_leaver(&f, 15);
-    f.peers[0].seal_ns = 2000 * SECOND;
-    come_and_go(&f);
-    expect_left_saved(&f, 40);
-    flock_close(&f);
+    for (uint64_t wait_s = 3; wait_s <= 13; wait_s += 10) {
+        flock f;
+        come_to_leaver(&f, wait_s, 15, true);
+        f.peers[0].seal_ns = 2000 * SECOND;
+        come_and_go(&f);
+        f.peers[0].disk_full = false;
+        expect_left_saved(&f, 20);
+        flock_close(&f);
+    }
 }
 
 /* Nor does one that dies of every step keep it from saving. */
 Test(peer_leave, the_last_peer_lets_nobody_in_who_has_come_and_gone_again_and_again) {
     flock f;
-    come_to_leaver(&f, 15);
+    come_to_leaver(&f, 3, 15, true);
     for (int times = 0; times < 2; times++) come_and_go(&f);
+    const uint64_t views = f.peers[0].brain->views_installed;
     flock_start(&f, 1);
-    expect_left_saved(&f, 40);
-    cr_expect_neq(f.peers[0].brain->view.count, 2);
+    flock_run_for(&f, 10 * SECOND);
+    cr_expect_eq(f.peers[0].brain->views_installed, views);
+    f.peers[0].disk_full = false;
+    expect_left_saved(&f, 6);
     flock_close(&f);
 }
+
+static void run_on(flock *f, uint64_t time_ns) {
+    const uint64_t until_ns = f->now + time_ns;
+    while (f->now < until_ns && !f->peers[0].finished)
+        cr_assert(!flock_run(f, NULL, 1) || f->peers[0].finished);
+}
+
+/* It may take as long as there is time, or be gone before. */
+Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
+    flock f;
+    come_to_leaver(&f, 13, 100, false);
+    expect_left_saved(&f, 60);
+    flock_close(&f);
+    come_to_leaver(&f, 13, 100, false);
+    while (!f.peers[0].finished) {
+        if (f.peers[1].brain == NULL) flock_start(&f, 1);
+        run_on(&f, 2 * SECOND);
+        flock_kill(&f, 1);
+        run_on(&f, SECOND);
+    }
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    flock_close(&f);
+}
+
+static void open_two(flock *f, gw_quorum quorum, uint32_t founding) {
+    flock_open(f, 2, founding, MANY_STEPS, quorum);
+    f->checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        f->peers[i].seal_ns = SECOND;
+        f->peers[i].config.save_timeout_ns = 600 * SECOND;
+    }
+    for (uint32_t i = 0; i < founding; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+/* It has no state, nor does it know that it was leaving. */
+Test(peer_leave, the_next_life_of_one_that_was_leaving_does_not_stay) {
+    flock f;
+    open_two(&f, GW_QUORUM_ANY, 2);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = 30 * SECOND;
+    flock_run_for(&f, 2 * SECOND);
+    for (uint32_t i = 0; i < 2; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, 12 * SECOND);
+    flock_kill(&f, 1);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+    const gw_peer *second = f.peers[1].brain;
+    bool saved = f.peers[0].saved_step == f.peers[0].brain->step;
+    bool handed_over = second->has_state && second->step >= f.peers[0].brain->step;
+    cr_expect(saved || handed_over, "%s", f.peers[0].finish_text);
+    cr_expect_gt(f.peers[0].brain->step, 5);
+    flock_close(&f);
+}
+
+/* It has the state, but cannot go on without the one of lower rank. */
+Test(peer_leave, where_a_majority_rules_too_few_who_stay_are_nobody) {
+    for (uint32_t founding = 1; founding <= 2; founding++) {
+        flock f;
+        open_two(&f, GW_QUORUM_MAJORITY, founding);
+        f.peers[0].save_ns = f.peers[1].save_ns = 20 * SECOND;
+        uint32_t lower = gw_peer_id_compare(&f.peers[0].config.id, &f.peers[1].config.id) < 0 ? 0 : 1;
+        cr_assert_eq(lower, 0);
+        flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+        flock_run_for(&f, 3 * SECOND);
+        if (founding == 1) begin_second(&f);
+        cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+        cr_expect_geq(f.peers[0].saved_step, 5, "%s", f.peers[0].finish_text);
+        flock_close(&f);
+    }
+}
+
+/* ---- what is saved is something else ---- */
+
+static bool both_have_saved_8(const flock *f) {
+    return f->peers[0].brain->saved_step == 8 && f->peers[1].brain->saved_step == 8;
+}
+
+static bool first_has_begun_anew(const flock *f) {
+    const gw_peer *p = f->peers[0].brain;
+    return p->view.count == 1 && p->has_state && p->step >= 3 && p->phase == GW_AT_COMPUTING;
+}
+
+static bool first_has_lost_its_state(const flock *f) {
+    return !f->peers[0].brain->has_state;
+}
+
+/* The first has begun the job anew, as of what it saved with the other one a part is lost. */
+Test(peer_leave, with_float_sums_a_later_checkpoint_of_another_course_is_not_what_was_computed) {
+    flock f;
+    flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_MAJORITY);
+    f.checkpoint_steps = 8;
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].config.fast = true;
+        f.peers[i].config.replicas = 1;
+        f.peers[i].config.effects = false;
+        f.peers[i].config.save_timeout_ns = 60 * SECOND;
+        f.peers[i].seal_ns = SECOND;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, both_have_saved_8, MOST_EVENTS));
+    f.checkpoint_steps = 0;
+    f.peers[0].damaged_state = true;
+    cr_assert(flock_run(&f, first_has_lost_its_state, MOST_EVENTS));
+    flock_kill(&f, 1);
+    f.peers[0].shown_step = 0;
+    cr_assert(flock_run(&f, first_has_begun_anew, MOST_EVENTS), "%s", f.peers[0].finish_text);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    expect_left_saved(&f, 20);
+    flock_close(&f);
+}
+
+/* ---- the last one of two ---- */
 
 static bool first_has_saved(const flock *f) {
     return f->peers[0].brain->saved_step != UINT64_MAX;

@@ -139,7 +139,7 @@ Test(peer_proposals, who_leaves_does_not_conclude_its_proposal_at_the_same_momen
     cr_assert(first->attempt.deciding);
     first->leaving = true;
     first->leave_ns = f.now;
-    uint64_t due_ns = gw_peer_leave_deadline(first);
+    uint64_t due_ns = gw_leave_until(first);
     first->config.resume_timeout_ns = due_ns - first->wait_since_ns;
     while (!f.peers[0].finished) {
         if (first->attempt.resend_ns > due_ns) first->attempt.resend_ns = due_ns;

@@ -230,7 +230,8 @@ struct sim_peer {
     uint64_t disk_counts_from; /* those of this step and later count on it again */
     uint64_t record_fails_until_ns;
     double record_fails;              /* how many of them until then */
-    bool asked_to_leave, device_lost; /* this life, as the next three */
+    bool asked_to_leave, device_lost; /* this life, as the next three, */
+    uint64_t leave_ns, leave_step;    /* then, in this step */
     bool heard_of_stop; /* perhaps: it ran when the job was asked to stop, or with one that did */
     bool gave_up;       /* a shard */
     bool refused;       /* by its machine: an update, effects or a look */
@@ -514,6 +515,11 @@ void sim_check_told(sim_cluster *c, const sim_peer *p, const gw_action *action);
 void sim_judge_end(sim_cluster *c, sim_peer *p); /* after its FINISH */
 /* It names a shard whose holders died, as often as it takes: that ends the job. */
 bool sim_names_poison(const sim_cluster *c, const sim_peer *p);
+
+/* --- cluster_leave.c --- */
+uint64_t sim_save_timeout_ns(const gw_sim_options *options);
+void sim_asked_to_leave(const sim_cluster *c, sim_peer *p); /* in a moment */
+bool sim_leaves_rightly(const sim_cluster *c, const sim_peer *p);
 
 /* --- cluster_views.c --- */
 void sim_note_proposal(sim_peer *p, const sim_peer *to, const gw_action *message); /* perhaps it is one */

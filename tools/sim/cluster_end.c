@@ -84,7 +84,7 @@ static bool nobody_is_left(sim_cluster *c, const sim_peer *p) {
 static bool is_true(sim_cluster *c, const sim_peer *p, gw_sim_excuse excuse) {
     switch (excuse) {
     case GW_SIM_LEFT:
-        return p->asked_to_leave;
+        return sim_leaves_rightly(c, p);
     case GW_SIM_STOPPED:
         return p->heard_of_stop;
     case GW_SIM_MISSED_END:

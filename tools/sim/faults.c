@@ -143,7 +143,7 @@ static void leave_one(sim_cluster *c) {
     sim_peer *p = any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_LEAVE]++;
-    p->asked_to_leave = true;
+    sim_asked_to_leave(c, p);
     sim_trace(c, "peer %u is asked to leave", p->number);
     gw_event event = {.kind = GW_EV_LEAVE};
     sim_event(c, p, &event);
