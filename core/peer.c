@@ -508,9 +508,13 @@ static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
     GW_CHECK(p->started || event->kind == GW_EV_START);
+    const uint64_t slept_ns = now_ns - p->now;
     p->actions = actions;
     p->now = now_ns;
-    if (gw_gossip_stood_still(p->gossip, now_ns)) gw_poison_stood_still(p);
+    if (gw_gossip_stood_still(p->gossip, now_ns)) {
+        gw_poison_stood_still(p);
+        gw_leave_stood_still(p, slept_ns);
+    }
     if (p->phase != GW_AT_OVER) {
         dispatch(p, event);
         if (gw_gossip_next_deadline(p->gossip) <= p->now) gw_gossip_tick(p->gossip, p->now);

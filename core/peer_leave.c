@@ -13,31 +13,48 @@ enum {
     AGAIN_MS = 5000,  /* between two saves that the last one begins */
 };
 
-/* This life of a member, which holds the view's state. */
-static bool stays(const gw_peer *p, const gw_contact *contact) {
+/* This life of a member, which holds the view's state: its rank, or -1. */
+static int rank_of_stayer(const gw_peer *p, const gw_contact *contact) {
+    if (contact->leaving || !contact->alive || !gw_contacts_is_member(p, contact)) return -1;
     int rank = gw_view_rank(&p->view, &contact->id);
-    if (rank < 0 || contact->leaving || !contact->alive || !gw_contacts_is_member(p, contact)) return false;
-    return gw_view_name_equal(&p->ready_name, &p->view.name) && gw_set_has(&p->ready, (uint32_t)rank);
+    return gw_set_has(&p->ready, (uint32_t)rank) ? rank : -1;
 }
 
+/* Too few for a majority could not go on. While another view is asked for nobody knows who holds the state.
+ */
 bool gw_leave_somebody_stays(const gw_peer *p) {
-    gw_view staying = {0};
-    for (uint32_t i = 0; i < p->contact_count && staying.count < GW_MAX_MEMBERS; i++)
-        if (stays(p, &p->contacts[i])) staying.members[staying.count++].id = p->contacts[i].id;
-    if (p->ballot.majority) return gw_view_majority(&p->view, &staying); /* too few could not go on */
-    return staying.count > 0;
+    bool stays[GW_MAX_MEMBERS] = {false}, changes = p->need_change || p->phase == GW_AT_FROZEN;
+    if (changes || !gw_view_name_equal(&p->ready_name, &p->view.name)) return false;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        int rank = rank_of_stayer(p, &p->contacts[i]);
+        if (rank >= 0) stays[rank] = true;
+    }
+    gw_view staying = {0}; /* by rank */
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (stays[rank]) staying.members[staying.count++] = p->view.members[rank];
+    return p->ballot.majority ? gw_view_majority(&p->view, &staying) : staying.count > 0;
 }
 
 bool gw_leave_waits(const gw_peer *p) {
     return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
 }
 
+static uint64_t patience_ns(const gw_peer *p) {
+    uint64_t least_ns = gw_peer_ms(p, LEAVE_MS);
+    bool longer = least_ns < p->config.save_timeout_ns && !gw_leave_somebody_stays(p);
+    return longer ? p->config.save_timeout_ns : least_ns;
+}
+
 uint64_t gw_leave_until(const gw_peer *p) {
-    if (!p->leaving) return UINT64_MAX;
-    uint64_t patience_ns = gw_peer_ms(p, LEAVE_MS);
-    if (patience_ns < p->config.save_timeout_ns && !gw_leave_somebody_stays(p))
-        patience_ns = p->config.save_timeout_ns;
-    return p->leave_ns + patience_ns;
+    return p->leaving ? p->leave_ns + patience_ns(p) : UINT64_MAX;
+}
+
+bool gw_leave_saves_first(const gw_peer *p) {
+    return gw_leave_waits(p) && p->save.active && p->now < p->leave_ns + patience_ns(p) / 2;
+}
+
+void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
+    if (p->leaving) p->leave_ns += time_ns;
 }
 
 void gw_leave_asked(gw_peer *p) {
@@ -58,13 +75,15 @@ void gw_leave_asked(gw_peer *p) {
                 (gw_leave_until(p) - p->now + second - 1) / second, others ? "" : " (--save-timeout)");
 }
 
+static bool has_saved(const gw_peer *p, uint64_t step) {
+    return p->saved_step != UINT64_MAX && p->saved_step >= step && gw_kept_knows_course(p);
+}
+
 /* Those who all leave wait for a step behind the one in which they were told to; the last one for what it has
  * made at last. */
 static bool may_leave(const gw_peer *p) {
     uint64_t step = p->leave_step + (gw_leave_somebody_stays(p) ? 0 : 1);
-    if (p->view.count == 1) step = p->step;
-    bool saved = p->saved_step != UINT64_MAX && p->saved_step >= step && gw_kept_knows_course(p);
-    return p->leaving && saved;
+    return p->leaving && has_saved(p, p->view.count == 1 ? p->step : step);
 }
 
 bool gw_leave_rest(gw_peer *p) {
@@ -85,28 +104,43 @@ bool gw_leave_at_boundary(gw_peer *p) {
     return true;
 }
 
-void gw_leave_saved(gw_peer *p, const gw_hash *root) {
+void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
+    if (!unsaved) p->leave_again_ns = 0;
     if (gw_leave_waits(p)) gw_waiting_at_pause(p); /* whoever came meanwhile */
     if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
 }
 
+/* The last one, also what the step began with that it computes: that may take longer than there is time. */
 static bool is_to_save(const gw_peer *p) {
-    return gw_leave_waits(p) && !p->save.active;
+    bool computes = p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING;
+    bool last = p->leaving && p->view.count == 1 && !has_saved(p, p->step);
+    return (last && computes && !p->save.active) || (gw_leave_waits(p) && !p->save.active);
+}
+
+/* Between two saves whoever has come may come in. */
+static void save_again(gw_peer *p) {
+    p->leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
+    if (gw_leave_waits(p)) gw_waiting_at_pause(p);
+    if (is_to_save(p)) gw_saves_open(p, false);
+}
+
+static void give_up(gw_peer *p) {
+    const char *how = has_saved(p, p->step) ? "" : " without waiting for a checkpoint any longer";
+    if (!gw_leave_somebody_stays(p) && !has_saved(p, p->step))
+        gw_peer_say(p, GW_WARN,
+                    "leaving without a checkpoint of what was computed at last, as none was complete "
+                    "within --save-timeout: it is computed again");
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step, how);
 }
 
 void gw_leave_consider(gw_peer *p) {
     GW_CHECK(p->phase != GW_AT_OVER);
-    if (p->now >= gw_leave_until(p)) {
-        if (!gw_leave_somebody_stays(p))
-            gw_peer_say(p, GW_WARN,
-                        "leaving without a checkpoint of what was computed at last, as none was complete "
-                        "within --save-timeout: it is computed again");
-        gw_peer_finish(p, GW_FINISH_LEFT, NULL,
-                       "left at step %" PRIu64 " without waiting for a checkpoint any longer", p->step);
-    } else if (is_to_save(p) && p->now >= p->leave_again_ns) {
-        p->leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
-        gw_saves_open(p, false);
-    }
+    if (gw_leave_waits(p) && p->want_stop)
+        gw_steps_stop(p); /* no step's sum will say so */
+    else if (p->now >= gw_leave_until(p))
+        give_up(p);
+    else if (is_to_save(p) && p->now >= p->leave_again_ns)
+        save_again(p);
 }
 
 uint64_t gw_leave_deadline(const gw_peer *p) {

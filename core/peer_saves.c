@@ -41,7 +41,8 @@ static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
     if (p->want_save) return true;
     if (p->now < p->save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
-    if (p->save_again_ns != 0 && (c->checkpoint_steps != 0 || c->checkpoint_ns != 0)) return true;
+    bool regularly = c->checkpoint_steps != 0 || c->checkpoint_ns != 0;
+    if (p->save_again_ns != 0 && (regularly || p->save_asked)) return true;
     if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
     return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
 }
@@ -132,15 +133,17 @@ static void take_early(gw_peer *p, gw_contact *from) {
 
 void gw_saves_open(gw_peer *p, bool final) {
     gw_saves_free(&p->save);
+    p->save_asked |= p->want_save;
     p->want_save = false;
     uint32_t chunks = p->config.state_chunks;
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save;
-    bool waits = gw_leave_waits(p); /* for this, and for nothing else */
+    bool leaves = p->leaving && p->view.count == 1; /* and waits for this, and for nothing else */
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
+    s->looks = final || leaves;
     s->deadline_ns = UINT64_MAX;
-    if (gw_peer_is_leader(p) && !final && !waits)
+    if (gw_peer_is_leader(p) && !final && !leaves)
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
@@ -157,7 +160,7 @@ void gw_saves_open(gw_peer *p, bool final) {
         p->unsaved_ns = 0;
         p->unsaved_said = false;
     }
-    bool last = (final || waits) && !gw_saves_anyone_writes(p, -1);
+    bool last = (final || leaves) && !gw_saves_anyone_writes(p, -1);
     bool again = p->unwritable && !p->disk_hangs && (last || p->now >= p->write_again_ns);
     if (again) p->unwritable = false;
     bool lacks_room = again && (last || p->now >= p->refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
@@ -379,11 +382,12 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         p->given_up_said = true;
     } else {
         p->late_saves = p->unsaved_times = 0;
+        p->save_asked = false;
         p->given_up_said = false;
         gw_kept_complete(p, step, root);
     }
     if (!final) {
-        gw_leave_saved(p, root);
+        gw_leave_saved(p, root, unsaved);
         return;
     }
     p->end.unsaved = false;
@@ -469,15 +473,15 @@ static void say_stored_to_leader(gw_peer *p) {
 }
 
 /* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next step would show
- * that the state has changed in memory since it was made, but after the final one there is none. It is looked
- * at after it was hashed, so that what was hashed is sound. */
+ * that the state has changed in memory since it was made, but after the final one, or where the last peer
+ * leaves, there is none. It is looked at after it was hashed, so that what was hashed is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
     GW_CHECK_MEMORY(s->own_hashes != NULL);
     if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
     s->own_count = count;
-    if (s->final)
+    if (s->looks)
         gw_verify_look(p);
     else
         say_stored_to_leader(p);
@@ -485,7 +489,7 @@ static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
 
 void gw_saves_sound(gw_peer *p) {
     const gw_save *s = &p->save;
-    if (s->active && s->final && s->own_hashes != NULL && !s->own_stored) say_stored_to_leader(p);
+    if (s->active && s->looks && s->own_hashes != NULL && !s->own_stored) say_stored_to_leader(p);
 }
 
 static void stored_nothing(gw_peer *p) {

@@ -151,8 +151,8 @@ typedef struct gw_thief { /* of no meaning but while active, and then for the ra
     uint64_t retry_ns; /* next round, when a victim was not ready; 0 = none */
 } gw_thief;
 
-typedef struct gw_save { /* one checkpoint in progress */
-    bool active, final;
+typedef struct gw_save {       /* one checkpoint in progress */
+    bool active, final, looks; /* at the state once it is stored: no step follows that would */
     uint64_t step, fingerprint, deadline_ns;
     gw_token store_token, manifest_token;
     uint32_t *chunks; /* what this peer stores */
@@ -374,6 +374,7 @@ struct gw_peer {
     uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, or when somebody
                                can, and none before without need; 0 = it could */
     uint32_t unsaved_times; /* such ones in a row */
+    bool save_asked;        /* somebody asked for one, and none was complete since it was begun */
     gw_end end;
     bool said_alone, said_no_room;
     uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */
@@ -537,6 +538,7 @@ uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
+void gw_steps_stop(gw_peer *p); /* the job, here: the state is its last one */
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event);
@@ -710,17 +712,22 @@ void gw_kept_take_back(gw_peer *p, const gw_hash *root);
 
 /* ---- peer_leave.c ---- */
 void gw_leave_asked(gw_peer *p);
+/* For so long, in which who is to stay may have died: that does not count. */
+void gw_leave_stood_still(gw_peer *p, uint64_t time_ns);
 /* Members go on with what this peer, which leaves, has computed. */
 bool gw_leave_somebody_stays(const gw_peer *p);
 /* Until when it waits for a checkpoint; UINT64_MAX: it is not leaving. */
 uint64_t gw_leave_until(const gw_peer *p);
 /* It is the last one, computes no more, and has what it computed saved. */
 bool gw_leave_waits(const gw_peer *p);
+/* It does, and there is time for those who come meanwhile when that is through. */
+bool gw_leave_saves_first(const gw_peer *p);
 /* True: it has left. */
 bool gw_leave_at_boundary(gw_peer *p);
 /* True: it is the last one and computes no more: it has left, or waits. */
 bool gw_leave_rest(gw_peer *p);
-void gw_leave_saved(gw_peer *p, const gw_hash *root); /* a checkpoint that is not the job's last is through */
+/* A checkpoint that is not the job's last is through; `unsaved`: nobody could store all of it. */
+void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved);
 void gw_leave_consider(gw_peer *p);
 uint64_t gw_leave_deadline(const gw_peer *p);
 

@@ -558,9 +558,8 @@ static void consider_healing(gw_peer *p) {
 void gw_waiting_at_pause(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
-    bool leaves = gw_leave_waits(p), saves = p->phase == GW_AT_ENDING || leaves;
-    if (leaves && p->save.active) return; /* they are admitted when it is through */
-    if (saves && !does_any(p, may_come_now)) return;
+    bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
+    if (gw_leave_saves_first(p) || (saves && !does_any(p, may_come_now))) return;
     if (p->cause[0] == '\0') {
         p->cause_ns = p->now;
         memcpy(p->cause, "newcomers", sizeof "newcomers");

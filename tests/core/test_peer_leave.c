@@ -4,6 +4,7 @@
 #include "core/peer_state.h" /* save_again_ns */
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 #define SECOND UINT64_C(1000000000)
 
@@ -88,6 +89,18 @@ Test(peer_leave, the_last_peer_saves_what_it_has_made_while_an_older_save_was_un
     flock_close(&f);
 }
 
+/* No next step would show that. */
+Test(peer_leave, what_the_last_peer_saves_is_looked_at) {
+    flock f;
+    leave_alone(&f, 1, 10, 0);
+    f.peers[0].flip_save = f.peers[0].brain->step + 1;
+    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED, "%s", f.peers[0].finish_text);
+    cr_expect_not_null(strstr(f.peers[0].finish_text, "changed in this machine's memory"));
+    cr_expect_neq(f.peers[0].brain->saved_step, f.peers[0].brain->step);
+    flock_close(&f);
+}
+
 /* However long it has been full: it waits for nothing else now. */
 Test(peer_leave, the_last_peer_saves_once_its_disk_has_room_again) {
     const uint64_t full_s[] = {1, 35, 130, 590};
@@ -130,11 +143,11 @@ static void begin_second(flock *f) {
 
 /* The last one saves what it leaves, or cannot, since `wait_s`, when another one comes, which takes so long
  * to fetch that. */
-static void come_to_leaver(flock *f, uint64_t wait_s, uint64_t load_s, bool full) {
+static void come_to_leaver(flock *f, uint64_t wait_s, uint64_t load_s, uint64_t save_s, bool full) {
     flock_open(f, 2, 1, MANY_STEPS, GW_QUORUM_ANY);
     f->checkpoint_steps = 0;
     f->peers[0].seal_ns = f->peers[1].seal_ns = SECOND;
-    f->peers[0].save_ns = full ? 0 : 20 * SECOND;
+    f->peers[0].save_ns = save_s * SECOND;
     f->peers[0].disk_full = full;
     f->peers[0].config.save_timeout_ns = 60 * SECOND;
     f->peers[1].load_ns = load_s * SECOND;
@@ -150,7 +163,7 @@ static void expect_handed_over(flock *f) {
     cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
     cr_expect(f->peers[1].brain->has_state, "%s", flock_status(f, 1).phase);
-    cr_expect_geq(f->peers[1].brain->step, f->peers[0].brain->step);
+    cr_expect_geq(f->peers[1].brain->step + 1, f->peers[0].brain->step);
     cr_assert(flock_run(f, NULL, MOST_EVENTS));
     flock_kill(f, 0);
     flock_expect_done(f, 1);
@@ -162,7 +175,7 @@ Test(peer_leave, the_last_peer_waits_until_a_newcomer_has_the_state) {
         for (uint32_t failures = 0; failures < 2; failures++) {
             for (int full = 0; full < 2; full++) {
                 flock f;
-                come_to_leaver(&f, wait_s, 15, full);
+                come_to_leaver(&f, wait_s, 15, full ? 0 : 20, full);
                 f.peers[1].loads_to_fail = failures;
                 expect_handed_over(&f);
                 flock_close(&f);
@@ -191,7 +204,7 @@ static void come_and_go(flock *f) {
 Test(peer_leave, the_last_peer_computes_no_more_when_a_newcomer_has_come_and_gone) {
     for (uint64_t wait_s = 3; wait_s <= 13; wait_s += 10) {
         flock f;
-        come_to_leaver(&f, wait_s, 15, true);
+        come_to_leaver(&f, wait_s, 15, 0, true);
         f.peers[0].seal_ns = 2000 * SECOND;
         come_and_go(&f);
         f.peers[0].disk_full = false;
@@ -203,7 +216,7 @@ Test(peer_leave, the_last_peer_computes_no_more_when_a_newcomer_has_come_and_gon
 /* Nor does one that dies of every step keep it from saving. */
 Test(peer_leave, the_last_peer_lets_nobody_in_who_has_come_and_gone_again_and_again) {
     flock f;
-    come_to_leaver(&f, 3, 15, true);
+    come_to_leaver(&f, 3, 15, 0, true);
     for (int times = 0; times < 2; times++) come_and_go(&f);
     const uint64_t views = f.peers[0].brain->views_installed;
     flock_start(&f, 1);
@@ -223,10 +236,11 @@ static void run_on(flock *f, uint64_t time_ns) {
 /* It may take as long as there is time, or be gone before. */
 Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
     flock f;
-    come_to_leaver(&f, 13, 100, false);
+    come_to_leaver(&f, 13, 100, 20, false);
     expect_left_saved(&f, 60);
+    cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
     flock_close(&f);
-    come_to_leaver(&f, 13, 100, false);
+    come_to_leaver(&f, 13, 100, 20, false);
     while (!f.peers[0].finished) {
         if (f.peers[1].brain == NULL) flock_start(&f, 1);
         run_on(&f, 2 * SECOND);
@@ -234,6 +248,31 @@ Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
         run_on(&f, SECOND);
     }
     cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    flock_close(&f);
+}
+
+/* Nor has it no time for one: there is little left, or it cannot be saved, as writing and hashing take long.
+ */
+Test(peer_leave, the_last_peer_hands_over_though_its_own_saves_last_too_long) {
+    for (int full = 0; full < 2; full++) {
+        flock f;
+        come_to_leaver(&f, 4, 1, full ? 3 : 100, full);
+        const uint64_t begun_ns = f.now;
+        cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+        cr_expect_leq(f.now, begun_ns + (full ? 15 : 40) * SECOND, "%.1f s",
+                      (double)(f.now - begun_ns) / SECOND);
+        expect_handed_over(&f);
+        flock_close(&f);
+    }
+}
+
+Test(peer_leave, who_comes_to_the_last_peer_hears_that_the_job_is_to_stop) {
+    flock f;
+    come_to_leaver(&f, 13, 1, 0, true);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_STOP});
+    f.peers[0].disk_full = false;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_expect_eq(f.peers[1].finish, GW_FINISH_STOPPED, "%s", f.peers[1].finish_text);
     flock_close(&f);
 }
 
@@ -282,6 +321,101 @@ Test(peer_leave, where_a_majority_rules_too_few_who_stay_are_nobody) {
         cr_expect_geq(f.peers[0].saved_step, 5, "%s", f.peers[0].finish_text);
         flock_close(&f);
     }
+}
+
+/* Found out of order, and in a step that is longer than all there is time for. */
+Test(peer_leave, where_a_majority_stays_nobody_waits_for_longer) {
+    for (uint32_t count = 3; count <= 5; count += 2) {
+        flock f;
+        flock_open(&f, count, count, MANY_STEPS, GW_QUORUM_MAJORITY);
+        f.checkpoint_steps = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            f.peers[i].config.save_timeout_ns = 60 * SECOND;
+            f.peers[i].seal_ns = SECOND;
+        }
+        flock_start(&f, 0);
+        for (uint32_t i = count; i-- > 1;) {
+            flock_start(&f, i);
+            flock_run_for(&f, SECOND);
+        }
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        for (uint32_t i = 0; i < count; i++) f.peers[i].seal_ns = 1000 * SECOND;
+        flock_run_for(&f, 3 * SECOND);
+        const uint64_t begun_ns = f.now;
+        flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+        cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+        cr_expect_leq(f.now, begun_ns + 11 * SECOND);
+        cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
+        flock_close(&f);
+    }
+}
+
+/* It asks for another view: nobody holds the state. */
+Test(peer_leave, who_has_just_lost_the_state_does_not_stay) {
+    flock f;
+    open_two(&f, GW_QUORUM_ANY, 2);
+    f.message_ns = SECOND / 100;
+    f.peers[0].seal_ns = f.peers[1].seal_ns = 4 * SECOND;
+    flock_run_for(&f, 2 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    f.peers[1].damaged_state = true;
+    while (!f.peers[0].brain->need_change && f.peers[0].brain->phase != GW_AT_FROZEN)
+        cr_assert(!flock_run(&f, NULL, 1));
+    cr_expect_not(gw_leave_somebody_stays(f.peers[0].brain));
+    cr_expect_gt(gw_leave_until(f.peers[0].brain), f.now + 100 * SECOND);
+    flock_close(&f);
+}
+
+/* The other one dies while it does: it hears so before its time is up. */
+Test(peer_leave, time_in_which_it_stood_still_does_not_count) {
+    flock f;
+    open_two(&f, GW_QUORUM_ANY, 2);
+    f.peers[0].seal_ns = f.peers[1].seal_ns = 100 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, SECOND / 10);
+    flock_stop(&f, 0);
+    flock_run_for(&f, SECOND);
+    flock_kill(&f, 1);
+    flock_run_for(&f, 20 * SECOND);
+    flock_continue(&f, 0);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_TIMER});
+    expect_left_saved(&f, 300);
+    flock_close(&f);
+}
+
+/* ---- disks ---- */
+
+/* Nor is there one of before: no checkpoints are made. */
+Test(peer_leave, those_who_all_leave_ask_full_disks_again) {
+    flock f;
+    open_two(&f, GW_QUORUM_ANY, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].config.save_timeout_ns = 60 * SECOND;
+        f.peers[i].disk_full = true;
+        flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
+    }
+    flock_run_for(&f, 3 * SECOND);
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].disk_full = false;
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) cr_expect_gt(f.peers[i].saved_step, 5, "%s", f.peers[i].finish_text);
+    flock_close(&f);
+}
+
+/* What it holds has not been saved: a step that it cannot complete does not keep it from that. */
+Test(peer_leave, the_last_peer_saves_what_a_step_began_with_that_takes_too_long) {
+    flock f;
+    flock_open(&f, 1, 1, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 0;
+    f.peers[0].seal_ns = SECOND;
+    f.peers[0].config.save_timeout_ns = 60 * SECOND;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[0].seal_ns = 1000 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    expect_left_saved(&f, 60);
+    flock_close(&f);
 }
 
 /* ---- what is saved is something else ---- */
