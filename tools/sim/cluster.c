@@ -34,6 +34,7 @@ void sim_cluster_free(sim_cluster *c) {
     free(c->deaths);
     free(c->errors);
     free(c->changes);
+    free(c->saved_ends);
     free(c->links);
     free(c->states);
     free(c->committed);

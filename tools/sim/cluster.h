@@ -341,14 +341,15 @@ struct sim_cluster {
     uint32_t made_count, made_capacity;
     sim_held *held; /* fast only */
     uint32_t held_count, held_capacity;
-    uint32_t *effects;                  /* by step: how often its effects took place */
-    bool last_effect_failed;            /* a peer was done but for that, and its process failed by it */
-    uint32_t *damages;                  /* by step: how many reductions of it brought a damaged sum, */
-    uint32_t *gave_up;                  /* and how many peers gave up a shard of it */
-    uint64_t *shown;                    /* by step: the state that was shown last; 0 = none */
-    gw_view newest;                     /* of the views that were installed */
-    gw_hash final_root;                 /* of the last peer that was done */
-    gw_hash saved_end;                  /* of the last end that was looked at: done, or stopped */
+    uint32_t *effects;       /* by step: how often its effects took place */
+    bool last_effect_failed; /* a peer was done but for that, and its process failed by it */
+    uint32_t *damages;       /* by step: how many reductions of it brought a damaged sum, */
+    uint32_t *gave_up;       /* and how many peers gave up a shard of it */
+    uint64_t *shown;         /* by step: the state that was shown last; 0 = none */
+    gw_view newest;          /* of the views that were installed */
+    gw_hash final_root;      /* of the last peer that was done */
+    gw_hash *saved_ends;     /* of those that were looked at: done, or stopped */
+    uint32_t saved_end_count;
     uint64_t flap;                      /* which of the cuts may come and go */
     gw_sim_garbler *garbler;            /* NULL before it is needed */
     sim_complete complete[GW_SIM_KEEP]; /* the newest checkpoints told to be complete, the last one first */

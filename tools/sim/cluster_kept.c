@@ -6,6 +6,7 @@
 #include "core/check.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Who has ended, in that life, or is in a later view, takes no part in an earlier one that is installed only
@@ -326,14 +327,23 @@ static bool has_manifest(sim_cluster *c, const gw_hash *root, uint64_t step) {
     return has;
 }
 
+/* False: it is one of those already. */
+static bool note_end(sim_cluster *c, const gw_hash *root) {
+    for (uint32_t i = 0; i < c->saved_end_count; i++)
+        if (gw_hash_equal(root, &c->saved_ends[i])) return false;
+    c->saved_ends = realloc(c->saved_ends, (c->saved_end_count + 1) * sizeof *c->saved_ends);
+    GW_CHECK_MEMORY(c->saved_ends != NULL);
+    c->saved_ends[c->saved_end_count++] = *root;
+    return true;
+}
+
 /* Done, or stopped, says whoever is the first to: then the state is on disks, but for what these have lost.
  * Who says so later may find that others have gone on from there. */
 void sim_check_saved_end(sim_cluster *c, const sim_peer *p) {
     const gw_hash none = {0}, *root = &p->finish_root;
     const gw_view *view = p->m.fence.epoch > 0 ? &p->m.fence : NULL;
     bool before_all = p->finish == GW_FINISH_STOPPED && gw_hash_equal(root, &none);
-    if (before_all || gw_hash_equal(root, &c->saved_end)) return;
-    c->saved_end = *root;
+    if (before_all || !note_end(c, root)) return;
     bool shown = c->options->fast && p->finish_step > 0; /* what a job begins with is the same for all */
     uint64_t state = shown ? c->shown[p->finish_step] : c->states[p->finish_step];
     gw_hash right = sim_root(p->finish_step, state);
