@@ -11,6 +11,7 @@
 enum {
     LEAVE_MS = 10000, /* who leaves waits so long for a checkpoint, where others go on without one */
     AGAIN_MS = 5000,  /* between two saves that the last one begins */
+    STILL_MS = 5000,  /* a stop that may hide that another peer has died */
 };
 
 /* This life of a member, which holds the view's state: its rank, or -1. */
@@ -41,7 +42,8 @@ bool gw_leave_waits(const gw_peer *p) {
 
 static uint64_t patience_ns(const gw_peer *p) {
     uint64_t least_ns = gw_peer_ms(p, LEAVE_MS);
-    bool longer = least_ns < p->config.save_timeout_ns && !gw_leave_somebody_stays(p);
+    bool alone = p->want_stop || !gw_leave_somebody_stays(p); /* those who stay would not hear of the stop */
+    bool longer = least_ns < p->config.save_timeout_ns && alone;
     return longer ? p->config.save_timeout_ns : least_ns;
 }
 
@@ -54,7 +56,9 @@ bool gw_leave_saves_first(const gw_peer *p) {
 }
 
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
-    if (p->leaving) p->leave_ns += time_ns;
+    if (!p->leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
+    p->leave_ns += time_ns;
+    if (gw_leave_waits(p)) p->patience_ns += time_ns;
 }
 
 void gw_leave_asked(gw_peer *p) {
@@ -104,23 +108,32 @@ bool gw_leave_at_boundary(gw_peer *p) {
     return true;
 }
 
+/* What is saved is what the job is stopped at: no step's sum will say so. */
+static void stop_here(gw_peer *p, const gw_hash *root) {
+    p->stopped = p->ended = p->end_sent = true;
+    p->end_step = p->step;
+    gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step);
+}
+
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
+    bool waits = gw_leave_waits(p);
     if (!unsaved) p->leave_again_ns = 0;
-    if (gw_leave_waits(p)) gw_waiting_at_pause(p); /* whoever came meanwhile */
+    if (waits && p->want_stop && may_leave(p)) {
+        stop_here(p, root);
+        return;
+    }
+    if (waits) gw_waiting_at_pause(p); /* whoever came meanwhile */
     if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
 }
 
-/* The last one, also what the step began with that it computes: that may take longer than there is time. */
 static bool is_to_save(const gw_peer *p) {
-    bool computes = p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING;
-    bool last = p->leaving && p->view.count == 1 && !has_saved(p, p->step);
-    return (last && computes && !p->save.active) || (gw_leave_waits(p) && !p->save.active);
+    return gw_leave_waits(p) && !p->save.active;
 }
 
 /* Between two saves whoever has come may come in. */
 static void save_again(gw_peer *p) {
     p->leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
-    if (gw_leave_waits(p)) gw_waiting_at_pause(p);
+    gw_waiting_at_pause(p);
     if (is_to_save(p)) gw_saves_open(p, false);
 }
 
@@ -135,9 +148,7 @@ static void give_up(gw_peer *p) {
 
 void gw_leave_consider(gw_peer *p) {
     GW_CHECK(p->phase != GW_AT_OVER);
-    if (gw_leave_waits(p) && p->want_stop)
-        gw_steps_stop(p); /* no step's sum will say so */
-    else if (p->now >= gw_leave_until(p))
+    if (p->now >= gw_leave_until(p))
         give_up(p);
     else if (is_to_save(p) && p->now >= p->leave_again_ns)
         save_again(p);

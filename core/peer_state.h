@@ -538,7 +538,6 @@ uint64_t gw_waiting_deadline(const gw_peer *p);
 
 /* ---- peer_steps.c ---- */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
-void gw_steps_stop(gw_peer *p); /* the job, here: the state is its last one */
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event);

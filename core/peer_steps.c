@@ -410,13 +410,6 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 /* ---- the boundary
  * --------------------------------------------------------------------------------------------------- */
 
-void gw_steps_stop(gw_peer *p) {
-    GW_CHECK(p->phase == GW_AT_PAUSED && p->has_state);
-    p->stopped = p->ended = true;
-    p->end_step = p->step;
-    gw_saves_end(p);
-}
-
 /* S_step is in place, and nobody has asked for another view: what now? */
 static void go_on(gw_peer *p) {
     if (p->ended) {

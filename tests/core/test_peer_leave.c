@@ -266,6 +266,19 @@ Test(peer_leave, the_last_peer_hands_over_though_its_own_saves_last_too_long) {
     }
 }
 
+Test(peer_leave, the_last_peer_stops_the_job_with_the_save_that_it_waits_for) {
+    flock f;
+    leave_alone(&f, 1, 40, 0);
+    flock_run_for(&f, 35 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_STOP});
+    const uint64_t begun_ns = f.now;
+    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_STOPPED, "%s", f.peers[0].finish_text);
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    cr_expect_leq(f.now, begun_ns + 10 * SECOND);
+    flock_close(&f);
+}
+
 Test(peer_leave, who_comes_to_the_last_peer_hears_that_the_job_is_to_stop) {
     flock f;
     come_to_leaver(&f, 13, 1, 0, true);
@@ -384,6 +397,18 @@ Test(peer_leave, time_in_which_it_stood_still_does_not_count) {
     flock_close(&f);
 }
 
+/* Nor is it taken for a wait that was in vain. */
+Test(peer_leave, standing_still_ends_no_save) {
+    flock f;
+    leave_alone(&f, 1, 80, 0);
+    f.peers[0].brain->config.save_timeout_ns = 60 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    f.now += 30 * SECOND;
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_TIMER});
+    expect_left_saved(&f, 60);
+    flock_close(&f);
+}
+
 /* ---- disks ---- */
 
 /* Nor is there one of before: no checkpoints are made. */
@@ -399,22 +424,6 @@ Test(peer_leave, those_who_all_leave_ask_full_disks_again) {
     for (uint32_t i = 0; i < 2; i++) f.peers[i].disk_full = false;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < 2; i++) cr_expect_gt(f.peers[i].saved_step, 5, "%s", f.peers[i].finish_text);
-    flock_close(&f);
-}
-
-/* What it holds has not been saved: a step that it cannot complete does not keep it from that. */
-Test(peer_leave, the_last_peer_saves_what_a_step_began_with_that_takes_too_long) {
-    flock f;
-    flock_open(&f, 1, 1, MANY_STEPS, GW_QUORUM_ANY);
-    f.checkpoint_steps = 0;
-    f.peers[0].seal_ns = SECOND;
-    f.peers[0].config.save_timeout_ns = 60 * SECOND;
-    flock_start(&f, 0);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    f.peers[0].seal_ns = 1000 * SECOND;
-    flock_run_for(&f, 3 * SECOND);
-    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
-    expect_left_saved(&f, 60);
     flock_close(&f);
 }
 
