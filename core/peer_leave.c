@@ -138,12 +138,13 @@ static void save_again(gw_peer *p) {
 }
 
 static void give_up(gw_peer *p) {
-    const char *how = has_saved(p, p->step) ? "" : " without waiting for a checkpoint any longer";
-    if (!gw_leave_somebody_stays(p) && !has_saved(p, p->step))
+    bool saved = has_saved(p, p->step);
+    if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
                     "leaving without a checkpoint of what was computed at last, as none was complete "
                     "within --save-timeout: it is computed again");
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step, how);
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step,
+                   saved ? "" : " without waiting for a checkpoint any longer");
 }
 
 void gw_leave_consider(gw_peer *p) {

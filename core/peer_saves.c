@@ -139,7 +139,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save;
-    bool leaves = p->leaving && p->view.count == 1; /* and waits for this, and for nothing else */
+    bool leaves = gw_leave_waits(p); /* for this, and for nothing else */
     *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
     s->looks = final || leaves;
     s->deadline_ns = UINT64_MAX;

@@ -560,7 +560,9 @@ void gw_verify_probed(gw_peer *p, const gw_event *event);
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_verify_link_up(gw_peer *p,
                        const gw_contact *contact); /* says again what the old link may have lost */
-void gw_verify_look(gw_peer *p); /* at the job's last state, before its hashes are told: gw_saves_sound */
+/* At a state that no step follows (gw_save.looks), before its hashes are told: gw_saves_sound. Not while
+ * shards are computed: the node does so when no deal is worked at. */
+void gw_verify_look(gw_peer *p);
 void gw_verify_looked(gw_peer *p, const gw_event *event);
 /* The rows of a right sum: whether all members started the step from one state. Names the odd ones out. */
 bool gw_verify_states_agree(gw_peer *p, const int64_t *slots);

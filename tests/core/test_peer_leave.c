@@ -1,7 +1,7 @@
 /* Whoever leaves when nobody stays saves what it has computed at last. */
 #include "flock.h"
 
-#include "core/peer_state.h" /* save_again_ns */
+#include "core/peer_state.h" /* gw_leave_until */
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -76,6 +76,10 @@ uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most) {
     return least + gw_rng_below(&c->rng, most - least + 1);
 }
 
+uint64_t sim_lot(const gw_sim_options *options, uint64_t of) {
+    return gw_mix64(options->seed ^ gw_mix64(of));
+}
+
 bool sim_chance(sim_cluster *c, double probability) {
     return gw_rng_unit(&c->rng) < probability;
 }

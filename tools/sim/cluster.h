@@ -384,6 +384,8 @@ void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op);
 sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *));
 uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most);
 bool sim_chance(sim_cluster *c, double probability);
+/* One of its own for each `of`, which moves no other: so runs that once failed replay as they were. */
+uint64_t sim_lot(const gw_sim_options *options, uint64_t of);
 bool sim_runs(const sim_peer *p); /* a process that has not finished */
 sim_peer *sim_by_id(sim_cluster *c,
                     const gw_peer_id *id); /* NULL: it had that name before it lost its disk */

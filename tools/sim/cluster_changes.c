@@ -34,18 +34,13 @@ static uint32_t draw_times(sim_cluster *c) {
     return lot < 0.35 ? 1 : lot < 0.65 ? 2 : lot < 0.85 ? some : SIM_UNTIL_IT_ENDS;
 }
 
-/* One of its own, so that runs that once failed replay as they were. */
-static uint64_t lot(const sim_cluster *c, uint64_t of) {
-    return gw_mix64(c->options->seed ^ gw_mix64(of));
-}
-
 bool sim_sums_are_small(const sim_cluster *c) {
-    return lot(c, 0x5a11) % 2 == 0;
+    return sim_lot(c->options, 0x5a11) % 2 == 0;
 }
 
 void sim_begin_to_change(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    bool received = sim_chance(c, 0.5), both = lot(c, sim_now(c)) % 3 == 0;
+    bool received = sim_chance(c, 0.5), both = sim_lot(c->options, sim_now(c)) % 3 == 0;
     uint32_t times = draw_times(c);
     if (!sim_runs(p) || p->changes != 0) return;
     c->result->faults[GW_SIM_CHANGING_MACHINE]++;

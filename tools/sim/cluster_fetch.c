@@ -55,17 +55,12 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
     return has;
 }
 
-/* One of its own, so that runs that once failed replay as they were. */
-static uint64_t lot(const sim_cluster *c) {
-    return gw_mix64(c->options->seed ^ gw_mix64(sim_now(c)));
-}
-
 /* What ends a failed load is its first chunk that cannot be had, with what the last of its holders came to:
  * if that one could not be reached, the others have failed, and nothing is told of what is here, unless some
  * of it was found to be damaged. */
 static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, const sim_saved *own) {
     if (own != NULL && own->damaged.words[0] != 0) return false;
-    uint32_t first = (uint32_t)(lot(c) % SIM_CHUNKS); /* threads fetch them */
+    uint32_t first = (uint32_t)(sim_lot(c->options, sim_now(c)) % SIM_CHUNKS); /* threads fetch them */
     for (uint32_t i = 0; i < SIM_CHUNKS; i++) {
         uint32_t chunk = (first + i) % SIM_CHUNKS;
         const sim_peer *last = NULL;
@@ -159,7 +154,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool known = has_manifest(c, p, &f, own);
     bool by_others = !there && f.kind == GW_LOAD_MANIFEST &&
                      (known ? failed_by_others(c, p, &f, own) : somebody_is_away(c, p, &f));
-    bool at_once = lot(c) >> 32 & 1;
+    bool at_once = sim_lot(c->options, sim_now(c)) >> 32 & 1;
     if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS && !(by_others && at_once)) {
         sim_later(c, 50 * SIM_MS, op);
         return;

@@ -6,7 +6,7 @@
 
 /* In some runs those who all leave wait for longer than who leaves others behind. */
 uint64_t sim_save_timeout_ns(const gw_sim_options *options) {
-    bool patient = options->leave_ms != 0 && gw_mix64(options->seed ^ gw_mix64(0x1eaf)) % 2 == 0;
+    bool patient = options->leave_ms != 0 && sim_lot(options, 0x1eaf) % 2 == 0;
     return (patient ? 40000 : 2000) * SIM_MS;
 }
 
