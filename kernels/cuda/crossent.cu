@@ -1,6 +1,7 @@
 /* A block a row. A thread takes the same neighbours in both passes: the first finds the largest logit and the
- * sum of exponentials as it goes (Milakov and Gimelshein, 2018), the second goes backwards, as the end of the
- * row is what a cache still has. */
+ * sum of exponentials as it goes (Milakov and Gimelshein, 2018). Where shared memory has room for two rows,
+ * so that one is read while another is written, the second pass finds the row there; else it goes backwards,
+ * as the end of the row is what a cache still has. Both give the same bits. */
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/factor.cuh"
 #include "kernels/cuda/gpt_kernels.h"
@@ -11,7 +12,8 @@
 
 namespace {
 
-enum { THREADS = 1024, SUM_THREADS = 256 };
+enum { THREADS = 512, BATCH = 4, SUM_THREADS = 256 };
+enum { MOST_KEPT = 113 << 10, RESERVED = 2 << 10 }; /* bytes: of a row; of a block besides, and CUDA's */
 
 /* The sum of e^(x - largest) over some x. */
 struct partition {
@@ -43,38 +45,56 @@ __device__ partition of_block(partition p) {
 
 /* Logits i to i + n - 1, i below the vocabulary; what lies beyond it counts for nothing. */
 template <int n, typename T>
-__device__ void read_logits(const T *row, uint32_t i, uint32_t vocabulary, float (&x)[n]) {
-    gw_read(row + i, x);
+__device__ void widen_logits(const gw_neighbours<T, n> &logits, uint32_t i, uint32_t vocabulary,
+                             float (&x)[n]) {
+    gw_widen(logits, x);
     if (i + n <= vocabulary) return;
 #pragma unroll
     for (int k = 1; k < n; k++)
         if (i + k >= vocabulary) x[k] = -FLT_MAX;
 }
 
-template <int n, typename T> __device__ partition of_thread(const T *row, uint32_t vocabulary) {
+template <int n> __device__ partition with_logits(partition p, const float (&x)[n]) {
+    float largest = p.largest, sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < n; k++) largest = fmaxf(largest, x[k]);
+#pragma unroll
+    for (int k = 0; k < n; k++) sum += __expf(x[k] - largest);
+    return {largest, p.sum * __expf(p.largest - largest) + sum};
+}
+
+/* A batch is read before its first logit is used. `kept`: where the row is kept, too; NULL: it is not. */
+template <int n, typename T> __device__ partition of_thread(const T *row, uint32_t vocabulary, T *kept) {
     partition p = {-FLT_MAX, 0.0f};
-    for (uint32_t i = threadIdx.x * n; i < vocabulary; i += blockDim.x * n) {
-        float x[n], largest = p.largest, sum = 0.0f;
-        read_logits(row, i, vocabulary, x);
+    uint32_t each = blockDim.x * n;
+    for (uint32_t first = threadIdx.x * n; first < vocabulary; first += BATCH * each) {
+        gw_neighbours<T, n> logits[BATCH];
 #pragma unroll
-        for (int k = 0; k < n; k++) largest = fmaxf(largest, x[k]);
+        for (int b = 0; b < BATCH; b++)
+            if (first + b * each < vocabulary) logits[b] = gw_neighbours_at<T, n>(row + first + b * each);
 #pragma unroll
-        for (int k = 0; k < n; k++) sum += __expf(x[k] - largest);
-        p = {largest, p.sum * __expf(p.largest - largest) + sum};
+        for (int b = 0; b < BATCH; b++) {
+            uint32_t i = first + b * each;
+            if (i >= vocabulary) break;
+            float x[n];
+            if (kept != NULL) *reinterpret_cast<gw_neighbours<T, n> *>(kept + i) = logits[b];
+            widen_logits(logits[b], i, vocabulary, x);
+            p = with_logits(p, x);
+        }
     }
     return p;
 }
 
 template <int n, typename T>
-__device__ void write_gradient(T *row, uint32_t vocabulary, uint32_t stride, uint32_t target, partition p,
-                               float scale) {
+__device__ void write_gradient(const T *logits, T *row, uint32_t vocabulary, uint32_t stride, uint32_t target,
+                               partition p, float scale) {
     float factor = scale / p.sum;
     uint32_t each = blockDim.x * n;
     for (uint32_t round = (stride + each - 1) / each; round-- > 0;) {
         uint32_t i = round * each + threadIdx.x * n;
         float x[n] = {};
         if (i < vocabulary) {
-            read_logits(row, i, vocabulary, x);
+            widen_logits(gw_neighbours_at<T, n>(logits + i), i, vocabulary, x);
 #pragma unroll
             for (int k = 0; k < n; k++) x[k] = __expf(x[k] - p.largest) * factor;
         }
@@ -87,15 +107,16 @@ __device__ void write_gradient(T *row, uint32_t vocabulary, uint32_t stride, uin
     }
 }
 
-template <int n, typename T>
+template <int n, bool keeps, typename T>
 __global__ void __launch_bounds__(THREADS)
     crossent_kernel(uint32_t vocabulary, uint32_t stride, T *logits, const uint32_t *__restrict__ targets,
                     float scale, double *__restrict__ of_row) {
     T *row = logits + (uint64_t)blockIdx.x * stride;
     uint32_t target = targets[blockIdx.x];
     float at_target = target < vocabulary ? gw_wide(row[target]) : __int_as_float(0x7fc00000);
-    partition p = of_block(of_thread<n>(row, vocabulary)); /* where all meet before the first writes */
-    if (scale != 0.0f) write_gradient<n>(row, vocabulary, stride, target, p, scale);
+    T *kept = keeps ? static_cast<T *>(gw_dynamic_shared()) : NULL; /* each thread its own neighbours */
+    partition p = of_block(of_thread<n>(row, vocabulary, kept)); /* where all meet before the first writes */
+    if (scale != 0.0f) write_gradient<n>(keeps ? kept : row, row, vocabulary, stride, target, p, scale);
     if (threadIdx.x == 0)
         of_row[blockIdx.x] = gw_log((double)p.sum) - ((double)at_target - (double)p.largest);
 }
@@ -110,8 +131,35 @@ __global__ void __launch_bounds__(SUM_THREADS)
 
 /* Threads of a row's block: whole warps, no more than have something to do. */
 unsigned row_threads(uint32_t stride, uint32_t each) {
-    unsigned warps = gw_cuda_blocks(stride, GW_WARP * each);
-    return GW_WARP * (warps < (unsigned)GW_MOST_WARPS ? warps : (unsigned)GW_MOST_WARPS);
+    unsigned warps = gw_cuda_blocks(stride, GW_WARP * each), most = THREADS / GW_WARP;
+    return GW_WARP * (warps < most ? warps : most);
+}
+
+/* Whether two rows of so many bytes have room in a multiprocessor's shared memory, and the kernel was told.
+ */
+template <typename kernel> bool can_keep(kernel *of, size_t bytes) {
+    int gpu, room;
+    bool good =
+        bytes <= MOST_KEPT && cudaGetDevice(&gpu) == cudaSuccess &&
+        cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu) == cudaSuccess &&
+        2 * (bytes + RESERVED) <= (size_t)room &&
+        cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_KEPT) == cudaSuccess;
+    if (!good) (void)cudaGetLastError(); /* it goes without */
+    return good;
+}
+
+template <int n, typename T>
+cudaError_t start(uint64_t rows, uint32_t vocabulary, uint32_t stride, T *logits, const uint32_t *targets,
+                  float scale, double *of_row, cudaStream_t stream) {
+    size_t bytes = stride * sizeof(T);
+    unsigned threads = row_threads(stride, n);
+    if (scale != 0.0f && can_keep(crossent_kernel<n, true, T>, bytes))
+        GW_LAUNCH((crossent_kernel<n, true, T>), (unsigned)rows, threads, bytes, stream, vocabulary, stride,
+                  logits, targets, scale, of_row);
+    else
+        GW_LAUNCH((crossent_kernel<n, false, T>), (unsigned)rows, threads, 0, stream, vocabulary, stride,
+                  logits, targets, scale, of_row);
+    return cudaGetLastError();
 }
 
 template <typename T>
@@ -119,26 +167,22 @@ cudaError_t crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride, void *
                      const uint32_t *targets, float scale, double *of_row, cudaStream_t stream) {
     constexpr int n = gw_at_once<T>;
     T *logits = static_cast<T *>(values);
-    if (stride % n == 0)
-        GW_LAUNCH((crossent_kernel<n, T>), (unsigned)rows, row_threads(stride, n), 0, stream, vocabulary,
-                  stride, logits, targets, scale, of_row);
-    else
-        GW_LAUNCH((crossent_kernel<1, T>), (unsigned)rows, row_threads(stride, 1), 0, stream, vocabulary,
-                  stride, logits, targets, scale, of_row);
-    return cudaGetLastError();
+    return stride % n == 0 ? start<n>(rows, vocabulary, stride, logits, targets, scale, of_row, stream)
+                           : start<1>(rows, vocabulary, stride, logits, targets, scale, of_row, stream);
 }
 
 } // namespace
 
 cudaError_t gw_cuda_crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride, gw_cuda_factor logits,
-                             const uint32_t *targets, float scale, double *of_row, gw_cuda_gpt_loss *loss,
-                             cudaStream_t stream) {
+                             const uint32_t *targets, float scale, double *of_row, cudaStream_t stream) {
     if (rows == 0 || vocabulary == 0 || stride < vocabulary) return cudaErrorInvalidValue;
-    cudaError_t status =
-        logits.bf16
-            ? crossent<uint16_t>(rows, vocabulary, stride, logits.values, targets, scale, of_row, stream)
-            : crossent<float>(rows, vocabulary, stride, logits.values, targets, scale, of_row, stream);
-    if (status != cudaSuccess) return status;
+    return logits.bf16
+               ? crossent<uint16_t>(rows, vocabulary, stride, logits.values, targets, scale, of_row, stream)
+               : crossent<float>(rows, vocabulary, stride, logits.values, targets, scale, of_row, stream);
+}
+
+cudaError_t gw_cuda_gpt_sum_loss(uint64_t rows, const double *of_row, gw_cuda_gpt_loss *loss,
+                                 cudaStream_t stream) {
     GW_LAUNCH(sum_kernel, 1, SUM_THREADS, 0, stream, rows, of_row, loss);
     return cudaGetLastError();
 }

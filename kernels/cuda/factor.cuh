@@ -27,10 +27,17 @@ __device__ inline void gw_narrow(float value, uint16_t *to) { /* to nearest, tie
     *to = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
-template <typename T, int n> __device__ void gw_read(const T *from, float (&to)[n]) {
-    gw_neighbours<T, n> all = *reinterpret_cast<const gw_neighbours<T, n> *>(from);
+template <typename T, int n> __device__ gw_neighbours<T, n> gw_neighbours_at(const T *from) {
+    return *reinterpret_cast<const gw_neighbours<T, n> *>(from);
+}
+
+template <typename T, int n> __device__ void gw_widen(const gw_neighbours<T, n> &all, float (&to)[n]) {
 #pragma unroll
     for (int k = 0; k < n; k++) to[k] = gw_wide(all.value[k]);
+}
+
+template <typename T, int n> __device__ void gw_read(const T *from, float (&to)[n]) {
+    gw_widen(gw_neighbours_at<T, n>(from), to);
 }
 
 template <typename T, int n> __device__ void gw_write(T *to, const float (&values)[n]) {

@@ -3,12 +3,12 @@
  * The result of a product depends on the *algorithm* that cuBLASLt takes: tiles, the order in which the inner
  * dimension is added, kernels. It is chosen once for each shape, when it is planned, by asking the library's
  * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
- * answer depends on the library's version, the GPU's kind and its processors alone; the digest of all answers
- * goes into the compute class, so that peers that were answered otherwise are told apart before they compute.
- * Nothing is chosen at any later time. Where the library has no algorithm that finishes the product as asked
- * (a bias at an awkward size), it is planned plain, and a kernel of ours finishes it: that, too, is part of
- * the digest, as it may round otherwise. The library's GELU has an approximate tanh, so it is asked for it
- * only where C is bfloat16.
+ * answers depend on the library's version, the GPU's kind and its processors alone, and so does which of them
+ * is taken; the digest of all that were goes into the compute class, so that peers that were answered
+ * otherwise are told apart before they compute. Nothing is chosen at any later time. Where the library has no
+ * algorithm that finishes the product as asked (a bias at an awkward size), it is planned plain, and a kernel
+ * of ours finishes it: that, too, is part of the digest, as it may round otherwise. The library's GELU has an
+ * approximate tanh, so it is asked for it only where C is bfloat16.
  *
  * Peers are not told what the first of them chose: an algorithm can be restored by the same version of the
  * library on the same kind of GPU alone, where the heuristics answer alike anyway, and a peer would need it
@@ -41,6 +41,7 @@ typedef struct gw_gemm_operands {
     const void *bias; /* NULL for PLAIN */
     void *before;     /* BIAS_GELU: [rows, columns], to keep what GELU was applied to; else NULL */
     void *c;
+    bool add; /* PLAIN: to what C holds; else C is written */
 } gw_gemm_operands;
 
 enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };

@@ -12,6 +12,10 @@ static uint64_t elements_of(const gw_gpt *gpt, uint32_t number) {
     return p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 /* ---- products ---- */
 
 static bool plan_linear(gw_cuda_gpt *m, cuda_gpt_plans *plans, cuda_gpt_linear which, uint64_t rows,
@@ -28,14 +32,9 @@ static bool plan_linear(gw_cuda_gpt *m, cuda_gpt_plans *plans, cuda_gpt_linear w
 }
 
 static bool plan_head(gw_cuda_gpt *m, cuda_gpt_plans *plans, uint64_t rows, gw_err *err) {
-    uint64_t channels = m->shape.channels, columns = m->columns;
-    gw_gemm_shape logits = {
-        .rows = rows, .columns = columns, .inner = channels, .b_transposed = true, .factor = true};
-    gw_gemm_shape final = {.rows = rows, .columns = channels, .inner = columns, .factor = true};
-    gw_gemm_shape words = {.rows = columns, .columns = channels, .inner = rows, .a_transposed = true};
-    return gw_gemm_plan(m->gemm, &logits, &plans->logits, err) &&
-           gw_gemm_plan(m->gemm, &final, &plans->final, err) &&
-           gw_gemm_plan(m->gemm, &words, &plans->words, err);
+    uint64_t each = cuda_gpt_chunk_rows(rows), left = rows % each;
+    return cuda_gpt_plan_head(m, each, &plans->head, err) &&
+           (left == 0 || cuda_gpt_plan_head(m, left, &plans->last, err));
 }
 
 static bool plan_size(gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
@@ -46,6 +45,7 @@ static bool plan_size(gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     uint64_t rows = (uint64_t)sequences * m->shape.context;
     plans->sequences = sequences;
     if (sequences > m->most) m->most = sequences;
+    m->most_logits = larger(m->most_logits, cuda_gpt_chunk_rows(rows));
     for (cuda_gpt_linear which = 0; which < LINEARS; which++)
         if (!plan_linear(m, plans, which, rows, err)) return false;
     return plan_head(m, plans, rows, err);
@@ -221,24 +221,21 @@ static void carve_slot(carver *c, const gw_gpt *gpt, size_t rows, cuda_gpt_slot 
     slot->hidden = factor(c, rows * 4 * channels);
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
 static void carve_lane(carver *c, const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
     const gw_gpt *gpt = &m->shape;
     size_t channels = gpt->channels, rows = (size_t)m->most * gpt->context;
-    size_t widest = larger(m->columns, larger(gpt->context, 4 * channels)); /* rows of a gradient */
+    size_t widest = larger(gpt->context, 4 * channels); /* rows of a gradient */
     *lane = (gw_cuda_gpt_lane){.slots = m->recompute ? 1 : gpt->layers};
     for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = floats(c, rows * channels);
     for (uint32_t l = 0; l < lane->slots; l++) carve_slot(c, gpt, rows, &lane->slot[l]);
     lane->final = factor(c, rows * channels);
     lane->final_mean = floats(c, rows);
     lane->final_scale = floats(c, rows);
-    lane->logits = factor(c, rows * m->columns);
+    lane->logits = factor(c, m->most_logits * m->columns);
     lane->branch = factor(c, rows * channels);
     lane->dout = factor(c, rows * channels);
     lane->delta = floats(c, rows * channels);
+    lane->words = floats(c, m->columns * channels);
     lane->gradient = floats(c, widest * channels);
     lane->sums = (gw_cuda_layernorm_sums){
         .weight = floats(c, 4 * channels), .bias = floats(c, channels), .branch = floats(c, channels)};

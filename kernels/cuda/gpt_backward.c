@@ -114,21 +114,17 @@ static bool backward_layer(const descent *d, uint32_t layer, gw_err *err) {
                         layer > 0 ? GPT_SITE_OUT : GPT_SITE_EMBEDDING, gpt_part(below, GPT_OUT_BIAS), err);
 }
 
+/* The forward pass has left the gradient of the logits' input in the lane's branch. */
 static bool backward_head(const descent *d, gw_err *err) {
-    const gw_cuda_gpt_pass *pass = d->pass;
-    const gw_gpt *gpt = &pass->model->shape;
-    gw_cuda_gpt_lane *lane = pass->lane;
+    const gw_gpt *gpt = &d->pass->model->shape;
+    gw_cuda_gpt_lane *lane = d->pass->lane;
     uint32_t last = gpt->layers - 1;
-    gw_gemm_operands operands = {
-        .a = lane->logits.values, .b = cuda_gpt_factor_of(pass, GPT_WORDS), .c = lane->branch.values};
-    return cuda_gpt_multiply(pass, cuda_gpt_plans_of(pass)->final, &operands, "gradient of the logits' input",
-                             err) &&
-           through_norm(d, gpt_final_weight(gpt), lane->final_mean, lane->final_scale,
+    return through_norm(d, gpt_final_weight(gpt), lane->final_mean, lane->final_scale,
                         lane->residual[gpt->layers], NULL, last, GPT_SITE_OUT, gpt_part(last, GPT_OUT_BIAS),
                         err);
 }
 
-/* The words' gradient is of both their uses. */
+/* The words' gradient is of both their uses; that of the logits is there. */
 static bool backward_embedding(const descent *d, gw_err *err) {
     const gw_cuda_gpt_pass *pass = d->pass;
     const gw_gpt *gpt = &pass->model->shape;
@@ -138,14 +134,12 @@ static bool backward_embedding(const descent *d, gw_err *err) {
                        "gradient of the places", err))
         return false;
     emit(d, GPT_PLACES, (uint64_t)gpt->context * gpt->channels, lane->gradient);
-    gw_gemm_operands operands = {.a = lane->logits.values, .b = lane->final.values, .c = lane->gradient};
-    if (!cuda_gpt_multiply(pass, cuda_gpt_plans_of(pass)->words, &operands, "gradient of the words", err) ||
-        !cuda_gpt_good(pass,
+    if (!cuda_gpt_good(pass,
                        gw_cuda_embedding_words(&embedding, pass->tokens, pass->order, pass->starts,
-                                               lane->delta, lane->gradient, pass->stream),
+                                               lane->delta, lane->words, pass->stream),
                        "gradient of the words", err))
         return false;
-    emit(d, GPT_WORDS, (uint64_t)gpt->vocabulary * gpt->channels, lane->gradient);
+    emit(d, GPT_WORDS, (uint64_t)gpt->vocabulary * gpt->channels, lane->words);
     return true;
 }
 

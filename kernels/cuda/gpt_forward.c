@@ -125,20 +125,13 @@ static bool forward_layers(const gw_cuda_gpt_pass *pass, gw_err *err) {
 }
 
 static bool forward_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err) {
-    const gw_cuda_gpt *m = pass->model;
     gw_cuda_gpt_lane *lane = pass->lane;
-    uint32_t last = m->shape.layers - 1;
-    gw_cuda_layernorm norm =
-        cuda_gpt_norm(pass, gpt_final_weight(&m->shape), lane->final_mean, lane->final_scale);
-    gw_gemm_operands operands = {
-        .a = lane->final.values, .b = cuda_gpt_factor_of(pass, GPT_WORDS), .c = lane->logits.values};
+    const gw_gpt *gpt = &pass->model->shape;
+    uint32_t last = gpt->layers - 1;
+    gw_cuda_layernorm norm = cuda_gpt_norm(pass, gpt_final_weight(gpt), lane->final_mean, lane->final_scale);
     return add_branch(pass, &norm, cuda_gpt_slot_of(pass, last)->middle, last, GPT_SITE_OUT,
                       lane->residual[last + 1], lane->final, err) &&
-           cuda_gpt_multiply(pass, cuda_gpt_plans_of(pass)->logits, &operands, "logits", err) &&
-           cuda_gpt_good(pass,
-                         gw_cuda_crossent(cuda_gpt_rows(pass), m->shape.vocabulary, m->columns, lane->logits,
-                                          pass->targets, scale, lane->of_row, lane->loss, pass->stream),
-                         "loss", err);
+           cuda_gpt_head(pass, scale, err);
 }
 
 bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_gpt_loss **loss,

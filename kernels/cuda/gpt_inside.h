@@ -27,11 +27,21 @@ static const cuda_gpt_width cuda_gpt_widths[LINEARS] = {
     [LINEAR_OUT] = {GPT_OUT_WEIGHT, 4, 1},
 };
 
+/* Most rows of a chunk of the head; what the rows of all but the last are a multiple of, if there are
+ * several. */
+enum { GW_CUDA_GPT_CHUNK_ROWS = 8192, GW_CUDA_GPT_CHUNK_UNIT = 128 };
+
+/* Plans of the head's products of so many rows. */
+typedef struct cuda_gpt_chunk {
+    uint64_t rows;
+    uint32_t logits, final, words; /* forward, gradient of its input, gradient of the words */
+} cuda_gpt_chunk;
+
 /* Plans of the products of shards of so many sequences. */
 typedef struct cuda_gpt_plans {
     uint32_t sequences;
     uint32_t forward[LINEARS], inputs[LINEARS], weights[LINEARS];
-    uint32_t logits, final, words; /* the head: forward, gradient of its input, gradient of the words */
+    cuda_gpt_chunk head, last; /* whole chunks; what is left when these are taken, if anything */
 } cuda_gpt_plans;
 
 struct gw_cuda_gpt {
@@ -42,6 +52,7 @@ struct gw_cuda_gpt {
     gw_gemm *gemm;
     cuda_gpt_plans sizes[GW_CUDA_GPT_SIZES];
     uint32_t size_count, most;       /* most sequences of a shard */
+    size_t most_logits;              /* most rows of a chunk of the head */
     void *factor[GW_GPT_PARAMETERS]; /* by number: copies as factors; NULL: there is none */
     void *memory;                    /* what they point into */
 };
@@ -58,12 +69,14 @@ struct gw_cuda_gpt_lane {
     uint32_t slots;                     /* one a layer, or one for all */
     float *residual[GW_GPT_LAYERS + 1]; /* what enters each layer, and what leaves the last */
     cuda_gpt_slot slot[GW_GPT_LAYERS];
-    gw_cuda_factor final, logits;
+    gw_cuda_factor final, logits; /* of a shard's rows, and of a chunk's */
     float *final_mean, *final_scale;
-    gw_cuda_factor branch;       /* of one branch: its output before it is added; or a gradient on its way */
+    gw_cuda_factor branch;       /* of one branch: its output before it is added; or a gradient on its way,
+                                    from the head's on */
     gw_cuda_factor dout;         /* the gradient of a branch's output */
     float *delta;                /* the residual stream's gradient on its way down */
-    float *gradient;             /* of one parameter */
+    float *words;                /* the words' gradient, as it comes about */
+    float *gradient;             /* of one other parameter */
     gw_cuda_layernorm_sums sums; /* `weight` has room for any bias's gradient */
     float *parts;                /* of columns' sums */
     float *dots;                 /* attention's */
@@ -77,6 +90,14 @@ struct gw_cuda_gpt_lane {
 const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass);
 /* Parameter `number` as a factor. */
 const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number);
+
+/* ---- gpt_head.c ---- */
+/* Of the whole chunks of a shard of so many rows. */
+uint64_t cuda_gpt_chunk_rows(uint64_t rows);
+bool cuda_gpt_plan_head(gw_cuda_gpt *model, uint64_t rows, cuda_gpt_chunk *chunk, gw_err *err);
+/* From the lane's `final` to the loss; with a scale that is not 0 also to the gradients of `final`, in the
+ * lane's branch, and of the words, as far as it is the logits'. */
+bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err);
 
 /* ---- gpt_forward.c ---- */
 static inline cuda_gpt_slot *cuda_gpt_slot_of(const gw_cuda_gpt_pass *pass, uint32_t layer) {

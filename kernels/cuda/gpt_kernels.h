@@ -115,12 +115,14 @@ typedef struct gw_cuda_gpt_loss {
 } gw_cuda_gpt_loss;
 
 /* Logits [rows, stride], of which the first `vocabulary` columns count. Puts the gradient (softmax - one-hot)
- * * scale in their place, and 0 into the other columns; with scale 0 the logits are left alone. `of_row`:
- * room for a double a row. A target that is not below `vocabulary` or a logit that is not a number makes the
- * loss not a number. */
+ * * scale in their place, and 0 into the other columns; with scale 0 the logits are left alone. of_row[rows]:
+ * the rows' losses. A target that is not below `vocabulary` or a logit that is not a number makes the loss
+ * not a number. */
 cudaError_t gw_cuda_crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride, gw_cuda_factor logits,
-                             const uint32_t *targets, float scale, double *of_row, gw_cuda_gpt_loss *loss,
-                             cudaStream_t stream);
+                             const uint32_t *targets, float scale, double *of_row, cudaStream_t stream);
+/* Of the losses of all of a shard's rows. */
+cudaError_t gw_cuda_gpt_sum_loss(uint64_t rows, const double *of_row, gw_cuda_gpt_loss *loss,
+                                 cudaStream_t stream);
 
 /* ---- a gradient's norm: kernels/norm.h ---- */
 

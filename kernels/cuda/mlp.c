@@ -10,7 +10,11 @@
 typedef struct size_plans {
     uint32_t rows;
     uint32_t forward[GW_MLP_LAYERS], weights[GW_MLP_LAYERS], inputs[GW_MLP_LAYERS];
+    bool turned[GW_MLP_LAYERS]; /* the factors of `weights` */
 } size_plans;
+
+/* Widths from which on it takes less time to turn a layer's factors than to multiply them as they lie. */
+enum { TURNED_WIDTH = 512 };
 
 struct gw_cuda_mlp {
     gw_gpu gpu;
@@ -24,6 +28,12 @@ struct gw_cuda_mlp {
 
 static bool is_bf16(const gw_cuda_mlp *m) {
     return m->gpu.precision == GW_PRECISION_BF16;
+}
+
+/* Rows of what is turned are aligned to 16 bytes, as fast products need them. */
+static bool is_turned(const gw_cuda_mlp *m, uint32_t rows, uint64_t in, uint64_t out) {
+    return m->gpu.precision == GW_PRECISION_TF32 && in >= TURNED_WIDTH && out >= TURNED_WIDTH &&
+           rows % 4 == 0;
 }
 
 static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
@@ -43,7 +53,9 @@ static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
                                  .columns = out,
                                  .inner = in,
                                  .finish = l + 1 < m->shape.layers ? GW_GEMM_BIAS_RELU : GW_GEMM_BIAS};
-        gw_gemm_shape weights = {.rows = in, .columns = out, .inner = rows, .a_transposed = true};
+        bool turned = plans->turned[l] = is_turned(m, rows, in, out);
+        gw_gemm_shape weights = {
+            .rows = in, .columns = out, .inner = rows, .a_transposed = !turned, .b_transposed = turned};
         gw_gemm_shape inputs = {.rows = rows, .columns = in, .inner = out, .b_transposed = true};
         if (!gw_gemm_plan(m->gemm, &forward, &plans->forward[l], err) ||
             !gw_gemm_plan(m->gemm, &weights, &plans->weights[l], err) ||
@@ -111,9 +123,16 @@ bool gw_cuda_mlp_derive(gw_cuda_mlp *m, const gw_mlp_parameters *parameters, cud
 
 /* ---- a lane ---- */
 
+/* Whether it turns a layer's factors, for shards of any size. */
+static bool turns(const gw_cuda_mlp *m, uint32_t layer) {
+    for (uint32_t i = 0; i < m->size_count; i++)
+        if (m->sizes[i].turned[layer]) return true;
+    return false;
+}
+
 /* What a lane's arrays take; with `memory`, where they begin. */
 static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane) {
-    size_t at = 0, rows = m->most_rows, widest = 0, most = 0;
+    size_t at = 0, rows = m->most_rows, widest = 0, most = 0, turned_in = 0, turned_out = 0;
     bool bf16 = is_bf16(m);
 #define PLACE(pointer, bytes)                                                                                \
     do {                                                                                                     \
@@ -124,6 +143,10 @@ static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane
         size_t in = m->shape.width[l], out = m->shape.width[l + 1];
         if (out > widest) widest = out;
         if (in * out > most) most = in * out;
+        if (turns(m, l)) {
+            turned_in = in > turned_in ? in : turned_in;
+            turned_out = out > turned_out ? out : turned_out;
+        }
         lane->factor[l].bf16 = bf16;
         PLACE(lane->activation[l + 1], rows * out * sizeof(float));
         if (l == 0)
@@ -139,6 +162,8 @@ static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane
     PLACE(lane->delta, rows * widest * sizeof(float));
     PLACE(lane->weights, most * sizeof(float));
     PLACE(lane->bias, widest * sizeof(float));
+    PLACE(lane->turned_inputs, rows * turned_in * sizeof(float));
+    PLACE(lane->turned_gradient, rows * turned_out * sizeof(float));
     PLACE(lane->parts, gw_cuda_parts(rows) * widest * sizeof(float));
     PLACE(lane->workspace, (size_t)GW_GEMM_WORKSPACE);
 #undef PLACE
@@ -198,6 +223,20 @@ bool gw_cuda_mlp_forward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramete
     return true;
 }
 
+/* Starts the gradient of a layer's weights, of its outputs' gradient as a factor. */
+static bool start_weights(const gw_cuda_mlp *m, const size_plans *plans, gw_cuda_mlp_lane *lane,
+                          uint32_t layer, const void *gradient, cudaStream_t stream, gw_err *err) {
+    gw_gemm_operands product = {.a = lane->factor[layer].values, .b = gradient, .c = lane->weights};
+    if (plans->turned[layer]) {
+        cudaError_t status = gw_cuda_turn(plans->rows, m->shape.width[layer], lane->factor[layer].values,
+                                          lane->turned_inputs, stream);
+        if (!gw_cuda_try(m->gpu.ordinal, status, err, "transposing the inputs")) return false;
+        product.a = lane->turned_inputs;
+        product.b = lane->turned_gradient;
+    }
+    return gw_gemm_run(m->gemm, plans->weights[layer], &product, lane->workspace, stream, err);
+}
+
 bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *parameters,
                           const gw_mlp_gradients *gradients, gw_cuda_mlp_lane *lane, uint32_t rows,
                           cudaStream_t stream, gw_emitter *emitter, gw_err *err) {
@@ -208,12 +247,13 @@ bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramet
         gw_cuda_factor gradient = lane->gradient;
         if (!gradient.bf16) gradient.values = lane->activation[l + 1];
         if (!gw_cuda_try(m->gpu.ordinal,
-                         gw_cuda_gate(rows, out, above, active, gradient, lane->parts, lane->bias, stream),
+                         gw_cuda_gate(rows, out, above, active, gradient,
+                                      plans->turned[l] ? lane->turned_gradient : NULL, lane->parts,
+                                      lane->bias, stream),
                          err, "gradient of the bias of layer %u", l + 1))
             return false;
         gw_emit(emitter, gradients->bias[l], 0, out, lane->bias);
-        gw_gemm_operands weights = {.a = lane->factor[l].values, .b = gradient.values, .c = lane->weights};
-        if (!gw_gemm_run(m->gemm, plans->weights[l], &weights, lane->workspace, stream, err))
+        if (!start_weights(m, plans, lane, l, gradient.values, stream, err))
             return gw_fail_in(err, "gradient of the weights of layer %u", l + 1);
         gw_emit(emitter, gradients->weights[l], 0, in * out, lane->weights);
         if (l == 0) break; /* nobody asks for the gradient of the inputs */

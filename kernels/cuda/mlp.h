@@ -1,6 +1,9 @@
 /* A multi-layer perceptron (kernels/mlp.h) on a GPU: forward and backward for one shard, products by cuBLASLt
  * with bias and ReLU done in them. The products of a shard have the shapes of its rows, planned beforehand.
- */
+ *
+ * In TF32 gradients of large weights are products of factors that were transposed before: tensor cores take
+ * only what lies along the inner dimension, which there is the samples, and a library that has to turn its
+ * factors on the way needs 1.7 times as long (an H200, 2048 samples, 8192 by 8192). */
 #ifndef GODWIT_KERNELS_CUDA_MLP_H
 #define GODWIT_KERNELS_CUDA_MLP_H
 
@@ -26,14 +29,15 @@ bool gw_cuda_mlp_derive(gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters, c
 
 /* The scratch of one shard in flight. */
 typedef struct gw_cuda_mlp_lane {
-    gw_cuda_factor inputs;                /* [rows, width[0]]: the caller fills its first rows */
-    float *activation[GW_MLP_LAYERS + 1]; /* [rows, width[l]], from 1 on; the last holds the logits */
-    gw_cuda_factor factor[GW_MLP_LAYERS]; /* what goes into the product of layer l; [0]: the inputs */
-    gw_cuda_factor gradient;              /* of a layer's outputs, as a factor, where it is no activation */
-    float *delta;                         /* a layer's gradient on its way down */
-    float *weights, *bias;                /* gradients of one layer */
-    float *parts;                         /* of columns' sums */
-    void *workspace, *memory;             /* memory: what they all point into */
+    gw_cuda_factor inputs;                  /* [rows, width[0]]: the caller fills its first rows */
+    float *activation[GW_MLP_LAYERS + 1];   /* [rows, width[l]], from 1 on; the last holds the logits */
+    gw_cuda_factor factor[GW_MLP_LAYERS];   /* what goes into the product of layer l; [0]: the inputs */
+    gw_cuda_factor gradient;                /* of a layer's outputs, as a factor, where it is no activation */
+    float *delta;                           /* a layer's gradient on its way down */
+    float *weights, *bias;                  /* gradients of one layer */
+    float *turned_inputs, *turned_gradient; /* of one layer, transposed */
+    float *parts;                           /* of columns' sums */
+    void *workspace, *memory;               /* memory: what they all point into */
 } gw_cuda_mlp_lane;
 
 uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *mlp); /* of the GPU's memory that lane_open takes */

@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { THREADS = 256, COLUMN_THREADS = 128 };
+enum { THREADS = 256, COLUMN_THREADS = 128, TURNED = 8 };
 
 __device__ uint64_t index() {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -43,10 +43,47 @@ __global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *r
     gw_narrow(values[i], rounded + i);
 }
 
+/* Neighbours in a column become neighbours in a row: as many as fill a sector of memory, if there are. */
+template <int batch> __device__ void put_turned(float *to, const float (&value)[batch]) {
+    if (batch == TURNED && (uintptr_t)to % (4 * sizeof(float)) == 0) {
+#pragma unroll
+        for (int k = 0; k + 4 <= batch; k += 4)
+            *reinterpret_cast<float4 *>(to + k) =
+                make_float4(value[k], value[k + 1], value[k + 2], value[k + 3]);
+    } else {
+#pragma unroll
+        for (int k = 0; k < batch; k++) to[k] = value[k];
+    }
+}
+
+template <int batch>
+__device__ void turn_rows(uint64_t first, uint64_t rows, uint64_t columns, uint64_t column,
+                          const float *values, float *turned) {
+    float value[batch];
+#pragma unroll
+    for (int k = 0; k < batch; k++) value[k] = values[(first + k) * columns + column];
+    put_turned(turned + column * rows + first, value);
+}
+
+/* A thread goes down a column through the rows of one part. */
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    turn_kernel(uint64_t rows, uint64_t columns, const float *__restrict__ values,
+                float *__restrict__ turned) {
+    uint64_t column = index();
+    if (column >= columns) return;
+    uint64_t row = (uint64_t)blockIdx.y * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
+    if (end > rows) end = rows;
+#pragma unroll 2
+    for (; row + TURNED <= end; row += TURNED) turn_rows<TURNED>(row, rows, columns, column, values, turned);
+#pragma unroll 1
+    for (; row < end; row++) turn_rows<1>(row, rows, columns, column, values, turned);
+}
+
 /* `batch` rows of a column: all are read before the first is written, as the arrays may be one. */
 template <bool gated, int batch>
-__device__ float gate_rows(uint64_t first, uint64_t columns, uint64_t column, const float *above,
-                           const float *active, gw_cuda_factor gradient, bool same, float sum) {
+__device__ float gate_rows(uint64_t first, uint64_t rows, uint64_t columns, uint64_t column,
+                           const float *above, const float *active, gw_cuda_factor gradient, float *turned,
+                           bool same, float sum) {
     float value[batch], gate[batch];
 #pragma unroll
     for (int k = 0; k < batch; k++) {
@@ -60,6 +97,7 @@ __device__ float gate_rows(uint64_t first, uint64_t columns, uint64_t column, co
         if (!same) write(gradient, (first + k) * columns + column, value[k]);
         sum += value[k];
     }
+    if (turned != NULL) put_turned(turned + column * rows + first, value);
     return sum;
 }
 
@@ -67,7 +105,7 @@ __device__ float gate_rows(uint64_t first, uint64_t columns, uint64_t column, co
 template <bool gated>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     gate_kernel(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                gw_cuda_factor gradient, float *__restrict__ parts) {
+                gw_cuda_factor gradient, float *__restrict__ turned, float *__restrict__ parts) {
     uint64_t column = index(), part = blockIdx.y;
     if (column >= columns) return;
     uint64_t row = part * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
@@ -75,11 +113,12 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     bool same = !gated && gradient.values == above;
     float sum = 0.0f;
 #pragma unroll 1
-    for (; row + 8 <= end; row += 8)
-        sum = gate_rows<gated, 8>(row, columns, column, above, active, gradient, same, sum);
+    for (; row + TURNED <= end; row += TURNED)
+        sum =
+            gate_rows<gated, TURNED>(row, rows, columns, column, above, active, gradient, turned, same, sum);
 #pragma unroll 1
     for (; row < end; row++)
-        sum = gate_rows<gated, 1>(row, columns, column, above, active, gradient, same, sum);
+        sum = gate_rows<gated, 1>(row, rows, columns, column, above, active, gradient, turned, same, sum);
     parts[part * columns + column] = sum;
 }
 
@@ -143,6 +182,10 @@ __global__ void set_double_kernel(double *to, double value) {
     *to = value;
 }
 
+dim3 column_grid(uint64_t rows, uint64_t columns) {
+    return dim3(gw_cuda_blocks(columns, COLUMN_THREADS), (unsigned)gw_cuda_parts(rows));
+}
+
 } // namespace
 
 cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
@@ -162,16 +205,23 @@ cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *round
 }
 
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                         gw_cuda_factor gradient, float *parts, float *sum, cudaStream_t stream) {
-    unsigned across = gw_cuda_blocks(columns, COLUMN_THREADS);
-    dim3 grid(across, (unsigned)gw_cuda_parts(rows));
+                         gw_cuda_factor gradient, float *turned, float *parts, float *sum,
+                         cudaStream_t stream) {
+    dim3 grid = column_grid(rows, columns);
     if (active != NULL)
         GW_LAUNCH(gate_kernel<true>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
-                  parts);
+                  turned, parts);
     else
         GW_LAUNCH(gate_kernel<false>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
-                  parts);
+                  turned, parts);
     return gw_cuda_add_parts(gw_cuda_parts(rows), columns, parts, 1, &sum, stream);
+}
+
+cudaError_t gw_cuda_turn(uint64_t rows, uint64_t columns, const float *values, float *turned,
+                         cudaStream_t stream) {
+    GW_LAUNCH(turn_kernel, column_grid(rows, columns), COLUMN_THREADS, 0, stream, rows, columns, values,
+              turned);
+    return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_softmax_loss(uint64_t rows, uint32_t classes, float *logits, const uint8_t *labels,

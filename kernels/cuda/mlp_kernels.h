@@ -22,10 +22,16 @@ cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale
 cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *rounded, cudaStream_t stream);
 
 /* A layer's gradient [rows, columns]: where `active` (NULL: everywhere) is above 0 what came from above, else
- * 0. Written to `gradient` as a factor (its `values` may be `above` itself or `active`), and its columns'
- * sums to sum[columns], by way of parts[gw_cuda_parts(rows) * columns]. */
+ * 0. Written to `gradient` as a factor (its `values` may be `above` itself or `active`), transposed to
+ * turned[columns, rows] (NULL: it is not), and its columns' sums to sum[columns], by way of
+ * parts[gw_cuda_parts(rows) * columns]. */
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                         gw_cuda_factor gradient, float *parts, float *sum, cudaStream_t stream);
+                         gw_cuda_factor gradient, float *turned, float *parts, float *sum,
+                         cudaStream_t stream);
+
+/* turned[columns, rows] of values[rows, columns]. */
+cudaError_t gw_cuda_turn(uint64_t rows, uint64_t columns, const float *values, float *turned,
+                         cudaStream_t stream);
 
 /* Of a shard. */
 typedef struct gw_cuda_loss {

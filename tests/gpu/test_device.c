@@ -97,33 +97,41 @@ Test(gpu_device, what_contributions_read_has_a_fingerprint_of_its_own) {
     }
 }
 
+/* So many steps: sums as a processor has them, but for rounding. */
+static void compare_sums(const char *const *settings, gw_precision precision, uint64_t steps, double most) {
+    rig cpu, gpu;
+    gpu_precision = precision;
+    rig_open(&cpu, &gw_job_digits, settings, 1, 1);
+    rig_open_on(&gpu, &gw_job_digits, settings, 1, 2, gpu_open);
+    rig_init(&cpu);
+    rig_init(&gpu);
+    for (uint64_t step = 0; step < steps; step++) {
+        uint64_t count, same;
+        double *expected = gpu_sum_of(&cpu, step, &count), *got = gpu_sum_of(&gpu, step, &same);
+        cr_assert_eq(count, same);
+        double far = gpu_distance(got, expected, count);
+        cr_assert_lt(far, most, "precision %d, step %d: %g", (int)precision, (int)step, far);
+        free(expected);
+        free(got);
+    }
+    rig_close(&cpu);
+    rig_close(&gpu);
+}
+
 /* Shards of several sizes, and the epoch's evaluation. Sums over few samples cancel, and a ReLU may switch:
  * the products themselves are held to far less in test_gemm.c. */
 Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {
     gpu_need();
-    static const struct {
-        gw_precision precision;
-        double most;
-    } cases[] = {{GW_PRECISION_FP32, 1e-4}, {GW_PRECISION_TF32, 5e-2}, {GW_PRECISION_BF16, 3e-1}};
-    for (int c = 0; c < 3; c++) {
-        gpu_precision = cases[c].precision;
-        rig cpu, gpu;
-        rig_open(&cpu, &gw_job_digits, digits, 1, 1);
-        rig_open_on(&gpu, &gw_job_digits, digits, 1, 2, gpu_open);
-        rig_init(&cpu);
-        rig_init(&gpu);
-        for (uint64_t step = 0; step < 7; step++) {
-            uint64_t count, same;
-            double *expected = gpu_sum_of(&cpu, step, &count), *got = gpu_sum_of(&gpu, step, &same);
-            cr_assert_eq(count, same);
-            double far = gpu_distance(got, expected, count);
-            cr_assert_lt(far, cases[c].most, "precision %d, step %d: %g", (int)gpu_precision, (int)step, far);
-            free(expected);
-            free(got);
-        }
-        rig_close(&cpu);
-        rig_close(&gpu);
-    }
+    compare_sums(digits, GW_PRECISION_FP32, 7, 1e-4);
+    compare_sums(digits, GW_PRECISION_TF32, 7, 5e-2);
+    compare_sums(digits, GW_PRECISION_BF16, 7, 3e-1);
+}
+
+/* Whose factors are transposed before, but for those of 14 samples. */
+Test(gpu_device, gradients_of_large_weights) {
+    gpu_need();
+    static const char *const wide[] = {"samples=62", "hidden=520,516", "batch=62", "micro-batch=24", NULL};
+    compare_sums(wide, GW_PRECISION_TF32, 1, 2e-2);
 }
 
 Test(gpu_device, one_hash_whatever_the_number_of_devices) {

@@ -109,6 +109,13 @@ static void check(gw_precision precision, double most, const gw_gemm_shape *s) {
     }
     cr_assert_eq(memcmp(got, again, count * (narrow ? sizeof(uint16_t) : sizeof(float))), 0);
     double far = distance(product.c, narrow, expected, count);
+    if (s->finish == GW_GEMM_PLAIN) {
+        for (size_t i = 0; i < count; i++) expected[i] *= 2;
+        product.add = true;
+        cr_assert(gw_gemm_run(gemm, plan, &product, workspace, stream, &err), "%s", err.text);
+        GPU(cudaStreamSynchronize(stream));
+        far += distance(product.c, narrow, expected, count) / 2;
+    }
     if (product.before != NULL) far += distance(product.before, narrow, before, count);
     cr_assert(far <= most * sqrt(size),
               "precision %d, [%llu, %llu] x [%llu, %llu], transposed %d %d, finish %d, factor %d: %g",

@@ -113,6 +113,18 @@ Test(gpu_gpt, other_shapes) {
     compare_sums(s, usual);
 }
 
+/* More tokens in a shard than the head works on at a time: of its two chunks the second is smaller. */
+Test(gpu_gpt, shards_of_several_chunks) {
+    gpu_need();
+    settings *s = small();
+    static const char *const pairs[][2] = {
+        {"layers", "1"},          {"heads", "1"},         {"channels", "16"},  {"context", "64"},
+        {"batch-tokens", "8384"}, {"micro-batch", "131"}, {"val-tokens", "64"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) set(s, pairs[i][0], pairs[i][1]);
+    write_text("data", 132 * 64 + 1, 1);
+    compare_sums(s, usual);
+}
+
 /* A few steps on so many devices; the state's fingerprint. */
 static uint64_t train(const settings *s, uint32_t devices, gw_reduce mode, rig_opener *open, uint64_t steps) {
     rig r;

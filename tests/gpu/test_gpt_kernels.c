@@ -182,7 +182,8 @@ static gw_cuda_gpt_loss run_crossent(const logits *l, gw_cuda_factor factor, flo
     double *of_row = gpu_take(l->rows * sizeof *of_row, 0);
     gw_cuda_gpt_loss *gpu = gpu_take(sizeof *gpu, 0), loss;
     GPU(gw_cuda_crossent(l->rows, l->vocabulary, l->stride, factor,
-                         gpu_copy_of(l->targets, l->rows * sizeof *l->targets, 0), scale, of_row, gpu, NULL));
+                         gpu_copy_of(l->targets, l->rows * sizeof *l->targets, 0), scale, of_row, NULL));
+    GPU(gw_cuda_gpt_sum_loss(l->rows, of_row, gpu, NULL));
     gpu_fetch(&loss, gpu, sizeof loss);
     return loss;
 }
@@ -250,7 +251,7 @@ Test(gpu_gpt, crossent_of_what_is_no_number) {
         cr_assert(what == 3 ? isfinite(loss.sum) : isnan(loss.sum), "%d: %g", what, (double)loss.sum);
         free_logits(&l);
     }
-    cr_assert_eq(gw_cuda_crossent(1, 9, 8, (gw_cuda_factor){NULL, false}, NULL, 1.0f, NULL, NULL, NULL),
+    cr_assert_eq(gw_cuda_crossent(1, 9, 8, (gw_cuda_factor){NULL, false}, NULL, 1.0f, NULL, NULL),
                  cudaErrorInvalidValue);
 }
 

@@ -176,6 +176,12 @@ Test(gpu_kernels, pixels_are_normalised_and_rounded) {
     }
 }
 
+static float *turned(const float *values, uint64_t rows, uint64_t columns) {
+    float *to = malloc(rows * columns * sizeof *to);
+    for (uint64_t i = 0; i < rows * columns; i++) to[i % columns * rows + i / columns] = values[i];
+    return to;
+}
+
 static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded) {
     size_t n = rows * columns, bytes = n * sizeof(float);
     float *above = gpu_floats(rows, n), *active = gpu_floats(columns, n), *expected = malloc(bytes);
@@ -193,7 +199,11 @@ static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded
     /* In place, as the passes do it: over the activations, or, for the logits, over what came. */
     gw_cuda_factor to = {gated ? gpu_active : gpu_above, false};
     if (rounded) to = (gw_cuda_factor){gpu_take(n * sizeof *narrow, 0), true};
-    GPU(gw_cuda_gate(rows, columns, gpu_above, gated ? gpu_active : NULL, to, parts, gpu_sum, NULL));
+    float *across = turned(expected, rows, columns), *gpu_across = rounded ? NULL : gpu_take(bytes, 0);
+    GPU(gw_cuda_gate(rows, columns, gpu_above, gated ? gpu_active : NULL, to, gpu_across, parts, gpu_sum,
+                     NULL));
+    if (!rounded) gpu_expect_bits(gpu_across, across, bytes, "gradient, transposed", n);
+    free(across);
     if (rounded)
         gpu_expect_bits(to.values, narrow, n * sizeof *narrow, "gradient in bfloat16", n);
     else
@@ -213,6 +223,21 @@ Test(gpu_kernels, gradients_pass_where_units_were_active) {
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int kind = 0; kind < 4; kind++)
             check_gate(shapes[s][0], shapes[s][1], kind % 2 == 0, kind / 2 == 0);
+}
+
+Test(gpu_kernels, what_is_transposed) {
+    gpu_need();
+    static const uint64_t shapes[][2] = {{1, 1},   {1, 300}, {7, 127},  {8, 128},    {63, 129},
+                                         {64, 10}, {72, 10}, {130, 33}, {1000, 257}, {200, 1}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        uint64_t rows = shapes[s][0], columns = shapes[s][1], n = rows * columns;
+        float *values = gpu_floats(s, n), *expected = turned(values, rows, columns);
+        float *gpu = gpu_take(n * sizeof *gpu, 0);
+        GPU(gw_cuda_turn(rows, columns, gpu_copy_of(values, n * sizeof *values, 0), gpu, NULL));
+        gpu_expect_bits(gpu, expected, n * sizeof *expected, "transposed", n);
+        free(values);
+        free(expected);
+    }
 }
 
 Test(gpu_kernels, softmax_has_the_bits_of_a_processor) {

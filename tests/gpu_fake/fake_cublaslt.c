@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_REFUSED = 4 };
+enum { MOST_REFUSED = 4, MOST_ANSWERS = 4 };
 
 /* Column-major, as the library has it. */
 typedef struct matrix {
@@ -33,6 +33,7 @@ typedef struct product {
     matrix a, b, d;
     const void *a_values, *b_values;
     void *values, *workspace;
+    bool add; /* to the values that are there */
 } product;
 
 static struct {
@@ -45,6 +46,20 @@ void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status) {
     GW_CHECK(refused_count < MOST_REFUSED);
     refused[refused_count].epilogue = epilogue;
     refused[refused_count++].status = status;
+}
+
+static float answer_waves[MOST_ANSWERS] = {1.0f};
+static uint32_t answer_count = 1;
+static uint64_t latest_answer;
+
+void fake_cublaslt_answer(const float *waves, uint32_t count) {
+    GW_CHECK(count >= 1 && count <= MOST_ANSWERS);
+    memcpy(answer_waves, waves, count * sizeof *waves);
+    answer_count = count;
+}
+
+uint64_t fake_cublaslt_answer_used(void) {
+    return latest_answer;
 }
 
 /* ---- descriptions ---- */
@@ -155,7 +170,7 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     (void)handle, (void)a, (void)b, (void)c, (void)wishes;
     const description *what = (const void *)how;
     const matrix *result = (const void *)d;
-    GW_CHECK(wanted == 1);
+    GW_CHECK(wanted >= 1);
     *answers = 0;
     bool keeps = what->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     if ((what->epilogue != CUBLASLT_EPILOGUE_DEFAULT && what->bias_type != result->type) ||
@@ -163,9 +178,12 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (uint32_t i = 0; i < refused_count; i++)
         if (refused[i].epilogue == what->epilogue) return refused[i].status;
-    *answers = 1;
-    answer->state = CUBLAS_STATUS_SUCCESS;
-    answer->algo.data[0] = result->rows * 31 + result->columns;
+    for (; *answers < wanted && *answers < (int)answer_count; ++*answers, answer++) {
+        answer->state = CUBLAS_STATUS_SUCCESS;
+        answer->wavesCount = answer_waves[*answers];
+        answer->algo.data[0] = result->rows * 31 + result->columns;
+        answer->algo.data[1] = (uint64_t)*answers;
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -222,7 +240,9 @@ static void multiply(void *memory) {
                 put(how->aux_type, how->aux, column * (uint64_t)how->aux_stride + row, sum);
                 sum = 0.5 * sum * (1 + tanh(sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
             }
-            put(p->d.type, p->values, place(&p->d, CUBLAS_OP_N, row, column), sum);
+            uint64_t at_place = place(&p->d, CUBLAS_OP_N, row, column);
+            if (p->add) sum += value_of(p->d.type, p->values, at_place);
+            put(p->d.type, p->values, at_place, sum);
         }
 }
 
@@ -232,7 +252,9 @@ static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
                              cublasLtMatrixLayout_t c_is, void *d, cublasLtMatrixLayout_t d_is,
                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
                              cudaStream_t stream) {
-    (void)handle, (void)algorithm, (void)workspace_bytes;
+    (void)handle, (void)workspace_bytes;
+    const float kept = *(const float *)beta;
+    latest_answer = algorithm->data[1];
     product p = {*(const description *)(const void *)how,
                  *(const matrix *)(const void *)a_is,
                  *(const matrix *)(const void *)b_is,
@@ -240,8 +262,9 @@ static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
                  a,
                  b,
                  d,
-                 workspace};
-    GW_CHECK(*(const float *)alpha == 1.0f && *(const float *)beta == 0.0f && c == d && c_is == d_is);
+                 workspace,
+                 kept != 0.0f};
+    GW_CHECK(*(const float *)alpha == 1.0f && (kept == 0.0f || kept == 1.0f) && c == d && c_is == d_is);
     GW_CHECK((p.d.type == CUDA_R_32F || p.d.type == p.a.type) && p.a.type == p.b.type);
     if (p.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.how.epilogue != CUBLASLT_EPILOGUE_BIAS &&
         p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS && p.how.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)

@@ -643,15 +643,29 @@ void fake_shared(size_t bytes) {
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device) {
     if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
-    if (what != cudaDevAttrMaxSharedMemoryPerBlockOptin && what != cudaDevAttrIntegrated)
+    switch (what) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)shared_most;
+        return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        *value = (int)shared_most + 1024; /* what CUDA takes of a block's */
+        return cudaSuccess;
+    case cudaDevAttrIntegrated:
+        *value = integrated;
+        return cudaSuccess;
+    default:
         return cudaErrorInvalidValue;
-    *value = what == cudaDevAttrIntegrated ? integrated : (int)shared_most;
-    return cudaSuccess;
+    }
 }
 
 cudaError_t cudaSetDevice(int device) {
     if (device < 0 || device >= GPUS) return cudaErrorInvalidDevice;
     current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device) {
+    *device = current;
     return cudaSuccess;
 }
 

@@ -1,5 +1,6 @@
 /* Products that cuBLASLt has no algorithm for with their bias, or with bias and ReLU: they are planned plain,
- * finished by a kernel of ours, and their peers told apart from those where the library does both. */
+ * finished by a kernel of ours, and their peers told apart from those where the library does both. And which
+ * of its answers is taken. */
 #include "fake_cublaslt.h"
 #include "gpu/gpu_rig.h"
 
@@ -122,4 +123,36 @@ Test(gpu_gemm_finish, what_there_is_no_other_way_for_fails) {
     cr_assert_eq(err.code, GW_E_UNSUPPORTED, "%s", err.text);
     cr_assert(strstr(err.text, "[13, 5] and [5, 8]"), "%s", err.text);
     gw_gemm_close(gemm);
+}
+
+/* Which answer is taken for a product of so long an inner dimension. */
+static uint64_t taken(gw_precision precision, bool is_factor, uint64_t inner) {
+    gw_gemm_shape shape = {.rows = 1, .columns = 1, .inner = inner, .factor = is_factor};
+    gw_gemm *gemm;
+    gw_err err;
+    uint32_t plan;
+    cr_assert(gw_gemm_open(&(gw_gpu){0, precision}, &gemm, &err), "%s", err.text);
+    cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
+    gw_gemm_operands product = {.a = gpu_take(inner * sizeof(float), 0),
+                                .b = gpu_take(inner * sizeof(float), 0),
+                                .c = gpu_take(sizeof(float), 0)};
+    cr_assert(gw_gemm_run(gemm, plan, &product, gpu_take(GW_GEMM_WORKSPACE, 0), NULL, &err), "%s", err.text);
+    GPU(cudaDeviceSynchronize());
+    gw_gemm_close(gemm);
+    return fake_cublaslt_answer_used();
+}
+
+/* Of several with as many waves the first; none but the first where its tiles all run at once, or where the
+ * library's reckoning is good: long products, and what is not bfloat16. */
+Test(gpu_gemm_finish, short_products_take_the_smallest_tiles) {
+    fake_cublaslt_answer((const float[]){2.9f, 2.5f, 5.8f, 5.8f}, 4);
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 2);
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 1024), 2);
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 1025), 0);
+    cr_expect_eq(taken(GW_PRECISION_BF16, false, 768), 0);
+    cr_expect_eq(taken(GW_PRECISION_TF32, true, 768), 0);
+    fake_cublaslt_answer((const float[]){1.0f, 5.8f}, 2);
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
+    fake_cublaslt_answer((const float[]){7.0f}, 1);
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
 }

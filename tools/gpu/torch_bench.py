@@ -10,12 +10,15 @@ import torch
 # As in tools/bench/gpu.c: rounds, those before them that do not count, and calls between two events of a round. What
 # takes less than a millisecond is started again before it has ended, or else it is PyTorch's dispatch that is measured.
 ROUNDS, WARM, PRODUCTS, ATTENTIONS = 15, 3, 20, 20
+# Training is measured as long as ours: a GPU that has multiplied for a second is hotter than after a tenth of one, and
+# its clock slower.
+STEPS, WARM_STEPS = 60, 20
 
 
-def median_seconds(work, calls=1):
+def median_seconds(work, calls=1, rounds=ROUNDS, warm=WARM):
     """Of one call, by events on the GPU."""
     took = []
-    for number in range(-WARM, ROUNDS):
+    for number in range(-warm, rounds):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         for _ in range(calls):
@@ -93,7 +96,7 @@ def digits_rate(width=8192, batch=8192, shard=2048):
             (loss / batch).backward()
         optimizer.step()
 
-    return batch / median_seconds(step)
+    return batch / median_seconds(step, rounds=STEPS, warm=WARM_STEPS)
 
 
 def main():

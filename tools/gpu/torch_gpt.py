@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 12, 12, 768, 1024, 50304  # padded, as ours is
-MICRO, SHARDS, WARM, STEPS = 16, 8, 3, 8
+MICRO, SHARDS, WARM, STEPS = 16, 8, 3, 17
 
 
 class Layer(nn.Module):
