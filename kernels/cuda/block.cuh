@@ -41,9 +41,19 @@ __device__ inline double gw_block_tree(double value, double *values) {
 
 /* The same of of_row[0 .. rows): thread t adds rows t, t + blockDim.x, ... before the tree. */
 __device__ inline double gw_block_rows(uint64_t rows, const double *__restrict__ of_row, double *values) {
+    constexpr int batch = 8; /* read before the first is added */
     double sum = 0.0;
-#pragma unroll 4
-    for (uint64_t r = threadIdx.x; r < rows; r += blockDim.x) sum += of_row[r];
+    uint64_t r = threadIdx.x;
+#pragma unroll 1
+    for (; r + (batch - 1) * blockDim.x < rows; r += batch * blockDim.x) {
+        double value[batch];
+#pragma unroll
+        for (int k = 0; k < batch; k++) value[k] = of_row[r + k * blockDim.x];
+#pragma unroll
+        for (int k = 0; k < batch; k++) sum += value[k];
+    }
+#pragma unroll 1
+    for (; r < rows; r += blockDim.x) sum += of_row[r];
     return gw_block_tree(sum, values);
 }
 

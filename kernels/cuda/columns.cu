@@ -3,7 +3,7 @@
 
 namespace {
 
-enum { SUM_COLUMNS = 32, SUM_GROUPS = 8 };
+enum { SUM_COLUMNS = 32, SUM_GROUPS = 8, SUM_BATCH = 16 };
 
 template <typename T> struct as_they_are {
     typedef T element;
@@ -23,6 +23,24 @@ struct column_sums {
     float *of[GW_CUDA_COLUMN_ARRAYS];
 };
 
+/* Of parts group, group + SUM_GROUPS, ..., in order. A batch is read before the first is added: one after the
+ * other they would take as many times as long as memory takes to answer. */
+__device__ float sum_of_group(uint64_t count, uint64_t columns, const float *part, unsigned group) {
+    float sum = 0.0f;
+    uint64_t p = group;
+#pragma unroll 1
+    for (; p + (SUM_BATCH - 1) * SUM_GROUPS < count; p += SUM_BATCH * SUM_GROUPS) {
+        float value[SUM_BATCH];
+#pragma unroll
+        for (int k = 0; k < SUM_BATCH; k++) value[k] = part[(p + k * SUM_GROUPS) * columns];
+#pragma unroll
+        for (int k = 0; k < SUM_BATCH; k++) sum += value[k];
+    }
+#pragma unroll 1
+    for (; p < count; p += SUM_GROUPS) sum += part[p * columns];
+    return sum;
+}
+
 /* Group g of a column's threads adds parts g, g + SUM_GROUPS, ...; then the groups, in order. */
 __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     add_parts_kernel(uint64_t count, uint64_t columns, const float *__restrict__ parts, column_sums sums) {
@@ -30,11 +48,8 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     unsigned within = threadIdx.x % SUM_COLUMNS, group = threadIdx.x / SUM_COLUMNS;
     uint64_t column = (uint64_t)blockIdx.x * SUM_COLUMNS + within;
     float sum = 0.0f;
-    if (column < columns) {
-        const float *part = parts + blockIdx.y * count * columns + column;
-#pragma unroll 8
-        for (uint64_t p = group; p < count; p += SUM_GROUPS) sum += part[p * columns];
-    }
+    if (column < columns)
+        sum = sum_of_group(count, columns, parts + blockIdx.y * count * columns + column, group);
     groups[group][within] = sum;
     __syncthreads();
     if (group != 0 || column >= columns) return;

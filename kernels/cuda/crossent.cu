@@ -13,7 +13,7 @@
 namespace {
 
 enum { THREADS = 512, BATCH = 4, SUM_THREADS = 256 };
-enum { MOST_KEPT = 113 << 10, RESERVED = 2 << 10 }; /* bytes: of a row; of a block besides, and CUDA's */
+enum { STATIC = 1 << 10, RESERVED = 1 << 10 }; /* bytes of a block's shared memory: the kernel's, CUDA's */
 
 /* The sum of e^(x - largest) over some x. */
 struct partition {
@@ -135,15 +135,24 @@ unsigned row_threads(uint32_t stride, uint32_t each) {
     return GW_WARP * (warps < most ? warps : most);
 }
 
-/* Whether two rows of so many bytes have room in a multiprocessor's shared memory, and the kernel was told.
- */
+/* Most of a row that is kept on this GPU, of which two have room in a multiprocessor's shared memory; less
+ * than nothing where that is not known. */
+int most_kept() {
+    int gpu, of_block, of_all;
+    if (cudaGetDevice(&gpu) != cudaSuccess ||
+        cudaDeviceGetAttribute(&of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) != cudaSuccess ||
+        cudaDeviceGetAttribute(&of_all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu) != cudaSuccess)
+        return -1;
+    int most = of_all / 2 - STATIC - RESERVED;
+    return most < of_block - STATIC ? most : of_block - STATIC;
+}
+
+/* Whether a row of so many bytes is kept, and the kernel was told: of the most that may be, as others start
+ * it meanwhile. */
 template <typename kernel> bool can_keep(kernel *of, size_t bytes) {
-    int gpu, room;
-    bool good =
-        bytes <= MOST_KEPT && cudaGetDevice(&gpu) == cudaSuccess &&
-        cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu) == cudaSuccess &&
-        2 * (bytes + RESERVED) <= (size_t)room &&
-        cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_KEPT) == cudaSuccess;
+    int most = most_kept();
+    bool good = most >= 0 && bytes <= (size_t)most &&
+                cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, most) == cudaSuccess;
     if (!good) (void)cudaGetLastError(); /* it goes without */
     return good;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { ALIGNMENT = 256 }; /* of all matrices and biases: what the library assumes if not told otherwise */
-enum { ANSWERS = 8, SHORT_INNER = 1024 };
+enum { ANSWERS = 8, SHORT_INNER = 1024, MOST_TILES = 3 }; /* for one of the first answer's */
 
 /* cuBLASLt's functions, by their names without the prefix. */
 #define FUNCTIONS(ONE)                                                                                       \
@@ -22,6 +22,7 @@ enum { ANSWERS = 8, SHORT_INNER = 1024 };
     ONE(GetVersion)                                                                                          \
     ONE(GetStatusString)                                                                                     \
     ONE(Matmul)                                                                                              \
+    ONE(MatmulAlgoConfigGetAttribute)                                                                        \
     ONE(MatmulAlgoGetHeuristic)                                                                              \
     ONE(MatmulDescCreate)                                                                                    \
     ONE(MatmulDescDestroy)                                                                                   \
@@ -58,6 +59,7 @@ struct gw_gemm {
     gw_gpu gpu;
     const lt_functions *lt;
     cublasLtHandle_t handle;
+    bool hopper; /* or later */
     plan *plans;
     uint32_t count;
 };
@@ -123,6 +125,16 @@ static bool succeeded(const gw_gemm *gemm, cublasStatus_t status, gw_err *err, c
 }
 #define TRY(call) succeeded(gemm, gemm->lt->call, err, "cublasLt" #call)
 
+static bool find_kind(gw_gemm *gemm, gw_err *err) {
+    int major;
+    if (!gw_cuda_try(gemm->gpu.ordinal,
+                     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gemm->gpu.ordinal),
+                     err, "cudaDeviceGetAttribute"))
+        return false;
+    gemm->hopper = major >= 9;
+    return true;
+}
+
 bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm_out, gw_err *err) {
     *gemm_out = NULL;
     if (!gw_cuda_libraries(err)) return false;
@@ -135,8 +147,8 @@ bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm_out, gw_err *err) {
         gw_gemm_close(gemm);
         return gw_fail(err, GW_E_NOMEM, "no memory for matrix products");
     }
-    if (!TRY(Create(&gemm->handle))) {
-        gemm->handle = NULL;
+    if (!TRY(Create(&gemm->handle))) gemm->handle = NULL;
+    if (gemm->handle == NULL || !find_kind(gemm, err)) {
         gw_gemm_close(gemm);
         return false;
     }
@@ -149,6 +161,10 @@ static void free_plan(gw_gemm *gemm, plan *p) {
     if (p->first != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->first);
     if (p->second != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->second);
     if (p->result != NULL) (void)gemm->lt->MatrixLayoutDestroy(p->result);
+}
+
+bool gw_gemm_along_inner(const gw_gemm *gemm) {
+    return gemm->hopper && gemm->gpu.precision == GW_PRECISION_TF32;
 }
 
 void gw_gemm_close(gw_gemm *gemm) {
@@ -230,19 +246,60 @@ static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
            TRY(MatrixLayoutCreate(&p->result, result_of(gemm, s), s->columns, s->rows, (int64_t)s->columns));
 }
 
-/* The library's answers come best first by its own reckoning, which underrates how much of a short product is
- * the writing of its tiles. The smaller these are, the more of it is hidden behind other tiles' products: on
- * an H200, of GPT-2's products with 768 channels inside, the answer with most waves took 9 to 20 % less time
- * than the first. */
-static const cublasLtMatmulHeuristicResult_t *pick(const gw_gemm *gemm, const gw_gemm_shape *shape,
-                                                   const cublasLtMatmulHeuristicResult_t *answers,
-                                                   int count) {
+/* What makes an algorithm: what the library tells of it. Its own bytes are opaque, and some of them differ
+ * between answers that are the same. */
+typedef struct algorithm_config {
+    int32_t id, split;
+    uint32_t tile, stages, reduction, swizzling, custom;
+    uint16_t inner, cluster;
+} algorithm_config;
+
+/* What an algorithm does not have stays 0. */
+static algorithm_config config_of(const gw_gemm *gemm, const cublasLtMatmulAlgo_t *algorithm) {
+    algorithm_config c;
+    memset(&c, 0, sizeof c); /* it is hashed */
+    const struct {
+        cublasLtMatmulAlgoConfigAttributes_t attribute;
+        void *to;
+        size_t bytes;
+    } all[] = {{CUBLASLT_ALGO_CONFIG_ID, &c.id, sizeof c.id},
+               {CUBLASLT_ALGO_CONFIG_TILE_ID, &c.tile, sizeof c.tile},
+               {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &c.split, sizeof c.split},
+               {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &c.reduction, sizeof c.reduction},
+               {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, &c.swizzling, sizeof c.swizzling},
+               {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, &c.custom, sizeof c.custom},
+               {CUBLASLT_ALGO_CONFIG_STAGES_ID, &c.stages, sizeof c.stages},
+               {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, &c.inner, sizeof c.inner},
+               {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &c.cluster, sizeof c.cluster}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        size_t written;
+        (void)gemm->lt->MatmulAlgoConfigGetAttribute(algorithm, all[i].attribute, all[i].to, all[i].bytes,
+                                                     &written);
+    }
+    return c;
+}
+
+/* Whether the library should be asked for more than its first answer: it reckons badly how much of a short
+ * product is the writing of its tiles. */
+static bool is_short(const gw_gemm *gemm, const gw_gemm_shape *shape) {
+    return gemm->hopper && result_of(gemm, shape) == CUDA_R_16BF && shape->inner <= SHORT_INNER;
+}
+
+/* Of answers that come best first, by the library's reckoning. The smaller tiles are, the more of their
+ * writing is hidden behind other tiles' products: on an H200, of GPT-2's products with 768 channels inside,
+ * the answer with most waves took 9 to 20 % less time than the first. One wave has no other tiles to hide
+ * behind. Parts of a split product are waves, too, but are added by another kernel. */
+static const cublasLtMatmulHeuristicResult_t *
+pick(const gw_gemm *gemm, const cublasLtMatmulHeuristicResult_t *answers, int count) {
     const cublasLtMatmulHeuristicResult_t *picked = &answers[0];
-    if (result_of(gemm, shape) != CUDA_R_16BF || shape->inner > SHORT_INNER) return picked;
-    if (picked->wavesCount <= 1.0f) return picked; /* one wave has no other tiles to hide behind */
-    for (int i = 1; i < count; i++)
-        if (answers[i].state == CUBLAS_STATUS_SUCCESS && answers[i].wavesCount > picked->wavesCount)
-            picked = &answers[i];
+    if (picked->wavesCount <= 1.0f) return picked;
+    for (int i = 1; i < count; i++) {
+        const cublasLtMatmulHeuristicResult_t *answer = &answers[i];
+        if (answer->state == CUBLAS_STATUS_SUCCESS && answer->wavesCount > picked->wavesCount &&
+            answer->wavesCount <= MOST_TILES * answers[0].wavesCount &&
+            config_of(gemm, &answer->algo).split <= 1)
+            picked = answer;
+    }
     return picked;
 }
 
@@ -261,11 +318,11 @@ static bool choose(gw_gemm *gemm, plan *p, gw_err *err) {
                 TRY(MatmulPreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                  &reductions, sizeof reductions)) &&
                 TRY(MatmulAlgoGetHeuristic(gemm->handle, p->how, p->first, p->second, p->result, p->result,
-                                           wishes, ANSWERS, answers, &count));
+                                           wishes, is_short(gemm, &p->shape) ? ANSWERS : 1, answers, &count));
     if (wishes != NULL) (void)gemm->lt->MatmulPreferenceDestroy(wishes);
     if (good && (count < 1 || answers[0].state != CUBLAS_STATUS_SUCCESS))
         good = gw_fail(err, GW_E_UNSUPPORTED, "GPU %d: cuBLASLt has no algorithm for it", gemm->gpu.ordinal);
-    p->algorithm = pick(gemm, &p->shape, answers, count)->algo;
+    p->algorithm = pick(gemm, answers, count)->algo;
     return good;
 }
 
@@ -310,12 +367,12 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     gw_hash digest = {0};
     char hex[GW_HASH_TEXT], version[24];
     struct {
-        cublasLtMatmulAlgo_t algorithm;
+        algorithm_config algorithm;
         uint64_t in_product;
     } *chosen = calloc(GW_GEMM_PLANS, sizeof *chosen);
     GW_CHECK_MEMORY(chosen != NULL);
     for (uint32_t i = 0; i < gemm->count; i++) {
-        chosen[i].algorithm = gemm->plans[i].algorithm;
+        chosen[i].algorithm = config_of(gemm, &gemm->plans[i].algorithm);
         chosen[i].in_product = gemm->plans[i].in_product;
     }
     gw_blake2b(chosen, gemm->count * sizeof *chosen, digest.bytes, sizeof digest.bytes);

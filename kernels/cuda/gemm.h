@@ -4,11 +4,11 @@
  * dimension is added, kernels. It is chosen once for each shape, when it is planned, by asking the library's
  * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
  * answers depend on the library's version, the GPU's kind and its processors alone, and so does which of them
- * is taken; the digest of all that were goes into the compute class, so that peers that were answered
- * otherwise are told apart before they compute. Nothing is chosen at any later time. Where the library has no
- * algorithm that finishes the product as asked (a bias at an awkward size), it is planned plain, and a kernel
- * of ours finishes it: that, too, is part of the digest, as it may round otherwise. The library's GELU has an
- * approximate tanh, so it is asked for it only where C is bfloat16.
+ * is taken; the digest of all that were, by their attributes, goes into the compute class, so that peers that
+ * were answered otherwise are told apart before they compute. Nothing is chosen at any later time. Where the
+ * library has no algorithm that finishes the product as asked (a bias at an awkward size), it is planned
+ * plain, and a kernel of ours finishes it: that, too, is part of the digest, as it may round otherwise. The
+ * library's GELU has an approximate tanh, so it is asked for it only where C is bfloat16.
  *
  * Peers are not told what the first of them chose: an algorithm can be restored by the same version of the
  * library on the same kind of GPU alone, where the heuristics answer alike anyway, and a peer would need it
@@ -50,6 +50,9 @@ enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
  * that this program was built with. */
 bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm, gw_err *err);
 void gw_gemm_close(gw_gemm *gemm); /* NULL is allowed */
+/* Whether tensor cores read factors along the inner dimension alone, so that a product whose factors do not
+ * lie so is slower by far: TF32 from Hopper on. */
+bool gw_gemm_along_inner(const gw_gemm *gemm);
 
 /* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. Fails
  * with GW_E_UNSUPPORTED where the library has no algorithm for the product even without its finish. */

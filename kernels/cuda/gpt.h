@@ -10,9 +10,10 @@
  *
  * Memory of a lane, in bytes, for R tokens, C channels, L layers, H heads, V words (rounded up), and F bytes
  * a factor: R ((8 + 14 F) C + 4 H + 16) for each layer, or with `recompute` 4 R C for each and the rest once;
- * V F for the logits of each of at most 8192 tokens, which are worked on at a time; R (8 + 3 F) C, 4 V C and
- * 32 MiB besides. GPT-2 of 124M parameters with shards of 16 times 1024 tokens in bfloat16: 5.4 GB, 0.8 GB
- * and 0.4 GB. What backward needs for gradients it takes from what it has no more use for.
+ * V F for the logits of each of at most 8192 tokens, which are worked on at a time; R (8 + 3 F) C, 4 V C,
+ * 4 C times the larger of 4 C and T, and 32 MiB besides. GPT-2 of 124M parameters with shards of 16 times
+ * 1024 tokens in bfloat16: 5.4 GB, 0.8 GB and 0.4 GB. What backward needs for gradients it takes from what it
+ * has no more use for.
  */
 #ifndef GODWIT_KERNELS_CUDA_GPT_H
 #define GODWIT_KERNELS_CUDA_GPT_H

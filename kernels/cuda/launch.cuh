@@ -1,4 +1,4 @@
-/* What all kernels share. Launch shapes are functions of sizes alone, never of the GPU. */
+/* What all kernels share. Blocks and threads are functions of sizes alone, never of the GPU. */
 #ifndef GODWIT_KERNELS_CUDA_LAUNCH_CUH
 #define GODWIT_KERNELS_CUDA_LAUNCH_CUH
 

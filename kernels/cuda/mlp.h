@@ -1,9 +1,10 @@
 /* A multi-layer perceptron (kernels/mlp.h) on a GPU: forward and backward for one shard, products by cuBLASLt
  * with bias and ReLU done in them. The products of a shard have the shapes of its rows, planned beforehand.
  *
- * In TF32 gradients of large weights are products of factors that were transposed before: tensor cores take
- * only what lies along the inner dimension, which there is the samples, and a library that has to turn its
- * factors on the way needs 1.7 times as long (an H200, 2048 samples, 8192 by 8192). */
+ * In TF32, gradients of large weights are products of factors that were transposed before
+ * (gw_gemm_along_inner): there the inner dimension is the samples. Turning them on the way, cuBLASLt
+ * needed 1.7 times as long (an H200, 2048 samples, 8192 by 8192). It takes a lane one more array of its
+ * widest inputs, and one of its widest outputs. */
 #ifndef GODWIT_KERNELS_CUDA_MLP_H
 #define GODWIT_KERNELS_CUDA_MLP_H
 

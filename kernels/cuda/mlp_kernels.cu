@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { THREADS = 256, COLUMN_THREADS = 128, TURNED = 8 };
+enum { THREADS = 256, COLUMN_THREADS = 128, BATCH = 8 };
 
 __device__ uint64_t index() {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -43,83 +43,96 @@ __global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *r
     gw_narrow(values[i], rounded + i);
 }
 
-/* Neighbours in a column become neighbours in a row: as many as fill a sector of memory, if there are. */
-template <int batch> __device__ void put_turned(float *to, const float (&value)[batch]) {
-    if (batch == TURNED && (uintptr_t)to % (4 * sizeof(float)) == 0) {
-#pragma unroll
-        for (int k = 0; k + 4 <= batch; k += 4)
-            *reinterpret_cast<float4 *>(to + k) =
-                make_float4(value[k], value[k + 1], value[k + 2], value[k + 3]);
-    } else {
-#pragma unroll
-        for (int k = 0; k < batch; k++) to[k] = value[k];
-    }
+/* A block's values on their way from columns to rows: those of a column lie next to each other, those of a
+ * row in different banks. */
+struct turning {
+    float value[COLUMN_THREADS][GW_CUDA_PART_ROWS + 1];
+};
+
+/* Rows of the block's part: where they begin and end. */
+struct part {
+    uint64_t begin, end;
+};
+
+__device__ part part_of_block(uint64_t rows) {
+    uint64_t begin = (uint64_t)blockIdx.y * GW_CUDA_PART_ROWS, end = begin + GW_CUDA_PART_ROWS;
+    return {begin, end < rows ? end : rows};
 }
 
-template <int batch>
-__device__ void turn_rows(uint64_t first, uint64_t rows, uint64_t columns, uint64_t column,
-                          const float *values, float *turned) {
-    float value[batch];
-#pragma unroll
-    for (int k = 0; k < batch; k++) value[k] = values[(first + k) * columns + column];
-    put_turned(turned + column * rows + first, value);
+/* Writes the block's columns as rows, a warp one after the other. All threads take part. */
+__device__ void put_turned(const turning &from, part p, uint64_t rows, uint64_t columns, float *turned) {
+    __syncthreads();
+    uint64_t first = (uint64_t)blockIdx.x * COLUMN_THREADS;
+    unsigned count = (unsigned)(p.end - p.begin), lane = threadIdx.x % GW_WARP;
+#pragma unroll 4
+    for (unsigned c = threadIdx.x / GW_WARP; c < COLUMN_THREADS; c += COLUMN_THREADS / GW_WARP)
+        if (first + c < columns)
+            for (unsigned r = lane; r < count; r += GW_WARP)
+                turned[(first + c) * rows + p.begin + r] = from.value[c][r];
 }
 
-/* A thread goes down a column through the rows of one part. */
-__global__ void __launch_bounds__(COLUMN_THREADS)
-    turn_kernel(uint64_t rows, uint64_t columns, const float *__restrict__ values,
-                float *__restrict__ turned) {
-    uint64_t column = index();
-    if (column >= columns) return;
-    uint64_t row = (uint64_t)blockIdx.y * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
-    if (end > rows) end = rows;
-#pragma unroll 2
-    for (; row + TURNED <= end; row += TURNED) turn_rows<TURNED>(row, rows, columns, column, values, turned);
-#pragma unroll 1
-    for (; row < end; row++) turn_rows<1>(row, rows, columns, column, values, turned);
-}
+/* What becomes of a gradient on its way down a layer. */
+struct gating {
+    const float *above, *active;
+    gw_cuda_factor gradient;
+    bool same; /* it is there already */
+};
 
 /* `batch` rows of a column: all are read before the first is written, as the arrays may be one. */
-template <bool gated, int batch>
-__device__ float gate_rows(uint64_t first, uint64_t rows, uint64_t columns, uint64_t column,
-                           const float *above, const float *active, gw_cuda_factor gradient, float *turned,
-                           bool same, float sum) {
+template <bool gated, bool turns, int batch>
+__device__ float gate_rows(const gating &of, uint64_t first, uint64_t columns, uint64_t column, float *kept,
+                           float sum) {
     float value[batch], gate[batch];
 #pragma unroll
     for (int k = 0; k < batch; k++) {
         uint64_t i = (first + k) * columns + column;
-        value[k] = above[i];
-        if (gated) gate[k] = active[i];
+        value[k] = of.above[i];
+        if (gated) gate[k] = of.active[i];
     }
 #pragma unroll
     for (int k = 0; k < batch; k++) {
         if (gated) value[k] = gate[k] > 0.0f ? value[k] : 0.0f;
-        if (!same) write(gradient, (first + k) * columns + column, value[k]);
+        if (!of.same) write(of.gradient, (first + k) * columns + column, value[k]);
+        if (turns) kept[k] = value[k];
         sum += value[k];
     }
-    if (turned != NULL) put_turned(turned + column * rows + first, value);
     return sum;
 }
 
 /* A thread goes down a column through the rows of one part. */
-template <bool gated>
+template <bool gated, bool turns>
 __global__ void __launch_bounds__(COLUMN_THREADS)
-    gate_kernel(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                gw_cuda_factor gradient, float *__restrict__ turned, float *__restrict__ parts) {
-    uint64_t column = index(), part = blockIdx.y;
-    if (column >= columns) return;
-    uint64_t row = part * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
-    if (end > rows) end = rows;
-    bool same = !gated && gradient.values == above;
-    float sum = 0.0f;
+    gate_kernel(uint64_t rows, uint64_t columns, gating of, float *__restrict__ turned,
+                float *__restrict__ parts) {
+    __shared__ turning tile; /* not there if nothing is turned, as nothing then reads it */
+    uint64_t column = index();
+    part p = part_of_block(rows);
+    if (column < columns) {
+        float sum = 0.0f, *kept = tile.value[threadIdx.x];
+        uint64_t row = p.begin;
 #pragma unroll 1
-    for (; row + TURNED <= end; row += TURNED)
-        sum =
-            gate_rows<gated, TURNED>(row, rows, columns, column, above, active, gradient, turned, same, sum);
+        for (; row + BATCH <= p.end; row += BATCH)
+            sum = gate_rows<gated, turns, BATCH>(of, row, columns, column, kept + (row - p.begin), sum);
 #pragma unroll 1
-    for (; row < end; row++)
-        sum = gate_rows<gated, 1>(row, rows, columns, column, above, active, gradient, turned, same, sum);
-    parts[part * columns + column] = sum;
+        for (; row < p.end; row++)
+            sum = gate_rows<gated, turns, 1>(of, row, columns, column, kept + (row - p.begin), sum);
+        parts[blockIdx.y * columns + column] = sum;
+    }
+    if (turns) put_turned(tile, p, rows, columns, turned);
+}
+
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    turn_kernel(uint64_t rows, uint64_t columns, const float *__restrict__ values,
+                float *__restrict__ turned) {
+    __shared__ turning tile;
+    uint64_t column = index();
+    part p = part_of_block(rows);
+    if (column < columns) {
+#pragma unroll 8
+        for (uint64_t row = p.begin; row < p.end; row++)
+            tile.value[threadIdx.x][row - p.begin] = values[row * columns + column];
+    }
+    put_turned(tile, p, rows, columns, turned);
 }
 
 /* One row, as kernels/loss.c does it; returns its loss. */
@@ -186,6 +199,23 @@ dim3 column_grid(uint64_t rows, uint64_t columns) {
     return dim3(gw_cuda_blocks(columns, COLUMN_THREADS), (unsigned)gw_cuda_parts(rows));
 }
 
+void start_gate(uint64_t rows, uint64_t columns, const gating &gate, float *turned, float *parts,
+                cudaStream_t stream) {
+    dim3 grid = column_grid(rows, columns);
+    if (gate.active != NULL && turned != NULL)
+        GW_LAUNCH((gate_kernel<true, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
+                  parts);
+    else if (gate.active != NULL)
+        GW_LAUNCH((gate_kernel<true, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
+                  parts);
+    else if (turned != NULL)
+        GW_LAUNCH((gate_kernel<false, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
+                  parts);
+    else
+        GW_LAUNCH((gate_kernel<false, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
+                  parts);
+}
+
 } // namespace
 
 cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
@@ -207,13 +237,8 @@ cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *round
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
                          gw_cuda_factor gradient, float *turned, float *parts, float *sum,
                          cudaStream_t stream) {
-    dim3 grid = column_grid(rows, columns);
-    if (active != NULL)
-        GW_LAUNCH(gate_kernel<true>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
-                  turned, parts);
-    else
-        GW_LAUNCH(gate_kernel<false>, grid, COLUMN_THREADS, 0, stream, rows, columns, above, active, gradient,
-                  turned, parts);
+    const gating of = {above, active, gradient, active == NULL && gradient.values == above};
+    start_gate(rows, columns, of, turned, parts, stream);
     return gw_cuda_add_parts(gw_cuda_parts(rows), columns, parts, 1, &sum, stream);
 }
 

@@ -150,25 +150,86 @@ Test(gpu_gemm, products_at_awkward_sizes) {
             }
 }
 
+enum { ASKED = 20 };
+
+/* Some of all kinds: large and short, wide, and of next to nothing. */
+static void plan_all(gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
+    static const uint64_t sizes[][3] = {{2048, 8192, 784},  {1000, 8192, 784},  {16384, 2304, 768},
+                                        {8192, 50304, 768}, {768, 3072, 16384}, {38, 96, 32},
+                                        {38, 256, 32},      {256, 32, 38}};
+    gw_err err;
+    uint32_t plan, again, before = UINT32_MAX;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+        for (int kind = 0; kind < 4; kind++) {
+            gw_gemm_shape shape = {.rows = sizes[s][0],
+                                   .columns = sizes[s][1],
+                                   .inner = sizes[s][2],
+                                   .a_transposed = kind == 2,
+                                   .b_transposed = kind == 3,
+                                   .factor = kind != 2,
+                                   .finish = kind == 1 ? GW_GEMM_BIAS : GW_GEMM_PLAIN};
+            cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
+            cr_assert(gw_gemm_plan(gemm, &shape, &again, &err), "%s", err.text);
+            cr_assert_eq(plan, again);
+            cr_assert_neq(plan, before);
+            before = plan;
+        }
+    gw_gemm_text(gemm, text);
+}
+
 /* Peers ask the same question: they must get the same answer. */
 Test(gpu_gemm, plans_are_the_same_every_time) {
     need_library();
-    char first[GW_GPU_PLAN_TEXT], text[GW_GPU_PLAN_TEXT];
-    for (int i = 0; i < 3; i++) {
-        gw_gemm *gemm;
-        gw_err err;
-        uint32_t plan, same;
-        cr_assert(gw_gemm_open(&(gw_gpu){0, GW_PRECISION_TF32}, &gemm, &err), "%s", err.text);
-        gw_gemm_shape shape = {.rows = 2048, .columns = 8192, .inner = 784, .finish = GW_GEMM_BIAS_RELU};
-        cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
-        cr_assert(gw_gemm_plan(gemm, &shape, &same, &err), "%s", err.text);
-        cr_assert_eq(plan, same);
-        shape.rows = 1000;
-        cr_assert(gw_gemm_plan(gemm, &shape, &same, &err), "%s", err.text);
-        cr_assert_neq(plan, same);
-        gw_gemm_text(gemm, text);
-        if (i == 0) strcpy(first, text);
-        cr_assert_str_eq(text, first);
-        gw_gemm_close(gemm);
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        char first[GW_GPU_PLAN_TEXT], text[GW_GPU_PLAN_TEXT];
+        for (int i = 0; i < ASKED; i++) {
+            gw_gemm *gemm;
+            gw_err err;
+            cr_assert(gw_gemm_open(&(gw_gpu){0, cases[c].precision}, &gemm, &err), "%s", err.text);
+            plan_all(gemm, text);
+            if (i == 0) strcpy(first, text);
+            cr_assert_str_eq(text, first);
+            gw_gemm_close(gemm);
+        }
     }
+}
+
+/* What GPT-2's hidden layer multiplies, of which rows here and there are looked at: large enough for a GPU to
+ * take its tiles one after the other. */
+Test(gpu_gemm, a_short_product_of_many_tiles) {
+    need_library();
+    const gw_gemm_shape shape = {.rows = 1536, .columns = 3072, .inner = 768, .factor = true};
+    enum { LOOK_EACH = 113 };
+    gw_gemm *gemm;
+    gw_err err;
+    uint32_t plan;
+    float *a = numbers(1, shape.rows * shape.inner), *b = numbers(2, shape.inner * shape.columns);
+    uint16_t *c = malloc(shape.rows * shape.columns * sizeof *c);
+    cr_assert(gw_gemm_open(&(gw_gpu){0, GW_PRECISION_BF16}, &gemm, &err), "%s", err.text);
+    cr_assert(gw_gemm_plan(gemm, &shape, &plan, &err), "%s", err.text);
+    gw_gemm_operands product = {.a = factor(GW_PRECISION_BF16, a, shape.rows * shape.inner),
+                                .b = factor(GW_PRECISION_BF16, b, shape.inner * shape.columns),
+                                .c = gpu_take(shape.rows * shape.columns * sizeof *c, 0)};
+    cr_assert(gw_gemm_run(gemm, plan, &product, gpu_take(GW_GEMM_WORKSPACE, 0), NULL, &err), "%s", err.text);
+    gpu_fetch(c, product.c, shape.rows * shape.columns * sizeof *c);
+    double size = 0, far = 0;
+    for (uint64_t row = 0; row < shape.rows; row += LOOK_EACH)
+        for (uint64_t column = 0; column < shape.columns; column += 5) {
+            double sum = 0, terms = 0;
+            for (uint64_t k = 0; k < shape.inner; k++) {
+                double term = (double)a[row * shape.inner + k] * (double)b[k * shape.columns + column];
+                sum += term;
+                terms += term * term;
+            }
+            uint32_t bits = (uint32_t)c[row * shape.columns + column] << 16;
+            float got;
+            memcpy(&got, &bits, sizeof got);
+            far += ((double)got - sum) * ((double)got - sum);
+            size += terms;
+        }
+    cr_assert(far <= 1e-4 * size, "%g", sqrt(far / size));
+    gw_gemm_close(gemm);
+    free(a);
+    free(b);
+    free(c);
 }

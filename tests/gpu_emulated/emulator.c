@@ -60,6 +60,7 @@ static struct {
 
 static copy copies[MOST_THREADS][MOST_COPIES];
 static _Alignas(1024) char dynamic_shared[MOST_SHARED];
+static size_t most_shared;
 
 /* ---- orders ---- */
 
@@ -264,6 +265,12 @@ static void release(void) {
 
 /* ---- shared memory ---- */
 
+size_t emulated_most_shared(void) {
+    size_t most = most_shared;
+    most_shared = 0;
+    return most;
+}
+
 void *emulated_shared(void) {
     return dynamic_shared;
 }
@@ -369,6 +376,7 @@ const char *emulated_run(const emulated_shape *shape, void (*kernel)(const void 
                  grid.x, grid.y, grid.z, block.x, block.y, block.z, shape->shared_bytes);
         return e.fault;
     }
+    if (shape->shared_bytes > most_shared) most_shared = shape->shared_bytes;
     e.shape = shape;
     e.kernel = kernel;
     e.arguments = arguments;

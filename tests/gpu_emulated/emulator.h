@@ -76,6 +76,9 @@ _Noreturn
 #endif
 void emulated_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The most dynamic shared memory that a kernel was given since this was asked last. */
+size_t emulated_most_shared(void);
+
 /* Bank conflicts of wide accesses to shared memory so far: accesses that took more turns than they had to. */
 uint64_t emulated_conflicts(void);
 /* Eight lanes read 16 bytes each, at once. */

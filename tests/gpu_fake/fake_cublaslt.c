@@ -48,13 +48,13 @@ void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status) {
     refused[refused_count++].status = status;
 }
 
-static float answer_waves[MOST_ANSWERS] = {1.0f};
+static fake_cublaslt_algorithm answers_now[MOST_ANSWERS] = {{.waves = 1.0f}};
 static uint32_t answer_count = 1;
-static uint64_t latest_answer;
+static uint64_t latest_answer, garbage;
 
-void fake_cublaslt_answer(const float *waves, uint32_t count) {
+void fake_cublaslt_answer(const fake_cublaslt_algorithm *algorithms, uint32_t count) {
     GW_CHECK(count >= 1 && count <= MOST_ANSWERS);
-    memcpy(answer_waves, waves, count * sizeof *waves);
+    memcpy(answers_now, algorithms, count * sizeof *algorithms);
     answer_count = count;
 }
 
@@ -179,11 +179,32 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     for (uint32_t i = 0; i < refused_count; i++)
         if (refused[i].epilogue == what->epilogue) return refused[i].status;
     for (; *answers < wanted && *answers < (int)answer_count; ++*answers, answer++) {
-        answer->state = CUBLAS_STATUS_SUCCESS;
-        answer->wavesCount = answer_waves[*answers];
+        const fake_cublaslt_algorithm *algorithm = &answers_now[*answers];
+        answer->state = algorithm->broken ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+        answer->wavesCount = algorithm->waves;
         answer->algo.data[0] = result->rows * 31 + result->columns;
         answer->algo.data[1] = (uint64_t)*answers;
+        answer->algo.data[2] = algorithm->parts;
+        answer->algo.data[3] = garbage++;
     }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Of those that algorithms are told apart by, the stand-in's have three. */
+static cublasStatus_t config_get(const cublasLtMatmulAlgo_t *algorithm,
+                                 cublasLtMatmulAlgoConfigAttributes_t attribute, void *value, size_t bytes,
+                                 size_t *written) {
+    *written = 0;
+    if (attribute != CUBLASLT_ALGO_CONFIG_ID && attribute != CUBLASLT_ALGO_CONFIG_TILE_ID &&
+        attribute != CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    uint64_t word = attribute == CUBLASLT_ALGO_CONFIG_ID        ? algorithm->data[0]
+                    : attribute == CUBLASLT_ALGO_CONFIG_TILE_ID ? algorithm->data[1]
+                                                                : algorithm->data[2];
+    uint32_t half = (uint32_t)word;
+    if (bytes != sizeof half) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(value, &half, sizeof half);
+    *written = sizeof half;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -290,6 +311,7 @@ static const struct {
     ONE("GetVersion", version),
     ONE("GetStatusString", status_string),
     ONE("Matmul", matmul),
+    ONE("MatmulAlgoConfigGetAttribute", config_get),
     ONE("MatmulAlgoGetHeuristic", choose),
     ONE("MatmulDescCreate", how_create),
     ONE("MatmulDescDestroy", how_destroy),

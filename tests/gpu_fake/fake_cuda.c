@@ -650,6 +650,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int dev
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
         *value = (int)shared_most + 1024; /* what CUDA takes of a block's */
         return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 9;
+        return cudaSuccess;
     case cudaDevAttrIntegrated:
         *value = integrated;
         return cudaSuccess;

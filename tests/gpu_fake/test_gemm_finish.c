@@ -142,17 +142,36 @@ static uint64_t taken(gw_precision precision, bool is_factor, uint64_t inner) {
     return fake_cublaslt_answer_used();
 }
 
-/* Of several with as many waves the first; none but the first where its tiles all run at once, or where the
- * library's reckoning is good: long products, and what is not bfloat16. */
+#define ANSWER(...)                                                                                          \
+    fake_cublaslt_answer((const fake_cublaslt_algorithm[]){__VA_ARGS__},                                     \
+                         sizeof((const fake_cublaslt_algorithm[]){__VA_ARGS__}) /                            \
+                             sizeof(fake_cublaslt_algorithm))
+
+/* Of several with as many waves the first. */
 Test(gpu_gemm_finish, short_products_take_the_smallest_tiles) {
-    fake_cublaslt_answer((const float[]){2.9f, 2.5f, 5.8f, 5.8f}, 4);
+    ANSWER({.waves = 2.9f}, {.waves = 2.5f}, {.waves = 5.8f}, {.waves = 5.8f});
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 2);
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 1024), 2);
+    ANSWER({.waves = 7.0f});
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
+}
+
+/* Where its tiles all run at once, or where the library's reckoning is good: long products, and what is not
+ * bfloat16. */
+Test(gpu_gemm_finish, other_products_take_the_first_answer) {
+    ANSWER({.waves = 2.9f}, {.waves = 5.8f});
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 1025), 0);
     cr_expect_eq(taken(GW_PRECISION_BF16, false, 768), 0);
     cr_expect_eq(taken(GW_PRECISION_TF32, true, 768), 0);
-    fake_cublaslt_answer((const float[]){1.0f, 5.8f}, 2);
+    ANSWER({.waves = 1.0f}, {.waves = 2.8f});
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
-    fake_cublaslt_answer((const float[]){7.0f}, 1);
-    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
+}
+
+/* Nor tiles of next to nothing. */
+Test(gpu_gemm_finish, products_that_are_split_or_not_there_are_not_taken) {
+    ANSWER({.waves = 2.9f}, {.waves = 5.8f, .parts = 2}, {.waves = 5.7f, .broken = true},
+           {.waves = 5.6f, .parts = 1});
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 3);
+    ANSWER({.waves = 2.9f}, {.waves = 9.0f}, {.waves = 8.6f});
+    cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 2);
 }

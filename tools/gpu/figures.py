@@ -99,7 +99,7 @@ class Figures:
 
     def samples_per_second(self, extra):
         """Of training steps alone, as many as PyTorch's and after as many (torch_bench.py)."""
-        job = [*LARGE, "--steps", "80", "--checkpoint-every", "off"]
+        job = [*LARGE, "--steps", "88", "--checkpoint-every", "off"]
         _, events, _ = self.finishes(job, [*self.on_gpu(), *extra], seconds=150)
         took = [e["ms"] for e in events if e["event"] == "step" and e["shards"] == 4][20:]
         if len(took) < 40:
