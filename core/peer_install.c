@@ -407,6 +407,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->loaded_epoch = p->load_view.epoch;
         p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
         p->step = p->load_step;
+        if (p->leaving) p->leave_step = p->step; /* it was told to before it knew of any step */
         gw_poison_forget(p, p->step);
         p->fingerprint = event->fingerprint;
         gw_kept_took_state(p);

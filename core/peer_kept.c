@@ -290,6 +290,6 @@ void gw_kept_given_up_before(gw_peer *p) {
 
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_kept_resumed(p, step, root); /* whoever starts again starts from here */
+    tell_complete(p, step, root);   /* before an earlier one goes for it */
     if (!p->disk_hangs) retain(p);  /* a full disk as well: that is how it gets room */
-    tell_complete(p, step, root);
 }

@@ -51,8 +51,10 @@ uint64_t gw_leave_until(const gw_peer *p) {
     return p->leaving ? p->leave_ns + patience_ns(p) : UINT64_MAX;
 }
 
-bool gw_leave_saves_first(const gw_peer *p) {
-    return gw_leave_waits(p) && p->save.active && p->now < p->leave_ns + patience_ns(p) / 2;
+/* A save that has failed has not shown that the next one would. */
+bool gw_leave_comes_first(const gw_peer *p) {
+    bool last = p->leaving && p->view.count == 1, tried = p->phase == GW_AT_PAUSED && p->leave_tried;
+    return last && (p->save.active || !tried) && p->now < p->leave_ns + patience_ns(p) / 2;
 }
 
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
@@ -76,7 +78,8 @@ void gw_leave_asked(gw_peer *p) {
     const uint64_t second = 1000 * GW_MS;
     gw_peer_say(p, GW_INFO, "leaving at the end of a step%s, in %" PRIu64 " s at the latest%s",
                 others ? "" : ", whose state is saved first",
-                (gw_leave_until(p) - p->now + second - 1) / second, others ? "" : " (--save-timeout)");
+                (gw_leave_until(p) - p->now + second - 1) / second,
+                patience_ns(p) > gw_peer_ms(p, LEAVE_MS) ? " (--save-timeout)" : "");
 }
 
 static bool has_saved(const gw_peer *p, uint64_t step) {
@@ -94,11 +97,20 @@ bool gw_leave_rest(gw_peer *p) {
     if (!p->leaving || p->view.count > 1) return false;
     if (gw_leave_at_boundary(p)) return true;
     p->phase = GW_AT_PAUSED;
+    p->leave_tried = false;
     p->patience_ns = gw_leave_until(p) + gw_peer_ms(p, 1000);
     return true;
 }
 
+/* Whoever asked this peer to stop the job was answered that it will be. */
+static void pass_on_stop(gw_peer *p) {
+    if (!p->want_stop || p->view.epoch == 0) return;
+    gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP);
+    gw_peer_send_members(p, &stop);
+}
+
 static void leave(gw_peer *p, const gw_hash *root) {
+    pass_on_stop(p);
     gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
 }
 
@@ -115,6 +127,12 @@ static void stop_here(gw_peer *p, const gw_hash *root) {
     gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step);
 }
 
+/* The step that it is in: nobody will go on with it. */
+static bool is_of_no_use(const gw_peer *p) {
+    bool computes = p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING;
+    return computes && p->view.count > 1 && !p->need_change && !gw_leave_somebody_stays(p);
+}
+
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
     bool waits = gw_leave_waits(p);
     if (!unsaved) p->leave_again_ns = 0;
@@ -123,7 +141,8 @@ void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
         return;
     }
     if (waits) gw_waiting_at_pause(p); /* whoever came meanwhile */
-    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
+    bool now = p->phase == GW_AT_PAUSED || is_of_no_use(p);
+    if (now && may_leave(p)) leave(p, root);
 }
 
 static bool is_to_save(const gw_peer *p) {
@@ -134,7 +153,15 @@ static bool is_to_save(const gw_peer *p) {
 static void save_again(gw_peer *p) {
     p->leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     gw_waiting_at_pause(p);
-    if (is_to_save(p)) gw_saves_open(p, false);
+    if (!is_to_save(p)) return;
+    p->leave_tried = true;
+    gw_saves_open(p, false);
+}
+
+void gw_leave_without(gw_peer *p, const char *why) {
+    GW_CHECK(p->leaving);
+    pass_on_stop(p);
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left: %s", why);
 }
 
 static void give_up(gw_peer *p) {
@@ -142,7 +169,8 @@ static void give_up(gw_peer *p) {
     if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
                     "leaving without a checkpoint of what was computed at last, as none was complete "
-                    "within --save-timeout: it is computed again");
+                    "in time (--save-timeout, and 10 s at least): it is computed again");
+    pass_on_stop(p);
     gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step,
                    saved ? "" : " without waiting for a checkpoint any longer");
 }
@@ -151,6 +179,8 @@ void gw_leave_consider(gw_peer *p) {
     GW_CHECK(p->phase != GW_AT_OVER);
     if (p->now >= gw_leave_until(p))
         give_up(p);
+    else if (p->leaving && !p->has_state && gw_leave_somebody_stays(p))
+        gw_leave_without(p, "it did not have the state yet, and others do");
     else if (is_to_save(p) && p->now >= p->leave_again_ns)
         save_again(p);
 }

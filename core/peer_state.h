@@ -398,6 +398,7 @@ struct gw_peer {
     bool unsaved_said;
     uint64_t leave_step;
     uint64_t leave_ns;       /* since when it is leaving */
+    bool leave_tried;        /* a save of what the last one has made was begun */
     uint64_t leave_again_ns; /* waiting to leave: no other save begins before */
 
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
@@ -721,12 +722,15 @@ bool gw_leave_somebody_stays(const gw_peer *p);
 uint64_t gw_leave_until(const gw_peer *p);
 /* It is the last one, computes no more, and has what it computed saved. */
 bool gw_leave_waits(const gw_peer *p);
-/* It does, and there is time for those who come meanwhile when that is through. */
-bool gw_leave_saves_first(const gw_peer *p);
+/* It is the last one, and what it makes, or is about to save, comes before whoever has come: there is time
+ * for those when that is through. */
+bool gw_leave_comes_first(const gw_peer *p);
 /* True: it has left. */
 bool gw_leave_at_boundary(gw_peer *p);
 /* True: it is the last one and computes no more: it has left, or waits. */
 bool gw_leave_rest(gw_peer *p);
+/* It is leaving, and has nothing that others would not have. */
+void gw_leave_without(gw_peer *p, const char *why);
 /* A checkpoint that is not the job's last is through; `unsaved`: nobody could store all of it. */
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved);
 void gw_leave_consider(gw_peer *p);

@@ -531,7 +531,7 @@ static void offer_view(gw_peer *p) {
 
 static void consider_healing(gw_peer *p) {
     bool steady = gw_peer_is_leader(p) && !p->ballot.majority && !p->need_change && !p->attempt.active &&
-                  !p->end_sent && p->phase != GW_AT_FROZEN;
+                  !p->end_sent && p->phase != GW_AT_FROZEN && !gw_leave_comes_first(p);
     gw_contact *other = steady && p->now >= p->heal_block_ns ? other_flock(p) : NULL;
     if (p->healing) {
         if (steady) offer_view(p);
@@ -559,7 +559,7 @@ void gw_waiting_at_pause(gw_peer *p) {
     GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
     bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
-    if (gw_leave_saves_first(p) || (saves && !does_any(p, may_come_now))) return;
+    if (gw_leave_comes_first(p) || (saves && !does_any(p, may_come_now))) return;
     if (p->cause[0] == '\0') {
         p->cause_ns = p->now;
         memcpy(p->cause, "newcomers", sizeof "newcomers");
@@ -600,7 +600,7 @@ static bool may_admit(const gw_peer *p) {
     bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->thief.active;
     bool changes = p->need_change || p->attempt.active || p->end_sent || p->want_stop;
     bool twice = p->config.verify > 0 && (p->careful || p->chosen_count > p->view.count);
-    return computes && !changes && !p->save.active && !twice;
+    return computes && !changes && !p->save.active && !twice && !gw_leave_comes_first(p);
 }
 
 /* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of

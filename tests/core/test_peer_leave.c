@@ -213,6 +213,17 @@ Test(peer_leave, the_last_peer_computes_no_more_when_a_newcomer_has_come_and_gon
     }
 }
 
+/* And whoever comes after that one waits for its save as the first did. */
+Test(peer_leave, the_last_peer_saves_first_again_when_a_newcomer_has_come_and_gone) {
+    flock f;
+    come_to_leaver(&f, 3, 100, 3, true);
+    come_and_go(&f);
+    f.peers[0].disk_full = false;
+    flock_start(&f, 1);
+    expect_left_saved(&f, 60);
+    flock_close(&f);
+}
+
 /* Nor does one that dies of every step keep it from saving. */
 Test(peer_leave, the_last_peer_lets_nobody_in_who_has_come_and_gone_again_and_again) {
     flock f;
@@ -248,6 +259,92 @@ Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
         run_on(&f, SECOND);
     }
     cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    flock_close(&f);
+}
+
+static void open_two(flock *f, gw_quorum quorum, uint32_t founding) {
+    flock_open(f, 2, founding, MANY_STEPS, quorum);
+    f->checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        f->peers[i].seal_ns = SECOND;
+        f->peers[i].config.save_timeout_ns = 600 * SECOND;
+    }
+    for (uint32_t i = 0; i < founding; i++) flock_start(f, i);
+    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+/* Whoever comes in the last one's last step, or while an older save is under way, finds nothing begun yet of
+ * the save that matters: it waits for that all the same. */
+static void come_in_last_step(uint64_t seal_s, uint64_t save_s, uint64_t checkpoint_steps, uint64_t wait_s) {
+    flock f;
+    flock_open(&f, 2, 1, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = checkpoint_steps;
+    f.peers[0].seal_ns = f.peers[1].seal_ns = SECOND;
+    f.peers[0].save_ns = save_s * SECOND;
+    f.peers[0].config.save_timeout_ns = 60 * SECOND;
+    f.peers[1].load_ns = 100 * SECOND;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[0].seal_ns = seal_s * SECOND;
+    flock_run_for(&f, 2 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, wait_s * SECOND);
+    begin_second(&f);
+    expect_left_saved(&f, 60);
+    cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
+    flock_close(&f);
+}
+
+Test(peer_leave, whoever_comes_in_the_last_ones_last_step_waits_for_its_save) {
+    come_in_last_step(5, 3, 0, 2);
+    come_in_last_step(20, 3, 0, 1);
+}
+
+/* Nor does it break into that step, of which shards have not even begun. */
+Test(peer_leave, whoever_comes_waits_for_the_end_of_the_last_ones_step) {
+    flock f;
+    open_two(&f, GW_QUORUM_ANY, 1);
+    f.peers[0].rests = true;
+    const uint64_t step = f.peers[0].brain->step;
+    f.peers[1].load_ns = 100 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    begin_second(&f);
+    flock_run_for(&f, 20 * SECOND);
+    cr_expect_eq(f.peers[0].brain->phase, GW_AT_COMPUTING);
+    cr_expect_eq(f.peers[0].brain->view.count, 1);
+    flock_wake(&f, 0);
+    expect_left_saved(&f, 600);
+    cr_expect_gt(f.peers[0].saved_step, step);
+    flock_close(&f);
+}
+
+Test(peer_leave, whoever_comes_while_an_older_save_is_under_way_waits_for_the_next) {
+    come_in_last_step(4, 9, 1, 5);
+}
+
+/* Two that found a flock of their own, and whom the last one sees only when it has come to rest. */
+Test(peer_leave, no_other_flock_ends_the_last_ones_save) {
+    flock f;
+    flock_open(&f, 3, 1, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].seal_ns = SECOND;
+        f.peers[i].load_ns = 100 * SECOND;
+        f.peers[i].config.save_timeout_ns = 60 * SECOND;
+    }
+    f.peers[2].config.seed_count = 1;
+    f.peers[2].config.seeds[0] = f.peers[1].config.addrs[0];
+    f.peers[0].save_ns = 20 * SECOND;
+    for (uint32_t i = 1; i < 3; i++) flock_cut(&f, 0, i, true);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, 2 * SECOND);
+    cr_assert_str_eq(flock_status(&f, 0).phase, "leaving: writing a checkpoint");
+    for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
+    expect_left_saved(&f, 40);
+    cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
     flock_close(&f);
 }
 
@@ -289,15 +386,149 @@ Test(peer_leave, who_comes_to_the_last_peer_hears_that_the_job_is_to_stop) {
     flock_close(&f);
 }
 
-static void open_two(flock *f, gw_quorum quorum, uint32_t founding) {
-    flock_open(f, 2, founding, MANY_STEPS, quorum);
-    f->checkpoint_steps = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        f->peers[i].seal_ns = SECOND;
-        f->peers[i].config.save_timeout_ns = 600 * SECOND;
+static bool second_has_finished(const flock *f) {
+    return f->peers[1].finished;
+}
+
+/* Whoever asked it to stop the job was answered that it will: by all orders of the two, and though it does
+ * not come to the end of the step. */
+Test(peer_leave, who_stays_hears_of_the_stop_that_one_who_left_was_asked_for) {
+    for (int order = 0; order < 2; order++) {
+        flock f;
+        flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_ANY);
+        f.checkpoint_steps = 0;
+        for (uint32_t i = 0; i < 2; i++) {
+            f.peers[i].seal_ns = SECOND;
+            f.peers[i].config.save_timeout_ns = 30 * SECOND;
+        }
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+        for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = 100 * SECOND;
+        flock_run_for(&f, 3 * SECOND);
+        uint32_t leader = gw_peer_is_leader(f.peers[0].brain) ? 0 : 1;
+        cr_assert_eq(leader, 0);
+        flock_tell(&f, 0, (gw_event){.kind = order == 0 ? GW_EV_STOP : GW_EV_LEAVE});
+        flock_tell(&f, 0, (gw_event){.kind = order == 0 ? GW_EV_LEAVE : GW_EV_STOP});
+        cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+        cr_expect_eq(f.peers[0].finish, GW_FINISH_LEFT, "%s", f.peers[0].finish_text);
+        cr_assert(flock_run(&f, second_has_finished, MOST_EVENTS));
+        cr_expect_eq(f.peers[1].finish, GW_FINISH_STOPPED, "%s", f.peers[1].finish_text);
+        flock_close(&f);
     }
-    for (uint32_t i = 0; i < founding; i++) flock_start(f, i);
-    cr_assert(flock_run(f, flock_at_step_5, MOST_EVENTS));
+}
+
+/* The step in which they are told is the one that they go on from, not the one of before they knew. */
+Test(peer_leave, who_are_told_as_they_resume_leave_with_the_step_that_they_make) {
+    flock f;
+    flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 5;
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].seal_ns = SECOND;
+        f.peers[i].config.save_timeout_ns = 60 * SECOND;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, step_5_is_saved, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) {
+        flock_kill(&f, i);
+        f.peers[i].load_ns = 5 * SECOND;
+    }
+    f.checkpoint_steps = 0;
+    flock_start_all(&f);
+    flock_run_for(&f, 3 * SECOND);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_not(f.peers[i].brain->has_state);
+        flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
+    }
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_expect_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
+        cr_expect_geq(f.peers[i].saved_step, 6, "%s", f.peers[i].finish_text);
+    }
+    flock_close(&f);
+}
+
+/* What they have begun of the next is of no use to anybody. */
+Test(peer_leave, who_all_leave_do_not_wait_for_the_end_of_the_step_after_their_save) {
+    flock f;
+    flock_open(&f, 3, 3, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        f.peers[i].seal_ns = SECOND;
+        f.peers[i].save_ns = 2 * SECOND;
+        f.peers[i].config.save_timeout_ns = 600 * SECOND;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 100 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    const uint64_t begun_ns = f.now, step = f.peers[0].brain->step;
+    for (uint32_t i = 0; i < 3; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_expect_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
+        cr_expect_eq(f.peers[i].saved_step, step + 1);
+    }
+    cr_expect_leq(f.now, begun_ns + 110 * SECOND, "%.1f s", (double)(f.now - begun_ns) / SECOND);
+    flock_close(&f);
+}
+
+static bool second_is_alone(const flock *f) {
+    return flock_in_view_of(f, 1, 1);
+}
+
+/* The others have what it has: it holds nobody up by coming back. */
+Test(peer_leave, who_was_left_out_while_it_was_leaving_leaves) {
+    flock f;
+    flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        f.peers[i].seal_ns = SECOND;
+        f.peers[i].config.save_timeout_ns = 600 * SECOND;
+    }
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = 20 * SECOND;
+    flock_run_for(&f, 3 * SECOND);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, SECOND / 10);
+    flock_stop(&f, 0);
+    cr_assert(flock_run(&f, second_is_alone, MOST_EVENTS));
+    flock_continue(&f, 0);
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_TIMER});
+    const uint64_t begun_ns = f.now, views = f.peers[1].brain->views_installed;
+    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
+    cr_expect_eq(f.peers[0].finish, GW_FINISH_LEFT, "%s", f.peers[0].finish_text);
+    cr_expect_leq(f.now, begun_ns + 12 * SECOND, "%.1f s", (double)(f.now - begun_ns) / SECOND);
+    cr_expect_eq(f.peers[1].brain->views_installed, views);
+    cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
+    flock_close(&f);
+}
+
+static bool are_three(const flock *f) {
+    return flock_in_view_of(f, 0, 3);
+}
+
+/* They wait for its fetch in vain. */
+Test(peer_leave, who_has_no_state_yet_leaves_at_once) {
+    flock f;
+    flock_open(&f, 3, 2, MANY_STEPS, GW_QUORUM_ANY);
+    f.checkpoint_steps = 0;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = SECOND;
+    f.peers[2].load_ns = 100 * SECOND;
+    for (uint32_t i = 0; i < 2; i++) flock_start(&f, i);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    f.peers[2].config.seed_count = 1;
+    f.peers[2].config.seeds[0] = f.peers[0].config.addrs[0];
+    f.peers[2].config.joins = true;
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, are_three, MOST_EVENTS));
+    flock_run_for(&f, SECOND / 2);
+    cr_assert_not(f.peers[2].brain->has_state);
+    flock_tell(&f, 2, (gw_event){.kind = GW_EV_LEAVE});
+    flock_run_for(&f, SECOND / 10);
+    cr_expect_eq(f.peers[2].finish, GW_FINISH_LEFT);
+    cr_expect(f.peers[2].finished, "%s", flock_status(&f, 2).phase);
+    flock_close(&f);
 }
 
 /* It has no state, nor does it know that it was leaving. */
