@@ -158,12 +158,6 @@ static void save_again(gw_peer *p) {
     gw_saves_open(p, false);
 }
 
-void gw_leave_without(gw_peer *p, const char *why) {
-    GW_CHECK(p->leaving);
-    pass_on_stop(p);
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left: %s", why);
-}
-
 static void give_up(gw_peer *p) {
     bool saved = has_saved(p, p->step);
     if (!saved && !gw_leave_somebody_stays(p))
@@ -180,7 +174,7 @@ void gw_leave_consider(gw_peer *p) {
     if (p->now >= gw_leave_until(p))
         give_up(p);
     else if (p->leaving && !p->has_state && gw_leave_somebody_stays(p))
-        gw_leave_without(p, "it did not have the state yet, and others do");
+        leave(p, NULL); /* others would wait until it has what it does not need */
     else if (is_to_save(p) && p->now >= p->leave_again_ns)
         save_again(p);
 }

@@ -729,8 +729,6 @@ bool gw_leave_comes_first(const gw_peer *p);
 bool gw_leave_at_boundary(gw_peer *p);
 /* True: it is the last one and computes no more: it has left, or waits. */
 bool gw_leave_rest(gw_peer *p);
-/* It is leaving, and has nothing that others would not have. */
-void gw_leave_without(gw_peer *p, const char *why);
 /* A checkpoint that is not the job's last is through; `unsaved`: nobody could store all of it. */
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved);
 void gw_leave_consider(gw_peer *p);

@@ -760,10 +760,6 @@ static void conclude(gw_peer *p) {
  * ----------------------------------------------------------------------------------------------------- */
 
 void gw_views_lost(gw_peer *p, const char *why) {
-    if (p->leaving) {
-        gw_leave_without(p, why);
-        return;
-    }
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
     gw_views_drop_attempt(p);
     gw_saves_abandon(p);

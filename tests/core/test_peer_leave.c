@@ -472,38 +472,6 @@ Test(peer_leave, who_all_leave_do_not_wait_for_the_end_of_the_step_after_their_s
     flock_close(&f);
 }
 
-static bool second_is_alone(const flock *f) {
-    return flock_in_view_of(f, 1, 1);
-}
-
-/* The others have what it has: it holds nobody up by coming back. */
-Test(peer_leave, who_was_left_out_while_it_was_leaving_leaves) {
-    flock f;
-    flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_ANY);
-    f.checkpoint_steps = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        f.peers[i].seal_ns = SECOND;
-        f.peers[i].config.save_timeout_ns = 600 * SECOND;
-    }
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = 20 * SECOND;
-    flock_run_for(&f, 3 * SECOND);
-    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
-    flock_run_for(&f, SECOND / 10);
-    flock_stop(&f, 0);
-    cr_assert(flock_run(&f, second_is_alone, MOST_EVENTS));
-    flock_continue(&f, 0);
-    flock_tell(&f, 0, (gw_event){.kind = GW_EV_TIMER});
-    const uint64_t begun_ns = f.now, views = f.peers[1].brain->views_installed;
-    cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
-    cr_expect_eq(f.peers[0].finish, GW_FINISH_LEFT, "%s", f.peers[0].finish_text);
-    cr_expect_leq(f.now, begun_ns + 12 * SECOND, "%.1f s", (double)(f.now - begun_ns) / SECOND);
-    cr_expect_eq(f.peers[1].brain->views_installed, views);
-    cr_expect_eq(flock_said(&f, 0, "computed again"), 0);
-    flock_close(&f);
-}
-
 static bool are_three(const flock *f) {
     return flock_in_view_of(f, 0, 3);
 }

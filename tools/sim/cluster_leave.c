@@ -42,7 +42,8 @@ bool sim_leaves_rightly(const sim_cluster *c, const sim_peer *p) {
     uint64_t patience_ns = sim_save_timeout_ns(c->options);
     if (patience_ns < LEAVE_NS) patience_ns = LEAVE_NS;
     bool late = sim_now(c) >= p->leave_ns + patience_ns / 10 * 8; /* clocks differ */
-    if (status.view == NULL || !p->m.has_state || late || c->options->jump_ms != 0) return true;
+    bool worthless = !p->m.has_state || p->m.flipped;
+    if (status.view == NULL || worthless || late || c->options->jump_ms != 0) return true;
     uint64_t step = status.view->count == 1 ? status.step : p->leave_step;
     bool saved = status.checkpoint_step != UINT64_MAX && status.checkpoint_step >= step;
     return saved || others_have(c, p, status.view, step);
