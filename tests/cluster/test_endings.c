@@ -75,8 +75,8 @@ static bool says_that_it_leaves(const json_t *event, const void *unused) {
 Test(endings, second_signal) {
     lab *l = lab_open();
     lab_peer *peers[2];
-    lab_flock(l, 2, "synthetic --shards 8 --shard-ms 3000 --workers 1", peers);
-    lab_wait_view(l, peers[1], 2);
+    lab_flock(l, 2, "synthetic --shards 4 --shard-ms 2000 --workers 1", peers);
+    lab_wait_step(l, peers[1], 1); /* before it has the state it leaves at the first signal */
     lab_signal(peers[1], SIGTERM);
     lab_wait(l, peers[1], says_that_it_leaves, NULL, "that it is asked to leave");
     cr_expect_eq(lab_insist(l, peers[1], SIGINT), 128 + SIGINT);

@@ -551,7 +551,8 @@ class Sanitized(Row):
         self.assertEqual(by_tool["memcheck"], names - whole)
         jobs = {suite for _, suite in check.SANITIZED_JOBS}
         self.assertEqual(jobs, whole - {"test_gpu_bench"})  # which measures
-        self.assertEqual(by_tool["racecheck"], {"test_gpu_attention", "test_gpu_exact", "test_gpu_gpt_rows"})
+        sharing = {"attention", "exact", "gpt_rows", "kernels", "gpt_kernels"}
+        self.assertEqual(by_tool["racecheck"], {"test_gpu_" + suite for suite in sharing})
         self.assertEqual(by_tool["synccheck"], by_tool["racecheck"])
         self.assertEqual(len(check.SANITIZED), len(set(check.SANITIZED)))
 

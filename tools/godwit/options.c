@@ -131,7 +131,7 @@ static const struct argp_option run_options[] = {
      5},
     {"save-timeout", KEY_SAVE_TIMEOUT, "TIME", 0,
      "How long the last state is tried to be stored where no peer's disk has room or one does not answer, "
-     "and how long, 10 s at least, the last peer that is told to leave waits for a checkpoint (60s)",
+     "and how long the last peer that is told to leave waits for a checkpoint, at least 10 s (60s)",
      5},
     {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
      "A shard that runs for so long, and 20 times as long as is usual here, hangs: its peer ends, and "

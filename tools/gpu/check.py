@@ -55,15 +55,15 @@ PROCESSES = 12
 TOGETHER = 4
 # What compute-sanitizer is asked of which suites: memory of all with kernels of ours, but for those of whole jobs and of
 # products, which take it minutes; races and barriers where the threads of a block pass each other most through shared
-# memory: tiles of attention, the exact sum's edges, norms, columns, rows of logits, what is transposed. Each has its row's time, and all of them together
-# what is left of the script's: the slowest tool begins. Those on which every job rests go before what is measured, which
-# takes minutes.
+# memory: tiles of attention, the exact sum's edges, norms, columns, rows of logits, what is transposed. Each has its
+# row's time, and all of them together what is left of the script's: the slowest tool begins. Those on which every job
+# rests go before what is measured, which takes minutes.
 SANITIZED_FIRST = [("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")]
-SANITIZED = [("racecheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact")]
-SANITIZED += [("racecheck", suite) for suite in ("test_gpu_kernels", "test_gpu_gpt_kernels")]
+SHARING = ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact", "test_gpu_kernels", "test_gpu_gpt_kernels")
+SANITIZED = [("racecheck", suite) for suite in SHARING]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_gpt_kernels")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph")]
-SANITIZED += [("synccheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact")]
+SANITIZED += [("synccheck", suite) for suite in SHARING]
 # Those too, where there is time for it: --strict.
 SANITIZED_JOBS = [("memcheck", suite) for suite in ("test_gpu_device", "test_gpu_gemm", "test_gpu_gpt")]
 PCI_DEVICES, DRIVER_GPUS = "/sys/bus/pci/devices", "/proc/driver/nvidia/gpus"
