@@ -127,12 +127,6 @@ static void stop_here(gw_peer *p, const gw_hash *root) {
     gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step);
 }
 
-/* The step that it is in: nobody will go on with it. */
-static bool is_of_no_use(const gw_peer *p) {
-    bool computes = p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING;
-    return computes && p->view.count > 1 && !p->need_change && !gw_leave_somebody_stays(p);
-}
-
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
     bool waits = gw_leave_waits(p);
     if (!unsaved) p->leave_again_ns = 0;
@@ -141,8 +135,7 @@ void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
         return;
     }
     if (waits) gw_waiting_at_pause(p); /* whoever came meanwhile */
-    bool now = p->phase == GW_AT_PAUSED || is_of_no_use(p);
-    if (now && may_leave(p)) leave(p, root);
+    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
 }
 
 static bool is_to_save(const gw_peer *p) {

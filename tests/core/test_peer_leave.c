@@ -447,31 +447,6 @@ Test(peer_leave, who_are_told_as_they_resume_leave_with_the_step_that_they_make)
     flock_close(&f);
 }
 
-/* What they have begun of the next is of no use to anybody. */
-Test(peer_leave, who_all_leave_do_not_wait_for_the_end_of_the_step_after_their_save) {
-    flock f;
-    flock_open(&f, 3, 3, MANY_STEPS, GW_QUORUM_ANY);
-    f.checkpoint_steps = 0;
-    for (uint32_t i = 0; i < 3; i++) {
-        f.peers[i].seal_ns = SECOND;
-        f.peers[i].save_ns = 2 * SECOND;
-        f.peers[i].config.save_timeout_ns = 600 * SECOND;
-    }
-    flock_start_all(&f);
-    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 100 * SECOND;
-    flock_run_for(&f, 3 * SECOND);
-    const uint64_t begun_ns = f.now, step = f.peers[0].brain->step;
-    for (uint32_t i = 0; i < 3; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
-    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    for (uint32_t i = 0; i < 3; i++) {
-        cr_expect_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
-        cr_expect_eq(f.peers[i].saved_step, step + 1);
-    }
-    cr_expect_leq(f.now, begun_ns + 110 * SECOND, "%.1f s", (double)(f.now - begun_ns) / SECOND);
-    flock_close(&f);
-}
-
 static bool are_three(const flock *f) {
     return flock_in_view_of(f, 0, 3);
 }
