@@ -276,6 +276,16 @@ uint64_t lab_number(const json_t *event, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(event, key));
 }
 
+bool lab_shows(const lab_peer *peer, const char *options, const char *part) {
+    char command[LAB_PATH * 2], text[65536];
+    snprintf(command, sizeof command, GODWIT_BINARY " status %s --dir %s", options, peer->dir);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert_eq(pclose(pipe), 0, "%s", command);
+    return strstr(text, part) != NULL;
+}
+
 static bool is_kind(const json_t *event, const char *kind) {
     return strcmp(lab_text(event, "event"), kind) == 0;
 }

@@ -219,17 +219,6 @@ static int remove_chunk(const char *path, const struct stat *status, int type, s
     return type == FTW_F && strstr(path, "/chunks/") != NULL ? unlink(path) : 0;
 }
 
-/* What `godwit status` says now has this part. */
-static bool shows(const lab_peer *peer, const char *part) {
-    char command[LAB_PATH * 2], text[65536];
-    snprintf(command, sizeof command, GODWIT_BINARY " status --json --dir %s", peer->dir);
-    FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
-    cr_assert_eq(pclose(pipe), 0, "%s", command);
-    return strstr(text, part) != NULL;
-}
-
 #define SERVING                                                                                              \
     "synthetic --workers 1 --shards 12 --shard-ms 2 --state-bytes 256k --transport tcp --checkpoint-every "  \
     "20"
@@ -248,7 +237,7 @@ Test(stuck, a_disk_that_hangs_for_others_does_not_keep_the_state_from_them) {
     peers[1] = lab_start(l, "p1", peers[0], SERVING SHORT " --peers 2");
     lab_wait_event(l, peers[1], "step");
     lab_wait(l, peers[0], tells_of_disk, NULL, "that the disk hangs");
-    while (!shows(peers[0], "\"disk_writable\":false")) lab_pump(l);
+    while (!lab_shows(peers[0], "--json", "\"disk_writable\":false")) lab_pump(l);
     lab_stop_alike(l, peers, 2, SERVING SHORT);
     cr_expect(says(peers[0], "the disk hangs: others get nothing of the checkpoints here"), "%s",
               peers[0]->stderr_text);

@@ -121,8 +121,8 @@ static void print_run(const json_t *s) {
     }
     printf("newest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
     if (json_is_false(json_object_get(s, "disk_writable")))
-        puts("disk: checkpoints cannot be written or read here (the log says why); the run goes on without "
-             "them");
+        printf("disk: checkpoints cannot be written or read here (the log says why)%s\n",
+               json_is_true(json_object_get(s, "healthy")) ? "; the run goes on without them" : "");
     printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
            text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
 }
