@@ -286,6 +286,14 @@ bool lab_shows(const lab_peer *peer, const char *options, const char *part) {
     return strstr(text, part) != NULL;
 }
 
+void lab_wait_shown(lab *l, const lab_peer *peer, const char *options, const char *part) {
+    uint64_t end = now_ms() + HANG_MS;
+    while (!lab_shows(peer, options, part)) {
+        cr_assert_lt(now_ms(), end, "godwit status does not say: %s", part);
+        pump(l, now_ms() + 20); /* nothing may come while a peer waits */
+    }
+}
+
 static bool is_kind(const json_t *event, const char *kind) {
     return strcmp(lab_text(event, "event"), kind) == 0;
 }

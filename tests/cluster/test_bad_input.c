@@ -111,7 +111,7 @@ Test(bad_input, a_full_disk_that_is_emptied_at_the_end_saves_the_last_state) {
     lab_peer *peer = lab_start(l, "one", NULL, SLOW " --checkpoint-every off --save-timeout 5m");
     fill_disk(peer);
     lab_wait(l, peer, has_text, "--save-timeout", "that it tries again");
-    while (!lab_shows(peer, "", "waiting for a disk with room")) lab_pump(l);
+    lab_wait_shown(l, peer, "", "waiting for a disk with room");
     cr_expect(lab_shows(peer, "", "disk: checkpoints cannot be written"));
     cr_expect_not(lab_shows(peer, "", "goes on without"), "it waits");
     empty_disk(peer);
