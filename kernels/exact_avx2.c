@@ -3,7 +3,6 @@
 #include "kernels/exact_paths.h"
 
 #ifdef __x86_64__
-#include <immintrin.h>
 
 #define AVX2 __attribute__((target("avx2")))
 
@@ -60,6 +59,7 @@ AVX2 static void add(const gw_exact_format *format, uint64_t first, uint64_t cou
     __m256i weyl = weyl_at(first);
     uint64_t i = 0;
     for (; i + BLOCK <= count; i += BLOCK) {
+        gw_exact_fetch_ahead(sum + i);
         __m256 x = _mm256_loadu_ps(values + i);
         __m256i upper = _mm256_add_epi32(weyl, four);
         __m256 small = _mm256_cmp_ps(_mm256_and_ps(x, magnitude), limit, _CMP_LT_OQ);
@@ -88,6 +88,7 @@ AVX2 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64_t
                        {_mm256_setzero_si256(), _mm256_setzero_si256()}};
     __m256i weyl = weyl_at(first);
     for (uint64_t i = 0; i < count; i += BLOCK) {
+        gw_exact_fetch_ahead(data + i);
         __m256i upper = _mm256_add_epi32(weyl, four);
         multiply_in(&print[0], load(data + i, spread), keys_of(weyl));
         multiply_in(&print[1], load(data + i + 4, spread), keys_of(upper));

@@ -3,7 +3,6 @@
 #include "kernels/exact_paths.h"
 
 #ifdef __x86_64__
-#include <immintrin.h>
 
 #define AVX512 __attribute__((target("avx512f,avx512dq")))
 
@@ -57,6 +56,8 @@ AVX512 static void add(const gw_exact_format *format, uint64_t first, uint64_t c
     __m512i weyl = weyl_at(first);
     uint64_t i = 0;
     for (; i + BLOCK <= count; i += BLOCK) {
+        gw_exact_fetch_ahead(sum + i);
+        gw_exact_fetch_ahead(sum + i + 8);
         __m512 x = _mm512_loadu_ps(values + i);
         __m512i upper = _mm512_add_epi32(weyl, eight);
         __mmask16 good = _mm512_cmp_ps_mask(_mm512_abs_ps(x), limit, _CMP_LT_OQ);
@@ -85,6 +86,8 @@ AVX512 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64
                        {_mm512_setzero_si512(), _mm512_setzero_si512()}};
     __m512i weyl = weyl_at(first);
     for (uint64_t i = 0; i < count; i += BLOCK) {
+        gw_exact_fetch_ahead(data + i);
+        gw_exact_fetch_ahead(data + i + 8);
         __m512i upper = _mm512_add_epi32(weyl, eight);
         multiply_in(&print[0], load(data + i, spread), keys_of(weyl));
         multiply_in(&print[1], load(data + i + 8, spread), keys_of(upper));
