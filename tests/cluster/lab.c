@@ -276,20 +276,25 @@ uint64_t lab_number(const json_t *event, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(event, key));
 }
 
-bool lab_shows(const lab_peer *peer, const char *options, const char *part) {
-    char command[LAB_PATH * 2], text[65536];
+/* What `godwit status` says now. The caller frees. */
+static char *shown(const lab_peer *peer, const char *options) {
+    enum { MOST = 65536 };
+    char command[LAB_PATH * 2], *text = malloc(MOST);
     snprintf(command, sizeof command, GODWIT_BINARY " status %s --dir %s", options, peer->dir);
     FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    cr_assert(text != NULL && pipe != NULL);
+    text[fread(text, 1, MOST - 1, pipe)] = '\0';
     cr_assert_eq(pclose(pipe), 0, "%s", command);
-    return strstr(text, part) != NULL;
+    return text;
 }
 
-void lab_wait_shown(lab *l, const lab_peer *peer, const char *options, const char *part) {
+char *lab_wait_shown(lab *l, const lab_peer *peer, const char *options, const char *part) {
     uint64_t end = now_ms() + HANG_MS;
-    while (!lab_shows(peer, options, part)) {
-        cr_assert_lt(now_ms(), end, "godwit status does not say: %s", part);
+    for (;;) {
+        char *text = shown(peer, options);
+        if (strstr(text, part) != NULL) return text;
+        cr_assert_lt(now_ms(), end, "godwit status does not say '%s': %s", part, text);
+        free(text);
         pump(l, now_ms() + 20); /* nothing may come while a peer waits */
     }
 }

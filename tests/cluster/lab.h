@@ -83,9 +83,9 @@ const json_t *lab_last(const lab_peer *peer, const char *kind);
 uint32_t lab_leader(lab_peer **peers, uint32_t count);
 const char *lab_text(const json_t *event, const char *key);
 uint64_t lab_number(const json_t *event, const char *key);
-/* What `godwit status` of a peer that runs says now, by these options, has this part. */
-bool lab_shows(const lab_peer *peer, const char *options, const char *part);
-void lab_wait_shown(lab *l, const lab_peer *peer, const char *options, const char *part);
+/* What `godwit status` of a peer that runs says, by these options, once that has this part. The caller frees.
+ */
+char *lab_wait_shown(lab *l, const lab_peer *peer, const char *options, const char *part);
 
 /* SIGKILL, and waits for the end of the process. */
 void lab_kill(lab *l, lab_peer *peer);

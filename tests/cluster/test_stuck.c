@@ -237,7 +237,7 @@ Test(stuck, a_disk_that_hangs_for_others_does_not_keep_the_state_from_them) {
     peers[1] = lab_start(l, "p1", peers[0], SERVING SHORT " --peers 2");
     lab_wait_event(l, peers[1], "step");
     lab_wait(l, peers[0], tells_of_disk, NULL, "that the disk hangs");
-    lab_wait_shown(l, peers[0], "--json", "\"disk_writable\":false");
+    free(lab_wait_shown(l, peers[0], "--json", "\"disk_writable\":false"));
     lab_stop_alike(l, peers, 2, SERVING SHORT);
     cr_expect(says(peers[0], "the disk hangs: others get nothing of the checkpoints here"), "%s",
               peers[0]->stderr_text);
