@@ -123,6 +123,8 @@ void gw_settle_begin(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool leads
                      gw_detached streams[STREAMS]);
 /* An answer for a path's end; takes the lookup. */
 void gw_settle_found(gw_fabric *fabric, gw_lookup *lookup);
+/* The channels that were settled on for that TCP link have broken; it ends, too. */
+void gw_settle_broken(gw_fabric *fabric, gw_pair *pair, uint64_t link, const gw_err *why);
 /* That TCP link has ended. */
 void gw_settle_end(gw_fabric *fabric, gw_pair *pair, uint64_t link);
 /* The peer was unlinked: drops its pair, if there is nothing of it by then. */

@@ -100,6 +100,7 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
         end_data_link(&pair->lanes);
         gw_fabric_wake(f);
     } else if (pair != NULL && (pair->base == link || pair->lanes == link)) {
+        if (pair->lanes == link) gw_settle_broken(f, pair, pair->base->number, why);
         break_link(f, pair, why);
     }
     pthread_mutex_unlock(&f->links_lock);

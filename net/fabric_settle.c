@@ -15,7 +15,7 @@
 #define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
 #define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
-typedef enum job_kind { BEGIN, END, DROP, TOLD, READY, FAILED, FOUND } job_kind;
+typedef enum job_kind { BEGIN, BROKEN, END, DROP, TOLD, READY, FAILED, FOUND } job_kind;
 
 /* What other threads leave to the control thread. The peer may be unlinked, and linked again, by then: each
  * is of the link of that number, DROP of none. */
@@ -60,6 +60,13 @@ void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_
         j->streams[i] = streams[i];
         streams[i] = (gw_detached){.fd = -1};
     }
+    leave(j);
+}
+
+void gw_settle_broken(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_err *why) {
+    if (f->loop == NULL) return;
+    job *j = make_job(BROKEN, f, &pair->peer, link, 0);
+    j->err = *why;
     leave(j);
 }
 
@@ -393,6 +400,16 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
         await_cooling(pair);
 }
 
+/* The path's channels may notice before its end does, which goes with the link and says nothing any more.
+ * When it was the other side that ended them, the path is good. */
+static void note_broken(gw_pair *pair, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    bool by_itself = why->code == GW_E_TIMEOUT || why->code == GW_E_IO;
+    if (!s->settled || s->kind == GW_PATH_TCP || !by_itself) return;
+    cool(pair, s->kind, why);
+    s->broke = *why;
+}
+
 /* For the other side's HELLO, and on the side that does not lead for what it chooses after all its tries. */
 static uint64_t patience_ns(const gw_fabric *f) {
     return GW_HANDSHAKE_NS + GW_PATH_KINDS * f->settle_ns;
@@ -605,6 +622,8 @@ static void do_job(gw_pair *pair, job *j) {
     bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
     if (j->kind == BEGIN) {
         begin(pair, j);
+    } else if (j->kind == BROKEN && ours) {
+        note_broken(pair, &j->err);
     } else if (j->kind == END && ours) {
         forget(pair);
     } else if (j->kind == DROP && ours) {

@@ -7,7 +7,9 @@
  * an *end* of the path, and has the other side open one; the ends talk (`tell`, `message`) until the leading
  * one is `ready`, which means that both sides can take channels and operations. From then on all lanes but
  * the small operations' have channels of the path, and operations are offered to `post`. Whatever fails is
- * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason.
+ * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason. A
+ * channel may be the first to notice: it breaks with GW_E_TIMEOUT or GW_E_IO when the path has failed, and
+ * with any other code when the path is good (the other side has ended it, or sent garbage).
  *
  * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and
  * abandon (any thread) and fence_begin, fence_end and word (any thread, see there). A path may use the loop

@@ -318,13 +318,30 @@ static bool is_refusal(enum ibv_wc_status status) {
     return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;
 }
 
+static gw_code code_of(enum ibv_wc_status status) {
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        return GW_E_TIMEOUT;
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_QP_OP_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_FATAL_ERR:
+    case IBV_WC_GENERAL_ERR:
+        return GW_E_IO;
+    default:
+        return GW_E_PEER;
+    }
+}
+
 static void note_trouble(gw_rdma_queue *queue, const struct ibv_wc *wc) {
     if (queue->broken) return;
     const gw_rdma_device *device = device_of(queue);
     queue->broken = true;
     queue->refused = is_refusal(wc->status);
-    gw_fail(&queue->trouble, GW_E_PEER, "net/rdma: %s port %u: %s (status %d, vendor's 0x%x)", device->name,
-            device->port, ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
+    gw_fail(&queue->trouble, code_of(wc->status), "net/rdma: %s port %u: %s (status %d, vendor's 0x%x)",
+            device->name, device->port, ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
 }
 
 /* The work request `sequence` has completed, and with it all before: those had no error, or it would have

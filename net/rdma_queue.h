@@ -83,7 +83,8 @@ bool gw_rdma_queue_arm(gw_rdma_queue *queue);
 int gw_rdma_queue_fd(const gw_rdma_queue *queue);
 /* Work was posted that is not done. */
 bool gw_rdma_queue_is_busy(const gw_rdma_queue *queue);
-/* NULL while it is good. *refused (may be NULL): whether it was the other side's refusal. */
+/* NULL while it is good. GW_E_TIMEOUT: nobody answers; GW_E_IO: this side's device; GW_E_PEER: the other side
+ * has refused it (*refused, which may be NULL) or has ended the connection. */
 const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 /* Takes the other side's rights away: from now on every READ, WRITE and atomic that comes by this queue pair
  * is refused, whatever its key. For connected queue pairs that nobody posts to or polls: any thread. False:

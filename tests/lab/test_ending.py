@@ -30,9 +30,11 @@ exec sleep 1000
 def wait_until(condition, seconds=PATIENCE_S):
     """Whether it came to that in time."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not condition():  # asked once: what has come may go again
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.02)
-    return condition()
+    return True
 
 
 class Tools(unittest.TestCase):
@@ -42,7 +44,7 @@ class Tools(unittest.TestCase):
         self.addCleanup(processes.kill_marked, self.mark)
 
     def start(self, tool, *words, count, ignored=()):
-        """The tool, with its peers, which run."""
+        """The tool, with its peers, of which so many run."""
 
         def settle():  # what a shell's background job or nohup ignores is heeded again
             for number in ENDING:
@@ -55,7 +57,7 @@ class Tools(unittest.TestCase):
         process = subprocess.Popen(command, cwd=self.folder, **surroundings, **quiet)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.assertTrue(wait_until(lambda: len(self.peers()) == count))
+        self.assertTrue(wait_until(lambda: len(self.peers()) >= count))
         return process
 
     def peers(self):
@@ -85,7 +87,8 @@ class Tools(unittest.TestCase):
         self.end(tool, signal.SIGKILL)
 
     def test_a_terminal_that_is_closed_ends_the_demos_peers(self):
-        self.assertEqual(self.end(self.start("demo.py", count=4), signal.SIGHUP), 128 + signal.SIGHUP)
+        """Two of its four are killed by the demo itself."""
+        self.assertEqual(self.end(self.start("demo.py", count=2), signal.SIGHUP), 128 + signal.SIGHUP)
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_under_nohup_it_goes_on(self):
