@@ -1,6 +1,7 @@
 /* The model: `cells` follow the mean of what the shards push at them, a shard pushes noise plus a part of the
- * present cells, so that an error in any step's sum lives on; `digest` chains every bit of every sum. With
- * payloads the noise is keyed by every byte of them: a wrong one shows. */
+ * present cells, so that an error in any step's sum lives on; `digest` chains every bit of every sum. No
+ * shard reads `unread`, which follows like `cells`: two thirds of the state, as the moments of AdamW are.
+ * With payloads the noise is keyed by every byte of them: a wrong one shows. */
 #include "kernels/jobs/synthetic.h"
 
 #include "core/check.h"
@@ -65,6 +66,11 @@ static bool read_size(const gw_params *params, const char *name, int64_t least, 
                    gw_param_text(params, name), (long long)least, (long long)most);
 }
 
+static gw_tensor followers(const char *name, uint32_t group, uint64_t count) {
+    return (gw_tensor){
+        .name = name, .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {count}, .group = group};
+}
+
 static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     int64_t shards, bytes, pushed, seed, payload, copies;
     double shard_ms, skew;
@@ -79,8 +85,12 @@ static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     if (!read_place(params, "crash-shard", &job->crash, err)) return false;
     if (!read_place(params, "bad-shard", &job->bad, err)) return false;
     job->shards = (uint32_t)shards;
-    job->cells = ((uint64_t)bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
-    job->pushed = (uint64_t)pushed < job->cells ? (uint64_t)pushed : job->cells;
+    uint64_t all = ((uint64_t)bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
+    job->pushed = (uint64_t)pushed < all ? (uint64_t)pushed : all - 1;
+    uint64_t cells = job->pushed > all / 3 ? job->pushed : all / 3;
+    job->tensors[CELLS] = followers("cells", CELLS, cells);
+    job->tensors[UNREAD] = followers("unread", UNREAD, all - cells);
+    job->tensors[UNREAD].apply_only = true;
     job->seed = (uint64_t)seed;
     job->payload_bytes = (uint64_t)payload;
     job->payload_copies = (uint32_t)copies;
@@ -97,14 +107,13 @@ static bool job_open(const gw_params *params, void **job, gw_err *err) {
         free(j);
         return false;
     }
-    j->tensors[CELLS] = (gw_tensor){
-        .name = "cells", .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {j->cells}, .group = CELLS};
     j->tensors[DIGEST] = (gw_tensor){.name = "digest",
                                      .dtype = GW_I64,
                                      .role = GW_STATE,
                                      .rank = 1,
                                      .dim = {DIGEST_WORDS},
-                                     .group = DIGEST};
+                                     .group = DIGEST,
+                                     .apply_only = true};
     j->tensors[PUSH] = (gw_tensor){.name = "push",
                                    .role = GW_SUMMED,
                                    .rank = 1,
@@ -187,9 +196,9 @@ uint64_t synthetic_digest_of(const uint8_t *bytes, uint64_t count) {
 static bool job_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
     const synthetic *j = job;
     (void)err; /* arithmetic only */
-    if (range->group == CELLS) {
-        float *cells = state->data[CELLS];
-        uint64_t key = synthetic_noise_key(j, SYNTHETIC_INIT, 0);
+    if (range->group != DIGEST) {
+        float *cells = state->data[range->group];
+        uint64_t key = synthetic_noise_key(j, SYNTHETIC_INIT, range->group);
         for (uint64_t i = range->first; i < range->first + range->count; i++)
             cells[i] = synthetic_noise(key, i);
     } else {
@@ -278,8 +287,8 @@ static bool job_apply(void *job, uint64_t step, const gw_range *range, const gw_
     (void)step, (void)err; /* arithmetic only */
     const int64_t *push = sums->data[PUSH];
     uint64_t last = range->first + range->count;
-    if (range->group == CELLS) {
-        float *cells = state->data[CELLS];
+    if (range->group != DIGEST) {
+        float *cells = state->data[range->group];
         uint64_t from = range->first % j->pushed;
         for (uint64_t i = range->first; i < last; i++) {
             cells[i] = synthetic_follow(cells[i], push[from], scalars->value[0]);

@@ -87,9 +87,9 @@ static bool gpu_init(void *job, void *side_pointer, const gw_range *range, const
                      struct CUstream_st *stream, gw_err *err) {
     const synthetic *j = job;
     const side *s = side_pointer;
-    cudaError_t status = range->group == CELLS
-                             ? gw_cuda_synthetic_cells(synthetic_noise_key(j, SYNTHETIC_INIT, 0),
-                                                       range->count, state->data[CELLS], stream)
+    cudaError_t status = range->group != DIGEST
+                             ? gw_cuda_synthetic_cells(synthetic_noise_key(j, SYNTHETIC_INIT, range->group),
+                                                       range->count, state->data[range->group], stream)
                              : gw_cuda_synthetic_digest(range->count, state->data[DIGEST], stream);
     return gw_cuda_try(s->gpu, status, err, "filling the state");
 }
@@ -122,9 +122,9 @@ static bool gpu_apply(void *job, void *side_pointer, uint64_t step, const gw_ran
     const synthetic *j = job;
     const side *s = side_pointer;
     (void)step;
-    cudaError_t status = range->group == CELLS
+    cudaError_t status = range->group != DIGEST
                              ? gw_cuda_synthetic_follow(range->count, j->pushed, sums->data[PUSH],
-                                                        scalars->value[0], state->data[CELLS], stream)
+                                                        scalars->value[0], state->data[range->group], stream)
                              : gw_cuda_synthetic_chain(range->count, j->pushed, sums->data[PUSH],
                                                        sums->data[COUNT], state->data[DIGEST], stream);
     return gw_cuda_try(s->gpu, status, err, "changing the state");

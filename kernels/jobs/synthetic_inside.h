@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-enum { CELLS, DIGEST, PUSH, COUNT, ENERGY, TENSORS };
+enum { CELLS, DIGEST, PUSH, COUNT, ENERGY, UNREAD, TENSORS };
 enum { PUSH_FRAC = 40, ENERGY_FRAC = 20, DIGEST_WORDS = 4 };
 
 /* A shard that something is to happen to. */
@@ -20,7 +20,7 @@ typedef struct synthetic_place {
 
 typedef struct synthetic {
     gw_tensor tensors[TENSORS];
-    uint64_t seed, cells, pushed, payload_bytes;
+    uint64_t seed, pushed, payload_bytes;
     uint32_t shards, payload_copies;
     int64_t shard_ns; /* skew included */
     bool spin;
@@ -29,8 +29,8 @@ typedef struct synthetic {
 
 bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard);
 
-/* The key of one stream of noise: Philox of (seed, step, shard). That of S_0 has SYNTHETIC_INIT for a step.
- */
+/* The key of one stream of noise: Philox of (seed, step, shard). Those of S_0 have SYNTHETIC_INIT for a step,
+ * and the tensor for a shard. */
 #define SYNTHETIC_INIT UINT64_MAX
 uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard);
 

@@ -148,18 +148,21 @@ DEVICE_TEST(apply_by_any_partition_gives_the_same_bytes) {
 
     /* The job's own apply, in ranges that have nothing to do with the units. */
     gw_segments sum = r.received[0];
-    const int64_t *data[5] = {NULL, NULL, (int64_t *)sum.list[0].data + GW_EXACT_HEADER,
+    const int64_t *data[6] = {NULL, NULL, (int64_t *)sum.list[0].data + GW_EXACT_HEADER,
                               (int64_t *)sum.list[1].data + GW_EXACT_HEADER,
                               (int64_t *)sum.list[1].data + GW_EXACT_HEADER + GW_LAYOUT_ALIGN};
     gw_sums sums = {data, r.plan.tensors, NULL};
-    uint64_t cells = device->layout->of[0].elements;
-    void *tensors[5] = {before, before + device->layout->of[1].image_offset, NULL, NULL, NULL};
+    void *tensors[6] = {before, before + device->layout->of[1].image_offset, NULL, NULL,
+                        NULL,   before + device->layout->of[5].image_offset};
     gw_state state = {tensors};
     gw_scalars scalars = {0};
     cr_assert(r.type->scalars(r.job, 0, &sums, &state, &scalars, &err));
-    for (uint64_t at = 0, n = 1; at < cells; at += n, n = n * 3 + 1) {
-        gw_range range = {r.plan.tensors[0].group, at, n < cells - at ? n : cells - at};
-        cr_assert(r.type->apply(r.job, 0, &range, &sums, &scalars, &state, &err));
+    for (uint32_t t = 0; t <= 5; t += 5) {
+        uint64_t count = device->layout->of[t].elements;
+        for (uint64_t at = 0, n = 1; at < count; at += n, n = n * 3 + 1) {
+            gw_range range = {r.plan.tensors[t].group, at, n < count - at ? n : count - at};
+            cr_assert(r.type->apply(r.job, 0, &range, &sums, &scalars, &state, &err));
+        }
     }
     for (uint64_t k = 0; k < 4; k++) {
         gw_range range = {r.plan.tensors[1].group, k, 1};

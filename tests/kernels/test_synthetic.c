@@ -1,4 +1,5 @@
-/* The synthetic job's payload: every byte of it counts, and it is the same wherever it is written. */
+/* The synthetic job's payload: every byte of it counts, and it is the same wherever it is written. And its
+ * state: no shard reads most of it, as of a model's. */
 #include "kernels/jobs/synthetic.h"
 
 #include "rig.h"
@@ -78,6 +79,58 @@ Test(synthetic, the_state_depends_on_the_payload_and_not_on_who_had_it) {
     cr_assert_eq(prints[0], prints[1]);
     cr_assert_neq(prints[1], prints[2]);
     cr_assert_neq(prints[1], prints[3]);
+}
+
+static uint64_t elements(const rig *r, const char *name) {
+    for (uint32_t t = 0; t < r->plan.tensor_count; t++)
+        if (strcmp(r->plan.tensors[t].name, name) == 0) return gw_tensor_elements(&r->plan.tensors[t]);
+    cr_assert(false, "no tensor %s", name);
+    return 0;
+}
+
+/* Two thirds, unless shards push at more; at least one element. */
+Test(synthetic, no_shard_reads_what_is_applied_only) {
+    static const struct {
+        const char *bytes, *pushed;
+        uint64_t cells, unread;
+    } of[] = {{"state-bytes=12032", "sum-elements=64", 1000, 2000},
+              {"state-bytes=12035", "sum-elements=1500", 1500, 1501},
+              {"state-bytes=4096", "sum-elements=1m", 1015, 1}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const char *const with[] = {"shards=2", "shard-ms=0", of[i].bytes, of[i].pushed, NULL};
+        rig r;
+        rig_open(&r, &gw_job_synthetic, with, 1, 2);
+        cr_expect_eq(elements(&r, "cells"), of[i].cells);
+        cr_expect_eq(elements(&r, "unread"), of[i].unread);
+        rig_init(&r);
+        rig_expect_two_prints(&r, 0);
+        for (uint64_t step = 0; step < 2; step++) rig_step(&r, step, GW_REDUCE_ALONE);
+        rig_expect_two_prints(&r, 2);
+        rig_close(&r);
+    }
+}
+
+Test(synthetic, all_of_the_state_changes_each_step) {
+    static const char *const plain[] = {"shards",       "3",  "shard-ms", "0", "state-bytes", "4096",
+                                        "sum-elements", "64", NULL};
+    trial *t = trial_open(&gw_job_synthetic, plain);
+    trial_init(t, 100);
+    uint64_t changed = 0, all = 0;
+    for (uint32_t i = 0; i < t->plan.tensor_count; i++) { /* a step for each */
+        if (t->state[i] == NULL) continue;
+        size_t width = gw_dtype_bytes(t->plan.tensors[i].dtype);
+        uint64_t count = gw_tensor_elements(&t->plan.tensors[i]);
+        uint8_t *before = malloc(count * width);
+        memcpy(before, t->state[i], count * width);
+        trial_sum(t, i, TRIAL_FORWARD);
+        trial_apply(t, i, 100);
+        for (uint64_t k = 0; k < count; k++)
+            changed += memcmp(before + k * width, (uint8_t *)t->state[i] + k * width, width) != 0;
+        all += count;
+        free(before);
+    }
+    cr_expect_eq(changed, all);
+    trial_close(t);
 }
 
 Test(synthetic, payload_options_out_of_bounds_are_named) {
