@@ -99,6 +99,55 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.end(tool, signal.SIGTERM), 128 + signal.SIGTERM)
 
 
+# A tool that is told to end while its first peer is being started, and says where its folder was and whether the
+# peer's process is gone.
+HASTY = """
+import os, signal, sys
+from flock import Flock, Here, end_on_signals
+
+class Hasty(Here):
+    def launch(self, command, errors):
+        self.process = super().launch(command, errors)
+        os.kill(os.getpid(), {number})
+        return self.process
+
+signal.signal({number}, signal.SIG_DFL)  # whatever has started this ignores
+end_on_signals()
+home = Hasty()
+try:
+    with Flock({binary!r}, []) as flock:
+        print(flock.folder, flush=True)
+        flock.add([], home)
+finally:
+    print(home.process.poll(), flush=True)
+"""
+
+
+class Starting(unittest.TestCase):
+    """Who is told to end as it starts a peer ends that one as well, and its folder is gone."""
+
+    def end(self, number):
+        """Its exit code."""
+        text = HASTY.format(number=int(number), binary=os.path.abspath(BINARY))
+        with tempfile.TemporaryDirectory() as folder:
+            surroundings = {**os.environ, "PYTHONPATH": TOOLS, "TMPDIR": folder}
+            command = [sys.executable, "-c", text]
+            done = subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=PATIENCE_S)
+            made, ended = done.stdout.split()
+            self.assertEqual(ended, str(-signal.SIGKILL), done.stderr)
+            self.assertFalse(os.path.exists(made))
+        return done.returncode
+
+    def test_by_who_ends_processes(self):
+        self.assertEqual(self.end(signal.SIGTERM), 128 + signal.SIGTERM)
+
+    def test_by_a_terminal_that_is_closed(self):
+        self.assertEqual(self.end(signal.SIGHUP), 128 + signal.SIGHUP)
+
+    def test_by_who_interrupts_it(self):
+        self.assertEqual(self.end(signal.SIGINT), -signal.SIGINT)
+
+
 class Claims(unittest.TestCase):
     def test_those_of_a_peer_that_is_just_starting_again_are_removed(self):
         identity = uuid.uuid4().hex

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,18 +32,53 @@ def bind_life():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+class Ending:
+    """How signals end this process: SIGTERM, or a terminal that is closed, as an exception does, so that what it has
+    started is ended first, and Ctrl-C as ever. Under nohup what is ignored stays so. While a process is being started,
+    which is nobody's before that is over, or what there is is ended, they wait."""
+
+    def __init__(self):
+        self.numbers = []
+        self.holders = 0
+        self.waits = None
+
+    def heed(self):
+        heeded = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+        self.numbers = [number for number in heeded if signal.getsignal(number) is not signal.SIG_IGN]
+        for number in self.numbers:
+            signal.signal(number, self.come)
+
+    def come(self, number, frame):
+        if self.holders > 0:
+            self.waits = self.waits or number
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        else:
+            for each in self.numbers:  # a terminal may say it twice: the first time is enough
+                signal.signal(each, signal.SIG_IGN)
+            sys.exit(128 + number)
+
+    @contextlib.contextmanager
+    def held(self):
+        if threading.current_thread() is not threading.main_thread():  # it is that one that signals end
+            yield
+            return
+        self.holders += 1
+        try:
+            yield
+        finally:
+            self.holders -= 1
+        if self.holders == 0 and self.waits is not None:
+            number, self.waits = self.waits, None
+            self.come(number, None)
+
+
+ENDING = Ending()
+
+
 def end_on_signals():
-    """SIGTERM, or a terminal that is closed, ends this process as an exception does: what it has started is ended
-    first. Under nohup the second one stays ignored."""
-    ending = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
-
-    def end(number, frame):
-        for each in ending:  # a terminal may say it twice: the first time is enough
-            signal.signal(each, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    for number in ending:
-        signal.signal(number, end)
+    """From now on they end this process so."""
+    ENDING.heed()
 
 
 class Here:
@@ -133,9 +167,10 @@ class Peer:
         if seeds:
             command += ["--join", ",".join(seeds)]
         self.errors_from = os.path.getsize(self.error_file) if os.path.exists(self.error_file) else 0
-        self.process = self.home.launch(command, self.error_file)
-        self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
-        self.reader.start()
+        with ENDING.held():
+            self.process = self.home.launch(command, self.error_file)
+            self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
+            self.reader.start()
 
     def read(self, process):
         for line in process.stdout:
@@ -194,7 +229,8 @@ class Flock:
         self.ready_s = ready_s
         self.binary = os.path.abspath(binary)
         self.job = list(job)
-        self.folder = tempfile.mkdtemp(prefix=f"{name}-", dir=within)
+        self.made = tempfile.TemporaryDirectory(prefix=f"{name}-", dir=within, ignore_cleanup_errors=True)
+        self.folder = self.made.name
         self.words = words or self.folder
         self.peers = []
         self.events = []  # (peer, event) in the order they were read
@@ -207,14 +243,15 @@ class Flock:
         self.close()
 
     def close(self):
-        for peer in self.peers:
-            if peer.process is not None and peer.process.poll() is None:
-                peer.process.kill()
-        for peer in self.peers:
-            if peer.reader is not None:
-                peer.reader.join()
-            peer.clear_claims()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with ENDING.held():
+            for peer in self.peers:
+                if peer.process is not None and peer.process.poll() is None:
+                    peer.process.kill()
+            for peer in self.peers:
+                if peer.reader is not None:
+                    peer.reader.join()
+                peer.clear_claims()
+            self.made.cleanup()
 
     def add(self, extra=(), home=HERE):
         """Starts one more peer and waits until it listens."""
