@@ -71,6 +71,16 @@ static gw_tensor followers(const char *name, uint32_t group, uint64_t count) {
         .name = name, .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {count}, .group = group};
 }
 
+/* All but the digest, of which the shards push at so many elements. */
+static void divide_state(synthetic *job, uint64_t bytes, uint64_t pushed) {
+    uint64_t all = (bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
+    job->pushed = pushed < all ? pushed : all - 1;
+    uint64_t cells = job->pushed > all / 3 ? job->pushed : all / 3;
+    job->tensors[CELLS] = followers("cells", CELLS, cells);
+    job->tensors[UNREAD] = followers("unread", UNREAD, all - cells);
+    job->tensors[UNREAD].apply_only = true;
+}
+
 static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     int64_t shards, bytes, pushed, seed, payload, copies;
     double shard_ms, skew;
@@ -85,12 +95,7 @@ static bool read_options(const gw_params *params, synthetic *job, gw_err *err) {
     if (!read_place(params, "crash-shard", &job->crash, err)) return false;
     if (!read_place(params, "bad-shard", &job->bad, err)) return false;
     job->shards = (uint32_t)shards;
-    uint64_t all = ((uint64_t)bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
-    job->pushed = (uint64_t)pushed < all ? (uint64_t)pushed : all - 1;
-    uint64_t cells = job->pushed > all / 3 ? job->pushed : all / 3;
-    job->tensors[CELLS] = followers("cells", CELLS, cells);
-    job->tensors[UNREAD] = followers("unread", UNREAD, all - cells);
-    job->tensors[UNREAD].apply_only = true;
+    divide_state(job, (uint64_t)bytes, (uint64_t)pushed);
     job->seed = (uint64_t)seed;
     job->payload_bytes = (uint64_t)payload;
     job->payload_copies = (uint32_t)copies;

@@ -163,30 +163,25 @@ static rig *open_broken(uint32_t leader, gw_code code) {
     return r;
 }
 
-static void close_broken(rig *r) {
-    rig_close(r);
-    gw_log_set_sink(NULL, NULL);
+/* What that link goes by, how many ends have been opened by then, and how often the log says why. */
+static void expect_next_link(gw_code code, gw_path_kind kind, uint32_t ends, uint32_t told) {
+    for (uint32_t leader = 0; leader < 2; leader++) {
+        rig *r = open_broken(leader, code);
+        for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], kind);
+        cr_expect_eq(paths[0].ends + paths[1].ends, ends);
+        rig_close(r);
+        gw_log_set_sink(NULL, NULL);
+        cr_expect_eq(reasons, told);
+    }
 }
 
 TestSuite(path_break, .timeout = 60);
 
 /* Its end goes with the link, and does not come to say so. */
 Test(path_break, what_its_channels_find_broken_is_left_alone_and_said) {
-    for (uint32_t leader = 0; leader < 2; leader++) {
-        rig *r = open_broken(leader, GW_E_TIMEOUT);
-        for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], GW_PATH_TCP);
-        cr_expect_eq(paths[0].ends + paths[1].ends, 2);
-        close_broken(r);
-        cr_expect_eq(reasons, 1);
-    }
+    expect_next_link(GW_E_TIMEOUT, GW_PATH_TCP, 2, 1);
 }
 
 Test(path_break, what_the_other_side_has_ended_is_tried_again_at_once) {
-    for (uint32_t leader = 0; leader < 2; leader++) {
-        rig *r = open_broken(leader, GW_E_PEER);
-        for (uint32_t i = 0; i < 2; i++) rig_wait_kind(&r->peers[i], GW_PATH_RDMA);
-        cr_expect_eq(paths[0].ends + paths[1].ends, 4);
-        close_broken(r);
-        cr_expect_eq(reasons, 0);
-    }
+    expect_next_link(GW_E_PEER, GW_PATH_RDMA, 4, 0);
 }
