@@ -1,7 +1,7 @@
 #include "checkpoint/catalog.h"
 
 #include "checkpoint/durable.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -217,7 +217,7 @@ typedef struct retaining {
 } retaining;
 
 /* Whether the same state was saved again, in a later view or after steps that left it as it was. The job
- * knows it by its root, as of that save (core/peer_inventory.h): nobody will ask for this one. */
+ * knows it by its root, as of that save (core/record/inventory.h): nobody will ask for this one. */
 static bool was_saved_again(const gw_catalog *catalog, const gw_manifest *manifest) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *other = &catalog->good[i];

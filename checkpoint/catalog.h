@@ -8,7 +8,7 @@
 
 #include "checkpoint/io.h"
 #include "checkpoint/manifest.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ void gw_catalog_free(gw_catalog *catalog);
 
 /* Sorts manifests, of whatever jobs and directories: those to go on from first, that is as a catalog has
  * them, but of one job those of a later epoch before those of more steps. Of two of one step, which there
- * should not be, the one with the smaller root comes first: a job takes that, too (core/world.h). */
+ * should not be, the one with the smaller root comes first: a job takes that, too (core/brain/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
 /* The first of these of the job that was saved last; the catalog is not empty. */
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);

@@ -3,7 +3,7 @@
 #ifndef GODWIT_CHECKPOINT_DIRLOCK_H
 #define GODWIT_CHECKPOINT_DIRLOCK_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 typedef struct gw_dirlock {
     int fd; /* -1: not held */

@@ -1,6 +1,6 @@
 #include "checkpoint/durable.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <dirent.h>
 #include <errno.h>

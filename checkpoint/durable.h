@@ -5,7 +5,7 @@
 #define GODWIT_CHECKPOINT_DURABLE_H
 
 #include "checkpoint/io.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 enum { GW_PATH_BYTES = 4096, GW_DURABLE_ALIGN = 4096 };
 

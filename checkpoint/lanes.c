@@ -1,6 +1,6 @@
 #include "checkpoint/lanes.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef GODWIT_CHECKPOINT_LANES_H
 #define GODWIT_CHECKPOINT_LANES_H
 
-#include "core/id.h"
+#include "core/base/id.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "checkpoint/manifest.h"
 
-#include "core/check.h"
-#include "core/view.h"
+#include "core/base/check.h"
+#include "core/record/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,26 +2,25 @@
  * in it knows the cluster it came from, but for its epoch where sums are float: then a step that all have
  * forgotten is made again with another state, and of two checkpoints the one from the later view counts.
  *
- * File format (core/wire.h; pinned by tests/checkpoint/test_manifest.c):
+ * File format (core/base/wire.h; pinned by tests/checkpoint/test_manifest.c):
  *
  *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
  *   version 4 only: epoch u64, from 1 to 2^61 - 1. Version 3 is what is written where there is none. 1 and 2
- *   are the same, of builds whose fingerprints were of words that were not spread (core/exact.h): they are
- *   read, as their chunks may be kept and models be made of them, but no job of this build goes on from them
- *   parameters u32, each: name string, value string
- *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
- *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
+ *   are the same, of builds whose fingerprints were of words that were not spread (core/state/exact.h): they
+ * are read, as their chunks may be kept and models be made of them, but no job of this build goes on from
+ * them parameters u32, each: name string, value string tensors u32, each: name string, dtype u8, rank u8,
+ * dims u64 * rank, group u32, offset u64 chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
  *   checksum 32: BLAKE2b-256 of everything before it
  *
  * Pure: no files here; where manifests lie is checkpoint/catalog.h's. */
 #ifndef GODWIT_CHECKPOINT_MANIFEST_H
 #define GODWIT_CHECKPOINT_MANIFEST_H
 
-#include "core/chunk.h"
-#include "core/err.h"
+#include "core/base/err.h"
+#include "core/base/id.h"
 #include "core/godwit.h"
-#include "core/id.h"
+#include "core/state/chunk.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +39,7 @@ typedef struct gw_manifest {
     uint64_t state_bytes;
     uint64_t fingerprint; /* of the state; what peers gossip */
     uint64_t created_ms;  /* wall clock, Unix time; not part of the root */
-    gw_hash root;         /* the state hash (core/chunk.h) */
+    gw_hash root;         /* the state hash (core/state/chunk.h) */
     bool ended;           /* the job decided that this is its last state; not part of the root */
     uint64_t epoch; /* of the view that saved it, where sums are float; 0: exact sums, or an early file */
     const gw_param *params;

@@ -3,7 +3,7 @@
 #ifndef GODWIT_CHECKPOINT_PINS_H
 #define GODWIT_CHECKPOINT_PINS_H
 
-#include "core/id.h"
+#include "core/base/id.h"
 
 #include <stdbool.h>
 #include <stddef.h>

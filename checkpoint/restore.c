@@ -1,6 +1,6 @@
 #include "checkpoint/restore.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
-#include "core/err.h"
-#include "core/set.h"
+#include "core/base/err.h"
+#include "core/base/set.h"
 
 #include <stdbool.h>
 #include <stdint.h>

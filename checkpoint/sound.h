@@ -5,7 +5,7 @@
 #ifndef GODWIT_CHECKPOINT_SOUND_H
 #define GODWIT_CHECKPOINT_SOUND_H
 
-#include "core/id.h"
+#include "core/base/id.h"
 
 #include <stdbool.h>
 #include <stdint.h>

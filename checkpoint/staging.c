@@ -1,8 +1,8 @@
 #include "checkpoint/staging.h"
 
 #include "checkpoint/durable.h"
-#include "core/check.h"
-#include "core/chunk.h"
+#include "core/base/check.h"
+#include "core/state/chunk.h"
 
 #include <stdlib.h>
 

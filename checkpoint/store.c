@@ -3,7 +3,7 @@
 #include "checkpoint/durable.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/sound.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,9 +17,9 @@
 #define GODWIT_CHECKPOINT_STORE_H
 
 #include "checkpoint/io.h"
-#include "core/chunk.h"
-#include "core/err.h"
-#include "core/id.h"
+#include "core/base/err.h"
+#include "core/base/id.h"
+#include "core/state/chunk.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include "checkpoint/writer_job.h"
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <signal.h>
 #include <sodium.h>

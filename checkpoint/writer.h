@@ -17,8 +17,8 @@
 #define GODWIT_CHECKPOINT_WRITER_H
 
 #include "checkpoint/store.h"
-#include "core/err.h"
-#include "core/id.h"
+#include "core/base/err.h"
+#include "core/base/id.h"
 
 #include <stdbool.h>
 #include <stddef.h>

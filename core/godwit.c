@@ -1,6 +1,6 @@
 #include "core/godwit.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <errno.h>
 #include <math.h>

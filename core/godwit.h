@@ -28,8 +28,8 @@
 #ifndef GODWIT_CORE_GODWIT_H
 #define GODWIT_CORE_GODWIT_H
 
-#include "core/err.h"
-#include "core/id.h"
+#include "core/base/err.h"
+#include "core/base/id.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #include "core/rng.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 gw_rng gw_rng_seeded(uint64_t seed) {
     gw_rng rng;

@@ -6,7 +6,7 @@
 #ifndef GODWIT_CORE_RNG_H
 #define GODWIT_CORE_RNG_H
 
-#include "core/anywhere.h"
+#include "core/base/anywhere.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #ifndef GODWIT_TESTS_ANALYZER_H
 #define GODWIT_TESTS_ANALYZER_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 /* clang-format off */
 #define gw_fail(...) ((void)gw_fail(__VA_ARGS__), false)

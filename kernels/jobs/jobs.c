@@ -1,8 +1,8 @@
 #include "kernels/jobs/jobs.h"
 
-#include "kernels/jobs/digits.h"
-#include "kernels/jobs/gpt.h"
-#include "kernels/jobs/synthetic.h"
+#include "kernels/jobs/digits/digits.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "kernels/jobs/synthetic/synthetic.h"
 
 #include <string.h>
 

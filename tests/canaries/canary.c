@@ -1,7 +1,7 @@
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
-#include "net/packet.h"
-#include "tools/godwit/node_record.h"
+#include "net/secure/packet.h"
+#include "tools/godwit/node/record.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

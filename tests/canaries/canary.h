@@ -7,8 +7,8 @@
 #ifndef GODWIT_TESTS_CANARIES_CANARY_H
 #define GODWIT_TESTS_CANARIES_CANARY_H
 
-#include "core/peer.h"
-#include "tools/sim/cluster.h"
+#include "core/brain/peer.h"
+#include "tools/sim/world/cluster.h"
 
 enum { CANARY_STEPS = 150, CANARY_SHARDS = 24 }; /* of quiet runs */
 

@@ -1,6 +1,6 @@
 /* Sums that are not finite, shards that cannot be computed, disks that go on: what is told and done of them.
  */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
 #include <criterion/criterion.h>
 

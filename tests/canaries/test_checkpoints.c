@@ -1,5 +1,5 @@
 /* What is kept, passed over or told of checkpoints, and what is written to them. */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Brains that loop for ever: the seed is named, and whoever looks for others goes on. */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
-#include "sim/command.h"
+#include "tests/sim/command.h"
 #include "tools/sim/swarm.h"
 #include "tools/sim/trial.h"
 

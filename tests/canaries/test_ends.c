@@ -1,5 +1,5 @@
 /* How jobs and peers end. */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
 #include <criterion/criterion.h>
 

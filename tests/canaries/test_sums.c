@@ -1,5 +1,5 @@
 /* Sums that are applied and should not be, and who is found to be wrong. */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
 #include <criterion/criterion.h>
 

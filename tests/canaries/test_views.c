@@ -1,5 +1,5 @@
 /* Who takes part in views, and what is shown of steps. */
-#include "canaries/canary.h"
+#include "tests/canaries/canary.h"
 
 #include <criterion/criterion.h>
 

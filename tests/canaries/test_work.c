@@ -1,7 +1,7 @@
 /* Shards, ranges and reductions, what is sent, and what is printed of a seed that fails. */
-#include "canaries/canary.h"
-#include "core/message.h"
-#include "sim/command.h"
+#include "core/brain/message.h"
+#include "tests/canaries/canary.h"
+#include "tests/sim/command.h"
 
 #include <criterion/criterion.h>
 

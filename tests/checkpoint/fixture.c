@@ -1,4 +1,4 @@
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include "core/rng.h"
 

@@ -1,4 +1,4 @@
-#include "mailbox.h"
+#include "tests/checkpoint/mailbox.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

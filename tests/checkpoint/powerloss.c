@@ -1,6 +1,6 @@
-#include "powerloss.h"
+#include "tests/checkpoint/powerloss.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* The folder of manifests: newest first, damaged ones passed over, deletion of what is not kept. */
 #include "checkpoint/catalog.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

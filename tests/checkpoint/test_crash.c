@@ -5,9 +5,9 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
-#include "fixture.h"
-#include "mailbox.h"
-#include "powerloss.h"
+#include "tests/checkpoint/fixture.h"
+#include "tests/checkpoint/mailbox.h"
+#include "tests/checkpoint/powerloss.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

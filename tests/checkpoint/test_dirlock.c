@@ -1,7 +1,7 @@
 /* One process a directory. */
 #include "checkpoint/dirlock.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* `godwit inspect` as a person runs it: the real program on real directories. */
 #include "checkpoint/catalog.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

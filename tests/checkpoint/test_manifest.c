@@ -1,7 +1,7 @@
 /* The manifest codec: its exact bytes, and every way in which a file can be bad. */
 #include "checkpoint/manifest.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

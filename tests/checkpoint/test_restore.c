@@ -1,7 +1,7 @@
 /* Back to the same bytes, from this disk or from peers, past damaged chunks. */
 #include "checkpoint/restore.h"
 
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

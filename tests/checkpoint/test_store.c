@@ -2,7 +2,7 @@
 #include "checkpoint/store.h"
 
 #include "checkpoint/sound.h"
-#include "fixture.h"
+#include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "checkpoint/writer.h"
 
 #include "checkpoint/catalog.h"
-#include "fixture.h"
-#include "mailbox.h"
+#include "tests/checkpoint/fixture.h"
+#include "tests/checkpoint/mailbox.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "net/identity.h"
-#include "tools/godwit/node_claims.h"
+#include "net/secure/identity.h"
+#include "tools/godwit/work/claims.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* A job under attack, on real processes: before each peer stands a man in the middle, one floods besides, and
  * strangers want in. It comes to the same bytes, and no peer grows by what it was sent. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 #include "tests/net/meddler.h"
 
 #include <criterion/criterion.h>

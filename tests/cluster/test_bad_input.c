@@ -1,7 +1,7 @@
 /* What disks and strangers do to a flock: nothing is lost, and whoever is hit says what. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "net/words.h"
+#include "net/data/words.h"
 
 #include "core/rng.h"
 

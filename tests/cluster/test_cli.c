@@ -2,9 +2,9 @@
 #include "checkpoint/dirlock.h"
 #include "core/godwit.h"
 #include "kernels/jobs/jobs.h"
-#include "tools/godwit/control.h"
-#include "tools/godwit/options.h"
-#include "tools/godwit/snapshot.h"
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/show/control.h"
+#include "tools/godwit/show/snapshot.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

@@ -1,8 +1,8 @@
 /* One bit flips: in a weight, a gradient, a sum, a message, a chunk on disk. Each is found and named, and the
  * result is as if nothing had been. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "core/id.h"
+#include "core/base/id.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* What a peer counts, compared with what the other side counts and with what the job is. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "tools/godwit/control.h"
+#include "tools/godwit/show/control.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

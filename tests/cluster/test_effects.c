@@ -1,6 +1,6 @@
 /* A job's commit hook under kills: each step's effect takes place at least once, and none of a step that was
  * computed otherwise in the end. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

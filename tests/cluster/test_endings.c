@@ -1,5 +1,5 @@
 /* How runs end: politely, by force, by the user's stop, and because the job cannot go on. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

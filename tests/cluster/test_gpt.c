@@ -1,10 +1,10 @@
 /* A trained language model, out of the checkpoints of real peers. */
 #include "checkpoint/catalog.h"
 #include "core/rng.h"
-#include "kernels/gpt_decode.h"
-#include "kernels/gpt_file.h"
-#include "lab.h"
-#include "tools/godwit/model.h"
+#include "kernels/model/gpt/decode.h"
+#include "kernels/model/gpt/file.h"
+#include "tests/cluster/lab.h"
+#include "tools/godwit/weights/model.h"
 
 #include <criterion/criterion.h>
 #include <glob.h>

@@ -1,5 +1,5 @@
 /* A peer lives for weeks while others come and go. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Shards that hang or fail: who has one gives up, and the others go on without it. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

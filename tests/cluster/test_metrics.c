@@ -1,5 +1,5 @@
 /* --metrics of real peers that are killed. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Shard payload between real peers: whoever holds a block, reads it, or dies at it, the state has the same
  * bytes. A wrong or stale block would show: every byte goes into the state. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* --quorum majority: only a majority goes on. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "tools/godwit/control.h"
+#include "tools/godwit/show/control.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Who is not let in, and what they are told. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* The one idea: however many peers and workers, whoever dies, the state has the same bytes. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Seeds that are names: they may lead nowhere at first, and elsewhere later. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Peers whose links pass a state in more time than a silent peer is waited for. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 #include "tests/net/meddler.h"
 
 #include <criterion/criterion.h>

@@ -1,8 +1,8 @@
 /* Peers that run out of descriptors while they run: the flock goes on without those that nothing can be
  * exchanged with, and they are back when they have some again. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
-#include "tools/godwit/descriptors.h"
+#include "tools/godwit/thread/descriptors.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Threads that get stuck elsewhere than in the job's code: the loop, a data thread, a reduction, a disk.
  * Each is noticed by its peer, which logs where it is, and the others go on. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <ftw.h>

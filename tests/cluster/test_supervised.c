@@ -1,5 +1,5 @@
 /* Flocks whose peers are started again whenever they crash, as by a supervisor. */
-#include "lab.h"
+#include "tests/cluster/lab.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

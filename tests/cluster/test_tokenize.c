@@ -1,11 +1,11 @@
 /* godwit tokenize as a person runs it, and what comes after it. */
 #include "core/rng.h"
-#include "kernels/bpe.h"
-#include "kernels/gpt_decode.h"
-#include "kernels/tokens.h"
-#include "lab.h"
+#include "kernels/data/bpe/bpe.h"
+#include "kernels/data/tokens.h"
+#include "kernels/model/gpt/decode.h"
 #include "scratch.h"
-#include "tools/godwit/model.h"
+#include "tests/cluster/lab.h"
+#include "tools/godwit/weights/model.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

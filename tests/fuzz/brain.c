@@ -4,8 +4,8 @@
  * An input is a byte that says what kind of world it is, and a script: an operation u8 (its upper half: for
  * how many events the world goes on behind it), the length u16 of what follows, and that. Whatever comes, a
  * brain may end the job, leave, or go on, but break no invariant. */
-#include "brain_world.h"
-#include "core/message.h"
+#include "core/brain/message.h"
+#include "tests/fuzz/brain_world.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* What brains ask the world for: checked, and done as fate has it. */
-#include "brain_world.h"
+#include "tests/fuzz/brain_world.h"
 
-#include "core/message.h"
-#include "core/range.h"
+#include "core/brain/message.h"
 #include "core/rng.h"
+#include "core/shard/range.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Time, links and lives of a world for brains. */
-#include "brain_world.h"
+#include "tests/fuzz/brain_world.h"
 
 #include "core/rng.h"
 

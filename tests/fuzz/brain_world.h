@@ -1,12 +1,12 @@
-/* A world for two or three brains (core/peer.h), small enough to be tried hundreds of times a second. It
- * keeps to the contract of core/world.h, and checks that what brains ask for does. An input has a tape of
- * *fates*, which say of each thing that is asked for whether it happens, and how late; when none are left:
- * well, and soon. Inside the fuzz room only. */
+/* A world for two or three brains (core/brain/peer.h), small enough to be tried hundreds of times a second.
+ * It keeps to the contract of core/brain/world.h, and checks that what brains ask for does. An input has a
+ * tape of *fates*, which say of each thing that is asked for whether it happens, and how late; when none are
+ * left: well, and soon. Inside the fuzz room only. */
 #ifndef GODWIT_TESTS_FUZZ_BRAIN_WORLD_H
 #define GODWIT_TESTS_FUZZ_BRAIN_WORLD_H
 
-#include "core/peer.h"
-#include "target.h"
+#include "core/brain/peer.h"
+#include "tests/fuzz/target.h"
 
 enum {
     WORLD_BRAINS = 3,

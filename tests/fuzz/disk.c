@@ -1,13 +1,13 @@
 /* What a disk gives back, or a peer that reads it from one. */
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
-#include "core/ballot.h"
-#include "core/convictions.h"
-#include "core/peer.h"
-#include "net/identity.h"
-#include "target.h"
-#include "tools/godwit/node_claims.h"
-#include "tools/godwit/node_known.h"
+#include "core/brain/peer.h"
+#include "core/record/ballot.h"
+#include "core/record/convictions.h"
+#include "net/secure/identity.h"
+#include "tests/fuzz/target.h"
+#include "tools/godwit/node/known.h"
+#include "tools/godwit/work/claims.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* Files that people bring: data, weights, tokenizers, metrics, keys. */
-#include "kernels/bpe.h"
-#include "kernels/bpe_stream.h"
-#include "kernels/gpt_file.h"
-#include "kernels/idx.h"
-#include "kernels/output.h"
-#include "kernels/tokens.h"
-#include "net/keyring.h"
-#include "target.h"
-#include "tools/godwit/metrics_file.h"
-#include "tools/godwit/metrics_table.h"
+#include "kernels/data/bpe/bpe.h"
+#include "kernels/data/bpe/stream.h"
+#include "kernels/data/idx.h"
+#include "kernels/data/tokens.h"
+#include "kernels/host/output.h"
+#include "kernels/model/gpt/file.h"
+#include "net/secure/keyring.h"
+#include "tests/fuzz/target.h"
+#include "tools/godwit/metrics/file.h"
+#include "tools/godwit/metrics/table.h"
 
 #include <math.h>
 #include <stdio.h>

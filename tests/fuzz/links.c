@@ -1,8 +1,8 @@
 /* What a peer with a link sends past the control messages: frames on its sockets, messages about GPUs. */
-#include "core/wire.h"
-#include "net/gpu_team.h"
-#include "net/tcp_channel.h"
-#include "target.h"
+#include "core/base/wire.h"
+#include "net/lane/tcp_channel.h"
+#include "net/nccl/gpu_team.h"
+#include "tests/fuzz/target.h"
 #include "tests/net/sealed_frame.h"
 
 #include <sodium.h>

@@ -1,9 +1,9 @@
 /* Names of what peers ask each other for: chunks of the state and of the store, manifests. A name that comes
  * short ends with zeros. */
 #include "checkpoint/catalog.h"
-#include "core/chunk.h"
-#include "target.h"
-#include "tools/godwit/node_inside.h"
+#include "core/state/chunk.h"
+#include "tests/fuzz/target.h"
+#include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  *
  * An input is the job u8 (by its place in gw_job_list), then parts behind zero bytes; each begins with a byte
  * that says which option it is the value of, from FIRST on. Of a switch the value is not looked at. */
-#include "tools/godwit/options.h"
-#include "core/layout.h"
-#include "kernels/gpt_file.h"
+#include "tools/godwit/options/options.h"
+#include "core/state/layout.h"
 #include "kernels/jobs/jobs.h"
-#include "target.h"
+#include "kernels/model/gpt/file.h"
+#include "tests/fuzz/target.h"
 
 #include <stdio.h>
 #include <stdlib.h>

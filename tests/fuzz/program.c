@@ -1,8 +1,8 @@
 /* What people and other programs say to a peer that runs: HTTP, the control socket. */
-#include "net/address.h"
-#include "target.h"
-#include "tools/godwit/control.h"
-#include "tools/godwit/http.h"
+#include "net/loop/address.h"
+#include "tests/fuzz/target.h"
+#include "tools/godwit/show/control.h"
+#include "tools/godwit/show/http.h"
 
 #include <errno.h>
 #include <netinet/in.h>

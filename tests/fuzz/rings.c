@@ -5,10 +5,10 @@
  * byte), the length u16 of what is written where it was, and that; where a frame fits and the length is even
  * it begins with one that has the check that it should have, which no search would hit. After each turn the
  * other side receives. */
-#include "core/wire.h"
-#include "net/channel.h"
-#include "net/shm_channel.h"
-#include "target.h"
+#include "core/base/wire.h"
+#include "net/lane/channel.h"
+#include "net/shm/channel.h"
+#include "tests/fuzz/target.h"
 #include "tests/net/sealed_frame.h"
 
 #include <stdatomic.h>

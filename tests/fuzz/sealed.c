@@ -1,8 +1,8 @@
 /* What other machines send, in what it is sealed in: packets, handshakes, records. */
-#include "core/wire.h"
-#include "net/packet.h"
-#include "net/secure.h"
-#include "target.h"
+#include "core/base/wire.h"
+#include "net/secure/packet.h"
+#include "net/secure/secure.h"
+#include "tests/fuzz/target.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -274,7 +274,7 @@ static bool take_noise(uint8_t who, const uint8_t *bytes, size_t count) {
 
 enum { ROGUE_ANSWERS = 1, OWN_IDENTITY = 2, NO_KEYS = 4, UNSIGNED = 8, ALGORITHM_SHIFT = 4 };
 
-/* Its own reckoning of a handshake (net/secure.h). */
+/* Its own reckoning of a handshake (net/secure/secure.h). */
 typedef struct rogue {
     person as;
     bool dials;

@@ -2,7 +2,7 @@
  * is ./build.sh fuzz. Targets stop the process when something is wrong, and so fail their test. */
 #include "core/rng.h"
 #include "kernels/jobs/jobs.h"
-#include "target.h"
+#include "tests/fuzz/target.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

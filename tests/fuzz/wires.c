@@ -1,14 +1,14 @@
 /* What other machines send: gossip, control messages, headers of the data plane. What seals it: sealed.c. */
-#include "core/gossip.h"
-#include "core/message.h"
-#include "net/address.h"
-#include "net/asker.h"
-#include "net/collective_part.h"
-#include "net/path_message.h"
-#include "net/request.h"
-#include "target.h"
+#include "core/brain/message.h"
+#include "core/gossip/gossip.h"
+#include "net/collective/part.h"
+#include "net/data/request.h"
+#include "net/lane/path_message.h"
+#include "net/loop/address.h"
+#include "net/onesided/asker.h"
+#include "tests/fuzz/target.h"
 #ifdef GODWIT_RDMA
-#include "net/rdma_message.h"
+#include "net/rdma/message.h"
 #endif
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-#include "gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

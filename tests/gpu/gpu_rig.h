@@ -2,9 +2,9 @@
 #ifndef GODWIT_TESTS_GPU_GPU_RIG_H
 #define GODWIT_TESTS_GPU_GPU_RIG_H
 
-#include "kernels/cuda/draw.h"
-#include "kernels/cuda/factor.h"
-#include "kernels/dropout.h"
+#include "kernels/cuda/math/draw.h"
+#include "kernels/cuda/math/factor.h"
+#include "kernels/math/dropout.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>

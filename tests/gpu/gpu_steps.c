@@ -1,8 +1,8 @@
-#include "gpu_steps.h"
+#include "tests/gpu/gpu_steps.h"
 
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/device.h"
-#include "kernels/group.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/runtime/cuda.h"
+#include "kernels/device/group.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

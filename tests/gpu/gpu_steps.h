@@ -3,7 +3,7 @@
 #define GODWIT_TESTS_GPU_GPU_STEPS_H
 
 #include "core/gpu.h"
-#include "kernels/rig.h"
+#include "tests/kernels/rig.h"
 
 extern gw_precision gpu_precision; /* of what is opened from now on */
 

@@ -1,11 +1,11 @@
 /* Training as `godwit bench gpu` measures it, of small models: every sum is checked on the way. Runs on a
  * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
-#include "gpu_rig.h"
 #include "scratch.h"
+#include "tests/gpu/gpu_rig.h"
 
-#include "kernels/jobs/digits.h"
-#include "kernels/jobs/gpt.h"
-#include "tools/bench/gpu_train.h"
+#include "kernels/jobs/digits/digits.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "tools/bench/gpu/train.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* The device of a GPU against that of a processor. Runs on a GPU, and everywhere on a stand-in for one
  * (tests/gpu_fake), where the matrix products are plain loops. */
-#include "gpu_rig.h"
-#include "gpu_steps.h"
-#include "kernels/rig.h"
+#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/gpu_steps.h"
+#include "tests/kernels/rig.h"
 
-#include "kernels/cuda/device.h"
-#include "kernels/jobs/digits.h"
-#include "kernels/jobs/synthetic.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/jobs/digits/digits.h"
+#include "kernels/jobs/synthetic/synthetic.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-/* The sum format on a GPU, bit for bit against its definition in core/exact.c. */
-#include "gpu_rig.h"
-#include "kernels/cuda/exact.h"
+/* The sum format on a GPU, bit for bit against its definition in core/state/exact.c. */
+#include "kernels/cuda/device/exact.h"
+#include "tests/gpu/gpu_rig.h"
 
-#include "core/exact.h"
 #include "core/rng.h"
+#include "core/state/exact.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* Matrix products by cuBLASLt against float64 on the processor, at sizes that fit nothing. (On the stand-in
  * for a GPU, tests/gpu_fake, they are plain loops, with factors rounded as on a GPU.) */
-#include "gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/gemm.h"
-#include "kernels/cuda/mlp_kernels.h"
+#include "kernels/cuda/math/gemm.h"
+#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

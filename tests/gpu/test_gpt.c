@@ -1,13 +1,13 @@
 /* The job gpt on a GPU against the same on a processor: small models, at sizes that fit nothing. Runs on a
  * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
-#include "gpu_rig.h"
-#include "gpu_steps.h"
 #include "scratch.h"
+#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/gpu_steps.h"
 
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/gpt.h"
-#include "kernels/gpt_file.h"
-#include "kernels/jobs/gpt.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/model/gpt/gpt.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "kernels/model/gpt/file.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

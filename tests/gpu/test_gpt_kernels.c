@@ -1,12 +1,12 @@
 /* What else GPT-2 needs on a GPU: embedding, cross-entropy, the gradient's norm and first weights. The
  * processor's bits where the contract says so, float64 where it does not; blocks and threads in several
  * orders. */
-#include "gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/gpt_kernels.h"
-#include "kernels/embedding.h"
-#include "kernels/normal.h"
+#include "kernels/cuda/math/gpt_kernels.h"
+#include "kernels/math/embedding.h"
+#include "kernels/math/normal.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -91,7 +91,7 @@ Test(gpu_gpt, an_unknown_token_gives_no_numbers) {
     }
 }
 
-/* As kernels/embedding.c does it. */
+/* As kernels/math/embedding.c does it. */
 static void add_gradients(const gw_cuda_embedding *shape, const uint32_t *tokens, const float *delta,
                           float *dplaces, float *dwords) {
     size_t channels = shape->channels, size = shape->positions * channels;

@@ -1,9 +1,9 @@
 /* Shards that are started as CUDA graphs add up to what they do when started piece by piece. Runs on a GPU,
  * and everywhere on the stand-in for one (tests/gpu_fake). */
-#include "gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
 
-#include "core/layout.h"
-#include "kernels/cuda/accumulator.h"
+#include "core/state/layout.h"
+#include "kernels/cuda/device/accumulator.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,17 +1,17 @@
 /* Our own kernels of perceptrons, optimizers and the synthetic job against what a processor computes: the
  * same bits where nothing is added up, float64 where something is. Sizes around the kernels' blocks and
  * parts. */
-#include "gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/gemm_finish.h"
-#include "kernels/cuda/mlp_kernels.h"
-#include "kernels/cuda/optimizer.h"
-#include "kernels/cuda/synthetic.h"
-#include "kernels/gelu.h"
-#include "kernels/jobs/digits_weight.h"
-#include "kernels/jobs/synthetic_noise.h"
-#include "kernels/loss.h"
+#include "kernels/cuda/math/gemm_finish.h"
+#include "kernels/cuda/math/optimizer.h"
+#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/jobs/synthetic/gpu_kernels.h"
+#include "kernels/jobs/synthetic/noise.h"
+#include "kernels/math/digits_weight.h"
+#include "kernels/math/gelu.h"
+#include "kernels/math/loss.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

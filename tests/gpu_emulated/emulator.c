@@ -1,7 +1,7 @@
-#include "gpu_emulated/emulator.h"
+#include "tests/gpu_emulated/emulator.h"
 
 #include "core/rng.h"
-#include "gpu_emulated/fiber.h"
+#include "tests/gpu_emulated/fiber.h"
 
 #include <stdarg.h>
 #include <stdio.h>

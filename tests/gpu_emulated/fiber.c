@@ -1,4 +1,4 @@
-#include "gpu_emulated/fiber.h"
+#include "tests/gpu_emulated/fiber.h"
 
 #include <stdint.h>
 #include <stdlib.h>

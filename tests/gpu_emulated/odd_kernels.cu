@@ -1,7 +1,7 @@
-#include "gpu_emulated/odd_kernels.h"
+#include "tests/gpu_emulated/odd_kernels.h"
 
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/tensor_core.cuh"
+#include "kernels/cuda/math/launch.cuh"
+#include "kernels/cuda/math/tensor_core.cuh"
 
 namespace {
 

@@ -1,13 +1,13 @@
 /* What makes a .cu file one for the host's compiler: included before everything else in it. A file needs
- * nothing but this if it starts kernels by GW_LAUNCH (kernels/cuda/launch.cuh) and leaves PTX to
- * kernels/cuda/tensor_core.cuh. What CUDA offers and is not here yet does not compile: add it. */
+ * nothing but this if it starts kernels by GW_LAUNCH (kernels/cuda/math/launch.cuh) and leaves PTX to
+ * kernels/cuda/math/tensor_core.cuh. What CUDA offers and is not here yet does not compile: add it. */
 #ifndef GODWIT_TESTS_GPU_EMULATED_SHIM_CUH
 #define GODWIT_TESTS_GPU_EMULATED_SHIM_CUH
 
-#include "gpu_emulated/emulator.h"
-#include "gpu_emulated/tensor_core.cuh"
+#include "tests/gpu_emulated/emulator.h"
+#include "tests/gpu_emulated/tensor_core.cuh"
 
-#include "gpu_fake/fake_cuda.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>

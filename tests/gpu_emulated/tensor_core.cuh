@@ -1,9 +1,9 @@
-/* kernels/cuda/tensor_core.cuh on the processor: the fragments are those that its contract, which is PTX's,
- * describes. */
+/* kernels/cuda/math/tensor_core.cuh on the processor: the fragments are those that its contract, which is
+ * PTX's, describes. */
 #ifndef GODWIT_TESTS_GPU_EMULATED_TENSOR_CORE_CUH
 #define GODWIT_TESTS_GPU_EMULATED_TENSOR_CORE_CUH
 
-#include "gpu_emulated/emulator.h"
+#include "tests/gpu_emulated/emulator.h"
 
 #include <cuda_bf16.h>
 #include <math.h>

@@ -1,8 +1,8 @@
-#include "fake_cublaslt.h"
+#include "tests/gpu_fake/fake_cublaslt.h"
 
-#include "core/check.h"
-#include "fake_cuda.h"
-#include "kernels/cuda/library.h"
+#include "core/base/check.h"
+#include "kernels/cuda/runtime/library.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* A stand-in for cuBLASLt, which kernels/cuda/gemm.c opens instead of the real one: loops in float64, with
- * factors rounded as a GPU rounds them. */
+/* A stand-in for cuBLASLt, which kernels/cuda/math/gemm.c opens instead of the real one: loops in float64,
+ * with factors rounded as a GPU rounds them. */
 #ifndef GODWIT_TESTS_GPU_FAKE_FAKE_CUBLASLT_H
 #define GODWIT_TESTS_GPU_FAKE_FAKE_CUBLASLT_H
 

@@ -1,6 +1,6 @@
-#include "fake_cuda.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
-#include "kernels/cuda/call.h"
+#include "kernels/cuda/runtime/call.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 /* The emulator that runs kernels where there is no GPU: that it does as a GPU does, and tells what a GPU
  * leaves undefined. */
-#include "fake_cuda.h"
-#include "gpu/gpu_rig.h"
-#include "gpu_emulated/emulator.h"
-#include "gpu_emulated/odd_kernels.h"
+#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu_emulated/emulator.h"
+#include "tests/gpu_emulated/odd_kernels.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/math/attention.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,18 +1,18 @@
 /* Calls of CUDA that fail, each in turn: whatever fails is said, nothing is lost or added in part unnoticed,
  * and all memory is given back. */
-#include "fake_cuda.h"
-#include "kernels/rig.h"
 #include "scratch.h"
+#include "tests/gpu_fake/fake_cuda.h"
+#include "tests/kernels/rig.h"
 
-#include "core/chunk.h"
-#include "core/log.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/driver.h"
-#include "kernels/cuda/memory.h"
-#include "kernels/group.h"
-#include "kernels/jobs/digits.h"
-#include "kernels/jobs/gpt.h"
-#include "kernels/jobs/synthetic.h"
+#include "core/base/log.h"
+#include "core/state/chunk.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/runtime/driver.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/device/group.h"
+#include "kernels/jobs/digits/digits.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "kernels/jobs/synthetic/synthetic.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

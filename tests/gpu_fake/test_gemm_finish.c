@@ -1,12 +1,12 @@
 /* Products that cuBLASLt has no algorithm for with their bias, or with bias and ReLU: they are planned plain,
  * finished by a kernel of ours, and their peers told apart from those where the library does both. And which
  * of its answers is taken. */
-#include "fake_cublaslt.h"
-#include "gpu/gpu_rig.h"
+#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu_fake/fake_cublaslt.h"
 
-#include "kernels/cuda/cuda.h"
-#include "kernels/cuda/gemm.h"
-#include "kernels/cuda/mlp_kernels.h"
+#include "kernels/cuda/math/gemm.h"
+#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* When a shard's input is loaded: while the GPU is at the shard before, and once. Jobs whose loads are
  * noted. */
-#include "fake_cuda.h"
-#include "gpu/gpu_steps.h"
 #include "scratch.h"
+#include "tests/gpu/gpu_steps.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
-#include "kernels/jobs/digits.h"
-#include "kernels/jobs/gpt.h"
+#include "kernels/jobs/digits/digits.h"
+#include "kernels/jobs/gpt/gpt.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Drivers that cannot run this program. */
-#include "fake_cuda.h"
+#include "tests/gpu_fake/fake_cuda.h"
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* Flocks of real peers whose devices are "GPUs": the program with the stand-in for CUDA (tests/gpu_fake) and
  * an NCCL that adds between processes (nccl/fake_nccl.c). Everything above these is what runs on a GPU:
  * rendezvous over control links, sums from device to device, aborts, new communicators. */
-#include "cluster/lab.h"
+#include "tests/cluster/lab.h"
 
-#include "tools/godwit/control.h"
+#include "tools/godwit/show/control.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Memory of the machine that peers on GPUs need. On the stand-ins of test_flock.c. */
-#include "cluster/lab.h"
+#include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

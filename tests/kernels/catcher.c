@@ -1,4 +1,4 @@
-#include "catcher.h"
+#include "tests/kernels/catcher.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

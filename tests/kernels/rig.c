@@ -1,6 +1,6 @@
-#include "rig.h"
+#include "tests/kernels/rig.h"
 
-#include "kernels/group.h"
+#include "kernels/device/group.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #ifndef GODWIT_TESTS_KERNELS_RIG_H
 #define GODWIT_TESTS_KERNELS_RIG_H
 
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 
 enum { RIG_MOST_DEVICES = 4, RIG_MOST_WORKERS = 8, RIG_BOUNDARY = 3, RIG_JOB_KEY = 77 };
 
@@ -17,7 +17,7 @@ typedef struct rig {
     gw_state_print made;                    /* of the state, by the last rig_init or rig_finish */
 } rig;
 
-/* Devices that rig_open opens are groups (kernels/group.h) of so many processors; 1: a processor. */
+/* Devices that rig_open opens are groups (kernels/device/group.h) of so many processors; 1: a processor. */
 extern uint32_t rig_parts;
 
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */

@@ -1,4 +1,4 @@
-#include "trial.h"
+#include "tests/kernels/trial.h"
 
 #include "core/rng.h"
 

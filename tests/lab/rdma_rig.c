@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "rdma_rig.h"
+#include "tests/lab/rdma_rig.h"
 
 #include <sodium.h>
 #include <stdlib.h>

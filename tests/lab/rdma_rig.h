@@ -2,7 +2,7 @@
 #ifndef GODWIT_TESTS_LAB_RDMA_RIG_H
 #define GODWIT_TESTS_LAB_RDMA_RIG_H
 
-#include "net/rdma_cm.h"
+#include "net/rdma/cm.h"
 
 enum { RDMA_RIG_ENDS = 2 }; /* of a pair: 0 dials, 1 answers */
 

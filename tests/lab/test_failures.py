@@ -17,7 +17,7 @@ JOB = ["synthetic", "--shards", "12", "--shard-ms", "0", "--state-bytes", "256k"
 # How long a shard takes changes no bytes.
 OPTIONS = ["--shard-ms", "5", "--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off",
            "--rdma-device", "rxe0"]
-# RDMA that failed is tried again after half a minute, then after twice as long (retry_ns of net/fabric.h): the third try
+# RDMA that failed is tried again after half a minute, then after twice as long (retry_ns of net/fabric/fabric.h): the third try
 # is to work.
 PATIENCE_S = 30 + 60 + 120 + 30
 WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom

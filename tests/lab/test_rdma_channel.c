@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "net/rdma_channel.h"
-#include "rdma_rig.h"
+#include "net/rdma/channel.h"
+#include "tests/lab/rdma_rig.h"
 
 #include "core/rng.h"
 

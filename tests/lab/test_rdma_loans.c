@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "net/rdma_loans.h"
-#include "rdma_rig.h"
+#include "net/rdma/loans.h"
+#include "tests/lab/rdma_rig.h"
 
 #include <stdlib.h>
 #include <string.h>

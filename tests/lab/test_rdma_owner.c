@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "net/rdma_message.h"
-#include "net/rdma_owner.h"
-#include "rdma_rig.h"
+#include "net/rdma/message.h"
+#include "net/rdma/owner.h"
+#include "tests/lab/rdma_rig.h"
 
 #include <stdlib.h>
 #include <string.h>

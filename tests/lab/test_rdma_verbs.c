@@ -2,9 +2,9 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "net/rdma_here.h"
-#include "net/rdma_loop.h"
-#include "rdma_rig.h"
+#include "net/rdma/loop.h"
+#include "tests/lab/rdma_rig.h"
+#include "tests/net/rdma/here.h"
 
 #include <errno.h>
 #include <pthread.h>

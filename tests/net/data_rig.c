@@ -1,6 +1,6 @@
-#include "data_rig.h"
+#include "tests/net/data_rig.h"
 
-#include "sim_fabric.h"
+#include "tests/net/conformance/sim_fabric.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -2,8 +2,8 @@
 #ifndef GODWIT_TESTS_NET_DATA_RIG_H
 #define GODWIT_TESTS_NET_DATA_RIG_H
 
-#include "net/collective.h"
-#include "net/fabric.h"
+#include "net/collective/collective.h"
+#include "net/fabric/fabric.h"
 
 #include <pthread.h>
 
@@ -46,7 +46,7 @@ gw_peer_id rig_id(uint32_t i);
 gw_fence rig_fence(uint64_t epoch);
 
 /* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths
- * are allowed (net/fabric.h); rig_open: TCP alone. */
+ * are allowed (net/fabric/fabric.h); rig_open: TCP alone. */
 rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
 /* Not linked yet, each with kinds of its own. */
 rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed);

@@ -1,6 +1,6 @@
 #include "tests/net/flock.h"
 
-#include "net/address.h"
+#include "net/loop/address.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

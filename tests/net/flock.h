@@ -2,10 +2,10 @@
 #ifndef GODWIT_TESTS_NET_FLOCK_H
 #define GODWIT_TESTS_NET_FLOCK_H
 
-#include "net/keyring.h"
-#include "net/listener.h"
-#include "net/loop.h"
-#include "net/secure.h"
+#include "net/link/listener.h"
+#include "net/loop/loop.h"
+#include "net/secure/keyring.h"
+#include "net/secure/secure.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* Frames (net/frame.h) made by hand. */
+/* Frames (net/lane/frame.h) made by hand. */
 #ifndef GODWIT_TESTS_NET_SEALED_FRAME_H
 #define GODWIT_TESTS_NET_SEALED_FRAME_H
 
-#include "core/wire.h"
-#include "net/frame.h"
+#include "core/base/wire.h"
+#include "net/lane/frame.h"
 
 /* Of which length and header are there: gives it the check that it should have. */
 static inline void seal_frame(uint8_t frame[GW_FRAME_BYTES]) {

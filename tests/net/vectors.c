@@ -1,4 +1,4 @@
-#include "vectors.h"
+#include "tests/net/vectors.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef GODWIT_TESTS_NET_VECTORS_H
 #define GODWIT_TESTS_NET_VECTORS_H
 
-#include "data_rig.h"
+#include "tests/net/data_rig.h"
 
 /* One member's vector, in pieces of odd sizes. */
 typedef struct vector {

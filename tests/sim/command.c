@@ -1,4 +1,4 @@
-#include "sim/command.h"
+#include "tests/sim/command.h"
 
 #include "tools/sim/run.h"
 

@@ -1,6 +1,6 @@
 /* What the simulator itself does and excuses, in clusters made by hand: whatever the lots of its seeds, and
  * whatever the brains would make of it, which here neither hear nor ask for anything but what a test says. */
-#include "tools/sim/cluster.h"
+#include "tools/sim/world/cluster.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The engine's order and the network's weather: what every seed's replay rests on. */
-#include "tools/sim/engine.h"
-#include "tools/sim/network.h"
+#include "tools/sim/engine/engine.h"
+#include "tools/sim/engine/network.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Gossip under virtual time: joins, detection, partitions, slow peers, mass restarts. */
-#include "net/packet.h"
-#include "tools/sim/flock.h"
-#include "tools/sim/measure.h"
+#include "net/secure/packet.h"
+#include "tools/sim/gossip/flock.h"
+#include "tools/sim/gossip/measure.h"
 
 #include <criterion/criterion.h>
 

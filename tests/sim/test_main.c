@@ -1,5 +1,5 @@
 /* The simulator's command line: what it prints, and its exit codes. */
-#include "sim/command.h"
+#include "tests/sim/command.h"
 #include "tools/sim/run.h"
 #include "tools/sim/trial.h"
 

@@ -1,6 +1,6 @@
 /* What is recorded of votes, where it cannot be written, is lost or damaged; and disks that are lost where a
  * majority rules. */
-#include "tools/sim/cluster.h"
+#include "tools/sim/world/cluster.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>

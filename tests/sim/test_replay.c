@@ -1,6 +1,6 @@
 /* A run is a pure function of its options: whatever a brain hears and answers, and every line of the trace,
  * is the same each time. */
-#include "core/peer.h"
+#include "core/brain/peer.h"
 #include "core/rng.h"
 #include "tools/sim/run.h"
 

@@ -19,20 +19,20 @@ LINT = HERE.parent / "lint.sh"
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
 SOUND = {
-    "core/peer.h": "#ifndef GODWIT_CORE_PEER_H\n#define GODWIT_CORE_PEER_H\n#endif\n",
-    "core/peer.c": '#include "core/peer.h"\n#include <string.h>\n',
-    "kernels/cuda/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_BLOCK_CUH\n#endif\n",
-    "net/loop.c": '#include "core/peer.h"\n#include <sys/socket.h>\n',
-    "tools/godwit/node.h": '#ifndef GODWIT_GODWIT_NODE_H\n#include "net/loop.h"\n#endif\n',
+    "core/brain/peer.h": "#ifndef GODWIT_CORE_PEER_H\n#define GODWIT_CORE_PEER_H\n#endif\n",
+    "core/brain/peer.c": '#include "core/brain/peer.h"\n#include <string.h>\n',
+    "kernels/cuda/math/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_BLOCK_CUH\n#endif\n",
+    "net/loop/loop.c": '#include "core/brain/peer.h"\n#include <sys/socket.h>\n',
+    "tools/godwit/node/node.h": '#ifndef GODWIT_GODWIT_NODE_H\n#include "net/loop/loop.h"\n#endif\n',
 }
 
 # Of each rule about includes, in their order: what breaks it.
 BREAKS = [
-    [("core", '"net/loop.h"'), ("core", '"kernels/job.h"'), ("core", '"checkpoint/store.h"'), ("core", '"tools/a.h"')],
+    [("core", '"net/loop/loop.h"'), ("core", '"kernels/job.h"'), ("core", '"checkpoint/store.h"'), ("core", '"tools/a.h"')],
     [("core", f"<{name}.h>") for name in ("sys/socket", "netinet/in", "arpa/inet", "unistd", "pthread", "time")],
-    [("net", '"kernels/job.h"'), ("net", '"checkpoint/store.h"'), ("net", '"tools/godwit/node.h"')],
-    [("kernels", '"net/loop.h"'), ("kernels", '"checkpoint/store.h"'), ("kernels", '"tools/godwit/node.h"')],
-    [("checkpoint", '"net/loop.h"'), ("checkpoint", '"kernels/job.h"'), ("checkpoint", '"tools/godwit/node.h"')],
+    [("net", '"kernels/job.h"'), ("net", '"checkpoint/store.h"'), ("net", '"tools/godwit/node/node.h"')],
+    [("kernels", '"net/loop/loop.h"'), ("kernels", '"checkpoint/store.h"'), ("kernels", '"tools/godwit/node/node.h"')],
+    [("checkpoint", '"net/loop/loop.h"'), ("checkpoint", '"kernels/job.h"'), ("checkpoint", '"tools/godwit/node/node.h"')],
     [(folder, name) for folder in ("core", "tests/core", "tools") for name in ('"../x.h"', '"./x.h"', '"net/../x.h"')],
 ]
 

@@ -106,7 +106,7 @@ class WithoutCuda(unittest.TestCase):
             cls.complaints = "".join(pool.map(compiled, calls))
 
     def test_it_compiles(self):
-        self.assertIn("kernels/jobs/digits.c", self.otherwise)
+        self.assertIn("kernels/jobs/digits/digits.c", self.otherwise)
         if self.complaints:
             self.fail(self.complaints)
 

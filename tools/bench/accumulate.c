@@ -1,9 +1,9 @@
-/* How fast contributions are rounded, added and fingerprinted (kernels/exact_add.h), by vector path, with the
- * sums in the second-level cache and in memory, beside the speed of memcpy. */
+/* How fast contributions are rounded, added and fingerprinted (kernels/device/exact_add.h), by vector path,
+ * with the sums in the second-level cache and in memory, beside the speed of memcpy. */
 #include "tools/bench/bench.h"
 
-#include "kernels/exact_add.h"
-#include "kernels/memory.h"
+#include "kernels/device/exact_add.h"
+#include "kernels/host/memory.h"
 
 #include <argp.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 #include "tools/bench/mesh.h"
 #include "tools/bench/records.h"
 
-#include "net/collective.h"
-#include "net/loop.h"
-#include "tools/godwit/number.h"
+#include "net/collective/collective.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/text/number.h"
 
 #include <argp.h>
 #include <errno.h>

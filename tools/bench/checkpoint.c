@@ -6,7 +6,7 @@
 #include "checkpoint/lanes.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
-#include "tools/godwit/number.h"
+#include "tools/godwit/text/number.h"
 
 #include <argp.h>
 #include <errno.h>

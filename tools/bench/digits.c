@@ -1,9 +1,9 @@
 /* `godwit bench digits`: trains in one thread on the CPU device, as a lone peer with one worker does, and
  * sets the CPU time against that of OpenBLAS for the same matrix products and nothing else. */
-#include "kernels/jobs/digits.h"
-#include "core/check.h"
-#include "kernels/blas.h"
-#include "kernels/device.h"
+#include "kernels/jobs/digits/digits.h"
+#include "core/base/check.h"
+#include "kernels/device/device.h"
+#include "kernels/math/blas.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/job.h"
 

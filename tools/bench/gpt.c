@@ -1,12 +1,12 @@
 /* `godwit bench gpt`: training steps as a lone peer computes them, on its worker threads, and beside them the
  * time that the same matrix products and the same exact additions take alone. */
-#include "kernels/jobs/gpt.h"
-#include "core/check.h"
-#include "kernels/blas.h"
-#include "kernels/device.h"
-#include "kernels/exact_add.h"
-#include "kernels/gpt_config.h"
-#include "kernels/memory.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "core/base/check.h"
+#include "kernels/device/device.h"
+#include "kernels/device/exact_add.h"
+#include "kernels/host/memory.h"
+#include "kernels/math/blas.h"
+#include "kernels/model/gpt/config.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/job.h"
 

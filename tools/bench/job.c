@@ -1,6 +1,6 @@
 #include "tools/bench/job.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <argp.h>
 

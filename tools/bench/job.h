@@ -3,7 +3,7 @@
 #define GODWIT_TOOLS_BENCH_JOB_H
 
 #include "core/godwit.h"
-#include "kernels/device.h"
+#include "kernels/device/device.h"
 
 enum { GW_BENCH_PARAMS = 64 };
 

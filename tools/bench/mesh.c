@@ -1,6 +1,6 @@
 #include "tools/bench/mesh.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,14 +2,14 @@
 #ifndef GODWIT_TOOLS_BENCH_MESH_H
 #define GODWIT_TOOLS_BENCH_MESH_H
 
-#include "net/fabric.h"
+#include "net/fabric/fabric.h"
 
 #include <pthread.h>
 
 enum { GW_MESH_PEERS = 16 };
 
 typedef struct gw_mesh {
-    uint32_t kinds, count, lanes; /* kinds: of paths, net/fabric.h */
+    uint32_t kinds, count, lanes; /* kinds: of paths, net/fabric/fabric.h */
     gw_algorithm algorithm;
     gw_transport_events events; /* of the member that this process is */
     uint32_t ups;

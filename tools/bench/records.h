@@ -1,8 +1,8 @@
-/* How fast this core seals and opens records (net/record.h), right now. */
+/* How fast this core seals and opens records (net/secure/record.h), right now. */
 #ifndef GODWIT_TOOLS_BENCH_RECORDS_H
 #define GODWIT_TOOLS_BENCH_RECORDS_H
 
-#include "net/record.h"
+#include "net/secure/record.h"
 
 typedef struct gw_record_speed {
     double seal, open; /* bytes a nanosecond, wall time */

@@ -6,8 +6,8 @@
 #include "tools/bench/mesh.h"
 #include "tools/bench/verbs.h"
 
-#include "net/loop.h"
-#include "tools/godwit/number.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/text/number.h"
 
 #include <argp.h>
 #include <pthread.h>

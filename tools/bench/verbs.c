@@ -1,8 +1,8 @@
 #include "tools/bench/verbs.h"
 
 #ifdef GODWIT_RDMA
-#include "net/loop.h"
-#include "net/rdma_queue.h"
+#include "net/loop/loop.h"
+#include "net/rdma/queue.h"
 
 #include <stdlib.h>
 

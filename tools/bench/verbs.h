@@ -2,7 +2,7 @@
 #ifndef GODWIT_BENCH_VERBS_H
 #define GODWIT_BENCH_VERBS_H
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>

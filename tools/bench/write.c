@@ -1,11 +1,11 @@
 /* How fast messages go one way between two processes: what a large one-sided transfer comes to. Over RDMA
- * each is WRITTEN into the receiver's slots (net/rdma_channel.h), and copied from there. */
+ * each is WRITTEN into the receiver's slots (net/rdma/channel.h), and copied from there. */
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 
-#include "net/lane.h"
-#include "net/loop.h"
-#include "tools/godwit/number.h"
+#include "net/data/lane.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/text/number.h"
 
 #include <argp.h>
 #include <errno.h>

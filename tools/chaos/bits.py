@@ -5,7 +5,7 @@ Faults flip bits on disks only. Who reads such a chunk tells of it, and that is 
 calls a corruption, nor is a sum that failed its checks, nor are states of one step that differ.
 """
 
-# Where an event says why there is another view, or what went wrong here (core/peer_steps.c, core/peer_saves.c).
+# Where an event says why there is another view, or what went wrong here (core/brain/step/steps.c, core/brain/save/checkpoint.c).
 TEXTS = {"view": "cause", "repair": "cause", "error": "text"}
 WRONG = (
     "its coverage is wrong",

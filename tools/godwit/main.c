@@ -1,5 +1,5 @@
-#include "tools/godwit/commands.h"
-#include "tools/godwit/help.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/command/help.h"
 #include "tools/sim/run.h"
 
 #include <argp.h>

@@ -7,7 +7,7 @@ import statistics
 import torch
 
 
-# As in tools/bench/gpu.c: rounds, those before them that do not count, and calls between two events of a round. What
+# As in tools/bench/gpu/gpu.c: rounds, those before them that do not count, and calls between two events of a round. What
 # takes less than a millisecond is started again before it has ended, or else it is PyTorch's dispatch that is measured.
 ROUNDS, WARM, PRODUCTS, ATTENTIONS = 15, 3, 20, 20
 # Training is measured as long as ours: a GPU that has multiplied for a second is hotter than after a tenth of one, and

@@ -1,10 +1,10 @@
 /* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
-#include "core/check.h"
-#include "tools/godwit/number.h"
-#include "tools/sim/forks.h"
-#include "tools/sim/limit.h"
-#include "tools/sim/measure.h"
+#include "core/base/check.h"
+#include "tools/godwit/text/number.h"
+#include "tools/sim/gossip/measure.h"
+#include "tools/sim/model/forks.h"
 #include "tools/sim/run.h"
+#include "tools/sim/setup/limit.h"
 #include "tools/sim/swarm.h"
 #include "tools/sim/trial.h"
 

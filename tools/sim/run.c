@@ -1,8 +1,8 @@
 #include "tools/sim/run.h"
 
-#include "tools/sim/cluster.h"
+#include "tools/sim/world/cluster.h"
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef GODWIT_TOOLS_SIM_RUN_H
 #define GODWIT_TOOLS_SIM_RUN_H
 
-#include "tools/sim/options.h"
+#include "tools/sim/setup/options.h"
 
 /* What went wrong, by kind. */
 typedef enum gw_sim_fault {

@@ -1,7 +1,7 @@
 #include "tools/sim/swarm.h"
 
-#include "core/check.h"
-#include "tools/sim/limit.h"
+#include "core/base/check.h"
+#include "tools/sim/setup/limit.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
  *   broken  while this is there, communicators cannot be formed
  *   driverless, streamless  while these are there, the driver does not start, or has no memory for streams
  * and hears of a sum that stalls by a byte in the pipe "stalled". */
-#include "net/nccl_api.h"
+#include "net/nccl/api.h"
 
 #include <errno.h>
 #include <fcntl.h>

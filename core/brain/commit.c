@@ -1,0 +1,65 @@
+/* Commit (design section 5, "Fast mode and side effects"): when others may see a step.
+ *
+ * Where a majority rules, a step that was applied here is shown (notice, metrics, the committed step of the
+ * status) only when all members of this peer's view are known to hold the very state that came of it. A view
+ * is a quorum of the one before, so every later view has one of them among its voters, and goes on from that
+ * state or a later one. A majority that agrees while another member differs is not enough: should members of
+ * that majority die, the survivors could not tell which of the two states had been shown.
+ *
+ * What the members hold is exchanged with what passes between them anyway: the slots of the next reduction
+ * carry the fingerprint of the state it started from (so the hot path costs nothing, and showing a step waits
+ * for the next one's sum); a vote reports it, and a view whose members are all ready holds one state; and the
+ * members' answers to a checkpoint carry it, which is how the last step commits. A state that is not
+ * confirmed is dropped with whatever was to be shown of it: the member fetches what the view goes on from.
+ *
+ * Where any quorum will do (exact sums), S_t depends on nobody, and a step is committed when it is applied.
+ */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+
+static void show(gw_peer *p) {
+    const gw_uncommitted *u = &p->uncommitted;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
+    notice->step = u->step;
+    notice->count = u->members;
+    notice->fingerprint = u->fingerprint;
+}
+
+/* The effects of the step behind the committed state, also where this peer has not made that step: those that
+ * did may have died before theirs took place. Effects of the steps before have: whoever holds a state has had
+ * those of the step before take place, or, where it has fetched that state, those it has it from have. One
+ * that was found to have changed in memory since it was applied is none to have effects of. */
+static void have_effects(gw_peer *p) {
+    if (!p->config.effects || !p->has_state || p->step == 0 || p->effects_step == p->step) return;
+    p->effects_step = p->step;
+    gw_action *commit = gw_peer_act(p, GW_ACT_COMMIT);
+    commit->token = gw_peer_token(p);
+    commit->step = p->step - 1;
+}
+
+static void note_committed(gw_peer *p) {
+    p->committed_step = p->step;
+    p->committed_fingerprint = p->fingerprint;
+    p->uncommitted.any = false;
+    have_effects(p);
+}
+
+void gw_commit_effects(gw_peer *p, const gw_event *event) {
+    if (event->outcome == GW_DONE) return;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "a committed step's effects cannot take place here: %s",
+                   gw_peer_why(event));
+}
+
+void gw_commit_applied(gw_peer *p) {
+    GW_CHECK(p->step > 0 && !p->uncommitted.any);
+    p->uncommitted = (gw_uncommitted){
+        .any = true, .step = p->step - 1, .fingerprint = p->fingerprint, .members = p->view.count};
+    if (!p->ballot.majority) gw_commit_agreed(p);
+}
+
+void gw_commit_agreed(gw_peer *p) {
+    const gw_uncommitted *u = &p->uncommitted;
+    if (u->any && u->step + 1 == p->step && u->fingerprint == p->fingerprint) show(p);
+    note_committed(p);
+}

@@ -1,0 +1,141 @@
+/* What comes of a verdict (core/brain/faults/verify.c) for who does not hear it. A peer that was found to
+ * compute or to hold other bits may be cut off before, go on alone, and come back ahead of those who found
+ * it, or be started again and bring what it saved meanwhile. Until it has heard, what it holds counts for
+ * nothing, nor do checkpoints of later steps that it alone tells of. Convictions are kept as losses are
+ * (core/brain/members/poison.c): in the durable record, told with every vote, united in every install. With
+ * the install the peer hears of its own, gives up what must not count, and its next vote says so. */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+
+void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
+    int rank = gw_view_rank(&p->view, id);
+    GW_CHECK(rank >= 0);
+    const gw_conviction one = {
+        .id = *id, .epoch = p->view.epoch, .boot = p->view.members[rank].boot, .step = step};
+    bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
+    if (news) p->heard_epoch = one.epoch;
+    if (!own) news = gw_convictions_add(&p->convictions, &one);
+    if (news) gw_votes_persist(p);
+}
+
+/* ---- at a proposer
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Where a majority rules nobody goes on alone: those with whom it has installed a view since agree with it,
+ * and may have shown what it holds. */
+static bool is_served(const gw_attempt *a, uint32_t rank, const gw_conviction *conviction, bool majority) {
+    const gw_report *r = a->reports[rank];
+    bool recorded = r->recorded_epoch >= conviction->epoch && r->recorded_epoch < a->view.epoch;
+    return recorded || (majority && r->installed_epoch > conviction->epoch);
+}
+
+/* Those that have been served say nothing of the others. */
+void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) {
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_convictions *told = &a->reports[i]->convictions;
+        for (uint32_t k = 0; k < told->count; k++) {
+            int rank = gw_view_rank(&a->view, &told->list[k].id);
+            if (rank < 0 || !is_served(a, (uint32_t)rank, &told->list[k], majority))
+                gw_convictions_add(all, &told->list[k]);
+        }
+    }
+}
+
+/* It may be as wrong in this as in its bits. */
+bool gw_verdicts_has_heard(const gw_attempt *a, uint32_t rank, uint64_t epoch) {
+    uint64_t heard = a->reports[rank]->heard_epoch;
+    return heard >= epoch && heard < a->view.epoch;
+}
+
+bool gw_verdicts_count_against(const gw_attempt *a, const gw_convictions *all, uint32_t rank) {
+    const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);
+    return one != NULL && !gw_verdicts_has_heard(a, rank, one->epoch);
+}
+
+/* Whether a voter that is not convicted tells of that checkpoint, which its own disk may have refused. */
+static bool others_have(const gw_attempt *a, const gw_convictions *convictions, const gw_hash *root) {
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        const gw_report *r = a->reports[i];
+        if (gw_verdicts_count_against(a, convictions, i)) continue;
+        if (r->whole_step > 0 && gw_hash_equal(&r->whole_root, root)) return true;
+        for (uint32_t k = 0; k < r->inventory_count; k++)
+            if (gw_hash_equal(&r->inventory[k].root, root)) return true;
+    }
+    return false;
+}
+
+/* Of what this voter saved after that step keeps what others have as well. */
+static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step, const gw_convictions *all) {
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < r->inventory_count; k++) {
+        gw_inventory *one = &r->inventory[k];
+        if (one->step <= step || others_have(a, all, &one->root))
+            r->inventory[kept++] = *one;
+        else
+            gw_set_free(&one->chunks);
+    }
+    r->inventory_count = kept;
+    if (r->whole_step > step) r->whole_step = 0;
+}
+
+/* Where a majority rules: it holds what all had agreed on, and may have shown, before it was found wrong, and
+ * nobody else does. */
+static bool is_needed(const gw_attempt *a, const gw_convictions *all, const gw_conviction *one,
+                      const gw_report *r) {
+    if (!r->has_state || r->step > one->step) return false;
+    for (uint32_t i = 0; i < a->view.count; i++)
+        if (a->reports[i]->has_state && a->reports[i]->installed_epoch >= r->installed_epoch &&
+            !gw_verdicts_count_against(a, all, i))
+            return false;
+    return true;
+}
+
+void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
+    gw_convictions *all = &i->convictions;
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        gw_report *r = a->reports[rank];
+        if (!gw_verdicts_count_against(a, all, rank)) continue;
+        const gw_conviction *one = gw_convictions_of(all, &a->view.members[rank].id);
+        if (majority && is_needed(a, all, one, r)) {
+            gw_convictions_drop(all, &a->view.members[rank].id);
+            continue;
+        }
+        r->has_state = false;
+        if (!majority) discount_inventory(a, r, one->step, all);
+    }
+}
+
+void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
+    GW_CHECK(i->spared == NULL);
+    i->spared = calloc((size_t)i->convictions.count * GW_MAX_INVENTORY + 1, sizeof *i->spared);
+    GW_CHECK_MEMORY(i->spared != NULL);
+    for (uint32_t rank = 0; rank < a->view.count; rank++) {
+        if (!gw_verdicts_count_against(a, &i->convictions, rank)) continue;
+        const gw_report *r = a->reports[rank];
+        const gw_conviction *one = gw_convictions_of(&i->convictions, &a->view.members[rank].id);
+        for (uint32_t k = 0; k < r->inventory_count; k++)
+            if (r->inventory[k].step > one->step && others_have(a, &i->convictions, &r->inventory[k].root))
+                i->spared[i->spared_count++] = r->inventory[k].root;
+    }
+}
+
+/* ---- at who is told
+ * --------------------------------------------------------------------------------------------------- */
+
+bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
+    const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
+    bool hears = own != NULL && own->epoch > p->heard_epoch;
+    gw_convictions others = i->convictions;
+    gw_convictions_drop(&others, &p->config.id);
+    bool changed = gw_convictions_unite(&p->convictions, &others) || p->convictions.count != others.count;
+    p->convictions = others;
+    if (hears) {
+        p->heard_epoch = own->epoch;
+        if (!p->ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
+    }
+    if (hears || changed) gw_votes_persist(p);
+    return hears;
+}

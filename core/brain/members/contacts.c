@@ -1,0 +1,427 @@
+/* Gossip's members as the brain sees them: links, hello, blobs. */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    META_VERSION = 2,
+    AGAIN_MS = 10000,  /* who was here longer than that does not come again and again */
+    AWAY_MS = 120000,  /* nor who was away for longer than that */
+    REFUSED_MS = 2000, /* no refusal is on its way for longer */
+};
+
+static gw_id_records records(const gw_peer *p) {
+    return (gw_id_records){p->contacts, sizeof *p->contacts};
+}
+
+gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
+    uint32_t number = gw_id_index_find(&p->contact_index, records(p), id);
+    return number == UINT32_MAX ? NULL : &p->contacts[number];
+}
+
+static bool has_peer(const gw_view *views, uint32_t count, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < count; i++)
+        if (views[i].epoch > 0 && gw_view_rank(&views[i], id) >= 0) return true;
+    return false;
+}
+
+/* Nothing that this peer may still have to decide hangs on it, and the world and gossip have forgotten it. */
+static bool is_forgotten(const gw_peer *p, const gw_contact *c) {
+    if (c->alive || c->linked || c->wanted || c->early != NULL) return false;
+    if ((c->at_end || c->said_end) && gw_contacts_same_job(p, c)) return false; /* the job has ended */
+    if (gw_gossip_find(p->gossip, &c->id) != NULL) return false;
+    return !has_peer(&p->view, 1, &c->id) && !has_peer(&p->voted, 1, &c->id) &&
+           !has_peer(&p->attempt.view, 1, &c->id) && !has_peer(&p->ballot.installed, 1, &c->id) &&
+           !has_peer(p->ballot.later, p->ballot.later_count, &c->id) &&
+           !has_peer(p->learned, p->learned_count, &c->id);
+}
+
+/* A peer without a view judges by all whom it has met whether it has missed the job: it forgets nobody. */
+static void forget_contacts(gw_peer *p) {
+    uint32_t kept = 0;
+    if (p->contacts == NULL || p->view.epoch == 0) return;
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (!is_forgotten(p, &p->contacts[i])) p->contacts[kept++] = p->contacts[i];
+    if (kept == p->contact_count) return;
+    p->contact_count = kept;
+    gw_id_index_rebuild(&p->contact_index, records(p), kept);
+}
+
+/* A quarter of them at least, so that it looks whom to forget seldom. */
+static void make_room(gw_peer *p) {
+    if (p->contact_count < p->contact_capacity) return;
+    forget_contacts(p);
+    if (p->contact_count < p->contact_capacity - p->contact_capacity / 4) return;
+    p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
+    gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
+    GW_CHECK_MEMORY(grown != NULL);
+    p->contacts = grown;
+    bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
+    GW_CHECK_MEMORY(room);
+}
+
+/* Moves the others. */
+static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
+    make_room(p);
+    GW_CHECK(p->contacts != NULL);
+    gw_contact *contact = &p->contacts[p->contact_count];
+    *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX, .claims_lost = UINT64_MAX};
+    gw_id_index_put(&p->contact_index, records(p), p->contact_count++);
+    return contact;
+}
+
+/* ---- blobs
+ * --------------------------------------------------------------------------------------------------- */
+
+/* What it has said so far: nothing. */
+static void clear_blob(gw_contact *contact) {
+    contact->has_view = contact->at_end = contact->leaving = contact->blameless = contact->unsaved = false;
+    memset(contact->job, 0, sizeof contact->job);
+    contact->epoch = contact->step = contact->fingerprint = contact->speed = 0;
+    contact->checkpoint_step = UINT64_MAX;
+    contact->view_name = (gw_view_name){0};
+    contact->leader = (gw_peer_id){0};
+    contact->view_count = contact->fell_at = 0;
+}
+
+/* One that is empty or of another version says nothing. */
+static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
+    gw_reader r = gw_reader_on(member->meta, member->meta_bytes);
+    uint8_t version = gw_get_u8(&r), flags = gw_get_u8(&r);
+    uint8_t job[8];
+    gw_get_bytes(&r, job, sizeof job);
+    gw_contact next = *contact;
+    next.has_view = flags & 1;
+    next.at_end = flags >> 1 & 1;
+    next.leaving = flags >> 2 & 1;
+    next.blameless = flags >> 3 & 1;
+    next.unsaved = flags >> 4 & 1;
+    memcpy(next.job, job, sizeof job);
+    next.epoch = gw_get_epoch(&r);
+    gw_get_view_name(&r, &next.view_name);
+    gw_get_peer_id(&r, &next.leader);
+    next.view_count = gw_get_u32(&r);
+    next.step = gw_get_u64(&r);
+    next.fingerprint = gw_get_u64(&r);
+    next.checkpoint_step = gw_get_u64(&r);
+    next.speed = gw_get_u64(&r);
+    next.fell_at = gw_get_u32(&r);
+    if (version != META_VERSION || !gw_reader_done(&r)) return;
+    *contact = next;
+    if (next.epoch > p->gossiped_epoch) p->gossiped_epoch = next.epoch;
+}
+
+void gw_contacts_announce(gw_peer *p) {
+    uint8_t bytes[GW_GOSSIP_META_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    uint64_t known = p->saved_step;
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (newest != NULL && (known == UINT64_MAX || newest->step > known)) known = newest->step;
+    gw_put_u8(&w, META_VERSION);
+    gw_put_u8(&w, (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) |
+                            (p->blameless << 3) | (p->end.unsaved << 4)));
+    gw_put_bytes(&w, p->job.bytes, 8);
+    gw_put_u64(&w, p->view.epoch);
+    gw_put_view_name(&w, &p->view.name);
+    gw_put_peer_id(&w, &p->view.leader);
+    gw_put_u32(&w, p->view.count);
+    gw_put_u64(&w, p->step);
+    gw_put_u64(&w, p->fingerprint);
+    gw_put_u64(&w, known);
+    gw_put_u64(&w, p->own_speed);
+    gw_put_u32(&w, p->fell_at);
+    GW_CHECK(!w.failed);
+    if (w.length == p->meta_length && memcmp(bytes, p->meta, w.length) == 0) return;
+    memcpy(p->meta, bytes, w.length);
+    p->meta_length = w.length;
+    gw_gossip_set_meta(p->gossip, bytes, w.length, p->now);
+}
+
+/* ---- gossip's events
+ * ------------------------------------------------------------------------------------------ */
+
+static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
+    if (member->addr_count == 0) return;
+    gw_action *action = gw_peer_act(p, GW_ACT_LINK);
+    action->peer = contact->id;
+    action->flag = true;
+    action->count = member->addr_count;
+    action->addrs = gw_actions_copy(p->actions, member->addr, member->addr_count * sizeof member->addr[0]);
+    contact->wanted = true;
+}
+
+void gw_contacts_look_for(gw_peer *p, gw_contact *contact) {
+    const gw_gossip_member *member = gw_gossip_find(p->gossip, &contact->id);
+    if (member != NULL && !contact->alive && !contact->ended && !contact->wanted)
+        want_link(p, contact, member);
+}
+
+static void drop_link(gw_peer *p, gw_contact *contact) {
+    if (!contact->wanted) return;
+    gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
+    contact->wanted = false;
+    if (contact->linked) contact->unlinked_since_ns = p->now;
+    p->links_due_ns = 0;
+    contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
+}
+
+/* What a link has said was said by the life that it was to. */
+static void see_life(gw_contact *contact, const gw_incarnation *life) {
+    if (gw_same_life(&contact->linked_life, life)) return;
+    contact->said_job = contact->said_end = contact->said_fell = false;
+    contact->data_missing = contact->data_flaps = false;
+}
+
+static void begin_life(gw_contact *contact, const gw_incarnation *life) {
+    clear_blob(contact);
+    contact->incarnation = *life;
+    contact->told_state = (gw_view_ref){0};
+    contact->ended = false;
+}
+
+/* Whether it comes again and again goes by how long it was here last: the life before this one, or, of the
+ * same life, the time between two silences. */
+static void note_coming(const gw_peer *p, gw_contact *contact, bool new_life) {
+    uint64_t until_ns = contact->alive ? p->now : contact->gone_ns;
+    uint64_t since_ns = new_life ? contact->life_since_ns : contact->alive_since_ns;
+    bool back = contact->alive || p->now < contact->gone_ns + gw_peer_ms(p, AWAY_MS);
+    bool again = back && contact->came_ns != 0 && until_ns < since_ns + gw_peer_ms(p, AGAIN_MS);
+    if (!again) contact->came_ns = p->now;
+    if (new_life) contact->life_since_ns = p->now;
+}
+
+static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
+    gw_contact *contact = gw_peer_contact(p, &member->id);
+    if (contact == NULL) contact = add_contact(p, &member->id);
+    bool new_life = !gw_same_life(&contact->incarnation, life), news = !contact->alive || new_life;
+    if (new_life) begin_life(contact, life);
+    contact->incarnation = *life;
+    see_life(contact, life);
+    read_blob(p, contact, member);
+    if (!news) return;
+    note_coming(p, contact, new_life);
+    contact->alive = true;
+    p->links_due_ns = 0;
+    contact->ended = false;
+    contact->alive_since_ns = p->now;
+    if (!contact->linked) contact->unlinked_since_ns = p->now;
+    want_link(p, contact, member);
+    gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;
+}
+
+/* Perhaps of a life that this peer never heard to be alive: it came and went between two rounds of gossip.
+ * One that was in no view and tells of no end has nothing to say, and what the life before it said stays. */
+static void read_words(gw_peer *p, gw_contact *contact, const gw_gossip_event *event) {
+    const gw_incarnation *life = &event->incarnation;
+    if (gw_same_life(&contact->incarnation, life)) {
+        read_blob(p, contact, event->member);
+        return;
+    }
+    if (life->boot <= contact->incarnation.boot) return; /* a link told of a later one */
+    gw_contact next = *contact;
+    begin_life(&next, life);
+    see_life(&next, life);
+    read_blob(p, &next, event->member);
+    if (contact->incarnation.boot == 0 || next.has_view || next.at_end) *contact = next;
+}
+
+/* This process has been linked to that life of the peer, or to an earlier one. */
+static bool has_met_by(const gw_contact *contact, uint64_t boot) {
+    return contact->linked_life.boot != 0 && boot >= contact->linked_life.boot;
+}
+
+/* That one has ended whom this process never met may be a recording: it dials to find out, where it has to
+ * know. */
+static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
+    gw_contact *contact = gw_peer_contact(p, &event->member->id);
+    if (contact == NULL) contact = add_contact(p, &event->member->id);
+    bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
+    GW_CHECK(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
+    read_words(p, contact, event);
+    contact->alive = false;
+    uint64_t boot = event->incarnation.boot;
+    bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
+    contact->ended |= !earlier && (left || event->proven) && has_met_by(contact, boot);
+    if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
+    contact->gone_ns = p->now;
+    gw_poison_as_told(contact);
+    contact->joining_until_ns = 0;
+    /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
+    bool ended = contact->at_end || contact->said_end;
+    bool fell = !ended && (left ? !contact->leaving : event->proven);
+    if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
+    if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
+    gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
+    int rank = p->view.epoch == 0 ? -1
+                                  : gw_view_rank_of_life(&p->view, &contact->id, event->incarnation.boot,
+                                                         event->incarnation.nonce);
+    if (left && gw_saves_end_without_leader(p, contact)) return;
+    char id[GW_SHORT_TEXT];
+    if (rank >= 0 && !p->end_sent)
+        gw_views_need_change(p, "%s%s %s",
+                             gw_peer_id_equal(&contact->id, &p->view.leader) ? "leader " : "peer ",
+                             gw_peer_id_short(&contact->id, id), left ? "left" : "died");
+}
+
+/* Of two processes of one identity one goes on. To all others a later start is the next life of the same
+ * peer, and its earlier one is dead. Of two that were started as often they keep whom they heard of first:
+ * who is in a view is known. */
+static bool is_the_one(const gw_peer *p, const gw_incarnation *other) {
+    const gw_incarnation *life = &p->config.incarnation;
+    return other->boot < life->boot || (other->boot == life->boot && p->view.epoch > 0);
+}
+
+static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
+    char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT], where[GW_ADDR_TEXT + 8] = "";
+    gw_peer_id_short(&event->member->id, id);
+    if (event->other_addr.family != 0)
+        snprintf(where, sizeof where, " at %s", gw_addr_text(&event->other_addr, addr));
+    bool of_ours = gw_peer_id_equal(&event->member->id, &p->config.id);
+    if (of_ours && !is_the_one(p, &event->other))
+        gw_peer_finish(
+            p, GW_FINISH_DENIED, NULL,
+            "another process%s runs with this peer's identity %s: its directory is a copy of this one; give "
+            "every peer a --dir of its own",
+            where, id);
+    else
+        gw_peer_say(p, GW_WARN, "two processes run with one identity %s (%s%s): a copied directory", id,
+                    of_ours            ? "this one, and another"
+                    : where[0] != '\0' ? "one of them"
+                                       : "it is said",
+                    where);
+}
+
+void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
+    if (p->phase == GW_AT_OVER) return;
+    /* Of this peer itself gossip tells nothing else. */
+    GW_CHECK(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
+    gw_contact *contact;
+    switch (event->kind) {
+    case GW_GOSSIP_ALIVE:
+        peer_alive(p, event->member, &event->incarnation);
+        break;
+    case GW_GOSSIP_DEAD:
+    case GW_GOSSIP_LEFT:
+        peer_gone(p, event);
+        break;
+    case GW_GOSSIP_META:
+        contact = gw_peer_contact(p, &event->member->id);
+        if (contact == NULL) break;
+        read_words(p, contact, event);
+        gw_poison_last_words(p, contact);
+        break;
+    case GW_GOSSIP_CLONED:
+        peer_cloned(p, event);
+        break;
+    case GW_GOSSIP_SUSPECT:
+        break;
+    }
+}
+
+/* ---- links
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
+    contact->linked = true;
+    see_life(contact, life);
+    gw_poison_linked(p, contact, life);
+    contact->linked_life = *life;
+    contact->greeted = false;
+    gw_message hello = {.kind = GW_MSG_HELLO,
+                        .epoch = p->view.epoch,
+                        .name = p->view.name,
+                        .text = p->identity,
+                        .value = p->config.probe,
+                        .ways = p->config.ways,
+                        .flag = p->view.epoch > 0};
+    gw_peer_send(p, &contact->id, &hello);
+}
+
+static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
+    bool was_linked = contact->linked;
+    contact->linked = contact->greeted = false;
+    if (was_linked) contact->unlinked_since_ns = p->now;
+    p->links_due_ns = 0;
+    /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
+     * meanwhile may well be. The world knows no life but that of the last link, if there was one: of another
+     * one that gossip told of a while ago, this process was dialled since. */
+    bool of_this_life = event->incarnation.boot > contact->incarnation.boot ||
+                        gw_same_life(&event->incarnation, &contact->incarnation) ||
+                        p->now >= contact->alive_since_ns + gw_peer_ms(p, REFUSED_MS);
+    bool proof = event->link_end == GW_LINK_REFUSED && of_this_life;
+    if (proof)
+        gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
+    else
+        gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
+    if (!contact->alive) {
+        contact->ended |= proof;
+        drop_link(p, contact); /* it left, and is gone now */
+    }
+}
+
+void gw_contacts_link(gw_peer *p, const gw_event *event) {
+    gw_contact *contact = gw_peer_contact(p, &event->peer);
+    if (contact == NULL) {
+        if (event->kind != GW_EV_LINK_UP) return;
+        contact = add_contact(p, &event->peer); /* it found us before gossip told us of it */
+        contact->incarnation = event->incarnation;
+    }
+    if (event->kind == GW_EV_LINK_UP)
+        link_up(p, contact, &event->incarnation);
+    else
+        link_down(p, contact, event);
+}
+
+/* ---- hello
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void greet(gw_peer *p, gw_contact *from) {
+    from->greeted = true;
+    from->differs = from->apart = false;
+    from->said_job = true;
+    gw_views_link_up(p, from);
+}
+
+void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
+    from->ways = message->ways;
+    if (gw_strangers_is_one(p, message))
+        gw_strangers_met(p, from, message);
+    else
+        greet(p, from);
+}
+
+/* ---- questions
+ * --------------------------------------------------------------------------------------------------- */
+
+bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
+    return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;
+}
+
+bool gw_contacts_has_met(const gw_contact *contact) {
+    return has_met_by(contact, contact->incarnation.boot);
+}
+
+bool gw_contacts_greeted(const gw_contact *contact) {
+    return contact->alive && contact->linked && contact->greeted &&
+           gw_same_life(&contact->linked_life, &contact->incarnation);
+}
+
+bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
+    return gw_contacts_greeted(contact) && gw_links_carry(p, contact) && p->now >= contact->blocked_until_ns;
+}
+
+bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact) {
+    const gw_incarnation *life = &contact->incarnation;
+    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
+}
+
+bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {
+    const gw_member *member = &view->members[rank];
+    if (gw_peer_id_equal(&member->id, &p->config.id)) return gw_member_is(member, &p->config.incarnation);
+    const gw_contact *contact = gw_peer_contact(p, &member->id);
+    return contact != NULL && contact->alive && gw_member_is(member, &contact->incarnation);
+}

@@ -1,0 +1,154 @@
+/* Which links are missing: control links, by which peers talk, and the data links beside them, over which
+ * words are read, states fetched and sums carried. A member to whom either is missing for long holds the step
+ * for ever: nobody can read its word, so nobody seals, and no reduction fails that it could be blamed for. */
+#include "core/brain/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    UNLINKED_MS = 1000,
+    DATA_NEW_MS = 1000,   /* in founding the data link to somebody may be so long in coming, */
+    DATA_LASTS_MS = 1000, /* one that was gone again before has been missing all the time, */
+    DATA_MS = 5000, /* and so long it may be missing to a member, before one of the two ends is left out */
+    DATA_OTHER_MS = 10000,   /* by the other end of it, when that has not helped, */
+    DATA_CUT_OFF_MS = 15000, /* and by whoever is at fault itself, as it seems */
+    PATH_FAILURES = 2,       /* reductions that a broken path may fail before one of its ends is left out */
+    PATH_FAILURES_OTHER = 4,
+    PATH_FORGIVEN_MS = 60000, /* then it is tried again */
+};
+
+/* Both ends of what is broken between two see it, and they must not throw out each other: the leader stays,
+ * or the lower id. The other one insists only when that has not helped (as when the leader sees nothing). */
+static bool stays(const gw_peer *p, const gw_contact *contact) {
+    bool theirs_leads = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &contact->id);
+    return gw_peer_is_leader(p) || (!theirs_leads && gw_peer_id_compare(&p->config.id, &contact->id) < 0);
+}
+
+bool gw_links_path_broken(const gw_peer *p, const gw_contact *contact) {
+    if (contact->path_failures == 0 || p->now >= contact->path_failed_ns + gw_peer_ms(p, PATH_FORGIVEN_MS))
+        return false;
+    return contact->path_failures >= (stays(p, contact) ? PATH_FAILURES : PATH_FAILURES_OTHER);
+}
+
+/* Whether data links to most of the other members are missing, which they would not all be at fault for. */
+static bool is_cut_off(gw_peer *p) {
+    uint32_t others = 0, missing = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || !contact->alive) continue;
+        others++;
+        missing += contact->data_missing;
+    }
+    return others > 1 && 2 * missing > others;
+}
+
+bool gw_links_lack_data(gw_peer *p) {
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact != NULL && contact->alive && contact->data_missing) return true;
+    }
+    return false;
+}
+
+static uint64_t data_patience_ms(gw_peer *p, const gw_contact *contact) {
+    if (contact->data_fails_here || is_cut_off(p)) return DATA_CUT_OFF_MS;
+    return stays(p, contact) ? DATA_MS : DATA_OTHER_MS;
+}
+
+static bool lacks_data(const gw_peer *p, const gw_contact *contact, uint64_t ms) {
+    return contact->data_missing && p->now >= contact->data_missing_since_ns + gw_peer_ms(p, ms);
+}
+
+/* From when on one of its links counts as missing; UINT64_MAX: both stand. */
+static uint64_t missed_from_ns(gw_peer *p, const gw_contact *contact) {
+    uint64_t control = contact->linked ? UINT64_MAX : contact->unlinked_since_ns + gw_peer_ms(p, UNLINKED_MS);
+    if (!contact->data_missing) return control;
+    uint64_t data = contact->data_missing_since_ns + gw_peer_ms(p, data_patience_ms(p, contact));
+    return data < control ? data : control;
+}
+
+bool gw_links_lately(gw_peer *p, const gw_contact *contact) {
+    return p->now < missed_from_ns(p, contact);
+}
+
+/* Where steps are made, who is admitted too early holds them. */
+bool gw_links_admit(const gw_peer *p, const gw_contact *contact) {
+    bool lacks = p->view.epoch > 0 ? contact->data_missing : lacks_data(p, contact, DATA_NEW_MS);
+    return contact->linked && !lacks && !contact->data_fails_here;
+}
+
+bool gw_links_carry(const gw_peer *p, const gw_contact *contact) {
+    bool new = p->now < contact->data_up_ns + gw_peer_ms(p, DATA_LASTS_MS);
+    return !contact->data_missing && !(contact->data_flaps && new);
+}
+
+const gw_contact *gw_links_missing(gw_peer *p) {
+    const gw_contact *missing = NULL;
+    if (p->now < p->links_due_ns) return NULL;
+    uint64_t due_ns = UINT64_MAX;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || !contact->alive) continue;
+        uint64_t from_ns = missed_from_ns(p, contact);
+        if (missing == NULL && p->now >= from_ns) missing = contact;
+        if (from_ns < due_ns) due_ns = from_ns;
+    }
+    p->links_due_ns = due_ns;
+    return missing;
+}
+
+void gw_links_data(gw_peer *p, const gw_event *event) {
+    gw_contact *contact = gw_peer_contact(p, &event->peer);
+    if (contact == NULL) return;
+    bool missing = event->kind == GW_EV_DATA_DOWN;
+    if (missing && !contact->data_missing) {
+        contact->data_flaps =
+            contact->data_up_ns != 0 && p->now < contact->data_up_ns + gw_peer_ms(p, DATA_LASTS_MS);
+        if (!contact->data_flaps || contact->data_missing_since_ns == 0)
+            contact->data_missing_since_ns = p->now;
+        if (!contact->data_flaps) contact->data_said = false;
+    }
+    if (!missing && contact->data_missing) contact->data_up_ns = p->now;
+    contact->data_missing = missing;
+    contact->data_fails_here = missing && event->own_fault;
+    snprintf(contact->data_why, sizeof contact->data_why, "%s", event->text == NULL ? "" : event->text);
+    p->links_due_ns = p->data_due_ns = 0;
+}
+
+const char *gw_links_describe(const gw_contact *contact, char *text, size_t capacity) {
+    char id[GW_SHORT_TEXT];
+    bool data = contact->linked && contact->data_missing;
+    bool known = data && contact->data_why[0] != '\0';
+    snprintf(text, capacity, "no %slink to peer %s%s%s", data ? "data " : "",
+             gw_peer_id_short(&contact->id, id), known ? ": " : "", known ? contact->data_why : "");
+    return text;
+}
+
+const gw_contact *gw_links_newcomer_without_data(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (gw_contacts_greeted(c) && !c->differs && lacks_data(p, c, DATA_NEW_MS)) return c;
+    }
+    return NULL;
+}
+
+/* Who is no member waits for its data link unnoticed by the others: the log says that it does. */
+void gw_links_consider(gw_peer *p) {
+    if (p->now < p->data_due_ns) return;
+    uint64_t due_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *c = &p->contacts[i];
+        char text[GW_LINK_TEXT];
+        if (!c->data_missing || c->data_said || !c->alive || !c->linked) continue;
+        uint64_t from_ns = c->data_missing_since_ns + gw_peer_ms(p, DATA_MS);
+        if (p->now < from_ns) {
+            due_ns = from_ns < due_ns ? from_ns : due_ns;
+            continue;
+        }
+        c->data_said = true;
+        gw_peer_say(p, GW_WARN, "%s; until it stands the two are in no view together",
+                    gw_links_describe(c, text, sizeof text));
+    }
+    p->data_due_ns = due_ns;
+}

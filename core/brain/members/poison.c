@@ -1,0 +1,196 @@
+/* Which shard kills whoever computes it, or makes them give up? After a first loss in a step its members are
+ * careful: they say what they are about to compute before they begin, and when they have nothing left to.
+ * Of a peer that dies these claims tell what it was at, and when it comes back it tells so itself; one that
+ * gives up names its shard in its last words. Losses are kept in the durable record, told with every vote and
+ * united in every install: they outlive the peers, and where peers are started again whenever they crash, the
+ * third life lost to a shard still names it, on all peers alike, whenever they start (design section 5). */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void gw_poison_stood_still(gw_peer *p) {
+    p->claims_old = true;
+}
+
+void gw_poison_claim(gw_peer *p, const gw_event *event) {
+    if (p->view.epoch == 0) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
+    message.step = p->step;
+    message.worker = event->worker;
+    message.shard = event->shard;
+    gw_peer_send_members(p, &message);
+}
+
+/* What it said while it had no link to this peer is lost; before its first link it may have said nothing. */
+void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
+    bool again = gw_same_life(&contact->linked_life, life);
+    contact->claims_lost = again ? p->step : UINT64_MAX;
+    if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
+}
+
+/* What it is through with while it has no view it tells nobody. */
+void gw_poison_left_out(gw_contact *contact) {
+    contact->claims.heard = false;
+}
+
+/* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
+void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
+    gw_claims *claims = &from->claims;
+    if (m->step < p->step) return;
+    if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
+        *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
+        memset(claims->shard, 0xFF, sizeof claims->shard);
+        bool lost = from->claims_lost != UINT64_MAX && m->step <= from->claims_lost;
+        claims->more = lost || m->shard == GW_LOSS_ANY; /* who begins by withdrawing had claimed before */
+    }
+    if (m->worker < GW_MAX_CLAIMS)
+        claims->shard[m->worker] = m->shard;
+    else
+        claims->more = true;
+}
+
+void gw_poison_forget(gw_peer *p, uint64_t step) {
+    p->lost_claims = 0;
+    p->claims_old = false;
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (p->contacts[i].claims.step != step) p->contacts[i].claims.heard = false;
+    if (gw_losses_forget_before(&p->losses, step)) gw_votes_persist(p);
+}
+
+bool gw_poison_start(gw_peer *p) {
+    bool changed = p->config.forget_losses && p->losses.count > 0;
+    if (p->config.forget_losses) p->losses.count = 0;
+    for (uint32_t i = 0; i < p->config.fell_count && !p->config.forget_losses; i++)
+        changed |= gw_losses_add(&p->losses, &p->config.fell[i]);
+    return changed;
+}
+
+/* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
+ * that this peer has not heard of; it did all that it had claimed before. */
+static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
+    uint64_t step = p->step;
+    if (contact->epoch >= p->view.epoch && contact->step > step) step = contact->step;
+    bool claimed = contact->claims.heard && gw_same_life(&contact->claims.life, &contact->incarnation);
+    return claimed && contact->claims.step > step ? contact->claims.step : step;
+}
+
+static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
+    return gw_losses_add(&p->losses, &(gw_loss){.id = contact->id,
+                                                .boot = contact->incarnation.boot,
+                                                .step = step_of_death(p, contact),
+                                                .shard = shard});
+}
+
+/* All that it may be, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
+static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
+    uint32_t named = poison->ties < GW_POISON_NAMED ? poison->ties : GW_POISON_NAMED - 1;
+    int used = snprintf(text, capacity, "%" PRIu32, poison->shard);
+    for (uint32_t i = 0; i < named; i++) {
+        bool last = i + 1 == poison->ties;
+        used += snprintf(text + used, capacity - (size_t)used, "%s%" PRIu32, last ? " or " : ", ",
+                         poison->tied[i]);
+    }
+    if (poison->ties > named)
+        snprintf(text + used, capacity - (size_t)used, " or one of %" PRIu32 " more", poison->ties - named);
+}
+
+static void name(gw_peer *p, const gw_poison *poison) {
+    char shards[100]; /* of some that were computed together nobody can tell which it is */
+    list_shards(poison, shards, sizeof shards);
+    if (poison->step == p->step) p->fell_at = poison->shard + 1;
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "shard %s of step %" PRIu64
+                   " is poison: whoever computes it dies, fails or hangs (%" PRIu32
+                   " so far); when its data or code are mended, start every peer with --forget-losses",
+                   shards, poison->step, poison->lives);
+}
+
+static void judge(gw_peer *p, uint64_t step) {
+    gw_poison poison;
+    if (gw_losses_poison(&p->losses, step, &poison)) name(p, &poison);
+}
+
+void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step) {
+    if (p->step != step) p->lost_claims = 0;
+    bool changed = gw_losses_unite(&p->losses, losses);
+    if (gw_losses_forget_before(&p->losses, step) || changed) gw_votes_persist(p);
+    judge(p, step);
+}
+
+void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
+    p->fell_at = shard + 1;
+    const gw_loss own = {
+        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step, .shard = shard};
+    if (gw_losses_add(&p->losses, &own)) gw_votes_persist(p);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step,
+                   gw_peer_why(event));
+}
+
+static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
+    return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
+}
+
+/* Of what its workers said that they were at; or nothing, if all said that they were through. Where that is
+ * not known: of one shard, whichever. */
+static bool note_claims(gw_peer *p, const gw_contact *contact) {
+    const gw_claims *claims = &contact->claims;
+    bool known = !p->claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
+                 gw_same_life(&claims->life, &contact->incarnation);
+    bool standing = false, changed = false;
+    for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {
+        if (claims->shard[worker] == GW_LOSS_ANY) continue;
+        standing = true;
+        changed |= note(p, contact, claims->shard[worker]);
+    }
+    return known && (standing || !claims->more) ? changed : note(p, contact, GW_LOSS_ANY);
+}
+
+void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
+    const gw_incarnation *life = &contact->incarnation;
+    if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
+        return;
+    bool told = has_last_words(p, contact);
+    if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_votes_persist(p);
+    judge(p, p->step);
+}
+
+void gw_poison_tell(gw_peer *p) {
+    if (p->view.epoch == 0) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
+    message.step = p->step;
+    message.shard = p->fell_at;
+    message.flag = p->blameless;
+    gw_peer_send_members(p, &message);
+}
+
+void gw_poison_told(gw_contact *from, const gw_message *m) {
+    from->said_fell = true;
+    from->fell.epoch = m->epoch;
+    from->fell.step = m->step;
+    from->fell.at = m->shard;
+    from->fell.blameless = m->flag;
+}
+
+void gw_poison_as_told(gw_contact *contact) {
+    if (!contact->said_fell) return;
+    if (contact->fell.epoch > contact->epoch) contact->epoch = contact->fell.epoch;
+    contact->step = contact->fell.step;
+    contact->fell_at = contact->fell.at;
+    contact->blameless = contact->fell.blameless;
+}
+
+void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
+    if (!has_last_words(p, contact) ||
+        !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot,
+                               step_of_death(p, contact)))
+        return;
+    bool news = note(p, contact, contact->fell_at - 1);
+    GW_CHECK(news); /* it takes the place of the unknown shard */
+    gw_votes_persist(p);
+    judge(p, p->step);
+}

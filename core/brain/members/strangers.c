@@ -1,0 +1,197 @@
+/* Peers that run another job, or the same one otherwise, or that data cannot travel to: who is turned away,
+ * and what it is told. Where a flock runs, whoever comes is. Before that it is those who are fewer, once as
+ * many are here as are waited for (--peers) and nobody has come for a while: of three peers, one of them with
+ * a wrong parameter, that one goes, whatever its id and whoever was first; of as many, those without the
+ * lowest id. */
+#include "core/brain/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SETTLE_MS = 1500, MOST_NAMED = 3 };
+
+/* The line of `text` that gives a value to the name at `line`, or NULL. */
+static const char *same_name(const char *text, const char *line) {
+    size_t name = strcspn(line, "=\n");
+    for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
+        if (strcspn(text, "=\n") == name && strncmp(text, line, name) == 0) return text;
+    return NULL;
+}
+
+static bool same_line(const char *a, const char *b) {
+    size_t length = strcspn(a, "\n");
+    return strcspn(b, "\n") == length && strncmp(a, b, length) == 0;
+}
+
+typedef struct differing { /* lines, for people */
+    char *text;
+    size_t size, used;
+    uint32_t count;
+} differing;
+
+/* NULL: absent on that side. */
+static void add_difference(differing *d, const char *theirs, const char *here) {
+    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
+    int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
+        our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
+    int more = snprintf(d->text + d->used, d->size - d->used, "%stheirs: %.*s, here: %.*s",
+                        d->count == 1 ? "" : "; ", their_line, theirs == NULL ? "absent" : theirs, our_line,
+                        here == NULL ? "absent" : here);
+    d->used += more > 0 ? (size_t)more : 0;
+}
+
+/* The lines that differ between two identities, the first ones by name and value. */
+static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
+    differing d = {.text = text, .size = size};
+    for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *here = same_name(ours, line);
+        if (here == NULL || !same_line(line, here)) add_difference(&d, line, here);
+    }
+    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        if (same_name(theirs, line) == NULL) add_difference(&d, NULL, line);
+    if (d.count > MOST_NAMED && d.used < size)
+        snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
+}
+
+static bool have_a_way(uint32_t theirs, uint32_t ours) {
+    return theirs == 0 || ours == 0 || (theirs & ours) != 0;
+}
+
+bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello) {
+    return strcmp(hello->text, p->identity) != 0 || hello->value != p->config.probe ||
+           !have_a_way(hello->ways, p->config.ways);
+}
+
+static const char *ways_text(uint32_t ways) {
+    return ways == GW_WAY_TCP ? "tcp" : ways == GW_WAY_SHM ? "shm" : ways == GW_WAY_RDMA ? "rdma" : "another";
+}
+
+static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hello) {
+    bool other_job = strcmp(hello->text, p->identity) != 0;
+    from->apart = !other_job && hello->value == p->config.probe;
+    if (other_job)
+        name_differences(hello->text, p->identity, from->difference, sizeof from->difference);
+    else if (from->apart)
+        snprintf(from->difference, sizeof from->difference, "theirs: --transport %s, here: --transport %s",
+                 ways_text(hello->ways), ways_text(p->config.ways));
+    else
+        snprintf(from->difference, sizeof from->difference,
+                 "the probe shard has other bits there (%016" PRIx64 ") than here (%016" PRIx64
+                 "): different hardware or libraries",
+                 hello->value, p->config.probe);
+}
+
+static const char *what_it_does(const gw_contact *c) {
+    return c->apart ? "exchanges data in other ways" : "runs another job, or this one with other options";
+}
+
+static const char *what_to_do(const gw_contact *c) {
+    return c->apart ? "To work together they need one way in common"
+                    : "To work together they need the same options, data and build; to run apart, this one "
+                      "another --cluster";
+}
+
+/* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
+ * stranger. */
+static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
+    const gw_gossip_member *member = NULL;
+    for (uint32_t i = 0; i < gw_gossip_count(p->gossip) && member == NULL; i++)
+        if (gw_peer_id_equal(&gw_gossip_at(p->gossip, i)->id, &contact->id))
+            member = gw_gossip_at(p->gossip, i);
+    for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
+        for (uint32_t k = 0; k < p->config.seed_count; k++)
+            if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
+    return contact->apart || p->config.known_count == 0; /* apart: of this job, whoever told of it */
+}
+
+static uint64_t kind_of(const gw_message *hello, bool apart) {
+    gw_hash hash;
+    uint64_t kind;
+    gw_blake2b(hello->text, strlen(hello->text), hash.bytes, sizeof hash.bytes);
+    memcpy(&kind, hash.bytes, sizeof kind);
+    return kind ^ gw_mix64(hello->value) ^ (apart ? hello->ways : 0);
+}
+
+void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&from->id, id);
+    from->differs = true;
+    from->greeted = false;
+    tell_apart(p, from, message);
+    from->kind = kind_of(message, from->apart);
+    bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
+    p->stranger_ns = p->now;
+    if (theirs_runs && !ours_runs && asked_to_join(p, from))
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s). %s", id, what_it_does(from),
+                       from->difference, what_to_do(from));
+    else
+        gw_peer_say(p, GW_WARN, "peer %s %s (%s)%s", id, what_it_does(from), from->difference,
+                    ours_runs || theirs_runs ? ": not admitted" : "");
+}
+
+typedef struct camp { /* who would run the same */
+    uint32_t count;
+    const gw_peer_id *lowest;
+} camp;
+
+static void enlist(camp *c, const gw_peer_id *id) {
+    c->count++;
+    if (c->lowest == NULL || gw_peer_id_compare(id, c->lowest) < 0) c->lowest = id;
+}
+
+static bool outweighs(const camp *a, const camp *b) {
+    if (a->count != b->count) return a->count > b->count;
+    return a->count > 0 && gw_peer_id_compare(a->lowest, b->lowest) < 0;
+}
+
+/* `alike`: those alone that allow the same ways. Who allows several may have one in common with either side.
+ */
+static camp own_camp(const gw_peer *p, bool alike) {
+    camp own = {0};
+    enlist(&own, &p->config.id);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->greeted && (!alike || c->ways == p->config.ways)) enlist(&own, &c->id);
+    }
+    return own;
+}
+
+static camp camp_of(const gw_peer *p, uint64_t kind) {
+    camp theirs = {0};
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->differs && c->kind == kind) enlist(&theirs, &c->id);
+    }
+    return theirs;
+}
+
+/* All are here that this peer waits for, and nobody has come for a while. */
+static bool is_settled(const gw_peer *p) {
+    uint64_t newest_ns = p->stranger_ns;
+    uint32_t here = 1;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (c->alive && c->alive_since_ns > newest_ns) newest_ns = c->alive_since_ns;
+        here += c->alive && (c->greeted || c->differs);
+    }
+    return here >= p->config.peers && p->now >= newest_ns + gw_peer_ms(p, SETTLE_MS);
+}
+
+void gw_strangers_consider(gw_peer *p) {
+    if (p->stranger_ns == 0) return;
+    bool settled = is_settled(p);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *c = &p->contacts[i];
+        if (!c->alive || !c->differs) continue;
+        camp theirs = camp_of(p, c->kind), own = own_camp(p, c->apart);
+        bool stays = c->has_view || (settled && outweighs(&theirs, &own));
+        if (!stays || !asked_to_join(p, c)) continue;
+        char id[GW_SHORT_TEXT];
+        gw_peer_finish(p, GW_FINISH_DENIED, NULL,
+                       "peer %s %s (%s). There are %" PRIu32 " such peers, and %" PRIu32 " like this one. %s",
+                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count,
+                       what_to_do(c));
+        return;
+    }
+}

@@ -1,0 +1,559 @@
+#include "core/brain/message.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 60000 };
+
+const char *gw_message_name(gw_message_kind kind) {
+    static const char *const names[] = {
+        [GW_MSG_HELLO] = "hello",       [GW_MSG_PROPOSE] = "propose",   [GW_MSG_VOTE] = "vote",
+        [GW_MSG_REFUSE] = "refuse",     [GW_MSG_INSTALL] = "install",   [GW_MSG_READY] = "ready",
+        [GW_MSG_REPAIR] = "repair",     [GW_MSG_JOIN] = "join",         [GW_MSG_ASK_VIEW] = "ask-view",
+        [GW_MSG_VIEW] = "view",         [GW_MSG_STORED] = "stored",     [GW_MSG_MANIFEST] = "manifest",
+        [GW_MSG_RECORDED] = "recorded", [GW_MSG_COMPLETE] = "complete", [GW_MSG_END] = "end",
+        [GW_MSG_CLAIM] = "claim",       [GW_MSG_ASK_STOP] = "ask-stop", [GW_MSG_ASK_SAVE] = "ask-save",
+        [GW_MSG_WITNESS] = "witness",   [GW_MSG_FELL] = "fell",         [GW_MSG_HALT] = "halt",
+    };
+    return kind >= GW_MSG_HELLO && kind <= GW_MSG_HALT ? names[kind] : "unknown";
+}
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count == 0 ? 1 : count, size);
+    GW_CHECK_MEMORY(memory != NULL);
+    return memory;
+}
+
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------- */
+
+static void put_views(gw_writer *w, const gw_view *views, uint32_t count) {
+    gw_put_u32(w, count);
+    for (uint32_t i = 0; i < count; i++) gw_view_put(w, &views[i]);
+}
+
+static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
+    gw_put_u64(w, inventory->epoch);
+    gw_put_u64(w, inventory->step);
+    gw_put_hash(w, &inventory->root);
+    gw_put_u64(w, inventory->fingerprint);
+    gw_put_u8(w, (uint8_t)(inventory->ended | inventory->ignored << 1));
+    gw_set_put(w, &inventory->chunks);
+}
+
+static void put_course(gw_writer *w, const gw_course *course) {
+    gw_put_u32(w, course->count);
+    for (uint32_t i = 0; i < course->count; i++) {
+        gw_put_u64(w, course->list[i].step);
+        gw_put_hash(w, &course->list[i].root);
+    }
+}
+
+static void put_report(gw_writer *w, const gw_report *report) {
+    gw_put_u8(w,
+              (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
+                        report->unwritable << 4 | report->grounded << 5 | report->strays << 6));
+    gw_put_u64(w, report->step);
+    gw_put_u64(w, report->fingerprint);
+    gw_put_u64(w, report->whole_step);
+    gw_put_hash(w, &report->whole_root);
+    put_course(w, &report->course);
+    gw_put_u64(w, report->installed_epoch);
+    gw_put_view_name(w, &report->installed);
+    gw_put_u64(w, report->promised_epoch);
+    gw_put_view_name(w, &report->promised);
+    gw_set_put(w, &report->held);
+    gw_set_put(w, &report->claimed);
+    gw_put_u32(w, report->failures);
+    gw_put_u64(w, report->speed);
+    for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
+    gw_put_u32(w, report->changes.count);
+    gw_put_u32(w, report->changes.of_two);
+    gw_put_u32(w, report->changes.arrangement);
+    for (int i = 0; i < 2; i++) {
+        gw_put_peer_id(w, &report->changes.from[i]);
+        gw_put_u64(w, report->changes.epoch[i]);
+        gw_put_u64(w, report->changes.boot[i]);
+    }
+    gw_put_u64(w, report->heard_epoch);
+    gw_convictions_put(w, &report->convictions);
+    gw_put_u64(w, report->recorded_epoch);
+    gw_losses_put(w, &report->losses);
+    gw_put_u32(w, report->inventory_count);
+    for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
+}
+
+static void put_hashes(gw_writer *w, const gw_hash *hashes, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) gw_put_hash(w, &hashes[i]);
+}
+
+static void put_install(gw_writer *w, const gw_install *install) {
+    gw_view_put(w, &install->view);
+    gw_put_u64(w, install->step);
+    gw_put_u64(w, install->fingerprint);
+    gw_put_u64(w, install->whole_step);
+    gw_put_hash(w, &install->whole_root);
+    gw_put_u64(w, install->found_step);
+    gw_put_hash(w, &install->found_root);
+    put_course(w, &install->course);
+    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
+    gw_put_u32(w, install->failures);
+    gw_put_u32(w, install->arrangement);
+    gw_put_u8(w, (uint8_t)install->load);
+    gw_put_hash(w, &install->root);
+    gw_put_u64(w, install->root_epoch);
+    gw_set_put(w, &install->fetchers);
+    gw_set_put(w, &install->drops);
+    gw_set_put(w, &install->unwritable);
+    gw_set_put(w, &install->missing);
+    for (uint32_t i = 0; i <= install->view.count; i++) gw_put_u32(w, install->cuts[i]);
+    if (install->load == GW_LOAD_MANIFEST)
+        for (uint32_t i = 0; i < install->view.count; i++) gw_set_put(w, &install->inventories[i]);
+    gw_losses_put(w, &install->losses);
+    gw_convictions_put(w, &install->convictions);
+    gw_put_u32(w, install->spared_count);
+    put_hashes(w, install->spared, install->spared_count);
+    gw_put_u64(w, install->cause_age_ns);
+    gw_put_string(w, install->cause);
+}
+
+static void put_body(gw_writer *w, const gw_message *m) {
+    switch (m->kind) {
+    case GW_MSG_HELLO:
+        gw_put_string(w, m->text);
+        gw_put_u64(w, m->value);
+        gw_put_u32(w, m->ways);
+        gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_PROPOSE:
+        gw_view_put(w, m->view);
+        gw_put_u64(w, m->base_epoch);
+        gw_put_view_name(w, &m->base);
+        put_views(w, m->listed, m->listed_count);
+        gw_put_u32(w, m->absorbed_count);
+        for (uint32_t i = 0; i < m->absorbed_count; i++) gw_put_view_name(w, &m->absorbed[i]);
+        gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_VOTE:
+        put_report(w, m->report);
+        break;
+    case GW_MSG_REFUSE:
+        gw_put_u8(w, (uint8_t)m->refusal);
+        gw_put_u64(w, m->value);
+        gw_put_u64(w, m->since);
+        put_views(w, m->listed, m->listed_count);
+        gw_put_u8(w, m->flag);
+        gw_put_u64(w, m->base_epoch);
+        gw_put_view_name(w, &m->base);
+        gw_put_peer_id(w, &m->peer);
+        break;
+    case GW_MSG_INSTALL:
+        put_install(w, m->install);
+        break;
+    case GW_MSG_REPAIR:
+        gw_put_string(w, m->text);
+        gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_HALT:
+        gw_put_u64(w, m->step);
+        gw_put_string(w, m->text);
+        break;
+    case GW_MSG_JOIN:
+        gw_view_put(w, m->view);
+        gw_put_u64(w, m->value);
+        gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_VIEW:
+        gw_view_put(w, m->view);
+        break;
+    case GW_MSG_STORED:
+        gw_put_u64(w, m->step);
+        gw_put_u64(w, m->value);
+        gw_put_u8(w, m->flag);
+        gw_put_u32(w, m->count);
+        for (uint32_t i = 0; i < m->count; i++) gw_put_u32(w, m->chunks[i]);
+        put_hashes(w, m->hashes, m->count);
+        break;
+    case GW_MSG_MANIFEST:
+        gw_put_u64(w, m->step);
+        gw_put_u64(w, m->value);
+        gw_put_u8(w, m->flag);
+        gw_put_u32(w, m->count);
+        put_hashes(w, m->hashes, m->count);
+        break;
+    case GW_MSG_RECORDED:
+    case GW_MSG_COMPLETE:
+    case GW_MSG_END:
+        gw_put_u64(w, m->step);
+        gw_put_u64(w, m->value);
+        gw_put_hash(w, &m->hash);
+        gw_put_u8(w, m->flag);
+        gw_put_u8(w, m->unsaved);
+        break;
+    case GW_MSG_CLAIM:
+        gw_put_u64(w, m->step);
+        gw_put_u32(w, m->worker);
+        gw_put_u32(w, m->shard);
+        break;
+    case GW_MSG_WITNESS:
+        gw_put_u64(w, m->step);
+        gw_put_u32(w, m->shard);
+        gw_put_u64(w, m->value);
+        break;
+    case GW_MSG_FELL:
+        gw_put_u64(w, m->step);
+        gw_put_u32(w, m->shard);
+        gw_put_u8(w, m->flag);
+        break;
+    case GW_MSG_READY:
+        gw_put_u64(w, m->step);
+        gw_put_hash(w, &m->hash);
+        break;
+    case GW_MSG_ASK_VIEW:
+    case GW_MSG_ASK_STOP:
+    case GW_MSG_ASK_SAVE:
+        break;
+    }
+}
+
+size_t gw_message_encode(const gw_message *message, uint8_t **bytes) {
+    for (size_t capacity = 4096;; capacity *= 2) {
+        GW_CHECK(capacity <= GW_MESSAGE_BYTES);
+        uint8_t *memory = allocate(capacity, 1);
+        gw_writer w = gw_writer_on(memory, capacity);
+        gw_put_u8(&w, GW_MESSAGE_VERSION);
+        gw_put_u8(&w, (uint8_t)message->kind);
+        gw_put_hash(&w, &message->job);
+        gw_put_u64(&w, message->epoch);
+        gw_put_view_name(&w, &message->name);
+        put_body(&w, message);
+        if (!w.failed) {
+            *bytes = memory;
+            return w.length;
+        }
+        free(memory);
+    }
+}
+
+/* ---- reading
+ * ------------------------------------------------------------------------------------------------- */
+
+static bool get_flag(gw_reader *r) {
+    uint8_t flag = gw_get_u8(r);
+    if (flag > 1) r->failed = true;
+    return flag == 1;
+}
+
+static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
+    *count = gw_get_u32(r);
+    if (*count > most || *count > gw_reader_left(r) / 92) r->failed = true;
+    if (r->failed) *count = 0;
+    gw_view *views = allocate(*count, sizeof *views);
+    for (uint32_t i = 0; i < *count && !r->failed; i++) gw_view_get(r, &views[i]);
+    return views;
+}
+
+/* Of a state of so many steps. */
+static gw_course get_course(gw_reader *r, uint64_t step) {
+    gw_course course = {0};
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_COURSE) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_kept one;
+        one.step = gw_get_u64(r);
+        gw_get_hash(r, &one.root);
+        bool sorted = one.step <= (i == 0 ? step : course.list[i - 1].step);
+        if (one.step == 0 || !sorted || gw_course_has(&course, &one.root)) r->failed = true;
+        course.list[course.count++] = one;
+    }
+    return course;
+}
+
+static gw_report *get_report(gw_reader *r) {
+    gw_report *report = allocate(1, sizeof *report);
+    uint8_t flags = gw_get_u8(r);
+    report->has_state = flags & 1;
+    report->ended = flags >> 1 & 1;
+    report->fresh = flags >> 2 & 1;
+    report->stopped = flags >> 3 & 1;
+    report->unwritable = flags >> 4 & 1;
+    report->grounded = flags >> 5 & 1;
+    report->strays = flags >> 6 & 1;
+    if (flags >> 7 != 0) r->failed = true;
+    report->step = gw_get_u64(r);
+    report->fingerprint = gw_get_u64(r);
+    report->whole_step = gw_get_u64(r);
+    gw_get_hash(r, &report->whole_root);
+    report->course = get_course(r, report->step);
+    report->installed_epoch = gw_get_epoch(r);
+    gw_get_view_name(r, &report->installed);
+    report->promised_epoch = gw_get_epoch(r);
+    gw_get_view_name(r, &report->promised);
+    report->held = gw_set_get(r);
+    report->claimed = gw_set_get(r);
+    if (report->held.size != report->claimed.size) r->failed = true;
+    report->failures = gw_get_u32(r);
+    report->speed = gw_get_u64(r);
+    for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
+    report->changes.count = gw_get_u32(r);
+    report->changes.of_two = gw_get_u32(r);
+    report->changes.arrangement = gw_get_u32(r);
+    for (int i = 0; i < 2; i++) {
+        gw_get_peer_id(r, &report->changes.from[i]);
+        report->changes.epoch[i] = gw_get_epoch(r);
+        report->changes.boot[i] = gw_get_u64(r);
+    }
+    report->heard_epoch = gw_get_epoch(r);
+    gw_convictions_get(r, &report->convictions);
+    report->recorded_epoch = gw_get_epoch(r);
+    gw_losses_get(r, &report->losses);
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_INVENTORY) r->failed = true;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_inventory *inventory = &report->inventory[report->inventory_count++];
+        inventory->epoch = gw_get_epoch(r);
+        inventory->step = gw_get_u64(r);
+        gw_get_hash(r, &inventory->root);
+        inventory->fingerprint = gw_get_u64(r);
+        uint8_t its_flags = gw_get_u8(r);
+        inventory->ended = its_flags & 1;
+        inventory->ignored = its_flags >> 1 & 1;
+        if (its_flags > 3) r->failed = true;
+        inventory->chunks = gw_set_get(r);
+    }
+    return report;
+}
+
+static void get_spared(gw_reader *r, gw_install *install) {
+    install->spared_count = gw_get_u32(r);
+    if (install->spared_count > GW_MAX_MEMBERS * GW_MAX_INVENTORY) r->failed = true;
+    if (install->spared_count > gw_reader_left(r) / 32) r->failed = true;
+    if (r->failed) install->spared_count = 0;
+    install->spared = allocate(install->spared_count, sizeof *install->spared);
+    for (uint32_t i = 0; i < install->spared_count; i++) gw_get_hash(r, &install->spared[i]);
+}
+
+static gw_install *get_install(gw_reader *r) {
+    gw_install *install = allocate(1, sizeof *install);
+    gw_view_get(r, &install->view);
+    uint32_t members = install->view.count;
+    install->step = gw_get_u64(r);
+    install->fingerprint = gw_get_u64(r);
+    install->whole_step = gw_get_u64(r);
+    gw_get_hash(r, &install->whole_root);
+    install->found_step = gw_get_u64(r);
+    gw_get_hash(r, &install->found_root);
+    install->course = get_course(r, install->step);
+    uint8_t flags = gw_get_u8(r);
+    install->ended = flags & 1;
+    install->stopped = flags >> 1 & 1;
+    install->end_given_up = flags >> 2 & 1;
+    install->failures = gw_get_u32(r);
+    install->arrangement = gw_get_u32(r);
+    install->load = (gw_load_kind)gw_get_u8(r);
+    gw_get_hash(r, &install->root);
+    install->root_epoch = gw_get_epoch(r);
+    install->fetchers = gw_set_get(r);
+    install->drops = gw_set_get(r);
+    install->unwritable = gw_set_get(r);
+    install->missing = gw_set_get(r);
+    bool sane = flags <= 7 && install->whole_step <= install->step && install->found_step <= install->step &&
+                install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
+                install->fetchers.size == members && install->drops.size == members &&
+                install->unwritable.size == members;
+    if (!sane) r->failed = true;
+    for (uint32_t i = 0; i <= members && !r->failed; i++) {
+        install->cuts[i] = gw_get_u32(r);
+        if (i > 0 && install->cuts[i] < install->cuts[i - 1]) r->failed = true;
+    }
+    if (!r->failed && (install->cuts[0] != 0 || install->cuts[members] != gw_set_count(&install->missing)))
+        r->failed = true;
+    if (install->load == GW_LOAD_MANIFEST)
+        for (uint32_t i = 0; i < members && !r->failed; i++) install->inventories[i] = gw_set_get(r);
+    gw_losses_get(r, &install->losses);
+    gw_convictions_get(r, &install->convictions);
+    get_spared(r, install);
+    install->cause_age_ns = gw_get_u64(r);
+    gw_get_string(r, install->cause, sizeof install->cause);
+    return install;
+}
+
+static char *get_text(gw_reader *r) {
+    char *text = allocate(MAX_TEXT + 1, 1);
+    gw_get_string(r, text, MAX_TEXT + 1);
+    return text;
+}
+
+static gw_view *get_one_view(gw_reader *r) {
+    gw_view *view = allocate(1, sizeof *view);
+    gw_view_get(r, view);
+    return view;
+}
+
+static void get_hashes(gw_reader *r, gw_message *m, bool with_chunks) {
+    m->count = gw_get_u32(r);
+    if (m->count > GW_MAX_CHUNKS || m->count > gw_reader_left(r) / 32) r->failed = true;
+    if (r->failed) m->count = 0;
+    m->chunks = allocate(m->count, sizeof *m->chunks);
+    m->hashes = allocate(m->count, sizeof *m->hashes);
+    for (uint32_t i = 0; i < m->count && with_chunks; i++) m->chunks[i] = gw_get_u32(r);
+    for (uint32_t i = 0; i < m->count; i++) gw_get_hash(r, &m->hashes[i]);
+}
+
+static void get_propose(gw_reader *r, gw_message *m) {
+    m->view = get_one_view(r);
+    m->base_epoch = gw_get_epoch(r);
+    gw_get_view_name(r, &m->base);
+    m->listed = get_views(r, GW_MAX_LISTED, &m->listed_count);
+    m->absorbed_count = gw_get_u32(r);
+    if (m->absorbed_count > GW_MAX_ABSORBED) {
+        m->absorbed_count = 0;
+        r->failed = true;
+    }
+    for (uint32_t i = 0; i < m->absorbed_count; i++) gw_get_view_name(r, &m->absorbed[i]);
+    m->flag = get_flag(r);
+}
+
+static void get_body(gw_reader *r, gw_message *m) {
+    switch (m->kind) {
+    case GW_MSG_HELLO:
+        m->text = get_text(r);
+        m->value = gw_get_u64(r);
+        m->ways = gw_get_u32(r);
+        m->flag = get_flag(r);
+        break;
+    case GW_MSG_PROPOSE:
+        get_propose(r, m);
+        break;
+    case GW_MSG_VOTE:
+        m->report = get_report(r);
+        break;
+    case GW_MSG_REFUSE:
+        m->refusal = (gw_refusal)gw_get_u8(r);
+        if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
+        m->value = gw_get_epoch(r);
+        m->since = gw_get_epoch(r);
+        m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
+        m->flag = get_flag(r);
+        m->base_epoch = gw_get_epoch(r);
+        gw_get_view_name(r, &m->base);
+        gw_get_peer_id(r, &m->peer);
+        break;
+    case GW_MSG_INSTALL:
+        m->install = get_install(r);
+        break;
+    case GW_MSG_REPAIR:
+        m->text = get_text(r);
+        m->flag = get_flag(r);
+        break;
+    case GW_MSG_HALT:
+        m->step = gw_get_u64(r);
+        m->text = get_text(r);
+        break;
+    case GW_MSG_JOIN:
+        m->view = get_one_view(r);
+        m->value = gw_get_u64(r);
+        m->flag = get_flag(r);
+        break;
+    case GW_MSG_VIEW:
+        m->view = get_one_view(r);
+        break;
+    case GW_MSG_STORED:
+        m->step = gw_get_u64(r);
+        m->value = gw_get_u64(r);
+        m->flag = get_flag(r);
+        get_hashes(r, m, true);
+        break;
+    case GW_MSG_MANIFEST:
+        m->step = gw_get_u64(r);
+        m->value = gw_get_u64(r);
+        m->flag = get_flag(r);
+        get_hashes(r, m, false);
+        break;
+    case GW_MSG_RECORDED:
+    case GW_MSG_COMPLETE:
+    case GW_MSG_END:
+        m->step = gw_get_u64(r);
+        m->value = gw_get_u64(r);
+        gw_get_hash(r, &m->hash);
+        m->flag = get_flag(r);
+        m->unsaved = get_flag(r);
+        break;
+    case GW_MSG_CLAIM:
+        m->step = gw_get_u64(r);
+        m->worker = gw_get_u32(r);
+        m->shard = gw_get_u32(r);
+        break;
+    case GW_MSG_WITNESS:
+        m->step = gw_get_u64(r);
+        m->shard = gw_get_u32(r);
+        m->value = gw_get_u64(r);
+        break;
+    case GW_MSG_FELL:
+        m->step = gw_get_u64(r);
+        m->shard = gw_get_u32(r);
+        m->flag = get_flag(r);
+        break;
+    case GW_MSG_READY:
+        m->step = gw_get_u64(r);
+        gw_get_hash(r, &m->hash);
+        break;
+    case GW_MSG_ASK_VIEW:
+    case GW_MSG_ASK_STOP:
+    case GW_MSG_ASK_SAVE:
+        break;
+    default:
+        r->failed = true;
+    }
+}
+
+bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message, gw_err *err) {
+    memset(message, 0, sizeof *message);
+    gw_reader r = gw_reader_on(bytes, length);
+    uint8_t version = gw_get_u8(&r);
+    message->kind = (gw_message_kind)gw_get_u8(&r);
+    if (r.failed || version != GW_MESSAGE_VERSION)
+        return gw_fail(err, GW_E_INVALID, "core/message: version %u, this build speaks %u", version,
+                       GW_MESSAGE_VERSION);
+    gw_get_hash(&r, &message->job);
+    message->epoch = gw_get_epoch(&r);
+    gw_get_view_name(&r, &message->name);
+    get_body(&r, message);
+    if (gw_reader_done(&r)) return true;
+    const char *name = gw_message_name(message->kind);
+    gw_message_free(message);
+    return gw_fail(err, GW_E_INVALID, "core/message: malformed %s message of %zu bytes at byte %zu", name,
+                   length, r.position);
+}
+
+void gw_report_free(gw_report *report) {
+    if (report == NULL) return;
+    gw_set_free(&report->held);
+    gw_set_free(&report->claimed);
+    for (uint32_t i = 0; i < report->inventory_count; i++) gw_set_free(&report->inventory[i].chunks);
+    free(report);
+}
+
+void gw_install_free(gw_install *install) {
+    if (install == NULL) return;
+    gw_set_free(&install->fetchers);
+    gw_set_free(&install->drops);
+    gw_set_free(&install->unwritable);
+    gw_set_free(&install->missing);
+    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_set_free(&install->inventories[i]);
+    free(install->spared);
+    free(install);
+}
+
+void gw_message_free(gw_message *message) {
+    free(message->view);
+    free(message->listed);
+    free(message->text);
+    free(message->chunks);
+    free(message->hashes);
+    gw_report_free(message->report);
+    gw_install_free(message->install);
+    memset(message, 0, sizeof *message);
+}

@@ -1,0 +1,656 @@
+/* Checkpoints while the job runs, and its end (design section 11). Every member stores the chunks that are
+ * placed on it and tells the leader their hashes; the leader checks that holders agree and sends the whole
+ * list, from which every member writes the same manifest; when all have it the checkpoint is complete. */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+#include "core/state/placement.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A checkpoint that takes longer is abandoned, and the next may take twice as long, so that some slow disk
+ * gets one done. A disk that refused is tried again, and ever more seldom: what it lacked may be there soon,
+ * as descriptors are, or in days, as room may be. What gives way there is what nobody knows to be complete,
+ * and who knows may come yet: it does so once the disk has refused for so long. */
+enum {
+    SAVE_LASTS_MS = 60000,
+    MOST_DOUBLINGS = 6,
+    WRITE_AGAIN_MS = 4000,
+    WRITE_AGAIN_MOST_MS = 60000,
+};
+
+void gw_saves_free(gw_save *save) {
+    free(save->chunks);
+    free(save->hashes);
+    free(save->own_hashes);
+    gw_set_free(&save->known);
+    gw_set_free(&save->durable);
+    gw_set_free(&save->answered);
+    gw_set_free(&save->recorded);
+    gw_set_free(&save->placed);
+    *save = (gw_save){0};
+}
+
+/* ---- deciding
+ * ------------------------------------------------------------------------------------------------------- */
+
+static bool is_due(const gw_peer *p) {
+    const gw_peer_config *c = &p->config;
+    if (p->want_save) return true;
+    if (p->now < p->save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
+    bool regularly = c->checkpoint_steps != 0 || c->checkpoint_ns != 0;
+    if (p->save_again_ns != 0 && (regularly || p->save_asked)) return true;
+    if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
+    return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
+}
+
+void gw_saves_remind(gw_peer *p) {
+    gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP), save = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
+    if (p->want_stop) gw_peer_send(p, &p->view.leader, &stop);
+    if (p->want_save) gw_peer_send(p, &p->view.leader, &save);
+}
+
+int64_t gw_saves_decide(gw_peer *p) {
+    int64_t decisions = 0;
+    if (!p->save.active && is_due(p)) decisions |= GW_DECIDE_SAVE;
+    if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
+    if (p->want_stop) decisions |= GW_DECIDE_STOP;
+    return decisions;
+}
+
+/* ---- storing
+ * -------------------------------------------------------------------------------------------------------- */
+
+bool gw_saves_anyone_writes(const gw_peer *p, int but) {
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->member_unwritable[rank] && (int)rank != but) return true;
+    return false;
+}
+
+void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable) {
+    p->member_unwritable[rank] = p->unwritable_to_all[rank] = unwritable;
+}
+
+/* By what all members know alike, not by what the leader alone has heard since: who leaves a chunk to another
+ * must be sure that the other one takes it. */
+static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->unwritable_to_all[rank]) ids[count++] = p->view.members[rank].id;
+    if (count > 0) return count;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) ids[rank] = p->view.members[rank].id;
+    return p->view.count; /* nobody can write: the hashes are wanted all the same */
+}
+
+static void stored_nothing(gw_peer *p);
+
+static void store_chunks(gw_peer *p, bool hash_only) {
+    if (p->disk_hangs) { /* whatever is given to it waits behind what hangs */
+        stored_nothing(p);
+        return;
+    }
+    gw_action *save = gw_peer_act(p, GW_ACT_SAVE);
+    save->token = p->save.store_token = gw_peer_token(p);
+    gw_patience_disk(p, save->token);
+    save->step = p->save.step;
+    save->flag = hash_only;
+    if (!hash_only) p->part_step = p->save.step;
+    save->count = p->save.chunk_count;
+    save->chunks = gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
+}
+
+static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
+
+/* A member may have stored its chunks before the leader has applied the step, or, of the last state, before
+ * the leader has heard that all members hold it. */
+static void keep_early(gw_contact *from, gw_message *m) {
+    gw_saves_forget_early(from);
+    from->early = malloc(sizeof *from->early);
+    GW_CHECK_MEMORY(from->early != NULL);
+    *from->early = *m;
+    memset(m, 0, sizeof *m);
+}
+
+void gw_saves_forget_early(gw_contact *contact) {
+    if (contact->early == NULL) return;
+    gw_message_free(contact->early);
+    free(contact->early);
+    contact->early = NULL;
+}
+
+static void take_early(gw_peer *p, gw_contact *from) {
+    const gw_message *m = from->early;
+    if (m == NULL) return;
+    int rank = gw_view_rank(&p->view, &from->id);
+    bool fits =
+        rank >= 0 && p->save.active && gw_view_name_equal(&m->name, &p->view.name) && m->step == p->save.step;
+    if (fits) on_stored(p, (uint32_t)rank, m);
+    if (fits || m->step < p->step) gw_saves_forget_early(from);
+}
+
+void gw_saves_open(gw_peer *p, bool final) {
+    gw_saves_free(&p->save);
+    p->save_asked |= p->want_save;
+    p->want_save = false;
+    uint32_t chunks = p->config.state_chunks;
+    gw_peer_id ids[GW_MAX_MEMBERS];
+    uint32_t writable = writable_members(p, ids);
+    gw_save *s = &p->save;
+    bool leaves = gw_leave_waits(p); /* for this, and for nothing else */
+    *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
+    s->looks = final || leaves;
+    s->deadline_ns = UINT64_MAX;
+    if (gw_peer_is_leader(p) && !final && !leaves)
+        s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
+    s->chunks = calloc(chunks + 1, sizeof *s->chunks);
+    s->hashes = calloc(chunks + 1, sizeof *s->hashes);
+    GW_CHECK_MEMORY(s->chunks != NULL && s->hashes != NULL);
+    s->known = gw_set_of(chunks);
+    s->durable = gw_set_of(chunks);
+    s->answered = gw_set_of(p->view.count);
+    s->recorded = gw_set_of(p->view.count);
+    s->placed = gw_set_of(p->view.count);
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if (!p->unwritable_to_all[rank]) gw_set_add(&s->placed, rank);
+    s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
+    if (!final) {
+        p->unsaved_ns = 0;
+        p->unsaved_said = false;
+    }
+    bool last = (final || leaves) && !gw_saves_anyone_writes(p, -1);
+    bool again = p->unwritable && !p->disk_hangs && (last || p->now >= p->write_again_ns);
+    if (again) p->unwritable = false;
+    bool lacks_room = again && (last || p->now >= p->refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
+    if (!p->unwritable) gw_kept_make_room(p, lacks_room);
+    store_chunks(p, p->unwritable);
+    for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
+}
+
+void gw_saves_abandon(gw_peer *p) {
+    if (!p->save.active) return;
+    if (!p->save.final) {
+        p->want_save = true;
+        gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
+                    p->save.step);
+    }
+    /* What is being staged holds up the next LOAD or APPLY for nothing. What has been stored may be of a
+     * manifest by now. */
+    if (p->save.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
+    gw_saves_free(&p->save);
+}
+
+/* ---- at the leader
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* With exact sums a step has one state, and no epoch is part of anything that is written. */
+uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch) {
+    return p->config.fast ? epoch : 0;
+}
+
+static void record_manifest(gw_peer *p) {
+    const gw_save *s = &p->save;
+    gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
+    manifest->token = p->save.manifest_token = gw_peer_token(p);
+    manifest->epoch = gw_saves_epoch(p, p->view.epoch);
+    manifest->step = s->step;
+    manifest->fingerprint = s->fingerprint;
+    manifest->count = s->known.size;
+    manifest->hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
+    manifest->flag = s->incomplete || p->unwritable;
+    manifest->ended = s->final && !p->stopped;
+    if (!manifest->flag) gw_patience_disk(p, manifest->token);
+}
+
+static gw_message list_of_chunks(const gw_peer *p) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
+    message.step = p->save.step;
+    message.value = p->save.fingerprint;
+    message.hashes = p->save.hashes;
+    message.count = p->save.known.size;
+    message.flag = p->save.incomplete;
+    return message;
+}
+
+/* Copies were placed on a disk that has failed since. Now that it is known, it is not counted on any more. */
+static bool placed_anew(gw_peer *p) {
+    if (!p->save.lacks_copies || !gw_saves_anyone_writes(p, -1)) return false;
+    gw_peer_say(p, GW_WARN,
+                "a disk failed while the checkpoint of step %" PRIu64
+                " was written: it is written again elsewhere",
+                p->save.step);
+    if (p->save.final) {
+        gw_views_need_change(p, "a disk failed before the final checkpoint was complete");
+        return true;
+    }
+    p->want_save = true;
+    gw_saves_free(&p->save);
+    return true;
+}
+
+static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
+    p->save.lacks_copies |= failed && gw_set_has(&p->save.placed, rank);
+    p->member_unwritable[rank] |= failed;
+}
+
+/* After so many times in a row, of which this is the last. */
+static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
+    uint64_t wait_ms = WRITE_AGAIN_MS;
+    GW_CHECK(times > 0);
+    while (--times > 0 && wait_ms < WRITE_AGAIN_MOST_MS) wait_ms *= 2;
+    return p->now + gw_peer_ms(p, wait_ms < WRITE_AGAIN_MOST_MS ? wait_ms : WRITE_AGAIN_MOST_MS);
+}
+
+/* Nobody could store it. Before a disk is tried again, or somebody comes who has one, the next would only be
+ * hashed; then it is due, however long the interval. */
+static void ended_unsaved(gw_peer *p) {
+    p->save_again_ns = write_again_at(p, ++p->unsaved_times);
+}
+
+/* All members hold the state that is being saved: if it is the present one, the step that led to it may be
+ * shown. */
+static void note_agreement(gw_peer *p) {
+    if (p->step == p->save.step) gw_commit_agreed(p);
+}
+
+static void all_answered(gw_peer *p) {
+    gw_save *s = &p->save;
+    note_agreement(p);
+    if (placed_anew(p)) return;
+    bool known = gw_set_count(&s->known) == s->known.size,
+         durable = gw_set_count(&s->durable) == s->durable.size;
+    if (!known || (!durable && !s->final)) {
+        if (!p->given_up_said)
+            gw_peer_say(p, GW_WARN,
+                        "the checkpoint of step %" PRIu64
+                        " is given up: %u of its %u chunks could be stored by nobody; "
+                        "the last complete one stays, and nothing is said until another is complete",
+                        s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
+        p->given_up_said = true;
+        if (s->final) {
+            gw_final_not_hashed(p);
+            return;
+        }
+        ended_unsaved(p);
+        gw_saves_free(s);
+        return;
+    }
+    p->final_failures = 0;
+    if (!durable && gw_final_waits_for_room(p)) return;
+    s->listed = true;
+    s->incomplete = !durable;
+    gw_message message = list_of_chunks(p);
+    gw_peer_send_members(p, &message);
+    record_manifest(p);
+}
+
+static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
+    gw_save *s = &p->save;
+    char id[GW_SHORT_TEXT];
+    if (gw_set_has(&s->answered, rank)) return; /* said again */
+    note_disk(p, rank, m->flag);
+    if (m->value != s->fingerprint) {
+        gw_peer_say(p, GW_ERROR,
+                    "peer %s and the leader hold different states of step %" PRIu64 ": checkpoint given up",
+                    gw_peer_id_short(&p->view.members[rank].id, id), s->step);
+        gw_views_need_change(p, "the members' states differ at a checkpoint");
+        return;
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        uint32_t chunk = m->chunks[i];
+        if (chunk >= s->known.size) return;
+        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &m->hashes[i])) {
+            gw_peer_say(
+                p, GW_ERROR,
+                "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
+                ": checkpoint given up",
+                gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
+            p->suspects = true;
+            gw_views_need_change(p, "holders of chunk %u disagree", chunk);
+            return;
+        }
+        gw_set_add(&s->known, chunk);
+        s->hashes[chunk] = m->hashes[i];
+        if (!m->flag) gw_set_add(&s->durable, chunk);
+    }
+    if (m->count > 0 && !m->flag) p->member_unwritable[rank] = false; /* it has room again */
+    gw_set_add(&s->answered, rank);
+    if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved);
+
+static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool failed) {
+    gw_save *s = &p->save;
+    if (gw_set_count(&s->recorded) == 0) s->root = *root;
+    if (!gw_hash_equal(&s->root, root)) {
+        gw_views_need_change(p, "members computed different roots of step %" PRIu64, s->step);
+        return;
+    }
+    note_disk(p, rank, failed);
+    gw_set_add(&s->recorded, rank);
+    if (gw_set_count(&s->recorded) < p->view.count || placed_anew(p)) return;
+    bool final = s->final, unsaved = s->incomplete || !gw_saves_anyone_writes(p, -1);
+    if (final && unsaved && gw_final_waits_for_room(p)) return;
+    gw_hash whole = *root;
+    gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
+    message.step = s->step;
+    message.hash = whole;
+    message.flag = final && p->stopped;
+    message.unsaved = unsaved;
+    gw_peer_send_members(p, &message);
+    complete(p, s->step, &whole, unsaved);
+}
+
+/* ---- at every member
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void note_written(gw_peer *p) {
+    const gw_save *s = &p->save;
+    const gw_kept one = {s->step, s->own_root};
+    if (s->incomplete) return;
+    gw_kept_recorded(p, &one);
+    if (p->unwritable) return;
+    const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.epoch),
+                               .step = s->step,
+                               .root = s->own_root,
+                               .fingerprint = s->fingerprint,
+                               .ended = s->final && !p->stopped,
+                               .chunks = {.size = p->config.state_chunks}};
+    gw_kept_take_back(p, &s->own_root);
+    gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
+    bool final = p->save.final;
+    gw_saves_free(&p->save);
+    if (final && unsaved) {
+        gw_final_unsaved(p, step, root);
+        return;
+    }
+    if (unsaved) {
+        ended_unsaved(p);
+        if (!p->given_up_said)
+            gw_peer_say(
+                p, GW_WARN,
+                "the state of step %" PRIu64
+                " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
+                "nothing is said until another is complete",
+                step);
+        p->given_up_said = true;
+    } else {
+        p->late_saves = p->unsaved_times = 0;
+        p->save_asked = false;
+        p->given_up_said = false;
+        gw_kept_complete(p, step, root);
+    }
+    if (!final) {
+        gw_leave_saved(p, root, unsaved);
+        return;
+    }
+    p->end.unsaved = false;
+    p->end_sent = true;
+    gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
+}
+
+static gw_message stored_message(const gw_peer *p) {
+    const gw_save *s = &p->save;
+    gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
+    message.step = s->step;
+    message.value = s->fingerprint;
+    message.flag = p->unwritable;
+    message.chunks = s->chunks;
+    message.hashes = s->own_hashes;
+    message.count = s->own_count;
+    return message;
+}
+
+static void say_stored(gw_peer *p) {
+    gw_message message = stored_message(p);
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+static void say_recorded(gw_peer *p) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
+    message.step = p->save.step;
+    message.hash = p->save.own_root;
+    message.flag = p->save.own_unrecorded;
+    gw_peer_send(p, &p->view.leader, &message);
+}
+
+void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
+    const gw_save *s = &p->save;
+    bool to_leader = gw_peer_id_equal(&contact->id, &p->view.leader);
+    if (to_leader) gw_saves_remind(p);
+    if (!s->active) return;
+    if (gw_peer_is_leader(p) && s->listed) {
+        gw_message message = list_of_chunks(p);
+        gw_peer_send(p, &contact->id, &message);
+    }
+    if (!to_leader) return;
+    if (s->own_stored) say_stored(p);
+    if (s->own_recorded) say_recorded(p);
+}
+
+static void cannot_write(gw_peer *p) {
+    p->unwritable = true;
+    if (p->refusals == 0) p->refused_ns = p->now;
+    p->write_again_ns = write_again_at(p, ++p->refusals);
+}
+
+/* Once: the disk may stay full for days. */
+static void say_unwritable(gw_peer *p, const gw_event *event) {
+    snprintf(p->unwritable_why, sizeof p->unwritable_why, "%s", gw_peer_why(event));
+    if (p->unwritable_said) return;
+    p->unwritable_said = true;
+    bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
+    gw_peer_say(p, GW_WARN,
+                "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again, "
+                "each minute in the end",
+                gw_peer_why(event), others ? "others keep its share" : "nothing of it is saved");
+}
+
+/* A disk that others were not to count on has shown by a manifest alone that it may be counted on again;
+ * whether it has room for chunks is seen when it is. */
+static void took_part(gw_peer *p) {
+    const gw_save *s = &p->save;
+    if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->refusals = 0;
+    if (!p->unwritable_said) return;
+    p->unwritable_said = false;
+    gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
+}
+
+static void say_stored_to_leader(gw_peer *p) {
+    p->save.own_stored = true;
+    if (gw_peer_is_leader(p)) {
+        const gw_message own = stored_message(p);
+        on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
+        return;
+    }
+    say_stored(p);
+}
+
+/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next step would show
+ * that the state has changed in memory since it was made, but after the final one, or where the last peer
+ * leaves, there is none. It is looked at after it was hashed, so that what was hashed is sound. */
+static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
+    gw_save *s = &p->save;
+    s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
+    GW_CHECK_MEMORY(s->own_hashes != NULL);
+    if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
+    s->own_count = count;
+    if (s->looks)
+        gw_verify_look(p);
+    else
+        say_stored_to_leader(p);
+}
+
+void gw_saves_sound(gw_peer *p) {
+    const gw_save *s = &p->save;
+    if (s->active && s->looks && s->own_hashes != NULL && !s->own_stored) say_stored_to_leader(p);
+}
+
+static void stored_nothing(gw_peer *p) {
+    p->unwritable = true;
+    if (p->save.final && p->unsaved_ns == 0) p->unsaved_ns = p->now; /* the next leader does not wait anew */
+    tell_stored(p, NULL, 0);
+}
+
+void gw_saves_disk_hangs(gw_peer *p) {
+    gw_save *s = &p->save;
+    cannot_write(p);
+    gw_peer_act(p, GW_ACT_ABANDON);
+    if (!s->active) return;
+    if (s->store_token != 0) {
+        s->store_token = 0;
+        stored_nothing(p);
+    } else if (s->manifest_token != 0) {
+        s->unwritten = true;
+        record_manifest(p); /* its root is wanted all the same */
+    }
+}
+
+void gw_saves_stored(gw_peer *p, const gw_event *event) {
+    gw_save *s = &p->save;
+    gw_patience_disk_answered(p, event->token);
+    if (!s->active || event->token != s->store_token) return;
+    s->store_token = 0;
+    bool failed = event->outcome != GW_DONE;
+    if (failed && !p->unwritable) {
+        cannot_write(p);
+        say_unwritable(p, event);
+        if (p->has_state && p->step == s->step &&
+            !p->applying) { /* it is still there: others may need the hashes */
+            store_chunks(p, true);
+            return;
+        }
+    }
+    if (failed) {
+        stored_nothing(p);
+        return;
+    }
+    GW_CHECK(event->count == s->chunk_count);
+    tell_stored(p, event->hashes, s->chunk_count);
+}
+
+void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
+    gw_save *s = &p->save;
+    gw_patience_disk_answered(p, event->token);
+    if (!s->active || event->token != s->manifest_token) return;
+    s->manifest_token = 0;
+    if (event->outcome != GW_DONE) {
+        cannot_write(p);
+        say_unwritable(p, event);
+    } else if (!p->unwritable) {
+        took_part(p);
+    }
+    s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
+    /* When the leader goes on all the same, nobody could write it. */
+    s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
+    s->own_root = event->root;
+    if (s->final) gw_end_recorded(p, s->step, s->fingerprint, &event->root, p->stopped, s->incomplete);
+    s->own_recorded = true;
+    note_written(p);
+    if (gw_peer_is_leader(p)) {
+        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root, s->own_unrecorded);
+        return;
+    }
+    say_recorded(p);
+}
+
+/* Its link broke before the news reached it. */
+static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *recorded) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    const gw_kept *whole = gw_kept_newest(p);
+    GW_CHECK(whole != NULL);
+    if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
+    message.step = whole->step;
+    message.hash = whole->root;
+    gw_peer_send(p, &to->id, &message);
+}
+
+static void on_list(gw_peer *p, const gw_message *m) {
+    gw_save *s = &p->save;
+    if (s->manifest_token != 0 || s->own_recorded) return;
+    if (m->count != s->known.size || m->value != s->fingerprint) return;
+    s->incomplete = m->flag;
+    note_agreement(p);
+    if (m->count > 0) memcpy(s->hashes, m->hashes, m->count * sizeof *s->hashes);
+    record_manifest(p);
+}
+
+void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
+    int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
+        if (m->kind == GW_MSG_COMPLETE) gw_kept_complete_late(p, m);
+        return;
+    }
+    bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
+    bool current = p->save.active && m->step == p->save.step;
+    switch (m->kind) {
+    case GW_MSG_STORED:
+        if (led && current)
+            on_stored(p, (uint32_t)rank, m);
+        else if (led && m->step >= p->step)
+            keep_early(from, m);
+        break;
+    case GW_MSG_MANIFEST:
+        if (leads && current) on_list(p, m);
+        break;
+    case GW_MSG_RECORDED:
+        if (led && current)
+            on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
+        else if (led && p->kept_count > 0 && m->step == p->saved_step)
+            say_complete_again(p, from, &m->hash);
+        break;
+    case GW_MSG_COMPLETE:
+    case GW_MSG_END:
+        if (leads && current)
+            complete(p, m->step, &m->hash, m->unsaved);
+        else if (leads && m->kind == GW_MSG_COMPLETE)
+            gw_kept_complete_late(p, m);
+        break;
+    case GW_MSG_ASK_STOP:
+        p->want_stop = true;
+        break;
+    case GW_MSG_ASK_SAVE:
+        p->want_save = true;
+        break;
+    default:
+        break;
+    }
+}
+
+bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
+    bool through = p->save.active && p->save.final && p->save.own_recorded && gone->at_end &&
+                   gw_peer_id_equal(&gone->id, &p->view.leader);
+    gw_hash root = p->save.own_root;
+    if (!through || !gw_end_is_of(p, gone, p->save.step, p->save.fingerprint, &root)) return false;
+    complete(p, p->save.step, &root, gone->unsaved);
+    return true;
+}
+
+void gw_saves_end(gw_peer *p) {
+    p->phase = GW_AT_ENDING;
+    gw_saves_open(p, true);
+}
+
+/* ---- the clock
+ * ------------------------------------------------------------------------------------------------------- */
+
+void gw_saves_consider(gw_peer *p) {
+    if (p->save.active && p->now >= p->save.deadline_ns) {
+        gw_peer_say(p, GW_WARN, "the checkpoint of step %" PRIu64 " takes too long (a slow disk?)",
+                    p->save.step);
+        if (p->late_saves < MOST_DOUBLINGS) p->late_saves++;
+        gw_saves_abandon(p);
+    }
+    gw_final_consider(p);
+}
+
+uint64_t gw_saves_deadline(const gw_peer *p) {
+    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
+    return p->save.again_ns != 0 && p->save.again_ns < next ? p->save.again_ns : next;
+}

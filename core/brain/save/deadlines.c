@@ -1,0 +1,112 @@
+/* What the world was asked for and does not do: deadlines that progress moves. Each peer watches its own
+ * world: whoever cannot fetch a state, or cannot make its votes durable, leaves, so that the others go on; a
+ * disk that hangs costs only this peer's part of checkpoints. */
+#include "core/brain/state.h"
+
+#include <inttypes.h>
+
+enum {
+    LOAD_STALL_MS = 30000,    /* the flock pauses for whoever fetches a state */
+    DISK_STALL_MS = 30000,    /* nothing of a checkpoint was hashed or written */
+    PERSIST_STALL_MS = 20000, /* a view waits for a vote, and that for its record */
+    PERSIST_AGAIN_MS = 1000,
+    GAP_MS = 5000, /* this process did not run: nobody is to blame for that time */
+};
+
+void gw_patience_load(gw_peer *p) {
+    p->load_moved_ns = p->now;
+}
+
+void gw_patience_disk(gw_peer *p, gw_token token) {
+    if (p->disk_token == 0) p->disk_moved_ns = p->now;
+    p->disk_token = token;
+}
+
+void gw_patience_disk_answered(gw_peer *p, gw_token token) {
+    p->disk_moved_ns = p->now;
+    if (token != p->disk_token) return; /* of several the last one ends last */
+    p->disk_token = 0;
+    p->disk_hangs = false;
+}
+
+void gw_patience_progress(gw_peer *p, const gw_event *event) {
+    if (event->token == 0) return;
+    if (event->token == p->load_token) p->load_moved_ns = p->now;
+    if (event->token != p->disk_token) return;
+    p->disk_moved_ns = p->now;
+    p->disk_hangs = false; /* it may take long for the rest: that is for the deadline of each checkpoint */
+}
+
+/* Whoever may forget a promise must not make it: without a durable record there is no vote. Losses and
+ * convictions alone are worth no failing. */
+void gw_patience_persist(gw_peer *p) {
+    if (p->ballot.majority && p->persist_since_ns == 0) p->persist_since_ns = p->now;
+    p->persist_again_ns = 0;
+}
+
+void gw_patience_persisted(gw_peer *p, bool durable) {
+    if (durable)
+        p->persist_since_ns = 0;
+    else
+        p->persist_again_ns = p->now + gw_peer_ms(p, PERSIST_AGAIN_MS);
+}
+
+static uint64_t load_deadline(const gw_peer *p) {
+    return p->load_token == 0 ? UINT64_MAX : p->load_moved_ns + gw_peer_ms(p, LOAD_STALL_MS);
+}
+
+static uint64_t disk_deadline(const gw_peer *p) {
+    return p->disk_token == 0 || p->disk_hangs ? UINT64_MAX : p->disk_moved_ns + gw_peer_ms(p, DISK_STALL_MS);
+}
+
+static uint64_t persist_deadline(const gw_peer *p) {
+    return p->persist_since_ns == 0 ? UINT64_MAX : p->persist_since_ns + gw_peer_ms(p, PERSIST_STALL_MS);
+}
+
+static void forgive_gap(gw_peer *p) {
+    bool gap = p->looked_ns != 0 && p->now >= p->looked_ns + gw_peer_ms(p, GAP_MS);
+    p->looked_ns = p->now;
+    if (!gap) return;
+    p->load_moved_ns = p->disk_moved_ns = p->now;
+    if (p->persist_since_ns != 0) p->persist_since_ns = p->now;
+}
+
+/* For people. */
+static double seconds(const gw_peer *p, uint64_t milliseconds) {
+    return (double)gw_peer_ms(p, milliseconds) * 1e-9;
+}
+
+void gw_patience_consider(gw_peer *p) {
+    forgive_gap(p);
+    if (p->now >= load_deadline(p)) {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "fetching the state of step %" PRIu64
+                       " has made no progress for %.0f s: this peer leaves, so that the others go on",
+                       p->load_step, seconds(p, LOAD_STALL_MS));
+        return;
+    }
+    if (p->now >= persist_deadline(p)) {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "this peer's votes could not be made durable for %.0f s (see --dir): it leaves, so "
+                       "that the others go on",
+                       seconds(p, PERSIST_STALL_MS));
+        return;
+    }
+    if (p->persist_again_ns != 0 && p->now >= p->persist_again_ns) gw_votes_persist(p);
+    if (p->now >= disk_deadline(p)) {
+        p->disk_hangs = true;
+        gw_peer_say(p, GW_WARN,
+                    "checkpoints cannot be written here: the disk has made no progress for %.0f s; the run "
+                    "goes on, others keep its share",
+                    seconds(p, DISK_STALL_MS));
+        gw_saves_disk_hangs(p);
+    }
+}
+
+uint64_t gw_patience_deadline(const gw_peer *p) {
+    uint64_t next = load_deadline(p), disk = disk_deadline(p), persist = persist_deadline(p);
+    if (disk < next) next = disk;
+    if (persist < next) next = persist;
+    if (p->persist_again_ns != 0 && p->persist_again_ns < next) next = p->persist_again_ns;
+    return next;
+}

@@ -1,0 +1,81 @@
+/* Reductions that fail again and again although nobody dies: each is tried again in a new view, with the same
+ * members and less and less often, and after a bounded number this peer gives up and says why. What fails for
+ * a reason of its own thus ends one peer, and the others go on; what fails everywhere ends all. Whom the
+ * others have gone on without meanwhile, as a path to it is broken, begins anew: nothing waits for it,
+ * however long that lasts. */
+#include "core/brain/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    PROMPT_RETRIES = 2,
+    RETRY_MS = 100, /* then this long, doubled each time, */
+    MOST_RETRY_MS = 10000,
+    MOST_FAILURES = 20, /* which is some two minutes */
+};
+
+static gw_hash name_of_members(const gw_view *view) {
+    gw_hash name;
+    gw_blake2b(view->members, view->count * sizeof view->members[0], name.bytes, sizeof name.bytes);
+    return name;
+}
+
+static uint64_t pause_ms(uint32_t failures) {
+    if (failures <= PROMPT_RETRIES) return 0;
+    uint32_t doublings = failures - PROMPT_RETRIES - 1;
+    uint64_t ms = doublings < 10 ? (uint64_t)RETRY_MS << doublings : MOST_RETRY_MS;
+    return ms < MOST_RETRY_MS ? ms : MOST_RETRY_MS;
+}
+
+void gw_retry_blame(gw_peer *p, const gw_peer_id *id) {
+    gw_contact *blamed = gw_peer_contact(p, id);
+    if (blamed == NULL) return;
+    blamed->path_failures++;
+    blamed->path_failed_ns = p->now;
+}
+
+void gw_retry_failed(gw_peer *p, const gw_event *event) {
+    gw_retry *r = &p->retry;
+    snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
+    r->at_ns = p->now;
+    if (event->outcome == GW_FAILED) {
+        if (!event->changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
+        gw_hash members = name_of_members(&p->view);
+        if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
+        r->members = members;
+        r->at_ns += gw_peer_ms(p, pause_ms(++r->failures));
+    }
+    if (r->failures >= MOST_FAILURES)
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                       "the reduction of step %" PRIu64 " has failed %" PRIu32
+                       " times in a row with the same %" PRIu32 " members, the last time: %s",
+                       p->step, r->failures, p->view.count, r->why);
+    else
+        gw_retry_consider(p);
+}
+
+void gw_retry_succeeded(gw_peer *p) {
+    for (uint32_t i = 0; i < p->contact_count; i++)
+        if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
+    gw_retry_begin_anew(p);
+    gw_changes_forget(p);
+}
+
+void gw_retry_begin_anew(gw_peer *p) {
+    p->retry = (gw_retry){0};
+}
+
+static bool waits(const gw_peer *p) {
+    return p->phase == GW_AT_REDUCING && p->reduce_token == 0;
+}
+
+void gw_retry_consider(gw_peer *p) {
+    if (waits(p) && p->now >= p->retry.at_ns)
+        gw_views_need_change(p, "a reduction failed: %.80s", p->retry.why);
+}
+
+uint64_t gw_retry_deadline(const gw_peer *p) {
+    return waits(p) && p->retry.at_ns > p->now ? p->retry.at_ns : UINT64_MAX;
+}

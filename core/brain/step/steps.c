@@ -1,0 +1,468 @@
+/* A step's life: deal, compute and steal, seal, reduce, check, apply (design sections 4 and 5). */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+#include "core/shard/deal.h"
+#include "core/shard/range.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NOT_READY_RETRY_US =
+        500,              /* a victim that has not published this step's word is looked at again after this */
+    MOST_LOST_CLAIMS = 2, /* of one step: a peer that loses more cannot do its share */
+    NOBODY_RETRY_US = 50000,
+    LEAST_IDLE_SHARDS = 16,
+    MOST_IDLE_SHARDS = 1024,
+};
+#define SHARD_NS UINT64_C(1000000000000) /* over a speed: what one shard takes */
+
+/* ---- dealing
+ * ------------------------------------------------------------------------------------------------------ */
+
+void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
+    int rank = gw_peer_own_rank(p);
+    GW_CHECK(rank >= 0 && p->has_state && p->accumulator_step == p->step);
+    p->phase = GW_AT_COMPUTING;
+    p->thief.active = false;
+    p->lacks_shard = false;
+    p->tag = gw_word_tag(p->view.epoch, p->step);
+    gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
+    deal->tag = p->tag;
+    deal->step = p->step;
+    deal->first = cuts[rank];
+    deal->end = cuts[rank + 1];
+    deal->cuts = gw_actions_copy(p->actions, cuts, (p->view.count + 1) * sizeof *cuts);
+    deal->flag = p->careful;
+    bool all = missing == NULL || gw_set_count(missing) == missing->size;
+    if (!all) deal->list = gw_actions_copy_set(p->actions, missing);
+    gw_verify_deal(p, deal);
+}
+
+static void begin_whole_step(gw_peer *p) {
+    p->shards = p->config.shards(p->config.shards_context, p->step);
+    GW_CHECK(p->shards > 0);
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = p->step;
+    begin->shards = p->shards;
+    p->accumulator_step = p->step;
+    p->careful = gw_losses_in_step(&p->agreed, p->step); /* in a life before this one */
+    gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
+    gw_steps_begin(p, NULL, p->cuts);
+}
+
+/* ---- stealing
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void seal(gw_peer *p) {
+    p->thief.active = false;
+    p->phase = GW_AT_SEALING;
+    gw_peer_act(p, GW_ACT_SEAL)->token = p->seal_token = gw_peer_token(p);
+}
+
+static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
+    return t->known[rank] && gw_word_unpack(t->words[rank]).tag == tag;
+}
+
+/* Whether a thief finishes one shard before the victim, which runs one, has done all that is left. A slow
+ * thief would otherwise make the flock wait for the last shard of a step. Speeds of 0 are not known. */
+static bool is_worth_stealing(uint32_t left, uint64_t thief_speed, uint64_t victim_speed) {
+    if (left == 0 || thief_speed == 0 || victim_speed == 0) return left > 0;
+    return ((unsigned __int128)left + 1) * thief_speed >= victim_speed;
+}
+
+/* The victim whose work would last longest at its own speed; -1 = no ready word has any for this peer. */
+static int choose_victim(const gw_peer *p) {
+    const gw_thief *t = &p->thief;
+    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
+    int best = -1;
+    unsigned __int128 best_cost = 0, best_speed = 1;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (!is_live_deal(t, rank, p->tag)) continue;
+        uint32_t left = gw_word_left(gw_word_unpack(t->words[rank]));
+        uint64_t speed = p->speeds[rank] == 0 ? 1 : p->speeds[rank];
+        if (!is_worth_stealing(left, own_speed, p->speeds[rank])) continue;
+        if (best >= 0 && left * best_speed <= best_cost * speed) continue;
+        best = (int)rank;
+        best_cost = left;
+        best_speed = speed;
+    }
+    return best;
+}
+
+static bool all_words_ready(const gw_peer *p) {
+    int own = gw_peer_own_rank(p);
+    for (uint32_t rank = 0; rank < p->view.count; rank++)
+        if ((int)rank != own && !is_live_deal(&p->thief, rank, p->tag)) return false;
+    return true;
+}
+
+/* Every word of this round has been read: steal, look again, or seal. The reduction waits for a member that
+ * is not ready anyway, so looking again costs nothing and lets it be helped. */
+static void decide(gw_peer *p) {
+    gw_thief *t = &p->thief;
+    int victim = choose_victim(p);
+    if (victim < 0) {
+        if (all_words_ready(p))
+            seal(p);
+        else
+            t->retry_ns = p->now + NOT_READY_RETRY_US * 1000;
+        return;
+    }
+    gw_word word = gw_word_unpack(t->words[victim]), rest;
+    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
+    bool some = gw_word_split(word, own_speed, p->speeds[victim], &rest, &t->first, &t->end);
+    GW_CHECK(some);
+    t->victim = (uint32_t)victim;
+    t->desired = gw_word_pack(rest);
+    gw_action *swap = gw_peer_act(p, GW_ACT_SWAP_WORD);
+    swap->token = t->swap = gw_peer_token(p);
+    swap->peer = p->view.members[victim].id;
+    swap->expected = t->words[victim];
+    swap->desired = t->desired;
+}
+
+static void look_around(gw_peer *p) {
+    gw_thief *t = &p->thief;
+    t->active = true;
+    t->outstanding = 0;
+    t->swap = 0;
+    t->retry_ns = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        t->tokens[rank] = 0;
+        t->known[rank] = false;
+        const gw_peer_id *id = &p->view.members[rank].id;
+        const gw_contact *contact = gw_peer_contact(p, id);
+        if (gw_peer_id_equal(id, &p->config.id) || contact == NULL || !contact->linked) continue;
+        gw_action *read = gw_peer_act(p, GW_ACT_READ_WORD);
+        read->token = t->tokens[rank] = gw_peer_token(p);
+        read->peer = *id;
+        t->outstanding++;
+    }
+    if (t->outstanding > 0) return;
+    decide(p);
+    if (t->retry_ns != 0) t->retry_ns = p->now + NOBODY_RETRY_US * 1000; /* nobody to read from: no hurry */
+}
+
+void gw_steps_dry(gw_peer *p, const gw_event *event) {
+    if (p->phase != GW_AT_COMPUTING || event->tag != p->tag || p->thief.active) return;
+    look_around(p);
+}
+
+void gw_steps_word_read(gw_peer *p, const gw_event *event) {
+    gw_thief *t = &p->thief;
+    if (!t->active || event->token == 0) return;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (t->tokens[rank] != event->token) continue;
+        t->tokens[rank] = 0;
+        t->known[rank] = event->word_outcome == GW_WORD_OK;
+        t->words[rank] = event->word;
+        if (--t->outstanding == 0) decide(p);
+        return;
+    }
+}
+
+void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
+    gw_thief *t = &p->thief;
+    if (!t->active || event->token != t->swap || t->swap == 0) return;
+    t->swap = 0;
+    switch (event->word_outcome) {
+    case GW_WORD_OK: {
+        uint32_t count = t->end - t->first;
+        p->steals++;
+        p->shards_stolen += count;
+        gw_action *take = gw_peer_act(p, GW_ACT_TAKE);
+        take->tag = p->tag;
+        take->first = t->first;
+        take->end = t->end;
+        gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEAL, " ");
+        notice->peer = p->view.members[t->victim].id;
+        notice->count = count;
+        t->active = false;
+        break;
+    }
+    case GW_WORD_DIFFERS:
+        t->words[t->victim] = event->word;
+        decide(p);
+        break;
+    case GW_WORD_FENCED:
+        t->known[t->victim] = false;
+        decide(p);
+        break;
+    case GW_WORD_UNKNOWN:
+        t->active = false;
+        gw_views_need_change(p, "the outcome of a steal is unknown");
+        break;
+    }
+}
+
+void gw_steps_consider(gw_peer *p) {
+    if (p->phase == GW_AT_COMPUTING && p->thief.active && p->thief.retry_ns != 0 &&
+        p->now >= p->thief.retry_ns)
+        look_around(p);
+    gw_retry_consider(p);
+}
+
+/* ---- claims given back
+ * ----------------------------------------------------------------------------------------------- */
+
+void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
+    if (++p->lost_claims > MOST_LOST_CLAIMS)
+        gw_poison_give_up(p, shard, event);
+    else
+        gw_views_need_change(p, "shard %u is given back: %.60s", shard, gw_peer_why(event));
+}
+
+void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
+    /* When this peer froze meanwhile, the shard is missing in its report anyway. */
+    if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
+    p->lacks_shard = true;
+    gw_steps_give_back(p, event->shard, event);
+}
+
+/* ---- sealing and reducing
+ * ------------------------------------------------------------------------------------------- */
+
+static int64_t row_check(const int64_t *row) {
+    uint64_t check = 0;
+    for (int i = 0; i < GW_SLOT_CHECK; i++) check = gw_mix64(check ^ (uint64_t)row[i]);
+    return (int64_t)check;
+}
+
+/* A bad element as two integers that order as (shard, tensor, index) and are 0 for none. */
+static void put_bad(int64_t *row, const gw_bad *bad) {
+    if (!bad->present) return;
+    row[GW_SLOT_BAD] = (int64_t)((uint64_t)(bad->shard + 1) << 32 | bad->tensor);
+    row[GW_SLOT_BAD_INDEX] = (int64_t)bad->index;
+}
+
+/* The first of all members' first ones; not present where no shard has one: a float sum can be out of range
+ * of which each part is within it. */
+static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
+    const int64_t *least = NULL;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = slots + (size_t)rank * GW_SLOTS;
+        if (row[GW_SLOT_BAD] == 0) continue;
+        bool less =
+            least == NULL || row[GW_SLOT_BAD] < least[GW_SLOT_BAD] ||
+            (row[GW_SLOT_BAD] == least[GW_SLOT_BAD] && row[GW_SLOT_BAD_INDEX] < least[GW_SLOT_BAD_INDEX]);
+        if (less) least = row;
+    }
+    if (least == NULL) return (gw_bad){.present = false};
+    uint64_t key = (uint64_t)least[GW_SLOT_BAD];
+    return (gw_bad){.present = true,
+                    .shard = (uint32_t)(key >> 32) - 1,
+                    .tensor = (uint32_t)key,
+                    .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
+}
+
+/* Who stood still for a moment was slow in that step, and of few shards is dealt none after it, so that
+ * nothing would measure it again. After a while it counts as not known, and is dealt what the mean is. Where
+ * it is slow still the others wait for one shard of it: so a while is many of these, and twice as many each
+ * time. */
+static void note_speed(gw_peer *p, uint64_t measured) {
+    if (measured > 0) {
+        if (!p->speed_old) p->idle_shards = LEAST_IDLE_SHARDS;
+        p->own_speed = measured;
+        p->speed_ns = p->now;
+        p->speed_old = false;
+        return;
+    }
+    if (p->own_speed == 0 || p->speed_old) return;
+    GW_CHECK(p->idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->speed_ns);
+    if (p->now - p->speed_ns < p->idle_shards * (SHARD_NS / p->own_speed)) return;
+    p->speed_old = true;
+    if (p->idle_shards < MOST_IDLE_SHARDS) p->idle_shards *= 2;
+}
+
+uint64_t gw_steps_speed(const gw_peer *p) {
+    return p->speed_old ? 0 : p->own_speed;
+}
+
+void gw_steps_sealed(gw_peer *p, const gw_event *event) {
+    if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
+    p->seal_token = 0;
+    note_speed(p, event->speed);
+    if (p->lacks_shard) return; /* a view in which it is dealt again has been asked for */
+    p->phase = GW_AT_REDUCING;
+    gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
+    reduce->token = p->reduce_token = gw_peer_token(p);
+    reduce->step = p->step;
+    reduce->attempt = p->arrangement;
+    int64_t *row = reduce->slots;
+    row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
+    row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;
+    if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
+    if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
+    put_bad(row, &event->bad);
+    row[GW_SLOT_CHECK] = row_check(row);
+    gw_verify_reduce(p, event, reduce);
+}
+
+static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
+    if (!event->coverage_ok) return "its coverage is wrong";
+    if (!event->fingerprint_ok) return "its fingerprint is wrong";
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = event->slots + (size_t)rank * GW_SLOTS;
+        if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
+    }
+    return gw_verify_states_agree(p, event->slots) ? NULL : "the members' states differ";
+}
+
+static void take_decisions(gw_peer *p, const int64_t *slots) {
+    int leader = gw_view_rank(&p->view, &p->view.leader);
+    p->decisions = slots[(size_t)leader * GW_SLOTS + GW_SLOT_DECISIONS];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const int64_t *row = slots + (size_t)rank * GW_SLOTS;
+        p->speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
+        gw_saves_told_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
+    }
+}
+
+static const char *tensor_name(const gw_peer *p, uint32_t tensor, char number[16]) {
+    if (tensor < p->config.tensor_count) return p->config.tensors[tensor].name;
+    snprintf(number, 16, "%" PRIu32, tensor);
+    return number;
+}
+
+static void say_where(const gw_peer *p, const gw_bad *bad, char *text, size_t capacity) {
+    char number[16];
+    if (bad->present)
+        snprintf(text, capacity, "the first in shard %u, tensor %s, element %" PRIu64, bad->shard,
+                 tensor_name(p, bad->tensor, number), bad->index);
+    else
+        snprintf(text, capacity, "none of them in a shard: what they add up to is out of range");
+}
+
+/* Says which elements are bad, and what is done about it. */
+static void tell_bad(gw_peer *p, const gw_event *event) {
+    char where[200], text[300];
+    gw_bad bad = first_bad(p, event->slots);
+    say_where(p, &bad, where, sizeof where);
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
+    notice->step = p->step;
+    notice->flag = bad.present;
+    notice->shards = bad.shard;
+    notice->first = bad.tensor;
+    notice->desired = bad.index;
+    snprintf(text, sizeof text,
+             "%" PRIu64 " elements of the sum of step %" PRIu64 " are not finite or out of range, %s",
+             event->bad_count, p->step, where);
+    if (p->config.skip_bad)
+        gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
+    else
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (--on-bad skip would skip such updates)", text);
+}
+
+static void apply_sum(gw_peer *p, const gw_event *event) {
+    bool skip = event->bad_count > 0;
+    if (skip) tell_bad(p, event);
+    if (p->phase == GW_AT_OVER) return;
+    take_decisions(p, event->slots);
+    if (p->phase != GW_AT_FROZEN) p->phase = GW_AT_APPLYING;
+    p->applying = true;
+    gw_action *apply = gw_peer_act(p, GW_ACT_APPLY);
+    apply->token = p->apply_token = gw_peer_token(p);
+    apply->step = p->step;
+    apply->flag = skip;
+    apply->look = p->config.verify > 0;
+}
+
+void gw_steps_reduced(gw_peer *p, const gw_event *event) {
+    if (event->token != p->reduce_token) return;
+    p->reduce_token = 0;
+    GW_CHECK(!p->applying);
+    if (p->view.epoch == 0) { /* this peer was left behind meanwhile: it joins again from the state it has */
+        gw_votes_send_if_ready(p);
+        return;
+    }
+    if (event->outcome == GW_DONE) {
+        if (event->coverage_ok && event->fingerprint_ok) gw_retry_succeeded(p);
+        const char *wrong = what_is_wrong(p, event);
+        if (wrong == NULL) {
+            gw_commit_agreed(p);
+            if (gw_verify_disputes(p, event))
+                gw_votes_send_if_ready(p);
+            else
+                apply_sum(p, event);
+            return;
+        }
+        if (p->phase == GW_AT_OVER) return;
+        p->failures++;
+        snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
+                 event->text == NULL ? "" : event->text);
+        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
+        if (event->damaged) gw_verify_own_part(p);
+        if (p->phase == GW_AT_OVER) return;
+        if (p->phase != GW_AT_FROZEN)
+            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
+    } else if (event->damaged) {
+        gw_verify_damaged(p);
+    } else {
+        gw_retry_failed(p, event);
+    }
+    gw_votes_send_if_ready(p);
+}
+
+/* ---- the boundary
+ * --------------------------------------------------------------------------------------------------- */
+
+/* S_step is in place, and nobody has asked for another view: what now? */
+static void go_on(gw_peer *p) {
+    if (p->ended) {
+        gw_saves_end(p);
+        return;
+    }
+    if (gw_leave_at_boundary(p) || gw_leave_rest(p)) return;
+    if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
+    if ((p->decisions & GW_DECIDE_PAUSE) == 0) {
+        begin_whole_step(p);
+        return;
+    }
+    p->phase = GW_AT_PAUSED;
+    p->pause_since_ns = p->now;
+    p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+    gw_waiting_at_pause(p);
+}
+
+static void take_step(gw_peer *p, const gw_event *event) {
+    p->step++;
+    p->fingerprint = event->fingerprint;
+    gw_commit_applied(p);
+    p->failures = 0;
+    p->doubt.any = false;
+    gw_poison_forget(p, p->step);
+    bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
+    p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
+    p->ended = last || p->stopped;
+    p->end_step = p->step;
+}
+
+void gw_steps_applied(gw_peer *p, const gw_event *event) {
+    if (event->token != p->apply_token || !p->applying) return;
+    p->applying = false;
+    p->apply_token = 0;
+    if (event->outcome == GW_DONE) {
+        take_step(p, event);
+    } else if (event->damaged) {
+        gw_verify_damaged(p);
+    } else {
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
+                       gw_peer_why(event));
+    }
+    if (p->phase == GW_AT_OVER) return;
+    if (p->freeze_after_apply) {
+        p->freeze_after_apply = false;
+        gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+    }
+    if (p->phase == GW_AT_APPLYING) {
+        if (p->has_state) go_on(p);
+        return;
+    }
+    if (p->decisions & GW_DECIDE_SAVE)
+        p->want_save = true; /* at the next boundary, this one is passed over */
+    gw_votes_send_if_ready(p);
+}

@@ -1,0 +1,460 @@
+/* Installing a view: from what its leader decided to the moment when all its members hold the state. */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    MOST_LOAD_FAILURES = 5,
+    HOLDERS_MS = 30000, /* those of a checkpoint's chunks may be out of reach again and again for so long */
+};
+
+/* ---- readiness
+ * ------------------------------------------------------------------------------------------------- */
+
+static void expect_ready(gw_peer *p, const gw_view *view) {
+    if (p->ready.size == view->count && gw_view_name_equal(&p->ready_name, &view->name)) return;
+    gw_set_free(&p->ready);
+    p->ready = gw_set_of(view->count);
+    p->ready_name = view->name;
+    p->ready_whole = (gw_kept){0};
+}
+
+/* Who dies of a shard, and is started again alone, must know who died of it before. */
+static bool waits_for_record(const gw_peer *p) {
+    return p->losses.count > 0 && p->record_token != 0 && p->now < p->record_due_ns;
+}
+
+static void note_pause(gw_peer *p) {
+    if (p->pause_since_ns == 0) return;
+    uint64_t pause_ns = p->now - p->pause_since_ns;
+    p->pause_since_ns = 0;
+    gw_waiting_admitted(p, pause_ns);
+    if (p->newcomers == 0) return;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
+    notice->duration_ns = pause_ns;
+    notice->count = p->newcomers;
+    p->newcomers = 0;
+}
+
+static void start_if_all_ready(gw_peer *p) {
+    GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
+    if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
+    note_pause(p);
+    p->load_failures = 0;
+    if (p->end_given_up) gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
+    p->end_given_up = false;
+    gw_commit_agreed(p);
+    bool begun = gw_set_count(&p->missing) < p->missing.size;
+    if (p->ended)
+        gw_saves_end(p);
+    else if (begun || !gw_leave_rest(p))
+        gw_steps_begin(p, &p->missing, p->cuts);
+}
+
+static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+    message.step = whole->step;
+    message.hash = whole->root;
+    return message;
+}
+
+/* What this peer knows to be whole, and behind the view's state. */
+static gw_kept known_whole(const gw_peer *p) {
+    const gw_kept none = {0}, whole = gw_kept_whole(p);
+    return whole.step <= p->step ? whole : none;
+}
+
+void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
+    GW_CHECK(p->own_ready && whole->step <= p->step);
+    gw_message message = ready_message(p, whole);
+    gw_peer_send_members(p, &message);
+}
+
+static void become_ready(gw_peer *p) {
+    p->own_ready = true;
+    gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
+    const gw_kept whole = known_whole(p);
+    gw_install_tell_whole(p, &whole);
+    start_if_all_ready(p);
+}
+
+void gw_install_consider(gw_peer *p) {
+    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    if (gathers && p->losses.count > 0) start_if_all_ready(p);
+}
+
+uint64_t gw_install_deadline(const gw_peer *p) {
+    bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
+    return gathers && waits_for_record(p) ? p->record_due_ns : UINT64_MAX;
+}
+
+/* ---- installing
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Where bits have changed on the way here it begins with another one each time, so that not always the same
+ * is named. Holders stay as their inventories are: by rank. */
+static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
+    gw_peer_id donors[GW_MAX_MEMBERS], turned[GW_MAX_MEMBERS];
+    *count = 0;
+    for (uint32_t rank = 0; rank < i->view.count; rank++)
+        if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
+    for (uint32_t k = 0; k < *count; k++) turned[k] = donors[holders ? k : (p->changes.count + k) % *count];
+    return gw_actions_copy(p->actions, turned, *count * sizeof turned[0]);
+}
+
+static void notice_resume(gw_peer *p, gw_notice kind, uint64_t step, const gw_hash *root) {
+    gw_action *notice = gw_peer_notice(p, kind, "from the checkpoint of step %" PRIu64, step);
+    notice->step = step;
+    notice->root = *root;
+}
+
+/* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
+ * checkpoint have it in memory when the next view is made. */
+static void load_nothing(gw_peer *p) {
+    const gw_event failed = {
+        .kind = GW_EV_LOADED, .token = p->load_token, .outcome = GW_FAILED, .text = "the disk here hangs"};
+    gw_install_loaded(p, &failed);
+}
+
+/* --fresh is one peer's word until all say it: the leader's counts where nobody has a state. */
+static void say_if_fresh(gw_peer *p, const gw_install *i) {
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (i->load == GW_LOAD_MANIFEST && p->config.fresh && p->views_installed == 1)
+        gw_peer_say(p, GW_WARN,
+                    "this peer was started with --fresh, but goes on from the checkpoint of step %" PRIu64
+                    ", as others were not: to begin anew, start all with --fresh",
+                    i->step);
+    if (i->load == GW_LOAD_INIT && newest != NULL)
+        gw_peer_say(p, GW_WARN,
+                    "beginning at step 0, though the checkpoint of step %" PRIu64
+                    " is here: not all of it is, or the leader was started with --fresh",
+                    newest->step);
+}
+
+static void load_state(gw_peer *p, const gw_install *i) {
+    say_if_fresh(p, i);
+    p->phase = GW_AT_LOADING;
+    p->load_token = gw_peer_token(p);
+    p->load_kind = i->load;
+    p->load_step = i->step;
+    p->load_fingerprint = i->fingerprint;
+    p->load_root = i->root;
+    p->load_epoch = i->root_epoch;
+    p->load_ended = i->ended;
+    p->load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
+    if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
+        load_nothing(p);
+        return;
+    }
+    gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
+    load->token = p->load_token;
+    load->load_kind = i->load;
+    load->step = i->step;
+    load->fingerprint = i->fingerprint;
+    load->root = i->root;
+    gw_patience_load(p);
+    const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
+    if (i->load == GW_LOAD_MANIFEST) {
+        load->holders = peers;
+        gw_set *inventories =
+            gw_actions_copy(p->actions, i->inventories, i->view.count * sizeof *inventories);
+        for (uint32_t k = 0; k < i->view.count; k++)
+            inventories[k] = *gw_actions_copy_set(p->actions, &i->inventories[k]);
+        load->inventories = inventories;
+        notice_resume(p, GW_NOTICE_RESUMING, i->step, &i->root);
+    } else {
+        load->donors = peers;
+    }
+}
+
+/* With all shards of its step, also where nothing is computed from the state, as the job has been stopped:
+ * the next view may go on from it, with those who hold it and know of no stop. */
+static void begin_accumulator(gw_peer *p, uint64_t step) {
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = step;
+    begin->shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
+    p->accumulator_step = step;
+}
+
+/* How many members of `view` were not in `other`, in the lives that they have. */
+static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < view->count; k++) {
+        const gw_member *member = &view->members[k];
+        count += gw_view_rank_of_life(other, &member->id, member->boot, member->nonce) < 0;
+    }
+    return count;
+}
+
+/* Whether the view has only grown: so it has as well for who comes. Those whom the others wait for still, as
+ * the view before came to nothing, are counted on. */
+static bool note_newcomers(gw_peer *p, const gw_view *view) {
+    bool comes = p->view.epoch == 0, stay = !comes && count_strangers(&p->view, view) == 0;
+    if (comes) p->pause_since_ns = 0;
+    if (!stay || p->pause_since_ns == 0) p->newcomers = 0;
+    if (!comes) p->newcomers += count_strangers(view, &p->view);
+    if (p->newcomers > 0 && p->pause_since_ns == 0) p->pause_since_ns = p->now;
+    return comes || (stay && p->newcomers > 0);
+}
+
+/* grew: what is left of the step is dealt again as more share it now. */
+static void note_install(gw_peer *p, const gw_install *i, bool grew) {
+    p->views_installed++;
+    gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
+    notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->step = i->step;
+    notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
+    uint32_t dealt = gw_set_count(&i->missing);
+    bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);
+    bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
+    if (!repaired) return;
+    p->steps_repaired++;
+    p->shards_repaired += dealt;
+    gw_action *repair = gw_peer_notice(p, GW_NOTICE_REPAIR, "%s", i->cause);
+    repair->step = i->step;
+    repair->count = dealt;
+}
+
+static void adopt_view(gw_peer *p, const gw_install *i) {
+    bool founded = p->view.epoch == 0;
+    p->view = i->view;
+    gw_ballot_install(&p->ballot, &i->view);
+    if (p->ballot.majority) {
+        gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < p->learned_count; k++) {
+            if (gw_view_compare(&p->learned[k], &i->view) <= 0) continue;
+            gw_views_keep_learned(p, k, kept++);
+        }
+        p->learned_count = kept;
+    }
+    p->need_change = false;
+    p->cause[0] = '\0';
+    p->propose_at_ns = p->patience_ns = 0;
+    p->wait_since_ns = 0;
+    p->links_due_ns = 0;
+    gw_end_hope(p);
+    p->healing = p->forced = p->suspects = false;
+    for (uint32_t k = 0; k < p->view.count; k++) gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
+    for (uint32_t k = 0; k < p->contact_count; k++) {
+        gw_contact *contact = &p->contacts[k];
+        bool member = gw_view_rank(&p->view, &contact->id) >= 0;
+        if (member || founded) contact->blocks = 0; /* those of founding were far shorter */
+        if (!member) {
+            gw_poison_left_out(contact);
+            continue;
+        }
+        contact->joining_until_ns = contact->blocked_until_ns = 0;
+        contact->offered = (gw_view_name){0};
+    }
+    gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+}
+
+/* A member that died between its vote and now: its death was told before this view was ours to change. */
+static void mourn(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || contact->alive_since_ns == 0 || gw_contacts_member_lives(p, &p->view, rank))
+            continue;
+        gw_views_need_change(p, "peer %s died", gw_peer_id_short(&contact->id, id));
+    }
+}
+
+void gw_install_adopt(gw_peer *p, const gw_install *i) {
+    GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
+    bool grew = note_newcomers(p, &i->view);
+    adopt_view(p, i);
+    note_install(p, i, grew);
+    gw_changes_installed(p, i);
+    gw_poison_learn(p, &i->losses, i->step);
+    if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
+    uint32_t rank = (uint32_t)gw_peer_own_rank(p);
+    p->cause_ns = 0;
+    p->failures = i->failures;
+    p->doubt.any = false;
+    p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
+    p->stopped = i->stopped;
+    p->end_step = i->step;
+    p->end_given_up = i->end_given_up;
+    if (!p->ended) gw_end_forget(p);
+    p->agreed = i->losses;
+    p->careful = gw_losses_in_step(&p->agreed, i->step);
+    p->shards = i->missing.size;
+    bool holds = /* a checkpoint's state as well */
+        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
+    expect_ready(p, &p->view);
+    const gw_kept whole = {i->whole_step, i->whole_root};
+    gw_kept_take_newer(&p->ready_whole, &whole);
+    bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
+    if (!later) gw_kept_told_whole(p, &p->ready_whole);
+    p->load_whole = p->ready_whole;
+    p->found = (gw_kept){i->found_step, i->found_root};
+    p->view_course = i->course;
+    if (holds && i->load == GW_LOAD_PEERS) p->course = i->course;
+    gw_set_free(&p->missing);
+    p->missing = gw_set_copy(&i->missing);
+    memcpy(p->cuts, i->cuts, sizeof p->cuts);
+    for (uint32_t k = 0; k < p->view.count; k++) p->speeds[k] = i->cuts[k + 1] - i->cuts[k];
+    for (uint32_t k = 0; k < p->view.count; k++)
+        if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
+    p->own_ready = !gw_set_has(&i->fetchers, rank);
+    if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
+        begin_accumulator(p, i->step);
+    if (p->own_ready || holds) p->state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
+    if (p->own_ready) {
+        p->phase = GW_AT_GATHERING;
+        const gw_kept known = known_whole(p); /* heard since the vote, perhaps */
+        if (known.step > p->ready_whole.step) gw_install_tell_whole(p, &known);
+        start_if_all_ready(p);
+    } else if (holds) {
+        p->phase = GW_AT_LOADING;
+        if (i->load == GW_LOAD_MANIFEST) gw_kept_resumed(p, i->step, &i->root);
+        become_ready(p);
+    } else {
+        load_state(p, i);
+    }
+    if (p->phase == GW_AT_OVER) return;
+    mourn(p);
+    if (!gw_peer_is_leader(p)) gw_saves_remind(p);
+}
+
+void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_install *i = m->install;
+    if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
+    if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->voted.name)) return;
+    if (!p->frozen || p->applying || p->load_token != 0 || p->reduce_token != 0)
+        return; /* it cannot have our vote */
+    gw_install_adopt(p, i);
+}
+
+/* A member holds the state that a view begins with, and knows that this checkpoint, which is behind it, is
+ * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
+static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
+    if (whole->step == 0) return;
+    if (installed && p->load_token != 0) gw_kept_take_newer(&p->load_whole, whole);
+    bool of_view = installed && p->own_ready && whole->step <= p->step;
+    if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
+}
+
+void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
+    bool installed = gw_view_name_equal(&m->name, &p->view.name);
+    bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->voted.name);
+    if (!installed && !voted) return;
+    const gw_view *view = installed ? &p->view : &p->voted;
+    const gw_kept whole = {m->step, m->hash};
+    int rank = gw_view_rank(view, &from->id);
+    if (rank < 0) return;
+    note_whole(p, installed, &whole);
+    if (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING) return;
+    expect_ready(p, view);
+    gw_kept_take_newer(&p->ready_whole, &whole);
+    gw_set_add(&p->ready, (uint32_t)rank);
+    if (installed) start_if_all_ready(p);
+}
+
+static uint64_t lives_of(const gw_view *view) {
+    uint64_t lives = 0;
+    for (uint32_t i = 0; i < view->count; i++) lives += gw_mix64(view->members[i].nonce);
+    return lives;
+}
+
+/* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
+ * the end of them: each is corrected in what its holders tell, and not asked for again. A holder that was
+ * started again has to find once more what is damaged, and may be long about it. */
+static uint64_t count_failure(gw_peer *p) {
+    uint64_t lives = lives_of(&p->view); /* which has not changed since the load began */
+    bool found_out = p->load_kind != GW_LOAD_MANIFEST || p->failed_lives == lives;
+    bool same = found_out && p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
+    if (!same) p->load_failures = 0;
+    if (p->load_failures == 0) p->failing_since_ns = p->now;
+    p->failed_step = p->load_step;
+    p->failed_root = p->load_root;
+    p->failed_lives = lives;
+    return ++p->load_failures;
+}
+
+/* Whether nothing suggests that this very state can still be fetched. Of a checkpoint, the links to those who
+ * have the rest may come and go, and which of its chunks are here is told to the others after each try. */
+static bool fails_for_good(gw_peer *p) {
+    if (gw_links_lack_data(p)) return false; /* which either come back, or leave this peer or those out */
+    bool often = count_failure(p) >= MOST_LOAD_FAILURES;
+    bool may_be_reached =
+        p->load_kind == GW_LOAD_MANIFEST && p->now < p->failing_since_ns + gw_peer_ms(p, HOLDERS_MS);
+    return often && !may_be_reached;
+}
+
+static gw_inventory loaded_checkpoint(const gw_peer *p) {
+    return (gw_inventory){.epoch = p->load_epoch,
+                          .step = p->load_step,
+                          .root = p->load_root,
+                          .fingerprint = p->load_fingerprint,
+                          .ended = p->load_ended,
+                          .chunks = {.size = p->config.state_chunks}};
+}
+
+void gw_install_loaded(gw_peer *p, const gw_event *event) {
+    if (event->token != p->load_token) return;
+    p->load_token = 0;
+    bool other =
+        event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
+    if (event->outcome == GW_DONE) {
+        p->has_state = !other;
+        p->state_view = p->load_view;
+        p->loaded_epoch = p->load_view.epoch;
+        p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
+        p->step = p->load_step;
+        if (p->leaving) p->leave_step = p->step; /* it was told to before it knew of any step */
+        gw_poison_forget(p, p->step);
+        p->fingerprint = event->fingerprint;
+        gw_kept_took_state(p);
+        if (!other && p->load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
+            const gw_inventory what = loaded_checkpoint(p);
+            gw_peer_inventory_loaded(&p->inventory, &what, event->held);
+            gw_kept_resumed(p, p->load_step, &p->load_root);
+            notice_resume(p, GW_NOTICE_RESUMED, p->load_step, &p->load_root);
+        }
+        if (!other && !p->ballot.majority) gw_commit_agreed(p);
+    }
+    if (event->outcome != GW_DONE || other) {
+        const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
+        if (p->load_kind == GW_LOAD_MANIFEST) {
+            const gw_inventory what = loaded_checkpoint(p);
+            gw_peer_inventory_failed(&p->inventory, &what, event->held);
+        }
+        if (event->changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
+        /* Its sources may have died: no fault of this state's. */
+
+        bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
+        bool of_the_path = event->changed && p->view.count > 2; /* which is left out, or its end is found */
+        if (!changing && !of_the_path && fails_for_good(p)) {
+            gw_peer_finish(p, GW_FINISH_FAILED, NULL,
+                           "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+            return;
+        }
+        gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+        p->suspects = true;
+        if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
+    } else if (p->phase == GW_AT_LOADING) {
+        become_ready(p);
+    }
+    gw_votes_send_if_ready(p);
+}
+
+/* A link of a member is new: what it may have missed. */
+void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
+    bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
+    if (own) { /* so this peer leads it */
+        gw_message message = {
+            .kind = GW_MSG_INSTALL, .epoch = p->view.epoch, .name = p->view.name, .install = p->installed};
+        gw_peer_send(p, &contact->id, &message);
+    }
+    if (p->own_ready) {
+        const gw_kept whole = known_whole(p);
+        gw_message message = ready_message(p, &whole);
+        gw_peer_send(p, &contact->id, &message);
+    }
+}

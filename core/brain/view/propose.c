@@ -1,0 +1,842 @@
+/* Views: when a new one is needed, proposing, deciding what goes on in it (design sections 3 and 5). */
+#include "core/brain/state.h"
+
+#include "core/base/check.h"
+#include "core/brain/view/repair.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STAGGER_MS = 150,       /* each further candidate waits this much longer before it proposes */
+    RESEND_MS = 300,        /* a proposal is said again to those who have not voted */
+    BLOCK_MS = 3000,        /* a peer that some member cannot reach is not proposed again for this long, */
+    LINKING_BLOCK_MS = 100, /* or this, as links come up one by one: in founding, and a newcomer's, */
+    MOST_BLOCK_MS = 96000,  /* and for twice as long each time, up to this, */
+    MOST_FOUNDING_BLOCK_MS = 3200, /* or this in founding */
+    ANSWER_MS = 200,               /* a proposal waits for an answer this long */
+    ASIDE_MS = 2000,               /* what stops a proposal is set aside for so long, */
+    ASIDE_AGAIN_MS = 10000,        /* and then not for so long */
+    ASK_AGAIN_MS = 400,
+    MOST_ASK_AGAIN_MS = 6400,
+};
+
+/* ---- when
+ * ------------------------------------------------------------------------------------------------------ */
+
+void gw_views_need_change(gw_peer *p, const char *format, ...) {
+    if (p->need_change || p->view.epoch == 0 || p->phase == GW_AT_OVER) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->cause, sizeof p->cause, format, args);
+    va_end(args);
+    p->need_change = true;
+    p->cause_ns = p->now;
+    p->repair_sent_ns = 0;
+}
+
+/* How many living members come before this peer in the order of proposers: the leader, then by rank. */
+static uint32_t own_position(gw_peer *p) {
+    if (gw_peer_is_leader(p)) return 0;
+    int leader = gw_view_rank(&p->view, &p->view.leader), own = gw_peer_own_rank(p);
+    uint32_t position = gw_contacts_member_lives(p, &p->view, (uint32_t)leader) ? 1 : 0;
+    for (int rank = 0; rank < own; rank++)
+        if (rank != leader && gw_contacts_member_lives(p, &p->view, (uint32_t)rank)) position++;
+    return position;
+}
+
+static uint32_t members_to_propose(gw_peer *p, gw_member *members);
+
+/* Where a majority rules: whoever could be proposed is not enough. */
+static bool is_stuck(gw_peer *p) {
+    gw_member members[GW_MAX_MEMBERS];
+    if (!p->ballot.majority || !p->need_change) return false;
+    return !gw_views_are_enough(p, members, members_to_propose(p, members));
+}
+
+/* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing.
+ * Members know what became of their view. Where this side cannot go on by itself, whoever runs the job may
+ * know, too: all members may have been replaced since, and nothing heals two views of a majority. An answer
+ * may be lost, so this peer goes on after a while, and asks again, less and less often, until it knows. */
+static bool asks_about_later_view(gw_peer *p) {
+    if (p->now < p->ask_view_at_ns) return true;
+    uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
+    if (p->gossiped_epoch <= known) return false;
+    bool stuck = is_stuck(p);
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *contact = &p->contacts[i];
+        bool may_know = stuck ? gw_contacts_same_job(p, contact) : gw_view_rank(&p->view, &contact->id) >= 0;
+        if (!may_know || !contact->alive || !contact->linked || !contact->has_view) continue;
+        if (contact->epoch <= known) continue;
+        bool again = contact->epoch <= p->ask_view_epoch;
+        if (again && p->now < p->ask_view_again_ns) continue;
+        gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
+        gw_peer_send(p, &contact->id, &ask);
+        p->ask_view_pause_ms = again ? p->ask_view_pause_ms * 2 : ASK_AGAIN_MS;
+        if (p->ask_view_pause_ms > MOST_ASK_AGAIN_MS) p->ask_view_pause_ms = MOST_ASK_AGAIN_MS;
+        if (!again) p->ask_view_epoch = contact->epoch;
+        p->ask_view_at_ns = p->now + gw_peer_ms(p, ANSWER_MS);
+        p->ask_view_again_ns = p->now + gw_peer_ms(p, p->ask_view_pause_ms);
+        return true;
+    }
+    return false;
+}
+
+static bool is_reachable(gw_peer *p, const gw_contact *contact) {
+    return p->now >= contact->blocked_until_ns && gw_links_lately(p, contact) &&
+           !gw_links_path_broken(p, contact);
+}
+
+/* A living member that this peer has lost its link to and does not get back: the step would wait for ever for
+ * its word and its sum. */
+static void consider_links(gw_peer *p) {
+    char text[GW_LINK_TEXT];
+    const gw_contact *contact = gw_links_missing(p);
+    if (contact != NULL) gw_views_need_change(p, "%s", gw_links_describe(contact, text, sizeof text));
+}
+
+static uint32_t living_members(gw_peer *p, gw_member *members) {
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+        if (!gw_contacts_member_lives(p, &p->view, rank)) continue;
+        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+        if (contact == NULL || is_reachable(p, contact)) members[count++] = p->view.members[rank];
+    }
+    return count;
+}
+
+/* The living members that can be reached, and who asked to be admitted. */
+static uint32_t members_to_propose(gw_peer *p, gw_member *members) {
+    return gw_waiting_add_joiners(p, members, living_members(p, members));
+}
+
+static bool missed_view(const gw_peer *p) {
+    return p->missed.epoch > p->view.epoch;
+}
+
+/* Who is to repair the view that this peer is, or should be, in. */
+static const gw_peer_id *repairer(const gw_peer *p) {
+    return missed_view(p) ? &p->missed.leader : &p->view.leader;
+}
+
+/* Not whom the links are missing to: a leader that is cut off would repair the view its own way, and alone.
+ */
+static bool asks_for_repair(gw_peer *p) {
+    if (gw_peer_id_equal(repairer(p), &p->config.id)) return false;
+    const gw_contact *contact = gw_peer_contact(p, repairer(p));
+    return contact == NULL || gw_links_lately(p, contact);
+}
+
+/* Twice a second, and not while this peer would not propose either: the leader, who may have yet to hear what
+ * it has heard, proposes at once. */
+static uint64_t ask_time(const gw_peer *p) {
+    uint64_t due = p->repair_sent_ns == 0 ? 0 : p->repair_sent_ns + gw_peer_ms(p, 500);
+    return due > p->propose_at_ns ? due : p->propose_at_ns;
+}
+
+static void ask_for_repair(gw_peer *p) {
+    if (!asks_for_repair(p) || p->now < ask_time(p)) return;
+    p->repair_sent_ns = p->now;
+    gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
+    if (missed_view(p)) {
+        message.epoch = p->missed.epoch;
+        message.name = p->missed.name;
+    }
+    message.text = p->cause;
+    message.flag = p->suspects;
+    gw_peer_send(p, repairer(p), &message);
+}
+
+static uint64_t propose_time(gw_peer *p) {
+    uint64_t since = p->cause_ns > p->patience_ns ? p->cause_ns : p->patience_ns;
+    uint64_t due = since + own_position(p) * gw_peer_ms(p, STAGGER_MS);
+    if (gw_halt_may_come(p) && due < p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
+        due = p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
+    return due > p->propose_at_ns ? due : p->propose_at_ns;
+}
+
+/* It has its reasons, and says its proposal again and again. */
+static void say_waits_for_proposer(gw_peer *p) {
+    char id[GW_SHORT_TEXT];
+    if (gw_votes_wait_long(p))
+        gw_peer_waits(p, "waiting for view %" PRIu64 ", which peer %s has proposed", p->voted.epoch,
+                      gw_peer_id_short(&p->voted.leader, id));
+}
+
+/* Who left may have installed it: what it said before comes until its link ends. */
+static bool proposer_is_gone(gw_peer *p) {
+    int rank = gw_view_rank(&p->voted, &p->voted.leader);
+    GW_CHECK(rank >= 0);
+    const gw_contact *contact = gw_peer_contact(p, &p->voted.leader);
+    return !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank) &&
+           (contact == NULL || !contact->linked ||
+            !gw_member_is(&p->voted.members[rank], &contact->linked_life));
+}
+
+/* The proposer that we are frozen for, or pause for, is gone or takes too long. */
+static void consider_voted(gw_peer *p) {
+    if (p->phase == GW_AT_PAUSED && p->now >= p->patience_ns)
+        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step);
+    if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->voted.leader, &p->config.id)) return;
+    bool gone = proposer_is_gone(p);
+    if (!gone && p->now < p->patience_ns) {
+        say_waits_for_proposer(p);
+        return;
+    }
+    if (p->view.epoch == 0) {
+        p->phase = GW_AT_WAITING;
+        return;
+    }
+    if (gone && p->patience_ns > p->now) p->patience_ns = p->now;
+    gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->voted.epoch);
+}
+
+static void keep_attempt(gw_peer *p);
+
+void gw_views_consider(gw_peer *p) {
+    consider_voted(p);
+    if (p->attempt.active) keep_attempt(p);
+    /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
+    if (!p->need_change && p->view.epoch > 0 && p->phase != GW_AT_OVER) {
+        asks_about_later_view(p);
+        if (p->phase != GW_AT_FROZEN) consider_links(p);
+    }
+    if (!p->need_change || p->attempt.active || p->applying || p->phase == GW_AT_OVER) return;
+    GW_CHECK(p->view.epoch > 0);
+    ask_for_repair(p);
+    if (p->now < propose_time(p) || asks_about_later_view(p)) return;
+    gw_member members[GW_MAX_MEMBERS];
+    gw_views_propose(p, members, members_to_propose(p, members));
+}
+
+uint64_t gw_views_deadline(const gw_peer *p) {
+    uint64_t next = UINT64_MAX;
+    if (p->attempt.active) next = p->attempt.resend_ns;
+    /* own_position and friends only read. */
+    if (p->need_change && !p->attempt.active && !p->applying) {
+        gw_peer *reader = (gw_peer *)(uintptr_t)p;
+        uint64_t due = propose_time(reader);
+        if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
+        if (asks_for_repair(reader) && ask_time(p) < due) due = ask_time(p);
+        next = due;
+    }
+    bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
+    if (patient && p->patience_ns > p->now && p->patience_ns < next) next = p->patience_ns;
+    return next > p->now ? next : p->now + GW_MS;
+}
+
+/* ---- proposing
+ * -------------------------------------------------------------------------------------------------- */
+
+void gw_views_drop_attempt(gw_peer *p) {
+    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->attempt.reports[i]);
+    free(p->attempt.listed);
+    p->attempt = (gw_attempt){0};
+}
+
+static void propose_to(gw_peer *p, const gw_peer_id *to) {
+    gw_attempt *a = &p->attempt;
+    gw_message message = {.kind = GW_MSG_PROPOSE,
+                          .epoch = a->view.epoch,
+                          .name = a->view.name,
+                          .view = &a->view,
+                          .base_epoch = a->base_epoch,
+                          .base = a->base,
+                          .listed = a->listed,
+                          .listed_count = a->listed_count,
+                          .absorbed_count = a->absorbed_count,
+                          .flag = p->suspects};
+    memcpy(message.absorbed, a->absorbed, sizeof message.absorbed);
+    gw_peer_send(p, to, &message);
+}
+
+static void propose_to_silent(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    for (uint32_t i = 0; i < a->view.count; i++)
+        if (a->reports[i] == NULL && !gw_peer_id_equal(&a->view.members[i].id, &p->config.id))
+            propose_to(p, &a->view.members[i].id);
+    a->resend_ns = p->now + gw_peer_ms(p, RESEND_MS);
+}
+
+/* Gives the attempt up; the next one comes after a little while that differs between peers. */
+static void retry_later(gw_peer *p, uint64_t least_ms) {
+    gw_views_drop_attempt(p);
+    p->propose_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
+    p->join_at_ns = p->propose_at_ns;
+    if (p->view.epoch == 0) {
+        p->phase = GW_AT_WAITING;
+        return;
+    }
+    if (p->patience_ns > p->now) p->patience_ns = p->now;
+    gw_views_need_change(p, "a proposal was refused");
+}
+
+static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t most_ms) {
+    uint64_t wait_ms = ms << contact->blocks;
+    if (wait_ms < most_ms) contact->blocks++;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
+}
+
+/* Of many newcomers each is told on alone: none comes again before it was the others' turn. */
+static void block(gw_peer *p, gw_contact *contact) {
+    if (p->view.epoch == 0)
+        block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
+    else if (gw_contacts_is_member(p, contact))
+        block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
+    else
+        block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_waiting_count_joiners(p), MOST_BLOCK_MS);
+}
+
+/* `from` has no link to `named`: one of them is done without. Rather a newcomer than a member, and what it
+ * holds, unless a majority needs the newcomer. */
+static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
+    gw_contact *other = gw_peer_contact(p, named);
+    bool spares = other != NULL && !gw_contacts_is_member(p, from) && gw_contacts_is_member(p, other);
+    gw_contact *first = other == NULL || spares ? from : other; /* NULL: it cannot reach us, one-way */
+    block(p, first);
+    gw_member members[GW_MAX_MEMBERS];
+    if (!spares || !p->ballot.majority || gw_views_are_enough(p, members, members_to_propose(p, members)))
+        return;
+    from->blocked_until_ns = 0;
+    block(p, other);
+}
+
+/* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
+static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, const gw_view *one,
+                      bool lived) {
+    if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) return true;
+    if (!lived && !gw_ballot_must_list(one, view)) return true;
+    for (uint32_t k = 0; k < a->listed_count; k++)
+        if (gw_view_same_peers(&a->listed[k], one)) return true;
+    if (a->listed_count == GW_MAX_LISTED) return false;
+    a->listed[a->listed_count++] = *one;
+    return true;
+}
+
+/* One that nobody who is proposed has told of is asked for by nobody, and needs no majority: those who told
+ * of it may be gone for good. Should one of the voters know it all the same, it tells of it. */
+static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
+                         uint32_t index) {
+    return gw_view_rank(view, &p->learned_from[index]) < 0 ||
+           list_view(a, base, view, &p->learned[index], p->learned_lived[index]);
+}
+
+/* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
+static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
+    /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
+    a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
+    GW_CHECK_MEMORY(a->listed != NULL);
+    for (uint32_t i = 0; i < p->ballot.later_count; i++)
+        if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if ((all || gw_view_majority(&p->learned[i], view)) && !list_learned(p, a, base, view, i))
+            return false;
+    return true;
+}
+
+/* What stops a proposal may have been taken back by now, which only a proposal can tell: who asks for it
+ * still refuses. */
+static void set_learned_aside(gw_peer *p) {
+    if (p->learned_count > 0 && p->now >= p->aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
+        p->aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
+}
+
+static bool is_aside(const gw_peer *p) {
+    return p->now < p->aside_until_ns;
+}
+
+static void absorb_views(gw_peer *p, const gw_view *view) {
+    gw_attempt *a = &p->attempt;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        const gw_contact *contact = &p->contacts[i];
+        if (gw_view_rank(view, &contact->id) < 0 || gw_view_rank(&p->view, &contact->id) >= 0) continue;
+        gw_waiting_absorb(p, contact, a->absorbed, &a->absorbed_count);
+    }
+}
+
+/* lacks: a view that it has no majority of; NULL: it cannot list all that it must. */
+static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
+    if (full)
+        gw_peer_waits(p,
+                      "%" PRIu32 " views were promised here, and none was installed or taken back: there is "
+                      "room for no other one before those who proposed them propose again",
+                      p->ballot.later_count);
+    else if (lacks != NULL)
+        gw_peer_waits(p,
+                      "only %u of the %u members of view %" PRIu64
+                      " can be reached: not a majority, so this side waits for more of them (gone for "
+                      "good: godwit force-view)",
+                      gw_view_common(lacks, &p->attempt.view), lacks->count, lacks->epoch);
+    else
+        gw_peer_waits(p,
+                      "more than %d views were promised and never installed, too many for a proposal to "
+                      "list: this side waits for more of those who proposed them",
+                      GW_MAX_LISTED);
+}
+
+static const gw_view *base_of(const gw_peer *p) {
+    return p->ballot.majority ? &p->ballot.installed : &p->view;
+}
+
+static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS);
+    gw_view view = {.epoch = p->ballot.highest + 1,
+                    .leader = p->config.id,
+                    .job = p->job,
+                    .count = count,
+                    .parent = base_of(p)->name};
+    memcpy(view.members, members, count * sizeof *members);
+    gw_view_seal(&view);
+    return view;
+}
+
+static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *view) {
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (gw_peer_id_equal(&p->learned_from[i], id) && gw_view_same_peers(&p->learned[i], view))
+            return true;
+    return false;
+}
+
+/* Float sums: it has a state, which cannot be made again, and which may be later than all that is here. Not
+ * where a later view has left a checkpoint on the disk here: all that it had shown came of another state. */
+static bool is_needed(gw_peer *p, const gw_peer_id *id) {
+    const gw_contact *contact = gw_peer_contact(p, id);
+    if (!p->config.fast || contact == NULL || contact->told_state.epoch == 0) return false;
+    const gw_view_ref *its = &contact->told_state;
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (newest != NULL && newest->epoch > its->epoch) return false;
+    if (!p->has_state || p->state_view.epoch < its->epoch) return true;
+    return p->state_view.epoch == its->epoch && !gw_view_name_equal(&p->state_view.name, &its->name);
+}
+
+static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const gw_member *member = &view->members[i];
+        bool stays = !has_told_of(p, &member->id, told) || is_needed(p, &member->id);
+        if (stays) view->members[kept++] = *member;
+    }
+    view->count = kept;
+}
+
+/* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
+ * majority of all views that they must name, without those who ask for a view of which there is none here.
+ * False: there are not enough. */
+static bool find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
+    const gw_view *base = base_of(p);
+    *enough = *view;
+    for (;;) {
+        gw_attempt a = {0};
+        bool lists = list_views(p, &a, base, enough, true);
+        const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
+        uint32_t count = enough->count;
+        if (lacks != NULL) drop_tellers(p, lacks, enough);
+        bool settled = enough->count == count; /* nobody can be left out any more */
+        free(a.listed);
+        if (settled) return lists && lacks == NULL;
+    }
+}
+
+bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(p->ballot.majority);
+    const gw_view view = view_of(p, members, count);
+    gw_view enough;
+    return find_enough(p, &view, &enough);
+}
+
+/* One peer's promise must not hold up a majority that can do without it. Its vote is not asked for a while,
+ * nor needed: the next view is later than what it asks for, and admits it as it is. */
+static void leave_out_tellers(gw_peer *p, gw_view *view) {
+    gw_view enough;
+    if (!find_enough(p, view, &enough) || enough.count == view->count) return;
+    for (uint32_t i = 0; i < view->count; i++)
+        if (gw_view_rank(&enough, &view->members[i].id) < 0)
+            block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS, MOST_BLOCK_MS);
+    *view = enough;
+    gw_view_seal(view);
+}
+
+void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
+    GW_CHECK(!p->attempt.active);
+    const gw_view *base = base_of(p);
+    gw_attempt *a = &p->attempt;
+    a->view = view_of(p, members, count);
+    if (p->ballot.majority && !p->forced) leave_out_tellers(p, &a->view);
+    a->base_epoch = base->epoch;
+    a->base = base->name;
+    /* Where there is no room, not even the operator can have it vote. */
+    bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
+    bool lists = !p->ballot.majority || list_views(p, a, base, &a->view, !is_aside(p));
+    const gw_view *lacks =
+        p->ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
+    if (full || ((!lists || lacks != NULL) && !p->forced)) {
+        say_cannot_propose(p, full, lacks);
+        gw_views_drop_attempt(p);
+        set_learned_aside(p);
+        p->wait_since_ns = 0; /* the time for those who may bring the rest begins anew with the next voters */
+        if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
+        p->propose_at_ns = p->now + gw_peer_ms(p, 500);
+        if (!gw_end_of_others(p)) gw_end_consider(p);
+        return;
+    }
+    if (p->view.epoch > 0 && !is_aside(p)) gw_end_hope(p);
+    absorb_views(p, &a->view);
+    a->active = true;
+    a->started_ns = p->now;
+    gw_votes_give(p, &a->view, a->base_epoch);
+    propose_to_silent(p);
+}
+
+/* Who would found a job beside one that runs gets no votes. */
+static bool is_new_beside_a_flock(const gw_peer *p) {
+    return p->ballot.majority && p->view.epoch == 0 && p->ballot.installed.epoch == 0 &&
+           gw_waiting_knows_flock(p);
+}
+
+void gw_views_force(gw_peer *p) {
+    if (is_new_beside_a_flock(p)) {
+        gw_peer_say(p, GW_WARN,
+                    "no view is forced here, as this peer was in none so far and others are in one: force it "
+                    "at one of them");
+        return;
+    }
+    gw_peer_say(p, GW_WARN,
+                "the operator forces a view of whoever can be reached: the other side must not go on");
+    p->forced = true;
+    gw_views_need_change(p, "the operator forces a view");
+    retry_later(p, 0);
+    p->propose_at_ns = p->patience_ns = p->now;
+}
+
+static void conclude(gw_peer *p);
+
+/* While this peer, in a view, waits for somebody with its proposal open: more could be proposed by now. */
+static bool others_came(gw_peer *p) {
+    gw_member members[GW_MAX_MEMBERS];
+    if (p->view.epoch == 0) return false; /* founding looks after that itself */
+    return members_to_propose(p, members) > p->attempt.view.count;
+}
+
+/* Looks after a proposal that is waiting for votes, or for somebody. Who dies after its vote is not counted
+ * on: others would forget their own states for one that nobody can fetch. */
+static void keep_attempt(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    bool all = true;
+    if (a->deciding && others_came(p)) {
+        retry_later(p, 0);
+        p->propose_at_ns = p->now;
+        return;
+    }
+    for (uint32_t i = 0; i < a->view.count; i++) {
+        all &= a->reports[i] != NULL;
+        const gw_contact *contact = gw_peer_contact(p, &a->view.members[i].id);
+        bool gone =
+            !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !gw_links_lately(p, contact));
+        if (gone) {
+            retry_later(p, 0);
+            p->propose_at_ns = p->now; /* no rival to give way to */
+            return;
+        }
+    }
+    if (all && (!a->deciding || p->now >= a->resend_ns)) {
+        conclude(p);
+        return;
+    }
+    if (!all && p->now >= a->resend_ns) propose_to_silent(p);
+}
+
+/* The same peers, led by the same life: the one must be listed where the other must. */
+static bool same_promise(const gw_view *a, const gw_view *b) {
+    const gw_member *leader = &a->members[gw_view_rank(a, &a->leader)];
+    return gw_view_same_peers(a, b) && gw_peer_id_equal(&a->leader, &b->leader) &&
+           gw_view_rank_of_life(b, &leader->id, leader->boot, leader->nonce) >= 0;
+}
+
+void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
+    GW_CHECK(at <= index && index < p->learned_count);
+    if (at == index) return;
+    p->learned_from[at] = p->learned_from[index];
+    p->learned_lived[at] = p->learned_lived[index];
+    p->learned[at] = p->learned[index];
+}
+
+/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
+ * tells it again. */
+static void forget_unlisted(gw_peer *p) {
+    gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
+    GW_CHECK_MEMORY(list.listed != NULL);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < p->learned_count; i++) {
+        uint32_t before = list.listed_count;
+        list_learned(p, &list, &p->ballot.installed, &p->voted, i);
+        if (list.listed_count > before) gw_views_keep_learned(p, i, kept++);
+    }
+    p->learned_count = kept;
+    free(list.listed);
+}
+
+static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
+    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    if (gw_view_compare(view, &p->ballot.installed) <= 0) return; /* nobody need list it */
+    for (uint32_t i = 0; i < p->learned_count; i++)
+        if (gw_peer_id_equal(&p->learned_from[i], from) && same_promise(&p->learned[i], view)) {
+            if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
+            p->learned_lived[i] |= lived;
+            return;
+        }
+    if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
+    if (p->learned_count == GW_MAX_LISTED) return;
+    p->learned_lived[p->learned_count] = lived;
+    p->learned_from[p->learned_count] = *from;
+    p->learned[p->learned_count++] = *view;
+}
+
+/* It, and whoever was offered with it, is not proposed again before it asks again. */
+static void forget_offer(gw_peer *p, const gw_contact *from) {
+    const gw_view_name offered = from->offered;
+    for (uint32_t i = 0; i < p->contact_count; i++) {
+        gw_contact *contact = &p->contacts[i];
+        bool same = !gw_view_name_is_none(&offered) && gw_view_name_equal(&contact->offered, &offered);
+        if (contact != from && !same) continue;
+        contact->joining_until_ns = 0;
+        contact->offered = (gw_view_name){0};
+    }
+}
+
+/* A member of this peer's view, that lives in another one without it. */
+static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_incarnation *life = &p->config.incarnation;
+    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 && gw_contacts_is_member(p, from) &&
+           gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0;
+}
+
+static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
+    if (m->value > p->ballot.highest) p->ballot.highest = m->value;
+    /* What is said over a link is said by the life that it is to. What was learned of such views stays: those
+     * who told of them are bound until they hear this themselves. */
+    gw_ballot_take_back(&p->ballot, &from->id, &from->linked_life, m->since, m->value);
+    if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
+    /* The first refusal ends the attempt; what others tell is of use for the next. */
+    for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
+        learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
+    from->told_state = (gw_view_ref){.epoch = m->base_epoch, .name = m->base};
+    if (m->listed_count > 0 && is_aside(p)) p->aside_until_ns = p->now;
+    if (tells_that_it_is_out(p, from, m)) {
+        retry_later(p, 200);
+        gw_views_lost(p, "the others went on without it");
+        return;
+    }
+    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0)
+        forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
+    if (m->refusal == GW_REFUSE_UNLINKED) {
+        block_unlinked(p, from, &m->peer);
+    } else if (m->refusal == GW_REFUSE_FULL) {
+        block(p, from); /* the others may be a majority without it */
+    }
+    retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
+}
+
+/* ---- deciding
+ * -------------------------------------------------------------------------------------------------- */
+
+/* Whether a member of the base, or of a listed view, is left out of the proposal. */
+static bool some_absent(const gw_peer *p) {
+    const gw_attempt *a = &p->attempt;
+    for (uint32_t v = 0; v <= a->listed_count; v++) {
+        const gw_view *before = v < a->listed_count ? &a->listed[v] : &p->ballot.installed;
+        for (uint32_t i = 0; i < before->count; i++)
+            if (gw_view_rank(&a->view, &before->members[i].id) < 0) return true;
+    }
+    return false;
+}
+
+/* A sum that fails its checks whatever is tried: says what is wrong with it, and who found that. */
+static void give_up_sum(gw_peer *p, const char *text) {
+    char finders[GW_SHORT_TEXT * 8] = "", id[GW_SHORT_TEXT];
+    size_t used = 0;
+    for (uint32_t rank = 0; rank < p->attempt.view.count && used + GW_SHORT_TEXT + 2 < sizeof finders;
+         rank++) {
+        if (p->attempt.reports[rank]->failures == 0) continue;
+        int more = snprintf(finders + used, sizeof finders - used, "%s%s", used == 0 ? "" : ", ",
+                            gw_peer_id_short(&p->attempt.view.members[rank].id, id));
+        used += more > 0 ? (size_t)more : 0;
+    }
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (%s; found by %s)", text,
+                   p->refused[0] == '\0' ? "not seen here" : p->refused, finders);
+}
+
+static void unite_losses(const gw_peer *p, gw_install *i) {
+    i->losses = p->losses;
+    for (uint32_t k = 0; k < p->attempt.view.count; k++)
+        gw_losses_unite(&i->losses, &p->attempt.reports[k]->losses);
+    gw_losses_forget_before(&i->losses, i->step);
+}
+
+/* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole
+ * checkpoint, whose rest others may bring. */
+static bool begins_too_few(const gw_peer *p, const gw_install *i) {
+    bool founds = p->view.epoch == 0 && p->ballot.installed.epoch == 0 && !p->forced;
+    return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
+}
+
+static void conclude(gw_peer *p) {
+    gw_attempt *a = &p->attempt;
+    if (gw_changes_halt(p)) return;
+    gw_repair_rules rules = {.steps = p->config.steps,
+                             .shards = p->config.shards,
+                             .shards_context = p->config.shards_context,
+                             .state_chunks = p->config.state_chunks,
+                             .latest_view_only = p->config.fast,
+                             .some_absent = some_absent(p),
+                             .some_may_come =
+                                 !p->forced && (some_absent(p) || a->view.count < p->config.peers),
+                             .doubted = gw_set_of(a->view.count)};
+    gw_install *i = calloc(1, sizeof *i);
+    GW_CHECK_MEMORY(i != NULL);
+    i->view = a->view;
+    gw_verdicts_unite(a, p->ballot.majority, &i->convictions);
+    int changes_bits = gw_changes_judge(p, i);
+    gw_verify_doubted(a, &rules.doubted);
+    gw_verdicts_discount(a, p->ballot.majority, i);
+    char text[240];
+    bool settle =
+        p->forced || (p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns);
+    gw_repair_answer answer =
+        gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
+    gw_set_free(&rules.doubted);
+    if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
+        gw_waiting_found_too_few(p, i->view.count);
+        gw_install_free(i);
+        return;
+    }
+    if (answer == GW_REPAIR_WAIT) {
+        gw_install_free(i);
+        if (p->wait_since_ns == 0) p->wait_since_ns = p->now;
+        gw_peer_waits(p, "%s; waiting for them", text);
+        a->deciding = true;
+        propose_to_silent(p); /* sets when to look again */
+        p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+        for (uint32_t k = 0; k < a->view.count; k++)
+            if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
+                propose_to(p, &a->view.members[k].id);
+        return;
+    }
+    if (answer == GW_REPAIR_OVER) {
+        gw_peer_say(p, GW_WARN, "%s", text);
+        gw_end_decided(p, i);
+        gw_install_free(i);
+        return;
+    }
+    if (answer == GW_REPAIR_STOP || answer == GW_REPAIR_HALT) {
+        gw_install_free(i);
+        if (answer == GW_REPAIR_HALT)
+            gw_halt(p, &a->view, "%s", text);
+        else
+            give_up_sum(p, text);
+        return;
+    }
+    if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
+    gw_changes_tell(p, i, changes_bits);
+    gw_verify_name_outvoted(p, i);
+    gw_verdicts_spare(a, i);
+    unite_losses(p, i);
+    i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
+    snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
+    gw_install_free(p->installed);
+    p->installed = i;
+    gw_message message = {.kind = GW_MSG_INSTALL, .epoch = i->view.epoch, .name = i->view.name, .install = i};
+    for (uint32_t k = 0; k < i->view.count; k++)
+        if (!gw_peer_id_equal(&i->view.members[k].id, &p->config.id))
+            gw_peer_send(p, &i->view.members[k].id, &message);
+    gw_views_drop_attempt(p);
+    gw_install_adopt(p, i);
+}
+
+/* ---- the rest
+ * ----------------------------------------------------------------------------------------------------- */
+
+void gw_views_lost(gw_peer *p, const char *why) {
+    gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
+    gw_views_drop_attempt(p);
+    gw_saves_abandon(p);
+    gw_retry_begin_anew(p);
+    if (!p->applying) gw_votes_freeze(p);
+    p->freeze_after_apply |= p->applying;
+    p->view = (gw_view){0};
+    p->phase = GW_AT_WAITING;
+    p->need_change = false;
+    p->healing = false;
+    p->join_at_ns = p->now;
+}
+
+static void on_view(gw_peer *p, const gw_message *m) {
+    const gw_view *view = m->view;
+    if (p->view.epoch == 0 || view->epoch <= p->view.epoch || !gw_hash_equal(&view->job, &p->job)) return;
+    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    if (view->epoch > p->view_told_epoch) p->view_told_epoch = view->epoch;
+    const gw_incarnation *life = &p->config.incarnation;
+    if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) {
+        gw_views_lost(p, "the others went on without it");
+        return;
+    }
+    bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->voted.name, &view->name);
+    if (expected) return; /* its installation is on its way */
+    p->missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
+    gw_views_need_change(p, "view %" PRIu64 " was installed without it", view->epoch);
+}
+
+void gw_views_link_up(gw_peer *p, gw_contact *contact) {
+    gw_attempt *a = &p->attempt;
+    int rank = a->active ? gw_view_rank(&a->view, &contact->id) : -1;
+    if (rank >= 0 && a->reports[rank] == NULL) propose_to(p, &contact->id);
+    if (p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &contact->id)) {
+        p->vote_sent = false;
+        gw_votes_send_if_ready(p);
+    }
+    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    gw_install_link_up(p, contact);
+    gw_verify_link_up(p, contact);
+    gw_saves_link_up(p, contact);
+}
+
+void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
+    char id[GW_SHORT_TEXT];
+    switch (m->kind) {
+    case GW_MSG_PROPOSE:
+        gw_votes_propose(p, from, m);
+        break;
+    case GW_MSG_VOTE:
+        gw_votes_vote(p, from, m);
+        break;
+    case GW_MSG_REFUSE:
+        on_refuse(p, from, m);
+        break;
+    case GW_MSG_INSTALL:
+        gw_install_told(p, from, m);
+        break;
+    case GW_MSG_READY:
+        gw_install_member_ready(p, from, m);
+        break;
+    case GW_MSG_REPAIR:
+        if (!gw_view_name_equal(&m->name, &p->view.name)) break;
+        p->suspects |= m->flag;
+        gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
+        break;
+    case GW_MSG_ASK_VIEW:
+        if (p->view.epoch > 0) {
+            gw_message answer = gw_peer_about_view(p, GW_MSG_VIEW);
+            answer.view = &p->view;
+            gw_peer_send(p, &from->id, &answer);
+        }
+        break;
+    case GW_MSG_VIEW:
+        on_view(p, m);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,75 @@
+/* The bytes of gossip datagrams. A datagram is
+ *
+ *   version u8 · type u8 · cluster 8 bytes · sender id 16 · sender incarnation 20
+ *   what its type needs (see gw_gossip_packet)
+ *   count u8, and that many records about members
+ *
+ * Inside the gossip room only. Pure. */
+#ifndef GODWIT_CORE_GOSSIP_CODEC_H
+#define GODWIT_CORE_GOSSIP_CODEC_H
+
+#include "core/base/wire.h"
+#include "core/gossip/gossip.h"
+
+enum {
+    GW_GOSSIP_VERSION = 1,
+    GW_GOSSIP_CLUSTER_BYTES =
+        8,                   /* the front of the cluster id: tells clusters apart, authenticates nothing */
+    GW_GOSSIP_RECORDS = 40,  /* more than fit into a datagram */
+    GW_GOSSIP_BUCKETS = 128, /* most buckets of a digest */
+};
+
+typedef enum gw_gossip_type {
+    GW_GOSSIP_PING = 1,     /* seq, target, known_meta */
+    GW_GOSSIP_ACK = 2,      /* seq; from the target, or from whom was asked to ping it */
+    GW_GOSSIP_PING_REQ = 3, /* seq, target, addr */
+    GW_GOSSIP_NACK = 4,     /* seq: asked to ping, got no answer so far */
+    GW_GOSSIP_RUMOURS = 5,  /* records only */
+    GW_GOSSIP_DIGEST = 6,   /* flags, buckets, digest */
+    GW_GOSSIP_ENTRIES = 7,  /* flags; the records are what a digest showed to differ */
+} gw_gossip_type;
+
+enum {
+    GW_GOSSIP_ANSWER = 1, /* DIGEST: answers a digest; do not answer with another */
+    GW_GOSSIP_MORE = 1,   /* ENTRIES: there is more than was sent; ask again */
+};
+
+typedef struct gw_gossip_packet {
+    uint8_t type; /* gw_gossip_type */
+    uint8_t cluster[GW_GOSSIP_CLUSTER_BYTES];
+    gw_peer_id sender;
+    gw_incarnation incarnation;
+    uint32_t seq;
+    gw_peer_id target;
+    uint32_t known_meta; /* PING: the newest blob of the target that the sender has */
+    gw_addr addr;        /* PING_REQ: where the target is */
+    uint8_t flags;
+    uint8_t buckets; /* DIGEST: 1 to GW_GOSSIP_BUCKETS */
+    uint64_t digest[GW_GOSSIP_BUCKETS];
+} gw_gossip_packet;
+
+/* What one peer says of another (or of itself). */
+typedef struct gw_gossip_record {
+    uint8_t state; /* gw_gossip_state */
+    bool proven;   /* DEAD: not silence but proof */
+    bool has_meta;
+    uint8_t addr_count;
+    uint8_t meta_bytes;
+    gw_peer_id id;
+    gw_incarnation incarnation;
+    gw_peer_id accuser; /* SUSPECT: whose probe failed */
+    gw_addr addr[GW_GOSSIP_ADDRS];
+    uint32_t meta_version;
+    const uint8_t *meta; /* into the datagram, or the caller's */
+} gw_gossip_record;
+
+/* Everything but the records. The caller goes on with the count and gw_gossip_record_put. */
+void gw_gossip_packet_put(gw_writer *w, const gw_gossip_packet *packet);
+/* Fails the reader on another version, an unknown type or a field out of range. */
+void gw_gossip_packet_get(gw_reader *r, gw_gossip_packet *packet);
+
+size_t gw_gossip_record_bytes(const gw_gossip_record *record);
+void gw_gossip_record_put(gw_writer *w, const gw_gossip_record *record);
+void gw_gossip_record_get(gw_reader *r, gw_gossip_record *record);
+
+#endif

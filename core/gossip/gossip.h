@@ -1,0 +1,200 @@
+/* Membership by gossip: who is in the flock, alive or not, where, and one small blob of news about each.
+ *
+ * SWIM (Das, Gupta, Motivala, "SWIM: Scalable Weakly-consistent Infection-style Process Group Membership
+ * Protocol", DSN'02) with the refinements of Lifeguard (Dadgar, Phillips, Currey, "Lifeguard: Local Health
+ * Awareness for More Accurate Failure Detection", DSN-W'18): a local health multiplier, suspicion that
+ * shrinks with independent confirmations, and the buddy system (whoever is suspected is told first). On top:
+ *   - every other probe goes to one of the two members that a peer watches, the next on a ring of all: each
+ *     is so probed every 0.8 s (1.6 s in large flocks) by whoever of its two watchers is well, and not only
+ * when chance has it;
+ *   - anti-entropy by digests of the member table instead of copies of it, so that it costs little at 10,000
+ *     peers and a datagram stays under GW_GOSSIP_DATAGRAM bytes;
+ *   - dead peers and seeds go on being probed, rarely, so that partitions heal by themselves;
+ *   - accusations about peers not known here are kept and relayed;
+ *   - a newer boot of a peer is the death certificate of its older life;
+ *   - who refutes suspicions is slow, and is waited for up to four times as long, the longer remembered the
+ *     larger the flock; a peer that knows that it stood still asks for it by a leap of its refutation number.
+ *     So suspicions and refutations, which everybody hears of, stay rare where some peers are slow;
+ *   - after a gap in its own loop (SIGCONT, starvation) a peer starts its suspicions anew.
+ *
+ * Sans-IO: time and randomness come in as arguments, datagrams and events go out through a sink. No function
+ * here blocks, and none but gw_gossip_create allocates more than a few growing tables. Encryption,
+ * authentication and the replay window are the caller's: bytes given to gw_gossip_datagram are taken as sent
+ * by a member of the cluster, perhaps long ago (net/secure/packet.h).
+ *
+ * Threads: an instance belongs to one thread. The sink is called from inside the functions marked "sinks",
+ * and must not call any of them again. Times are nanoseconds of any monotonic clock. */
+#ifndef GODWIT_CORE_GOSSIP_GOSSIP_H
+#define GODWIT_CORE_GOSSIP_GOSSIP_H
+
+#include "core/base/err.h"
+#include "core/base/id.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GW_GOSSIP_DATAGRAM = 1300,  /* most bytes of one datagram, before encryption */
+    GW_GOSSIP_META_BYTES = 160, /* most bytes of a peer's blob */
+    GW_GOSSIP_ADDRS = 2,        /* most addresses of a peer */
+    GW_GOSSIP_SEEDS = 64,       /* most seed addresses */
+};
+
+/* Where a peer stands. Of two rumours about one life and one refutation number, the higher state holds. */
+typedef enum gw_gossip_state {
+    GW_GOSSIP_IS_ALIVE = 0,
+    GW_GOSSIP_IS_SUSPECT = 1, /* did not answer; still a member until its suspicion runs out */
+    GW_GOSSIP_IS_DEAD = 2,
+    GW_GOSSIP_IS_LEFT = 3, /* went politely; not probed any more */
+} gw_gossip_state;
+
+/* What is known of a peer. `meta` may be NULL (meta_bytes 0). */
+typedef struct gw_gossip_member {
+    gw_peer_id id;
+    gw_incarnation incarnation; /* the newest life heard of */
+    gw_addr addr[GW_GOSSIP_ADDRS];
+    uint8_t addr_count; /* 0: only hearsay so far */
+    uint8_t state;      /* gw_gossip_state */
+    uint8_t meta_bytes;
+    uint32_t meta_version; /* counts the blobs of this life; 0 = none heard */
+    const uint8_t *meta;
+} gw_gossip_member;
+
+typedef enum gw_gossip_event_kind {
+    GW_GOSSIP_ALIVE,   /* new, back, refuted a suspicion, or a new life (after the DEAD of the older one) */
+    GW_GOSSIP_SUSPECT, /* may be dead; nothing to do but to prefer others */
+    GW_GOSSIP_DEAD,    /* `incarnation` is dead: silent, proven, or replaced by a newer life */
+    GW_GOSSIP_LEFT,    /* went politely */
+    GW_GOSSIP_META,    /* its blob changed */
+    GW_GOSSIP_CLONED, /* two processes run with one identity: `incarnation` (known here) and `other`. When the
+                         member is this peer itself, `other` is as new or newer, and this process should
+                         stop. Once per pair of lives */
+} gw_gossip_event_kind;
+
+typedef struct gw_gossip_event {
+    gw_gossip_event_kind kind;
+    const gw_gossip_member *member; /* as it stands now; valid during the call */
+    gw_incarnation incarnation;     /* the life that this is about */
+    bool proven;                    /* DEAD: not by silence, but by a refused connection or a newer life */
+    gw_incarnation other;           /* CLONED: the other life */
+    gw_addr other_addr;             /* CLONED: where it was heard from; family 0 = hearsay */
+} gw_gossip_event;
+
+/* Where datagrams and events go. The bytes are valid during the call. */
+typedef struct gw_gossip_sink {
+    void *context;
+    void (*send)(void *context, const gw_addr *to, const void *bytes, size_t length);
+    void (*event)(void *context, const gw_gossip_event *event);
+} gw_gossip_sink;
+
+/* The protocol's pace. gw_gossip_timing_default() is what the figures in this project are measured with. */
+typedef struct gw_gossip_timing {
+    uint64_t period_ns;        /* one member is probed each period: of the round, of the watched, and so on */
+    uint64_t period_log_ns;    /* longer by this for each doubling of a flock from 64 to 1024 peers */
+    uint64_t ping_timeout_ns;  /* no direct answer: ask others to ping */
+    uint64_t probe_timeout_ns; /* no answer at all: suspect */
+    uint64_t suspicion_ns;     /* shortest suspicion of a lone pair; grows with log2 of the flock's size */
+    uint64_t suspicion_log_ns; /* by this much for each doubling. Unconfirmed suspicions last twice as long */
+    uint64_t rumour_ns;        /* pause between rounds of rumours, while there are any */
+    uint64_t sync_ns;          /* pause between anti-entropy rounds of a small flock */
+    uint64_t revive_ns;        /* pause between probes of the dead */
+    uint64_t seed_ns;          /* pause between tries of a seed that is no live member */
+    uint64_t meta_ns;          /* shortest pause between two blobs of one peer */
+    uint64_t gap_ns;           /* a tick this late means that this peer itself stood still */
+    uint32_t meta_bytes_per_s; /* blobs sent, of a small flock */
+    uint32_t indirect;         /* k: how many are asked to ping */
+    uint32_t fanout;           /* how many hear each round of rumours */
+    uint32_t confirmations;    /* this many independent ones bring a suspicion to its shortest */
+} gw_gossip_timing;
+
+gw_gossip_timing gw_gossip_timing_default(void);
+
+typedef struct gw_gossip_config {
+    gw_peer_id id;
+    gw_incarnation incarnation; /* boot persisted before use, nonce random, refutation 0 */
+    gw_hash cluster;            /* packets of another cluster are dropped and counted */
+    gw_addr addr[GW_GOSSIP_ADDRS];
+    uint32_t addr_count;  /* 0: others use the address they hear this peer from */
+    const gw_addr *seeds; /* copied; its own addresses among them are ignored */
+    uint32_t seed_count;
+    gw_gossip_timing timing;
+    uint64_t rng_seed;
+    gw_gossip_sink sink;
+} gw_gossip_config;
+
+typedef struct gw_gossip gw_gossip;
+
+/* Fails on out of memory, too many seeds or addresses, or an id of none. The caller owns *gossip. */
+bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err *err);
+void gw_gossip_destroy(gw_gossip *gossip); /* NULL is fine */
+
+/* A flock whose members know each other, for thousands of instances in one process: they share one copy of
+ * what is known of a member, until one of them learns more. Members are alive and have no blob (checked). */
+typedef struct gw_gossip_roster gw_gossip_roster;
+
+bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw_gossip_roster **roster,
+                             gw_err *err);
+/* Not before the instances that were enrolled. NULL is fine. */
+void gw_gossip_roster_destroy(gw_gossip_roster *roster);
+/* Before the start: knows all of the roster, itself perhaps among them, as after a long time together. No
+ * event tells of them. Fails on out of memory; the instance is then good for destruction only. */
+bool gw_gossip_enroll(gw_gossip *gossip, const gw_gossip_roster *roster, gw_err *err);
+
+/* Begins to probe and to look for seeds. Once, first. Sinks. */
+void gw_gossip_start(gw_gossip *gossip, uint64_t now_ns);
+
+/* Looks for these from now on instead of for the seeds of before: copied, at most GW_GOSSIP_SEEDS (checked).
+ * Where one is new, the next tick is due at once, and asks that one first. */
+void gw_gossip_seek(gw_gossip *gossip, const gw_addr *seeds, uint32_t count, uint64_t now_ns);
+
+/* One datagram as received (decrypted). Never trusts it: malformed ones are dropped and counted. Sinks. */
+void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *bytes, size_t length,
+                        uint64_t now_ns);
+
+/* When gw_gossip_tick is next due. Changes with every call that sinks, and with gw_gossip_seek. */
+uint64_t gw_gossip_next_deadline(const gw_gossip *gossip);
+
+/* Whether it is due for longer than timing.gap_ns: this process stood still. */
+bool gw_gossip_stood_still(const gw_gossip *gossip, uint64_t now_ns);
+
+/* Does whatever is due. Hand over the datagrams that wait in the socket first: they may hold the answers that
+ * a tick would miss. A tick later than timing.gap_ns means that this process stood still: it gives every
+ * probe and suspicion its full time again. Sinks. */
+void gw_gossip_tick(gw_gossip *gossip, uint64_t now_ns);
+
+/* Something points to this peer being dead (a broken link, a failed collective): probe it at once. Unknown or
+ * dead peers: nothing happens. Sinks. */
+void gw_gossip_suspect_hint(gw_gossip *gossip, const gw_peer_id *id, uint64_t now_ns);
+
+/* This life is proven dead (its host refused the reconnection). Ignored when the peer is known in a newer
+ * life or the id is unknown. The refutation number of `incarnation` does not matter. Sinks. */
+void gw_gossip_confirm_dead(gw_gossip *gossip, const gw_peer_id *id, const gw_incarnation *incarnation,
+                            uint64_t now_ns);
+
+/* Says goodbye. The instance goes on ticking so that the news spreads; it stops to probe and to refute. A
+ * second call does nothing. Sinks. */
+void gw_gossip_leave(gw_gossip *gossip, uint64_t now_ns);
+
+/* Replaces this peer's blob, at most GW_GOSSIP_META_BYTES bytes (checked). Cheap: call it whenever something
+ * changed. Only the newest is sent, at most every timing.meta_ns, and more rarely in a large flock, where the
+ * blobs of all are held to a share of the bandwidth. */
+void gw_gossip_set_meta(gw_gossip *gossip, const void *meta, size_t bytes, uint64_t now_ns);
+
+/* Lookups. A pointer is valid until the next call that sinks. Members are this peer itself (number 0), the
+ * living and the dead that are remembered; numbers change with calls that sink. */
+const gw_gossip_member *gw_gossip_self(const gw_gossip *gossip);
+const gw_gossip_member *gw_gossip_find(const gw_gossip *gossip, const gw_peer_id *id); /* NULL: unknown */
+uint32_t gw_gossip_count(const gw_gossip *gossip);
+const gw_gossip_member *gw_gossip_at(const gw_gossip *gossip, uint32_t number); /* number < count */
+
+typedef struct gw_gossip_stats {
+    uint64_t datagrams_sent, bytes_sent, datagrams_received, bytes_received;
+    uint64_t foreign, malformed; /* datagrams dropped */
+    uint64_t probes, probes_failed, suspicions, refutations, gaps;
+    uint32_t health; /* local health multiplier less one: 0 = good, 8 = this peer is very slow */
+} gw_gossip_stats;
+
+void gw_gossip_stats_read(const gw_gossip *gossip, gw_gossip_stats *stats);
+
+#endif

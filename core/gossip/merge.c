@@ -1,0 +1,250 @@
+#include "core/gossip/room.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gw_gossip_health(gw_gossip *g, int change) {
+    int health = (int)g->stats.health + change;
+    if (health < 0) health = 0;
+    if (health > GW_GOSSIP_HEALTH_MAX) health = GW_GOSSIP_HEALTH_MAX;
+    g->stats.health = (uint32_t)health;
+}
+
+void gw_gossip_tell(gw_gossip *g, gw_gossip_event_kind kind, const gw_gossip_entry *entry,
+                    const gw_incarnation *incarnation) {
+    gw_gossip_event event = {.kind = kind, .member = &entry->public, .incarnation = *incarnation};
+    event.proven = kind == GW_GOSSIP_DEAD && entry->proven;
+    g->config.sink.event(g->config.sink.context, &event);
+}
+
+static void tell_clone(gw_gossip *g, const gw_gossip_entry *entry, const gw_incarnation *other,
+                       const gw_addr *from) {
+    gw_gossip_event event = {.kind = GW_GOSSIP_CLONED,
+                             .member = &entry->public,
+                             .incarnation = entry->public.incarnation,
+                             .other = *other};
+    if (from != NULL) event.other_addr = *from;
+    g->config.sink.event(g->config.sink.context, &event);
+}
+
+/* Not long ago, and so that somebody may have missed its answer. */
+static bool stood_still(const gw_gossip *g, uint64_t now_ns) {
+    return g->late_ns != 0 && now_ns - g->late_ns < g->config.timing.suspicion_ns;
+}
+
+/* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). Who
+ * knows that it is slow itself asks for all the patience there is, as the next suspicion would come soon. */
+static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint64_t now_ns) {
+    gw_gossip_entry *self = g->self;
+    if (g->leaving) return;
+    self->public.incarnation.refutation = refutation + (stood_still(g, now_ns) ? GW_GOSSIP_PATIENCE : 1);
+    g->stats.refutations++;
+    gw_gossip_health(g, 1);
+    gw_gossip_spread(g, self, GW_NEWS, now_ns);
+    gw_gossip_accuse(g, from, self); /* whoever said so hears it first */
+    gw_gossip_rumour_round(g, now_ns);
+}
+
+/* Whoever sends from where this process listens has stopped listening there. */
+static bool is_own_address(const gw_gossip *g, const gw_addr *from) {
+    const gw_gossip_member *self = &g->self->public;
+    for (uint32_t i = 0; i < self->addr_count; i++)
+        if (gw_addr_equal(&self->addr[i], from)) return true;
+    return false;
+}
+
+static void merge_self(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
+                       const gw_addr *from, uint64_t now_ns) {
+    gw_gossip_entry *self = g->self;
+    const gw_incarnation *mine = &self->public.incarnation, *theirs = &record->incarnation;
+    if (!gw_same_life(mine, theirs)) {
+        /* An older boot is this peer's own past, unless it speaks: one that gossiped to itself, too, being
+         * among its seeds, may be heard by the next. */
+        if (theirs->boot < mine->boot && (source != GW_FROM_SUBJECT || is_own_address(g, from))) return;
+        if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, self);
+        if (g->clone_nonce == theirs->nonce) return;
+        g->clone_nonce = theirs->nonce;
+        tell_clone(g, self, theirs, source == GW_FROM_SUBJECT ? from : NULL);
+        return;
+    }
+    if (theirs->refutation > mine->refutation ||
+        (theirs->refutation == mine->refutation && record->state != GW_GOSSIP_IS_ALIVE))
+        refute(g, theirs->refutation, from, now_ns);
+}
+
+static void take_addresses(gw_gossip_entry *entry, const gw_gossip_record *record, gw_gossip_source source,
+                           const gw_addr *from) {
+    if (record->addr_count > 0) {
+        memcpy(entry->public.addr, record->addr, sizeof entry->public.addr);
+        entry->public.addr_count = record->addr_count;
+    } else if (entry->public.addr_count == 0 && source == GW_FROM_SUBJECT) {
+        entry->public.addr[0] = *from;
+        entry->public.addr_count = 1;
+    }
+}
+
+/* A blob newer than the one known. Returns whether it was. */
+static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
+    if (!record->has_meta || record->meta_version <= entry->public.meta_version) return false;
+    if (!gw_gossip_entry_set_meta(entry, record->meta, record->meta_bytes)) return false;
+
+    entry->public.meta_version = record->meta_version;
+    return true;
+}
+
+/* What is learnt from an anti-entropy round while joining is old news to everybody else. */
+static void relay(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_source source, uint64_t now_ns) {
+    if (source == GW_FROM_SYNC && g->joining) return;
+    gw_gossip_spread(g, entry, GW_NEWS, now_ns);
+}
+
+/* Sets the state that a record names, for the life that it names, and tells. `was` is how the same life stood
+ * before (dead for one not known). */
+static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                        gw_gossip_state was, gw_gossip_source source, uint64_t now_ns) {
+    const gw_incarnation life = record->incarnation;
+    entry->proven = record->state == GW_GOSSIP_IS_DEAD && record->proven;
+    switch ((gw_gossip_state)record->state) {
+    case GW_GOSSIP_IS_ALIVE:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
+        if (was != GW_GOSSIP_IS_ALIVE) gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
+        break;
+    case GW_GOSSIP_IS_SUSPECT:
+        if (was >= GW_GOSSIP_IS_DEAD) {
+            gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
+            gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
+        } else {
+            gw_gossip_suspicion_end(g, entry); /* of a lower refutation number */
+        }
+        gw_gossip_suspect(g, entry, &record->accuser, now_ns);
+        return; /* which has spread it */
+    case GW_GOSSIP_IS_DEAD:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
+        gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &life);
+        break;
+    case GW_GOSSIP_IS_LEFT:
+        gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_LEFT, now_ns);
+        gw_gossip_tell(g, GW_GOSSIP_LEFT, entry, &life);
+        break;
+    }
+    relay(g, entry, source, now_ns);
+}
+
+static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source, const gw_addr *from,
+                 uint64_t now_ns) {
+    /* Rumours about strangers are kept and passed on: during a mass restart the accused may be known to the
+     * next peer. A tombstone of a stranger found by anti-entropy is no news: it would never be forgotten. */
+    if (source == GW_FROM_SYNC && record->state >= GW_GOSSIP_IS_DEAD) return;
+    gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation);
+    if (entry == NULL) return;
+    gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
+    take_addresses(entry, record, source, from);
+    if (take_meta(entry, record) && source == GW_FROM_RUMOUR) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
+}
+
+static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                     gw_gossip_source source, const gw_addr *from, uint64_t now_ns) {
+    const gw_incarnation old = entry->public.incarnation;
+    bool was_live = gw_gossip_is_live(entry);
+    gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
+    entry->proven = true;
+    entry->public.incarnation = record->incarnation;
+    entry->public.meta_version = 0;
+    entry->public.meta_bytes = 0;
+    entry->public.addr_count = 0;
+    entry->clone_told = false;
+    entry->refuted = 0;
+    gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
+    g->heard_ns[entry->number] = source == GW_FROM_SUBJECT ? now_ns : 0;
+    take_addresses(entry, record, source, from);
+    if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);
+    if (take_meta(entry, record)) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
+}
+
+/* Hearsay of a death that this peer has reason to doubt: it heard from the accused itself a moment ago, or
+ * the accuser was perhaps on the other side of a partition. It tells the accused, who refutes if it lives,
+ * and probes it: the living are not buried on hearsay, and the dead are found out within one suspicion. */
+static bool doubtful(const gw_gossip *g, const gw_gossip_entry *entry, const gw_gossip_record *record,
+                     gw_gossip_source source, uint64_t now_ns) {
+    if (record->state != GW_GOSSIP_IS_DEAD || record->proven || !gw_gossip_is_live(entry)) return false;
+    if (source == GW_FROM_SYNC) return true;
+    uint64_t heard_ns = g->heard_ns[entry->number];
+    return heard_ns != 0 && now_ns - heard_ns < g->config.timing.suspicion_ns / 2;
+}
+
+static void verify(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record, uint64_t now_ns) {
+    const gw_addr *addr = gw_gossip_addr_of(entry);
+    if (addr == NULL) return;
+    gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_RUMOURS);
+    gw_gossip_send(g, addr, entry, &packet, record);
+    gw_gossip_probe_start(g, entry, now_ns);
+}
+
+static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
+                            gw_gossip_source source, const gw_addr *from, uint64_t now_ns) {
+    uint32_t mine = entry->public.incarnation.refutation, theirs = record->incarnation.refutation;
+    gw_gossip_state was = (gw_gossip_state)entry->public.state;
+    bool newer = theirs > mine || (theirs == mine && record->state > was);
+    if (source == GW_FROM_SUBJECT && record->addr_count > 0) take_addresses(entry, record, source, from);
+    if (newer && doubtful(g, entry, record, source, now_ns)) {
+        verify(g, entry, record, now_ns);
+        return;
+    }
+    bool new_meta = take_meta(entry, record); /* first: who hears that a peer left reads its last blob */
+    if (newer) {
+        if (theirs > mine) gw_gossip_refuted(g, entry, theirs - mine, now_ns);
+        entry->public.incarnation.refutation = theirs;
+        take_addresses(entry, record, source, from);
+        enter_state(g, entry, record, was, source, now_ns);
+    } else if (theirs == mine && record->state == GW_GOSSIP_IS_SUSPECT && was == GW_GOSSIP_IS_SUSPECT) {
+        gw_gossip_suspect(g, entry, &record->accuser, now_ns);
+    }
+    if (new_meta) {
+        gw_gossip_tell(g, GW_GOSSIP_META, entry, &entry->public.incarnation);
+        if (source != GW_FROM_SYNC) gw_gossip_spread(g, entry, GW_METAS, now_ns);
+    }
+}
+
+/* What nothing follows from, as most of what is heard: it was heard before. */
+static bool known_already(const gw_gossip_entry *entry, const gw_gossip_record *record,
+                          gw_gossip_source source) {
+    const gw_gossip_member *member = &entry->public;
+    uint32_t mine = member->incarnation.refutation, theirs = record->incarnation.refutation;
+    if (!gw_same_life(&member->incarnation, &record->incarnation) || theirs > mine) return false;
+    bool says_more =
+        theirs == mine && (record->state > member->state || record->state == GW_GOSSIP_IS_SUSPECT);
+    bool new_meta = record->has_meta && record->meta_version > member->meta_version;
+    return !says_more && !new_meta && (source != GW_FROM_SUBJECT || record->addr_count == 0);
+}
+
+void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
+                     const gw_addr *from, uint64_t now_ns) {
+    if (gw_peer_id_equal(&record->id, &g->self->public.id)) {
+        merge_self(g, record, source, from, now_ns);
+        return;
+    }
+    const gw_gossip_entry *met = gw_gossip_entry_find(g, &record->id);
+    if (met == NULL) {
+        meet(g, record, source, from, now_ns);
+        return;
+    }
+    if (known_already(met, record, source)) return;
+    gw_gossip_entry *entry = gw_gossip_entry_own(g, met);
+    if (entry == NULL) return;
+    const gw_incarnation known = entry->public.incarnation;
+    if (gw_same_life(&known, &record->incarnation)) {
+        merge_same_life(g, entry, record, source, from, now_ns);
+    } else if (record->incarnation.boot > known.boot) {
+        new_life(g, entry, record, source, from, now_ns);
+    } else if (record->incarnation.boot == known.boot || source == GW_FROM_SUBJECT) {
+        /* Two living processes with one identity; the one that speaks is told of the other. */
+        if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, entry);
+        if (entry->clone_told) return;
+        entry->clone_told = true;
+        tell_clone(g, entry, &record->incarnation, source == GW_FROM_SUBJECT ? from : NULL);
+    }
+}

@@ -1,0 +1,121 @@
+#include "core/gossip/room.h"
+
+#include "core/base/check.h"
+
+#include <string.h>
+
+/* The blob of the one who is pinged goes with the answer when the pinger has an older one: what rumours lost
+ * is repaired within a round of probes. */
+static void answer_ping(gw_gossip *g, const gw_gossip_packet *ping, const gw_addr *from) {
+    const gw_gossip_entry *self = g->self;
+    if (!gw_peer_id_equal(&ping->target, &self->public.id)) return;
+    gw_gossip_packet ack = gw_gossip_packet_of(g, GW_GOSSIP_ACK);
+    ack.seq = ping->seq;
+    gw_gossip_record record = gw_gossip_record_of(g, self, true);
+    bool with_meta = record.has_meta && ping->known_meta < record.meta_version &&
+                     g->meta_tokens >= (double)gw_gossip_record_bytes(&record);
+    if (with_meta) g->meta_tokens -= (double)gw_gossip_record_bytes(&record);
+    gw_gossip_send(g, from, gw_gossip_entry_find(g, &ping->sender), &ack, with_meta ? &record : NULL);
+}
+
+static void dispatch(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from, uint64_t now_ns) {
+    switch ((gw_gossip_type)packet->type) {
+    case GW_GOSSIP_PING:
+        answer_ping(g, packet, from);
+        break;
+    case GW_GOSSIP_ACK:
+        gw_gossip_on_ack(g, packet->seq);
+        break;
+    case GW_GOSSIP_NACK:
+        gw_gossip_on_nack(g, packet->seq);
+        break;
+    case GW_GOSSIP_PING_REQ:
+        gw_gossip_on_ping_req(g, packet, from, now_ns);
+        break;
+    case GW_GOSSIP_RUMOURS:
+        break;
+    case GW_GOSSIP_DIGEST:
+        gw_gossip_on_digest(g, packet, from);
+        break;
+    case GW_GOSSIP_ENTRIES:
+        gw_gossip_on_entries(g, packet, from, now_ns);
+        break;
+    }
+}
+
+/* What the packet's header alone proves: this life of the sender speaks, under this refutation number. */
+static void hear_sender(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from, uint64_t now_ns) {
+    uint32_t number = gw_gossip_number(g, &packet->sender);
+    if (number == UINT32_MAX) return; /* met by its record, with its addresses */
+    gw_gossip_record record = {
+        .state = GW_GOSSIP_IS_ALIVE, .id = packet->sender, .incarnation = packet->incarnation};
+    gw_gossip_merge(g, &record, GW_FROM_SUBJECT, from, now_ns);
+    if (gw_same_life(&g->entries[number]->public.incarnation, &packet->incarnation))
+        g->heard_ns[number] = now_ns;
+}
+
+/* After the records: a stranger is asked who it is; one that is suspect or dead here is told, so that it can
+ * refute. An answer to a ping tells it anyway. */
+static void answer_standing(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from,
+                            uint64_t now_ns) {
+    const gw_gossip_entry *entry = gw_gossip_entry_find(g, &packet->sender);
+    if (entry == NULL) {
+        bool asked = packet->type == GW_GOSSIP_DIGEST; /* which is answered with a digest */
+        if (asked || now_ns - g->introduced_ns < g->config.timing.rumour_ns) return;
+        g->introduced_ns = now_ns;
+        gw_gossip_send_digest(g, from, false);
+        return;
+    }
+    bool accused = entry->public.state == GW_GOSSIP_IS_SUSPECT || entry->public.state == GW_GOSSIP_IS_DEAD;
+    if (accused && packet->type != GW_GOSSIP_PING &&
+        gw_same_life(&entry->public.incarnation, &packet->incarnation))
+        gw_gossip_accuse(g, from, entry);
+}
+
+/* A ping tells its target what it is accused of. Whoever gets one that is meant for another, as it has the
+ * address that a dead one had, hears no news: else that death would be told anew at each start there, for
+ * ever. */
+static gw_gossip_source source_of(const gw_gossip_packet *packet, const gw_gossip_record *record) {
+    bool own = gw_peer_id_equal(&record->id, &packet->sender) &&
+               gw_same_life(&record->incarnation, &packet->incarnation);
+    if (own) return GW_FROM_SUBJECT;
+    bool of_target = packet->type == GW_GOSSIP_PING && gw_peer_id_equal(&record->id, &packet->target);
+    return packet->type == GW_GOSSIP_ENTRIES || of_target ? GW_FROM_SYNC : GW_FROM_RUMOUR;
+}
+
+static void take(gw_gossip *g, const gw_gossip_packet *packet, const gw_gossip_record *records,
+                 uint32_t count, const gw_addr *from, uint64_t now_ns) {
+    hear_sender(g, packet, from, now_ns);
+    for (uint32_t i = 0; i < count; i++)
+        gw_gossip_merge(g, &records[i], source_of(packet, &records[i]), from, now_ns);
+    bool self = gw_peer_id_equal(&packet->sender, &g->self->public.id);
+    if (!self) answer_standing(g, packet, from, now_ns);
+    dispatch(g, packet, from, now_ns);
+    gw_gossip_wake_rumours(g, now_ns);
+}
+
+void gw_gossip_datagram(gw_gossip *g, const gw_addr *from, const void *bytes, size_t length,
+                        uint64_t now_ns) {
+    g->stats.datagrams_received++;
+    g->stats.bytes_received += length;
+    gw_reader r = gw_reader_on(bytes, length);
+    gw_gossip_packet packet;
+    gw_gossip_record records[GW_GOSSIP_RECORDS];
+    gw_gossip_packet_get(&r, &packet);
+    if (!r.failed && memcmp(packet.cluster, g->config.cluster.bytes, sizeof packet.cluster) != 0) {
+        g->stats.foreign++;
+        return;
+    }
+    uint32_t count = gw_get_u8(&r);
+    if (count > GW_GOSSIP_RECORDS) r.failed = true;
+    for (uint32_t i = 0; i < count && !r.failed; i++) gw_gossip_record_get(&r, &records[i]);
+    if (!gw_reader_done(&r) || from->family == 0 || from->port == 0) {
+        g->stats.malformed++;
+        return;
+    }
+    const gw_gossip_member *self = &g->self->public;
+    bool echo =
+        gw_peer_id_equal(&packet.sender, &self->id) && gw_same_life(&packet.incarnation, &self->incarnation);
+    gw_gossip_notice_gap(g, now_ns);
+    if (!echo) take(g, &packet, records, count, from, now_ns);
+}

@@ -1,0 +1,42 @@
+#include "core/shard/deal.h"
+
+#include "core/base/check.h"
+#include "core/record/view.h"
+
+typedef unsigned __int128 wide;
+
+/* What a member of unknown speed is taken for: the mean of the others. */
+static uint64_t mean_speed(const uint64_t *speeds, uint32_t count) {
+    wide total = 0;
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        total += speeds[i];
+        known += speeds[i] != 0;
+    }
+    return known == 0 ? 1 : (uint64_t)(total / known);
+}
+
+/* Who would be done first with one position more; the lowest of equals. */
+static uint32_t soonest(const uint32_t *shares, const uint64_t *speeds, uint32_t count) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < count; i++)
+        if ((wide)(shares[i] + 1) * speeds[best] < (wide)(shares[best] + 1) * speeds[i]) best = i;
+    return best;
+}
+
+void gw_deal_cut(uint32_t positions, const uint64_t *speeds, uint32_t count, uint32_t *cuts) {
+    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS);
+    uint64_t unknown = mean_speed(speeds, count), known[GW_MAX_MEMBERS];
+    uint32_t shares[GW_MAX_MEMBERS], left = positions;
+    wide total = 0;
+    for (uint32_t i = 0; i < count; i++) total += known[i] = speeds[i] == 0 ? unknown : speeds[i];
+    for (uint32_t i = 0; i < count; i++) {
+        shares[i] = (uint32_t)((wide)positions * known[i] / total);
+        left -= shares[i];
+    }
+    GW_CHECK(left < count); /* each lost less than one by truncation */
+    for (; left > 0; left--) shares[soonest(shares, known, count)]++;
+    cuts[0] = 0;
+    for (uint32_t i = 0; i < count; i++) cuts[i + 1] = cuts[i] + shares[i];
+    GW_CHECK(cuts[count] == positions);
+}

@@ -1,0 +1,78 @@
+/* Shards that are computed twice (--verify): which, by whom, and what comes of it when the two differ. Pure.
+ *
+ * A keyed hash of (job, step, shard) chooses the shards, so that all members agree on them without a word.
+ * The member that a chosen shard is dealt to computes it first of all, out of thieves' reach; another
+ * computes it again, adds it to nothing, and both put the fingerprints of what they got into a table that
+ * travels in the sum. So a wrong contribution shows before the sum that it is in is applied, and to all
+ * members alike. Whose is wrong the others tell: every member computes that shard once more
+ * (core/brain/faults/verify.c).
+ *
+ * Each shard has two candidates, by lot among the members. Of a shard that is dealt the first of them that it
+ * is not dealt to computes it again. Of one that somebody holds from before a repair nobody knows who that
+ * is, or whether its verifier ever began, or lives: both candidates do, unless they have. So every chosen
+ * shard of a sum of two members or more was computed by two of them, but for those of a careful deal. */
+#ifndef GODWIT_CORE_SHARD_DOUBLE_CHECK_H
+#define GODWIT_CORE_SHARD_DOUBLE_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    GW_VERIFY_MOST = 64, /* chosen shards of a step */
+    GW_VERIFY_WORDS = 6, /* of the table, for each */
+    GW_VERIFY_TABLE = GW_VERIFY_MOST * GW_VERIFY_WORDS,
+    GW_VERIFY_WHOLE = 1000000,   /* the share that means every shard */
+    GW_VERIFY_HELD = UINT32_MAX, /* for a position: the shard is not dealt, somebody holds it */
+};
+
+/* One of the two computations of a chosen shard. */
+typedef struct gw_check {
+    uint32_t shard;
+    bool again;           /* by its verifier */
+    uint64_t fingerprint; /* of the contribution (kernels/device/device.h) */
+} gw_check;
+
+/* Fills `chosen` (GW_VERIFY_MOST entries) in rising order and returns how many; `share` in millionths of the
+ * step's shards, at most GW_VERIFY_WHOLE. When more would be chosen, which ones are depends on the step. */
+uint32_t gw_verify_choose(uint64_t job_key, uint32_t share, uint64_t step, uint32_t shards, uint32_t *chosen);
+
+/* A member's part of a deal's chosen shards. */
+typedef struct gw_verify_part {
+    uint32_t first[GW_VERIFY_MOST], first_count; /* dealt to it: before all others */
+    uint32_t again[GW_VERIFY_MOST], again_count; /* dealt to others, or held by somebody */
+} gw_verify_part;
+
+/* `positions`: of each of the `count` shards in the deal that `cuts` (members + 1 entries) cuts, or
+ * GW_VERIFY_HELD. `checks`: what the member has of the step already, and need not compute. With one member
+ * nobody computes anything again. */
+void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
+                      uint32_t members, uint32_t rank, uint64_t step, const gw_check *checks,
+                      uint32_t check_count, gw_verify_part *part);
+
+/* Whether a shard is among `count` rising ones. */
+bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard);
+
+/* Puts a member's results into its table (GW_VERIFY_TABLE words, zeros before): its own shards, and of those
+ * that it computed again the ones that it is a candidate for. Tables of all members are added; an entry that
+ * several members have put something into tells nothing. */
+void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
+                   uint64_t step, const gw_check *checks, uint32_t check_count);
+
+/* Two members that got different contributions of one shard. */
+typedef struct gw_dispute {
+    uint32_t shard;
+    uint32_t ranks[2]; /* it was dealt to; it was computed again by */
+    uint64_t fingerprints[2];
+} gw_dispute;
+
+/* True, and the first dispute, if the summed table has one. *again: shards of it that `rank` computed again.
+ */
+bool gw_verify_find(const int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members,
+                    uint32_t rank, gw_dispute *dispute, uint32_t *again);
+
+/* Which of the two is wrong (0 or 1), or -1 when nobody can tell. `told[rank]`: what each member gets when it
+ * computes the shard once more. The word of the others counts first; where they do not decide (two members),
+ * the one of the two that does not get its own result again, but the other's, was wrong. */
+int gw_verify_judge(const gw_dispute *dispute, const uint64_t *told, uint32_t members);
+
+#endif

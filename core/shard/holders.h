@@ -1,0 +1,35 @@
+/* Who holds which shard's payload (design section 4), and in which order a step's shards are dealt, so that
+ * as much as possible of each member's share is what it holds. A function of the view's members alone:
+ * everybody computes the same answer without talking, a view that lost or gained a member has its own, and
+ * nothing needs to be saved.
+ *
+ * Rendezvous hashing as for chunks (core/state/placement.h), but with quotas: every shard in turn goes to the
+ * member that scores it highest among those with room left. Then the first holders' shares are those of a
+ * deal among equals, and an undisturbed step reads nothing from other peers. When a member goes, its shards
+ * move, and few others (some had been turned away from their favourite). Pure. */
+#ifndef GODWIT_CORE_SHARD_HOLDERS_H
+#define GODWIT_CORE_SHARD_HOLDERS_H
+
+#include "core/base/id.h"
+#include "core/base/set.h"
+
+typedef struct gw_holders {
+    uint32_t shards, copies; /* copies: of each shard, at most as many as there are members */
+    uint8_t *ranks;          /* shard s is held by ranks[s * copies], the next, ...; NULL: nobody holds any */
+} gw_holders;
+
+/* `members`: 1 to GW_MAX_MEMBERS distinct ids in rank order. copies: at least 1. The caller frees. */
+gw_holders gw_holders_of(uint32_t shards, uint32_t copies, const gw_peer_id *members, uint32_t count);
+void gw_holders_free(gw_holders *holders);
+
+bool gw_holders_has(const gw_holders *holders, uint32_t shard, uint32_t rank);
+
+/* The positions of a deal that gives member m those from cuts[m] to cuts[m + 1] - 1: an order of the elements
+ * of `list` (NULL: 0 to shards - 1), which are cuts[count] many. Each member's share begins with shards that
+ * it holds, as many as it has and as fit; the others fill what is left, in rising order. The back of a share,
+ * where thieves take, is thus what must travel anyway. An array, the caller's to free. It depends on the
+ * first holders only, so that peers with different `copies` agree. */
+uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list,
+                           const uint32_t *cuts, uint32_t count);
+
+#endif

@@ -1,0 +1,313 @@
+/* A GPU as a compute device (kernels/device/device.h): state, accumulator and sums in its memory. */
+#include "kernels/cuda/device/device.h"
+
+#include "core/base/check.h"
+#include "kernels/cuda/device/exact.h"
+#include "kernels/cuda/device/inside.h"
+#include "kernels/cuda/runtime/call.h"
+#include "kernels/cuda/runtime/driver.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/device/class.h"
+#include "kernels/device/step.h"
+#include "kernels/host/fpmode.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rises when our own kernels give other bits than before. */
+enum { KERNEL_SET = 2 };
+
+enum { MEASURED_BYTES = GW_GPU_MEASURED * sizeof(int64_t) };
+
+bool gw_cuda_device_use(const gw_cuda_device *d, gw_err *err) {
+    return gw_cuda_try(d->gpu.ordinal, cudaSetDevice(d->gpu.ordinal), err, "cudaSetDevice");
+}
+
+static void set_key(gw_device *device, uint64_t job_key) {
+    gw_ledger_set_key(gw_cuda_device_of(device)->ledger, job_key);
+}
+
+static void begin_step(gw_device *device, uint64_t step) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    uint32_t shards;
+    gw_err unknown;
+    gw_cuda_sums_release(d->sums);
+    d->outcome.ready = false;
+    d->step = step;
+    if (!d->own_ledger) return;
+    (void)gw_step_shards(d->type, d->job, step, &shards, &unknown); /* told by who is to compute the step */
+    gw_ledger_begin(d->ledger, step, shards);
+}
+
+static void zero(gw_device *device) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    gw_cuda_sums_release(d->sums);
+    if (d->own_ledger) gw_ledger_zero(d->ledger);
+}
+
+static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
+    gw_ledger_held(gw_cuda_device_of(device)->ledger, held_now, bits);
+}
+
+static void bad(gw_device *device, gw_exact_bad *least) {
+    gw_ledger_bad(gw_cuda_device_of(device)->ledger, least);
+}
+
+static void set_boundary(gw_device *device, const int64_t *words) {
+    gw_ledger_set_boundary(gw_cuda_device_of(device)->ledger, words);
+}
+
+static void count_memory(gw_cuda_device *d) {
+    d->device.memory_bytes = d->image_bytes + gw_cuda_accumulator_bytes(d->accumulator) +
+                             gw_cuda_sums_bytes(d->sums) + d->side_bytes + d->lanes_bytes;
+}
+
+static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    d->outcome.ready = false;
+    return (gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err)) ||
+           gw_cuda_device_failed(d, "preparing a sum");
+}
+
+static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    if (!gw_cuda_device_use(d, err) || !gw_cuda_sums_end(d->sums, verdict, err))
+        return gw_cuda_device_failed(d, "checking a sum");
+    count_memory(d);
+    return true;
+}
+
+static void read_boundary(gw_device *device, int64_t *words) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    GW_CHECK(gw_cuda_sums_words(d->sums, d->step) != NULL);
+    memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
+}
+
+/* What the job's scalars need to know of sums that only the GPU can read. */
+static bool measure(gw_cuda_device *d, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    const gw_sums sums = {d->sum, d->layout.tensors, NULL};
+    if (gpu->measure == NULL) return true;
+    bool good = gw_cuda_device_use(d, err) &&
+                gw_cuda_try(d->gpu.ordinal, cudaMemsetAsync(d->measured, 0, MEASURED_BYTES, d->control), err,
+                            "cudaMemset") &&
+                gpu->measure(d->job, d->side, d->step, &sums, d->measured, d->control, err) &&
+                gw_cuda_try(d->gpu.ordinal,
+                            cudaMemcpyAsync(d->measured_host, d->measured, MEASURED_BYTES,
+                                            cudaMemcpyDeviceToHost, d->control),
+                            err, "copying what was measured");
+    gw_err waiting; /* also after a failure: what was started reads the sum */
+    if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "measuring the sum") &&
+        good) {
+        *err = waiting;
+        good = false;
+    }
+    return good || gw_fail_in(err, "job %s: step %llu: measure", d->type->name, (unsigned long long)d->step);
+}
+
+static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
+    GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
+        if (d->layout.tensors[t].role == GW_STATE) continue;
+        d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
+        d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
+    }
+    if (!measure(d, err)) return gw_cuda_device_failed(d, "measuring a sum");
+    return gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
+}
+
+static bool commit(gw_device *device, uint64_t step, gw_err *err) {
+    return gw_outcome_commit(&gw_cuda_device_of(device)->outcome, step, err);
+}
+
+static void report(gw_device *device, char *text, size_t size) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    gw_outcome_report(&d->outcome, d->step, text, size);
+}
+
+static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
+    gw_outcome_summary(&gw_cuda_device_of(device)->outcome, steps_done, text, size);
+}
+
+static void close_cuda(gw_device *device) {
+    if (device == NULL) return;
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    (void)cudaSetDevice(d->gpu.ordinal); /* a GPU that is lost: there is nothing left to give back */
+    gw_cuda_sums_close(d->sums);
+    gw_cuda_accumulator_close(d->accumulator);
+    gw_cuda_state_close(d);
+    gw_cuda_give(d->gpu.ordinal, d->measured);
+    gw_cuda_unpin(d->gpu.ordinal, d->measured_host);
+    if (d->side != NULL) d->type->gpu->close(d->job, d->side);
+    if (d->control != NULL) (void)cudaStreamDestroy(d->control);
+    pthread_mutex_destroy(&d->transfer_lock);
+    pthread_mutex_destroy(&d->lost_lock);
+    free(d->sum);
+    free(d->sum_small);
+    gw_layout_free(&d->layout);
+    free(d);
+}
+
+static const gw_device_ops cuda_ops = {
+    .close = close_cuda,
+    .lane_open = gw_cuda_lane_open,
+    .lane_close = gw_cuda_lane_close,
+    .lane_part = gw_cuda_lane_part,
+    .unit = gw_cuda_state_unit,
+    .state_read = gw_cuda_state_read,
+    .state_write = gw_cuda_state_write,
+    .set_key = set_key,
+    .step_begin = begin_step,
+    .zero = zero,
+    .prefetch = gw_cuda_lane_prefetch,
+    .payload = gw_cuda_lane_payload,
+    .contribute = gw_cuda_lane_contribute,
+    .fingerprint = gw_cuda_lane_fingerprint,
+    .probe = gw_cuda_lane_probe,
+    .held = held,
+    .bad = bad,
+    .set_boundary = set_boundary,
+    .reduce_begin = begin_reduce,
+    .reduce_end = end_reduce,
+    .boundary = read_boundary,
+    .scalars = run_scalars,
+    .commit = commit,
+    .report = report,
+    .summary = summary,
+};
+
+static const char *precision_name(gw_precision precision) {
+    switch (precision) {
+    case GW_PRECISION_FP32:
+        return "fp32";
+    case GW_PRECISION_TF32:
+        return "tf32";
+    case GW_PRECISION_BF16:
+        return "bf16";
+    }
+    gw_check_failed("a known precision", __FILE__, __LINE__, __func__);
+}
+
+/* What must be alike for a shard to give the same bytes. Code that the driver has compiled is the driver's
+ * work too. */
+static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *plan, gw_err *err) {
+    char build[GW_BUILD_ID_TEXT], code[64], driver[40];
+    uint32_t made_for;
+    int compiled;
+    gw_build_id(build);
+    if (!gw_cuda_try(d->gpu.ordinal, gw_cuda_code(&made_for, &compiled), err, "cudaFuncGetAttributes"))
+        return false;
+    snprintf(code, sizeof code, "sm_%u", made_for);
+    gw_cuda_driver_build(driver, sizeof driver);
+    if (compiled) snprintf(code, sizeof code, "ptx/%s", driver);
+    snprintf(d->device.class_text, sizeof d->device.class_text,
+             "cuda godwit=%s build=%s gpu=sm_%u%u sms=%u mig=%s code=%s precision=%s%s%s kernels=%d",
+             GODWIT_VERSION, build, info->major, info->minor, info->sms, info->mig ? "yes" : "no", code,
+             precision_name(d->gpu.precision), plan[0] != '\0' ? " " : "", plan, KERNEL_SET);
+    return true;
+}
+
+static bool open_measured(gw_cuda_device *d, gw_err *err) {
+    void *words, *words_host;
+    if (d->type->gpu->measure == NULL) return true;
+    if (!gw_cuda_take(d->gpu.ordinal, MEASURED_BYTES, &words, err)) return false;
+    d->measured = words;
+    if (!gw_cuda_pin(d->gpu.ordinal, MEASURED_BYTES, &words_host, err)) return false;
+    d->measured_host = words_host;
+    return true;
+}
+
+/* What it takes only the GPU knows: products' workspaces are a library's. */
+static bool open_side(gw_cuda_device *d, uint32_t workers, char *plan, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    uint64_t before = gw_cuda_device_free(d);
+    if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
+    uint64_t after = gw_cuda_device_free(d);
+    d->side_bytes = after > 0 && after < before ? before - after : 0;
+    d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
+    d->lanes_bytes = workers * gw_cuda_device_lane_bytes(d);
+    return true;
+}
+
+static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_device_options *options,
+                       gw_err *err) {
+    char plan[GW_GPU_PLAN_TEXT] = "";
+    d->sum = calloc(d->layout.tensor_count, sizeof *d->sum);
+    d->sum_small = calloc(d->layout.tensor_count, sizeof *d->sum_small);
+    if (d->sum == NULL || d->sum_small == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
+    if (!gw_cuda_device_use(d, err) ||
+        !gw_cuda_try(d->gpu.ordinal, cudaStreamCreateWithFlags(&d->control, cudaStreamNonBlocking), err,
+                     "cudaStreamCreate"))
+        return false;
+    if (!open_side(d, options->workers, plan, err) || !gw_cuda_device_fits(d, options, err) ||
+        !name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
+        return false;
+    d->outcome = (gw_outcome){.type = d->type,
+                              .job = d->job,
+                              .tensors = d->layout.tensors,
+                              .sum = d->sum_small,
+                              .measured = d->measured_host,
+                              .state = d->state_small};
+    return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, options->ledger, &d->accumulator, err) &&
+           gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, options->reduce,
+                             &d->sums, err);
+}
+
+static bool find_gpu(const gw_gpu *gpu, gw_cuda_info *info, gw_err *err) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count;
+    if (!gw_cuda_list(list, &count, err)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i].ordinal != (uint32_t)gpu->ordinal) continue;
+        *info = list[i];
+        return gw_cuda_enough(info, err);
+    }
+    return gw_fail(err, GW_E_NOTFOUND, "there is no GPU %d: this machine's are 0 to %u", gpu->ordinal,
+                   count - 1);
+}
+
+bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw_device **device,
+                         gw_err *err) {
+    GW_CHECK(options->workers >= 1);
+    gw_cuda_info info;
+    *device = NULL;
+    if (options->type->gpu == NULL)
+        return gw_fail(err, GW_E_UNSUPPORTED, "job %s has no code for GPUs", options->type->name);
+    if (!find_gpu(gpu, &info, err)) return false;
+    gw_cuda_device *d = calloc(1, sizeof *d);
+    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the device of GPU %d", gpu->ordinal);
+    d->device = (gw_device){.ops = &cuda_ops,
+                            .layout = &d->layout,
+                            .unit_count = 1,
+                            .part_count = 1,
+                            .gpu_count = 1,
+                            .gpus = {gpu->ordinal}};
+    d->own_ledger = options->ledger == NULL;
+    d->type = options->type;
+    d->job = options->job;
+    d->gpu = *gpu;
+    d->tell_lost = options->lost;
+    d->tell_context = options->context;
+    pthread_mutex_init(&d->transfer_lock, NULL);
+    pthread_mutex_init(&d->lost_lock, NULL);
+    if (!gw_layout_make(options->plan, options->boundary_words, &d->layout, err)) {
+        pthread_mutex_destroy(&d->transfer_lock);
+        pthread_mutex_destroy(&d->lost_lock);
+        free(d);
+        return gw_fail_in(err, "job %s", options->type->name);
+    }
+    if (!open_parts(d, &info, options, err)) {
+        close_cuda(&d->device);
+        return false;
+    }
+    d->device.ledger = d->ledger = gw_cuda_accumulator_ledger(d->accumulator);
+    count_memory(d);
+    begin_step(&d->device, 0);
+    *device = &d->device;
+    return true;
+}

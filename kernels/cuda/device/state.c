@@ -1,0 +1,250 @@
+/* The state in the GPU's memory: one unit of work is all of it, since a GPU is kept busy by much at once and
+ * idle by waiting. Copies for checkpoints and joins go by two pinned buffers on a stream of their own, so
+ * that one is filled while the other is emptied, and shards go on meanwhile. */
+#include "kernels/cuda/device/inside.h"
+
+#include "core/base/check.h"
+#include "core/state/chunk.h"
+#include "kernels/cuda/device/exact.h"
+#include "kernels/cuda/runtime/call.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/host/fpmode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An eighth of what readers ask for at once (core/state/chunk.h): most of it is copied on while the rest
+ * comes. */
+enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
+/* Where the two parts of a gw_state_print are added up. */
+enum { PRINT_READ, PRINT_REST, PRINT_WORDS };
+
+static bool is_small(const gw_layout *layout, uint32_t tensor) {
+    return layout->tensors[tensor].role == GW_STATE && layout->of[tensor].elements <= GW_GPU_SMALL;
+}
+
+size_t gw_cuda_state_bytes(const gw_layout *layout) {
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < layout->tensor_count; t++)
+        if (layout->tensors[t].role == GW_STATE) bytes += gw_cuda_aligned(layout->of[t].bytes);
+    return bytes;
+}
+
+static bool lay_out(gw_cuda_device *d, gw_err *err) {
+    size_t small = 0, bytes = gw_cuda_state_bytes(&d->layout);
+    void *memory;
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++)
+        if (is_small(&d->layout, t)) small += GW_GPU_SMALL * sizeof(int64_t);
+    if (!gw_cuda_take(d->gpu.ordinal, bytes, &memory, err)) return gw_fail_in(err, "state");
+    d->image = memory;
+    d->image_bytes = bytes;
+    if (!gw_cuda_pin(d->gpu.ordinal, small, &d->small_memory, err)) return gw_fail_in(err, "state");
+    char *next = d->image, *next_small = d->small_memory;
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
+        if (d->layout.tensors[t].role != GW_STATE) continue;
+        d->state[t] = next;
+        next += gw_cuda_aligned(d->layout.of[t].bytes);
+        if (!is_small(&d->layout, t)) continue;
+        d->state_small[t] = memset(next_small, 0, GW_GPU_SMALL * sizeof(int64_t));
+        next_small += GW_GPU_SMALL * sizeof(int64_t);
+    }
+    return true;
+}
+
+bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
+    int gpu = d->gpu.ordinal;
+    void *print, *print_host;
+    const size_t print_bytes = PRINT_WORDS * sizeof *d->print;
+    d->state = calloc(d->layout.tensor_count, sizeof *d->state);
+    d->state_small = calloc(d->layout.tensor_count, sizeof *d->state_small);
+    if (d->state == NULL || d->state_small == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
+    if (!lay_out(d, err)) return false;
+    if (!gw_cuda_take(gpu, print_bytes, &print, err)) return false;
+    d->print = print;
+    if (!gw_cuda_pin(gpu, print_bytes, &print_host, err)) return false;
+    d->print_host = print_host;
+    for (int i = 0; i < 2; i++)
+        if (!gw_cuda_pin(gpu, BOUNCE_BYTES, &d->bounce[i], err) ||
+            !gw_cuda_try(gpu, cudaEventCreateWithFlags(&d->bounced[i], cudaEventDisableTiming), err,
+                         "cudaEventCreate"))
+            return false;
+    return gw_cuda_try(gpu, cudaStreamCreateWithFlags(&d->transfer, cudaStreamNonBlocking), err,
+                       "cudaStreamCreate");
+}
+
+void gw_cuda_state_close(gw_cuda_device *d) {
+    int gpu = d->gpu.ordinal;
+    if (d->transfer != NULL) (void)cudaStreamDestroy(d->transfer);
+    for (int i = 0; i < 2; i++) {
+        if (d->bounced[i] != NULL) (void)cudaEventDestroy(d->bounced[i]);
+        gw_cuda_unpin(gpu, d->bounce[i]);
+    }
+    gw_cuda_give(gpu, d->image);
+    gw_cuda_give(gpu, d->print);
+    gw_cuda_unpin(gpu, d->print_host);
+    gw_cuda_unpin(gpu, d->small_memory);
+    free(d->state);
+    free(d->state_small);
+}
+
+/* ---- units ---- */
+
+static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *range, gw_err *err) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    gw_state state = {d->state};
+    if (work == GW_UNIT_INIT)
+        return gpu->init(d->job, d->side, range, &state, d->control, err) ||
+               gw_fail_in(err, "job %s: init", d->type->name);
+    GW_CHECK(work == GW_UNIT_APPLY);
+    gw_sums sums = {d->sum, d->layout.tensors, NULL};
+    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->outcome.scalars, &state, d->control, err) ||
+           gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
+}
+
+/* The layout's units of one group follow each other: it is worked on as a whole. */
+static bool work_on_all(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
+    for (uint64_t u = 0; u < d->layout.unit_count;) {
+        gw_range range = d->layout.units[u];
+        for (u++; u < d->layout.unit_count && d->layout.units[u].group == range.group; u++)
+            range.count += d->layout.units[u].count;
+        if (!work_on_group(d, work, &range, err)) return false;
+    }
+    return true;
+}
+
+/* Starts, after a change of the state: the job's copies of it, and the host's of what is small. */
+static bool follow_state(gw_cuda_device *d, cudaStream_t stream, gw_err *err) {
+    gw_state state = {d->state};
+    if (d->type->gpu->derive != NULL && !d->type->gpu->derive(d->job, d->side, &state, stream, err))
+        return gw_fail_in(err, "job %s: derive", d->type->name);
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++)
+        if (d->state_small[t] != NULL &&
+            !gw_cuda_try(d->gpu.ordinal,
+                         cudaMemcpyAsync(d->state_small[t], d->state[t], d->layout.of[t].bytes,
+                                         cudaMemcpyDeviceToHost, stream),
+                         err, "copying state tensor '%s'", d->layout.tensors[t].name))
+            return false;
+    return true;
+}
+
+static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
+    int gpu = d->gpu.ordinal;
+    const size_t bytes = PRINT_WORDS * sizeof *d->print;
+    if (!gw_cuda_try(gpu, cudaMemsetAsync(d->print, 0, bytes, d->control), err, "cudaMemset")) return false;
+    for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
+        const gw_layout_tensor *of = &d->layout.of[t];
+        const gw_tensor *tensor = &d->layout.tensors[t];
+        if (d->state[t] == NULL || (work == GW_UNIT_LOOK && tensor->apply_only)) continue;
+        unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
+        /* The bytes behind a tensor's last are zeros, as the last word's padding must be. */
+        if (!gw_cuda_try(
+                gpu,
+                gw_cuda_state_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
+                err, "fingerprint of state tensor '%s'", tensor->name))
+            return false;
+    }
+    return gw_cuda_try(gpu,
+                       cudaMemcpyAsync(d->print_host, d->print, bytes, cudaMemcpyDeviceToHost, d->control),
+                       err, "copying the state's fingerprint");
+}
+
+bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part,
+                        gw_err *err) {
+    gw_cuda_device *d = gw_cuda_device_of(device);
+    GW_CHECK(unit < device->unit_count);
+    gw_fpmode_set();
+    GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
+    if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
+    bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_LOOK;
+    bool good = only_hash || (work_on_all(d, work, err) && follow_state(d, d->control, err));
+    good = good && start_hash(d, work, err);
+    gw_err waiting;
+    if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "changing the state") &&
+        good) {
+        *err = waiting;
+        good = false;
+    }
+    *part = (gw_state_print){.read = d->print_host[PRINT_READ], .rest = d->print_host[PRINT_REST]};
+    return good || gw_cuda_device_failed(d, only_hash ? "hashing the state" : "changing the state");
+}
+
+/* ---- copies ---- */
+
+/* Up to BOUNCE_BYTES of the image from `offset` on, between a pinned buffer and the GPU. */
+static bool start_copy(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *host, bool to_host,
+                       gw_err *err) {
+    for (uint64_t done = 0, within, length; done < bytes; done += length) {
+        uint32_t t = gw_layout_find(&d->layout, offset + done, bytes - done, &within, &length);
+        char *gpu = (char *)d->state[t] + within;
+        if (!gw_cuda_try(d->gpu.ordinal,
+                         cudaMemcpyAsync(to_host ? host + done : gpu, to_host ? gpu : host + done, length,
+                                         to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
+                                         d->transfer),
+                         err, "copying state tensor '%s'", d->layout.tensors[t].name))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t piece_of(uint64_t done, uint64_t bytes) {
+    return bytes - done < BOUNCE_BYTES ? bytes - done : BOUNCE_BYTES;
+}
+
+static bool wait_bounce(gw_cuda_device *d, int which, gw_err *err) {
+    return gw_cuda_try(d->gpu.ordinal, cudaEventSynchronize(d->bounced[which]), err, "copying state");
+}
+
+/* With the lock held: piece i + 1 comes while piece i is copied on. */
+static bool read_pieces(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *to, gw_err *err) {
+    uint64_t pieces = (bytes + BOUNCE_BYTES - 1) / BOUNCE_BYTES;
+    for (uint64_t i = 0; i <= pieces; i++) {
+        uint64_t at = i * BOUNCE_BYTES;
+        if (i < pieces && (!start_copy(d, offset + at, piece_of(at, bytes), d->bounce[i % 2], true, err) ||
+                           !gw_cuda_try(d->gpu.ordinal, cudaEventRecord(d->bounced[i % 2], d->transfer), err,
+                                        "cudaEventRecord")))
+            return false;
+        if (i == 0) continue;
+        if (!wait_bounce(d, (i - 1) % 2, err)) return false;
+        memcpy(to + at - BOUNCE_BYTES, d->bounce[(i - 1) % 2], piece_of(at - BOUNCE_BYTES, bytes));
+    }
+    return true;
+}
+
+static bool write_pieces(gw_cuda_device *d, uint64_t offset, uint64_t bytes, const char *from, gw_err *err) {
+    uint64_t pieces = (bytes + BOUNCE_BYTES - 1) / BOUNCE_BYTES;
+    for (uint64_t i = 0; i < pieces; i++) {
+        uint64_t at = i * BOUNCE_BYTES;
+        if (i >= 2 && !wait_bounce(d, i % 2, err)) return false;
+        memcpy(d->bounce[i % 2], from + at, piece_of(at, bytes));
+        if (!start_copy(d, offset + at, piece_of(at, bytes), d->bounce[i % 2], false, err) ||
+            !gw_cuda_try(d->gpu.ordinal, cudaEventRecord(d->bounced[i % 2], d->transfer), err,
+                         "cudaEventRecord"))
+            return false;
+    }
+    return follow_state(d, d->transfer, err);
+}
+
+static bool transfer(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *to, const char *from,
+                     gw_err *err) {
+    GW_CHECK(offset <= d->layout.image_bytes && bytes <= d->layout.image_bytes - offset);
+    if (bytes == 0) return true;
+    pthread_mutex_lock(&d->transfer_lock);
+    bool good = gw_cuda_device_use(d, err) && (to != NULL ? read_pieces(d, offset, bytes, to, err)
+                                                          : write_pieces(d, offset, bytes, from, err));
+    gw_err waiting; /* also after a failure: what was started uses the buffers */
+    if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->transfer), &waiting, "copying state") && good) {
+        *err = waiting;
+        good = false;
+    }
+    pthread_mutex_unlock(&d->transfer_lock);
+    return good || gw_cuda_device_failed(d, to != NULL ? "reading the state" : "writing the state");
+}
+
+bool gw_cuda_state_read(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
+    return transfer(gw_cuda_device_of(device), offset, bytes, to, NULL, err);
+}
+
+bool gw_cuda_state_write(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err) {
+    return transfer(gw_cuda_device_of(device), offset, bytes, NULL, from, err);
+}

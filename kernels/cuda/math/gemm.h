@@ -1,0 +1,68 @@
+/* Matrix products on a GPU by cuBLASLt, which is opened when the first one is planned.
+ *
+ * The result of a product depends on the *algorithm* that cuBLASLt takes: tiles, the order in which the inner
+ * dimension is added, kernels. It is chosen once for each shape, when it is planned, by asking the library's
+ * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
+ * answers depend on the library's version, the GPU's kind and its processors alone, and so does which of them
+ * is taken; the digest of all that were, by their attributes, goes into the compute class, so that peers that
+ * were answered otherwise are told apart before they compute. Nothing is chosen at any later time. Where the
+ * library has no algorithm that finishes the product as asked (a bias at an awkward size), it is planned
+ * plain, and a kernel of ours finishes it: that, too, is part of the digest, as it may round otherwise. The
+ * library's GELU has an approximate tanh, so it is asked for it only where C is bfloat16.
+ *
+ * Peers are not told what the first of them chose: an algorithm can be restored by the same version of the
+ * library on the same kind of GPU alone, where the heuristics answer alike anyway, and a peer would need it
+ * before it can name its class and compute its probe, that is, before it speaks to anybody.
+ *
+ * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
+ * rows lie one after the other without gaps. Sums are float32. */
+#ifndef GODWIT_KERNELS_CUDA_MATH_GEMM_H
+#define GODWIT_KERNELS_CUDA_MATH_GEMM_H
+
+#include "core/gpu.h"
+#include "kernels/cuda/math/gemm_finish.h"
+
+#include <cuda_runtime_api.h>
+
+typedef struct gw_gemm gw_gemm; /* the library on one GPU, at one precision, and what was planned there */
+
+typedef struct gw_gemm_shape {
+    uint64_t rows, columns, inner;
+    bool a_transposed; /* A lies as [inner, rows] */
+    bool b_transposed; /* B lies as [columns, inner] */
+    bool factor;       /* C is a factor of other products, and has their type; else float32 */
+    gw_gemm_finish finish;
+} gw_gemm_shape;
+
+/* A product's arrays, in the GPU's memory, aligned to 256 bytes. Factors are float32, or bfloat16 where that
+ * is the precision; bias and what is kept have C's type. */
+typedef struct gw_gemm_operands {
+    const void *a, *b;
+    const void *bias; /* NULL for PLAIN */
+    void *before;     /* BIAS_GELU: [rows, columns], to keep what GELU was applied to; else NULL */
+    void *c;
+    bool add; /* PLAIN: to what C holds; else C is written */
+} gw_gemm_operands;
+
+enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
+
+/* The GPU is current. Fails with GW_E_UNSUPPORTED when the library is not found, or is older than the one
+ * that this program was built with. */
+bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm, gw_err *err);
+void gw_gemm_close(gw_gemm *gemm); /* NULL is allowed */
+/* Whether tensor cores read factors along the inner dimension alone, so that a product whose factors do not
+ * lie so is slower by far: TF32 from Hopper on. */
+bool gw_gemm_along_inner(const gw_gemm *gemm);
+
+/* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. Fails
+ * with GW_E_UNSUPPORTED where the library has no algorithm for the product even without its finish. */
+bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err);
+/* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order they were made. */
+void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]);
+
+/* Starts a product on `stream`, to which the workspace of GW_GEMM_WORKSPACE bytes belongs, aligned as all is.
+ * Any thread. */
+bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const gw_gemm_operands *operands, void *workspace,
+                 cudaStream_t stream, gw_err *err);
+
+#endif

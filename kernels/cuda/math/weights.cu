@@ -1,0 +1,39 @@
+#include "kernels/cuda/math/gpt_kernels.h"
+#include "kernels/cuda/math/launch.cuh"
+#include "kernels/math/normal.h"
+
+namespace {
+
+enum { THREADS = 256 };
+
+/* A thread takes one block of four numbers. */
+__global__ void __launch_bounds__(THREADS) normal_kernel(uint64_t key, uint64_t group, double deviation,
+                                                         uint64_t count, float *__restrict__ values) {
+    uint64_t block = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (4 * block >= count) return;
+    gw_normals normals = gw_normals_at(key, group, block, deviation);
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        if (4 * block + k < count) values[4 * block + k] = normals.value[k];
+}
+
+__global__ void __launch_bounds__(THREADS) fill_kernel(uint64_t count, float value, float *values) {
+    uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i < count) values[i] = value;
+}
+
+} // namespace
+
+cudaError_t gw_cuda_normal(uint64_t key, uint64_t group, double deviation, uint64_t count, float *values,
+                           cudaStream_t stream) {
+    if (count == 0) return cudaSuccess;
+    GW_LAUNCH(normal_kernel, gw_cuda_blocks(count, 4 * THREADS), THREADS, 0, stream, key, group, deviation,
+              count, values);
+    return cudaGetLastError();
+}
+
+cudaError_t gw_cuda_fill(uint64_t count, float value, float *values, cudaStream_t stream) {
+    if (count == 0) return cudaSuccess;
+    GW_LAUNCH(fill_kernel, gw_cuda_blocks(count, THREADS), THREADS, 0, stream, count, value, values);
+    return cudaGetLastError();
+}

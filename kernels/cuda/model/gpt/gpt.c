@@ -1,0 +1,277 @@
+/* The model on a GPU: its products, its weights as factors, a lane's memory. */
+#include "core/base/check.h"
+#include "kernels/cuda/model/gpt/inside.h"
+#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/cuda/runtime/call.h"
+#include "kernels/cuda/runtime/memory.h"
+
+#include <stdlib.h>
+
+static uint64_t elements_of(const gw_gpt *gpt, uint32_t number) {
+    gw_gpt_parameter p = gw_gpt_parameter_of(gpt, number);
+    return p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
+}
+
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+/* ---- products ---- */
+
+static bool plan_linear(gw_cuda_gpt *m, cuda_gpt_plans *plans, cuda_gpt_linear which, uint64_t rows,
+                        gw_err *err) {
+    const cuda_gpt_width *width = &cuda_gpt_widths[which];
+    uint64_t in = (uint64_t)width->in * m->shape.channels, out = (uint64_t)width->out * m->shape.channels;
+    gw_gemm_finish finish = which == LINEAR_HIDDEN ? GW_GEMM_BIAS_GELU : GW_GEMM_BIAS;
+    gw_gemm_shape forward = {.rows = rows, .columns = out, .inner = in, .factor = true, .finish = finish};
+    gw_gemm_shape inputs = {.rows = rows, .columns = in, .inner = out, .b_transposed = true, .factor = true};
+    gw_gemm_shape weights = {.rows = in, .columns = out, .inner = rows, .a_transposed = true};
+    return gw_gemm_plan(m->gemm, &forward, &plans->forward[which], err) &&
+           gw_gemm_plan(m->gemm, &inputs, &plans->inputs[which], err) &&
+           gw_gemm_plan(m->gemm, &weights, &plans->weights[which], err);
+}
+
+static bool plan_head(gw_cuda_gpt *m, cuda_gpt_plans *plans, uint64_t rows, gw_err *err) {
+    uint64_t each = cuda_gpt_chunk_rows(rows), left = rows % each;
+    return cuda_gpt_plan_head(m, each, &plans->head, err) &&
+           (left == 0 || cuda_gpt_plan_head(m, left, &plans->last, err));
+}
+
+static bool plan_size(gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
+    for (uint32_t i = 0; i < m->size_count; i++)
+        if (m->sizes[i].sequences == sequences) return true;
+    GW_CHECK(m->size_count < GW_CUDA_GPT_SIZES);
+    cuda_gpt_plans *plans = &m->sizes[m->size_count++];
+    uint64_t rows = (uint64_t)sequences * m->shape.context;
+    plans->sequences = sequences;
+    if (sequences > m->most) m->most = sequences;
+    m->most_logits = larger(m->most_logits, cuda_gpt_chunk_rows(rows));
+    for (cuda_gpt_linear which = 0; which < LINEARS; which++)
+        if (!plan_linear(m, plans, which, rows, err)) return false;
+    return plan_head(m, plans, rows, err);
+}
+
+const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass) {
+    for (uint32_t i = 0; i < pass->model->size_count; i++)
+        if (pass->model->sizes[i].sequences == pass->sequences) return &pass->model->sizes[i];
+    gw_check_failed("a number of sequences that was planned for", __FILE__, __LINE__, __func__);
+}
+
+/* ---- weights as factors ---- */
+
+/* Whether products read a copy of this parameter. */
+static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
+    if (number == GPT_WORDS) return m->bf16 || m->columns != m->shape.vocabulary;
+    if (!m->bf16 || number < GPT_FIRST_LAYER || number >= gpt_final_weight(&m->shape)) return false;
+    uint32_t part = (number - GPT_FIRST_LAYER) % GW_GPT_PARTS;
+    for (uint32_t i = 0; i < LINEARS; i++)
+        if (part == cuda_gpt_widths[i].weight || part == cuda_gpt_widths[i].weight + 1) return true;
+    return false;
+}
+
+static size_t factor_bytes(const gw_cuda_gpt *m, uint32_t number) {
+    uint64_t elements =
+        number == GPT_WORDS ? (uint64_t)m->columns * m->shape.channels : elements_of(&m->shape, number);
+    return gw_cuda_aligned(elements * (m->bf16 ? sizeof(uint16_t) : sizeof(float)));
+}
+
+/* Zeroed, as the rows behind the last word's must be. */
+static bool open_factors(gw_cuda_gpt *m, gw_err *err) {
+    size_t bytes = 0;
+    uint32_t count = gw_gpt_parameters(&m->shape);
+    for (uint32_t i = 0; i < count; i++)
+        if (is_copied(m, i)) bytes += factor_bytes(m, i);
+    if (bytes == 0) return true;
+    if (!gw_cuda_take(m->gpu.ordinal, bytes, &m->memory, err)) return gw_fail_in(err, "weights as factors");
+    char *next = m->memory;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_copied(m, i)) continue;
+        m->factor[i] = next;
+        next += factor_bytes(m, i);
+    }
+    return true;
+}
+
+bool gw_cuda_gpt_derive(gw_cuda_gpt *m, const float *const *parameters, cudaStream_t stream, gw_err *err) {
+    for (uint32_t i = 0; i < gw_gpt_parameters(&m->shape); i++) {
+        if (m->factor[i] == NULL) continue;
+        uint64_t count = elements_of(&m->shape, i);
+        cudaError_t status = m->bf16 ? gw_cuda_to_bf16(count, parameters[i], m->factor[i], stream)
+                                     : cudaMemcpyAsync(m->factor[i], parameters[i], count * sizeof(float),
+                                                       cudaMemcpyDeviceToDevice, stream);
+        if (!gw_cuda_try(m->gpu.ordinal, status, err, "copying parameter %u for products", i)) return false;
+    }
+    return true;
+}
+
+const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
+    const void *copy = pass->model->factor[number];
+    return copy != NULL ? copy : pass->parameters[number];
+}
+
+/* ---- opening ---- */
+
+/* Or the first shard would fail, on every peer. */
+static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attention, gw_err *err) {
+    int most;
+    size_t need = gw_cuda_attention_shared(attention, m->bf16);
+    if (!gw_cuda_try(m->gpu.ordinal,
+                     cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, m->gpu.ordinal),
+                     err, "cudaDeviceGetAttribute"))
+        return false;
+    if (need <= (size_t)most) return true;
+    return gw_fail(
+        err, GW_E_UNSUPPORTED,
+        "attention of %u heads of %u channels takes %zu KB of shared memory a block, GPU %d has %d: "
+        "take %sheads of at most 64 channels",
+        m->shape.heads, m->shape.channels / m->shape.heads, (need + 1023) / 1024, m->gpu.ordinal, most / 1024,
+        m->bf16 ? "" : "--precision bf16, or ");
+}
+
+static bool check_sizes(const gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
+    const gw_gpt *gpt = &m->shape;
+    gw_cuda_attention attention = {
+        .sequences = sequences, .positions = gpt->context, .heads = gpt->heads, .channels = gpt->channels};
+    uint64_t tokens = (uint64_t)sequences * gpt->context;
+    const char *refused = gw_cuda_attention_refuses(&attention, m->bf16);
+    if (refused != NULL)
+        return gw_fail(err, GW_E_UNSUPPORTED, "attention of %u heads of %u channels on a GPU: %s", gpt->heads,
+                       gpt->channels / gpt->heads, refused);
+    if (!check_shared(m, &attention, err)) return false;
+    if (gpt->channels > GW_CUDA_LAYERNORM_CHANNELS)
+        return gw_fail(err, GW_E_UNSUPPORTED, "%u channels: on a GPU a model may have %d", gpt->channels,
+                       (int)GW_CUDA_LAYERNORM_CHANNELS);
+    if (tokens > GW_CUDA_COLUMN_ROWS)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "a shard of %llu tokens: on a GPU it may have %d (a smaller --micro-batch has fewer)",
+                       (unsigned long long)tokens, (int)GW_CUDA_COLUMN_ROWS);
+    return true;
+}
+
+bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, const uint32_t *sequences,
+                      uint32_t count, gw_cuda_gpt **opened, gw_err *err) {
+    gw_cuda_gpt *m = calloc(1, sizeof *m);
+    *opened = NULL;
+    if (m == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    m->gpu = *gpu;
+    m->shape = *gpt;
+    m->recompute = recompute;
+    m->bf16 = gpu->precision == GW_PRECISION_BF16;
+    m->columns =
+        (gpt->vocabulary + GW_CUDA_GPT_COLUMNS - 1) / GW_CUDA_GPT_COLUMNS * (uint32_t)GW_CUDA_GPT_COLUMNS;
+    bool good = true;
+    for (uint32_t i = 0; good && i < count; i++) good = check_sizes(m, sequences[i], err);
+    good = good && gw_gemm_open(gpu, &m->gemm, err) && open_factors(m, err);
+    for (uint32_t i = 0; good && i < count; i++) good = plan_size(m, sequences[i], err);
+    if (!good) {
+        gw_cuda_gpt_close(m);
+        return false;
+    }
+    *opened = m;
+    return true;
+}
+
+void gw_cuda_gpt_close(gw_cuda_gpt *m) {
+    if (m == NULL) return;
+    gw_gemm_close(m->gemm);
+    gw_cuda_give(m->gpu.ordinal, m->memory);
+    free(m);
+}
+
+void gw_cuda_gpt_text(const gw_cuda_gpt *m, char text[GW_GPU_PLAN_TEXT]) {
+    gw_gemm_text(m->gemm, text);
+}
+
+/* ---- a lane ---- */
+
+/* Hands out memory from a block, or with `base` NULL only counts. */
+typedef struct carver {
+    char *base;
+    size_t used;
+    bool bf16;
+} carver;
+
+static void *carve(carver *c, size_t bytes) {
+    void *here = c->base == NULL ? NULL : c->base + c->used;
+    c->used += gw_cuda_aligned(bytes);
+    return here;
+}
+
+static float *floats(carver *c, size_t count) {
+    return carve(c, count * sizeof(float));
+}
+
+static gw_cuda_factor factor(carver *c, size_t count) {
+    return (gw_cuda_factor){carve(c, count * (c->bf16 ? sizeof(uint16_t) : sizeof(float))), c->bf16};
+}
+
+static void carve_slot(carver *c, const gw_gpt *gpt, size_t rows, cuda_gpt_slot *slot) {
+    size_t channels = gpt->channels;
+    slot->norm1 = factor(c, rows * channels);
+    slot->mean1 = floats(c, rows);
+    slot->scale1 = floats(c, rows);
+    slot->qkv = factor(c, rows * 3 * channels);
+    slot->attended = factor(c, rows * channels);
+    slot->norms = floats(c, rows * gpt->heads);
+    slot->middle = floats(c, rows * channels);
+    slot->norm2 = factor(c, rows * channels);
+    slot->mean2 = floats(c, rows);
+    slot->scale2 = floats(c, rows);
+    slot->before = factor(c, rows * 4 * channels);
+    slot->hidden = factor(c, rows * 4 * channels);
+}
+
+static void carve_lane(carver *c, const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
+    const gw_gpt *gpt = &m->shape;
+    size_t channels = gpt->channels, rows = (size_t)m->most * gpt->context;
+    size_t widest = larger(gpt->context, 4 * channels); /* rows of a gradient */
+    *lane = (gw_cuda_gpt_lane){.slots = m->recompute ? 1 : gpt->layers};
+    for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = floats(c, rows * channels);
+    for (uint32_t l = 0; l < lane->slots; l++) carve_slot(c, gpt, rows, &lane->slot[l]);
+    lane->final = factor(c, rows * channels);
+    lane->final_mean = floats(c, rows);
+    lane->final_scale = floats(c, rows);
+    lane->logits = factor(c, m->most_logits * m->columns);
+    lane->branch = factor(c, rows * channels);
+    lane->dout = factor(c, rows * channels);
+    lane->delta = floats(c, rows * channels);
+    lane->words = floats(c, m->columns * channels);
+    lane->gradient = floats(c, widest * channels);
+    lane->sums = (gw_cuda_layernorm_sums){
+        .weight = floats(c, 4 * channels), .bias = floats(c, channels), .branch = floats(c, channels)};
+    lane->parts =
+        floats(c, larger(gw_cuda_layernorm_parts(rows, gpt->channels), gw_cuda_parts(rows) * 4 * channels));
+    lane->dots = floats(c, rows * gpt->heads);
+    lane->of_row = carve(c, rows * sizeof *lane->of_row);
+    lane->loss = carve(c, sizeof *lane->loss);
+    lane->workspace = carve(c, GW_GEMM_WORKSPACE);
+}
+
+uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *m) {
+    carver counted = {.bf16 = m->bf16};
+    gw_cuda_gpt_lane lane;
+    carve_lane(&counted, m, &lane);
+    return counted.used;
+}
+
+bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *m, gw_cuda_gpt_lane **lane, gw_err *err) {
+    gw_cuda_gpt_lane *l = calloc(1, sizeof *l);
+    void *memory;
+    *lane = NULL;
+    if (l == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    if (!gw_cuda_take(m->gpu.ordinal, gw_cuda_gpt_lane_bytes(m), &memory, err)) {
+        free(l);
+        return gw_fail_in(err, "scratch of a shard (a smaller --micro-batch, or --recompute, takes less)");
+    }
+    carver c = {.base = memory, .bf16 = m->bf16};
+    carve_lane(&c, m, l);
+    l->memory = memory;
+    *lane = l;
+    return true;
+}
+
+void gw_cuda_gpt_lane_close(const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
+    if (lane == NULL) return;
+    gw_cuda_give(m->gpu.ordinal, lane->memory);
+    free(lane);
+}

@@ -1,0 +1,76 @@
+/* GPT-2 (kernels/model/gpt/gpt.h) on a GPU: forward and backward of one shard. Products by cuBLASLt,
+ * attention and the rest by kernels of our own. What enters a product is a factor: bfloat16 at that
+ * precision, else float32. The residual stream and its gradient are float32 at every precision, and so are
+ * the gradients of parameters.
+ *
+ * Factors of the weights are the state itself where they have its type; bfloat16 copies are made by derive
+ * after each change of the state. Of the words there is a copy in any case where the vocabulary is no
+ * multiple of GW_CUDA_GPT_COLUMNS: rows of zeros behind it make products of even sizes, whose surplus logits
+ * the loss leaves out.
+ *
+ * Memory of a lane, in bytes, for R tokens, C channels, L layers, H heads, V words (rounded up), and F bytes
+ * a factor: R ((8 + 14 F) C + 4 H + 16) for each layer, or with `recompute` 4 R C for each and the rest once;
+ * V F for the logits of each of at most 8192 tokens, which are worked on at a time; R (8 + 3 F) C, 4 V C,
+ * 4 C times the larger of 4 C and T, and 32 MiB besides. GPT-2 of 124M parameters with shards of 16 times
+ * 1024 tokens in bfloat16: 5.4 GB, 0.8 GB and 0.4 GB. What backward needs for gradients it takes from what it
+ * has no more use for.
+ */
+#ifndef GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
+#define GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
+
+#include "kernels/cuda/math/gemm.h"
+#include "kernels/cuda/math/gpt_kernels.h"
+#include "kernels/model/gpt/gpt.h"
+
+typedef struct gw_cuda_gpt gw_cuda_gpt;           /* a model on one GPU */
+typedef struct gw_cuda_gpt_lane gw_cuda_gpt_lane; /* the scratch of one shard in flight */
+
+enum {
+    GW_CUDA_GPT_SIZES = 4,     /* different numbers of sequences that shards have, at most */
+    GW_CUDA_GPT_COLUMNS = 128, /* what the vocabulary is rounded up to */
+};
+
+/* Plans everything for shards of sequences[0 .. count) sequences (repetitions are skipped). The GPU is
+ * current. `gpt` is copied. Fails with GW_E_UNSUPPORTED where the kernels do not take the model's sizes. */
+bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, const uint32_t *sequences,
+                      uint32_t count, gw_cuda_gpt **opened, gw_err *err);
+void gw_cuda_gpt_close(gw_cuda_gpt *model); /* NULL is allowed */
+/* As gw_gemm_text. */
+void gw_cuda_gpt_text(const gw_cuda_gpt *model, char text[GW_GPU_PLAN_TEXT]);
+
+/* Starts to make the factors of what the parameters are: after each change of them. */
+bool gw_cuda_gpt_derive(gw_cuda_gpt *model, const float *const *parameters, cudaStream_t stream, gw_err *err);
+
+/* For the largest shards that were planned; and what of the GPU's memory it takes. */
+uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *model);
+bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *model, gw_cuda_gpt_lane **lane, gw_err *err);
+void gw_cuda_gpt_lane_close(const gw_cuda_gpt *model, gw_cuda_gpt_lane *lane); /* NULL is allowed */
+
+/* How a shard is computed. Arrays are the GPU's. */
+typedef struct gw_cuda_gpt_pass {
+    const gw_cuda_gpt *model;
+    gw_cuda_gpt_lane *lane;
+    const float *const *parameters;   /* by number */
+    const uint32_t *tokens, *targets; /* [sequences, context], all below the vocabulary */
+    const uint32_t *order, *starts;   /* for backward: what gw_embedding_group makes of the tokens */
+    uint32_t sequences;               /* one of the numbers planned for */
+    float dropout;                    /* as gw_gpt_pass, with the same masks */
+    gw_cuda_draw draw;                /* by which: gw_cuda_gpt_draw's; zeros if the next is there */
+    const gw_cuda_draw *drawn;        /* the same in the GPU's memory; or NULL */
+    cudaStream_t stream;
+} gw_cuda_gpt_pass;
+
+/* For a pass with the key and the shard of a gw_gpt_pass. Host memory. */
+gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard);
+
+/* Starts the forward pass. *loss, in the lane: the sum of -ln p(target) over the tokens. With a scale that is
+ * not 0, leaves what backward begins with, gradients of that sum times `scale`, in the lane. */
+bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_gpt_loss **loss,
+                         gw_err *err);
+
+/* After the forward pass: starts the backward pass, and emits the gradient of parameter i as tensor
+ * gradients[i], each whole, the last layer's first. */
+bool gw_cuda_gpt_backward(const gw_cuda_gpt_pass *pass, const uint32_t *gradients, gw_emitter *emitter,
+                          gw_err *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* A multi-layer perceptron (kernels/model/mlp.h) on a GPU: forward and backward for one shard, products by
+ * cuBLASLt with bias and ReLU done in them. The products of a shard have the shapes of its rows, planned
+ * beforehand.
+ *
+ * In TF32, gradients of large weights are products of factors that were transposed before
+ * (gw_gemm_along_inner): there the inner dimension is the samples. Turning them on the way, cuBLASLt
+ * needed 1.7 times as long (an H200, 2048 samples, 8192 by 8192). It takes a lane one more array of its
+ * widest inputs, and one of its widest outputs. */
+#ifndef GODWIT_KERNELS_CUDA_MODEL_MLP_H
+#define GODWIT_KERNELS_CUDA_MODEL_MLP_H
+
+#include "kernels/cuda/math/gemm.h"
+#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/model/mlp.h"
+
+typedef struct gw_cuda_mlp gw_cuda_mlp;
+
+enum { GW_CUDA_MLP_SIZES = 6 }; /* different numbers of rows that shards have, at most */
+
+/* Plans everything for shards of rows[0 .. count) rows (zeros and repetitions are skipped). The GPU is
+ * current. `mlp` is copied. */
+bool gw_cuda_mlp_open(const gw_gpu *gpu, const gw_mlp *mlp, const uint32_t *rows, uint32_t count,
+                      gw_cuda_mlp **opened, gw_err *err);
+void gw_cuda_mlp_close(gw_cuda_mlp *mlp); /* NULL is allowed */
+/* As gw_gemm_text. */
+void gw_cuda_mlp_text(const gw_cuda_mlp *mlp, char text[GW_GPU_PLAN_TEXT]);
+
+/* Starts to make the factors of what the weights are: after each change of them. */
+bool gw_cuda_mlp_derive(gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters, cudaStream_t stream,
+                        gw_err *err);
+
+/* The scratch of one shard in flight. */
+typedef struct gw_cuda_mlp_lane {
+    gw_cuda_factor inputs;                  /* [rows, width[0]]: the caller fills its first rows */
+    float *activation[GW_MLP_LAYERS + 1];   /* [rows, width[l]], from 1 on; the last holds the logits */
+    gw_cuda_factor factor[GW_MLP_LAYERS];   /* what goes into the product of layer l; [0]: the inputs */
+    gw_cuda_factor gradient;                /* of a layer's outputs, as a factor, where it is no activation */
+    float *delta;                           /* a layer's gradient on its way down */
+    float *weights, *bias;                  /* gradients of one layer */
+    float *turned_inputs, *turned_gradient; /* of one layer, transposed */
+    float *parts;                           /* of columns' sums */
+    void *workspace, *memory;               /* memory: what they all point into */
+} gw_cuda_mlp_lane;
+
+uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *mlp); /* of the GPU's memory that lane_open takes */
+bool gw_cuda_mlp_lane_open(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane, gw_err *err);
+void gw_cuda_mlp_lane_close(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane);
+
+/* Starts the forward pass of `rows` rows, one of the numbers planned for. */
+bool gw_cuda_mlp_forward(const gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters, gw_cuda_mlp_lane *lane,
+                         uint32_t rows, cudaStream_t stream, gw_err *err);
+/* Starts the backward pass, with the gradient of the loss in place of the logits, and emits each layer's bias
+ * and weight gradients whole, last layer first. */
+bool gw_cuda_mlp_backward(const gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters,
+                          const gw_mlp_gradients *gradients, gw_cuda_mlp_lane *lane, uint32_t rows,
+                          cudaStream_t stream, gw_emitter *emitter, gw_err *err);
+
+#endif

@@ -1,0 +1,62 @@
+#include "kernels/cuda/runtime/graph.h"
+
+#include "core/base/check.h"
+#include "kernels/cuda/runtime/call.h"
+
+#include <stdlib.h>
+
+void gw_cuda_graphs_close(gw_cuda_graphs *graphs) {
+    for (uint32_t i = 0; i < graphs->count; i++) {
+        gw_cuda_graph *graph = &graphs->list[i];
+        if (graph->add != NULL) (void)cudaGraphExecDestroy(graph->add);
+        if (graph->store != NULL) (void)cudaGraphExecDestroy(graph->store);
+        free(graph->tensors);
+    }
+    graphs->count = 0;
+}
+
+static bool is_of(const gw_cuda_graph *graph, const gw_cuda_work *work) {
+    return graph->work.number == work->number && graph->work.input == work->input &&
+           graph->work.shards == work->shards;
+}
+
+gw_cuda_graph *gw_cuda_graph_find(gw_cuda_graphs *graphs, const gw_cuda_work *work, uint32_t most_tensors) {
+    for (uint32_t i = 0; i < graphs->count; i++)
+        if (is_of(&graphs->list[i], work)) return &graphs->list[i];
+    if (graphs->count == GW_CUDA_GRAPHS) return NULL;
+    uint32_t *tensors = calloc(most_tensors, sizeof *tensors);
+    if (tensors == NULL) return NULL;
+    gw_cuda_graph *graph = &graphs->list[graphs->count++];
+    *graph = (gw_cuda_graph){.work = *work, .tensors = tensors};
+    return graph;
+}
+
+bool gw_cuda_graph_note(gw_cuda_graph *graph, uint32_t tensor) {
+    for (uint32_t i = 0; i < graph->tensor_count; i++)
+        if (graph->tensors[i] == tensor) return false;
+    graph->tensors[graph->tensor_count++] = tensor;
+    return true;
+}
+
+/* Relaxed: libraries may take memory or load kernels meanwhile, which is not recorded. */
+bool gw_cuda_graph_begin(int gpu, cudaStream_t stream, gw_err *err) {
+    return gw_cuda_try(gpu, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), err,
+                       "cudaStreamBeginCapture");
+}
+
+bool gw_cuda_graph_end(int gpu, cudaStream_t stream, bool good, cudaGraphExec_t *recorded, gw_err *err) {
+    cudaGraph_t graph = NULL;
+    gw_err ending;
+    *recorded = NULL;
+    bool ended = gw_cuda_try(gpu, cudaStreamEndCapture(stream, &graph), &ending, "cudaStreamEndCapture");
+    if (good && !ended) *err = ending;
+    bool made = good && ended &&
+                gw_cuda_try(gpu, cudaGraphInstantiate(recorded, graph, 0), err, "cudaGraphInstantiate");
+    GW_CHECK(!made || *recorded != NULL);
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    /* Takes what memory it needs on the GPU now, and not when it is started. */
+    if (made && gw_cuda_try(gpu, cudaGraphUpload(*recorded, stream), err, "cudaGraphUpload")) return true;
+    if (made) (void)cudaGraphExecDestroy(*recorded);
+    *recorded = NULL;
+    return false;
+}

@@ -1,0 +1,62 @@
+#include "kernels/cuda/runtime/memory.h"
+
+#include "kernels/cuda/runtime/call.h"
+
+static bool no_room(int gpu, size_t bytes, cudaError_t status, gw_err *err) {
+    size_t free_bytes = 0, all_bytes = 0;
+    (void)cudaGetLastError();
+    if (cudaMemGetInfo(&free_bytes, &all_bytes) != cudaSuccess) free_bytes = all_bytes = 0;
+    return gw_cuda_try(gpu, status, err, "cudaMalloc of %zu MiB (%zu of %zu MiB are free)", bytes >> 20,
+                       free_bytes >> 20, all_bytes >> 20);
+}
+
+bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
+    *memory = NULL;
+    size_t taken = bytes > 0 ? bytes : 1;
+    if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
+    cudaError_t status = cudaMalloc(memory, taken);
+    if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
+    /* To wait for the whole GPU would spoil what another thread records meanwhile
+     * (kernels/cuda/runtime/graph.h). */
+    if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
+        gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
+        return true;
+    gw_cuda_give(gpu, *memory);
+    *memory = NULL;
+    return false;
+}
+
+void gw_cuda_give(int gpu, void *memory) {
+    if (memory == NULL) return;
+    (void)cudaSetDevice(gpu); /* a GPU that is lost takes its memory with it: nothing is to be said then */
+    (void)cudaFree(memory);
+    (void)cudaGetLastError();
+}
+
+/* What takes less of the GPU's memory does not help here. */
+static bool no_host_room(int gpu, size_t bytes, gw_err *err) {
+    (void)cudaGetLastError();
+    return gw_fail(
+        err, GW_E_NOMEM,
+        "GPU %d: cudaHostAlloc of %zu MiB of host memory: %s (%s); it is this machine's memory that is "
+        "full, or what a container or a control group may have of it, not the GPU's: end other "
+        "programs, or allow this one more",
+        gpu, bytes >> 20, cudaGetErrorString(cudaErrorMemoryAllocation),
+        cudaGetErrorName(cudaErrorMemoryAllocation));
+}
+
+bool gw_cuda_pin(int gpu, size_t bytes, void **memory, gw_err *err) {
+    *memory = NULL;
+    size_t taken = bytes > 0 ? bytes : 1;
+    if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
+    cudaError_t status = cudaHostAlloc(memory, taken, cudaHostAllocPortable);
+    if (status == cudaErrorMemoryAllocation) return no_host_room(gpu, taken, err);
+    return gw_cuda_try(gpu, status, err, "cudaHostAlloc of %zu MiB of host memory", taken >> 20);
+}
+
+void gw_cuda_unpin(int gpu, void *memory) {
+    if (memory == NULL) return;
+    (void)cudaSetDevice(gpu);
+    (void)cudaFreeHost(memory);
+    (void)cudaGetLastError();
+}

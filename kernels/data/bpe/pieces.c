@@ -1,0 +1,129 @@
+#include "kernels/data/bpe/pieces.h"
+
+#include "core/base/check.h"
+#include "core/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the piece consists of: bytes at first, and then what they were joined to, where its first byte is. */
+typedef struct gw_bpe_symbol {
+    uint32_t token;
+    uint32_t previous, next; /* places in the piece; NOWHERE, and the piece's length: none */
+} symbol;
+
+#define NOWHERE UINT32_MAX
+#define JOINED  UINT32_MAX /* the token of a symbol that is a part of one before it now */
+
+enum { KEY_WORDS = 3, KEY_BYTES = 8 * KEY_WORDS, KNOWN_TOKENS = 9, KNOWN = 1 << 15 };
+
+/* Most pieces are words, and most words are not new. A cache line. */
+typedef struct gw_bpe_known {
+    uint64_t key[KEY_WORDS]; /* the bytes, zeros, and the length; all zeros: none */
+    uint32_t count;
+    uint32_t tokens[KNOWN_TOKENS];
+} known;
+
+bool gw_bpe_pieces_open(const gw_bpe *bpe, gw_bpe_pieces *pieces, gw_err *err) {
+    *pieces = (gw_bpe_pieces){.bpe = bpe,
+                              .symbols = malloc(GW_BPE_PIECE * sizeof(symbol)),
+                              .heap = malloc(2 * GW_BPE_PIECE * sizeof(uint64_t)),
+                              .known = calloc(KNOWN, sizeof(known))};
+    if (pieces->symbols != NULL && pieces->heap != NULL && pieces->known != NULL) return true;
+    gw_bpe_pieces_close(pieces);
+    return gw_fail(err, GW_E_NOMEM, "no memory to encode a text");
+}
+
+void gw_bpe_pieces_close(gw_bpe_pieces *pieces) {
+    free(pieces->symbols);
+    free(pieces->heap);
+    free(pieces->known);
+    *pieces = (gw_bpe_pieces){.bpe = NULL};
+}
+
+static void heap_push(gw_bpe_pieces *p, uint64_t key) {
+    size_t i = p->heap_count++;
+    for (; i > 0 && p->heap[(i - 1) / 2] > key; i = (i - 1) / 2, p->work++) p->heap[i] = p->heap[(i - 1) / 2];
+    p->heap[i] = key;
+}
+
+static uint64_t heap_pop(gw_bpe_pieces *p) {
+    uint64_t least = p->heap[0], key = p->heap[--p->heap_count];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < p->heap_count; i = child, p->work++) {
+        if (child + 1 < p->heap_count && p->heap[child + 1] < p->heap[child]) child++;
+        if (p->heap[child] >= key) break;
+        p->heap[i] = p->heap[child];
+    }
+    p->heap[i] = key;
+    return least;
+}
+
+/* The merge of the symbol at `at` and the next; NULL: there is none. */
+static const gw_bpe_pair *pair_at(gw_bpe_pieces *p, uint32_t at, uint32_t length) {
+    uint32_t next = p->symbols[at].next;
+    if (next == length) return NULL;
+    p->work++;
+    return gw_bpe_pairs_find(&p->bpe->pairs, p->symbols[at].token, p->symbols[next].token);
+}
+
+/* At most once for each pair of bytes, and twice for each two that were joined: 2 * GW_BPE_PIECE at a time.
+ */
+static void consider(gw_bpe_pieces *p, uint32_t at, uint32_t length) {
+    const gw_bpe_pair *pair = pair_at(p, at, length);
+    if (pair != NULL) heap_push(p, (uint64_t)pair->rank << 32 | at);
+}
+
+static void join(gw_bpe_pieces *p, uint32_t at, uint32_t token, uint32_t length) {
+    symbol *left = &p->symbols[at], *right = &p->symbols[left->next];
+    left->token = token;
+    left->next = right->next;
+    right->token = JOINED;
+    if (left->next != length) p->symbols[left->next].previous = at;
+    consider(p, at, length);
+    if (left->previous != NOWHERE) consider(p, left->previous, length);
+}
+
+/* Joins the pair of the lowest rank, the first of several, until none is left. What was joined meanwhile
+ * leaves entries in the heap that nothing corresponds to. */
+static void join_all(gw_bpe_pieces *p, const char *piece, uint32_t length) {
+    for (uint32_t i = 0; i < length; i++)
+        p->symbols[i] = (symbol){.token = p->bpe->byte_token[(unsigned char)piece[i]],
+                                 .previous = i > 0 ? i - 1 : NOWHERE,
+                                 .next = i + 1};
+    p->heap_count = 0;
+    for (uint32_t i = 0; i < length; i++) consider(p, i, length);
+    while (p->heap_count > 0) {
+        uint64_t key = heap_pop(p);
+        uint32_t at = (uint32_t)key;
+        const gw_bpe_pair *pair = p->symbols[at].token != JOINED ? pair_at(p, at, length) : NULL;
+        if (pair != NULL && pair->rank == key >> 32) join(p, at, pair->joined, length);
+    }
+}
+
+static size_t encode(gw_bpe_pieces *p, const char *piece, uint32_t length, uint32_t *tokens) {
+    size_t count = 0;
+    join_all(p, piece, length);
+    for (uint32_t i = 0; i < length; i = p->symbols[i].next) tokens[count++] = p->symbols[i].token;
+    return count;
+}
+
+size_t gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens) {
+    GW_CHECK(length >= 1 && length <= GW_BPE_PIECE);
+    if (length >= KEY_BYTES) return encode(pieces, piece, (uint32_t)length, tokens);
+    uint64_t key[KEY_WORDS] = {0};
+    memcpy(key, piece, length);
+    ((char *)key)[KEY_BYTES - 1] = (char)length;
+    known *k = &pieces->known[gw_mix64(key[0] ^ gw_mix64(key[1] ^ gw_mix64(key[2]))) % KNOWN];
+    if (memcmp(k->key, key, sizeof key) == 0) {
+        memcpy(tokens, k->tokens, k->count * sizeof *tokens);
+        return k->count;
+    }
+    size_t count = encode(pieces, piece, (uint32_t)length, tokens);
+    if (count <= KNOWN_TOKENS) {
+        memcpy(k->key, key, sizeof key);
+        k->count = (uint32_t)count;
+        memcpy(k->tokens, tokens, count * sizeof *tokens);
+    }
+    return count;
+}

@@ -1,0 +1,30 @@
+/* One piece of a text after another to tokens: the heart of byte-pair encoding. The work for a piece of n
+ * bytes is n log n, whatever it holds; pieces that come again are remembered. */
+#ifndef GODWIT_KERNELS_DATA_BPE_PIECES_H
+#define GODWIT_KERNELS_DATA_BPE_PIECES_H
+
+#include "kernels/data/bpe/parts.h"
+
+/* A piece's bytes, at most. */
+enum { GW_BPE_PIECE = 1 << 20 };
+
+struct gw_bpe_symbol;
+struct gw_bpe_known;
+
+typedef struct gw_bpe_pieces {
+    const gw_bpe *bpe;
+    struct gw_bpe_symbol *symbols; /* of the piece in hand */
+    uint64_t *heap;                /* its pairs with a merge: rank, then place */
+    size_t heap_count;
+    struct gw_bpe_known *known; /* pieces of before */
+    uint64_t work;              /* pairs looked up and steps in the heap, so far */
+} gw_bpe_pieces;
+
+/* `bpe` outlives it. Fails with GW_E_NOMEM. */
+bool gw_bpe_pieces_open(const gw_bpe *bpe, gw_bpe_pieces *pieces, gw_err *err);
+void gw_bpe_pieces_close(gw_bpe_pieces *pieces);
+
+/* Writes the tokens of a piece of 1 to GW_BPE_PIECE bytes, at most one a byte; returns how many. */
+size_t gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens);
+
+#endif

@@ -1,0 +1,200 @@
+#include "kernels/device/accumulator.h"
+
+#include "core/base/check.h"
+#include "kernels/host/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRIPE_ELEMENTS = 1 << 16 };
+
+/* `part` and the data are of generation `generation`; older ones count as zero. All under `lock`. */
+typedef struct stripe {
+    pthread_mutex_t lock;
+    uint64_t generation;
+    gw_exact_part part;
+} stripe;
+
+struct gw_accumulator {
+    const gw_layout *layout;
+    const gw_exact_path *path;
+    gw_ledger *ledger;
+    bool own; /* the ledger */
+    int64_t *words;
+    stripe *stripes;
+    uint64_t *first_stripe; /* by bucket; bucket_count entries: the boundary bucket's is the stripe count */
+    uint64_t stripe_count;
+};
+
+static uint64_t stripes_of(const gw_layout_bucket *bucket) {
+    return (bucket->count + STRIPE_ELEMENTS - 1) / STRIPE_ELEMENTS;
+}
+
+static bool allocate(gw_accumulator *acc, gw_err *err) {
+    const gw_layout *layout = acc->layout;
+    if (acc->own && (acc->ledger = gw_ledger_open(layout, err)) == NULL) return false;
+    acc->first_stripe = calloc(layout->bucket_count, sizeof *acc->first_stripe);
+    if (acc->first_stripe == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for %u buckets", layout->bucket_count);
+    uint64_t stripes = 0;
+    for (uint32_t b = 0; b + 1 < layout->bucket_count; b++) {
+        acc->first_stripe[b] = stripes;
+        stripes += stripes_of(&layout->buckets[b]);
+    }
+    acc->first_stripe[layout->bucket_count - 1] = stripes;
+    acc->stripes = calloc(stripes + 1, sizeof *acc->stripes);
+    if (acc->stripes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the accumulator's stripes");
+    for (; acc->stripe_count < stripes; acc->stripe_count++)
+        pthread_mutex_init(&acc->stripes[acc->stripe_count].lock, NULL);
+    void *words;
+    if (!gw_memory_take(layout->words * sizeof *acc->words, &words, err))
+        return gw_fail_in(err, "accumulator");
+    acc->words = words;
+    return true;
+}
+
+bool gw_accumulator_open(const gw_layout *layout, const gw_exact_path *path, gw_ledger *shared,
+                         gw_accumulator **accumulator, gw_err *err) {
+    gw_accumulator *acc = calloc(1, sizeof *acc);
+    *accumulator = NULL;
+    if (acc == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for an accumulator");
+    acc->layout = layout;
+    acc->path = path;
+    acc->ledger = shared;
+    acc->own = shared == NULL;
+    if (!allocate(acc, err)) {
+        gw_accumulator_close(acc);
+        return false;
+    }
+    *accumulator = acc;
+    return true;
+}
+
+void gw_accumulator_close(gw_accumulator *acc) {
+    if (acc == NULL) return;
+    if (acc->own) gw_ledger_close(acc->ledger);
+    for (uint64_t s = 0; s < acc->stripe_count; s++) pthread_mutex_destroy(&acc->stripes[s].lock);
+    gw_memory_give(acc->words, acc->layout->words * sizeof *acc->words);
+    free(acc->stripes);
+    free(acc->first_stripe);
+    free(acc);
+}
+
+uint64_t gw_accumulator_bytes(const gw_accumulator *acc) {
+    return acc->layout->words * sizeof *acc->words + acc->stripe_count * sizeof *acc->stripes + sizeof *acc;
+}
+
+gw_ledger *gw_accumulator_ledger(const gw_accumulator *acc) {
+    return acc->ledger;
+}
+
+bool gw_accumulator_enter(gw_accumulator *acc, uint64_t step, uint32_t shard, gw_deposit *deposit,
+                          gw_err *err) {
+    deposit->accumulator = acc;
+    return gw_ledger_enter(acc->ledger, step, shard, &deposit->entry, err);
+}
+
+/* Locks stripe `number` of a bucket and clears it when it is stale. Returns NULL, nothing locked, when the
+ * deposit's generation is over. An emptying that comes right after the check does no harm: what is then added
+ * is of the old generation, and counts as zero. */
+static stripe *lock_stripe(gw_deposit *deposit, uint32_t bucket, uint64_t number) {
+    gw_accumulator *acc = deposit->accumulator;
+    stripe *s = &acc->stripes[acc->first_stripe[bucket] + number];
+    pthread_mutex_lock(&s->lock);
+    if (!gw_ledger_fresh(acc->ledger, &deposit->entry)) {
+        pthread_mutex_unlock(&s->lock);
+        return NULL;
+    }
+    GW_CHECK(s->generation <= deposit->entry.generation);
+    if (s->generation != deposit->entry.generation) {
+        const gw_layout_bucket *of = &acc->layout->buckets[bucket];
+        uint64_t from = number * STRIPE_ELEMENTS;
+        uint64_t count = of->count - from < STRIPE_ELEMENTS ? of->count - from : STRIPE_ELEMENTS;
+        memset(acc->words + of->data + from, 0, count * sizeof *acc->words);
+        s->part = (gw_exact_part){0, 0};
+        s->generation = deposit->entry.generation;
+    }
+    deposit->entry.emitted = true;
+    return s;
+}
+
+/* Adds one piece, stripe by stripe. Exactly one of `floats` and `integers` is given. */
+static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
+                      const float *floats, const int64_t *integers) {
+    gw_accumulator *acc = deposit->accumulator;
+    if (!gw_ledger_check(acc->ledger, &deposit->entry, tensor, first, count)) return;
+    const gw_layout_tensor *of = &acc->layout->of[tensor];
+    gw_exact_format format =
+        gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, deposit->entry.shards);
+    for (uint64_t done = 0; done < count;) {
+        uint64_t at = of->first + first + done; /* in the bucket */
+        uint64_t room = STRIPE_ELEMENTS - at % STRIPE_ELEMENTS;
+        uint64_t n = count - done < room ? count - done : room;
+        stripe *s = lock_stripe(deposit, of->bucket, at / STRIPE_ELEMENTS);
+        if (s == NULL) return;
+        int64_t *sum = acc->words + acc->layout->buckets[of->bucket].data + at;
+        gw_exact_part part = {0, 0};
+        if (floats != NULL)
+            acc->path->add(&format, at, n, floats + done, sum, &part);
+        else
+            gw_exact_add_integers(&format, at, n, integers + done, sum, &part);
+        s->part.fingerprint += part.fingerprint;
+        deposit->entry.fingerprint += gw_exact_contribution(tensor, &part);
+        s->part.bad += part.bad;
+        pthread_mutex_unlock(&s->lock);
+        for (uint64_t i = 0; part.bad > 0 && i < n; i++) {
+            int64_t q;
+            bool good = floats != NULL ? gw_exact_round(&format, floats[done + i], &q)
+                                       : gw_exact_round_integer(&format, integers[done + i], &q);
+            if (good) continue;
+            gw_ledger_note_bad(acc->ledger, &deposit->entry, tensor, first + done + i);
+            break;
+        }
+        done += n;
+    }
+}
+
+void gw_accumulator_add(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
+                        const float *values) {
+    add_piece(deposit, tensor, first, count, values, NULL);
+}
+
+void gw_accumulator_add_integers(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
+                                 const int64_t *values) {
+    add_piece(deposit, tensor, first, count, NULL, values);
+}
+
+gw_contributed gw_accumulator_leave(gw_deposit *deposit, bool whole, gw_err *err) {
+    return gw_ledger_leave(deposit->accumulator->ledger, &deposit->entry, whole, err);
+}
+
+/* The sum of a bucket's stripes, stale ones cleared. */
+static gw_exact_part settle_bucket(gw_accumulator *acc, uint32_t b, uint64_t generation) {
+    const gw_layout_bucket *bucket = &acc->layout->buckets[b];
+    gw_exact_part part = {0, 0};
+    for (uint64_t number = 0; number < stripes_of(bucket); number++) {
+        gw_deposit any = {.accumulator = acc, .entry = {.generation = generation}};
+        stripe *s = lock_stripe(&any, b, number);
+        GW_CHECK(s != NULL); /* nobody empties the accumulator while it settles */
+        part.fingerprint += s->part.fingerprint;
+        part.bad += s->part.bad;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return part;
+}
+
+int64_t *gw_accumulator_settle(gw_accumulator *acc) {
+    for (uint32_t b = 0; b < acc->layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &acc->layout->buckets[b];
+        gw_exact_part part = {0, 0};
+        if (b + 1 < acc->layout->bucket_count) {
+            part = settle_bucket(acc, b, gw_ledger_generation(acc->ledger));
+        } else {
+            gw_ledger_boundary(acc->ledger, acc->own, acc->words + bucket->data);
+            part.fingerprint = acc->path->fingerprint(0, bucket->count, acc->words + bucket->data);
+        }
+        gw_ledger_header(acc->ledger, acc->own, &part, acc->words + bucket->header);
+    }
+    return acc->words;
+}

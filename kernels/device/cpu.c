@@ -1,0 +1,419 @@
+/* The processor as a compute device: state and sums in host memory, one accumulator for all lanes. */
+#include "core/base/check.h"
+#include "kernels/device/class.h"
+#include "kernels/device/device.h"
+#include "kernels/device/outcome.h"
+#include "kernels/device/step.h"
+#include "kernels/device/sums.h"
+#include "kernels/host/fpmode.h"
+#include "kernels/host/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cpu {
+    gw_device device;
+    gw_layout layout;
+    const gw_job_type *type;
+    void *job;
+    const gw_exact_path *path;
+    gw_accumulator *accumulator;
+    gw_ledger *ledger; /* the accumulator's */
+    bool own_ledger;   /* it is no other device's */
+    gw_sum_store *sums;
+    uint64_t lanes_bytes; /* of all workers' scratch */
+    void **state;         /* by tensor; NULL for sums */
+    const int64_t **sum;  /* by tensor, into the present step's sum; NULL for state */
+    gw_outcome outcome;
+    uint64_t step; /* of the accumulator; written by the control thread */
+} cpu;
+
+struct gw_lane {
+    gw_emitter emitter; /* first: emit finds its lane by it */
+    cpu *owner;
+    void *job_lane;
+    pthread_t thread;
+    gw_deposit deposit;
+};
+
+/* A probe's emitter: rounds and fingerprints, adds to nothing that is kept. */
+typedef struct prober {
+    gw_emitter emitter;
+    const cpu *owner;
+    gw_entry entry;
+    uint64_t fingerprint;
+} prober;
+
+enum { PROBE_BLOCK = 4096 };
+
+static cpu *cpu_of(gw_device *device) {
+    return (cpu *)(void *)device;
+}
+
+static void count_memory(cpu *c) {
+    c->device.memory_bytes = c->layout.image_bytes + gw_accumulator_bytes(c->accumulator) +
+                             gw_sum_store_bytes(c->sums) + c->lanes_bytes;
+}
+
+static void emit_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                        const float *values) {
+    gw_lane *lane = (gw_lane *)(void *)emitter;
+    gw_accumulator_add(&lane->deposit, tensor, first, count, values);
+}
+
+static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                          const int64_t *values) {
+    gw_lane *lane = (gw_lane *)(void *)emitter;
+    gw_accumulator_add_integers(&lane->deposit, tensor, first, count, values);
+}
+
+static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
+    cpu *c = cpu_of(device);
+    gw_lane *l = calloc(1, sizeof *l);
+    *lane = NULL;
+    if (l == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a worker's lane");
+    gw_fpmode_set();
+    l->emitter = (gw_emitter){.emit = emit_floats, .emit_integers = emit_integers};
+    l->owner = c;
+    l->thread = pthread_self();
+    if (!c->type->lane_open(c->job, &l->job_lane, err)) {
+        free(l);
+        return gw_fail_in(err, "job %s", c->type->name);
+    }
+    *lane = l;
+    return true;
+}
+
+static void close_lane(gw_device *device, gw_lane *lane) {
+    if (lane == NULL) return;
+    cpu *c = cpu_of(device);
+    c->type->lane_close(c->job, lane->job_lane);
+    free(lane);
+}
+
+static void check_lane(const cpu *c, const gw_lane *lane) {
+    GW_CHECK(lane->owner == c);
+    GW_CHECK(pthread_equal(lane->thread, pthread_self()));
+}
+
+static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range *range) {
+    gw_state_print print = {0};
+    for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
+        const gw_tensor *tensor = &c->layout.tensors[t];
+        if (tensor->role != GW_STATE || tensor->group != range->group) continue;
+        if (work == GW_UNIT_LOOK && tensor->apply_only) continue;
+        size_t width = gw_dtype_bytes(tensor->dtype);
+        uint64_t from = range->first * width;
+        GW_CHECK(from % 8 == 0);
+        *gw_state_print_part(&print, tensor) +=
+            gw_exact_hash_state(c->path, c->layout.of[t].first_word + from / 8, range->count * width,
+                                (const uint8_t *)c->state[t] + from);
+    }
+    return print;
+}
+
+static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
+    (void)device, (void)lane;
+    return 0;
+}
+
+static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
+    cpu *c = cpu_of(device);
+    GW_CHECK(unit < c->layout.unit_count);
+    gw_fpmode_set();
+    const gw_range *range = &c->layout.units[unit];
+    gw_state state = {c->state};
+    if (work == GW_UNIT_INIT) {
+        if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
+    } else if (work == GW_UNIT_APPLY) {
+        GW_CHECK(c->outcome.ready);
+        gw_sums sums = {c->sum, c->layout.tensors, NULL};
+        if (!c->type->apply(c->job, c->step, range, &sums, &c->outcome.scalars, &state, err))
+            return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
+    }
+    if (!gw_fpmode_right()) {
+        gw_fpmode_set();
+        return gw_fail(err, GW_E_INVALID, "job %s changed the floating-point mode", c->type->name);
+    }
+    *part = hash_range(c, work, range);
+    return true;
+}
+
+static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
+    cpu *c = cpu_of(device);
+    GW_CHECK(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
+    (void)err; /* host memory can always be read; a GPU's may be lost */
+    for (uint64_t done = 0, within, length; done < bytes; done += length) {
+        uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
+        memcpy((uint8_t *)to + done, (const uint8_t *)c->state[t] + within, length);
+    }
+    return true;
+}
+
+static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err) {
+    cpu *c = cpu_of(device);
+    GW_CHECK(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
+    (void)err; /* as in read_state */
+    for (uint64_t done = 0, within, length; done < bytes; done += length) {
+        uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
+        memcpy((uint8_t *)c->state[t] + within, (const uint8_t *)from + done, length);
+    }
+    return true;
+}
+
+static void set_key(gw_device *device, uint64_t job_key) {
+    gw_ledger_set_key(cpu_of(device)->ledger, job_key);
+}
+
+static void begin_step(gw_device *device, uint64_t step) {
+    cpu *c = cpu_of(device);
+    uint32_t shards;
+    gw_err unknown;
+    gw_sum_store_release(c->sums);
+    c->outcome.ready = false;
+    c->step = step;
+    if (!c->own_ledger) return;
+    (void)gw_step_shards(c->type, c->job, step, &shards, &unknown); /* told by who is to compute the step */
+    gw_ledger_begin(c->ledger, step, shards);
+}
+
+static void zero(gw_device *device) {
+    cpu *c = cpu_of(device);
+    gw_sum_store_release(c->sums);
+    if (c->own_ledger) gw_ledger_zero(c->ledger);
+}
+
+static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
+    cpu *c = cpu_of(device);
+    if (c->type->prefetch != NULL) c->type->prefetch(c->job, lane->job_lane, step, shard);
+}
+
+static void set_payload(gw_device *device, gw_lane *lane, const void *bytes) {
+    check_lane(cpu_of(device), lane);
+    lane->emitter.payload = bytes;
+}
+
+static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
+                                 gw_err *err) {
+    cpu *c = cpu_of(device);
+    check_lane(c, lane);
+    if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->deposit, err)) return GW_SHARD_FAILED;
+    gw_state state = {c->state};
+    gw_fpmode_set(); /* a library that the job has loaded may have set another one */
+    bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &lane->emitter, err);
+    if (!whole) {
+        gw_fail_in(err, "job %s: step %llu, shard %u", c->type->name, (unsigned long long)step, shard);
+    } else if (!gw_fpmode_right()) {
+        whole = gw_fail(err, GW_E_INVALID, "job %s: step %llu, shard %u changed the floating-point mode",
+                        c->type->name, (unsigned long long)step, shard);
+    }
+    gw_fpmode_set();
+    return gw_accumulator_leave(&lane->deposit, whole, err);
+}
+
+/* Adds what a piece contributes to a probe's fingerprint. Exactly one of `floats` and `integers` is given. */
+static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                        const float *floats, const int64_t *integers) {
+    prober *p = (prober *)(void *)emitter;
+    const gw_layout *layout = &p->owner->layout;
+    if (!gw_ledger_check(p->owner->ledger, &p->entry, tensor, first, count)) return;
+    gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->entry.shards);
+    uint64_t at = layout->of[tensor].first + first; /* in the bucket */
+    int64_t nowhere[PROBE_BLOCK] = {0};
+    for (uint64_t done = 0; done < count; done += PROBE_BLOCK) {
+        uint64_t n = count - done < PROBE_BLOCK ? count - done : PROBE_BLOCK;
+        gw_exact_part part = {0, 0};
+        if (floats != NULL)
+            p->owner->path->add(&format, at + done, n, floats + done, nowhere, &part);
+        else
+            gw_exact_add_integers(&format, at + done, n, integers + done, nowhere, &part);
+        p->fingerprint += gw_exact_contribution(tensor, &part);
+    }
+}
+
+static void probe_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                         const float *values) {
+    probe_piece(emitter, tensor, first, count, values, NULL);
+}
+
+static void probe_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                           const int64_t *values) {
+    probe_piece(emitter, tensor, first, count, NULL, values);
+}
+
+static uint64_t last_fingerprint(gw_device *device, gw_lane *lane) {
+    check_lane(cpu_of(device), lane);
+    return lane->deposit.entry.fingerprint;
+}
+
+static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard, uint64_t *fingerprint,
+                  gw_err *err) {
+    cpu *c = cpu_of(device);
+    check_lane(c, lane);
+    prober p = {
+        .emitter = {.emit = probe_floats, .emit_integers = probe_integers, .payload = lane->emitter.payload},
+        .owner = c,
+        .entry = {.step = step, .shard = shard}};
+    if (!gw_step_shards(c->type, c->job, step, &p.entry.shards, err)) return false;
+    gw_state state = {c->state};
+    gw_fpmode_set();
+    bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &p.emitter, err);
+    if (whole && p.entry.invalid) {
+        *err = p.entry.err;
+        whole = false;
+    } else if (whole && !gw_fpmode_right()) {
+        whole = gw_fail(err, GW_E_INVALID, "it changed the floating-point mode");
+    }
+    gw_fpmode_set();
+    if (!whole)
+        return gw_fail_in(err, "job %s: probe of step %llu, shard %u", c->type->name,
+                          (unsigned long long)step, shard);
+    *fingerprint = p.fingerprint;
+    return true;
+}
+
+static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
+    gw_ledger_held(cpu_of(device)->ledger, held_now, bits);
+}
+
+static void bad(gw_device *device, gw_exact_bad *least) {
+    gw_ledger_bad(cpu_of(device)->ledger, least);
+}
+
+static void set_boundary(gw_device *device, const int64_t *words) {
+    gw_ledger_set_boundary(cpu_of(device)->ledger, words);
+}
+
+static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err) {
+    cpu *c = cpu_of(device);
+    GW_CHECK(place == GW_PLACE_HOST);
+    c->outcome.ready = false;
+    return gw_sum_store_begin(c->sums, mode, send, receive, err);
+}
+
+static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    cpu *c = cpu_of(device);
+    if (!gw_sum_store_end(c->sums, verdict, err)) return false;
+    count_memory(c);
+    return true;
+}
+
+static void read_boundary(gw_device *device, int64_t *words) {
+    cpu *c = cpu_of(device);
+    const int64_t *sum = gw_sum_store_words(c->sums, c->step);
+    GW_CHECK(sum != NULL);
+    const gw_layout_bucket *bucket = &c->layout.buckets[c->layout.bucket_count - 1];
+    memcpy(words, sum + bucket->data, c->layout.boundary_words * sizeof *words);
+}
+
+static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
+    cpu *c = cpu_of(device);
+    const int64_t *words = gw_sum_store_words(c->sums, c->step);
+    GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
+    for (uint32_t t = 0; t < c->layout.tensor_count; t++)
+        if (c->layout.tensors[t].role != GW_STATE)
+            c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;
+    return gw_outcome_scalars(&c->outcome, c->ledger, c->step, scalars, err);
+}
+
+static bool commit(gw_device *device, uint64_t step, gw_err *err) {
+    return gw_outcome_commit(&cpu_of(device)->outcome, step, err);
+}
+
+static void report(gw_device *device, char *text, size_t size) {
+    cpu *c = cpu_of(device);
+    gw_outcome_report(&c->outcome, c->step, text, size);
+}
+
+static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
+    gw_outcome_summary(&cpu_of(device)->outcome, steps_done, text, size);
+}
+
+static void close_cpu(gw_device *device) {
+    if (device == NULL) return;
+    cpu *c = cpu_of(device);
+    gw_sum_store_close(c->sums);
+    gw_accumulator_close(c->accumulator);
+    for (uint32_t t = 0; c->state != NULL && t < c->layout.tensor_count; t++)
+        gw_memory_give(c->state[t], c->layout.of[t].bytes);
+    free(c->state);
+    free(c->sum);
+    gw_layout_free(&c->layout);
+    free(c);
+}
+
+static const gw_device_ops cpu_ops = {
+    .close = close_cpu,
+    .lane_open = open_lane,
+    .lane_close = close_lane,
+    .lane_part = lane_part,
+    .unit = run_unit,
+    .state_read = read_state,
+    .state_write = write_state,
+    .set_key = set_key,
+    .step_begin = begin_step,
+    .zero = zero,
+    .prefetch = prefetch,
+    .payload = set_payload,
+    .contribute = contribute,
+    .fingerprint = last_fingerprint,
+    .probe = probe,
+    .held = held,
+    .bad = bad,
+    .set_boundary = set_boundary,
+    .reduce_begin = begin_reduce,
+    .reduce_end = end_reduce,
+    .boundary = read_boundary,
+    .scalars = run_scalars,
+    .commit = commit,
+    .report = report,
+    .summary = summary,
+};
+
+static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
+    c->state = calloc(c->layout.tensor_count, sizeof *c->state);
+    c->sum = calloc(c->layout.tensor_count, sizeof *c->sum);
+    if (c->state == NULL || c->sum == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", c->layout.tensor_count);
+    for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
+        if (c->layout.tensors[t].role != GW_STATE) continue;
+        if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
+            return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
+    }
+    c->outcome = (gw_outcome){
+        .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
+    if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;
+    c->device.ledger = c->ledger = gw_accumulator_ledger(c->accumulator);
+    return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);
+}
+
+bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw_err *err) {
+    GW_CHECK(options->workers >= 1);
+    *device = NULL;
+    cpu *c = calloc(1, sizeof *c);
+    if (c == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the cpu device");
+    c->device.ops = &cpu_ops;
+    c->device.layout = &c->layout;
+    c->type = options->type;
+    c->job = options->job;
+    c->own_ledger = options->ledger == NULL;
+    c->path = gw_exact_path_best();
+    if (!gw_layout_make(options->plan, options->boundary_words, &c->layout, err)) {
+        free(c);
+        return gw_fail_in(err, "job %s", options->type->name);
+    }
+    if (!allocate(c, options->ledger, err)) {
+        close_cpu(&c->device);
+        return gw_fail_in(err, "cpu device");
+    }
+    gw_cpu_class_text(c->device.class_text, sizeof c->device.class_text);
+    c->device.unit_count = c->layout.unit_count;
+    c->device.part_count = 1;
+    c->lanes_bytes = (uint64_t)options->workers * options->plan->lane_bytes;
+    count_memory(c);
+    begin_step(&c->device, 0);
+    *device = &c->device;
+    return true;
+}

@@ -1,0 +1,30 @@
+/* Control groups (containers, services), as the kernel tells of them in files: the least of what a process's
+ * group and all above it are allowed. */
+#ifndef GODWIT_KERNELS_HOST_CONTROL_GROUPS_H
+#define GODWIT_KERNELS_HOST_CONTROL_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GW_GROUP_LINE = 64 };
+
+typedef enum gw_group_version { GW_GROUPS_1 = 1, GW_GROUPS_2 } gw_group_version;
+
+/* What the files in a group's folder allow; UINT64_MAX: they set no bounds, or cannot be read. */
+typedef uint64_t gw_group_measure(gw_group_version version, const char *folder);
+
+/* The least of `of` for the groups that the file `list` names (as /proc/self/cgroup), and for those above
+ * them, whose hierarchies lie in the folder `mounts` (as /sys/fs/cgroup): of version 1, that of `controller`
+ * alone. UINT64_MAX: there is none. Any thread. */
+uint64_t gw_groups_least(const char *list, const char *mounts, const char *controller, gw_group_measure *of);
+
+/* This process's: the first two arguments. */
+#define GW_OWN_GROUPS "/proc/self/cgroup", "/sys/fs/cgroup"
+
+/* The first line of a group's file; false where there is none, or nothing in it. */
+bool gw_group_line(const char *folder, const char *name, char line[GW_GROUP_LINE]);
+/* The whole number that a text begins with, before a blank or its end; UINT64_MAX where there is none ("max",
+ * "-1"). */
+uint64_t gw_group_number(const char *text);
+
+#endif

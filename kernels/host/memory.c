@@ -1,0 +1,30 @@
+#include "kernels/host/memory.h"
+
+#include "core/base/check.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+static size_t mapped(size_t bytes) {
+    return bytes > 0 ? bytes : 1;
+}
+
+bool gw_memory_take(size_t bytes, void **memory, gw_err *err) {
+    void *taken = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (taken == MAP_FAILED) {
+        *memory = NULL;
+        return gw_fail_errno(err, errno, "mmap of %zu bytes", bytes);
+    }
+    /* Only a wish: without huge pages everything works, a little slower. */
+    if (bytes >= 4 * (size_t)HUGE_PAGE) (void)madvise(taken, bytes, MADV_HUGEPAGE);
+    *memory = taken;
+    return true;
+}
+
+void gw_memory_give(void *memory, size_t bytes) {
+    if (memory == NULL) return;
+    int result = munmap(memory, mapped(bytes));
+    GW_CHECK(result == 0);
+}

@@ -1,0 +1,145 @@
+#include "kernels/host/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINKS = 40, TRIES = 10 };
+
+/* What the link says, seen from where the link is; the caller frees. NULL, with errno: it cannot be read. */
+static char *read_link(const char *path) {
+    char said[PATH_MAX], *next = NULL;
+    ssize_t length = readlink(path, said, sizeof said);
+    if (length < 0) return NULL;
+    const char *slash = said[0] == '/' ? NULL : strrchr(path, '/');
+    int folder = slash != NULL ? (int)(slash - path + 1) : 0;
+    if (asprintf(&next, "%.*s%.*s", folder, path, (int)length, said) >= 0) return next;
+    errno = ENOMEM;
+    return NULL;
+}
+
+/* The name behind all links, of a file that need not be there; the caller frees. NULL, with errno: none. */
+static char *follow(const char *path) {
+    struct stat stat;
+    char *target = strdup(path);
+    for (int i = 0; target != NULL && lstat(target, &stat) == 0 && S_ISLNK(stat.st_mode); i++) {
+        char *next = i < LINKS ? read_link(target) : NULL;
+        if (i == LINKS) errno = ELOOP;
+        int reason = errno;
+        free(target);
+        target = next;
+        errno = reason;
+    }
+    return target;
+}
+
+static bool lock(int fd, const char *path, gw_err *err) {
+    int result;
+    do result = flock(fd, LOCK_EX | LOCK_NB);
+    while (result < 0 && errno == EINTR);
+    if (result == 0) return true;
+    if (errno == EWOULDBLOCK) return gw_fail(err, GW_E_DENIED, "%s: another process writes it", path);
+    return gw_fail_errno(err, errno, "cannot lock %s", path);
+}
+
+/* Between the opening and the lock the other writer may have renamed or removed the file. */
+int gw_output_lock(const char *path, int flags, gw_err *err) {
+    for (int i = 0; i < TRIES; i++) {
+        struct stat opened, named;
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0644);
+        if (fd < 0) {
+            gw_fail_errno(err, errno, "cannot write %s", path);
+            return -1;
+        }
+        bool locked = lock(fd, path, err);
+        if (locked && fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+            opened.st_dev == named.st_dev) {
+            if (S_ISREG(opened.st_mode)) return fd;
+            locked = gw_fail(err, GW_E_INVALID, "%s is not a regular file", path);
+        }
+        close(fd);
+        if (!locked) return -1;
+    }
+    gw_fail(err, GW_E_DENIED, "%s: another process writes it", path);
+    return -1;
+}
+
+static int open_partial(const char *path, gw_err *err) {
+    int fd = gw_output_lock(path, O_NOFOLLOW, err);
+    if (fd < 0 || ftruncate(fd, 0) == 0) return fd;
+    gw_fail_errno(err, errno, "cannot shorten %s", path);
+    close(fd);
+    return -1;
+}
+
+bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
+    struct stat there;
+    int fd = -1;
+    *output = (gw_output){.fd = -1};
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return gw_fail(err, GW_E_INVALID, "%s is there and is not a regular file: name another one", path);
+    output->target = follow(path);
+    if (output->target == NULL) return gw_fail_errno(err, errno, "cannot write %s", path);
+    if (asprintf(&output->partial, "%s.partial", output->target) < 0) {
+        output->partial = NULL;
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+    } else {
+        fd = open_partial(output->partial, err);
+    }
+    output->fd = fd;
+    if (fd >= 0) return true;
+    free(output->target);
+    free(output->partial);
+    return false;
+}
+
+bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err) {
+    for (const char *next = bytes; count > 0;) {
+        ssize_t written = write(output->fd, next, count);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return gw_fail_errno(err, errno, "cannot write %s", output->target);
+        next += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+bool gw_output_flush(const gw_output *output, gw_err *err) {
+    return fsync(output->fd) == 0 || gw_fail_errno(err, errno, "cannot write %s", output->target);
+}
+
+/* The lock is that of what is written, whatever its name. */
+bool gw_output_move(gw_output *output, const char *path, gw_err *err) {
+    gw_output other;
+    if (!gw_output_open(path, &other, err)) return false;
+    if (rename(output->partial, other.partial) != 0) {
+        gw_fail_errno(err, errno, "cannot write %s", path);
+        return gw_output_end(&other, false, err);
+    }
+    close(other.fd);
+    free(output->target);
+    free(output->partial);
+    output->target = other.target;
+    output->partial = other.partial;
+    return true;
+}
+
+/* The lock, and so the descriptor, lasts longer than the name: the next writer would empty what is about to
+ * be renamed, and lose what it writes to our unlink. */
+bool gw_output_end(gw_output *output, bool good, gw_err *err) {
+    good = good && gw_output_flush(output, err);
+    if (good && rename(output->partial, output->target) != 0)
+        good = gw_fail_errno(err, errno, "cannot write %s", output->target);
+    if (!good) unlink(output->partial);
+    close(output->fd);
+    free(output->target);
+    free(output->partial);
+    *output = (gw_output){.fd = -1};
+    return good;
+}

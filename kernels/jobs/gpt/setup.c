@@ -1,0 +1,438 @@
+#include "kernels/jobs/gpt/setup.h"
+
+#include "core/base/check.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "kernels/math/blas.h"
+#include "kernels/math/permutation.h"
+#include "kernels/model/gpt/config.h"
+#include "kernels/model/gpt/file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* On the first update of a way down the rate is what it was: a way of one has no other. */
+enum { LEAST_DECAY = 2 };
+/* Elements of a shard's residual stream up to which its kernels are short: some 10 us on an H100, of which a
+ * layer has fifty. Starting one takes a processor a few us. */
+enum { SHORT_KERNELS = 1 << 20 };
+enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
+static const int64_t UPDATES_MOST = 1000000000000;
+
+const gw_option gpt_options[] = {
+    {"data", "FILE,..", NULL,
+     "train on these: text or any bytes, or token shards (llm.c's .bin); a pattern works too, in quotes: "
+     "'a-*.bin'",
+     true},
+    {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
+    {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
+    {"init", "FILE|DIR,..[@STEP]", NULL,
+     "begin with the weights (no moments, no place in a schedule) in this safetensors file of a GPT-2, or in "
+     "the newest checkpoint in these directories, which must not change then as long as the job runs; "
+     "DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of the job whose id begins so. Their "
+     "model has to be of this shape; of more positions a smaller --context takes the first",
+     true},
+    {"layers", "N", NULL, "layers, at most 80 (default: the model's, as for the next five)", false},
+    {"heads", "N", NULL,
+     "attention heads of a layer; on GPUs of at most 128 channels, in bf16 by steps of 16", false},
+    {"channels", "N", NULL, "width of the model; on GPUs at most 4096", false},
+    {"context", "N", NULL, "tokens of a window", false},
+    {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
+    {"lr", "X", NULL, "highest learning rate", false},
+    {"epochs", "X", "1", "how often every window is seen", false},
+    {"updates", "N", NULL,
+     "updates of the whole training, instead of --epochs; evaluations are steps beside them", false},
+    {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
+    {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens, or the batch)", false},
+    {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
+    {"min-lr", "X", "0.1", "what the learning rate comes down to behind the last update, as a part of --lr",
+     false},
+    {"warmup", "N", NULL, "updates until the learning rate is up (default: a twentieth, at most 2000)",
+     false},
+    {"decay-updates", "N", NULL, "wsd: updates on the way down, at least 2 (default: a fifth)", false},
+    {"weight-decay", "X", "0.1", "weight decay; of matrices only", false},
+    {"beta1", "X", "0.9", "decay of the mean gradient", false},
+    {"beta2", "X", "0.95", "decay of the mean squared gradient", false},
+    {"epsilon", "X", "1e-8", "added to the root of the second moment", false},
+    {"clip", "X", "1", "most that the gradient's norm may be; 0 for no bound", false},
+    {"dropout", "X", "0", "part of the activations that is dropped in training", false},
+    {"eval-every", "N", "250", "updates between evaluations", false},
+    {"val-tokens", "N", NULL, "tokens that an evaluation reads (default: all, at most 20 batches)", false},
+    {"seed", "N", "1", "of initial weights, order and dropout", false},
+    {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
+     true},
+    {"graphs", "on|off|auto", "auto",
+     "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: if kernels are short",
+     true},
+    {NULL, NULL, NULL, NULL, false},
+};
+
+static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
+    return gw_gpt_configure(params, &job->gpt, &job->schedule.most, err) &&
+           (gw_param_text(params, "lr") == NULL ||
+            gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
+}
+
+/* What was asked for, until files tell whether it fits them and what else is meant. */
+typedef struct wishes {
+    double epochs;
+    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_SAID: what fits */
+} wishes;
+enum { NOT_SAID = -1 };
+
+static int64_t said_or(int64_t said, int64_t otherwise) {
+    return said != NOT_SAID ? said : otherwise;
+}
+
+/* Weights that know more tokens than there are bytes have others for a text than its bytes, unless somebody
+ * says that theirs are such a model's. */
+static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
+    uint32_t known = gw_gpt_file_vocabulary(&job->init);
+    bool shards = job->data.shards;
+    if (known > BYTE_VALUES && !shards && w->vocabulary == NOT_SAID)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--init: a model of %u tokens, and --data is plain bytes: it takes token shards (.bin). "
+            "If its tokens are bytes all the same, say --vocab %u",
+            known, known);
+    int64_t usual = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
+    job->gpt.vocabulary = (uint32_t)said_or(w->vocabulary, usual);
+    return true;
+}
+
+static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+    const char *init = gw_param_text(params, "init");
+    if (first != NULL) return gw_gpt_file_take(&first->gpt, first->parameters, &job->init, err);
+    return init == NULL || gw_safetensors_begin(init, &job->init, err);
+}
+
+/* Positions are cut off for who asks for that. */
+static bool check_context(const gw_params *params, const gpt_job *job, gw_err *err) {
+    uint32_t known = gw_gpt_file_context(&job->init), own = job->gpt.context;
+    return known <= own || gw_param_text(params, "context") != NULL ||
+           gw_fail(
+               err, GW_E_USAGE,
+               "its model has a context of %u, and this one %u: give --context %u, or --context %u to take "
+               "its first positions only",
+               known, own, known, own);
+}
+
+/* That they are a model's that computes as this one does. */
+static bool check_init(const gw_params *params, const gw_gpt_weights *first, const gpt_job *job,
+                       gw_err *err) {
+    const char *init = gw_param_text(params, "init");
+    if (job->init.list == NULL) return true;
+    uint32_t heads = first != NULL ? first->gpt.heads : gw_gpt_file_heads(init);
+    bool good = gw_gpt_file_check(&job->gpt, &job->init, heads, err);
+    if (good && first == NULL) good = gw_gpt_file_check_config(&job->gpt, init, err);
+    if (good && first != NULL && first->gpt.heads != job->gpt.heads)
+        good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
+                       first->gpt.heads, job->gpt.heads);
+    good = good && check_context(params, job, err);
+    return good || gw_fail_in(err, "--init: %s", init);
+}
+
+/* That all files are there and begin as they must. */
+static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+    const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
+    if (!gw_tokens_begin(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
+    if (validation != NULL && !gw_tokens_begin(validation, job->gpt.context, &job->validation, err))
+        return gw_fail_in(err, "--val");
+    bool shards = job->data.shards;
+    if (validation != NULL && job->validation.shards != shards)
+        return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
+                       shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
+    if (!open_init(params, first, job, err)) return gw_fail_in(err, "--init");
+    snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
+             (unsigned long long)job->data.tokens, shards ? "tokens" : "bytes");
+    return true;
+}
+
+/* All that is in them, which may take minutes: what can be told without that has been. */
+static bool read_files(gpt_job *job, gw_err *err) {
+    bool validation = job->validation.windows > 0, init = job->init.path != NULL;
+    if (!gw_tokens_read(&job->data, err)) return gw_fail_in(err, "--data");
+    if (validation && !gw_tokens_read(&job->validation, err)) return gw_fail_in(err, "--val");
+    if (init && !gw_safetensors_read(&job->init, err)) return gw_fail_in(err, "--init");
+    const gw_tokens *sets[] = {&job->data, &job->validation};
+    for (int i = 0; i < 2; i++)
+        if (sets[i]->largest >= job->gpt.vocabulary)
+            return gw_fail(err, GW_E_INVALID, "--vocab: %u is too small: there is a token %u in --%s",
+                           job->gpt.vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
+    gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
+    gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
+    return true;
+}
+
+static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
+    int64_t context = job->gpt.context;
+    int64_t micro = context < DEFAULT_SHARD_TOKENS ? DEFAULT_SHARD_TOKENS / context : 1;
+    if (!gw_gpt_option(params, "micro-batch", 1, GW_GPT_ROWS / context, &micro, err)) return false;
+    int64_t tokens = DEFAULT_SHARDS * micro * context;
+    if (!gw_gpt_option(params, "batch-tokens", context, INT32_MAX, &tokens, err)) return false;
+    if (tokens % context != 0)
+        return gw_fail(err, GW_E_USAGE, "--batch-tokens: %lld is no multiple of the context of %lld; %lld is",
+                       (long long)tokens, (long long)context, (long long)(tokens / context * context));
+    int64_t batch = tokens / context;
+    if (micro > batch && gw_param_text(params, "micro-batch") == NULL) micro = batch;
+    if (micro > batch)
+        return gw_fail(err, GW_E_USAGE, "--micro-batch: %lld windows are more than the batch of %lld",
+                       (long long)micro, (long long)batch);
+    if ((batch + micro - 1) / micro > GW_MAX_SHARDS)
+        return gw_fail(err, GW_E_USAGE, "--micro-batch: %lld makes more than %d shards of a batch of %lld",
+                       (long long)micro, GW_MAX_SHARDS, (long long)batch);
+    job->micro_batch = (uint32_t)micro;
+    job->batch = (uint32_t)batch;
+    return true;
+}
+
+/* An option with a fallback has a value also where nobody gave one: who gives that asks for nothing else. */
+static bool is_given(const gw_params *params, const char *name) {
+    const gw_option *option = gpt_options;
+    while (strcmp(option->name, name) != 0) option++;
+    const char *value = gw_param_text(params, name);
+    return value != NULL && (option->fallback == NULL || strcmp(value, option->fallback) != 0);
+}
+
+/* Options that others leave without a meaning. */
+static bool check_length(const gw_params *params, gw_err *err) {
+    static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
+    if (is_given(params, "updates") && is_given(params, "epochs"))
+        return gw_fail(err, GW_E_USAGE,
+                       "--updates %s and --epochs %s: one of them says how long the training is",
+                       gw_param_text(params, "updates"), gw_param_text(params, "epochs"));
+    for (int i = 0; i < 2; i++)
+        if (!is_given(params, "val") && is_given(params, of_evaluations[i]))
+            return gw_fail(err, GW_E_USAGE, "--%s: there is no evaluation without --val", of_evaluations[i]);
+    return true;
+}
+
+/* What a step count means that people did not ask for. */
+static void describe_length(gpt_job *job) {
+    unsigned long long updates = job->updates, evaluations = job->steps - job->updates;
+    size_t used = strlen(job->data_text);
+    snprintf(job->data_text + used, sizeof job->data_text - used, "; %llu update%s and %llu evaluation%s",
+             updates, updates == 1 ? "" : "s", evaluations, evaluations == 1 ? "" : "s");
+}
+
+static bool read_wishes(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+    int64_t eval_every;
+    *w = (wishes){0.0, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID};
+    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &w->epochs, err) ||
+        !gw_gpt_option(params, "vocab", 1, 1 << 24, &w->vocabulary, err) ||
+        !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &w->updates, err) ||
+        !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &w->val_tokens, err) ||
+        !gw_gpt_option(params, "warmup", 0, INT64_MAX, &w->warmup, err) ||
+        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &w->decay, err) ||
+        !gw_param_integer(params, "eval-every", 1, UPDATES_MOST, false, &eval_every, err))
+        return false;
+    job->eval_every = (uint64_t)eval_every;
+    return true;
+}
+
+static bool fit_evaluations(const wishes *w, gpt_job *job, gw_err *err) {
+    int64_t all = (int64_t)job->validation.windows, context = job->gpt.context;
+    int64_t usual = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
+    int64_t tokens = said_or(w->val_tokens, usual * context);
+    job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
+    if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
+        return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
+                       GW_MAX_SHARDS);
+    job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
+    describe_length(job);
+    return true;
+}
+
+static bool fit_length(const wishes *w, gpt_job *job, gw_err *err) {
+    const double most = (double)UPDATES_MOST;
+    double asked = __builtin_ceil(w->epochs * (double)job->data.windows / job->batch);
+    job->updates = (uint64_t)said_or(w->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
+    job->steps = job->updates;
+    return job->validation.windows == 0 || fit_evaluations(w, job, err);
+}
+
+static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
+    gw_schedule *schedule = &job->schedule;
+    const char *name = gw_param_text(params, "schedule");
+    double least;
+    GW_CHECK(name != NULL);
+    if (!gw_schedule_named(name, &schedule->kind))
+        return gw_fail(err, GW_E_USAGE, "--schedule: '%s' is not one of cosine, linear, wsd, constant", name);
+    if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
+    schedule->least = least * schedule->most;
+    if (schedule->kind == GW_SCHEDULE_CONSTANT && is_given(params, "min-lr"))
+        return gw_fail(err, GW_E_USAGE, "--min-lr: --schedule constant does not come down: take another one");
+    return schedule->kind == GW_SCHEDULE_WSD || !is_given(params, "decay-updates") ||
+           gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s", name);
+}
+
+static bool fit_schedule(const wishes *w, gpt_job *job, gw_err *err) {
+    gw_schedule *schedule = &job->schedule;
+    int64_t updates = (int64_t)job->updates;
+    int64_t warmup = said_or(w->warmup, updates / 20 < 2000 ? updates / 20 : 2000);
+    int64_t decay = said_or(w->decay, updates / 5);
+    bool wsd = schedule->kind == GW_SCHEDULE_WSD;
+    if (wsd && decay < LEAST_DECAY)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--schedule wsd: a fifth of %lld updates is no way down: give --decay-updates, or take "
+            "another schedule",
+            (long long)updates);
+    if (warmup > updates)
+        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than all there are, %lld",
+                       (long long)warmup, (long long)updates);
+    if (wsd && decay > updates)
+        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than all there are, %lld",
+                       (long long)decay, (long long)updates);
+    schedule->updates = job->updates;
+    schedule->warmup = (uint64_t)warmup;
+    schedule->decay = (uint64_t)decay;
+    return true;
+}
+
+static bool read_graphs(const gw_params *params, gpt_job *job, gw_err *err) {
+    const char *graphs = gw_param_text(params, "graphs");
+    GW_CHECK(graphs != NULL);
+    bool on = strcmp(graphs, "on") == 0, choose = strcmp(graphs, "auto") == 0;
+    if (!on && !choose && strcmp(graphs, "off") != 0)
+        return gw_fail(err, GW_E_USAGE, "--graphs: '%s' is not one of on, off, auto", graphs);
+    uint64_t elements = (uint64_t)job->micro_batch * job->gpt.context * job->gpt.channels;
+    job->graphs = on || (choose && elements <= SHORT_KERNELS);
+    return true;
+}
+
+/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 the sum may still be off by
+ * half a unit a shard; an epsilon below that would turn rounding into steps of full length. */
+static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
+    int64_t seed;
+    if (!gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err) ||
+        !gw_param_real(params, "beta1", 0.0, 0.999999, &job->beta1, err) ||
+        !gw_param_real(params, "beta2", 0.0, 0.999999, &job->beta2, err) ||
+        !gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err) ||
+        !gw_param_real(params, "clip", 0.0, 1e9, &job->clip, err) ||
+        !gw_param_real(params, "dropout", 0.0, 0.99, &job->dropout, err) ||
+        !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
+        return false;
+    job->seed = (uint64_t)seed;
+    job->recompute = gw_param_text(params, "recompute") != NULL;
+    if (!read_graphs(params, job, err)) return false;
+    uint32_t shards = (job->batch + job->micro_batch - 1) / job->micro_batch;
+    return gw_adamw_check_epsilon(job->epsilon, GPT_GRADIENT_UNIT * shards, err);
+}
+
+static void lay_parameter(gpt_job *job, uint32_t number) {
+    static const char *const suffixes[GPT_KINDS] = {"", ".m", ".v", ".grad"};
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(&job->gpt, number);
+    for (uint32_t kind = 0; kind < GPT_KINDS; kind++) {
+        uint32_t t = GPT_KINDS * number + kind;
+        snprintf(job->names[t], sizeof job->names[t], "%s%s", parameter.name, suffixes[kind]);
+        job->tensors[t] = (gw_tensor){.name = job->names[t],
+                                      .dtype = GW_F32,
+                                      .role = kind == GPT_GRADIENT ? GW_SUMMED : GW_STATE,
+                                      .rank = parameter.rank,
+                                      .dim = {parameter.dim[0], parameter.dim[1]},
+                                      .group = number,
+                                      .bucket = parameter.bucket,
+                                      .frac_bits = GPT_GRADIENT_BITS,
+                                      .apply_only = kind == GPT_FIRST_MOMENT || kind == GPT_SECOND_MOMENT};
+    }
+    job->gradients[number] = GPT_KINDS * number + GPT_GRADIENT;
+}
+
+static void lay_out(gpt_job *job) {
+    job->parameters = gw_gpt_parameters(&job->gpt);
+    for (uint32_t i = 0; i < job->parameters; i++) lay_parameter(job, i);
+    job->results = GPT_KINDS * job->parameters;
+    gw_tensor one = {.dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {1}, .group = job->parameters};
+    gw_tensor *results = &job->tensors[job->results];
+    results[GPT_RESULT_LOSS] = results[GPT_RESULT_VALIDATION] = one;
+    one.role = GW_SUMMED;
+    results[GPT_SUM_COUNT] = results[GPT_SUM_LOSS] = one;
+    results[GPT_SUM_LOSS].frac_bits = GPT_LOSS_BITS;
+    results[GPT_RESULT_LOSS].name = "loss";
+    results[GPT_RESULT_VALIDATION].name = "loss.validation";
+    results[GPT_SUM_COUNT].name = "sum.count";
+    results[GPT_SUM_LOSS].name = "sum.loss";
+}
+
+gpt_place gpt_place_of(const gpt_job *job, uint64_t step) {
+    uint64_t cycle = job->eval_windows > 0 ? step / (job->eval_every + 1) : 0;
+    uint64_t update = step - cycle,
+             end = job->eval_windows > 0 ? (cycle + 1) * job->eval_every : job->updates;
+    if (end > job->updates) end = job->updates;
+    gpt_place place = {.phase = GW_TRAIN, .update = update, .windows = job->batch};
+    if (job->eval_windows > 0 && update == end) {
+        place.phase = GW_EVALUATE;
+        place.windows = job->eval_windows;
+    }
+    place.shards = (uint32_t)((place.windows + job->micro_batch - 1) / job->micro_batch);
+    return place;
+}
+
+uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard) {
+    GW_CHECK(shard < place->shards);
+    uint64_t left = place->windows - (uint64_t)shard * job->micro_batch;
+    return left < job->micro_batch ? (uint32_t)left : job->micro_batch;
+}
+
+bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
+                uint32_t *targets, gw_err *err) {
+    bool train = place->phase == GW_TRAIN;
+    const gw_tokens *set = train ? &job->data : &job->validation;
+    for (uint32_t i = 0; i < gpt_sequences(job, place, shard); i++) {
+        uint64_t window = (uint64_t)shard * job->micro_batch + i;
+        if (train) {
+            uint64_t position = place->update * job->batch + window;
+            gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
+            window = gw_permutation_at(&order, position % set->windows);
+        }
+        size_t row = (size_t)i * job->gpt.context;
+        if (!gw_tokens_window(set, window, tokens + row, targets + row, err)) return false;
+    }
+    return true;
+}
+
+static bool read_options(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+    if (gw_param_text(params, "data") == NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "gpt needs --data FILE: text, any bytes, or token shards to train on");
+    return read_model(params, job, err) && read_batch(params, job, err) && read_wishes(params, job, w, err) &&
+           read_schedule(params, job, err) && read_optimizer(params, job, err);
+}
+
+/* What takes longer comes later, as most mistakes are told by what takes no time. */
+static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
+    wishes w;
+    return read_options(params, job, &w, err) && gw_blas_check(err) && open_files(params, first, job, err) &&
+           fit_vocabulary(&w, job, err) && check_init(params, first, job, err) && fit_length(&w, job, err) &&
+           fit_schedule(&w, job, err) && read_files(job, err);
+}
+
+bool gw_gpt_job_check(const gw_params *params, gw_err *err) {
+    gpt_job *job = calloc(1, sizeof *job);
+    wishes w;
+    if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    bool good = read_options(params, job, &w, err);
+    gpt_close(job);
+    return good;
+}
+
+bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job_out, gw_err *err) {
+    gpt_job *job = calloc(1, sizeof *job);
+    if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    if (!set_up(params, first, job, err)) {
+        gpt_close(job);
+        return false;
+    }
+    lay_out(job);
+    *job_out = job;
+    return true;
+}
+
+void gpt_close(void *job_pointer) {
+    gpt_job *job = job_pointer;
+    gw_tokens_close(&job->data);
+    gw_tokens_close(&job->validation);
+    gw_safetensors_close(&job->init);
+    free(job);
+}

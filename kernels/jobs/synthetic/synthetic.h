@@ -1,0 +1,11 @@
+/* The burn-in job: shards that take a given time, a state that really changes each step, and on request slow,
+ * crashing or non-finite shards. What people run on a new cluster before they trust it, and what the
+ * benchmarks use. `godwit run synthetic --help` lists its options. */
+#ifndef GODWIT_KERNELS_JOBS_SYNTHETIC_SYNTHETIC_H
+#define GODWIT_KERNELS_JOBS_SYNTHETIC_SYNTHETIC_H
+
+#include "core/godwit.h"
+
+extern const gw_job_type gw_job_synthetic;
+
+#endif

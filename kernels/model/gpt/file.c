@@ -1,0 +1,328 @@
+#include "kernels/model/gpt/file.h"
+
+#include "core/base/check.h"
+#include "kernels/host/plain_file.h"
+#include "kernels/model/gpt/config.h"
+#include "kernels/model/gpt/parts.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefix[] = "transformer.", layer[] = "h.", heads[] = "n_head";
+
+enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
+
+static const gw_safetensor *find(const gw_safetensors *file, const char *name) {
+    char full[FULL_NAME];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const gw_safetensor *tensor = gw_safetensors_find(file, full);
+    return tensor != NULL ? tensor : gw_safetensors_find(file, name);
+}
+
+uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file) {
+    const gw_safetensor *words = find(file, "wte.weight");
+    return words != NULL && words->rank == 2 && words->dim[0] <= UINT32_MAX ? (uint32_t)words->dim[0] : 0;
+}
+
+uint32_t gw_gpt_file_context(const gw_safetensors *file) {
+    const gw_safetensor *places = find(file, "wpe.weight");
+    return places != NULL && places->rank == 2 && places->dim[0] <= UINT32_MAX ? (uint32_t)places->dim[0] : 0;
+}
+
+/* By the highest number of one in its tensors' names. */
+static uint32_t layers_in(const gw_safetensors *file) {
+    uint32_t layers = 0;
+    for (uint32_t i = 0; i < file->count; i++) {
+        const char *name = file->list[i].name;
+        if (strncmp(name, prefix, strlen(prefix)) == 0) name += strlen(prefix);
+        if (strncmp(name, layer, strlen(layer)) != 0 || !isdigit((unsigned char)name[strlen(layer)]))
+            continue;
+        char *end;
+        unsigned long long number = strtoull(name + strlen(layer), &end, 10);
+        if (*end != '.') continue;
+        if (number >= UINT32_MAX) number = UINT32_MAX - 1;
+        if (number >= layers) layers = (uint32_t)number + 1;
+    }
+    return layers;
+}
+
+/* Bytes of an element that can be read; 0: none can. */
+static uint32_t width_of(const gw_safetensor *tensor) {
+    if (strcmp(tensor->dtype, "F32") == 0) return 4;
+    return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
+}
+
+/* Every half-precision number (IEEE 754) is a float. */
+static float half_value(uint32_t bits) {
+    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value;
+    if (exponent == 31)
+        value = fraction == 0 ? __builtin_inff() : __builtin_nanf("");
+    else if (exponent == 0)
+        value = (float)fraction * 0x1p-24f;
+    else
+        value = __builtin_ldexpf((float)(1024 + fraction), (int)exponent - 25);
+    return bits >> 15 != 0 ? -value : value;
+}
+
+static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, gw_err *err) {
+    gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
+    const gw_safetensor *tensor = find(file, parameter.name);
+    if (tensor == NULL) return gw_fail(err, GW_E_INVALID, "has no tensor '%s'", parameter.name);
+    if (width_of(tensor) == 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is %s; F32, F16 and BF16 are what can be read",
+                       tensor->name, tensor->dtype);
+    bool same = tensor->rank == parameter.rank;
+    for (uint32_t d = 0; same && d < parameter.rank; d++)
+        same = tensor->dim[d] == parameter.dim[d] ||
+               (number == GPT_PLACES && d == 0 && tensor->dim[0] > parameter.dim[0]);
+    if (same) return true;
+    char shape[100] = "";
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%llu", d > 0 ? "x" : "",
+                 (unsigned long long)tensor->dim[d]);
+    return gw_fail(err, GW_E_INVALID, "tensor '%s' is %s, and this model's is %llux%llu", tensor->name, shape,
+                   (unsigned long long)parameter.dim[0],
+                   (unsigned long long)(parameter.rank == 2 ? parameter.dim[1] : 1));
+}
+
+static bool check_parameters(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++)
+        if (!check_parameter(gpt, file, i, err)) return false;
+    return true;
+}
+
+/* The first layers alone are another model. */
+static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
+    uint32_t layers = layers_in(file);
+    if (layers <= gpt->layers) return true;
+    if (layers > GW_GPT_LAYERS)
+        return gw_fail(err, GW_E_UNSUPPORTED, "has %u layers; %d are the most that a model may have", layers,
+                       GW_GPT_LAYERS);
+    return gw_fail(err, GW_E_USAGE, "has %u layers, and this model %u", layers, gpt->layers);
+}
+
+/* The classifier is the embedding. Who saved them may have written both, as the same bytes. */
+static bool check_head(const gw_safetensors *file, gw_err *err) {
+    const gw_safetensor *head = gw_safetensors_find(file, "lm_head.weight"),
+                        *words = find(file, "wte.weight");
+    if (head == NULL) return true;
+    GW_CHECK(words != NULL);
+    bool same = strcmp(head->dtype, words->dtype) == 0 && head->size == words->size;
+    if (same) {
+        if (!gw_safetensors_unchanged(file, err)) return false;
+        same = memcmp(head->bytes, words->bytes, words->size) == 0;
+        if (!gw_safetensors_unchanged(file, err)) return false;
+    }
+    return same ||
+           gw_fail(err, GW_E_UNSUPPORTED,
+                   "tensor '%s' is not the same as '%s': its model's head is not tied to its embedding, "
+                   "as a GPT-2's is, and is none that can be trained here",
+                   head->name, words->name);
+}
+
+/* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
+ * differs. No tensor shows how many heads it has. */
+static void advise(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, char *text,
+                   size_t size) {
+    const gw_safetensor *words = find(file, "wte.weight");
+    uint32_t layers = layers_in(file), context = gw_gpt_file_context(file);
+    text[0] = '\0';
+    if (layers == 0 || layers > GW_GPT_LAYERS || context == 0) return;
+    if (words == NULL || words->rank != 2 || words->dim[1] > UINT32_MAX) return;
+    uint32_t channels = (uint32_t)words->dim[1];
+    if (layers == gpt->layers && channels == gpt->channels && context >= gpt->context) return;
+    const char *model = gw_gpt_model_of(layers, channels, context);
+    char number[40] = " with the --heads it was made with";
+    if (own_heads > 0) snprintf(number, sizeof number, " --heads %u", own_heads);
+    if (model != NULL)
+        snprintf(text, size, "; its weights are of --model %s", model);
+    else
+        snprintf(text, size, "; its weights are of --layers %u --channels %u --context %u%s", layers,
+                 channels, context, number);
+}
+
+bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, gw_err *err) {
+    if (check_parameters(gpt, file, err) && check_layers(gpt, file, err)) return check_head(file, err);
+    char advice[160];
+    gw_err what = *err;
+    advise(gpt, file, own_heads, advice, sizeof advice);
+    return gw_fail(err, what.code, "%s%s", what.text, advice);
+}
+
+static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
+    uint32_t width = width_of(tensor);
+    const uint8_t *bytes = tensor->bytes + first * width;
+    GW_CHECK(width > 0 && (first + count) * width <= tensor->size);
+    if (width == sizeof(float)) {
+        memcpy(values, bytes, count * sizeof(float));
+        return;
+    }
+    bool half = tensor->dtype[0] == 'F';
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8, wide = bits << 16;
+        if (half)
+            values[i] = half_value(bits);
+        else
+            memcpy(&values[i], &wide, sizeof wide); /* bfloat16: the upper half of a float */
+    }
+}
+
+bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
+                      uint64_t count, float *values, gw_err *err) {
+    const gw_safetensor *tensor = find(file, gw_gpt_parameter_of(gpt, number).name);
+    GW_CHECK(tensor != NULL);
+    if (!gw_safetensors_unchanged(file, err)) return false;
+    widen(tensor, first, count, values);
+    return gw_safetensors_unchanged(file, err);
+}
+
+/* The parameters in a file's order, with their names behind them, in one piece of memory to be freed. */
+static gw_safetensor *list_parameters(const gw_gpt *gpt, const float *const *parameters, gw_err *err) {
+    uint32_t count = gw_gpt_parameters(gpt);
+    gw_safetensor *list = calloc(count, sizeof *list + FULL_NAME);
+    if (list == NULL) {
+        gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", count);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, i);
+        uint64_t elements = parameter.dim[0] * (parameter.rank == 2 ? parameter.dim[1] : 1);
+        char *name = (char *)(list + count) + (size_t)i * FULL_NAME;
+        snprintf(name, FULL_NAME, "%s%s", prefix, parameter.name);
+        list[i] = (gw_safetensor){.name = name,
+                                  .dtype = "F32",
+                                  .rank = parameter.rank,
+                                  .dim = {parameter.dim[0], parameter.dim[1]},
+                                  .bytes = (const uint8_t *)parameters[i],
+                                  .size = elements * sizeof(float)};
+    }
+    return list;
+}
+
+bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {
+    gw_safetensor *list = list_parameters(gpt, parameters, err);
+    if (list == NULL) return false;
+    bool written = gw_safetensors_write(path, list, gw_gpt_parameters(gpt), err);
+    free(list);
+    return written;
+}
+
+bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err) {
+    gw_safetensor *list = list_parameters(gpt, parameters, err);
+    return list != NULL && gw_safetensors_take(list, gw_gpt_parameters(gpt), file, err);
+}
+
+char *gw_gpt_file_config(const char *weights, gw_err *err) {
+    char *path;
+    int folder = (int)(basename(weights) - weights);
+    if (asprintf(&path, "%.*s%s", folder, weights, GW_GPT_CONFIG) >= 0) return path;
+    gw_fail(err, GW_E_NOMEM, "out of memory");
+    return NULL;
+}
+
+static json_t *make_config(const gw_gpt *gpt, double dropout) {
+    json_t *config =
+        json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
+                  "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "vocab_size",
+                  (int)gpt->vocabulary, "n_positions", (int)gpt->context, "n_embd", (int)gpt->channels,
+                  "n_layer", (int)gpt->layers, heads, (int)gpt->heads, "activation_function", "gelu_new",
+                  "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
+                  dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
+    GW_CHECK(config != NULL);
+    bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
+    json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
+    return config;
+}
+
+bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err) {
+    json_t *config = make_config(gpt, dropout);
+    char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+    json_decref(config);
+    GW_CHECK_MEMORY(json != NULL);
+    bool written = gw_output_write(output, json, strlen(json), err) && gw_output_write(output, "\n", 1, err);
+    free(json);
+    return written;
+}
+
+enum { CONFIG_MOST = 1 << 20 };
+
+/* Of config.json, to be given back; NULL also where there is none, and then *err says GW_E_NOTFOUND. */
+static json_t *read_config(const char *path, gw_err *err) {
+    gw_plain_file file;
+    if (!gw_plain_open(path, &file, err)) return NULL;
+    bool small = file.bytes <= CONFIG_MOST;
+    char *text = small ? malloc(file.bytes) : NULL;
+    json_error_t why;
+    json_t *config = NULL;
+    if (!small) {
+        gw_fail(err, GW_E_LIMIT, "%s: %llu bytes are too many", path, (unsigned long long)file.bytes);
+    } else if (text == NULL) {
+        gw_fail(err, GW_E_NOMEM, "no memory for %s", path);
+    } else if (gw_plain_read(&file, 0, text, file.bytes, err)) {
+        config = json_loadb(text, file.bytes, 0, &why);
+        if (config == NULL) gw_fail(err, GW_E_INVALID, "%s is no JSON: %.100s", path, why.text);
+    }
+    free(text);
+    gw_plain_close(&file);
+    return config;
+}
+
+/* The names of GELU in its tanh form. */
+static bool is_tanh_gelu(const json_t *value) {
+    static const char *const names[] = {"gelu_new", "gelu_fast", "gelu_pytorch_tanh"};
+    const char *name = json_string_value(value);
+    for (size_t i = 0; name != NULL && i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* That a value which no tensor's shape depends on is this model's, where it is said. */
+static bool check_value(const json_t *config, const json_t *own, const char *name, gw_err *err) {
+    const json_t *value = json_object_get(config, name), *ours = json_object_get(own, name);
+    if (value == NULL || json_equal(value, ours) || (is_tanh_gelu(value) && is_tanh_gelu(ours))) return true;
+    const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
+    char *said = json_dumps(value, flags), *wanted = json_dumps(ours, flags);
+    GW_CHECK_MEMORY(said != NULL && wanted != NULL);
+    gw_fail(err, strcmp(name, heads) == 0 ? GW_E_USAGE : GW_E_UNSUPPORTED,
+            "%s beside it says %s %.40s, and this model's is %s", GW_GPT_CONFIG, name, said, wanted);
+    free(said);
+    free(wanted);
+    return false;
+}
+
+uint32_t gw_gpt_file_heads(const char *weights) {
+    gw_err err;
+    char *path = gw_gpt_file_config(weights, &err);
+    json_t *config = path != NULL ? read_config(path, &err) : NULL;
+    json_int_t said = json_integer_value(json_object_get(config, heads));
+    json_decref(config);
+    free(path);
+    return said > 0 && said <= UINT32_MAX ? (uint32_t)said : 0;
+}
+
+bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err) {
+    static const char *const names[] = {heads,
+                                        "n_layer",
+                                        "activation_function",
+                                        "layer_norm_epsilon",
+                                        "tie_word_embeddings",
+                                        "scale_attn_weights",
+                                        "scale_attn_by_inverse_layer_idx"};
+    char *path = gw_gpt_file_config(weights, err);
+    if (path == NULL) return false;
+    json_t *config = read_config(path, err), *own = make_config(gpt, 0.0);
+    json_object_set_new(own, "scale_attn_weights", json_true());
+    json_object_set_new(own, "scale_attn_by_inverse_layer_idx", json_false());
+    bool good = config != NULL || err->code == GW_E_NOTFOUND;
+    for (size_t i = 0; good && i < sizeof names / sizeof names[0]; i++)
+        good = check_value(config, own, names[i], err);
+    json_decref(own);
+    json_decref(config);
+    free(path);
+    return good;
+}

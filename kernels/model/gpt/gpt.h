@@ -1,0 +1,89 @@
+/* GPT-2 (Radford et al., 2019): a transformer with layer norms before its parts, learned positions, GELU in
+ * its tanh form, and one matrix for the tokens' embedding and the output layer.
+ *
+ * Parameters are numbered as gw_gpt_parameter_of says and lie as in GPT-2's published files: weights [in,
+ * out], queries, keys and values side by side. A shard is a few sequences of `context` tokens; every
+ * product's shape is a function of the model and of the number of sequences. */
+#ifndef GODWIT_KERNELS_MODEL_GPT_GPT_H
+#define GODWIT_KERNELS_MODEL_GPT_GPT_H
+
+#include "core/godwit.h"
+
+enum {
+    GW_GPT_LAYERS = 80, /* at most: their tensors must fit GW_MAX_TENSORS */
+    GW_GPT_PARTS = 12,  /* parameters of a layer */
+    GW_GPT_PARAMETERS = 4 + GW_GPT_LAYERS * GW_GPT_PARTS,
+    GW_GPT_ROWS = 1 << 20, /* tokens of a shard, at most */
+};
+
+typedef struct gw_gpt {
+    uint32_t layers, heads, channels, context, vocabulary; /* heads divide channels */
+} gw_gpt;
+
+typedef struct gw_gpt_parameter {
+    char name[40]; /* GPT-2's: "h.0.attn.c_attn.weight" */
+    uint32_t rank;
+    uint64_t dim[2];
+    uint32_t bucket; /* of its gradient: they rise in the order of emission, from 0 */
+    float constant,
+        deviation; /* initial values: normal with this deviation, or this constant where it is 0 */
+} gw_gpt_parameter;
+
+uint32_t gw_gpt_parameters(const gw_gpt *gpt); /* how many: 4 + 12 a layer */
+gw_gpt_parameter gw_gpt_parameter_of(const gw_gpt *gpt, uint32_t number);
+/* Elements of all parameters. */
+uint64_t gw_gpt_size(const gw_gpt *gpt);
+
+/* What a layer keeps for the backward pass; each array has a row a token. */
+typedef struct gw_gpt_slot {
+    float *norm1, *mean1, *scale1; /* the first layer norm's output and what it divided by */
+    float *qkv, *attended, *norms;
+    float *middle; /* the residual stream after attention */
+    float *norm2, *mean2, *scale2;
+    float *hidden, *slope; /* after GELU, and GELU's slope */
+} gw_gpt_slot;
+
+/* One worker's scratch. The caller fills `tokens` and `targets`. */
+typedef struct gw_gpt_lane {
+    uint32_t sequences;                 /* the most it holds */
+    uint32_t *tokens, *targets;         /* [sequences, context] */
+    uint32_t slots;                     /* one a layer, or one for all: then layers are computed twice */
+    float *residual[GW_GPT_LAYERS + 1]; /* what enters each layer, and what leaves the last */
+    gw_gpt_slot slot[GW_GPT_LAYERS];
+    float *final, *final_mean, *final_scale, *logits;
+    float *delta;  /* the residual stream's gradient on its way down */
+    float *branch; /* of one branch: its output before it is added, or its gradient */
+    float *wide;   /* gradients, [rows, 4 channels] */
+    float *piece, *scratch;
+    uint64_t *order;
+    size_t logits_stride;
+    void *memory; /* what they all point into */
+    size_t bytes;
+} gw_gpt_lane;
+
+/* Bytes that a lane for `sequences` sequences takes. With `recompute` most of a layer is computed again in
+ * the backward pass instead of being kept: less memory, a third more work, the same bytes of result. */
+size_t gw_gpt_lane_bytes(const gw_gpt *gpt, uint32_t sequences, bool recompute);
+bool gw_gpt_lane_open(const gw_gpt *gpt, uint32_t sequences, bool recompute, gw_gpt_lane *lane, gw_err *err);
+void gw_gpt_lane_close(gw_gpt_lane *lane);
+
+/* How a shard is computed. */
+typedef struct gw_gpt_pass {
+    const gw_gpt *gpt;
+    const float *const *parameters; /* by number */
+    gw_gpt_lane *lane;
+    uint32_t sequences; /* 1 to lane->sequences */
+    float dropout;      /* rate, for training */
+    uint64_t key;       /* of dropout's masks: of the seed and the step */
+    uint32_t shard;
+} gw_gpt_pass;
+
+/* The sum of -ln p(target) over the lane's tokens. With a scale that is not 0, leaves the gradient of that
+ * sum times `scale` in place of the logits, for backward. */
+double gw_gpt_forward(const gw_gpt_pass *pass, float scale);
+
+/* After gw_gpt_forward: emits the gradient of parameter i as tensor gradients[i], the last layer's first,
+ * each piece as soon as it is final. */
+void gw_gpt_backward(const gw_gpt_pass *pass, const uint32_t *gradients, gw_emitter *emitter);
+
+#endif

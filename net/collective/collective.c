@@ -1,0 +1,573 @@
+#include "net/collective/collective.h"
+
+#include "core/base/check.h"
+#include "net/collective/part.h"
+#include "net/collective/reduce.h"
+#include "net/loop/loop.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A lane as this room sees it: its channels and, in order, its parts of the calls. Its thread's. */
+typedef struct gw_lane_ends {
+    gw_collective *collective;
+    uint32_t lane;
+    gw_lane_peer **peers; /* state: the part whose message is landing there, or NULL */
+    uint32_t peer_count, peer_capacity;
+    gw_part *first, *last;
+    gw_collective_tag latest;    /* of the calls this lane has seen */
+    uint64_t progress_ns;        /* when something was sent or landed last */
+    gw_part *inbox, *inbox_last; /* under the collective's lock */
+} gw_lane_ends;
+
+struct gw_collective {
+    gw_transport *transport;
+    gw_collective_done *done;
+    void *context;
+    uint32_t lane_count;
+    gw_lane_ends *lanes;
+    pthread_mutex_t lock;
+    pthread_cond_t idle; /* the queue is empty and nobody delivers */
+    gw_call *first, *last;
+    gw_collective_tag latest;
+    bool delivering;
+    uint64_t delivered_ns;
+};
+
+/* By epoch, step, attempt, bucket. */
+static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) {
+    if (a->fence.epoch != b->fence.epoch) return a->fence.epoch < b->fence.epoch ? -1 : 1;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    if (a->attempt != b->attempt) return a->attempt < b->attempt ? -1 : 1;
+    return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
+}
+
+/* ---- ends of calls ---- */
+
+/* Delivers every call at the head of the queue whose parts have all ended, in order, one thread at a time. */
+static void deliver(gw_collective *collective) {
+    pthread_mutex_lock(&collective->lock);
+    while (!collective->delivering && collective->first != NULL && collective->first->parts_left == 0) {
+        gw_call *call = collective->first;
+        collective->first = call->next;
+        if (collective->first == NULL) collective->last = NULL;
+        collective->delivering = true;
+        uint64_t now = gw_now_ns(), since = call->started_ns;
+        if (since < collective->delivered_ns) since = collective->delivered_ns;
+        collective->delivered_ns = now;
+        pthread_mutex_unlock(&collective->lock);
+        gw_collective_status status = (gw_collective_status)atomic_load(&call->status);
+        gw_collective_result result = {.token = call->is.token,
+                                       .status = status == 0 ? GW_COLLECTIVE_OK : status,
+                                       .elapsed_ns = now - since};
+        for (uint32_t i = 0; i < call->part_count; i++) {
+            result.sent_bytes += call->parts[i].sent_bytes;
+            result.received_bytes += call->parts[i].received_bytes;
+        }
+        if (status == GW_COLLECTIVE_FAILED) {
+            result.suspect = call->suspect;
+            result.changed = call->changed;
+            result.err = &call->err;
+        }
+        collective->done(collective->context, &result);
+        free(call);
+        pthread_mutex_lock(&collective->lock);
+        collective->delivering = false;
+    }
+    if (collective->first == NULL && !collective->delivering) pthread_cond_broadcast(&collective->idle);
+    pthread_mutex_unlock(&collective->lock);
+}
+
+/* Ends every call that is not done yet; the lanes take their parts down when they wake. */
+static void end_calls(gw_collective *collective, gw_collective_status status, const gw_peer_id *suspect,
+                      bool changed, const gw_err *err) {
+    pthread_mutex_lock(&collective->lock);
+    for (gw_call *call = collective->first; call != NULL; call = call->next) {
+        if (call->parts_left == 0 || atomic_load(&call->status) != 0) continue;
+        if (err != NULL) call->err = *err;
+        if (suspect != NULL) call->suspect = *suspect;
+        call->changed = changed;
+        atomic_store(&call->status, (int)status);
+    }
+    pthread_mutex_unlock(&collective->lock);
+    for (uint32_t i = 0; i < collective->lane_count; i++)
+        collective->transport->ops->lane_wake(collective->transport, i);
+}
+
+static void fail_calls(gw_lane_ends *lane, const gw_peer_id *suspect, const gw_err *err) {
+    end_calls(lane->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
+}
+
+/* Whether what has landed from this peer is what it had, and what was added up here still is; fails the calls
+ * where it is not. */
+static bool is_unchanged(gw_lane_ends *lane, const gw_part *part, const gw_lane_peer *peer) {
+    const gw_collective_tag *tag = &part->call->is.tag;
+    char id[GW_SHORT_TEXT], what[100] = "what this peer had added up has other bits now";
+    gw_err err;
+    if (!part->changed && !part->own_changed) return true;
+    if (!part->own_changed)
+        snprintf(what, sizeof what, "what came from peer %s has other bits than it had there",
+                 gw_peer_id_short(&peer->id, id));
+    gw_fail(&err, GW_E_CORRUPT, "net/collective: step %llu bucket %u: %s", (unsigned long long)tag->step,
+            tag->bucket, what);
+    end_calls(lane->collective, GW_COLLECTIVE_FAILED, part->own_changed ? NULL : &peer->id, true, &err);
+    return false;
+}
+
+static void end_part(gw_lane_ends *lane, gw_part *part) {
+    gw_collective *collective = lane->collective;
+    part->ops->close(part);
+    pthread_mutex_lock(&collective->lock);
+    GW_CHECK(part->call->parts_left > 0);
+    part->call->parts_left--;
+    pthread_mutex_unlock(&collective->lock);
+}
+
+/* ---- a lane: all on its thread ---- */
+
+static void push_all(gw_lane_ends *lane) {
+    gw_transport *transport = lane->collective->transport;
+    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_push(transport, lane->peers[i]);
+}
+
+/* Calls that were ended are still to be taken down on this lane. */
+static bool is_ending(const gw_lane_ends *lane) {
+    return lane->first != NULL && atomic_load(&lane->first->call->status) != 0;
+}
+
+/* Takes the parts out that are done, and (they come in order) lets the next ones send. */
+static void settle(gw_lane_ends *lane) {
+    bool ended = false;
+    for (gw_part **at = &lane->first, *before = NULL; *at != NULL;) {
+        gw_part *part = *at;
+        if (part->done && atomic_load(&part->call->status) == 0) {
+            *at = part->next;
+            if (lane->last == part) lane->last = before;
+            end_part(lane, part);
+            ended = true;
+        } else {
+            before = part;
+            at = &part->next;
+        }
+    }
+    if (ended) deliver(lane->collective);
+}
+
+static void on_up(void *context, gw_lane_peer *peer) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    peer->state = NULL;
+    if (lane->peer_count == lane->peer_capacity) {
+        uint32_t capacity = lane->peer_capacity == 0 ? 8 : 2 * lane->peer_capacity;
+        gw_lane_peer **peers = realloc(lane->peers, capacity * sizeof(gw_lane_peer *));
+        if (peers == NULL) {
+            gw_err err;
+            gw_fail(&err, GW_E_NOMEM, "net/collective: no memory for a channel");
+            collective->transport->ops->lane_refuse(collective->transport, peer, &err);
+            return;
+        }
+        lane->peers = peers;
+        lane->peer_capacity = capacity;
+    }
+    lane->peers[lane->peer_count++] = peer;
+}
+
+static bool is_member(const gw_call *call, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < call->is.member_count; i++)
+        if (gw_peer_id_equal(&call->is.members[i], id)) return true;
+    return false;
+}
+
+static void on_down(void *context, gw_lane_peer *peer) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    for (uint32_t i = 0; i < lane->peer_count; i++)
+        if (lane->peers[i] == peer) lane->peers[i--] = lane->peers[--lane->peer_count];
+    bool hit = false;
+    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+        if (part->sending_to == peer) {
+            part->sending_to = NULL;
+            part->in_flight = 0;
+        }
+        hit = hit || is_member(part->call, &peer->id);
+    }
+    if (!hit) return;
+    char id[GW_SHORT_TEXT];
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/collective: the link to %s broke", gw_peer_id_short(&peer->id, id));
+    fail_calls(lane, &peer->id, &err);
+}
+
+static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    if (is_ending(lane)) return false;
+    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+        if (part->tx_done) continue;
+        bool has = part->ops->next(part, peer, message);
+        if (has) part->sent_bytes += message->bytes;
+        if (part->tx_done) push_all(lane);
+        return has;
+    }
+    return false;
+}
+
+static void on_sent(void *context, gw_lane_peer *peer) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_part *part = lane->first;
+    while (part != NULL && (part->sending_to != peer || part->in_flight == 0)) part = part->next;
+    GW_CHECK(part != NULL);
+    lane->progress_ns = gw_now_ns();
+    part->in_flight--;
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
+    bool blocked = !part->tx_done;
+    part->ops->sent(part, peer);
+    if (!is_unchanged(lane, part, peer)) return;
+    if (blocked && part->tx_done) push_all(lane);
+    settle(lane);
+}
+
+static gw_arrival disagree(gw_lane_ends *lane, const gw_lane_peer *peer, const gw_call *call,
+                           const gw_part_header *header) {
+    char id[GW_SHORT_TEXT];
+    gw_err err;
+    gw_fail(&err, GW_E_INVALID,
+            "net/collective: step %llu bucket %u: peer %s sums %llu elements of type %d among %u members, "
+            "this one "
+            "%llu of type %d among %u",
+            (unsigned long long)header->tag.step, header->tag.bucket, gw_peer_id_short(&peer->id, id),
+            (unsigned long long)header->elements, (int)header->sum, header->members,
+            (unsigned long long)call->elements, (int)call->is.type, call->is.member_count);
+    fail_calls(lane, &peer->id, &err);
+    return GW_ARRIVAL_REFUSE;
+}
+
+static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_part_header header;
+    if (!gw_part_decode(message->header, &header)) return GW_ARRIVAL_REFUSE;
+    gw_part *part = lane->first;
+    while (part != NULL && compare_tags(&part->call->is.tag, &header.tag) != 0) part = part->next;
+    if (part == NULL) {
+        if (compare_tags(&header.tag, &lane->latest) <= 0) return GW_ARRIVAL_DROP;
+        /* Same epoch, other view: the other half of a partition; its calls never come here. */
+        bool foreign = header.tag.fence.epoch == lane->latest.fence.epoch &&
+                       !gw_view_name_equal(&header.tag.fence.view, &lane->latest.fence.view);
+        return foreign ? GW_ARRIVAL_DROP : GW_ARRIVAL_PARK;
+    }
+    const gw_call *call = part->call;
+    if (!gw_view_name_equal(&header.tag.fence.view, &call->is.tag.fence.view)) return GW_ARRIVAL_DROP;
+    if (atomic_load(&call->status) != 0) return GW_ARRIVAL_DROP;
+    if (is_ending(lane)) return GW_ARRIVAL_PARK; /* until the calls before it are taken down */
+    if (header.elements != call->elements || header.members != call->is.member_count ||
+        header.sum != call->is.type)
+        return disagree(lane, peer, call, &header);
+    gw_arrival arrival = part->ops->arrive(part, peer, &header, message);
+    if (arrival == GW_ARRIVAL_LAND) {
+        peer->state = part;
+        part->received_bytes += message->bytes;
+    }
+    return arrival;
+}
+
+static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
+    (void)context;
+    gw_part *part = peer->state;
+    GW_CHECK(part != NULL);
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended */
+    part->ops->fold(part, offset, payload, bytes);
+}
+
+static void arm(gw_lane_ends *lane);
+
+static void on_landed(void *context, gw_lane_peer *peer) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_part *part = peer->state;
+    GW_CHECK(part != NULL);
+    peer->state = NULL;
+    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
+    lane->progress_ns = gw_now_ns();
+    bool blocked = !part->tx_done, waiting = !part->all_entered;
+    part->ops->landed(part, peer);
+    if (!is_unchanged(lane, part, peer)) return;
+    if (blocked && part->tx_done) push_all(lane);
+    if (waiting && part->all_entered && !part->done) arm(lane);
+    settle(lane);
+}
+
+/* Ends the parts of ended calls: lets go of their memory first. A failure or abort ends all calls there are,
+ * so the ended ones are the oldest, and none of later calls have anything in flight: see on_next and
+ * on_arrive. */
+static void take_down(gw_lane_ends *lane) {
+    gw_transport *transport = lane->collective->transport;
+    if (!is_ending(lane)) return;
+    for (uint32_t i = 0; i < lane->peer_count; i++) {
+        (void)transport->ops->lane_release(transport, lane->peers[i]);
+        lane->peers[i]->state = NULL;
+    }
+    while (is_ending(lane)) {
+        gw_part *part = lane->first;
+        lane->first = part->next;
+        end_part(lane, part);
+    }
+    if (lane->first == NULL) lane->last = NULL;
+    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_resume(transport, lane->peers[i]);
+    push_all(lane);
+    deliver(lane->collective);
+}
+
+/* A link to every member must stand: one that breaks later fails the call, and so must one that broke before.
+ */
+static void open_part(gw_lane_ends *lane, gw_part *part) {
+    const gw_collective_call *is = &part->call->is;
+    gw_lane_peer *peer;
+    gw_err err;
+    for (uint32_t i = 0; i < is->member_count; i++) {
+        if (i == is->rank || gw_part_peer(part, i, &peer, &err)) continue;
+        fail_calls(lane, &is->members[i], &err);
+        return;
+    }
+    if (!part->ops->open(part, &err)) fail_calls(lane, NULL, &err);
+}
+
+static void take_inbox(gw_lane_ends *lane) {
+    gw_collective *collective = lane->collective;
+    gw_transport *transport = collective->transport;
+    pthread_mutex_lock(&collective->lock);
+    gw_part *part = lane->inbox;
+    lane->inbox = lane->inbox_last = NULL;
+    pthread_mutex_unlock(&collective->lock);
+    bool came = part != NULL;
+    if (came) transport->ops->lane_refresh(transport, lane->lane);
+    while (part != NULL) {
+        gw_part *next = part->next;
+        part->next = NULL;
+        lane->latest = part->call->is.tag;
+        if (lane->last == NULL)
+            lane->first = part;
+        else
+            lane->last->next = part;
+        lane->last = part;
+        if (atomic_load(&part->call->status) == 0) open_part(lane, part);
+        part = next;
+    }
+    if (!came) return;
+    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_resume(transport, lane->peers[i]);
+    push_all(lane);
+    take_down(lane); /* what was ended before it came here */
+}
+
+/* Sets the alarm for the first part that is to fail when nothing moves. */
+static void arm(gw_lane_ends *lane) {
+    uint64_t at = UINT64_MAX;
+    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+        uint64_t limit = lane->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
+        if (part->all_entered && !part->done && limit < at) at = limit;
+    }
+    lane->collective->transport->ops->lane_alarm(lane->collective->transport, lane->lane, at);
+}
+
+static void check_deadline(gw_lane_ends *lane) {
+    uint64_t now = gw_now_ns();
+    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+        uint64_t limit = lane->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
+        if (!part->all_entered || part->done || now < limit) continue;
+        gw_err err;
+        gw_fail(&err, GW_E_TIMEOUT, "net/collective: step %llu bucket %u: no progress for %u ms",
+                (unsigned long long)part->call->is.tag.step, part->call->is.tag.bucket,
+                part->call->is.progress_ms);
+        fail_calls(lane, NULL, &err);
+        return;
+    }
+}
+
+static void on_woken(void *context, uint32_t number) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[number];
+    take_down(lane);
+    take_inbox(lane);
+    settle(lane);
+    arm(lane);
+}
+
+static void on_alarmed(void *context, uint32_t number) {
+    gw_collective *collective = context;
+    gw_lane_ends *lane = &collective->lanes[number];
+    check_deadline(lane);
+    take_down(lane);
+    settle(lane);
+    arm(lane);
+}
+
+bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_err *err) {
+    const gw_peer_id *id = &part->call->is.members[rank];
+    for (uint32_t i = part->ends->peer_count; i > 0; i--) { /* newest first */
+        *peer = part->ends->peers[i - 1];
+        if (gw_peer_id_equal(&(*peer)->id, id)) return true;
+    }
+    *peer = NULL;
+    char text[GW_SHORT_TEXT];
+    return gw_fail(err, GW_E_PEER, "net/collective: no link to %s", gw_peer_id_short(id, text));
+}
+
+/* ---- from outside ---- */
+
+bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
+                        gw_collective **collective, gw_err *err) {
+    gw_collective *c = calloc(1, sizeof *c);
+    uint32_t lanes = transport->ops->lanes(transport);
+    gw_lane_ends *ends = calloc(lanes, sizeof *ends);
+    if (c == NULL || ends == NULL) {
+        free(c);
+        free(ends);
+        return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
+    }
+    *c = (gw_collective){
+        .transport = transport, .done = done, .context = context, .lane_count = lanes, .lanes = ends};
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->idle, NULL);
+    for (uint32_t i = 0; i < lanes; i++) ends[i] = (gw_lane_ends){.collective = c, .lane = i};
+    gw_lane_user user = {.context = c,
+                         .up = on_up,
+                         .down = on_down,
+                         .next = on_next,
+                         .sent = on_sent,
+                         .arrive = on_arrive,
+                         .fold = on_fold,
+                         .landed = on_landed,
+                         .woken = on_woken,
+                         .alarmed = on_alarmed};
+    transport->ops->lane_use(transport, &user);
+    *collective = c;
+    return true;
+}
+
+static bool check_call(const gw_collective_call *is, gw_err *err) {
+    if (is->type != GW_SUM_I64 && is->type != GW_SUM_F32)
+        return gw_fail(err, GW_E_INVALID, "net/collective: unknown element type %d", (int)is->type);
+    if (is->member_count < 1 || is->member_count > GW_COLLECTIVE_MEMBERS || is->rank >= is->member_count)
+        return gw_fail(err, GW_E_INVALID, "net/collective: rank %u of %u members", is->rank,
+                       is->member_count);
+    if (is->piece_count < 1 || is->progress_ms == 0)
+        return gw_fail(err, GW_E_INVALID, "net/collective: a call needs a piece and a deadline");
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < is->piece_count; i++) {
+        const gw_collective_piece *s = &is->pieces[i];
+        if (s->count > GW_COLLECTIVE_ELEMENTS || (elements += s->count) > GW_COLLECTIVE_ELEMENTS)
+            return gw_fail(err, GW_E_LIMIT, "net/collective: more than 2^40 elements");
+        uint64_t misaligned = ((uintptr_t)s->in | (uintptr_t)s->out) % gw_sum_bytes(is->type);
+        if (s->count > 0 && (s->in == NULL || s->out == NULL || misaligned != 0))
+            return gw_fail(err, GW_E_INVALID, "net/collective: piece %u is not aligned memory", i);
+        if (s->in == s->out && s->count > 0 && is->member_count > 1)
+            return gw_fail(err, GW_E_INVALID, "net/collective: piece %u: in and out are the same", i);
+    }
+    return true;
+}
+
+/* One block holds the call and all of its arrays. */
+static gw_call *make_call(const gw_collective_call *is, uint32_t lanes) {
+    size_t members = is->member_count * sizeof(gw_peer_id),
+           pieces = is->piece_count * sizeof(gw_collective_piece),
+           starts = (is->piece_count + (size_t)1) * sizeof(uint64_t), parts = lanes * sizeof(gw_part);
+    gw_call *call = calloc(1, sizeof *call + parts + pieces + starts + members);
+    if (call == NULL) return NULL;
+    call->parts = (gw_part *)(call + 1);
+    gw_collective_piece *piece_copy = (gw_collective_piece *)(call->parts + lanes);
+    call->starts = (uint64_t *)(piece_copy + is->piece_count);
+    gw_peer_id *member_copy = (gw_peer_id *)(call->starts + is->piece_count + 1);
+    memcpy(piece_copy, is->pieces, pieces);
+    memcpy(member_copy, is->members, members);
+    call->is = *is;
+    call->is.pieces = piece_copy;
+    call->is.members = member_copy;
+    for (uint32_t i = 0; i < is->piece_count; i++)
+        call->starts[i + 1] = call->starts[i] + is->pieces[i].count;
+    call->elements = call->starts[is->piece_count];
+    return call;
+}
+
+static void cut_into_parts(gw_collective *collective, gw_call *call) {
+    uint64_t bytes = call->elements * gw_sum_bytes(call->is.type);
+    bool small = bytes <= GW_DOUBLING_BYTES;
+    if (call->is.member_count == 1) {
+        for (uint32_t i = 0; i < call->is.piece_count; i++) {
+            const gw_collective_piece *s = &call->is.pieces[i];
+            if (s->in != s->out && s->count > 0)
+                memcpy(s->out, s->in, s->count * gw_sum_bytes(call->is.type));
+        }
+        return;
+    }
+    call->part_count = small ? 1 : collective->lane_count;
+    for (uint32_t i = 0; i < call->part_count; i++) {
+        uint64_t first = call->elements * i / call->part_count,
+                 end = call->elements * (i + 1) / call->part_count;
+        call->parts[i] = (gw_part){.ops = small ? &gw_doubling_ops : &gw_ring_ops,
+                                   .call = call,
+                                   .transport = collective->transport,
+                                   .lane = i,
+                                   .ends = &collective->lanes[i],
+                                   .first = first,
+                                   .count = end - first};
+    }
+}
+
+bool gw_collective_start(gw_collective *collective, const gw_collective_call *is, gw_err *err) {
+    if (!check_call(is, err)) return false;
+    gw_call *call = make_call(is, collective->lane_count);
+    if (call == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory for a call");
+    cut_into_parts(collective, call);
+    call->started_ns = gw_now_ns();
+    pthread_mutex_lock(&collective->lock);
+    bool rises = compare_tags(&is->tag, &collective->latest) > 0;
+    if (rises) {
+        collective->latest = is->tag;
+        call->parts_left = call->part_count;
+        if (collective->last == NULL)
+            collective->first = call;
+        else
+            collective->last->next = call;
+        collective->last = call;
+        for (uint32_t i = 0; i < call->part_count; i++) {
+            gw_lane_ends *lane = &collective->lanes[i];
+            if (lane->inbox_last == NULL)
+                lane->inbox = &call->parts[i];
+            else
+                lane->inbox_last->next = &call->parts[i];
+            lane->inbox_last = &call->parts[i];
+        }
+    }
+    pthread_mutex_unlock(&collective->lock);
+    if (!rises) {
+        free(call);
+        return gw_fail(err, GW_E_INVALID, "net/collective: step %llu bucket %u: the tag does not rise",
+                       (unsigned long long)is->tag.step, is->tag.bucket);
+    }
+    uint32_t parts = is->member_count == 1 ? 0 : collective->lane_count; /* `call` may be gone by now */
+    for (uint32_t i = 0; i < parts; i++) collective->transport->ops->lane_wake(collective->transport, i);
+    if (parts == 0) deliver(collective);
+    return true;
+}
+
+void gw_collective_abort(gw_collective *collective) {
+    end_calls(collective, GW_COLLECTIVE_ABORTED, NULL, false, NULL);
+}
+
+void gw_collective_close(gw_collective *collective) {
+    gw_collective_abort(collective);
+    pthread_mutex_lock(&collective->lock);
+    while (collective->first != NULL || collective->delivering)
+        pthread_cond_wait(&collective->idle, &collective->lock);
+    pthread_mutex_unlock(&collective->lock);
+    collective->transport->ops->lane_use(collective->transport, NULL);
+    for (uint32_t i = 0; i < collective->lane_count; i++) free(collective->lanes[i].peers);
+    pthread_mutex_destroy(&collective->lock);
+    pthread_cond_destroy(&collective->idle);
+    free(collective->lanes);
+    free(collective);
+}

@@ -1,0 +1,99 @@
+/* All-reduce on host memory over any transport (net/data/lane.h): ring reduce-scatter and all-gather,
+ * pipelined in chunks (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations", 2009), and recursive doubling for small sums (Thakur, Rabenseifner and Gropp, "Optimization
+ * of collective communication operations in MPICH", 2005), for any number of members.
+ *
+ * Out of place: inputs are only read, so they can be reduced again after a failure. Members call with the
+ * same tag, type and element count and the same ordered members. Float sums depend on the members and their
+ * order, but are the same bytes on all of them.
+ *
+ * A sum has only what was added: bits that change in a member's memory while they wait to be sent, or on
+ * their way, fail the call of who receives them (net/collective/part.h). What changes in a member's input
+ * before it is read, or in the output once it is there, is not known here.
+ *
+ * Calls are queued, and run and complete in the order they were started; a later one starts sending while an
+ * earlier one still receives. Every message carries its call's tag: those of an earlier call or of another
+ * view are dropped, those of a call not started here yet wait, unread, in the network: of a large one that is
+ * only that others have entered.
+ *
+ * Threads: functions may be called from any thread, but gw_collective_open and _close from one. `done` comes
+ * on a transport thread and must be quick; it may call gw_collective_start and _abort. */
+#ifndef GODWIT_NET_COLLECTIVE_COLLECTIVE_H
+#define GODWIT_NET_COLLECTIVE_COLLECTIVE_H
+
+#include "net/data/transport.h"
+
+enum { GW_COLLECTIVE_MEMBERS = 1024 };             /* most members of one call */
+#define GW_COLLECTIVE_ELEMENTS ((uint64_t)1 << 40) /* and elements */
+
+typedef struct gw_collective gw_collective;
+
+typedef enum gw_sum_type { GW_SUM_I64 = 1, GW_SUM_F32 } gw_sum_type;
+
+/* A piece of the vector: `count` elements summed from every member's `in` to every member's `out`. in and out
+ * are distinct or wholly disjoint memory, aligned to the element. */
+typedef struct gw_collective_piece {
+    const void *in;
+    void *out;
+    uint64_t count;
+} gw_collective_piece;
+
+/* Which all-reduce this is. Tags rise (by epoch, step, attempt, bucket, in this order) from call to call; the
+ * names tell apart views of one epoch. */
+typedef struct gw_collective_tag {
+    gw_fence fence;
+    uint64_t step;
+    uint32_t attempt, bucket;
+} gw_collective_tag;
+
+typedef struct gw_collective_call {
+    gw_collective_tag tag;
+    gw_sum_type type;
+    const gw_peer_id *members;         /* copied */
+    uint32_t member_count, rank;       /* rank: this peer's place in members */
+    const gw_collective_piece *pieces; /* the array is copied; the memory must stand until `done` */
+    uint32_t piece_count;
+    uint32_t progress_ms; /* once all have entered: fail after this long without any progress. A small sum is
+                             done as soon as all have entered, and has no deadline of its own */
+    uint64_t token;       /* given back */
+} gw_collective_call;
+
+typedef enum gw_collective_status {
+    GW_COLLECTIVE_OK = 1,
+    GW_COLLECTIVE_ABORTED, /* by gw_collective_abort */
+    GW_COLLECTIVE_FAILED,  /* err says why: link lost, no progress; it fails all calls that were started */
+} gw_collective_status;
+
+typedef struct gw_collective_result {
+    uint64_t token;
+    gw_collective_status status;
+    gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros; */
+    bool changed;        /* what came from there had other bits than it had there: it, this peer or the way
+                            between them changes some. Zeros: this peer's own memory does */
+    const gw_err *err;   /* FAILED: valid during the call; else NULL */
+    uint64_t elapsed_ns; /* from the call's turn until its end */
+    uint64_t sent_bytes,
+        received_bytes; /* of payload, to and from other members, also of a call that failed */
+} gw_collective_result;
+
+typedef void gw_collective_done(void *context, const gw_collective_result *result);
+
+/* One per transport. `done` gets `context`. */
+bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
+                        gw_collective **collective, gw_err *err);
+
+/* Enters an all-reduce. Exactly one `done` follows when this returns true; it may come first. Members that
+ * enter early wait for the others without a deadline, and the links stand meanwhile. Fails with GW_E_INVALID
+ * on a tag that does not rise, on bad ranks or on sizes out of bounds. A call of one member copies (nothing
+ * where in == out). A call needs a link to every other member: one that does not stand, or breaks before the
+ * end, fails it. */
+bool gw_collective_start(gw_collective *collective, const gw_collective_call *call, gw_err *err);
+
+/* Ends all calls that were started and are not done with GW_COLLECTIVE_ABORTED, each by its own `done`, after
+ * which the call's memory is no longer touched. New calls (with a higher tag) may be started at once. */
+void gw_collective_abort(gw_collective *collective);
+
+/* Aborts, waits for the last `done`, and frees. Not from `done`. */
+void gw_collective_close(gw_collective *collective);
+
+#endif

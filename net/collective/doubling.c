@@ -1,0 +1,171 @@
+/* Recursive doubling for small sums: in stage k a member exchanges its sum so far with the one whose number
+ * differs in bit k, so that log2 N exchanges suffice. When N is no power of two, each of the first 2 (N -
+ * 2^m) members pairs up with its neighbour first (stage 0): the even one hands its vector over, and gets the
+ * result at the end. The two sides of an exchange add the same two vectors, and adding two floats does not
+ * depend on their order, so all have the same bytes.
+ *
+ * A sum is there as soon as all have entered, and nobody can know earlier that they have: there is no
+ * deadline to count here. What is sent to who has not entered waits there unread, one message at most, which
+ * any receive window has room for (GW_DOUBLING_BYTES). What was sent and does not get through ends the link,
+ * which fails the call: over TCP when it is not acknowledged in time (net/link/stream.c), over RDMA when the
+ * card's retries are used up; in shared memory there is nothing to get lost in. */
+#include "net/collective/doubling.h"
+
+#include "core/base/check.h"
+#include "net/collective/part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct doubling {
+    uint32_t rounds;         /* m */
+    uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
+    bool to_send, to_land;   /* still, in this stage */
+    gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
+    struct iovec tx_part, rx_part, *pieces;
+    uint64_t bytes;
+    uint8_t *sum, *theirs;       /* `bytes` each, */
+    uint64_t checksum, expected; /* and what they should have */
+} doubling;
+
+/* Copies between the pieces and one buffer. */
+static void copy_vector(const gw_part *part, doubling *d, bool out) {
+    uint32_t parts = gw_call_gather(part->call, out, 0, part->count, d->pieces);
+    uint8_t *at = d->sum;
+    for (uint32_t i = 0; i < parts; at += d->pieces[i++].iov_len) {
+        if (out)
+            memcpy(d->pieces[i].iov_base, at, d->pieces[i].iov_len);
+        else
+            memcpy(at, d->pieces[i].iov_base, d->pieces[i].iov_len);
+    }
+}
+
+static uint64_t checksum_of(const doubling *d, const uint8_t *vector) {
+    gw_checksum checksum = {0};
+    gw_checksum_add(&checksum, vector, d->bytes);
+    return gw_checksum_end(&checksum);
+}
+
+static void enter_stage(gw_part *part, doubling *d) {
+    uint32_t rank = part->call->is.rank, last = d->rounds + 1;
+    while (d->stage <= last && d->peers[d->stage] == NULL) d->stage++;
+    if (d->stage > last) {
+        part->tx_done = part->done = part->all_entered = true;
+        copy_vector(part, d, true);
+        part->own_changed = gw_call_checksum(part->call, true, 0, part->count) != d->checksum;
+        return;
+    }
+    bool even = rank % 2 == 0;
+    d->to_send = d->stage == 0 ? even : d->stage == last ? !even : true;
+    d->to_land = d->stage == 0 ? !even : d->stage == last ? even : true;
+    gw_lane_peer *peer = d->peers[d->stage];
+    part->transport->ops->lane_resume(part->transport, peer);
+    part->transport->ops->lane_push(part->transport, peer);
+}
+
+static bool doubling_open(gw_part *part, gw_err *err) {
+    const gw_collective_call *is = &part->call->is;
+    doubling *d = part->state = calloc(1, sizeof *d);
+    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+    d->bytes = part->count * gw_sum_bytes(is->type);
+    d->pieces = calloc(is->piece_count, sizeof *d->pieces);
+    d->sum = malloc(d->bytes + 1);
+    d->theirs = malloc(d->bytes + 1);
+    if (d->pieces == NULL || d->sum == NULL || d->theirs == NULL)
+        return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+    d->rounds = gw_doubling_rounds(is->member_count);
+    for (uint32_t stage = 0; stage <= d->rounds + 1; stage++) {
+        uint32_t partner = gw_doubling_partner(is->member_count, is->rank, stage);
+        if (partner != is->rank && !gw_part_peer(part, partner, &d->peers[stage], err)) return false;
+    }
+    /* Of what is copied, not of the copy. */
+    d->checksum = gw_call_checksum(part->call, false, 0, part->count);
+    copy_vector(part, d, false);
+    enter_stage(part, d);
+    return true;
+}
+
+static void doubling_close(gw_part *part) {
+    doubling *d = part->state;
+    if (d == NULL) return;
+    free(d->pieces);
+    free(d->sum);
+    free(d->theirs);
+    free(d);
+}
+
+/* What has come takes the place of the sum, or is added to it: the other side may have taken long to send it,
+ * and adds to what was sent from here. */
+static void take_theirs(gw_part *part, doubling *d) {
+    gw_checksum theirs = {0}, added = {0};
+    if (d->stage == d->rounds + 1) {
+        gw_checksum_add(&theirs, d->theirs, d->bytes);
+        added = theirs;
+    } else {
+        gw_sum_into(part->call->is.type, d->theirs, d->sum, d->theirs, part->count, &theirs, &added);
+        part->own_changed = checksum_of(d, d->sum) != d->checksum;
+    }
+    uint8_t *sum = d->theirs;
+    d->theirs = d->sum;
+    d->sum = sum;
+    part->changed = gw_checksum_end(&theirs) != d->expected;
+    d->checksum = gw_checksum_end(&added);
+}
+
+static void advance(gw_part *part, doubling *d) {
+    if (d->to_send || d->to_land || part->in_flight > 0) return;
+    bool even = part->call->is.rank % 2 == 0, last = d->stage == d->rounds + 1;
+    bool received = last ? even : !(d->stage == 0 && even);
+    if (received) take_theirs(part, d);
+    if (part->changed || part->own_changed) return;
+    d->stage++;
+    enter_stage(part, d);
+}
+
+static bool doubling_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *message) {
+    doubling *d = part->state;
+    if (!d->to_send || peer != d->peers[d->stage]) return false;
+    d->to_send = false;
+    d->tx_part = (struct iovec){d->sum, d->bytes};
+    message->bytes = (uint32_t)d->bytes;
+    message->parts = &d->tx_part;
+    message->part_count = 1;
+    gw_part_encode(part, GW_PART_ROUND, d->stage, d->checksum, message->header);
+    part->sending_to = peer;
+    part->in_flight++;
+    return true;
+}
+
+static void doubling_sent(gw_part *part, gw_lane_peer *peer) {
+    (void)peer;
+    advance(part, part->state);
+}
+
+static gw_arrival doubling_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
+                                  gw_lane_message *message) {
+    doubling *d = part->state;
+    if (header->type != GW_PART_ROUND || header->index > d->rounds + 1) return GW_ARRIVAL_REFUSE;
+    if (header->index < d->stage || peer != d->peers[header->index] || message->bytes != d->bytes)
+        return GW_ARRIVAL_REFUSE;
+    if (header->index > d->stage) return GW_ARRIVAL_PARK;
+    if (!d->to_land) return GW_ARRIVAL_REFUSE;
+    d->expected = header->checksum;
+    d->rx_part = (struct iovec){d->theirs, d->bytes};
+    message->parts = &d->rx_part;
+    message->part_count = 1;
+    return GW_ARRIVAL_LAND;
+}
+
+static void doubling_landed(gw_part *part, gw_lane_peer *peer) {
+    (void)peer;
+    doubling *d = part->state;
+    d->to_land = false;
+    advance(part, d);
+}
+
+const gw_part_ops gw_doubling_ops = {.open = doubling_open,
+                                     .next = doubling_next,
+                                     .sent = doubling_sent,
+                                     .arrive = doubling_arrive,
+                                     .landed = doubling_landed,
+                                     .close = doubling_close};

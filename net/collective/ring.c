@@ -1,0 +1,183 @@
+/* Ring reduce-scatter and all-gather of one part, pipelined in chunks.
+ *
+ * The slice is cut into as many blocks as there are members, each block into K chunks. Every member sends
+ * 2 (N - 1) K chunk messages to its right neighbour and receives as many from its left one, numbered in
+ * order: message i is chunk i mod K of block (rank - i / K) mod N. The first K come from the member's own
+ * input; each later one is what landed K messages before, with the own input added while it still gathers
+ * contributions (i < N K), so that it may go on as soon as that has landed. `out` is the only buffer.
+ *
+ * Every block is added up once, in ring order, and then copied around: float sums have the same bytes
+ * everywhere. ENTER messages go round ahead of the chunks: member h places before us has entered when ENTER h
+ * comes. Chunks follow once all have: the right neighbour, who is the last that we hear of, reads nothing
+ * before it has entered, and TCP would give up a connection whose receiver does not (net/link/stream.c). */
+#include "core/base/check.h"
+#include "net/collective/part.h"
+
+#include <stdlib.h>
+
+typedef struct ring {
+    gw_lane_peer *left, *right;
+    uint32_t chunks;   /* K, of a block */
+    uint32_t messages; /* 2 (N - 1) K */
+    uint32_t sent, landed;
+    uint32_t enters_sent, enters_landed; /* N - 1 of each */
+    bool landing_enter, folded;          /* the message at hand; folded: it was added as it came, */
+    gw_checksum theirs, added;           /* of what came and of the sum, */
+    uint64_t expected;                   /* and what came should have */
+    uint64_t *checksums;                 /* of what has landed, as it goes on: by message */
+    struct iovec *tx_parts, *rx_parts;   /* one a piece each */
+} ring;
+
+/* Where message `index` of the member `rank` lies in the vector. */
+static void locate(const gw_part *part, const ring *r, uint32_t rank, uint32_t index, uint64_t *first,
+                   uint64_t *count) {
+    uint64_t n = part->call->is.member_count;
+    uint64_t block = (rank + 2 * n - index / r->chunks) % n, chunk = index % r->chunks;
+    uint64_t from = block * part->count / n, to = (block + 1) * part->count / n, length = to - from;
+    *first = part->first + from + chunk * length / r->chunks;
+    *count = part->first + from + (chunk + 1) * length / r->chunks - *first;
+}
+
+static bool ring_open(gw_part *part, gw_err *err) {
+    const gw_collective_call *is = &part->call->is;
+    uint32_t n = is->member_count;
+    ring *r = part->state = calloc(1, sizeof *r);
+    if (r == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    r->tx_parts = calloc(is->piece_count, sizeof *r->tx_parts);
+    r->rx_parts = calloc(is->piece_count, sizeof *r->rx_parts);
+    if (r->tx_parts == NULL || r->rx_parts == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    uint64_t block_bytes = (part->count + n - 1) / n * gw_sum_bytes(is->type);
+    uint64_t chunks = (block_bytes + GW_RING_CHUNK_BYTES - 1) / GW_RING_CHUNK_BYTES;
+    if (chunks == 0) chunks = 1;
+    if (2 * (n - 1) * chunks > UINT32_MAX)
+        return gw_fail(err, GW_E_LIMIT, "net/ring: a sum of %llu elements is too large",
+                       (unsigned long long)part->call->elements);
+    r->chunks = (uint32_t)chunks;
+    r->messages = 2 * (n - 1) * r->chunks;
+    r->checksums = calloc(r->messages, sizeof *r->checksums);
+    if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
+           gw_part_peer(part, (is->rank + 1) % n, &r->right, err);
+}
+
+static void ring_close(gw_part *part) {
+    ring *r = part->state;
+    if (r == NULL) return;
+    free(r->checksums);
+    free(r->tx_parts);
+    free(r->rx_parts);
+    free(r);
+}
+
+static void update(gw_part *part) {
+    const ring *r = part->state;
+    uint32_t enters = part->call->is.member_count - 1;
+    part->tx_done = r->sent == r->messages && r->enters_sent == enters;
+    part->all_entered = r->enters_landed == enters;
+    part->done = part->tx_done && part->in_flight == 0 && r->landed == r->messages && part->all_entered;
+}
+
+static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *message) {
+    ring *r = part->state;
+    if (peer != r->right) return false;
+    message->bytes = 0;
+    message->part_count = 0;
+    message->parts = r->tx_parts;
+    if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
+        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, 0, message->header);
+    } else if (part->all_entered && r->sent < r->messages &&
+               (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
+        uint64_t first, count;
+        bool own = r->sent < r->chunks;
+        locate(part, r, part->call->is.rank, r->sent, &first, &count);
+        message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
+        message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
+        uint64_t checksum =
+            own ? gw_call_checksum(part->call, false, first, count) : r->checksums[r->sent - r->chunks];
+        gw_part_encode(part, GW_PART_CHUNK, r->sent++, checksum, message->header);
+    } else {
+        return false;
+    }
+    part->sending_to = peer;
+    part->in_flight++;
+    update(part);
+    return true;
+}
+
+static void ring_sent(gw_part *part, gw_lane_peer *peer) {
+    const ring *r = part->state;
+    GW_CHECK(peer == r->right);
+    update(part);
+}
+
+/* Whether the chunk that comes next still gathers contributions: the own one is to be added. */
+static bool gathers(const gw_part *part, const ring *r) {
+    return r->landed < (part->call->is.member_count - 1) * r->chunks;
+}
+
+static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
+                              gw_lane_message *message) {
+    ring *r = part->state;
+    if (peer != r->left) return GW_ARRIVAL_REFUSE;
+    r->landing_enter = header->type == GW_PART_ENTER;
+    if (r->landing_enter) {
+        bool fits = header->index == r->enters_landed + 1 && header->index < header->members;
+        return fits && message->bytes == 0 ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
+    }
+    if (header->type != GW_PART_CHUNK || header->index != r->landed || r->landed == r->messages)
+        return GW_ARRIVAL_REFUSE;
+    uint64_t first, count;
+    uint32_t n = header->members;
+    locate(part, r, (part->call->is.rank + n - 1) % n, header->index, &first, &count);
+    if (message->bytes != count * gw_sum_bytes(part->call->is.type)) return GW_ARRIVAL_REFUSE;
+    message->part_count = gw_call_gather(part->call, true, first, count, r->rx_parts);
+    message->parts = r->rx_parts;
+    message->fold = gathers(part, r);
+    r->folded = false;
+    r->theirs = r->added = (gw_checksum){0};
+    r->expected = header->checksum;
+    return GW_ARRIVAL_LAND;
+}
+
+static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint32_t bytes) {
+    ring *r = part->state;
+    uint64_t first, count, size = gw_sum_bytes(part->call->is.type);
+    uint32_t n = part->call->is.member_count;
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    GW_CHECK(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
+    gw_call_fold(part->call, first + offset / size, bytes / size, payload, &r->theirs, &r->added);
+    r->folded = true;
+}
+
+/* Adds what has landed, if it was not added as it came, and notes what goes on with it. What only goes round
+ * keeps its checksum: it is that of who added it up. */
+static void take_chunk(gw_part *part, ring *r) {
+    uint64_t first, count;
+    uint32_t n = part->call->is.member_count;
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    bool adds = gathers(part, r);
+    if (adds && !r->folded) gw_call_fold(part->call, first, count, NULL, &r->theirs, &r->added);
+    uint64_t found = adds ? gw_checksum_end(&r->theirs) : gw_call_checksum(part->call, true, first, count);
+    part->changed = found != r->expected;
+    r->checksums[r->landed++] = adds ? gw_checksum_end(&r->added) : r->expected;
+}
+
+static void ring_landed(gw_part *part, gw_lane_peer *peer) {
+    ring *r = part->state;
+    GW_CHECK(peer == r->left);
+    if (r->landing_enter)
+        r->enters_landed++;
+    else
+        take_chunk(part, r);
+    if (part->changed) return;
+    update(part);
+    part->transport->ops->lane_push(part->transport, r->right);
+}
+
+const gw_part_ops gw_ring_ops = {.open = ring_open,
+                                 .next = ring_next,
+                                 .sent = ring_sent,
+                                 .arrive = ring_arrive,
+                                 .fold = ring_fold,
+                                 .landed = ring_landed,
+                                 .close = ring_close};

@@ -1,0 +1,42 @@
+/* The memory that a peer exposes, the fence before it, and what operations do to it. The owner's side of
+ * one-sided operations that its threads serve (those over TCP, and what a path passes on).
+ *
+ * Not locked: whoever changes it has all serving threads shut out (their gates). */
+#ifndef GODWIT_NET_DATA_REGIONS_H
+#define GODWIT_NET_DATA_REGIONS_H
+
+#include "net/data/transport.h"
+#include "net/data/words.h"
+
+typedef struct gw_data_region {
+    const uint8_t *memory; /* NULL: not in use */
+    uint64_t bytes;
+} gw_data_region;
+
+typedef struct gw_regions {
+    gw_data_region data[GW_MAX_REGIONS];
+    gw_words *words; /* whose numbers are others */
+    gw_fence fence;
+    gw_peer_id *members; /* sorted */
+    uint32_t member_count;
+} gw_regions;
+
+bool gw_regions_add(gw_regions *regions, uint32_t number, const void *memory, uint64_t bytes, gw_err *err);
+void gw_regions_remove(gw_regions *regions, uint32_t number);
+bool gw_regions_share(gw_regions *regions, uint32_t number, uint64_t count, gw_err *err);
+/* `members`: malloc'd, becomes the regions'; sorted here. The former array is returned, for the caller to
+ * free when it has let the threads go on. */
+gw_peer_id *gw_regions_fence(gw_regions *regions, const gw_fence *fence, gw_peer_id *members, uint32_t count);
+
+/* The operations; checked against fence, membership, bounds, alignment and kind: GW_OP_OK, _MISMATCH, _FENCED
+ * or _DENIED. READ and WRITE of words are atomic word by word. */
+gw_op_status gw_regions_read(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
+                             uint32_t region, uint64_t offset, uint64_t bytes, void *out);
+gw_op_status gw_regions_write(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
+                              uint32_t region, uint64_t offset, uint64_t bytes, const void *in);
+/* CAS and FETCH_ADD; *value = the word before. */
+gw_op_status gw_regions_word(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
+                             gw_op_kind kind, uint32_t region, uint64_t offset, uint64_t expected,
+                             uint64_t operand, uint64_t *value);
+
+#endif

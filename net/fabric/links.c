@@ -1,0 +1,326 @@
+/* Streams become links, links get channels, links end. */
+#include "core/base/check.h"
+#include "net/fabric/inside.h"
+#include "net/lane/tcp_channel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t gw_stream_lane(uint32_t stream) {
+    return stream < FIRST_LANE ? stream : stream - FIRST_LANE;
+}
+
+uint32_t gw_stream_payload(uint32_t stream) {
+    if (stream == STREAM_WORDS) return GW_SMALL_BYTES;
+    return stream == STREAM_BULK ? GW_PIECE_BYTES : GW_LANE_PAYLOAD;
+}
+
+bool gw_fabric_kinds(const char *name, uint32_t *kinds) {
+    static const struct {
+        const char *name;
+        uint32_t kinds;
+    } table[] = {{"auto", GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA},
+                 {"tcp", GW_FABRIC_TCP},
+                 {"shm", GW_FABRIC_SHM},
+                 {"rdma", GW_FABRIC_RDMA}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(name, table[i].name) != 0) continue;
+        *kinds = table[i].kinds;
+        return true;
+    }
+    return false;
+}
+
+void gw_fabric_wake(gw_fabric *f) {
+    for (uint32_t i = 0; i < f->streams; i++) gw_lane_thread_wake(f->lanes[i]);
+}
+
+gw_pair *gw_fabric_find(const gw_fabric *f, const gw_peer_id *peer) {
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next)
+        if (gw_peer_id_equal(&pair->peer, peer)) return pair;
+    return NULL;
+}
+
+static gw_pair *pair_for(gw_fabric *f, const gw_peer_id *peer) {
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL) return pair;
+    pair = calloc(1, sizeof *pair);
+    if (pair == NULL) return NULL;
+    pair->fabric = f;
+    pair->peer = *peer;
+    for (uint32_t i = 0; i < STREAMS; i++) pair->waiting[i].fd = pair->settling.spare[i].fd = -1;
+    pthread_rwlock_wrlock(&f->posts_lock);
+    pair->next = f->pairs;
+    f->pairs = pair;
+    pthread_rwlock_unlock(&f->posts_lock);
+    return pair;
+}
+
+static void drop_waiting(gw_pair *pair) {
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&pair->waiting[i]);
+    pair->waiting_count = 0;
+}
+
+static void end_data_link(gw_data_link **link) {
+    if (*link == NULL) return;
+    atomic_store(&(*link)->ended, true);
+    gw_data_link_forget(*link);
+    *link = NULL;
+}
+
+/* Takes the link away from its peer; the lanes must be woken. */
+static void end_link(gw_fabric *f, gw_pair *pair) {
+    if (pair->base == NULL) return;
+    gw_settle_end(f, pair, pair->base->number);
+    end_data_link(&pair->lanes);
+    end_data_link(&pair->base);
+    pair->said = 0;
+    pair->changing = false;
+    pthread_rwlock_wrlock(&f->posts_lock);
+    pair->direct_over = true;
+    pthread_rwlock_unlock(&f->posts_lock);
+}
+
+/* With the lock held. Also of a link that has not even a base. */
+static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
+    uint64_t number = pair->said != 0      ? pair->said
+                      : pair->base != NULL ? pair->base->number
+                                           : ++f->link_numbers;
+    end_link(f, pair);
+    gw_fabric_wake(f);
+    if (f->events.link_down != NULL) f->events.link_down(f->events.context, &pair->peer, number, why);
+}
+
+void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
+    gw_fabric *f = context;
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, &link->peer);
+    /* Not the first: another stream of it broke earlier, or it was ended on purpose. */
+    if (pair != NULL && pair->lanes == link && pair->changing) {
+        end_data_link(&pair->lanes);
+        gw_fabric_wake(f);
+    } else if (pair != NULL && (pair->base == link || pair->lanes == link)) {
+        if (pair->lanes == link) gw_settle_broken(f, pair, pair->base->number, why);
+        break_link(f, pair, why);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_changing(gw_fabric *f, gw_pair *pair, uint64_t base, bool changing) {
+    pthread_mutex_lock(&f->links_lock);
+    if (pair->base != NULL && pair->base->number == base) {
+        bool stranded = pair->changing && !changing && pair->lanes == NULL;
+        gw_err err;
+        pair->changing = changing;
+        gw_fail(&err, GW_E_PEER, "net/fabric: the channels ended, and no others took their place");
+        if (stranded) break_link(f, pair, &err);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_break(gw_fabric *f, const gw_peer_id *peer, uint64_t link, const gw_err *why) {
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL && pair->base != NULL && pair->base->number == link) break_link(f, pair, why);
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_drop_channels(gw_fabric *f, gw_channel *channels[STREAMS]) {
+    for (uint32_t i = 0; i < f->streams; i++) {
+        if (channels[i] != NULL) channels[i]->ops->close(channels[i]);
+        channels[i] = NULL;
+    }
+}
+
+static gw_data_link *make_link(gw_fabric *f, const gw_peer_id *peer) {
+    gw_data_link *link = calloc(1, sizeof *link);
+    if (link == NULL) return NULL;
+    link->peer = *peer;
+    link->number = ++f->link_numbers;
+    atomic_init(&link->references, 1);
+    return link;
+}
+
+/* With the lock held: gives the channels to their lanes as one link; takes them also on failure. */
+static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *channels[STREAMS], gw_err *err) {
+    gw_data_link *link = make_link(f, &pair->peer);
+    bool done = link != NULL || gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a link");
+    for (uint32_t i = 0; i < f->streams && done; i++) {
+        if (channels[i] == NULL) continue;
+        channels[i]->peer.link = link->number;
+        done = gw_lane_thread_add(f->lanes[i], channels[i], link, err);
+        channels[i] = NULL;
+    }
+    gw_fabric_drop_channels(f, channels);
+    if (!done) end_data_link(&link);
+    return link;
+}
+
+static void say_up(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
+    pair->said = pair->lanes->number;
+    if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->said, kind);
+}
+
+bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind kind,
+                       gw_channel *channels[STREAMS], gw_path_end *direct) {
+    gw_err err;
+    pthread_mutex_lock(&f->links_lock);
+    bool stands = pair->base != NULL && pair->base->number == base;
+    if (!stands) {
+        pthread_mutex_unlock(&f->links_lock);
+        gw_fabric_drop_channels(f, channels);
+        return false;
+    }
+    end_data_link(&pair->lanes);
+    gw_fabric_wake(f); /* what it had goes down before the new channels come up */
+    pair->lanes = seat_channels(f, pair, channels, &err);
+    if (pair->lanes == NULL) {
+        break_link(f, pair, &err);
+    } else {
+        pthread_rwlock_wrlock(&f->posts_lock);
+        pair->direct = direct;
+        pair->direct_over = false;
+        pthread_rwlock_unlock(&f->posts_lock);
+        pair->changing = false;
+        say_up(f, pair, kind);
+    }
+    stands = pair->lanes != NULL;
+    pthread_mutex_unlock(&f->links_lock);
+    return stands;
+}
+
+uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams) {
+    GW_CHECK(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
+    return attempt << 16 | (uint64_t)streams << 8 | number;
+}
+
+bool gw_fabric_tcp_channels(gw_fabric *f, gw_detached streams[STREAMS], uint32_t from, uint32_t to,
+                            gw_channel *channels[STREAMS], gw_err *err) {
+    for (uint32_t i = from; i < to; i++) {
+        channels[i] = gw_tcp_channel_open(&streams[i], gw_stream_lane(i), gw_stream_payload(i), err);
+        if (channels[i] != NULL) continue;
+        gw_fabric_drop_channels(f, channels);
+        return false;
+    }
+    return true;
+}
+
+/* With the lock held: all streams are in. Stream 0 is served from now on; the others are settled by this
+ * thread, or by the control thread. */
+static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
+    gw_channel *words[STREAMS] = {NULL}, *rest[STREAMS] = {NULL};
+    if (!gw_fabric_tcp_channels(f, pair->waiting, 0, 1, words, err)) return false;
+    pair->base = seat_channels(f, pair, words, err);
+    if (pair->base == NULL) return false;
+    if (f->loop != NULL) {
+        gw_settle_begin(f, pair, pair->base->number, pair->dialled, pair->waiting);
+        return true;
+    }
+    if (!gw_fabric_tcp_channels(f, pair->waiting, 1, f->streams, rest, err)) return false;
+    pair->lanes = seat_channels(f, pair, rest, err);
+    if (pair->lanes == NULL) return false;
+    say_up(f, pair, GW_PATH_TCP);
+    return true;
+}
+
+static bool establish(gw_fabric *f, gw_pair *pair, gw_err *err) {
+    end_link(f, pair);
+    gw_fabric_wake(f); /* the older link goes down before the new one comes up */
+    bool done = make_base(f, pair, err);
+    drop_waiting(pair);
+    if (!done) break_link(f, pair, err);
+    return done;
+}
+
+static bool check_word(const gw_fabric *f, const gw_detached *stream, gw_err *err) {
+    uint64_t word = stream->remote.word;
+    uint32_t number = word & 0xff, streams = word >> 8 & 0xff;
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&stream->remote.id, id);
+    if (stream->remote.kind != GW_STREAM_DATA)
+        return gw_fail(err, GW_E_PEER, "net/fabric: the stream from %s is not for data", id);
+    if (streams != f->streams)
+        return gw_fail(err, GW_E_PEER, "net/fabric: peer %s uses %u data streams a link, this one %u", id,
+                       streams, f->streams);
+    if (number >= streams)
+        return gw_fail(err, GW_E_PEER, "net/fabric: peer %s opened stream %u of %u", id, number, streams);
+    return true;
+}
+
+bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) {
+    gw_fabric *f = (gw_fabric *)transport;
+    if (!check_word(f, stream, err)) {
+        gw_detached_close(stream);
+        return false;
+    }
+    uint64_t attempt = stream->remote.word >> 16;
+    uint32_t place = stream->remote.word & 0xff;
+    bool dialled = stream->remote.dialled;
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = pair_for(f, &stream->remote.id);
+    if (pair == NULL) {
+        pthread_mutex_unlock(&f->links_lock);
+        gw_detached_close(stream);
+        return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
+    }
+    if (pair->dialled == dialled && attempt < pair->attempt) { /* its dialler has given that up */
+        pthread_mutex_unlock(&f->links_lock);
+        gw_detached_close(stream);
+        return true;
+    }
+    if (pair->waiting_count > 0 && (pair->attempt != attempt || pair->dialled != dialled)) drop_waiting(pair);
+    pair->attempt = attempt;
+    pair->dialled = dialled;
+    if (pair->waiting[place].fd >= 0)
+        gw_detached_close(&pair->waiting[place]);
+    else
+        pair->waiting_count++;
+    pair->waiting[place] = *stream;
+    *stream = (gw_detached){.fd = -1};
+    bool done = pair->waiting_count < f->streams || establish(f, pair, err);
+    pthread_mutex_unlock(&f->links_lock);
+    return done;
+}
+
+/* With the lock held. */
+static void drop_pair(gw_fabric *f, gw_pair *pair) {
+    gw_pair **at = &f->pairs;
+    while (*at != pair) at = &(*at)->next;
+    pthread_rwlock_wrlock(&f->posts_lock);
+    *at = pair->next;
+    pthread_rwlock_unlock(&f->posts_lock);
+    free(pair);
+}
+
+void gw_fabric_drop_pair(gw_fabric *f, const gw_peer_id *peer) {
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL && pair->base == NULL && pair->waiting_count == 0) drop_pair(f, pair);
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_cut_all(gw_fabric *f) {
+    pthread_mutex_lock(&f->links_lock);
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) {
+        end_link(f, pair);
+        drop_waiting(pair);
+        gw_fabric_wake(f);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer) {
+    gw_fabric *f = (gw_fabric *)transport;
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    if (pair != NULL) {
+        end_link(f, pair);
+        drop_waiting(pair);
+        if (f->loop != NULL)
+            gw_settle_drop(f, pair);
+        else
+            drop_pair(f, pair);
+    }
+    pthread_mutex_unlock(&f->links_lock);
+    gw_fabric_wake(f);
+}

@@ -1,0 +1,729 @@
+/* Which path a link takes. The control thread settles it with the other side's: both say what they allow and
+ * have (HELLO); the side that dialled tries the kinds that both have, best first, by an end of the path on
+ * each side (TRY, TELL, FAIL), and says when one is established, or that it is TCP (USE). Who allows TCP
+ * alone takes that without a word and only answers a HELLO. */
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "net/fabric/inside.h"
+#include "net/lane/tcp_channel.h"
+#include "net/rdma/path.h"
+#include "net/shm/shm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
+#define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
+
+typedef enum job_kind { BEGIN, BROKEN, END, DROP, TOLD, READY, FAILED, FOUND } job_kind;
+
+/* What other threads leave to the control thread. The peer may be unlinked, and linked again, by then: each
+ * is of the link of that number, DROP of none. */
+typedef struct job {
+    job_kind kind;
+    gw_fabric *fabric;
+    gw_peer_id peer;
+    uint64_t link;
+    bool leads;
+    uint32_t serial; /* READY, FAILED, FOUND: of the end */
+    gw_lookup *lookup;
+    gw_err err;
+    gw_path_note note;
+    gw_detached streams[STREAMS];
+    uint32_t count;
+    uint8_t bytes[];
+} job;
+
+static void choose(gw_pair *pair);
+
+/* ---- what is left to the control thread ---- */
+
+static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64_t link, uint32_t count) {
+    job *j = calloc(1, sizeof *j + count);
+    GW_CHECK_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
+    *j = (job){.kind = kind, .fabric = f, .peer = *peer, .link = link, .count = count};
+    for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
+    return j;
+}
+
+static void run_job(void *context);
+
+static void leave(job *j) {
+    gw_err err;
+    GW_CHECK_MEMORY(gw_loop_post(j->fabric->loop, run_job, j, &err));
+}
+
+void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS]) {
+    job *j = make_job(BEGIN, f, &pair->peer, link, 0);
+    j->leads = leads;
+    for (uint32_t i = 1; i < f->streams; i++) {
+        j->streams[i] = streams[i];
+        streams[i] = (gw_detached){.fd = -1};
+    }
+    leave(j);
+}
+
+void gw_settle_broken(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_err *why) {
+    if (f->loop == NULL) return;
+    job *j = make_job(BROKEN, f, &pair->peer, link, 0);
+    j->err = *why;
+    leave(j);
+}
+
+void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
+    if (f->loop != NULL) leave(make_job(END, f, &pair->peer, link, 0));
+}
+
+void gw_settle_drop(gw_fabric *f, gw_pair *pair) {
+    leave(make_job(DROP, f, &pair->peer, 0, 0));
+}
+
+void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
+    job *j = make_job(FOUND, f, &lookup->asker, lookup->link, 0);
+    j->serial = lookup->serial;
+    j->lookup = lookup;
+    leave(j);
+}
+
+/* Whether it is news that the other side does without TCP. */
+static bool note_refusal(gw_fabric *f, const gw_peer_id *peer) {
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = gw_fabric_find(f, peer);
+    bool news = pair != NULL && !pair->settling.said;
+    if (news) pair->settling.said = true;
+    pthread_mutex_unlock(&f->links_lock);
+    return news;
+}
+
+static void answer_without_paths(gw_fabric *f, const gw_peer_id *peer, uint64_t link,
+                                 const gw_path_note *note, const uint8_t *text, uint32_t count) {
+    if (note->what == GW_PATH_HELLO) {
+        uint8_t bytes[GW_PATH_HELLO_BYTES];
+        gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
+        gw_path_note answer = {.what = GW_PATH_HELLO};
+        gw_onesided_tell(f->words, peer, link, &answer, bytes, gw_path_hello_encode(&hello, bytes));
+    } else if (note->what == GW_PATH_USE && note->kind == 0) {
+        char id[GW_SHORT_TEXT];
+        gw_err why;
+        gw_fail(&why, GW_E_PEER, "peer %s does without TCP: %.*s", gw_peer_id_short(peer, id), (int)count,
+                (const char *)text);
+        if (note_refusal(f, peer)) gw_log(GW_WARN, "net/fabric", "%s", why.text);
+        gw_fabric_break(f, peer, link, &why);
+    }
+}
+
+void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+                    const uint8_t *bytes, uint32_t count) {
+    gw_fabric *f = context;
+    if (f->loop == NULL) {
+        answer_without_paths(f, peer, link, note, bytes, count);
+        return;
+    }
+    job *j = make_job(TOLD, f, peer, link, count);
+    j->note = *note;
+    memcpy(j->bytes, bytes, count);
+    /* Whoever makes the link holds the lock until the control thread has been told of it: nothing comes
+     * sooner. */
+    pthread_mutex_lock(&f->links_lock);
+    leave(j);
+    pthread_mutex_unlock(&f->links_lock);
+}
+
+/* ---- what paths are given ---- */
+
+static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
+    GW_CHECK(count <= GW_PATH_MESSAGE_BYTES);
+    gw_path_note note = {.what = GW_PATH_TELL, .kind = end->path->ops->kind, .serial = end->serial};
+    gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count);
+}
+
+static void say(gw_path_end *end, job_kind kind, const gw_err *err) {
+    job *j = make_job(kind, end->path->host->fabric, &end->peer, end->link, 0);
+    j->serial = end->serial;
+    if (err != NULL) j->err = *err;
+    leave(j);
+}
+
+static void host_ready(gw_path_end *end) {
+    say(end, READY, NULL);
+}
+
+static void host_failed(gw_path_end *end, const gw_err *why) {
+    say(end, FAILED, why);
+}
+
+static void host_completed(gw_path_end *end, const gw_completion *completion) {
+    const gw_fabric *f = end->path->host->fabric;
+    f->events.completed(f->events.context, completion);
+}
+
+static void host_pass(gw_path_end *end, const gw_op *op) {
+    gw_fabric_post_lanes(end->path->host->fabric, op);
+}
+
+static void host_pulled(gw_path_end *end, uint64_t bytes) {
+    atomic_fetch_add_explicit(&end->path->host->fabric->pulled_bytes, bytes, memory_order_relaxed);
+}
+
+static void host_look_up(gw_path_end *end, gw_lookup *lookup) {
+    lookup->asker = end->peer;
+    lookup->of_path = true;
+    lookup->link = end->link;
+    lookup->serial = end->serial;
+    gw_provider_ask(end->path->host->fabric->provider, lookup);
+}
+
+/* ---- settling: all on the control thread ---- */
+
+static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_path_note note = {.what = what, .kind = kind, .serial = s->serial};
+    gw_onesided_tell(pair->fabric->words, &pair->peer, s->link, &note, bytes, count);
+}
+
+static void tell_text(gw_pair *pair, gw_path_what what, gw_path_kind kind, const char *text) {
+    size_t count = strlen(text);
+    tell(pair, what, kind, text, (uint32_t)(count < GW_PATH_MESSAGE_BYTES ? count : GW_PATH_MESSAGE_BYTES));
+}
+
+/* Kinds that may be tried now. */
+static uint32_t offered(const gw_pair *pair) {
+    const gw_fabric *f = pair->fabric;
+    uint32_t kinds = f->kinds & GW_FABRIC_TCP;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (f->paths[kind] != NULL && gw_now_ns() >= pair->settling.cooling[kind].until_ns)
+            kinds |= GW_PATH_BIT(kind);
+    return kinds;
+}
+
+/* A try beside TCP came to nothing. */
+static void say_retried(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    char id[GW_SHORT_TEXT];
+    bool news = strcmp(s->retried.text, why->text) != 0;
+    gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric",
+           "%s with peer %s was tried again (%llu s until the next try): %s", gw_path_kind_name(kind),
+           gw_peer_id_short(&pair->peer, id), (unsigned long long)(s->cooling[kind].pause_ns / 1000000000u),
+           why->text);
+    s->retried = *why;
+}
+
+/* Leaves a kind alone for a while, where there is TCP to go on with. */
+static void cool(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) != 0; /* 0: never heard of */
+    if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0 || !they_do) return;
+    uint64_t pause = s->cooling[kind].pause_ns == 0 ? pair->fabric->retry_ns : 2 * s->cooling[kind].pause_ns;
+    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
+    s->cooling[kind].pause_ns = pause;
+    s->cooling[kind].until_ns = gw_now_ns() + pause;
+    s->cooling[kind].due = true;
+    if (s->settled && s->kind == GW_PATH_TCP) say_retried(pair, kind, why);
+}
+
+/* This side's card for a kind; one that cannot be had now is asked for again later. */
+static bool fill_card(gw_pair *pair, gw_path_kind kind, gw_path_card *card) {
+    gw_path *path = pair->fabric->paths[kind];
+    card->count = path->ops->card(path, card->bytes, &pair->settling.why);
+    if (card->count == 0) cool(pair, kind, &pair->settling.why);
+    return card->count > 0;
+}
+
+static void tell_hello(gw_pair *pair) {
+    gw_path_hello hello = {.kinds = offered(pair)};
+    uint8_t bytes[GW_PATH_HELLO_BYTES];
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++) {
+        if (pair->fabric->paths[kind] == NULL || (hello.kinds & GW_PATH_BIT(kind)) == 0) continue;
+        pair->settling.cooling[kind].due = false;
+        (void)fill_card(pair, kind, &hello.cards[kind]);
+    }
+    tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
+}
+
+static void close_end(gw_pair *pair) {
+    gw_path_end *end = pair->settling.end;
+    if (end == NULL) return;
+    pair->settling.end = NULL;
+    pthread_rwlock_wrlock(&pair->fabric->posts_lock);
+    if (pair->direct == end) pair->direct = NULL;
+    pthread_rwlock_unlock(&pair->fabric->posts_lock);
+    end->path->ops->close_end(end);
+}
+
+static void drop_spare(gw_settling *s) {
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&s->spare[i]);
+}
+
+/* Back to: no link. */
+static void forget(gw_pair *pair) {
+    gw_settling *s = &pair->settling;
+    if (s->link != 0 && !s->settled)
+        s->broke = s->why; /* still what the next one has to say: its cause is being left alone, maybe */
+    else if (s->settled && s->kind != GW_PATH_TCP && s->broke.text[0] == '\0')
+        gw_fail(&s->broke, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
+                gw_path_kind_name(s->kind));
+    close_end(pair);
+    drop_spare(s);
+    gw_timer_cancel(&s->timer);
+    s->link = 0;
+    s->settled = s->greeted = false;
+}
+
+static void break_link(gw_pair *pair, const gw_err *why) {
+    gw_fabric_break(pair->fabric, &pair->peer, pair->settling.link, why);
+    forget(pair);
+}
+
+static void set_timer(gw_pair *pair, uint64_t at_ns, gw_loop_call *call) {
+    gw_err err;
+    if (!gw_timer_set(pair->fabric->loop, &pair->settling.timer, at_ns, call, pair, &err))
+        break_link(pair, &err);
+}
+
+static void await_cooling(gw_pair *pair);
+
+/* A link that took TCP for want of a path that failed: it is tried again when that has cooled down. What the
+ * two sides said of themselves when the link began may be no more true, or have been left out: they say it
+ * again, and the side that leads chooses. */
+static void on_cooled(void *context) {
+    gw_pair *pair = context;
+    tell_hello(pair);
+    await_cooling(pair); /* what cannot be had yet */
+}
+
+static void await_cooling(gw_pair *pair) {
+    uint64_t at = UINT64_MAX;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (pair->settling.cooling[kind].due && pair->settling.cooling[kind].until_ns < at)
+            at = pair->settling.cooling[kind].until_ns;
+    if (at != UINT64_MAX) set_timer(pair, at, on_cooled);
+}
+
+/* The pause before the next try after one that fails is not shortened: what comes and goes is left alone for
+ * longer each time. */
+static void host_usable(gw_fabric *f, gw_path_kind kind) {
+    pthread_rwlock_rdlock(&f->posts_lock);
+    gw_pair *pair = f->pairs;
+    pthread_rwlock_unlock(&f->posts_lock);
+    for (; pair != NULL; pair = pair->next) {
+        gw_settling *s = &pair->settling;
+        s->cooling[kind].until_ns = 0;
+        bool tries = s->end != NULL; /* its timer is another's then */
+        if (s->settled && s->kind == GW_PATH_TCP && !tries) await_cooling(pair);
+    }
+}
+
+static void say_without(gw_pair *pair, const char *text) {
+    char id[GW_SHORT_TEXT];
+    if (pair->settling.said || text[0] == '\0') return;
+    gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
+    pair->settling.said = true;
+}
+
+static void settle(gw_pair *pair, gw_path_kind kind) {
+    gw_fabric *f = pair->fabric;
+    gw_settling *s = &pair->settling;
+    gw_channel *channels[STREAMS] = {NULL};
+    gw_path_end *end = kind == GW_PATH_TCP ? NULL : s->end;
+    gw_err err;
+    bool done = true;
+    if (end == NULL) {
+        close_end(pair);
+        done = gw_fabric_tcp_channels(f, s->spare, 1, f->streams, channels, &err);
+    }
+    for (uint32_t i = 1; i < f->streams && end != NULL && done; i++) {
+        channels[i] = end->path->ops->channel(end, i, gw_stream_lane(i), &err);
+        done = channels[i] != NULL;
+    }
+    gw_timer_cancel(&s->timer);
+    drop_spare(s);
+    if (!done) {
+        gw_fabric_drop_channels(f, channels);
+        break_link(pair, &err);
+        return;
+    }
+    s->settled = true;
+    s->kind = kind;
+    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, end)) return; /* END is on its way */
+    if (kind == GW_PATH_TCP) {
+        await_cooling(pair);
+        return;
+    }
+    s->cooling[kind].pause_ns = 0;
+    s->cooling[kind].due = false;
+    s->said = false;
+    s->why = s->broke = s->retried = (gw_err){0};
+}
+
+static gw_err no_path(const gw_pair *pair) {
+    const char *why = pair->settling.why.text;
+    char id[GW_SHORT_TEXT];
+    gw_err err;
+    gw_fail(&err, GW_E_UNSUPPORTED, "no path to peer %s that both sides allow%s%s",
+            gw_peer_id_short(&pair->peer, id), why[0] != '\0' ? ": " : "", why);
+    return err;
+}
+
+static void part(void *context) {
+    gw_pair *pair = context;
+    gw_err err = no_path(pair);
+    break_link(pair, &err);
+}
+
+/* The two sides have no kind of path in common that works. */
+static void refuse(gw_pair *pair) {
+    gw_settling *s = &pair->settling;
+    gw_err err = no_path(pair);
+    if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+    s->said = true;
+    tell_text(pair, GW_PATH_USE, 0, err.text);
+    set_timer(pair, gw_now_ns() + PARTING_NS, part);
+}
+
+/* The end at hand came to nothing, or (settled on it) broke. */
+static void fail_end(gw_pair *pair, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    gw_path_kind kind = s->end->path->ops->kind;
+    cool(pair, kind, why);
+    if (s->settled && s->kind == kind) {
+        s->broke = *why;
+        break_link(pair, why);
+        return;
+    }
+    close_end(pair);
+    gw_fabric_changing(pair->fabric, pair, s->link, false);
+    s->why = *why;
+    tell_text(pair, GW_PATH_FAIL, kind, why->text); /* which means nothing to who has said it */
+    if (s->leads)
+        choose(pair);
+    else if (s->settled)
+        await_cooling(pair);
+}
+
+/* The path's channels may notice before its end does, which goes with the link and says nothing any more.
+ * When it was the other side that ended them, the path is good. */
+static void note_broken(gw_pair *pair, const gw_err *why) {
+    gw_settling *s = &pair->settling;
+    bool by_itself = why->code == GW_E_TIMEOUT || why->code == GW_E_IO;
+    if (!s->settled || s->kind == GW_PATH_TCP || !by_itself) return;
+    cool(pair, s->kind, why);
+    s->broke = *why;
+}
+
+/* For the other side's HELLO, and on the side that does not lead for what it chooses after all its tries. */
+static uint64_t patience_ns(const gw_fabric *f) {
+    return GW_HANDSHAKE_NS + GW_PATH_KINDS * f->settle_ns;
+}
+
+static void on_late(void *context) {
+    gw_pair *pair = context;
+    gw_err err;
+    gw_fail(&err, GW_E_TIMEOUT, "no answer within %llu ms",
+            (unsigned long long)(pair->fabric->settle_ns / 1000000u));
+    fail_end(pair, &err);
+}
+
+/* Opens the end of a try. */
+static bool open_end(gw_pair *pair, gw_path_kind kind, gw_err *err) {
+    gw_settling *s = &pair->settling;
+    gw_path *path = pair->fabric->paths[kind];
+    const gw_path_card *card = &s->theirs.cards[kind];
+    gw_path_end as = {
+        .path = path, .peer = pair->peer, .link = s->link, .serial = s->serial, .leads = s->leads};
+    s->end = path->ops->open(path, &as, card->bytes, card->count, err);
+    return s->end != NULL;
+}
+
+/* Tries the next kind that both sides have; without one it is TCP. For the side that leads. */
+static void choose(gw_pair *pair) {
+    gw_settling *s = &pair->settling;
+    uint32_t both = offered(pair) & s->theirs.kinds;
+    gw_timer_cancel(&s->timer); /* what was waited for is here, or over */
+    static const gw_path_kind best_first[] = {GW_PATH_SHM, GW_PATH_RDMA};
+    for (size_t i = 0; i < sizeof best_first / sizeof best_first[0]; i++) {
+        gw_path_kind kind = best_first[i];
+        const gw_path_card *card = &s->theirs.cards[kind];
+        if ((both & ~s->tried & GW_PATH_BIT(kind)) == 0 || card->count == 0) continue;
+        gw_path *path = pair->fabric->paths[kind];
+        gw_err err;
+        gw_path_card ours;
+        s->tried |= GW_PATH_BIT(kind);
+        bool suits = path->ops->suits(path, card->bytes, card->count, &err);
+        if (!suits && (both & GW_FABRIC_TCP) == 0) s->why = err;
+        if (!suits || !fill_card(pair, kind, &ours)) continue;
+        s->cooling[kind].due = false;
+        s->serial++;
+        tell(pair, GW_PATH_TRY, kind, ours.bytes, ours.count);
+        if (open_end(pair, kind, &err)) {
+            set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
+            return;
+        }
+        cool(pair, kind, &err);
+        tell_text(pair, GW_PATH_FAIL, kind, err.text);
+        s->why = err;
+    }
+    if (s->settled) {
+        await_cooling(pair);
+    } else if ((both & GW_FABRIC_TCP) != 0) {
+        say_without(pair, s->why.text);
+        tell_text(pair, GW_PATH_USE, GW_PATH_TCP, s->why.text);
+        settle(pair, GW_PATH_TCP);
+    } else {
+        refuse(pair);
+    }
+}
+
+/* ---- what the other side says ---- */
+
+static void bad_message(gw_pair *pair) {
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/fabric: the peer sent a path message that makes no sense");
+    break_link(pair, &err);
+}
+
+/* What the other side of a standing link has not had until now failed for want of it, maybe. */
+static void note_news(gw_settling *s, const gw_path_hello *hello) {
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS && s->greeted; kind++)
+        if (hello->cards[kind].count > 0 && s->theirs.cards[kind].count == 0) s->cooling[kind].until_ns = 0;
+}
+
+static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_path_hello hello;
+    if (!gw_path_hello_decode(bytes, count, &hello)) {
+        bad_message(pair);
+        return;
+    }
+    note_news(s, &hello);
+    s->theirs = hello;
+    s->greeted = true;
+    s->tried = 0;
+    if (s->settled && s->kind != GW_PATH_TCP) return;
+    bool tcp_alone = s->theirs.kinds == GW_FABRIC_TCP && !s->settled; /* it has taken TCP, or will */
+    if (tcp_alone && (pair->fabric->kinds & GW_FABRIC_TCP) == 0) {
+        gw_fail(&s->why, GW_E_UNSUPPORTED, "the other side allows TCP alone");
+        refuse(pair);
+    } else if (tcp_alone && !s->leads) {
+        say_without(pair, s->why.text);
+        settle(pair, GW_PATH_TCP);
+    } else if (s->leads && s->end == NULL) {
+        choose(pair);
+    } else if (!s->leads && s->settled) {
+        tell_hello(pair); /* it wants to try again */
+    }
+}
+
+static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_err err;
+    bool known = s->greeted && pair->fabric->paths[note->kind] != NULL && count <= GW_PATH_CARD_BYTES;
+    /* What is still under way for the last try's end must not be taken for this one's. */
+    if (s->leads || !known || note->serial <= s->serial || (s->settled && s->kind != GW_PATH_TCP)) {
+        bad_message(pair);
+        return;
+    }
+    close_end(pair);
+    s->theirs.cards[note->kind].count = count;
+    memcpy(s->theirs.cards[note->kind].bytes, card, count);
+    s->serial = note->serial;
+    if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
+    if (open_end(pair, note->kind, &err)) return;
+    gw_fabric_changing(pair->fabric, pair, s->link, false);
+    cool(pair, note->kind, &err);
+    tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
+    if (s->settled) await_cooling(pair);
+}
+
+static void on_fail(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    if (s->end == NULL || note->serial != s->serial) return;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "the other side: %.*s", (int)count, (const char *)text);
+    fail_end(pair, &err);
+}
+
+static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "%.*s", (int)count, (const char *)text);
+    if (note->kind == 0) {
+        if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+        s->said = true;
+        break_link(pair, &err);
+    } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
+        if (count > 0) gw_fail_in(&err, "the other side");
+        if (!s->settled || s->kind == GW_PATH_TCP)
+            say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
+        if (!s->settled) settle(pair, GW_PATH_TCP);
+    } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
+               s->end->path->ops->kind == note->kind && !(s->settled && s->kind == note->kind)) {
+        settle(pair, note->kind);
+    } else {
+        bad_message(pair);
+    }
+}
+
+static void on_told(gw_pair *pair, const gw_path_note *note, const uint8_t *bytes, uint32_t count) {
+    gw_settling *s = &pair->settling;
+    switch (note->what) {
+    case GW_PATH_HELLO:
+        on_hello(pair, bytes, count);
+        break;
+    case GW_PATH_TRY:
+        on_try(pair, note, bytes, count);
+        break;
+    case GW_PATH_TELL:
+        if (s->end != NULL && note->serial == s->serial && s->end->path->ops->kind == note->kind)
+            s->end->path->ops->message(s->end, bytes, count);
+        break;
+    case GW_PATH_FAIL:
+        on_fail(pair, note, bytes, count);
+        break;
+    case GW_PATH_USE:
+        on_use(pair, note, bytes, count);
+        break;
+    }
+}
+
+/* The other side is silent. Nobody watches the streams but the first before the link is settled, so that
+ * these may have ended. */
+static void on_unsettled(void *context) {
+    gw_pair *pair = context;
+    gw_err err;
+    gw_fail(&err, GW_E_TIMEOUT, "net/fabric: the other side did not settle the link within %llu ms",
+            (unsigned long long)(patience_ns(pair->fabric) / 1000000u));
+    break_link(pair, &err);
+}
+
+static void begin(gw_pair *pair, job *j) {
+    gw_settling *s = &pair->settling;
+    forget(pair);
+    s->link = j->link;
+    s->leads = j->leads;
+    if (!s->leads) s->serial = 0;
+    s->why = s->broke; /* why it may come to TCP this time */
+    s->broke = (gw_err){0};
+    memcpy(s->spare, j->streams, sizeof s->spare);
+    for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
+    tell_hello(pair);
+    set_timer(pair, gw_now_ns() + patience_ns(pair->fabric), on_unsettled);
+}
+
+static void on_ready(gw_pair *pair) {
+    gw_path_kind kind = pair->settling.end->path->ops->kind;
+    if (!pair->settling.leads || (pair->settling.settled && pair->settling.kind == kind)) return;
+    /* In this order: the other side ends the channels that this one may still have over TCP. */
+    settle(pair, kind);
+    if (pair->settling.link != 0) tell_text(pair, GW_PATH_USE, kind, "");
+}
+
+static void do_job(gw_pair *pair, job *j) {
+    gw_settling *s = &pair->settling;
+    bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
+    if (j->kind == BEGIN) {
+        begin(pair, j);
+    } else if (j->kind == BROKEN && ours) {
+        note_broken(pair, &j->err);
+    } else if (j->kind == END && ours) {
+        forget(pair);
+    } else if (j->kind == DROP && ours) {
+        gw_fabric_drop_pair(j->fabric, &j->peer);
+    } else if (j->kind == TOLD && ours) {
+        on_told(pair, &j->note, j->bytes, j->count);
+    } else if (j->kind == READY && of_end) {
+        on_ready(pair);
+    } else if (j->kind == FAILED && of_end) {
+        fail_end(pair, &j->err);
+    } else if (j->kind == FOUND && of_end) {
+        s->end->path->ops->found(s->end, j->lookup);
+        j->lookup = NULL;
+    }
+}
+
+static void run_job(void *context) {
+    job *j = context;
+    pthread_rwlock_rdlock(&j->fabric->posts_lock);
+    gw_pair *pair = gw_fabric_find(j->fabric, &j->peer);
+    pthread_rwlock_unlock(&j->fabric->posts_lock);
+    if (pair != NULL) do_job(pair, j);
+    if (j->lookup != NULL) gw_lookup_free(j->lookup);
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&j->streams[i]);
+    free(j);
+}
+
+/* ---- life ---- */
+
+static void *control_main(void *argument) {
+    gw_fabric *f = argument;
+    pthread_setname_np(pthread_self(), "gw-data-paths");
+    gw_loop_run(f->loop);
+    return NULL;
+}
+
+/* Takes what opening a path came to. That a machine has no such thing is news only to who asked for it. */
+static bool take_path(gw_fabric *f, gw_path_kind kind, bool asked, gw_path *path, const gw_err *err) {
+    f->paths[kind] = path;
+    if (path == NULL) {
+        bool news = asked || (err->code != GW_E_UNSUPPORTED && err->code != GW_E_NOTFOUND);
+        f->path_errs[kind] = *err;
+        gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric", "not on this machine: %s", err->text);
+        return false;
+    }
+    const gw_word_domain *domain = path->ops->domain != NULL ? path->ops->domain(path) : NULL;
+    if (domain != NULL) gw_words_set_domain(f->regions.words, domain);
+    return true;
+}
+
+bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
+    f->loop = gw_loop_open(err);
+    if (f->loop == NULL) return false;
+    f->host = (gw_path_host){.fabric = f,
+                             .loop = f->loop,
+                             .direct = f->lanes[STREAM_WORDS],
+                             .words = f->regions.words,
+                             .streams = f->streams,
+                             .tell = host_tell,
+                             .ready = host_ready,
+                             .failed = host_failed,
+                             .completed = host_completed,
+                             .pass = host_pass,
+                             .pulled = host_pulled,
+                             .usable = host_usable,
+                             .look_up = host_look_up};
+    for (uint32_t i = 0; i < f->streams; i++) f->host.payload_most[i] = gw_stream_payload(i);
+    bool any = false;
+    gw_err why;
+    if ((f->kinds & GW_FABRIC_SHM) != 0)
+        any = take_path(f, GW_PATH_SHM, false, gw_shm_open(&f->host, &why), &why) || any;
+    bool asked = rdma->device != NULL || rdma->gid_chosen || (f->kinds & GW_FABRIC_TCP) == 0;
+    if ((f->kinds & GW_FABRIC_RDMA) != 0)
+        any = take_path(f, GW_PATH_RDMA, asked, gw_rdma_path_open(&f->host, rdma, &why), &why) || any;
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS && !any && (f->kinds & GW_FABRIC_TCP) == 0; kind++)
+        if (f->path_errs[kind].code != GW_OK) {
+            *err = f->path_errs[kind];
+            return false;
+        }
+    int failed = pthread_create(&f->control, NULL, control_main, f);
+    if (failed != 0) return gw_fail_thread(err, failed, "net/fabric: pthread_create");
+    f->controlled = true;
+    return true;
+}
+
+void gw_settle_stop(gw_fabric *f) {
+    if (f->controlled) {
+        gw_loop_stop(f->loop);
+        pthread_join(f->control, NULL);
+        f->controlled = false;
+    }
+    gw_loop_turn(f->loop, 0); /* this thread's now */
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
+}
+
+void gw_settle_close(gw_fabric *f) {
+    gw_loop_turn(f->loop, 0); /* jobs that the lanes left */
+    for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
+    for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
+        if (f->paths[kind] != NULL) f->paths[kind]->ops->close(f->paths[kind]);
+    gw_loop_close(f->loop);
+    f->loop = NULL;
+}

@@ -1,0 +1,33 @@
+#include "net/lane/frame.h"
+
+#include "core/base/check.h"
+#include "core/base/wire.h"
+#include "core/rng.h"
+
+#include <string.h>
+
+enum { FORMAT = 2 };
+
+static uint32_t check_of(const gw_lane_message *message) {
+    uint64_t words[GW_LANE_HEADER / sizeof(uint64_t)];
+    memcpy(words, message->header, sizeof words);
+    uint64_t check = gw_mix64((uint64_t)FORMAT << 32 | message->bytes);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) check = gw_mix64(check ^ words[i]);
+    return (uint32_t)(check >> 32);
+}
+
+void gw_frame_encode(const gw_lane_message *message, uint8_t frame[GW_FRAME_BYTES]) {
+    gw_writer w = gw_writer_on(frame, GW_FRAME_BYTES);
+    gw_put_u32(&w, message->bytes);
+    gw_put_u32(&w, check_of(message));
+    gw_put_bytes(&w, message->header, GW_LANE_HEADER);
+    GW_CHECK(!w.failed && w.length == GW_FRAME_BYTES);
+}
+
+bool gw_frame_decode(const uint8_t frame[GW_FRAME_BYTES], uint32_t payload_most, gw_lane_message *message) {
+    gw_reader r = gw_reader_on(frame, GW_FRAME_BYTES);
+    message->bytes = gw_get_u32(&r);
+    uint32_t check = gw_get_u32(&r);
+    gw_get_bytes(&r, message->header, GW_LANE_HEADER);
+    return gw_reader_done(&r) && check == check_of(message) && message->bytes <= payload_most;
+}

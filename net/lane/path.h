@@ -1,0 +1,124 @@
+/* A *path* is a faster way to a peer than the TCP streams of its link: shared memory (net/shm/shm.h), RDMA.
+ * It is an upgrade of a standing link: the fabric (net/fabric/fabric.h) keeps the TCP stream for small
+ * operations, over which the two sides agree and tell each other what they need (it is authenticated and
+ * encrypted, so a path needs no key exchange of its own), and which notices a peer's death.
+ *
+ * Life. Each side describes itself by a *card*; one side of the pair *leads*: it looks at both cards, opens
+ * an *end* of the path, and has the other side open one; the ends talk (`tell`, `message`) until the leading
+ * one is `ready`, which means that both sides can take channels and operations. From then on all lanes but
+ * the small operations' have channels of the path, and operations are offered to `post`. Whatever fails is
+ * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason. A
+ * channel may be the first to notice: it breaks with GW_E_TIMEOUT or GW_E_IO when the path has failed, and
+ * with any other code when the path is good (the other side has ended it, or sent garbage).
+ *
+ * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and
+ * abandon (any thread) and fence_begin, fence_end and word (any thread, see there). A path may use the loop
+ * for its own descriptors and timers. host functions may be called from any thread. */
+#ifndef GODWIT_NET_LANE_PATH_H
+#define GODWIT_NET_LANE_PATH_H
+
+#include "net/data/provider.h"
+#include "net/data/words.h"
+#include "net/lane/channel.h"
+#include "net/lane/thread.h"
+#include "net/loop/loop.h"
+
+enum {
+    GW_PATH_CARD_BYTES = 512,     /* longest card */
+    GW_PATH_MESSAGE_BYTES = 2048, /* longest message between ends */
+    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. lanes */
+};
+
+typedef struct gw_path gw_path;
+typedef struct gw_path_end gw_path_end;
+
+/* What the fabric does for its paths. */
+typedef struct gw_path_host {
+    struct gw_fabric *fabric;
+    gw_loop *loop;
+    gw_lane_thread *direct; /* the small operations' thread: for gw_lane_thread_watch */
+    gw_words *words;        /* this peer's words */
+    uint32_t streams;       /* channels are made for streams 1 to streams - 1 */
+    uint32_t payload_most[GW_PATH_STREAMS];
+    /* To the other side's `message`, in order; lost with the link. */
+    void (*tell)(gw_path_end *end, const void *bytes, uint32_t count);
+    void (*ready)(gw_path_end *end); /* of the side that leads; once */
+    /* Of either side, once. The end is closed soon after, by the fabric. */
+    void (*failed)(gw_path_end *end, const gw_err *why);
+    /* Gives the completion of an operation that `post` has started to its caller. */
+    void (*completed)(gw_path_end *end, const gw_completion *completion);
+    /* Such an operation has not happened, and can not by this path: it goes by the lanes after all. */
+    void (*pass)(gw_path_end *end, const gw_op *op);
+    /* So many bytes were taken from the other side's memory by the path, for a FETCH or a large READ. */
+    void (*pulled)(gw_path_end *end, uint64_t bytes);
+    /* A kind that was not to be had on this machine is again: what waits for a try need not wait longer.
+     * Control thread. */
+    void (*usable)(struct gw_fabric *fabric, gw_path_kind kind);
+    /* Asks this peer's provider for what the other side wants (name, capacity, id filled in): `found` hears
+     * of it, on the control thread, if the end is there still. Takes the lookup. */
+    void (*look_up)(gw_path_end *end, gw_lookup *lookup);
+} gw_path_host;
+
+/* One side of a path between two peers. Every kind's object begins with this. */
+struct gw_path_end {
+    gw_path *path;
+    gw_peer_id peer;
+    uint64_t link;   /* the number of the TCP link below */
+    uint32_t serial; /* of this try at it; the same on both sides */
+    bool leads;
+};
+
+typedef enum gw_path_posted {
+    GW_PATH_DONE = 1, /* `completion` is filled in */
+    GW_PATH_STARTED,  /* host->completed will be called (or has been) */
+    GW_PATH_PASS,     /* not by this path: nothing happened, it goes by the lanes */
+} gw_path_posted;
+
+typedef struct gw_path_ops {
+    gw_path_kind kind;
+    /* Writes the card (host and device identity, addresses); 0: not to be had on this machine, and why. */
+    uint32_t (*card)(gw_path *, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why);
+    /* Whether a peer with this card can be reached this way. */
+    bool (*suits)(gw_path *, const uint8_t *card, uint32_t count, gw_err *why);
+    /* An end from `as` (peer, link, serial, leads filled in), for the peer with this card. NULL: failed. */
+    gw_path_end *(*open)(gw_path *, const gw_path_end *as, const uint8_t *card, uint32_t count, gw_err *err);
+    /* What the other side's end told. Bytes of another process: check them. */
+    void (*message)(gw_path_end *, const uint8_t *bytes, uint32_t count);
+    /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.lane is `lane`,
+     * its peer.link `link`. Channels belong to their lane threads, which may close them after the end: what
+     * they share with it is freed with the last of them. */
+    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, gw_err *err);
+    /* Never after or during `close_end`. */
+    gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
+    /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
+    void (*abandon)(gw_path_end *);
+    /* The answer to a host->look_up; becomes the path's. NULL: it never asks. */
+    void (*found)(gw_path_end *, gw_lookup *lookup);
+    /* Completes what is outstanding with GW_OP_UNKNOWN, says nothing any more, and frees the end. */
+    void (*close_end)(gw_path_end *);
+    /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
+     * non-members can reach this peer's memory by), then the words are moved to fresh memory, then fence_end,
+     * which makes the new memory known to the members. One fence at a time, on any thread, with the gates of
+     * streams 0 and 1 held: do not wait for those threads. Either may be NULL. */
+    void (*fence_begin)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
+    void (*fence_end)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
+    /* Any thread; may be NULL. A data region of this peer's that others may READ by the path, if the fence
+     * lets them. When _remove has returned, the path touches the memory no more. */
+    void (*add_region)(gw_path *, uint32_t region, const void *memory, uint64_t bytes);
+    void (*remove_region)(gw_path *, uint32_t region);
+    /* May be NULL, or answer NULL. Else this peer's words are in this path's atomicity domain, and everything
+     * that touches them on this machine goes through it (net/data/words.h). Asked once, when the fabric is
+     * opened.
+     */
+    const gw_word_domain *(*domain)(gw_path *);
+    /* No end is left. */
+    void (*close)(gw_path *);
+} gw_path_ops;
+
+/* Every kind's object begins with this. */
+struct gw_path {
+    const gw_path_ops *ops;
+    const gw_path_host *host; /* outlives it */
+};
+
+#endif

@@ -1,0 +1,78 @@
+/* The event loop of one thread: descriptors (epoll), one-shot timers, and calls posted by other threads.
+ *
+ * Watches and timers are structures that their owner embeds and keeps alive while they are set; the loop
+ * allocates nothing for them. Everything runs on the thread that calls gw_loop_run or gw_loop_turn, one
+ * callback at a time; a callback may add, change and remove any watch or timer, its own included, and after
+ * gw_watch_remove or gw_timer_cancel returns, that callback is not called again.
+ *
+ * Thread: all functions belong to the loop's thread but gw_loop_post, gw_loop_stop and gw_now_ns, which any
+ * thread may call. */
+#ifndef GODWIT_NET_LOOP_LOOP_H
+#define GODWIT_NET_LOOP_LOOP_H
+
+#include "core/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gw_loop gw_loop;
+
+/* `events` is epoll's mask: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP. */
+typedef void gw_watch_call(void *context, uint32_t events);
+typedef void gw_loop_call(void *context);
+
+typedef struct gw_watch {
+    gw_loop *loop; /* NULL while not added */
+    int fd;
+    uint32_t events;
+    gw_watch_call *call;
+    void *context;
+} gw_watch;
+
+typedef struct gw_timer {
+    gw_loop *loop; /* NULL while not set */
+    uint64_t deadline_ns, serial;
+    size_t place; /* in the loop's heap */
+    gw_loop_call *call;
+    void *context;
+} gw_timer;
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t gw_now_ns(void);
+
+/* A loop with nothing to do; NULL on failure. Closing one checks that no watch or timer is left and drops
+ * posted calls that have not run. */
+gw_loop *gw_loop_open(gw_err *err);
+void gw_loop_close(gw_loop *loop);
+
+/* Runs until gw_loop_stop. A stop that came before the run ends it at once. */
+void gw_loop_run(gw_loop *loop);
+/* Waits at most `wait_ns` (0 = only looks; UINT64_MAX = no limit) for something to do, then does everything
+ * that is due: ready descriptors, posted calls, timers by deadline (equal ones in the order they were set).
+ * What these make due is left to the next turn, unless very many descriptors are ready. Resolution of the
+ * wait is one millisecond, rounded up. */
+void gw_loop_turn(gw_loop *loop, uint64_t wait_ns);
+/* Any thread, also from a callback. */
+void gw_loop_stop(gw_loop *loop);
+/* Any thread: when (gw_now_ns) the loop began with the callbacks that it is at; 0 = it waits, or nobody runs
+ * it. */
+uint64_t gw_loop_busy_since(const gw_loop *loop);
+/* Any thread: `call(context)` runs on the loop's thread, in the order posted. Fails only out of memory. */
+bool gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
+
+/* Watches `fd`, which stays the caller's and must be removed before it is closed. Level-triggered. */
+bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_watch_call *call, void *context,
+                  gw_err *err);
+/* Changes what an added watch waits for; 0 leaves errors and hang-ups only. */
+void gw_watch_change(gw_watch *watch, uint32_t events);
+/* Does nothing when the watch is not added. */
+void gw_watch_remove(gw_watch *watch);
+
+/* Sets (or sets again) a timer: `call(context)` once, when gw_now_ns() has reached `deadline_ns`. */
+bool gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call, void *context,
+                  gw_err *err);
+/* Does nothing when the timer is not set (any more). */
+void gw_timer_cancel(gw_timer *timer);
+
+#endif

@@ -1,0 +1,295 @@
+#include "net/nccl/gpu_team.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    VERSION = 2,
+    HEAD_BYTES = 3 + 8 + 16 + 4,
+    TEAM_BYTES = HEAD_BYTES + GW_NCCL_ID_BYTES + 2 + GW_MAX_MEMBERS
+};
+
+/* mark u8 | version u8 | kind u8 | epoch u64 | view 16 | attempt u32 | ENTER: gpus u8. TEAM: id 128 | members
+ * u16 | gpus u8 each. CALL: nothing. */
+typedef enum message { ENTER = 1, TEAM, CALL } message;
+
+/* An ENTER that came before the view it is about. Of each peer the last one counts. */
+typedef struct early {
+    gw_peer_id peer;
+    gw_fence fence;
+    uint32_t attempt;
+    uint8_t gpus;
+} early;
+
+struct gw_gpu_team {
+    gw_peer_id self;
+    uint8_t gpus;
+    gw_gpu_team_world world;
+    bool installed, formed, asked; /* asked for an id */
+    gw_view view;
+    gw_fence fence;
+    uint32_t attempt; /* in this view, from 1; stays when the view is left */
+    gw_nccl_id id;    /* of the attempt, once it has formed */
+    gw_nccl_id fresh; /* told nobody yet */
+    bool has_fresh;
+    uint8_t counts[GW_MAX_MEMBERS]; /* GPUs of each member; 0 = not known */
+    early early[GW_MAX_MEMBERS];
+    uint32_t early_count;
+};
+
+static bool same_fence(const gw_fence *a, const gw_fence *b) {
+    return a->epoch == b->epoch && gw_view_name_equal(&a->view, &b->view);
+}
+
+static bool leads(const gw_gpu_team *t) {
+    return gw_peer_id_equal(&t->view.leader, &t->self);
+}
+
+/* ---- what is said ---- */
+
+static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
+    gw_put_u8(w, GW_GPU_TEAM_MARK);
+    gw_put_u8(w, VERSION);
+    gw_put_u8(w, (uint8_t)kind);
+    gw_put_u64(w, t->fence.epoch);
+    gw_put_view_name(w, &t->fence.view);
+    gw_put_u32(w, t->attempt);
+}
+
+static void say_enter(const gw_gpu_team *t) {
+    uint8_t bytes[HEAD_BYTES + 1];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, ENTER);
+    gw_put_u8(&w, t->gpus);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, &t->view.leader, bytes, w.length);
+}
+
+static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
+    uint8_t bytes[TEAM_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, TEAM);
+    gw_put_bytes(&w, t->id.bytes, sizeof t->id.bytes);
+    gw_put_u16(&w, (uint16_t)t->view.count);
+    gw_put_bytes(&w, t->counts, t->view.count);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, to, bytes, w.length);
+}
+
+static void say_call(const gw_gpu_team *t, const gw_peer_id *to) {
+    uint8_t bytes[HEAD_BYTES];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    put_head(&w, t, CALL);
+    GW_CHECK(!w.failed);
+    t->world.send(t->world.context, to, bytes, w.length);
+}
+
+static void say_all(const gw_gpu_team *t, void say(const gw_gpu_team *t, const gw_peer_id *to)) {
+    for (uint32_t i = 0; i < t->view.count; i++)
+        if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say(t, &t->view.members[i].id);
+}
+
+/* ---- what is done ---- */
+
+static void form(gw_gpu_team *t) {
+    gw_nccl_team team = {.id = t->id};
+    int rank = gw_view_rank(&t->view, &t->self);
+    for (uint32_t i = 0; i < t->view.count; i++) {
+        if ((int)i < rank) team.first += t->counts[i];
+        team.ranks += t->counts[i];
+    }
+    t->formed = true;
+    t->world.form(t->world.context, &t->fence, &team);
+}
+
+/* The leader: when all have come and there is an id, everybody is told. It is asked for no sooner, and kept
+ * when it comes too late, as NCCL keeps a thread and a socket for each until all its ranks have joined. */
+static void consider(gw_gpu_team *t) {
+    if (t->formed) return;
+    for (uint32_t i = 0; i < t->view.count; i++)
+        if (t->counts[i] == 0) return;
+    if (!t->has_fresh) {
+        if (t->asked) return;
+        t->asked = true;
+        t->world.make_id(t->world.context, &t->fence);
+        return;
+    }
+    t->id = t->fresh;
+    t->has_fresh = false;
+    say_all(t, say_team);
+    form(t);
+}
+
+/* Nothing of an earlier attempt counts: its id cannot be joined again, and members may have given up since.
+ */
+static void begin(gw_gpu_team *t, uint32_t attempt) {
+    t->attempt = attempt;
+    t->formed = t->asked = false;
+    memset(t->counts, 0, sizeof t->counts);
+    if (!leads(t)) {
+        say_enter(t);
+        return;
+    }
+    t->counts[gw_view_rank(&t->view, &t->self)] = t->gpus;
+    if (attempt > 1) say_all(t, say_call); /* to the first one all come by themselves */
+    consider(t);
+}
+
+/* The leader: a member has come for an attempt. */
+static void take_enter(gw_gpu_team *t, int rank, uint32_t attempt, uint8_t gpus) {
+    const gw_peer_id *from = &t->view.members[rank].id;
+    if (attempt < t->attempt) { /* it has not heard the call, or is about to */
+        say_call(t, from);
+        return;
+    }
+    if (attempt > t->attempt) {
+        begin(t, attempt);
+    } else if (t->formed) { /* it was told, and says that it was not */
+        say_team(t, from);
+        return;
+    }
+    t->counts[rank] = gpus;
+    consider(t);
+}
+
+void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
+    GW_CHECK(gw_view_rank(view, &t->self) >= 0);
+    gw_fence fence = {.epoch = view->epoch, .view = view->name};
+    uint32_t attempt = same_fence(&fence, &t->fence) ? t->attempt + 1 : 1;
+    t->view = *view;
+    t->fence = fence;
+    t->installed = true;
+    begin(t, attempt);
+    for (uint32_t i = 0; i < t->early_count && leads(t); i++) {
+        int rank = gw_view_rank(view, &t->early[i].peer);
+        if (rank < 0 || !same_fence(&t->early[i].fence, &t->fence)) continue;
+        take_enter(t, rank, t->early[i].attempt, t->early[i].gpus);
+    }
+    t->early_count = 0;
+}
+
+void gw_gpu_team_leave(gw_gpu_team *t) {
+    t->installed = false;
+}
+
+void gw_gpu_team_id(gw_gpu_team *t, const gw_nccl_id *id) {
+    if (t->has_fresh) return;
+    t->fresh = *id;
+    t->has_fresh = true;
+    if (t->installed && leads(t)) consider(t);
+}
+
+void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
+    if (!t->installed) return;
+    if (leads(t)) {
+        if (gw_view_rank(&t->view, peer) < 0) return;
+        if (t->formed)
+            say_team(t, peer);
+        else if (t->attempt > 1)
+            say_call(t, peer);
+    } else if (!t->formed && gw_peer_id_equal(peer, &t->view.leader)) {
+        say_enter(t);
+    }
+}
+
+/* ---- what is heard ---- */
+
+static void keep_early(gw_gpu_team *t, const early *entry) {
+    uint32_t i = 0;
+    while (i < t->early_count && !gw_peer_id_equal(&t->early[i].peer, &entry->peer)) i++;
+    if (i == GW_MAX_MEMBERS) i = 0; /* more peers than a view can have: somebody is of no use */
+    t->early[i] = *entry;
+    if (i == t->early_count) t->early_count++;
+}
+
+static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                       gw_reader *r, gw_err *err) {
+    early entry = {.peer = *from, .fence = *fence, .attempt = attempt, .gpus = gw_get_u8(r)};
+    if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
+        return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs makes no sense");
+    if (!t->installed || !same_fence(fence, &t->fence)) {
+        keep_early(t, &entry);
+        return true;
+    }
+    int rank = gw_view_rank(&t->view, from);
+    if (rank < 0 || !leads(t)) return gw_fail(err, GW_E_INVALID, "a number of GPUs went to the wrong peer");
+    take_enter(t, rank, attempt, entry.gpus);
+    return true;
+}
+
+static bool hear_call(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                      const gw_reader *r, gw_err *err) {
+    if (!gw_reader_done(r)) return gw_fail(err, GW_E_INVALID, "a call with more after it");
+    if (!t->installed || !same_fence(fence, &t->fence))
+        return true; /* who comes again begins a new attempt */
+    if (!gw_peer_id_equal(from, &t->view.leader))
+        return gw_fail(err, GW_E_INVALID, "a call by who does not lead");
+    if (attempt > t->attempt) begin(t, attempt);
+    return true;
+}
+
+static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                      gw_reader *r, gw_err *err) {
+    gw_nccl_id id;
+    uint8_t counts[GW_MAX_MEMBERS];
+    gw_get_bytes(r, id.bytes, sizeof id.bytes);
+    uint32_t members = gw_get_u16(r);
+    if (members < 1 || members > GW_MAX_MEMBERS) return gw_fail(err, GW_E_INVALID, "a team of %u", members);
+    gw_get_bytes(r, counts, members);
+    bool sound = gw_reader_done(r);
+    for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
+    if (!sound) return gw_fail(err, GW_E_INVALID, "a team's GPUs make no sense");
+    bool present = t->installed && same_fence(fence, &t->fence) && attempt == t->attempt;
+    if (!present || t->formed) return true; /* too late, or again */
+    int rank = gw_view_rank(&t->view, &t->self);
+    if (!gw_peer_id_equal(from, &t->view.leader) || members != t->view.count || counts[rank] != t->gpus)
+        return gw_fail(err, GW_E_INVALID, "a team that is not the view's");
+    memcpy(t->counts, counts, members);
+    t->id = id;
+    form(t);
+    return true;
+}
+
+bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *bytes, size_t length,
+                      gw_err *err) {
+    gw_reader r = gw_reader_on(bytes, length);
+    uint8_t mark = gw_get_u8(&r), version = gw_get_u8(&r), kind = gw_get_u8(&r);
+    gw_fence fence = {.epoch = gw_get_u64(&r)};
+    gw_get_view_name(&r, &fence.view);
+    uint32_t attempt = gw_get_u32(&r);
+    char name[GW_SHORT_TEXT];
+    bool good;
+    if (r.failed || mark != GW_GPU_TEAM_MARK || version != VERSION)
+        good = gw_fail(err, GW_E_INVALID, "a message about GPUs of version %u, this is %u", version, VERSION);
+    else if (kind == ENTER)
+        good = hear_enter(t, from, &fence, attempt, &r, err);
+    else if (kind == TEAM)
+        good = hear_team(t, from, &fence, attempt, &r, err);
+    else if (kind == CALL)
+        good = hear_call(t, from, &fence, attempt, &r, err);
+    else
+        good = gw_fail(err, GW_E_INVALID, "a message about GPUs of kind %u", kind);
+    return good || gw_fail_in(err, "net/gpu_team: from %s", gw_peer_id_short(from, name));
+}
+
+/* ---- all of it ---- */
+
+gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
+                              gw_err *err) {
+    GW_CHECK(gpus >= 1 && gpus <= GW_NCCL_GPUS);
+    gw_gpu_team *t = calloc(1, sizeof *t);
+    if (!t) {
+        gw_fail(err, GW_E_NOMEM, "net/gpu_team: out of memory");
+        return NULL;
+    }
+    t->self = *self;
+    t->gpus = (uint8_t)gpus;
+    t->world = *world;
+    return t;
+}
+
+void gw_gpu_team_close(gw_gpu_team *t) {
+    free(t);
+}

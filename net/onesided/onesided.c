@@ -1,0 +1,452 @@
+#include "net/onesided/onesided.h"
+
+#include "core/base/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A path message on its way. */
+typedef struct telling {
+    struct telling *next;
+    gw_peer_id peer;
+    uint64_t link;
+    gw_path_note note;
+    uint32_t count;
+    uint8_t bytes[];
+} telling;
+
+typedef enum cargo { NOTHING, REQUEST, REPLY, TELLING } cargo;
+
+/* What a lane peer's `state` is. */
+typedef struct end {
+    struct end *next;
+    gw_lane_peer *peer;
+    uint64_t number;
+    gw_asker *asker;
+    gw_server *server;
+    cargo sending;   /* what the lane has taken */
+    bool asked_last; /* take turns between requests and replies */
+    telling *tellings, **tellings_last, *telling;
+    cargo landing_cargo; /* REQUEST (a WRITE) and TELLING land in `written` */
+    gw_request write;
+    gw_path_note note;
+    struct iovec landing, payload;
+    uint8_t written[GW_SMALL_BYTES];
+} end;
+_Static_assert(GW_WRITE_BYTES <= (int)GW_SMALL_BYTES && GW_PATH_HELLO_BYTES <= (int)GW_SMALL_BYTES,
+               "they fit");
+
+struct gw_onesided {
+    gw_lane_thread *lane;
+    uint32_t window, read_bytes;
+    const gw_regions *regions;
+    gw_provider *provider;
+    gw_transport_events events;
+    gw_onesided_told *told;
+    void *told_context;
+    pthread_mutex_t inbox_lock;
+    telling *tellings, **tellings_last;
+    gw_posted *posted, **posted_last;
+    gw_lookup *answered; /* in any order */
+    end *ends;           /* inside the gate */
+    uint64_t numbers;
+    _Atomic uint64_t served;
+};
+
+static void complete_unreachable(gw_onesided *onesided, gw_posted *posted) {
+    gw_completion completion = {.token = posted->op.token,
+                                .peer = posted->op.peer,
+                                .kind = posted->op.kind,
+                                .status = GW_OP_UNREACHABLE};
+    free(posted);
+    onesided->events.completed(onesided->events.context, &completion);
+}
+
+static void free_tellings(telling *first) {
+    while (first != NULL) {
+        telling *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
+/* ---- the lane's user: inside the gate ---- */
+
+static void on_up(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *e = calloc(1, sizeof *e);
+    peer->state = NULL;
+    if (e != NULL) {
+        e->number = ++onesided->numbers;
+        e->asker = gw_asker_open(onesided->window, &onesided->events);
+        e->server =
+            gw_server_open(&peer->id, e->number, onesided->read_bytes, onesided->regions, onesided->provider);
+    }
+    if (e == NULL || e->asker == NULL || e->server == NULL) {
+        if (e != NULL && e->asker != NULL) gw_asker_close(e->asker);
+        if (e != NULL && e->server != NULL) gw_server_close(e->server);
+        free(e);
+        gw_err err;
+        gw_fail(&err, GW_E_NOMEM, "net/onesided: no memory for a channel");
+        gw_lane_thread_refuse(onesided->lane, peer, &err);
+        return;
+    }
+    e->peer = peer;
+    e->tellings_last = &e->tellings;
+    peer->state = e;
+    e->next = onesided->ends;
+    onesided->ends = e;
+}
+
+static void on_down(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *gone = peer->state;
+    if (gone == NULL) return;
+    for (end **at = &onesided->ends; *at != NULL; at = &(*at)->next) {
+        if (*at != gone) continue;
+        *at = gone->next;
+        break;
+    }
+    gw_asker_close(gone->asker);
+    gw_server_close(gone->server);
+    free_tellings(gone->tellings);
+    free(gone->telling);
+    free(gone);
+}
+
+static bool next_telling(end *e, gw_lane_message *message) {
+    telling *t = e->tellings;
+    if (t == NULL) return false;
+    e->tellings = t->next;
+    if (e->tellings == NULL) e->tellings_last = &e->tellings;
+    e->telling = t;
+    e->payload = (struct iovec){t->bytes, t->count};
+    gw_path_note_encode(&t->note, message->header);
+    return true;
+}
+
+static bool next_reply(end *e, gw_lane_message *message) {
+    gw_reply reply;
+    if (!gw_server_next(e->server, &reply, &e->payload)) return false;
+    gw_reply_encode(&reply, message->header);
+    return true;
+}
+
+static bool next_request(end *e, gw_lane_message *message) {
+    gw_request request;
+    if (!gw_asker_next(e->asker, &request, &e->payload)) return false;
+    gw_request_encode(&request, message->header);
+    return true;
+}
+
+static cargo pick_next(end *e, gw_lane_message *message) {
+    if (next_telling(e, message)) return TELLING;
+    if (e->asked_last && next_reply(e, message)) return REPLY;
+    if (next_request(e, message)) return REQUEST;
+    return next_reply(e, message) ? REPLY : NOTHING;
+}
+
+static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    (void)context;
+    end *e = peer->state;
+    if (e == NULL) return false;
+    GW_CHECK(e->sending == NOTHING);
+    e->sending = pick_next(e, message);
+    if (e->sending == NOTHING) return false;
+    e->asked_last = e->sending == REQUEST;
+    message->bytes = (uint32_t)e->payload.iov_len;
+    message->part_count = 1;
+    message->parts = &e->payload;
+    return true;
+}
+
+static void on_sent(void *context, gw_lane_peer *peer) {
+    (void)context;
+    end *e = peer->state;
+    GW_CHECK(e->sending != NOTHING);
+    if (e->sending == REPLY) gw_server_sent(e->server);
+    if (e->sending == TELLING) {
+        free(e->telling);
+        e->telling = NULL;
+    }
+    e->sending = NOTHING;
+}
+
+static bool serve(gw_onesided *onesided, end *e, const gw_request *request, const void *payload,
+                  uint32_t bytes) {
+    atomic_fetch_add_explicit(&onesided->served, 1, memory_order_relaxed);
+    return gw_server_take(e->server, request, payload, bytes);
+}
+
+static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
+                               gw_lane_message *message) {
+    if (request->kind == GW_OP_WRITE) {
+        if (message->bytes != request->bytes || request->bytes > GW_WRITE_BYTES) return GW_ARRIVAL_REFUSE;
+        e->landing_cargo = REQUEST;
+        e->write = *request;
+        e->landing = (struct iovec){e->written, message->bytes};
+        return GW_ARRIVAL_LAND;
+    }
+    if (message->bytes != 0 || !serve(onesided, e, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
+    gw_lane_thread_push(onesided->lane, e->peer);
+    return GW_ARRIVAL_DROP; /* no payload: nothing to land */
+}
+
+static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+    gw_onesided *onesided = context;
+    end *e = peer->state;
+    gw_request request;
+    gw_reply reply;
+    if (e == NULL) return GW_ARRIVAL_REFUSE;
+    gw_arrival arrival = GW_ARRIVAL_REFUSE;
+    e->landing_cargo = NOTHING;
+    message->parts = &e->landing;
+    message->part_count = 1;
+    if (onesided->told != NULL && gw_path_note_decode(message->header, &e->note)) {
+        e->landing_cargo = TELLING;
+        e->landing = (struct iovec){e->written, message->bytes};
+        return message->bytes <= sizeof e->written ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
+    }
+    switch (gw_header_decode(message->header, &request, &reply)) {
+    case GW_HEADER_BAD:
+        return GW_ARRIVAL_REFUSE;
+    case GW_HEADER_REQUEST:
+        arrival = take_request(onesided, e, &request, message);
+        break;
+    case GW_HEADER_REPLY:
+        arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
+        if (arrival == GW_ARRIVAL_LAND) e->landing_cargo = REPLY;
+        gw_lane_thread_push(onesided->lane, peer); /* a place in the window may be free */
+        break;
+    }
+    return arrival;
+}
+
+static void on_landed(void *context, gw_lane_peer *peer) {
+    gw_onesided *onesided = context;
+    end *e = peer->state;
+    cargo landed = e->landing_cargo;
+    e->landing_cargo = NOTHING;
+    if (landed == TELLING) {
+        onesided->told(onesided->told_context, &peer->id, peer->link, &e->note, e->written,
+                       (uint32_t)e->landing.iov_len);
+    } else if (landed == REPLY) {
+        gw_asker_landed(e->asker);
+    } else if (!serve(onesided, e, &e->write, e->written, e->write.bytes)) {
+        gw_err err;
+        gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
+        gw_lane_thread_refuse(onesided->lane, peer, &err);
+    }
+    gw_lane_thread_push(onesided->lane, peer);
+}
+
+static end *find_end(const gw_onesided *onesided, const gw_peer_id *peer) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) /* newest first: a link's successor before it */
+        if (gw_peer_id_equal(&e->peer->id, peer)) return e;
+    return NULL;
+}
+
+static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (e->number != lookup->channel) continue;
+        gw_server_answered(e->server, lookup);
+        gw_lane_thread_push(onesided->lane, e->peer);
+        return;
+    }
+    gw_lookup_free(lookup);
+}
+
+static void take_telling(gw_onesided *onesided, telling *t) {
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (e->peer->link != t->link || !gw_peer_id_equal(&e->peer->id, &t->peer)) continue;
+        t->next = NULL;
+        *e->tellings_last = t;
+        e->tellings_last = &t->next;
+        gw_lane_thread_push(onesided->lane, e->peer);
+        return;
+    }
+    free(t);
+}
+
+/* Hands what other threads left to its channels, which must be up or gone. `refresh`: on the lane's thread
+ * only; without it there are none any more. */
+static void take_inbox(gw_onesided *onesided, bool refresh) {
+    pthread_mutex_lock(&onesided->inbox_lock);
+    gw_posted *posted = onesided->posted;
+    gw_lookup *answered = onesided->answered;
+    telling *tellings = onesided->tellings;
+    onesided->tellings = NULL;
+    onesided->tellings_last = &onesided->tellings;
+    onesided->posted = NULL;
+    onesided->posted_last = &onesided->posted;
+    onesided->answered = NULL;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    if (refresh) gw_lane_thread_refresh(onesided->lane);
+    while (tellings != NULL) {
+        telling *next = tellings->next;
+        take_telling(onesided, tellings);
+        tellings = next;
+    }
+    while (posted != NULL) {
+        gw_posted *next = posted->next;
+        end *e = find_end(onesided, &posted->op.peer);
+        if (e == NULL) {
+            complete_unreachable(onesided, posted);
+        } else {
+            gw_asker_add(e->asker, posted);
+            gw_lane_thread_push(onesided->lane, e->peer);
+        }
+        posted = next;
+    }
+    while (answered != NULL) {
+        gw_lookup *next = answered->next;
+        take_answer(onesided, answered);
+        answered = next;
+    }
+}
+
+static void on_woken(void *context, uint32_t number) {
+    (void)number;
+    take_inbox(context, true);
+}
+
+/* Takes the operations on `peer` (NULL: on all) out of the inbox. */
+static gw_posted *take_posted(gw_onesided *onesided, const gw_peer_id *peer) {
+    gw_posted *taken = NULL, **taken_last = &taken;
+    pthread_mutex_lock(&onesided->inbox_lock);
+    gw_posted **at = &onesided->posted;
+    while (*at != NULL) {
+        gw_posted *posted = *at;
+        if (peer != NULL && !gw_peer_id_equal(&posted->op.peer, peer)) {
+            at = &posted->next;
+            continue;
+        }
+        *at = posted->next;
+        posted->next = NULL;
+        *taken_last = posted;
+        taken_last = &posted->next;
+    }
+    onesided->posted_last = at;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    return taken;
+}
+
+/* ---- from outside ---- */
+
+gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
+                              const gw_regions *regions, gw_provider *provider,
+                              const gw_transport_events *events, gw_onesided_told *told, void *told_context,
+                              gw_err *err) {
+    gw_onesided *onesided = calloc(1, sizeof *onesided);
+    if (onesided == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/onesided: no memory");
+        return NULL;
+    }
+    *onesided = (gw_onesided){.lane = lane,
+                              .window = window,
+                              .read_bytes = read_bytes,
+                              .regions = regions,
+                              .provider = provider,
+                              .events = *events,
+                              .told = told,
+                              .told_context = told_context};
+    onesided->posted_last = &onesided->posted;
+    onesided->tellings_last = &onesided->tellings;
+    pthread_mutex_init(&onesided->inbox_lock, NULL);
+    gw_lane_user user = {.context = onesided,
+                         .up = on_up,
+                         .down = on_down,
+                         .next = on_next,
+                         .sent = on_sent,
+                         .arrive = on_arrive,
+                         .landed = on_landed,
+                         .woken = on_woken};
+    gw_lane_thread_enter(lane);
+    gw_lane_thread_use(lane, &user);
+    gw_lane_thread_leave(lane);
+    return onesided;
+}
+
+void gw_onesided_close(gw_onesided *onesided) {
+    GW_CHECK(onesided->ends == NULL);
+    take_inbox(onesided, false); /* what still waits has no channel: unreachable, or dropped */
+    pthread_mutex_destroy(&onesided->inbox_lock);
+    free(onesided);
+}
+
+void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
+    posted->next = NULL;
+    pthread_mutex_lock(&onesided->inbox_lock);
+    *onesided->posted_last = posted;
+    onesided->posted_last = &posted->next;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_lane_thread_wake(onesided->lane);
+}
+
+uint64_t gw_onesided_served(gw_onesided *onesided) {
+    return atomic_load_explicit(&onesided->served, memory_order_relaxed);
+}
+
+void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+                      const void *bytes, uint32_t count) {
+    GW_CHECK(count <= GW_SMALL_BYTES);
+    telling *t = malloc(sizeof *t + count);
+    GW_CHECK_MEMORY(t != NULL);
+    *t = (telling){.peer = *peer, .link = link, .note = *note, .count = count};
+    if (count > 0) memcpy(t->bytes, bytes, count);
+    pthread_mutex_lock(&onesided->inbox_lock);
+    *onesided->tellings_last = t;
+    onesided->tellings_last = &t->next;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_lane_thread_wake(onesided->lane);
+}
+
+void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
+    pthread_mutex_lock(&onesided->inbox_lock);
+    lookup->next = onesided->answered;
+    onesided->answered = lookup;
+    pthread_mutex_unlock(&onesided->inbox_lock);
+    gw_lane_thread_wake(onesided->lane);
+}
+
+/* Has the channel let go of the asker's memory, if it has any. What the other side asks or tells must not be
+ * lost with that: the link ends where it would be. */
+static void let_go(gw_onesided *onesided, end *e) {
+    bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == TELLING;
+    if (e->sending != REQUEST && e->landing_cargo != REPLY) return;
+    (void)gw_lane_thread_release(onesided->lane, e->peer);
+    if (e->sending != NOTHING) on_sent(onesided, e->peer);
+    e->landing_cargo = NOTHING;
+    if (!lands_theirs) return;
+    gw_err err;
+    gw_fail(&err, GW_E_PEER, "net/onesided: abandoned in the middle of a message from the peer");
+    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+}
+
+static void end_unanswered(gw_onesided *onesided, end *e) {
+    gw_err err;
+    gw_fail(&err, GW_E_PEER,
+            "net/onesided: the peer has not answered %d fetches, all given up by now: does its disk hang?",
+            GW_ASKER_WINDOW);
+    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+}
+
+void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
+    gw_lane_thread_enter(onesided->lane);
+    /* The rest of the inbox is left to the lane's thread: it may be for a channel that is not up yet. */
+    gw_posted *posted = take_posted(onesided, peer);
+    while (posted != NULL) {
+        gw_posted *next = posted->next;
+        complete_unreachable(onesided, posted);
+        posted = next;
+    }
+    for (end *e = onesided->ends; e != NULL; e = e->next) {
+        if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
+        let_go(onesided, e);
+        if (!gw_asker_abandon(e->asker)) end_unanswered(onesided, e);
+    }
+    gw_lane_thread_leave(onesided->lane);
+    gw_lane_thread_wake(onesided->lane);
+}

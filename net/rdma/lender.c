@@ -1,0 +1,113 @@
+#include "net/rdma/lender.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+
+typedef struct place {
+    bool taken;
+    uint64_t id;              /* the other side's */
+    const gw_rdma_loan *loan; /* NULL: it is being looked up */
+    bool forsaken;            /* and the other side does not care any more */
+} place;
+
+struct gw_rdma_lender {
+    gw_path_end *end;
+    gw_rdma_owner *owner;
+    gw_rdma_loans *loans; /* the owner's */
+    place places[GW_RDMA_LENT_MOST];
+};
+
+gw_rdma_lender *gw_rdma_lender_open(gw_path_end *end, gw_rdma_owner *owner) {
+    gw_rdma_lender *lender = calloc(1, sizeof *lender);
+    if (lender == NULL) return NULL;
+    lender->end = end;
+    lender->owner = owner;
+    lender->loans = gw_rdma_owner_loans(owner);
+    return lender;
+}
+
+void gw_rdma_lender_close(gw_rdma_lender *lender) {
+    if (lender == NULL) return;
+    for (uint32_t i = 0; i < GW_RDMA_LENT_MOST; i++)
+        if (lender->places[i].taken) gw_rdma_loans_end(lender->loans, lender->places[i].loan);
+    free(lender);
+}
+
+static place *free_place(gw_rdma_lender *lender) {
+    for (uint32_t i = 0; i < GW_RDMA_LENT_MOST; i++)
+        if (!lender->places[i].taken) return &lender->places[i];
+    return NULL;
+}
+
+/* An id that is forsaken may be another's by now. */
+static place *find(gw_rdma_lender *lender, uint64_t id) {
+    for (uint32_t i = 0; i < GW_RDMA_LENT_MOST; i++) {
+        place *p = &lender->places[i];
+        if (p->taken && !p->forsaken && p->id == id) return p;
+    }
+    return NULL;
+}
+
+static void answer(gw_rdma_lender *lender, uint64_t id, gw_rdma_answer how, const gw_rdma_loan *loan) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES];
+    gw_rdma_told_lent lent = {.answer = how, .id = id};
+    if (loan != NULL) {
+        lent.address = loan->address;
+        lent.bytes = loan->bytes;
+        lent.rkey = loan->rkey;
+    }
+    lender->end->path->host->tell(lender->end, bytes, gw_rdma_lent_encode(&lent, bytes));
+}
+
+/* Of a place that has no loan yet. */
+static void lend(gw_rdma_lender *lender, place *p, const gw_rdma_loan *loan) {
+    p->loan = loan;
+    p->taken = loan != NULL;
+    answer(lender, p->id, loan != NULL ? GW_RDMA_LENT : GW_RDMA_BY_LANES, loan);
+}
+
+void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want) {
+    place *p = find(lender, want->id) == NULL ? free_place(lender) : NULL;
+    bool by_name = want->what == GW_RDMA_BY_NAME;
+    gw_lookup *lookup = p != NULL && by_name ? calloc(1, sizeof *lookup) : NULL;
+    if (p == NULL || (by_name && lookup == NULL)) {
+        answer(lender, want->id, GW_RDMA_BY_LANES, NULL);
+        return;
+    }
+    *p = (place){.taken = true, .id = want->id};
+    if (!by_name) {
+        lend(lender, p, gw_rdma_owner_lend(lender->owner, &lender->end->peer, want));
+        return;
+    }
+    lookup->name = want->name;
+    lookup->capacity = want->bytes;
+    lookup->id = (uint64_t)(p - lender->places);
+    lender->end->path->host->look_up(lender->end, lookup);
+}
+
+void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
+    GW_CHECK(lookup->id < GW_RDMA_LENT_MOST);
+    place *p = &lender->places[lookup->id];
+    GW_CHECK(p->taken && p->loan == NULL);
+    if (!p->forsaken && lookup->status == GW_OP_OK) {
+        lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
+        return;
+    }
+    /* The lanes have a word for what cannot be had just now. */
+    bool absent = lookup->status == GW_OP_NOTFOUND;
+    if (!p->forsaken) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_LANES, NULL);
+    p->taken = false;
+    gw_lookup_free(lookup);
+}
+
+void gw_rdma_lender_given_back(gw_rdma_lender *lender, uint64_t id) {
+    place *p = find(lender, id);
+    if (p == NULL) return; /* it was not lent */
+    if (p->loan == NULL) {
+        p->forsaken = true;
+        return;
+    }
+    gw_rdma_loans_end(lender->loans, p->loan);
+    p->taken = false;
+}

@@ -1,0 +1,101 @@
+/* What the two ends of an RDMA path tell each other (little-endian), over the link's encrypted stream:
+ *
+ *   slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 |
+ *            count x (address u64 | rkey u32 | slot bytes u32 | slots u32)
+ *          First from the side that leads, then from the other. Who has been told may dial, with this secret.
+ *   words  2 | 0 u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 |
+ *            count x (region u32 | offset u32 | bytes u32)
+ *          The sender's words, for operations of that fence; address 0: they are not for you any more.
+ *   want   3 | what u8 | region u8 | 0 u8 | id u64 | bytes u64 |
+ *            name 32 (what 1: at most `bytes` bytes by that name), or
+ *            epoch u64 | view 16 | offset u64 (what 2: `bytes` bytes of a data region)
+ *          The sender would READ this. `id` is its own.
+ *   lent   4 | answer u8 | 0 u16 | rkey u32 | id u64 | address u64 | bytes u64
+ *          The answer: it may, there; or there is nothing by that name; or it must ask by the lanes.
+ *   back   5 | 0 u8 | 0 u16 | id u64
+ *          The sender of that want reads it no more, or does not care for the answer.
+ *
+ * And the card that says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
+#ifndef GODWIT_NET_RDMA_MESSAGE_H
+#define GODWIT_NET_RDMA_MESSAGE_H
+
+#include "net/lane/path.h"
+#include "net/rdma/channel.h"
+#include "net/rdma/cm.h"
+
+typedef struct gw_rdma_told_slots {
+    gw_peer_id addressee; /* so the other side learns its own id */
+    uint8_t secret[GW_RDMA_SECRET];
+    uint32_t count;
+    gw_rdma_slots slots[GW_PATH_STREAMS];
+} gw_rdma_told_slots;
+
+typedef struct gw_rdma_told_words {
+    gw_fence fence;
+    uint64_t address; /* 0: none for you */
+    uint32_t rkey, count;
+    struct {
+        uint32_t region, offset, bytes;
+    } regions[GW_MAX_REGIONS];
+} gw_rdma_told_words;
+
+typedef enum gw_rdma_what { GW_RDMA_BY_NAME = 1, GW_RDMA_OF_REGION } gw_rdma_what;
+
+typedef struct gw_rdma_told_want {
+    gw_rdma_what what;
+    uint64_t id, bytes;
+    gw_hash name; /* by name */
+    gw_fence fence;
+    uint32_t region;
+    uint64_t offset;
+} gw_rdma_told_want;
+
+typedef enum gw_rdma_answer { GW_RDMA_LENT = 1, GW_RDMA_NOTHING, GW_RDMA_BY_LANES } gw_rdma_answer;
+
+typedef struct gw_rdma_told_lent {
+    gw_rdma_answer answer;
+    uint64_t id;
+    uint64_t address, bytes; /* LENT; bytes may be 0 */
+    uint32_t rkey;
+} gw_rdma_told_lent;
+
+typedef struct gw_rdma_told_back {
+    uint64_t id;
+} gw_rdma_told_back;
+
+typedef struct gw_rdma_card {
+    bool ethernet;
+    uint8_t network[8]; /* InfiniBand's subnet prefix; zeros on Ethernet */
+    gw_addr address;    /* to dial */
+} gw_rdma_card;
+
+typedef enum gw_rdma_message {
+    GW_RDMA_MESSAGE_BAD,
+    GW_RDMA_MESSAGE_SLOTS,
+    GW_RDMA_MESSAGE_WORDS,
+    GW_RDMA_MESSAGE_WANT,
+    GW_RDMA_MESSAGE_LENT,
+    GW_RDMA_MESSAGE_BACK,
+} gw_rdma_message;
+
+typedef union gw_rdma_told {
+    gw_rdma_told_slots slots;
+    gw_rdma_told_words words;
+    gw_rdma_told_want want;
+    gw_rdma_told_lent lent;
+    gw_rdma_told_back back;
+} gw_rdma_told;
+
+/* They return how many bytes. */
+uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_want_encode(const gw_rdma_told_want *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_lent_encode(const gw_rdma_told_lent *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_back_encode(const gw_rdma_told_back *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+/* Fills in the one that it is. */
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_told *told);
+
+uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CARD_BYTES]);
+bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *card);
+
+#endif

@@ -1,0 +1,201 @@
+#include "net/rdma/path.h"
+
+#include "core/base/log.h"
+#include "net/rdma/end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rdma_path {
+    gw_path base; /* first */
+    uint16_t port;
+    char name[GW_RDMA_NAME]; /* options.device */
+    gw_rdma_options options;
+    gw_rdma_ends ends; /* no memory: the device was removed, and none has been found since */
+} rdma_path;
+
+static rdma_path *path_of(gw_path *path) {
+    return (rdma_path *)path;
+}
+
+static const gw_rdma_device *device_of(const rdma_path *path) {
+    return gw_rdma_memory_device(path->ends.memory);
+}
+
+/* ---- a device that was removed ---- */
+
+/* librdmacm has devices open, too. It lets go of one that is gone when it looks for devices the next time and
+ * finds any; of the last one not before this process ends. */
+static void have_library_let_go(void) {
+    struct ibv_context **devices = rdma_get_devices(NULL);
+    if (devices != NULL) rdma_free_devices(devices);
+}
+
+static void let_go(rdma_path *path) {
+    gw_rdma_ends_close(&path->ends);
+    gw_rdma_owner_let_go(path->ends.owner);
+    gw_rdma_memory_close(path->ends.memory);
+    path->ends.memory = NULL;
+    have_library_let_go();
+}
+
+static void rdma_close_end(gw_path_end *end) {
+    rdma_path *path = path_of(end->path);
+    gw_rdma_end_close(end);
+    if (path->ends.removed && path->ends.first == NULL) let_go(path);
+}
+
+static bool reopen(rdma_path *path, gw_err *err) {
+    gw_rdma_device device;
+    gw_rdma_ends *ends = &path->ends;
+    if (!gw_rdma_device_open(&device, &path->options, err)) return false;
+    ends->memory = gw_rdma_memory_open(&device, err);
+    if (ends->memory == NULL) return false;
+    if (gw_rdma_owner_take(ends->owner, ends->memory, err) && gw_rdma_ends_open(ends, &path->port, err))
+        return true;
+    let_go(path);
+    return false;
+}
+
+/* Looks for one in its place. */
+static void look_again(rdma_path *path) {
+    gw_err err;
+    if (path->ends.first != NULL) return; /* it will be closed */
+    if (path->ends.memory != NULL) let_go(path);
+    if (!reopen(path, &err)) {
+        gw_log(GW_DEBUG, "net/rdma", "%s", err.text);
+        return;
+    }
+    gw_log(GW_INFO, "net/rdma", "%s port %u is used from now on", device_of(path)->name,
+           device_of(path)->port);
+    gw_rdma_owner_found(path->ends.owner);
+}
+
+/* ---- who it leads to ---- */
+
+static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
+    rdma_path *path = path_of(base);
+    if (path->ends.removed) look_again(path);
+    if (path->ends.lost) {
+        *why = path->ends.why_lost;
+        return 0;
+    }
+    const gw_rdma_device *device = device_of(path);
+    gw_rdma_card card = {.ethernet = device->ethernet, .address = device->address};
+    card.address.port = path->port;
+    if (!device->ethernet) memcpy(card.network, device->gid.raw, sizeof card.network);
+    return gw_rdma_card_encode(&card, bytes);
+}
+
+static bool read_card(const uint8_t *bytes, uint32_t count, gw_rdma_card *card, gw_err *err) {
+    return gw_rdma_card_decode(bytes, count, card) ||
+           gw_fail(err, GW_E_PEER, "net/rdma: the peer's card makes no sense");
+}
+
+static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_err *why) {
+    const rdma_path *path = path_of(base);
+    gw_rdma_card card;
+    if (path->ends.lost) {
+        *why = path->ends.why_lost;
+        return false;
+    }
+    if (!read_card(bytes, count, &card, why)) return false;
+    const gw_rdma_device *device = device_of(path);
+    bool same = card.ethernet == device->ethernet &&
+                (card.ethernet || memcmp(card.network, device->gid.raw, sizeof card.network) == 0) &&
+                card.address.family == device->address.family;
+    return same ||
+           gw_fail(why, GW_E_UNSUPPORTED, "net/rdma: %s port %u and the peer's device are on two fabrics",
+                   device->name, device->port);
+}
+
+static gw_path_end *rdma_open(gw_path *base, const gw_path_end *as, const uint8_t *bytes, uint32_t count,
+                              gw_err *err) {
+    gw_rdma_card card;
+    if (!read_card(bytes, count, &card, err)) return NULL;
+    return gw_rdma_end_open(&path_of(base)->ends, as, &card.address, err);
+}
+
+/* ---- this peer's memory ---- */
+
+static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer_id *members,
+                             uint32_t count) {
+    (void)fence;
+    gw_rdma_owner_fence_begin(path_of(base)->ends.owner, members, count);
+}
+
+static void rdma_fence_end(gw_path *base, const gw_fence *fence, const gw_peer_id *members, uint32_t count) {
+    (void)members;
+    (void)count;
+    gw_rdma_owner_fence_end(path_of(base)->ends.owner, fence);
+}
+
+static void rdma_add_region(gw_path *base, uint32_t region, const void *memory, uint64_t bytes) {
+    gw_rdma_loans_add(gw_rdma_owner_loans(path_of(base)->ends.owner), region, memory, bytes);
+}
+
+static void rdma_remove_region(gw_path *base, uint32_t region) {
+    gw_rdma_loans_remove(gw_rdma_owner_loans(path_of(base)->ends.owner), region);
+}
+
+static const gw_word_domain *rdma_domain(gw_path *base) {
+    return gw_rdma_owner_domain(path_of(base)->ends.owner);
+}
+
+/* ---- life ---- */
+
+static void rdma_close(gw_path *base) {
+    rdma_path *path = path_of(base);
+    gw_rdma_ends_close(&path->ends);
+    gw_rdma_owner_close(path->ends.owner);
+    gw_rdma_memory_close(path->ends.memory);
+    free(path);
+}
+
+static const gw_path_ops rdma_ops = {
+    .kind = GW_PATH_RDMA,
+    .card = rdma_card,
+    .suits = rdma_suits,
+    .open = rdma_open,
+    .message = gw_rdma_end_message,
+    .channel = gw_rdma_end_channel,
+    .post = gw_rdma_end_post,
+    .abandon = gw_rdma_end_abandon,
+    .found = gw_rdma_end_found,
+    .close_end = rdma_close_end,
+    .fence_begin = rdma_fence_begin,
+    .fence_end = rdma_fence_end,
+    .add_region = rdma_add_region,
+    .remove_region = rdma_remove_region,
+    .domain = rdma_domain,
+    .close = rdma_close,
+};
+
+static bool open_parts(rdma_path *path, gw_err *err) {
+    gw_rdma_device device;
+    gw_rdma_ends *ends = &path->ends;
+    ends->host = path->base.host;
+    if (!gw_rdma_device_open(&device, &path->options, err)) return false;
+    ends->memory = gw_rdma_memory_open(&device, err);
+    if (ends->memory == NULL) return false;
+    ends->owner = gw_rdma_owner_open(ends->host, ends->memory, err);
+    return ends->owner != NULL && gw_rdma_ends_open(ends, &path->port, err);
+}
+
+gw_path *gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err) {
+    rdma_path *path = calloc(1, sizeof *path);
+    if (path == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        return NULL;
+    }
+    path->base = (gw_path){&rdma_ops, host};
+    path->options = *options;
+    if (options->device != NULL) {
+        snprintf(path->name, sizeof path->name, "%s", options->device);
+        path->options.device = path->name;
+    }
+    if (open_parts(path, err)) return &path->base;
+    rdma_close(&path->base);
+    return NULL;
+}

@@ -1,0 +1,569 @@
+#include "net/rdma/reader.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "net/data/request.h"
+#include "net/rdma/lender.h"
+#include "net/rdma/pause.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+    PARTS = 8, /* under way to one owner; fewer than it lends at once */
+    /* READs at the device: who answers them sends as fast as it can, and what the network cannot hold is lost
+     * and costs a timeout. */
+    PIECES = 4,
+    PIECE_BYTES = 128 * 1024,
+    EVENTS = 16,
+    FLUSH_POLLS = 100000,
+    BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
+};
+_Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
+_Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the askers");
+
+/* An operation. */
+typedef struct task {
+    struct task *next; /* waits, or over */
+    gw_op op;
+    uint64_t asked;     /* bytes that parts were made for */
+    uint32_t parts;     /* under way */
+    bool waits, passes; /* some of it has no part yet; it goes by the lanes */
+    gw_op_status status;
+    uint64_t value;
+} task;
+
+typedef enum part_state { FREE, ASKED, LENT } part_state;
+
+typedef struct part {
+    part_state state;
+    task *of;
+    uint64_t id, at, bytes; /* `at` in the caller's buffer */
+    /* LENT */
+    uint64_t remote, posted; /* bytes that pieces were made for */
+    uint32_t rkey, pieces;   /* at the device */
+    bool failed;
+    const gw_rdma_region *local;
+} part;
+
+/* One READ of the device. */
+typedef struct piece {
+    gw_rdma_work work; /* first: on_done */
+    part *of;          /* NULL: free */
+} piece;
+
+struct gw_rdma_reader {
+    gw_rdma_reader *next; /* of the readers' list */
+    gw_rdma_readers *readers;
+    gw_rdma_memory *memory;
+    gw_path_end *end;
+    pthread_mutex_t lock;
+    pthread_cond_t said; /* saying is 0 again */
+    /* under the lock */
+    uint32_t saying;      /* threads that are giving completions to the end */
+    gw_rdma_queue *queue; /* NULL: none */
+    bool connected;       /* the queue may be used */
+    uint32_t barren;      /* see BARREN_MOST */
+    bool over;            /* none is to be had: nothing is READ before again_ns */
+    uint64_t again_ns;
+    gw_rdma_pause pause;
+    uint64_t no_memory_ns; /* when memory to read into could not be taken last; 0: never */
+    uint64_t ids;
+    task *first, **last; /* that wait, in order */
+    part parts[PARTS];
+    piece pieces[PIECES];
+};
+
+struct gw_rdma_readers {
+    gw_rdma_reader_needed *needed;
+    int epoll_fd; /* of the queue pairs' completions */
+    gw_watch watch;
+    gw_rdma_reader *list; /* the control thread's */
+};
+
+/* ---- tasks and parts; under the lock ---- */
+
+/* What has ended, to be said without the lock. */
+typedef struct endings {
+    task *first;
+} endings;
+
+static void tell_back(gw_rdma_reader *reader, uint64_t id) {
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES];
+    gw_rdma_told_back back = {id};
+    reader->end->path->host->tell(reader->end, bytes, gw_rdma_back_encode(&back, bytes));
+}
+
+static void tell_want(gw_rdma_reader *reader, const part *p) {
+    const gw_op *op = &p->of->op;
+    uint8_t bytes[GW_PATH_MESSAGE_BYTES];
+    gw_rdma_told_want want = {.id = p->id, .bytes = p->bytes};
+    want.what = op->kind == GW_OP_FETCH ? GW_RDMA_BY_NAME : GW_RDMA_OF_REGION;
+    want.name = op->name;
+    want.fence = op->fence;
+    want.region = op->region;
+    want.offset = op->offset + p->at;
+    reader->end->path->host->tell(reader->end, bytes, gw_rdma_want_encode(&want, bytes));
+}
+
+static void stop_waiting(gw_rdma_reader *reader, task *t) {
+    if (!t->waits) return;
+    task **at = &reader->first;
+    while (*at != t) at = &(*at)->next;
+    *at = t->next;
+    if (*at == NULL) reader->last = at;
+    t->waits = false;
+}
+
+static bool is_bad(const task *t) {
+    return t->passes || t->status != GW_OP_OK;
+}
+
+/* Ends the task when nothing of it is under way or to come. */
+static void settle(gw_rdma_reader *reader, task *t, endings *ended) {
+    if (is_bad(t)) stop_waiting(reader, t);
+    if (t->waits || t->parts > 0) return;
+    t->next = ended->first;
+    ended->first = t;
+}
+
+static void end_part(gw_rdma_reader *reader, part *p, endings *ended) {
+    task *t = p->of;
+    gw_rdma_memory_drop(reader->memory, p->local);
+    *p = (part){.state = FREE};
+    t->parts--;
+    settle(reader, t, ended);
+}
+
+/* The part has been lent and is not READ: its task goes by the lanes. */
+static void forgo(gw_rdma_reader *reader, part *p, endings *ended) {
+    tell_back(reader, p->id);
+    p->of->passes = true;
+    end_part(reader, p, ended);
+}
+
+static uint64_t part_bytes(const task *t) {
+    const gw_op *op = &t->op;
+    if (op->kind == GW_OP_FETCH) return op->bytes;
+    uint64_t left = op->bytes - t->asked;
+    uint64_t room = GW_RDMA_PART_BYTES - (op->offset + t->asked) % GW_RDMA_PART_BYTES;
+    return left < room ? left : room;
+}
+
+/* Asks for parts of what waits while there are places. */
+static void ask(gw_rdma_reader *reader) {
+    for (uint32_t i = 0; i < PARTS && reader->first != NULL; i++) {
+        part *p = &reader->parts[i];
+        task *t = reader->first;
+        if (p->state != FREE) continue;
+        *p = (part){.state = ASKED, .of = t, .id = ++reader->ids, .at = t->asked, .bytes = part_bytes(t)};
+        t->asked += p->bytes;
+        t->parts++;
+        if (t->asked == t->op.bytes) stop_waiting(reader, t);
+        tell_want(reader, p);
+    }
+}
+
+/* The oldest part of which something is left to be READ; NULL: none. */
+static part *oldest_unread(gw_rdma_reader *reader) {
+    part *oldest = NULL;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state != LENT || p->failed || p->posted == p->bytes) continue;
+        if (oldest == NULL || p->id < oldest->id) oldest = p;
+    }
+    return oldest;
+}
+
+/* Gives the device as much to READ as it may have. */
+static void feed(gw_rdma_reader *reader) {
+    for (uint32_t i = 0; i < PIECES && reader->connected; i++) {
+        piece *q = &reader->pieces[i];
+        part *p = q->of == NULL ? oldest_unread(reader) : NULL;
+        if (p == NULL) continue;
+        uint64_t left = p->bytes - p->posted;
+        *q = (piece){.of = p,
+                     .work = {.verb = GW_RDMA_READ,
+                              .local = (uint8_t *)p->of->op.buffer + p->at + p->posted,
+                              .lkey = p->local->lkey,
+                              .rkey = p->rkey,
+                              .bytes = left < PIECE_BYTES ? left : PIECE_BYTES,
+                              .remote = p->remote + p->posted}};
+        p->posted += q->work.bytes;
+        p->pieces++;
+        gw_rdma_queue_post(reader->queue, &q->work);
+    }
+}
+
+/* Lets the lock go and takes it again. */
+static void say(gw_rdma_reader *reader, const endings *ended) {
+    if (ended->first == NULL) return;
+    const gw_path_host *host = reader->end->path->host;
+    reader->saying++;
+    pthread_mutex_unlock(&reader->lock);
+    for (task *t = ended->first, *next; t != NULL; t = next) {
+        next = t->next;
+        gw_completion completion = {t->op.token, t->op.peer, t->op.kind, t->status, t->value};
+        if (t->passes && t->status == GW_OP_OK)
+            host->pass(reader->end, &t->op);
+        else
+            host->completed(reader->end, &completion);
+        free(t);
+    }
+    pthread_mutex_lock(&reader->lock);
+    if (--reader->saying == 0) pthread_cond_broadcast(&reader->said);
+}
+
+/* ---- whether READs work; under the lock ---- */
+
+/* Nothing is READ for a while. */
+static void rest(gw_rdma_reader *reader, const gw_err *why) {
+    reader->over = true;
+    reader->again_ns = gw_now_ns() + gw_rdma_pause_begin(&reader->pause, &reader->end->peer, why,
+                                                         "large transfers come in messages");
+}
+
+/* One queue pair more: if it breaks before anything was READ they do not work yet. */
+static void rouse(gw_rdma_reader *reader) {
+    if (!reader->over || gw_now_ns() < reader->again_ns) return;
+    reader->over = false;
+    reader->barren = BARREN_MOST - 1;
+}
+
+/* Something was READ. */
+static void note_success(gw_rdma_reader *reader) {
+    reader->barren = 0;
+    gw_rdma_pause_end(&reader->pause, &reader->end->peer, "large transfers are READ again");
+}
+
+/* ---- the queue pair; on the control thread ---- */
+
+typedef struct harvest {
+    gw_rdma_reader *reader;
+    endings ended;
+} harvest;
+
+static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
+    harvest *h = context;
+    piece *q = (piece *)work;
+    part *p = q->of;
+    const gw_path_host *host = h->reader->end->path->host;
+    q->of = NULL;
+    p->pieces--;
+    p->failed = p->failed || outcome != GW_RDMA_DONE;
+    if (outcome == GW_RDMA_DONE) {
+        note_success(h->reader);
+        host->pulled(h->reader->end, work->bytes);
+        if (p->of->op.landed != NULL) atomic_fetch_add(p->of->op.landed, work->bytes);
+    }
+    if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
+    if (p->failed) {
+        forgo(h->reader, p, &h->ended);
+        return;
+    }
+    tell_back(h->reader, p->id);
+    end_part(h->reader, p, &h->ended);
+}
+
+static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
+    (void)context;
+    (void)immediate;
+    (void)bytes;
+}
+
+static void drop_queue(gw_rdma_reader *reader) {
+    gw_rdma_queue_close(reader->queue);
+    reader->queue = NULL;
+    reader->connected = false;
+    for (uint32_t i = 0; i < PIECES; i++) reader->pieces[i].of = NULL;
+}
+
+/* Parts that were lent and cannot be READ: all, or those that were begun. */
+static void forgo_all(gw_rdma_reader *reader, bool begun, endings *ended) {
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state == LENT && (!begun || p->posted > 0)) forgo(reader, p, ended);
+    }
+}
+
+static bool needs_queue(const gw_rdma_reader *reader) {
+    bool needs = false;
+    for (uint32_t i = 0; i < PARTS; i++) needs = needs || reader->parts[i].state == LENT;
+    return needs && reader->queue == NULL && !reader->over;
+}
+
+static void poll_queue(gw_rdma_reader *reader, harvest *h) {
+    gw_rdma_handlers handlers = {h, on_done, on_said};
+    (void)gw_rdma_queue_arm(reader->queue);
+    while (gw_rdma_queue_poll(reader->queue, &handlers) > 0) {
+    }
+    /* The rest of a broken queue pair's work is flushed at once. */
+    for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(reader->queue, NULL) != NULL &&
+                             gw_rdma_queue_is_busy(reader->queue);
+         polls++)
+        gw_rdma_queue_poll(reader->queue, &handlers);
+}
+
+/* The queue pair has broken. What it was READING goes by the lanes, the rest by the next one. Where that
+ * breaks as well, time after time, READs do not work between these two for the time being. */
+static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refused, endings *ended) {
+    char id[GW_SHORT_TEXT];
+    if (!refused && ++reader->barren == BARREN_MOST)
+        rest(reader, why);
+    else if (!refused)
+        gw_log(GW_INFO, "net/rdma", "%s: large transfers from peer %s begin again", why->text,
+               gw_peer_id_short(&reader->end->peer, id));
+    drop_queue(reader);
+    forgo_all(reader, !reader->over, ended);
+}
+
+static void look_after(gw_rdma_reader *reader) {
+    harvest h = {.reader = reader};
+    pthread_mutex_lock(&reader->lock);
+    if (reader->queue != NULL) {
+        bool refused;
+        poll_queue(reader, &h);
+        const gw_err *trouble = gw_rdma_queue_trouble(reader->queue, &refused);
+        if (trouble != NULL) replace_queue(reader, trouble, refused, &h.ended);
+    }
+    ask(reader);
+    feed(reader);
+    say(reader, &h.ended);
+    bool needs = needs_queue(reader);
+    pthread_mutex_unlock(&reader->lock);
+    if (needs) reader->readers->needed(reader->end);
+}
+
+static void on_readable(void *context, uint32_t mask) {
+    gw_rdma_readers *readers = context;
+    struct epoll_event events[EVENTS];
+    (void)mask;
+    (void)epoll_wait(readers->epoll_fd, events, EVENTS, 0);
+    for (gw_rdma_reader *reader = readers->list, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        look_after(reader);
+    }
+}
+
+gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err) {
+    static const gw_rdma_queue_options options = {.send_depth = 2 * PIECES};
+    pthread_mutex_lock(&reader->lock);
+    GW_CHECK(!reader->connected);
+    drop_queue(reader);
+    gw_rdma_queue *queue = gw_rdma_queue_open(reader->memory, &options, err);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    if (queue != NULL &&
+        epoll_ctl(reader->readers->epoll_fd, EPOLL_CTL_ADD, gw_rdma_queue_fd(queue), &event) != 0) {
+        gw_fail_errno(err, errno, "net/rdma: epoll_ctl");
+        gw_rdma_queue_close(queue);
+        queue = NULL;
+    }
+    reader->queue = queue;
+    pthread_mutex_unlock(&reader->lock);
+    return queue;
+}
+
+void gw_rdma_reader_use(gw_rdma_reader *reader) {
+    pthread_mutex_lock(&reader->lock);
+    reader->connected = reader->queue != NULL;
+    pthread_mutex_unlock(&reader->lock);
+    look_after(reader); /* arms and feeds it */
+}
+
+void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
+    endings ended = {NULL};
+    pthread_mutex_lock(&reader->lock);
+    if (reader->queue != NULL) {
+        if (!reader->connected) rest(reader, why);
+        drop_queue(reader);
+        forgo_all(reader, false, &ended);
+        ask(reader);
+        say(reader, &ended);
+    }
+    pthread_mutex_unlock(&reader->lock);
+}
+
+/* ---- answers ---- */
+
+/* Under the lock. Where little may be locked some can be had now and then, and no more: it is said again only
+ * when nothing of the kind has happened for a while. */
+static void say_no_memory(gw_rdma_reader *reader, const gw_err *why) {
+    uint64_t now = gw_now_ns();
+    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_RDMA_LONGEST_PAUSE_NS;
+    reader->no_memory_ns = now;
+    gw_log(said ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", why->text);
+}
+
+static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent *lent, endings *ended) {
+    task *t = p->of;
+    bool fetches = t->op.kind == GW_OP_FETCH;
+    gw_err err;
+    if (lent->answer != GW_RDMA_LENT) {
+        t->passes = lent->answer == GW_RDMA_BY_LANES;
+        if (!t->passes) t->status = GW_OP_NOTFOUND;
+        end_part(reader, p, ended);
+        return fetches || t->passes;
+    }
+    if (fetches ? lent->bytes > p->bytes : lent->bytes != p->bytes) return false;
+    if (fetches) t->value = lent->bytes;
+    if (reader->over || is_bad(t)) {
+        forgo(reader, p, ended);
+        return true;
+    }
+    if (lent->bytes == 0) {
+        tell_back(reader, p->id);
+        end_part(reader, p, ended);
+        return true;
+    }
+    const uint8_t *into = (const uint8_t *)t->op.buffer + p->at;
+    p->local = gw_rdma_memory_take(reader->memory, into, lent->bytes, GW_RDMA_LOCAL, &err);
+    if (p->local == NULL) {
+        say_no_memory(reader, &err);
+        forgo(reader, p, ended);
+        return true;
+    }
+    p->state = LENT;
+    p->bytes = lent->bytes;
+    p->remote = lent->address;
+    p->rkey = lent->rkey;
+    feed(reader);
+    return true;
+}
+
+bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent) {
+    endings ended = {NULL};
+    bool good = true;
+    pthread_mutex_lock(&reader->lock);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state != ASKED || p->id != lent->id) continue; /* else it was abandoned, and given back */
+        good = take_answer(reader, p, lent, &ended);
+        break;
+    }
+    ask(reader);
+    say(reader, &ended);
+    bool needs = needs_queue(reader);
+    pthread_mutex_unlock(&reader->lock);
+    if (needs) reader->readers->needed(reader->end);
+    return good;
+}
+
+/* ---- posting ---- */
+
+bool gw_rdma_reader_takes(const gw_op *op) {
+    return (op->kind == GW_OP_FETCH || op->kind == GW_OP_READ) && op->bytes > GW_RDMA_READ_LEAST;
+}
+
+gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op) {
+    GW_CHECK(gw_rdma_reader_takes(op));
+    task *t = calloc(1, sizeof *t);
+    if (t == NULL) return GW_PATH_PASS;
+    *t = (task){.op = *op, .waits = true, .status = GW_OP_OK};
+    pthread_mutex_lock(&reader->lock);
+    rouse(reader);
+    bool can = !reader->over;
+    if (can) {
+        *reader->last = t;
+        reader->last = &t->next;
+        ask(reader);
+    }
+    pthread_mutex_unlock(&reader->lock);
+    if (!can) free(t);
+    return can ? GW_PATH_STARTED : GW_PATH_PASS;
+}
+
+/* Under the lock. Ends everything: what was asked for as unknown, the rest as unreachable. When it returns no
+ * device touches the callers' memory. */
+static void end_all(gw_rdma_reader *reader) {
+    endings ended = {NULL};
+    bool reads = false;
+    while (reader->saying > 0) pthread_cond_wait(&reader->said, &reader->lock);
+    for (uint32_t i = 0; i < PIECES; i++) reads = reads || reader->pieces[i].of != NULL;
+    if (reads) drop_queue(reader);
+    for (task *t = reader->first, *next; t != NULL; t = next) {
+        next = t->next;
+        if (t->parts > 0) continue;
+        t->status = t->asked > 0 ? GW_OP_UNKNOWN : GW_OP_UNREACHABLE;
+        settle(reader, t, &ended);
+    }
+    for (uint32_t i = 0; i < PARTS; i++) {
+        part *p = &reader->parts[i];
+        if (p->state == FREE) continue;
+        p->of->status = GW_OP_UNKNOWN;
+        tell_back(reader, p->id);
+        end_part(reader, p, &ended);
+    }
+    say(reader, &ended);
+}
+
+void gw_rdma_reader_abandon(gw_rdma_reader *reader) {
+    pthread_mutex_lock(&reader->lock);
+    end_all(reader);
+    pthread_mutex_unlock(&reader->lock);
+}
+
+/* ---- life ---- */
+
+gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_end *end, gw_rdma_memory *memory,
+                                    gw_err *err) {
+    gw_rdma_reader *reader = calloc(1, sizeof *reader);
+    if (reader == NULL) {
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        return NULL;
+    }
+    reader->readers = readers;
+    reader->end = end;
+    reader->memory = gw_rdma_memory_hold(memory);
+    reader->last = &reader->first;
+    pthread_mutex_init(&reader->lock, NULL);
+    pthread_cond_init(&reader->said, NULL);
+    reader->next = readers->list;
+    readers->list = reader;
+    return reader;
+}
+
+void gw_rdma_reader_close(gw_rdma_reader *reader) {
+    if (reader == NULL) return;
+    gw_rdma_reader **at = &reader->readers->list;
+    while (*at != reader) at = &(*at)->next;
+    *at = reader->next;
+    pthread_mutex_lock(&reader->lock);
+    reader->over = true;
+    reader->again_ns = UINT64_MAX;
+    end_all(reader);
+    drop_queue(reader);
+    pthread_mutex_unlock(&reader->lock);
+    gw_rdma_memory_close(reader->memory);
+    pthread_mutex_destroy(&reader->lock);
+    pthread_cond_destroy(&reader->said);
+    free(reader);
+}
+
+gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *needed, gw_err *err) {
+    gw_rdma_readers *readers = calloc(1, sizeof *readers);
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (readers == NULL || epoll_fd < 0) {
+        gw_fail_errno(err, readers == NULL ? ENOMEM : errno, "net/rdma: epoll_create1");
+        if (epoll_fd >= 0) close(epoll_fd);
+        free(readers);
+        return NULL;
+    }
+    *readers = (gw_rdma_readers){.needed = needed, .epoll_fd = epoll_fd};
+    if (gw_watch_add(loop, &readers->watch, epoll_fd, EPOLLIN, on_readable, readers, err)) return readers;
+    close(epoll_fd);
+    free(readers);
+    return NULL;
+}
+
+void gw_rdma_readers_close(gw_rdma_readers *readers) {
+    if (readers == NULL) return;
+    GW_CHECK(readers->list == NULL);
+    gw_watch_remove(&readers->watch);
+    close(readers->epoll_fd);
+    free(readers);
+}

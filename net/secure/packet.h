@@ -1,0 +1,82 @@
+/* Sealing and opening of the datagrams that carry gossip.
+ *
+ *   version u8 | mode u8 (0 plain, 1 sealed) | cluster, first 8 bytes | sender 16 | boot u64 | nonce u64
+ *   | counter u64 | [sealed: 24 random bytes] | body | tag 16
+ *
+ * Sealed: XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha) under the keyring's packet keys, the first seals and
+ * all open; the header and the whole cluster id are associated data. Plain: the tag is BLAKE2b-128 keyed by
+ * the cluster id, a checksum and no more.
+ *
+ * Replay: (boot, counter) never repeats for a sender, as boot is durable before it is used, and no clock is
+ * trusted. Each life (sender, nonce) has a window of 1024 counters; one of an older boot than a life known is
+ * refused. Two lives of equal boot are clones of one directory: both are delivered, so that gossip can expose
+ * them. At most GW_PACKET_SENDERS lives are remembered, in memory, and the one not heard for longest gives
+ * way.
+ *
+ * So a recording passes, once, where this process has heard nothing later of its sender since it began, or
+ * has forgotten it. What follows: one that is gone counts as alive until it has not answered (the numbers of
+ * pings are each process's own); a digest is answered to where it seems to come from; a directory is said to
+ * be copied. Nobody who lives is buried, as what was said later of a life (by boot, refutation number, state
+ * and the number of its blob) stands against it. And what cannot be taken back, that a process or the job has
+ * ended, is not believed of whom this process has never been linked to (gw_contacts_has_met in core/).
+ *
+ * What is dropped is counted and, for each reason, logged ever more seldom (net/loop/quiet.h).
+ * Thread: belongs to one thread. Pure but for randomness and the log. */
+#ifndef GODWIT_NET_SECURE_PACKET_H
+#define GODWIT_NET_SECURE_PACKET_H
+
+#include "core/base/err.h"
+#include "core/base/id.h"
+#include "net/secure/identity.h"
+#include "net/secure/keyring.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GW_PACKET_VERSION = 1,
+    GW_DATAGRAM_BYTES = 1400, /* the largest that is sent: fits every path's MTU */
+    GW_PACKET_OVERHEAD = 90,  /* sealed; plain packets have 24 less */
+    GW_PACKET_BODY = GW_DATAGRAM_BYTES - GW_PACKET_OVERHEAD,
+    GW_PACKET_SENDERS = 8192,
+};
+
+typedef enum gw_packet_verdict {
+    GW_PACKET_GOOD,
+    GW_PACKET_GARBAGE,   /* too short, too long, unknown mode, or a wrong checksum */
+    GW_PACKET_VERSIONED, /* another version of this format */
+    GW_PACKET_FOREIGN,   /* another cluster's */
+    GW_PACKET_UNSEALED,  /* plain where this peer has a key */
+    GW_PACKET_SEALED,    /* sealed where this peer has none */
+    GW_PACKET_WRONG_KEY, /* none of our keys opens it, or it was tampered with */
+    GW_PACKET_REPLAYED,  /* seen before, or older than the window */
+    GW_PACKET_OUTDATED,  /* of an older boot of its sender */
+    GW_PACKET_OWN,       /* from this very process */
+    GW_PACKET_VERDICTS,
+} gw_packet_verdict;
+
+typedef struct gw_packets gw_packets;
+
+/* Keys are copied. NULL when out of memory. */
+gw_packets *gw_packets_open(const gw_identity *identity, const gw_keyring *keyring, const gw_hash *cluster,
+                            gw_err *err);
+void gw_packets_close(gw_packets *packets);
+
+/* Writes a datagram that carries `body`; returns its length, at most GW_DATAGRAM_BYTES.
+ * body_bytes <= GW_PACKET_BODY. */
+size_t gw_packet_seal(gw_packets *packets, const void *body, size_t body_bytes,
+                      uint8_t datagram[GW_DATAGRAM_BYTES]);
+
+/* Opens a datagram that `from` sent (for the log); decrypts in place. Good: *sender says who, *body points
+ * into `datagram`. `now_ns` limits the rate of warnings. */
+gw_packet_verdict gw_packet_open(gw_packets *packets, const gw_addr *from, uint8_t *datagram, size_t bytes,
+                                 uint64_t now_ns, gw_peer_id *sender, const uint8_t **body,
+                                 size_t *body_bytes);
+
+/* How many datagrams got each verdict, GW_PACKET_VERDICTS entries; valid while `packets` is. */
+const uint64_t *gw_packet_counts(const gw_packets *packets);
+/* A constant a person understands: "sealed with a key we do not have". */
+const char *gw_packet_verdict_text(gw_packet_verdict verdict);
+
+#endif

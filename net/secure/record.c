@@ -1,0 +1,101 @@
+#include "net/secure/record.h"
+
+#include "core/base/check.h"
+
+#include <string.h>
+
+enum { NONCE_BYTES = 12 };
+static const uint64_t records_most = UINT64_C(1) << 48;
+static const uint32_t length_mask = 0x00ffffff, more_bit = 0x80000000;
+
+void gw_cipher_start(gw_cipher *cipher, gw_algorithm algorithm, const uint8_t key[32],
+                     uint32_t payload_most) {
+    GW_CHECK(payload_most <= length_mask);
+    memset(cipher, 0, sizeof *cipher);
+    cipher->algorithm = algorithm;
+    cipher->payload_most = payload_most;
+    if (algorithm == GW_ALGORITHM_PLAIN) return;
+    cipher->tag_bytes = GW_RECORD_TAG;
+    memcpy(cipher->key, key, sizeof cipher->key);
+    if (algorithm != GW_ALGORITHM_AES256GCM) return;
+    GW_CHECK(gw_record_has_aes());
+    int failed = crypto_aead_aes256gcm_beforenm(&cipher->aes, key);
+    GW_CHECK(failed == 0);
+}
+
+void gw_cipher_wipe(gw_cipher *cipher) {
+    sodium_memzero(cipher, sizeof *cipher);
+}
+
+bool gw_record_has_aes(void) {
+    return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available() != 0; /* false before sodium_init */
+}
+
+static void put_u32(uint8_t *out, uint32_t value) {
+    for (int i = 0; i < 4; i++) out[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint32_t get_u32(const uint8_t *in) {
+    return (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+}
+
+static bool next_nonce(gw_cipher *cipher, uint8_t nonce[NONCE_BYTES], gw_err *err) {
+    if (cipher->records >= records_most) return gw_fail(err, GW_E_LIMIT, "2^48 records on one stream");
+    memset(nonce, 0, NONCE_BYTES);
+    for (int i = 0; i < 8; i++) nonce[4 + i] = (uint8_t)(cipher->records >> (8 * i));
+    cipher->records++;
+    return true;
+}
+
+bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes, bool more, uint8_t *out,
+                    gw_err *err) {
+    GW_CHECK(payload_bytes <= cipher->payload_most);
+    uint8_t nonce[NONCE_BYTES], *body = out + GW_RECORD_HEADER;
+    if (!next_nonce(cipher, nonce, err)) return false;
+    put_u32(out, (uint32_t)payload_bytes | (more ? more_bit : 0));
+    if (cipher->algorithm == GW_ALGORITHM_PLAIN) {
+        if (payload != body && payload_bytes > 0) memcpy(body, payload, payload_bytes);
+        return true;
+    }
+    int failed = cipher->algorithm == GW_ALGORITHM_AES256GCM
+                     ? crypto_aead_aes256gcm_encrypt_afternm(body, NULL, payload, payload_bytes, out,
+                                                             GW_RECORD_HEADER, NULL, nonce, &cipher->aes)
+                     : crypto_aead_chacha20poly1305_ietf_encrypt(body, NULL, payload, payload_bytes, out,
+                                                                 GW_RECORD_HEADER, NULL, nonce, cipher->key);
+    GW_CHECK(failed == 0);
+    return true;
+}
+
+bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
+                       bool *more, gw_err *err) {
+    uint32_t word = get_u32(header), length = word & length_mask;
+    if ((word & ~(length_mask | more_bit)) != 0 || length > cipher->payload_most)
+        return gw_fail(err, GW_E_CORRUPT, "a record header %08x that makes no sense", word);
+    *record_bytes = gw_record_bytes(cipher, length);
+    *more = (word & more_bit) != 0;
+    return true;
+}
+
+bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
+                    gw_err *err) {
+    GW_CHECK(record_bytes >= gw_record_bytes(cipher, 0));
+    uint8_t nonce[NONCE_BYTES];
+    const uint8_t *body = record + GW_RECORD_HEADER;
+    size_t body_bytes = record_bytes - GW_RECORD_HEADER;
+    if (!next_nonce(cipher, nonce, err)) return false;
+    if (cipher->algorithm == GW_ALGORITHM_PLAIN) {
+        if (payload != body && body_bytes > 0) memcpy(payload, body, body_bytes);
+        return true;
+    }
+    int failed =
+        cipher->algorithm == GW_ALGORITHM_AES256GCM
+            ? crypto_aead_aes256gcm_decrypt_afternm(payload, NULL, NULL, body, body_bytes, record,
+                                                    GW_RECORD_HEADER, nonce, &cipher->aes)
+            : crypto_aead_chacha20poly1305_ietf_decrypt(payload, NULL, NULL, body, body_bytes, record,
+                                                        GW_RECORD_HEADER, nonce, cipher->key);
+    if (failed != 0)
+        return gw_fail(err, GW_E_CORRUPT,
+                       "record %llu does not verify: it was changed, cut or moved on the way",
+                       (unsigned long long)cipher->records - 1);
+    return true;
+}

@@ -1,0 +1,68 @@
+/* Records: what flows on a stream after its handshake. One direction of one stream has one cipher.
+ *
+ *   header u32: bits 0-23 payload length, bit 31 "the message goes on in the next record" | payload | tag 16
+ *
+ * AES-256-GCM where both CPUs have it, else ChaCha20-Poly1305 (RFC 8439): the nonce is the count of records,
+ * the header is associated data. A record that was changed, cut, repeated, dropped or moved does not open.
+ * Plain mode: the same header, no encryption, no tag. A cipher fails for good at 2^48 records (never
+ * reached). Thread: a cipher belongs to one thread at a time; it may move between threads. */
+#ifndef GODWIT_NET_SECURE_RECORD_H
+#define GODWIT_NET_SECURE_RECORD_H
+
+#include "core/base/err.h"
+
+#include <sodium.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GW_RECORD_HEADER = 4,
+    GW_RECORD_TAG = 16,
+    GW_RECORD_CONTROL = 64 * 1024, /* most payload of a record on a control stream */
+    GW_RECORD_DATA = 256 * 1024,   /* and on a data stream */
+};
+
+typedef enum gw_algorithm {
+    GW_ALGORITHM_PLAIN = 0,
+    GW_ALGORITHM_AES256GCM = 1,
+    GW_ALGORITHM_CHACHA20 = 2,
+} gw_algorithm;
+
+typedef struct gw_cipher {
+    crypto_aead_aes256gcm_state aes; /* first: wants 16-byte alignment, which malloc gives */
+    uint8_t key[32];
+    uint64_t records;      /* sealed or opened so far */
+    uint32_t tag_bytes;    /* GW_RECORD_TAG, or 0 in plain mode */
+    uint32_t payload_most; /* longest payload that is sealed or opened */
+    gw_algorithm algorithm;
+} gw_cipher;
+
+/* `key` is ignored in plain mode. AES256GCM only where gw_record_has_aes(). */
+void gw_cipher_start(gw_cipher *cipher, gw_algorithm algorithm, const uint8_t key[32], uint32_t payload_most);
+void gw_cipher_wipe(gw_cipher *cipher);
+/* This CPU does AES in hardware. */
+bool gw_record_has_aes(void);
+
+/* Bytes of a whole record with this payload. */
+static inline size_t gw_record_bytes(const gw_cipher *cipher, size_t payload_bytes) {
+    return GW_RECORD_HEADER + payload_bytes + cipher->tag_bytes;
+}
+
+/* Writes the next record to `out`, gw_record_bytes(cipher, payload_bytes) of it. `payload` may already lie at
+ * out + GW_RECORD_HEADER (sealing in place), and must not overlap otherwise. payload_bytes <= payload_most.
+ * Fails only at 2^48 records (GW_E_LIMIT). */
+bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes, bool more, uint8_t *out,
+                    gw_err *err);
+
+/* Reads a header: the whole record's length and its `more` bit. Fails with GW_E_CORRUPT on a length over
+ * payload_most or reserved bits. Changes nothing. */
+bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
+                       bool *more, gw_err *err);
+/* Opens the next record, whole at `record`, to `payload` (the payload's length; may be
+ * record + GW_RECORD_HEADER: in place). GW_E_CORRUPT when it is not the record that was sealed next; the
+ * stream is then of no use. */
+bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
+                    gw_err *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* The handshake that opens every TCP stream, without I/O: bytes in, bytes out.
+ *
+ * Construction: SIGMA-I (Krawczyk, "SIGMA: the 'SIGn-and-MAc' approach to authenticated Diffie-Hellman",
+ * CRYPTO 2003), laid out as TLS 1.3 does (RFC 8446: signatures over the transcript hash under a handshake
+ * key), with the cluster's key mixed in like Noise's psk (Perrin, "The Noise Protocol Framework", rev. 34).
+ *
+ *   1  I -> R   e_i, algorithms, proof = MAC(key, header and these)   the responder tries every key it holds
+ *   2  R -> I   e_r, algorithm, sealed{ S_r, claims_r, sign_r(transcript) }
+ *   3  I -> R   sealed{ S_i, claims_i, sign_i(transcript) }
+ *
+ * master = BLAKE2b(key; X25519(e_i, e_r), hash of the clear transcript). Both prove that they hold a cluster
+ * key and the identity (Ed25519) that they claim; identities travel sealed; each direction has its own key;
+ * roles are part of what is signed, so a reflected message fails. Without a keyring (plain mode) the messages
+ * are the same with a zero key, and records are not encrypted afterwards.
+ *
+ * Every message begins with 10 bytes that no version changes: "gdwt", version u16, type u8, mode u8, length
+ * u16 of what follows, so that any two versions can tell each other which they are.
+ *
+ * Thread: an object belongs to one thread at a time. */
+#ifndef GODWIT_NET_SECURE_SECURE_H
+#define GODWIT_NET_SECURE_SECURE_H
+
+#include "core/base/err.h"
+#include "core/base/id.h"
+#include "net/secure/identity.h"
+#include "net/secure/keyring.h"
+#include "net/secure/record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GW_PROTOCOL_VERSION = 1,
+    GW_BUILD_TEXT = 64,
+    GW_HANDSHAKE_HEADER = 10,
+    GW_HANDSHAKE_MESSAGE = 512, /* no handshake message is longer, header included */
+};
+
+/* What a stream is for. */
+typedef enum gw_stream_kind {
+    GW_STREAM_CONTROL = 1, /* the brain's messages: net/link/link.h */
+    GW_STREAM_DATA = 2,    /* one-sided operations and collectives, served by data threads */
+} gw_stream_kind;
+
+/* Who we are, to whomever we connect. The pointed-to objects outlive every stream; `listen` may be filled in
+ * once the port is known. */
+typedef struct gw_local {
+    const gw_identity *identity;
+    const gw_keyring *keyring;
+    gw_hash cluster;
+    gw_addr listen; /* where others reach us; before a handshake; an any-address: "where you see me from" */
+    char build[GW_BUILD_TEXT]; /* the build's version, for people and for the compute class */
+} gw_local;
+
+/* What the other side has proved (id) and claimed (the rest). */
+typedef struct gw_remote {
+    gw_peer_id id;
+    gw_incarnation incarnation;
+    gw_addr listen; /* has a family and a port; an any-address: net/link/stream.h fills it from `from` */
+    gw_addr from;   /* the socket's other end: set by net/link/stream.h */
+    char build[GW_BUILD_TEXT];
+    gw_stream_kind kind;
+    uint64_t word; /* the dialler's: its meaning belongs to the kind (data: which lane; control:
+                      net/link/link.h) */
+    bool dialled;  /* by us */
+} gw_remote;
+
+/* Why a handshake failed; GW_FAULT_NONE while it has not. */
+typedef enum gw_fault {
+    GW_FAULT_NONE,
+    GW_FAULT_GARBAGE,  /* not our protocol, or a message that breaks it */
+    GW_FAULT_VERSION,  /* the other side speaks another protocol version: the text names both */
+    GW_FAULT_CLUSTER,  /* the other side is of another cluster (--cluster) */
+    GW_FAULT_KEY,      /* no cluster key in common */
+    GW_FAULT_NO_KEY,   /* one side has keys, the other has none: the text says which */
+    GW_FAULT_IDENTITY, /* a seal or signature does not verify: tampering on the way */
+    GW_FAULT_SELF,     /* we have reached this very process */
+    GW_FAULT_CLONE,    /* our own identity, in another process: a cloned state directory */
+} gw_fault;
+
+typedef enum gw_handshake_state {
+    GW_HANDSHAKE_GOING,
+    GW_HANDSHAKE_DONE,
+    GW_HANDSHAKE_FAILED
+} gw_handshake_state;
+
+typedef struct gw_handshake gw_handshake;
+
+/* Starts one side. `randomness` is 32 fresh secret bytes (randombytes_buf), the only source of chance.
+ * The dialler says what the stream is for. NULL when out of memory. */
+gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint64_t word,
+                                const uint8_t randomness[32], gw_err *err);
+gw_handshake *gw_handshake_answer(const gw_local *local, const uint8_t randomness[32], gw_err *err);
+void gw_handshake_close(gw_handshake *handshake);
+
+/* Bytes that wait to be sent; gw_handshake_sent says how many went. A failed handshake may have some too: the
+ * alert that tells the other side why. */
+const uint8_t *gw_handshake_output(const gw_handshake *handshake, size_t *count);
+void gw_handshake_sent(gw_handshake *handshake, size_t count);
+
+/* Takes bytes as they come; *used is how many belong to the handshake (the rest are records). On failure
+ * *err says why in words for a person; see gw_handshake_fault. Feeding a finished handshake uses nothing. */
+gw_handshake_state gw_handshake_feed(gw_handshake *handshake, const uint8_t *bytes, size_t count,
+                                     size_t *used, gw_err *err);
+gw_fault gw_handshake_fault(const gw_handshake *handshake);
+/* Of who answers: the hello that came was made by a holder of the key (and may be repeated by somebody else).
+ */
+bool gw_handshake_proved(const gw_handshake *handshake);
+
+/* After GW_HANDSHAKE_DONE, once: who the other side is and the ciphers of both directions. */
+void gw_handshake_finish(gw_handshake *handshake, gw_remote *remote, gw_cipher *seal, gw_cipher *open);
+
+#endif

@@ -1,0 +1,365 @@
+/* Control messages: pinned bytes, and nothing malformed gets through. */
+#include "core/brain/message.h"
+#include "core/rng.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static gw_view small_view(void) {
+    gw_view view = {.epoch = 9, .leader = {{1}}, .count = 2};
+    view.members[0] = (gw_member){.id = {{1}}, .boot = 3, .nonce = 4};
+    view.members[1] = (gw_member){.id = {{2}}, .boot = 5, .nonce = 6};
+    gw_view_seal(&view);
+    return view;
+}
+
+static gw_install *small_install(void) {
+    gw_install *i = calloc(1, sizeof *i);
+    i->view = small_view();
+    i->step = 17;
+    i->fingerprint = 99;
+    i->load = GW_LOAD_MANIFEST;
+    i->end_given_up = true;
+    i->whole_step = 16;
+    i->found_step = 17;
+    i->root_epoch = 5;
+    i->fetchers = gw_set_of(2);
+    i->drops = gw_set_of(2);
+    i->unwritable = gw_set_of(2);
+    i->missing = gw_set_of(5);
+    gw_set_add(&i->fetchers, 1);
+    gw_set_add(&i->missing, 4);
+    i->cuts[1] = 1;
+    i->cuts[2] = 1;
+    for (int k = 0; k < 2; k++) i->inventories[k] = gw_set_of(3);
+    strcpy(i->cause, "why");
+    return i;
+}
+
+/* Every message kind, filled with something. */
+static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *install, gw_report *report) {
+    static uint32_t chunks[] = {1, 5};
+    static gw_hash hashes[2] = {{{7}}, {{8}}};
+    static char text[] = "job=digits\nlr=0.1\n";
+    gw_message m = {.kind = kind,
+                    .job = {{0x11}},
+                    .epoch = 9,
+                    .name = {{0x22}},
+                    .view = view,
+                    .base_epoch = 8,
+                    .listed = view,
+                    .listed_count = 1,
+                    .absorbed_count = 1,
+                    .report = report,
+                    .install = install,
+                    .refusal = GW_REFUSE_STALE,
+                    .flag = true,
+                    .step = 17,
+                    .value = 42,
+                    .since = 41,
+                    .shard = 3,
+                    .worker = 1,
+                    .ways = 6,
+                    .text = text,
+                    .chunks = chunks,
+                    .hashes = hashes,
+                    .count = 2};
+    return m;
+}
+
+Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
+    gw_view view = small_view();
+    gw_install *install = small_install();
+    gw_report report = {
+        .has_state = true,
+        .promised_epoch = 7,
+        .promised = {{9}},
+        .step = 17,
+        .whole_step = 16,
+        .held = gw_set_of(5),
+        .claimed = gw_set_of(5),
+        .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3, .boot = 2}}},
+        .recorded_epoch = 6,
+        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}, .boot = {2, 1}},
+        .heard_epoch = 3,
+        .inventory_count = 1};
+    report.inventory[0].chunks = gw_set_of(3);
+    report.inventory[0].epoch = 6;
+    report.inventory[0].ignored = true;
+    report.course = (gw_course){.count = 2, .list = {{12, {{1}}}, {8, {{2}}}}};
+    install->course = report.course;
+    install->convictions = report.convictions;
+    install->spared = calloc(2, sizeof *install->spared);
+    install->spared[install->spared_count++] = (gw_hash){{5}};
+    install->spared[install->spared_count++] = (gw_hash){{6}};
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
+        gw_message m = sample((gw_message_kind)kind, &view, install, &report), back;
+        uint8_t *bytes, *again;
+        gw_err err;
+        size_t length = gw_message_encode(&m, &bytes);
+        cr_assert(gw_message_decode(bytes, length, &back, &err), "%s: %s", gw_message_name(m.kind), err.text);
+        cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16 &&
+                                             back.install->found_step == 17));
+        cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
+        cr_assert(kind != GW_MSG_REFUSE || (back.value == 42 && back.since == 41));
+        cr_assert(kind != GW_MSG_VOTE ||
+                  (back.report->whole_step == 16 && back.report->recorded_epoch == 6 &&
+                   back.report->changes.count == 3 && back.report->changes.epoch[0] == 5 &&
+                   gw_peer_id_equal(&back.report->changes.from[1], &(gw_peer_id){{7}}) &&
+                   back.report->changes.epoch[1] == 4 && back.report->changes.boot[0] == 2 &&
+                   back.report->changes.boot[1] == 1 && back.report->heard_epoch == 3));
+        const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
+                                            : kind == GW_MSG_INSTALL ? &back.install->convictions
+                                                                     : NULL;
+        cr_assert(convictions == NULL || (convictions->count == 1 && convictions->list[0].epoch == 5 &&
+                                          convictions->list[0].step == 3 && convictions->list[0].boot == 2 &&
+                                          gw_convictions_of(convictions, &(gw_peer_id){{7}}) != NULL));
+        cr_assert(kind != GW_MSG_INSTALL ||
+                  (back.install->spared_count == 2 && back.install->spared[1].bytes[0] == 6));
+        const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
+        cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
+        size_t again_length = gw_message_encode(&back, &again);
+        cr_assert_eq(again_length, length);
+        cr_assert_arr_eq(again, bytes, length, "%s", gw_message_name(m.kind));
+        gw_message_free(&back);
+        for (size_t cut = 0; cut < length; cut++) {
+            uint8_t *part = malloc(cut + 1); /* exact size: a read past it shows under a sanitizer */
+            memcpy(part, bytes, cut);
+            cr_assert(!gw_message_decode(part, cut, &back, &err), "%s cut at %zu", gw_message_name(m.kind),
+                      cut);
+            free(part);
+        }
+        uint8_t *longer = calloc(length + 1, 1);
+        memcpy(longer, bytes, length);
+        cr_assert(!gw_message_decode(longer, length + 1, &back, &err));
+        free(longer);
+        free(bytes);
+        free(again);
+    }
+    gw_install_free(install);
+    gw_set_free(&report.held);
+    gw_set_free(&report.claimed);
+    gw_set_free(&report.inventory[0].chunks);
+}
+
+static gw_install *large_install(uint64_t of) {
+    gw_rng rng = gw_rng_seeded(of);
+    gw_install *i = calloc(1, sizeof *i);
+    i->view = (gw_view){.epoch = 9, .count = GW_MAX_MEMBERS};
+    for (uint32_t k = 0; k < GW_MAX_MEMBERS; k++) {
+        i->view.members[k] = (gw_member){.id = {{(uint8_t)k, 1}}, .boot = 1};
+        i->inventories[k] = gw_set_of(GW_MAX_CHUNKS);
+        for (uint32_t c = 0; c < GW_MAX_CHUNKS; c++)
+            if (gw_rng_below(&rng, of) == 0) gw_set_add(&i->inventories[k], c);
+    }
+    i->view.leader = i->view.members[0].id;
+    gw_view_seal(&i->view);
+    i->load = GW_LOAD_MANIFEST;
+    i->fetchers = gw_set_of(GW_MAX_MEMBERS);
+    i->drops = gw_set_of(GW_MAX_MEMBERS);
+    i->unwritable = gw_set_of(GW_MAX_MEMBERS);
+    return i;
+}
+
+Test(message, an_installation_of_the_largest_state_by_the_most_members_fits) {
+    for (uint64_t of = 2; of <= 16; of *= 8) {
+        gw_install *install = large_install(of);
+        gw_message m = sample(GW_MSG_INSTALL, NULL, install, NULL), back;
+        uint8_t *bytes;
+        gw_err err;
+        size_t length = gw_message_encode(&m, &bytes);
+        cr_assert_leq(length, (size_t)GW_MESSAGE_BYTES);
+        cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+        for (uint32_t k = 0; k < GW_MAX_MEMBERS; k++)
+            cr_assert_arr_eq(back.install->inventories[k].words, install->inventories[k].words,
+                             GW_MAX_CHUNKS / 8);
+        gw_message_free(&back);
+        free(bytes);
+        gw_install_free(install);
+    }
+}
+
+Test(message, flipped_bits_never_crash_the_reader) {
+    gw_view view = small_view();
+    gw_install *install = small_install();
+    gw_message m = sample(GW_MSG_INSTALL, &view, install, NULL), back;
+    uint8_t *bytes;
+    gw_err err;
+    size_t length = gw_message_encode(&m, &bytes), refused = 0;
+    for (size_t bit = 0; bit < 8 * length; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        if (gw_message_decode(bytes, length, &back, &err))
+            gw_message_free(&back);
+        else
+            refused++;
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    cr_assert_gt(refused, 8 * 100, "the view's name alone protects that many bits");
+    free(bytes);
+    gw_install_free(install);
+}
+
+Test(message, bytes_are_pinned) {
+    gw_view view = small_view();
+    gw_message m = sample(GW_MSG_CLAIM, &view, NULL, NULL);
+    uint8_t *bytes;
+    size_t length = gw_message_encode(&m, &bytes);
+    uint8_t expected[2 + 32 + 8 + 16 + 16] = {17, 16, 0x11};
+    expected[34] = 9;
+    expected[42] = 0x22;
+    expected[58] = 17;
+    expected[66] = 1;
+    expected[70] = 3;
+    cr_assert_eq(length, sizeof expected);
+    cr_assert_arr_eq(bytes, expected, sizeof expected);
+    free(bytes);
+}
+
+static bool is_read(const gw_message *m) {
+    uint8_t *bytes;
+    gw_message back;
+    gw_err err;
+    size_t length = gw_message_encode(m, &bytes);
+    bool read = gw_message_decode(bytes, length, &back, &err);
+    if (read) gw_message_free(&back);
+    free(bytes);
+    return read;
+}
+
+/* Else the next one might be no number. */
+Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
+    const uint64_t epochs[] = {GW_EPOCH_END - 1, GW_EPOCH_END, UINT64_MAX};
+    for (int i = 0; i < 3; i++) {
+        gw_view small = small_view(), view = small_view();
+        gw_install *install = small_install();
+        gw_report report = {.installed_epoch = epochs[i]};
+        view.epoch = epochs[i];
+        gw_view_seal(&view);
+        install->view = view;
+        gw_message m = sample(GW_MSG_READY, &small, NULL, NULL);
+        m.epoch = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "about a view");
+        m = sample(GW_MSG_PROPOSE, &small, NULL, NULL);
+        m.base_epoch = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "base");
+        m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
+        m.value = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "highest");
+        m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
+        m.since = epochs[i];
+        cr_expect_eq(is_read(&m), i == 0, "given up since");
+        m = sample(GW_MSG_VOTE, NULL, NULL, &report);
+        cr_expect_eq(is_read(&m), i == 0, "report");
+        report = (gw_report){.promised_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "promised");
+        report = (gw_report){.convictions = {.count = 1, .list[0].epoch = epochs[i]}};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict");
+        report = (gw_report){.recorded_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict on its record");
+        report = (gw_report){.heard_epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a verdict that it heard");
+        for (uint32_t k = 0; k < 2; k++) {
+            report = (gw_report){0};
+            report.changes.epoch[k] = epochs[i];
+            cr_expect_eq(is_read(&m), i == 0, "in which bits changed");
+        }
+        report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};
+        cr_expect_eq(is_read(&m), i == 0, "of a checkpoint");
+        gw_install *resuming = small_install();
+        resuming->root_epoch = epochs[i];
+        m = sample(GW_MSG_INSTALL, &small, resuming, NULL);
+        cr_expect_eq(is_read(&m), i == 0, "of the checkpoint that a view goes on from");
+        gw_install_free(resuming);
+        const gw_message_kind of_views[] = {GW_MSG_PROPOSE, GW_MSG_REFUSE, GW_MSG_JOIN, GW_MSG_VIEW,
+                                            GW_MSG_INSTALL};
+        for (size_t k = 0; k < sizeof of_views / sizeof *of_views; k++) {
+            m = sample(of_views[k], &view, install, NULL);
+            cr_expect_eq(is_read(&m), i == 0, "%s", gw_message_name(m.kind));
+        }
+        gw_install_free(install);
+    }
+}
+
+/* Which a peer would take for its own as it is. */
+Test(message, a_course_that_is_none_is_refused) {
+    static const struct {
+        gw_course course;
+        bool good;
+    } cases[] = {
+        {{.count = 2, .list = {{8, {{1}}}, {4, {{2}}}}}, true},
+        {{.count = 2, .list = {{4, {{2}}}, {8, {{1}}}}}, false},
+        {{.count = 2, .list = {{8, {{1}}}, {4, {{1}}}}}, false},
+        {{.count = 2, .list = {{8, {{1}}}, {0, {{2}}}}}, false},
+        {{.count = 1, .list = {{18, {{1}}}}}, false}, /* more steps than the state */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gw_view view = small_view();
+        gw_install *install = small_install();
+        install->course = cases[i].course;
+        gw_report report = {.step = 17, .course = cases[i].course};
+        gw_message vote = sample(GW_MSG_VOTE, &view, NULL, &report),
+                   installs = sample(GW_MSG_INSTALL, &view, install, NULL);
+        cr_expect_eq(is_read(&vote), cases[i].good, "%zu", i);
+        cr_expect_eq(is_read(&installs), cases[i].good, "%zu", i);
+        gw_install_free(install);
+    }
+}
+
+/* One after another that would do: only their number is too large for what they are read into. */
+Test(message, a_course_longer_than_any_is_refused) {
+    enum { KEPT_BYTES = 8 + sizeof(gw_hash) };
+    gw_report report = {.step = 100};
+    for (uint8_t i = 0; i < GW_MAX_COURSE; i++)
+        gw_course_add(&report.course, &(gw_kept){50 + i, {{0xC0, i}}});
+    gw_message vote = sample(GW_MSG_VOTE, NULL, NULL, &report), back;
+    uint8_t *bytes, *longer;
+    gw_err err;
+    size_t length = gw_message_encode(&vote, &bytes);
+    const uint8_t *root = memmem(bytes, length, &report.course.list[GW_MAX_COURSE - 1].root, sizeof(gw_hash));
+    cr_assert_not_null(root);
+    size_t end = (size_t)(root - bytes) + sizeof(gw_hash);
+    cr_assert_not_null(longer = malloc(length + KEPT_BYTES));
+    memcpy(longer, bytes, end);
+    memcpy(longer + end, bytes + end - KEPT_BYTES, KEPT_BYTES);
+    longer[end + 8] ^= 1; /* another root */
+    memcpy(longer + end + KEPT_BYTES, bytes + end, length - end);
+    uint8_t *count = longer + end - GW_MAX_COURSE * KEPT_BYTES - 4;
+    cr_assert_eq(*count, GW_MAX_COURSE);
+    (*count)++;
+    cr_expect(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+    gw_message_free(&back);
+    cr_expect(!gw_message_decode(longer, length + KEPT_BYTES, &back, &err));
+    free(longer);
+    free(bytes);
+}
+
+Test(message, another_version_is_named) {
+    const uint8_t bytes[] = {GW_MESSAGE_VERSION + 1, GW_MSG_READY};
+    gw_message m;
+    gw_err err;
+    cr_assert(!gw_message_decode(bytes, sizeof bytes, &m, &err));
+    cr_assert(strstr(err.text, "version 18") != NULL, "%s", err.text);
+}
+
+Test(message, a_damaged_view_in_a_list_ends_the_reading) {
+    gw_view views[3] = {small_view(), small_view(), small_view()};
+    gw_message m = sample(GW_MSG_REFUSE, views, NULL, NULL), back;
+    m.listed_count = 3;
+    uint8_t *bytes;
+    gw_err err;
+    size_t length = gw_message_encode(&m, &bytes);
+    cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_assert_eq(back.listed_count, 3);
+    gw_message_free(&back);
+    const size_t first_name = 58 + 1 + 8 + 8 + 4; /* header, refusal, value, since, count */
+    bytes[first_name] ^= 1;
+    cr_assert(!gw_message_decode(bytes, length, &back, &err));
+    free(bytes);
+}
+
+Test(message, an_unknown_kind_has_a_name_for_people_too) {
+    cr_assert_str_eq(gw_message_name(GW_MSG_HELLO), "hello");
+    cr_assert_str_eq(gw_message_name(0), "unknown");
+    cr_assert_str_eq(gw_message_name(GW_MSG_HALT + 1), "unknown");
+}

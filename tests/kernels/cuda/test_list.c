@@ -1,0 +1,159 @@
+/* Runs everywhere: with a GPU, without one, and in a build that has no CUDA. */
+#include "kernels/cuda/runtime/cuda.h"
+#include "kernels/cuda/runtime/driver.h"
+#include "kernels/cuda/runtime/library.h"
+
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+Test(cuda_list, lists_gpus_or_says_what_is_missing) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count = 7;
+    gw_err err = {0};
+    if (!gw_cuda_list(list, &count, &err)) {
+        cr_assert_eq(count, 0);
+        cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+        cr_assert(strstr(err.text, "driver") || strstr(err.text, "GPU") || strstr(err.text, "nvcc"), "%s",
+                  err.text);
+        return;
+    }
+    cr_assert(count >= 1 && count <= GW_CUDA_GPUS);
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(list[i].ordinal, i);
+        cr_assert_gt(list[i].sms, 0);
+        cr_assert_gt(list[i].memory_bytes, 0);
+        cr_assert_gt(list[i].major, 0);
+        cr_assert_neq(list[i].name[0], '\0');
+    }
+}
+
+/* Needs no GPU. */
+Test(cuda_list, a_gpu_that_is_too_old_is_named) {
+    gw_err err = {0};
+    gw_cuda_info old = {.ordinal = 3, .name = "NVIDIA T4", .major = 7, .minor = 5};
+    cr_assert_not(gw_cuda_enough(&old, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+#ifdef GODWIT_CUDA
+    cr_assert(strstr(err.text, "GPU 3") && strstr(err.text, "NVIDIA T4") && strstr(err.text, "7.5"), "%s",
+              err.text);
+    cr_assert(gw_cuda_enough(&(gw_cuda_info){.name = "NVIDIA A100", .major = 8}, &err));
+    cr_assert(gw_cuda_enough(&(gw_cuda_info){.name = "NVIDIA H200", .major = 9}, &err));
+#endif
+}
+
+/* Needs no GPU. What cannot be opened is named, with where it was looked for. */
+Test(cuda_list, libraries_can_be_opened_or_are_named) {
+    gw_err err;
+    if (gw_cuda_libraries(&err)) return;
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "nvcc") ||
+                  (strstr(err.text, "libcublasLt.so") && strstr(err.text, "LD_LIBRARY_PATH")),
+              "%s", err.text);
+}
+
+#ifdef GODWIT_CUDA
+/* A library that is at hand. */
+static void copy_library(const char *file) {
+    struct link_map *map = NULL;
+    void *any = dlopen("libz.so.1", RTLD_LAZY);
+    cr_assert(any != NULL && dlinfo(any, RTLD_DI_LINKMAP, &map) == 0);
+    FILE *from = fopen(map->l_name, "rb"), *to = fopen(file, "wb");
+    cr_assert(from != NULL && to != NULL, "%s", map->l_name);
+    char bytes[4096];
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes, from)) > 0;)
+        cr_assert_eq(fwrite(bytes, 1, got, to), got);
+    fclose(from);
+    cr_assert_eq(fclose(to), 0);
+}
+
+/* One as the driver's: in `file`, to which `name` leads; and opened by that. */
+static void *open_driver(const char *file, const char *name) {
+    copy_library(file);
+    cr_assert_eq(symlink(file, name), 0);
+    return dlopen(name, RTLD_LAZY);
+}
+
+Test(cuda_list, the_version_of_a_library_is_in_its_files_name, .init = scratch_open, .fini = scratch_close) {
+    char text[40], file[300], name[300];
+    snprintf(file, sizeof file, "%s", scratch_path("libdriver.so.580.95.05"));
+    snprintf(name, sizeof name, "%s", scratch_path("libdriver.so.1"));
+    cr_expect_not(gw_cuda_library_version(name, text, sizeof text)); /* it is not open */
+    cr_assert_not_null(open_driver(file, name), "%s", dlerror());
+    cr_expect(gw_cuda_library_version(name, text, sizeof text));
+    cr_expect_str_eq(text, "580.95.05");
+    cr_expect_not(gw_cuda_library_version("libc.so.6", text, sizeof text), "%s", text);
+    cr_expect_not(gw_cuda_library_version("libgodwit-none.so.1", text, sizeof text));
+    cr_expect_str_eq(text, "");
+    gw_cuda_driver_build(text, sizeof text);
+    cr_expect(strcmp(text, "unknown") == 0 || strchr(text, '.') != NULL, "%s", text);
+}
+
+/* Why the dynamic linker itself could not open it: what it found may need a library that is not there. */
+Test(cuda_list, what_the_dynamic_linker_says_is_told) {
+    gw_err err;
+    cr_assert_null(gw_cuda_library_open("libgodwit-none.so.1", NULL, NULL, &err));
+    cr_assert(strstr(err.text, "cannot open shared object file") && strstr(err.text, "LD_LIBRARY_PATH"), "%s",
+              err.text);
+}
+
+/* Any but those in `context`, a folder; and of them all how many were asked for. */
+static unsigned judged;
+static bool lies_elsewhere(const void *context, void *library, gw_err *why) {
+    struct link_map *map = NULL;
+    judged++;
+    cr_assert_eq(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
+    return strstr(map->l_name, context) == NULL || gw_fail(why, GW_E_UNSUPPORTED, "version 1 is too old");
+}
+
+/* $CUDA_HOME has one, and so has $CUDA_PATH. */
+static void put_two(void) {
+    static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
+    for (int i = 0; i < 2; i++) {
+        char file[400];
+        cr_assert_eq(mkdir(scratch_path(variables[i]), 0700), 0);
+        snprintf(file, sizeof file, "%s/lib64", scratch_path(variables[i]));
+        cr_assert_eq(mkdir(file, 0700), 0);
+        strcat(file, "/libgodwit-some.so");
+        copy_library(file);
+        cr_assert_eq(setenv(variables[i], scratch_path(variables[i]), 1), 0);
+    }
+}
+
+Test(cuda_list, a_library_that_is_no_good_does_not_hide_the_next, .init = scratch_open,
+     .fini = scratch_close) {
+    struct link_map *map = NULL;
+    gw_err err;
+    put_two();
+    void *found = gw_cuda_library_open("libgodwit-some.so", lies_elsewhere, "/CUDA_HOME/", &err);
+    cr_assert_not_null(found, "%s", err.text);
+    cr_assert(dlinfo(found, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "/CUDA_PATH/lib64/"), "%s",
+              map->l_name);
+    cr_assert_eq(judged, 2);
+}
+
+Test(cuda_list, libraries_that_are_no_good_are_named_with_why, .init = scratch_open, .fini = scratch_close) {
+    gw_err err;
+    put_two();
+    cr_assert_null(gw_cuda_library_open("libgodwit-some.so", lies_elsewhere, "libgodwit-some.so", &err));
+    cr_assert(strstr(err.text, "/CUDA_HOME/lib64/libgodwit-some.so: version 1 is too old"), "%s", err.text);
+    cr_assert(strstr(err.text, "/CUDA_PATH/lib64/libgodwit-some.so: version 1 is too old"), "%s", err.text);
+}
+#endif
+
+Test(cuda_list, versions) {
+    gw_cuda_versions found = gw_cuda_versions_found();
+#ifdef GODWIT_CUDA
+    cr_assert_geq(found.runtime, 12000);
+#else
+    cr_assert_eq(found.runtime, 0);
+#endif
+    cr_assert(found.driver == 0 || found.driver >= 10000);
+}

@@ -1,0 +1,237 @@
+#include "kernels/data/safetensors.h"
+#include "kernels/host/output.h"
+#include "scratch.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool disk_fails;
+
+/* In front of the C library's. */
+int fsync(int fd) {
+    if (!disk_fails) return fdatasync(fd);
+    errno = EIO;
+    return -1;
+}
+
+/* What somebody else does when a file is about to get its lock, or to be renamed or removed. */
+static void (*meanwhile)(void), (*at_rename)(void); /* the latter at a rename alone */
+
+static void let_others(void (**when)(void)) {
+    void (*act)(void) = *when;
+    *when = NULL;
+    if (act != NULL) act();
+}
+
+int flock(int fd, int operation) {
+    let_others(&meanwhile);
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+int rename(const char *from, const char *to) {
+    let_others(&meanwhile);
+    let_others(&at_rename);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlink(const char *path) {
+    let_others(&meanwhile);
+    return unlinkat(AT_FDCWD, path, 0);
+}
+
+TestSuite(output, .init = scratch_open, .fini = scratch_close);
+
+static const char *content(const char *name) {
+    static char text[100];
+    FILE *in = fopen(scratch_path(name), "r");
+    cr_assert_not_null(in, "%s", name);
+    text[fread(text, 1, sizeof text - 1, in)] = '\0';
+    fclose(in);
+    return text;
+}
+
+static bool there(const char *name) {
+    struct stat stat;
+    return lstat(scratch_path(name), &stat) == 0;
+}
+
+/* Writes "new", and says at the end whether it is good. */
+static void put(const char *name, bool good) {
+    gw_output output;
+    gw_err err = {.text = "why"};
+    cr_assert(gw_output_open(scratch_path(name), &output, &err), "%s", err.text);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_eq(gw_output_end(&output, good, &err), good, "%s", err.text);
+    cr_assert_str_eq(err.text, "why");
+}
+
+Test(output, a_file_appears_when_it_is_whole) {
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    scratch_write("file", "old", 3);
+    put("file", false);
+    cr_assert_str_eq(content("file"), "old");
+    cr_assert_not(there("file.partial"));
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    cr_assert_not(there("file.partial"));
+}
+
+/* What a crash would lose does not take the place of what it would not. */
+Test(output, what_does_not_reach_the_disk_takes_no_ones_place) {
+    gw_output output;
+    gw_err err;
+    scratch_write("file", "old", 3);
+    disk_fails = true;
+    cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_not(gw_output_end(&output, true, &err));
+    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_str_eq(content("file"), "old");
+    cr_assert_not(there("file.partial"));
+}
+
+Test(output, links_are_followed_even_to_what_is_not_there_yet) {
+    cr_assert_eq(mkdir(scratch_path("folder"), 0700), 0);
+    cr_assert_eq(symlink("folder/second", scratch_path("first")), 0);
+    cr_assert_eq(symlink("third", scratch_path("folder/second")), 0);
+    put("first", true);
+    cr_assert_str_eq(content("folder/third"), "new");
+    scratch_write("folder/third", "old", 3);
+    put("first", true);
+    cr_assert_str_eq(content("folder/third"), "new");
+    char said[20];
+    cr_assert_eq(readlink(scratch_path("first"), said, sizeof said), (ssize_t)strlen("folder/second"));
+    cr_assert_eq(readlink(scratch_path("folder/second"), said, sizeof said), (ssize_t)strlen("third"));
+    cr_assert_eq(symlink(scratch_path("absolute"), scratch_path("far")), 0);
+    put("far", true);
+    cr_assert_str_eq(content("absolute"), "new");
+}
+
+static void refuse(const char *name, gw_code code, const char *words) {
+    gw_output output;
+    gw_err err;
+    cr_assert_not(gw_output_open(scratch_path(name), &output, &err), "%s", name);
+    cr_assert_eq(err.code, code);
+    cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+Test(output, what_is_no_regular_file_is_refused_and_stays) {
+    struct stat stat;
+    cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
+    cr_assert_eq(mkdir(scratch_path("folder"), 0700), 0);
+    cr_assert_eq(symlink("/dev/null", scratch_path("device")), 0);
+    cr_assert_eq(symlink("round", scratch_path("round")), 0);
+    refuse("pipe", GW_E_INVALID, "not a regular file");
+    refuse("folder", GW_E_INVALID, "not a regular file");
+    refuse("device", GW_E_INVALID, "not a regular file");
+    refuse("round", GW_E_IO, "Too many levels of symbolic links");
+    refuse("nowhere/file", GW_E_IO, "cannot write");
+    cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
+    cr_assert(lstat(scratch_path("device"), &stat) == 0 && S_ISLNK(stat.st_mode));
+}
+
+static void refuse_another(void) {
+    refuse("file", GW_E_DENIED, "another process writes it");
+    scratch_write("asked", "", 0);
+}
+
+Test(output, a_file_has_one_writer) {
+    gw_output output;
+    gw_err err;
+    cr_assert_eq(symlink("file", scratch_path("link")), 0);
+    for (int good = 0; good < 2; good++) {
+        cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+        cr_assert(gw_output_write(&output, "first", 5, &err), "%s", err.text);
+        refuse("link", GW_E_DENIED, "another process writes it");
+        cr_assert_str_eq(content("file.partial"), "first");
+        meanwhile = refuse_another; /* until the name is free */
+        cr_assert_eq(gw_output_end(&output, good, &err), good, "%s", err.text);
+        cr_assert(there("asked") && meanwhile == NULL);
+        cr_assert_eq(remove(scratch_path("asked")), 0);
+        cr_assert_eq(there("file"), good);
+    }
+    cr_assert_str_eq(content("file"), "first");
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+}
+
+static void refuse_both(void) {
+    refuse("one", GW_E_DENIED, "another process writes it");
+    refuse("two", GW_E_DENIED, "another process writes it");
+}
+
+/* Under the name that it had last, and one writer's all the time. */
+Test(output, a_file_may_get_another_name_on_the_way) {
+    gw_output output, other;
+    gw_err err;
+    scratch_write("one", "old", 3);
+    cr_assert(gw_output_open(scratch_path("one"), &output, &err), "%s", err.text);
+    cr_assert(gw_output_write(&output, "new", 3, &err), "%s", err.text);
+    cr_assert(gw_output_open(scratch_path("three"), &other, &err), "%s", err.text);
+    cr_assert_not(gw_output_move(&output, scratch_path("three"), &err)); /* somebody else's */
+    cr_assert_eq(err.code, GW_E_DENIED);
+    cr_assert(gw_output_end(&other, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("one.partial"), "new");
+    cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
+    refuse("two", GW_E_DENIED, "another process writes it");
+    cr_assert(gw_output_write(&output, "er", 2, &err), "%s", err.text);
+    cr_assert(gw_output_end(&output, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("one"), "old");
+    cr_assert_str_eq(content("two"), "newer");
+    cr_assert_str_eq(content("three"), "");
+    cr_assert_not(there("one.partial") || there("two.partial") || there("three.partial"));
+}
+
+Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {
+    gw_output output;
+    gw_err err;
+    cr_assert(gw_output_open(scratch_path("one"), &output, &err), "%s", err.text);
+    at_rename = refuse_both;
+    cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
+    cr_assert_null(at_rename);
+    cr_assert_not(gw_output_end(&output, false, &err));
+    cr_assert_not(there("one.partial") || there("two.partial"));
+}
+
+static void put_in_place(void) {
+    cr_assert_eq(rename(scratch_path("file.partial"), scratch_path("file")), 0);
+}
+
+/* Between the opening and the lock. */
+Test(output, what_another_one_has_just_put_in_its_place_stays) {
+    gw_output output;
+    gw_err err;
+    scratch_write("file.partial", "theirs", 6);
+    meanwhile = put_in_place;
+    cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
+    cr_assert_null(meanwhile);
+    cr_assert_eq(write(output.fd, "new", 3), 3);
+    cr_assert_str_eq(content("file"), "theirs");
+    cr_assert(gw_output_end(&output, true, &err), "%s", err.text);
+    cr_assert_str_eq(content("file"), "new");
+}
+
+Test(output, what_a_crash_has_left_is_written_over) {
+    scratch_write("file.partial", "half of it", 10);
+    put("file", true);
+    cr_assert_str_eq(content("file"), "new");
+    cr_assert_not(there("file.partial"));
+}
+
+/* What `godwit export` writes. */
+Test(output, weights_replace_no_device) {
+    struct stat stat;
+    gw_err err;
+    cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
+    cr_assert_not(gw_safetensors_write(scratch_path("pipe"), NULL, 0, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
+}

@@ -1,0 +1,541 @@
+#include "tests/net/nccl/fake.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMMS = 64, OPS = 4096, MOST_EVENTS = 256 };
+
+typedef struct op {
+    const void *send;
+    void *receive;
+    size_t count;
+    int type;
+    bool launched, done;
+} op;
+
+struct gw_nccl_comm {
+    bool used, formed, launching, aborted;
+    int ails; /* what it says of itself; 0: nothing is wrong */
+    gw_nccl_id id;
+    int ranks, rank, ordinal;
+    op *ops;
+    unsigned op_count;
+};
+
+typedef struct fake_stream {
+    int ordinal;
+} fake_stream;
+
+typedef struct event {
+    bool used;
+    gw_nccl_comm *comm; /* what ran on the stream when it was recorded; and how much of it */
+    unsigned ops;
+    int ordinal;
+} event;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool block_aborts, blocked;
+    int gpus;
+    gw_nccl_comm comms[COMMS];
+    fake_stream streams[FAKE_GPUS];
+    event events[MOST_EVENTS];
+    bool hold, jam[FAKE_GPUS];
+    unsigned ration; /* all-reduces that may still end */
+    int broken[FAKE_GPUS], lost[FAKE_GPUS], refuse_init[FAKE_GPUS], ail_init[FAKE_GPUS],
+        refuse_sum[FAKE_GPUS], refuse_id;
+    uint64_t group_bytes[FAKE_GPUS];
+    unsigned ids, launched;
+    fake_counts counts;
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Groups are a thread's own. */
+static _Thread_local struct {
+    int depth, result;
+    bool aborts;
+    int context; /* ordinal + 1; 0: none */
+} mine;
+
+static void misuse(const char *what) {
+    if (fake.counts.misuse == NULL) fake.counts.misuse = what;
+}
+
+static void lock(void) {
+    pthread_mutex_lock(&fake.lock);
+}
+
+static int unlock(int result) {
+    pthread_mutex_unlock(&fake.lock);
+    return result;
+}
+
+/* ---- what becomes of operations ---- */
+
+static gw_nccl_comm *rank_of(const gw_nccl_id *id, int rank) {
+    for (int i = 0; i < COMMS; i++) {
+        gw_nccl_comm *c = &fake.comms[i];
+        if (c->used && !c->aborted && c->rank == rank && memcmp(&c->id, id, sizeof *id) == 0) return c;
+    }
+    return NULL;
+}
+
+/* A rank that ailed does not join again: the others stay connected to what it was. */
+static bool all_there(const gw_nccl_comm *comm) {
+    for (int i = 0; i < COMMS; i++) {
+        const gw_nccl_comm *c = &fake.comms[i];
+        if (c->used && c->ails != 0 && memcmp(&c->id, &comm->id, sizeof c->id) == 0) return false;
+    }
+    for (int r = 0; r < comm->ranks; r++)
+        if (rank_of(&comm->id, r) == NULL) return false;
+    return true;
+}
+
+static void add(const gw_nccl_comm *comm, unsigned index) {
+    for (int r = 0; r < comm->ranks; r++) {
+        const op *from = &rank_of(&comm->id, r)->ops[index];
+        for (int t = 0; t < comm->ranks; t++) {
+            const op *to = &rank_of(&comm->id, t)->ops[index];
+            for (size_t i = 0; i < from->count; i++) {
+                if (from->type == GW_NCCL_INT64)
+                    ((int64_t *)to->receive)[i] =
+                        (r == 0 ? 0 : ((int64_t *)to->receive)[i]) + ((const int64_t *)from->send)[i];
+                else
+                    ((float *)to->receive)[i] =
+                        (r == 0 ? 0 : ((float *)to->receive)[i]) + ((const float *)from->send)[i];
+            }
+        }
+    }
+}
+
+static bool can_run(const gw_nccl_comm *comm, unsigned index) {
+    for (int r = 0; r < comm->ranks; r++) {
+        const gw_nccl_comm *c = rank_of(&comm->id, r);
+        if (c == NULL || fake.jam[c->ordinal] || c->op_count <= index || !c->ops[index].launched)
+            return false;
+    }
+    return true;
+}
+
+/* Whatever all ranks have launched happens. */
+static void progress(void) {
+    if (fake.hold) return;
+    for (int i = 0; i < COMMS; i++) {
+        gw_nccl_comm *c = &fake.comms[i];
+        if (!c->used || c->aborted) continue;
+        if (!c->formed && all_there(c)) c->formed = true;
+        for (unsigned k = 0; k < c->op_count; k++) {
+            if (c->ops[k].done || fake.ration == 0 || !can_run(c, k)) continue;
+            fake.ration--;
+            add(c, k);
+            for (int r = 0; r < c->ranks; r++) rank_of(&c->id, r)->ops[k].done = true;
+        }
+    }
+}
+
+/* ---- NCCL ---- */
+
+static int get_version(int *version) {
+    *version = 22809;
+    return GW_NCCL_SUCCESS;
+}
+
+static int get_unique_id(gw_nccl_id *id) {
+    lock();
+    int result = fake.refuse_id;
+    fake.refuse_id = 0;
+    memset(id, 0, sizeof *id);
+    memcpy(id->bytes, &(unsigned){++fake.ids}, sizeof(unsigned));
+    return unlock(result);
+}
+
+static int comm_init(gw_nccl_comm **comm, int ranks, gw_nccl_id id, int rank, gw_nccl_config *config) {
+    lock();
+    int ordinal = mine.context - 1;
+    if (mine.depth == 0) misuse("a communicator of several GPUs is formed outside a group");
+    if (ordinal < 0) misuse("a communicator is formed without a context");
+    if (config->blocking != 0 || config->magic != (unsigned)GW_NCCL_MAGIC) misuse("a blocking communicator");
+    fake.counts.blocking = config->blocking;
+    fake.counts.config_version = config->version;
+    *comm = NULL;
+    if (ordinal >= 0 && fake.refuse_init[ordinal] != 0) {
+        mine.result = fake.refuse_init[ordinal];
+        fake.refuse_init[ordinal] = 0;
+        return unlock(mine.result);
+    }
+    for (int i = 0; i < COMMS && *comm == NULL; i++)
+        if (!fake.comms[i].used) *comm = &fake.comms[i];
+    **comm = (gw_nccl_comm){.used = true, .id = id, .ranks = ranks, .rank = rank, .ordinal = ordinal};
+    (*comm)->ops = calloc(OPS, sizeof(op));
+    (*comm)->ails = fake.ail_init[ordinal];
+    fake.ail_init[ordinal] = 0;
+    fake.counts.inits++;
+    pthread_cond_broadcast(&fake.changed);
+    fake.counts.comms++;
+    return unlock(GW_NCCL_IN_PROGRESS);
+}
+
+static int get_async_error(gw_nccl_comm *comm, int *result) {
+    lock();
+    if (comm == NULL || comm->aborted) {
+        misuse("a communicator is asked after its abort");
+        *result = 4;
+        return unlock(4);
+    }
+    progress();
+    if (fake.broken[comm->ordinal] != 0) {
+        *result = fake.broken[comm->ordinal];
+    } else if (comm->ails != 0) {
+        *result = comm->ails;
+    } else if (!comm->formed || fake.hold) {
+        *result = GW_NCCL_IN_PROGRESS;
+    } else if (comm->launching) { /* asked once: the launch is over the next time */
+        comm->launching = false;
+        for (unsigned k = 0; k < comm->op_count; k++) {
+            fake.launched += !comm->ops[k].launched;
+            comm->ops[k].launched = true;
+        }
+        pthread_cond_broadcast(&fake.changed);
+        *result = GW_NCCL_IN_PROGRESS;
+    } else {
+        *result = GW_NCCL_SUCCESS;
+    }
+    return unlock(GW_NCCL_SUCCESS);
+}
+
+static int comm_abort(gw_nccl_comm *comm) {
+    lock();
+    if (mine.depth == 0) misuse("an abort outside a group");
+    if (comm->aborted) misuse("a second abort");
+    fake.blocked = fake.block_aborts;
+    pthread_cond_broadcast(&fake.changed);
+    while (fake.block_aborts) pthread_cond_wait(&fake.changed, &fake.lock);
+    fake.blocked = false;
+    mine.aborts = true;
+    comm->aborted = true;
+    fake.counts.aborts++;
+    pthread_cond_broadcast(&fake.changed);
+    fake.counts.comms--;
+    return unlock(GW_NCCL_SUCCESS);
+}
+
+static int all_reduce(const void *send, void *receive, size_t count, int type, int operation,
+                      gw_nccl_comm *comm, void *stream) {
+    lock();
+    if (comm->aborted || !comm->formed || comm->launching)
+        misuse("a sum on a communicator that is not ready");
+    if (operation != GW_NCCL_SUM || send == receive) misuse("not a sum, or one in place");
+    if (stream != &fake.streams[comm->ordinal]) misuse("a sum on another GPU's stream");
+    if (mine.depth == 0) misuse("sums of several GPUs outside a group");
+    if (fake.refuse_sum[comm->ordinal] != 0) {
+        mine.result = fake.refuse_sum[comm->ordinal];
+        fake.refuse_sum[comm->ordinal] = 0;
+        return unlock(mine.result);
+    }
+    comm->ops[comm->op_count++] = (op){.send = send, .receive = receive, .count = count, .type = type};
+    fake.group_bytes[comm->ordinal] += count * (type == GW_NCCL_INT64 ? 8 : 4);
+    if (fake.group_bytes[comm->ordinal] > fake.counts.largest_bytes)
+        fake.counts.largest_bytes = fake.group_bytes[comm->ordinal];
+    fake.counts.sums++;
+    return unlock(GW_NCCL_SUCCESS);
+}
+
+static int group_start(void) {
+    lock();
+    if (mine.depth++ > 0) misuse("a group in a group");
+    mine.result = GW_NCCL_SUCCESS;
+    mine.aborts = false;
+    memset(fake.group_bytes, 0, sizeof fake.group_bytes);
+    return unlock(GW_NCCL_SUCCESS);
+}
+
+static int group_end(void) {
+    lock();
+    if (--mine.depth < 0) misuse("the end of no group");
+    fake.counts.groups++;
+    fake.counts.abort_groups += mine.aborts;
+    for (int i = 0; i < COMMS; i++) {
+        gw_nccl_comm *c = &fake.comms[i];
+        bool fresh = c->used && !c->aborted && c->op_count > 0 && !c->ops[c->op_count - 1].launched;
+        if (fresh) c->launching = true;
+    }
+    if (mine.aborts) return unlock(GW_NCCL_SUCCESS);
+    return unlock(mine.result != GW_NCCL_SUCCESS ? mine.result : GW_NCCL_IN_PROGRESS);
+}
+
+static const char *nccl_text(int result) {
+    return result == GW_NCCL_REMOTE_ERROR ? "remote process exited" : "unhandled error";
+}
+
+static const char *nccl_last(gw_nccl_comm *comm) {
+    (void)comm;
+    return "";
+}
+
+/* ---- CUDA ---- */
+
+static int init(unsigned flags) {
+    return (int)flags;
+}
+
+static int device_get(int *device, int ordinal) {
+    *device = ordinal;
+    return ordinal < fake.gpus ? GW_CUDA_SUCCESS : 101;
+}
+
+static int context_retain(void **context, int device) {
+    lock();
+    fake.counts.contexts_held++;
+    *context = &fake.streams[device];
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int context_release(int device) {
+    (void)device;
+    lock();
+    fake.counts.contexts_held--;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int context_set(void *context) {
+    mine.context = ((fake_stream *)context)->ordinal + 1;
+    return GW_CUDA_SUCCESS;
+}
+
+static int event_create(void **made, unsigned flags) {
+    (void)flags;
+    lock();
+    for (int i = 0; i < MOST_EVENTS; i++) {
+        if (fake.events[i].used) continue;
+        fake.events[i] = (event){.used = true, .ordinal = mine.context - 1};
+        *made = &fake.events[i];
+        fake.counts.events++;
+        return unlock(GW_CUDA_SUCCESS);
+    }
+    return unlock(2);
+}
+
+static gw_nccl_comm *newest_on(int ordinal) {
+    gw_nccl_comm *newest = NULL;
+    for (int i = 0; i < COMMS; i++)
+        if (fake.comms[i].used && fake.comms[i].ordinal == ordinal) newest = &fake.comms[i];
+    return newest;
+}
+
+static bool has_happened(const event *e) {
+    for (unsigned k = 0; k < e->ops; k++)
+        if (!e->comm->aborted && !e->comm->ops[k].done) return false;
+    return true;
+}
+
+static int event_record(void *recorded, void *stream) {
+    lock();
+    event *e = recorded;
+    int ordinal = ((fake_stream *)stream)->ordinal;
+    if (mine.context - 1 != ordinal || e->ordinal != ordinal) misuse("an event of another GPU");
+    if (!has_happened(e)) misuse("an event is recorded again before it has happened");
+    e->comm = newest_on(ordinal);
+    e->ops = 0; /* what is not launched yet is not on the stream */
+    while (e->ops < e->comm->op_count && e->comm->ops[e->ops].launched) e->ops++;
+    return unlock(fake.lost[ordinal]);
+}
+
+static int event_query(void *asked) {
+    lock();
+    event *e = asked;
+    progress();
+    if (fake.lost[e->ordinal] != 0) return unlock(fake.lost[e->ordinal]);
+    return unlock(has_happened(e) ? GW_CUDA_SUCCESS : GW_CUDA_NOT_READY);
+}
+
+static int event_destroy(void *event_gone) {
+    lock();
+    ((event *)event_gone)->used = false;
+    fake.counts.events--;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int stream_create(void **stream, unsigned flags) {
+    lock();
+    if (flags != GW_CUDA_STREAM_OWN) misuse("a stream that others wait for");
+    *stream = &fake.streams[mine.context - 1];
+    fake.counts.streams++;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int stream_destroy(void *stream) {
+    (void)stream;
+    lock();
+    fake.counts.streams--;
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int stream_query(void *stream) {
+    lock();
+    int ordinal = ((fake_stream *)stream)->ordinal;
+    if (fake.lost[ordinal] != 0) return unlock(fake.lost[ordinal]);
+    const gw_nccl_comm *comm = newest_on(ordinal);
+    if (comm != NULL && comm->aborted && !fake.jam[ordinal]) return unlock(GW_CUDA_SUCCESS);
+    for (unsigned k = 0; comm != NULL && k < comm->op_count; k++)
+        if (comm->ops[k].launched && !comm->ops[k].done) return unlock(GW_CUDA_NOT_READY);
+    return unlock(GW_CUDA_SUCCESS);
+}
+
+static int cuda_text(int result, const char **text) {
+    *text =
+        result == 700 ? "an illegal memory access was encountered" : "uncorrectable ECC error encountered";
+    return GW_CUDA_SUCCESS;
+}
+
+/* ---- the test's side ---- */
+
+void fake_reset(int gpus) {
+    lock();
+    for (int i = 0; i < COMMS; i++) free(fake.comms[i].ops);
+    memset(fake.comms, 0, sizeof fake.comms);
+    memset(fake.events, 0, sizeof fake.events);
+    memset(fake.jam, 0, sizeof fake.jam);
+    memset(fake.broken, 0, sizeof fake.broken);
+    memset(fake.lost, 0, sizeof fake.lost);
+    memset(fake.refuse_init, 0, sizeof fake.refuse_init);
+    memset(fake.ail_init, 0, sizeof fake.ail_init);
+    memset(fake.refuse_sum, 0, sizeof fake.refuse_sum);
+    fake.counts = (fake_counts){0};
+    fake.hold = fake.block_aborts = fake.blocked = false;
+    fake.refuse_id = 0;
+    fake.gpus = gpus;
+    fake.ration = UINT_MAX;
+    fake.launched = 0;
+    for (int i = 0; i < FAKE_GPUS; i++) fake.streams[i].ordinal = i;
+    unlock(0);
+}
+
+const gw_nccl_api *fake_nccl(void) {
+    static const gw_nccl_api api = {
+        .get_version = get_version,
+        .get_unique_id = get_unique_id,
+        .comm_init_rank_config = comm_init,
+        .comm_get_async_error = get_async_error,
+        .comm_abort = comm_abort,
+        .all_reduce = all_reduce,
+        .group_start = group_start,
+        .group_end = group_end,
+        .get_error_string = nccl_text,
+        .get_last_error = nccl_last,
+    };
+    return &api;
+}
+
+const gw_cuda_api *fake_cuda(void) {
+    static const gw_cuda_api api = {
+        .init = init,
+        .device_get = device_get,
+        .primary_context_retain = context_retain,
+        .primary_context_release = context_release,
+        .context_set_current = context_set,
+        .event_create = event_create,
+        .event_record = event_record,
+        .event_query = event_query,
+        .event_destroy = event_destroy,
+        .stream_create = stream_create,
+        .stream_query = stream_query,
+        .stream_destroy = stream_destroy,
+        .get_error_string = cuda_text,
+    };
+    return &api;
+}
+
+void fake_hold(bool hold) {
+    lock();
+    fake.hold = hold;
+    unlock(0);
+}
+
+void fake_ration(unsigned sums) {
+    lock();
+    fake.ration = sums;
+    unlock(0);
+}
+
+void fake_break(int ordinal, int result) {
+    lock();
+    fake.broken[ordinal] = result;
+    unlock(0);
+}
+
+void fake_jam(int ordinal, bool jam) {
+    lock();
+    fake.jam[ordinal] = jam;
+    unlock(0);
+}
+
+void fake_lose(int ordinal, int result) {
+    lock();
+    fake.lost[ordinal] = result;
+    unlock(0);
+}
+
+void fake_refuse_init(int ordinal, int result) {
+    lock();
+    fake.refuse_init[ordinal] = result;
+    unlock(0);
+}
+
+void fake_ail_init(int ordinal, int result) {
+    lock();
+    fake.ail_init[ordinal] = result;
+    unlock(0);
+}
+
+void fake_refuse_sum(int ordinal, int result) {
+    lock();
+    fake.refuse_sum[ordinal] = result;
+    unlock(0);
+}
+
+void fake_block_aborts(bool block) {
+    lock();
+    fake.block_aborts = block;
+    pthread_cond_broadcast(&fake.changed);
+    unlock(0);
+}
+
+void fake_await_blocked(void) {
+    lock();
+    while (!fake.blocked) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_inits(unsigned inits) {
+    lock();
+    while (fake.counts.inits < inits) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_sums(unsigned sums) {
+    lock();
+    while (fake.launched < sums) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_await_aborts(unsigned aborts) {
+    lock();
+    while (fake.counts.aborts < aborts) pthread_cond_wait(&fake.changed, &fake.lock);
+    unlock(0);
+}
+
+void fake_refuse_id(int result) {
+    lock();
+    fake.refuse_id = result;
+    unlock(0);
+}
+
+fake_counts fake_count(void) {
+    lock();
+    fake_counts counts = fake.counts;
+    unlock(0);
+    return counts;
+}

@@ -1,0 +1,155 @@
+/* Opening libraries that may not be there, and judging the version of NCCL. */
+#include "net/nccl/api.h"
+#include "net/nccl/library.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct table {
+    size_t (*length)(const char *text);
+} table;
+
+static const gw_library_function c_functions[] = {{"strlen", offsetof(table, length), false}};
+static const char *const nowhere[] = {"/nonexistent/lib64", NULL};
+
+static gw_library_wanted wanted(const char *file) {
+    return (gw_library_wanted){.file = file,
+                               .variable = "GODWIT_TEST_LIBRARY",
+                               .folders = nowhere,
+                               .advice = "install what is missing",
+                               .functions = c_functions,
+                               .function_count = 1};
+}
+
+Test(library, a_library_that_is_there_gives_its_functions) {
+    table t = {0};
+    char path[GW_LIBRARY_PATH] = "";
+    gw_err err;
+    gw_library_wanted w = wanted("libc.so.6");
+    cr_assert(gw_library_open(&w, &t, path, &err), "%s", err.text);
+    cr_assert_eq(t.length("godwit"), 6);
+    cr_assert(strstr(path, "libc.so.6") != NULL && path[0] == '/', "%s", path);
+}
+
+Test(library, one_that_is_missing_says_where_it_was_looked_for_and_what_to_do) {
+    table t = {0};
+    char path[GW_LIBRARY_PATH];
+    gw_err err;
+    setenv("LD_LIBRARY_PATH", "/some/place", 1);
+    gw_library_wanted w = wanted("libgodwit-none.so.9");
+    cr_assert(!gw_library_open(&w, &t, path, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "libgodwit-none.so.9") && strstr(err.text, "/nonexistent/lib64") &&
+                  strstr(err.text, "LD_LIBRARY_PATH=/some/place") &&
+                  strstr(err.text, "install what is missing"),
+              "%s", err.text);
+}
+
+Test(library, one_without_a_function_is_too_old_and_says_which) {
+    table t = {0};
+    char path[GW_LIBRARY_PATH];
+    gw_err err;
+    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), false}};
+    gw_library_wanted w = wanted("libc.so.6");
+    w.functions = odd;
+    cr_assert(!gw_library_open(&w, &t, path, &err));
+    cr_assert(strstr(err.text, "gw_no_such_function") != NULL, "%s", err.text);
+}
+
+Test(library, a_function_that_is_optional_may_be_missing) {
+    table t = {.length = strlen};
+    char path[GW_LIBRARY_PATH];
+    gw_err err;
+    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), true}};
+    gw_library_wanted w = wanted("libc.so.6");
+    w.functions = odd;
+    cr_assert(gw_library_open(&w, &t, path, &err), "%s", err.text);
+    cr_assert(t.length == NULL);
+}
+
+Test(library, a_file_that_the_user_names_is_the_one_that_is_opened) {
+    table t = {0};
+    char path[GW_LIBRARY_PATH];
+    gw_err err;
+    gw_library_wanted w = wanted("libc.so.6");
+    setenv("GODWIT_TEST_LIBRARY", "/nonexistent/mine.so", 1);
+    cr_assert(!gw_library_open(&w, &t, path, &err));
+    cr_assert(strstr(err.text, "/nonexistent/mine.so") != NULL, "%s", err.text);
+    setenv("GODWIT_TEST_LIBRARY", "", 1);
+    cr_assert(gw_library_open(&w, &t, path, &err));
+}
+
+Test(nccl_load, versions_are_judged) {
+    char warning[160], text[24];
+    gw_err err;
+    cr_assert(!gw_nccl_judge(22605, warning, &err));
+    cr_assert(strstr(err.text, "2.26.5") != NULL && strstr(err.text, "2.27.0") != NULL, "%s", err.text);
+    const int crash[] = {22803, 22807, 22808}, sound[] = {22700, 22802, 22809, 23004};
+    for (size_t i = 0; i < sizeof crash / sizeof crash[0]; i++) {
+        cr_assert(gw_nccl_judge(crash[i], warning, &err));
+        cr_assert_neq(warning[0], '\0', "%d", crash[i]);
+    }
+    for (size_t i = 0; i < sizeof sound / sizeof sound[0]; i++) {
+        cr_assert(gw_nccl_judge(sound[i], warning, &err));
+        cr_assert_eq(warning[0], '\0', "%d: %s", sound[i], warning);
+    }
+    gw_nccl_version_text(22809, text);
+    cr_assert_str_eq(text, "2.28.9");
+    gw_nccl_version_text(2804, text); /* up to 2.8 it counted in thousands */
+    cr_assert_str_eq(text, "2.8.4");
+    gw_nccl_version_text(20903, text);
+    cr_assert_str_eq(text, "2.9.3");
+}
+
+/* With the library or without it: every outcome says something that can be used. */
+Test(nccl_load, the_librarys_absence_is_an_error_that_helps) {
+    gw_nccl_api api;
+    gw_nccl_found found = {0};
+    gw_err err;
+    setenv("GODWIT_NCCL", "/nonexistent/libnccl.so.2", 1);
+    cr_assert(!gw_nccl_load(&api, &found, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "GODWIT_NCCL") && strstr(err.text, "/nonexistent/libnccl.so.2"), "%s",
+              err.text);
+    unsetenv("GODWIT_NCCL");
+    if (gw_nccl_load(&api, &found, &err))
+        cr_assert_geq(found.version, GW_NCCL_OLDEST);
+    else
+        cr_assert(strstr(err.text, "libnccl2") || strstr(err.text, "too old"), "%s", err.text);
+}
+
+/* What is declared in net/nccl/api.h, against the header where a machine has one. */
+#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
+#include <nccl.h>
+
+_Static_assert(sizeof(gw_nccl_id) == sizeof(ncclUniqueId), "id");
+_Static_assert((int)GW_NCCL_SUCCESS == (int)ncclSuccess && (int)GW_NCCL_IN_PROGRESS == (int)ncclInProgress &&
+                   (int)GW_NCCL_REMOTE_ERROR == (int)ncclRemoteError,
+               "results");
+_Static_assert((int)GW_NCCL_INT64 == (int)ncclInt64 && (int)GW_NCCL_FLOAT32 == (int)ncclFloat32 &&
+                   (int)GW_NCCL_SUM == (int)ncclSum,
+               "types");
+_Static_assert(GW_NCCL_UNDEFINED == NCCL_CONFIG_UNDEF_INT, "undefined");
+#define SAME(ours, theirs)                                                                                   \
+    _Static_assert(offsetof(gw_nccl_config, ours) == offsetof(ncclConfig_t, theirs), #theirs)
+SAME(magic, magic);
+SAME(version, version);
+SAME(blocking, blocking);
+SAME(cga_cluster_size, cgaClusterSize);
+SAME(min_ctas, minCTAs);
+SAME(max_ctas, maxCTAs);
+SAME(net_name, netName);
+SAME(split_share, splitShare);
+SAME(traffic_class, trafficClass);
+SAME(comm_name, commName);
+SAME(collnet_enable, collnetEnable);
+SAME(cta_policy, CTAPolicy);
+SAME(shrink_share, shrinkShare);
+SAME(nvls_ctas, nvlsCTAs);
+
+Test(nccl_load, the_magic_number_is_the_headers) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    cr_assert_eq(config.magic, (unsigned)GW_NCCL_MAGIC);
+}
+#endif

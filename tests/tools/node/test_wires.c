@@ -1,0 +1,374 @@
+/* The data plane of one peer by itself: what it does while nobody is there, or nothing can be had. */
+#include "core/base/log.h"
+#include "net/fabric/fabric.h"
+#include "net/lane/path_message.h"
+#include "tests/net/sealed_frame.h"
+#include "tools/godwit/node/inside.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    DESCRIPTORS = 64,
+    OTHERS = 5,
+    STREAMS = 3,
+    FRAME = GW_FRAME_BYTES,
+    PATIENCE_S = 60,
+};
+
+typedef struct rig {
+    gw_identity self;
+    gw_keyring keyring;
+    gw_local local;
+    gw_node node;
+} rig;
+
+static rig r;
+
+static gw_op_status find_nothing(void *context, const gw_peer_id *asker, const gw_hash *name,
+                                 const void **bytes, uint64_t *length) {
+    (void)context, (void)asker, (void)name, (void)bytes, (void)length;
+    return GW_OP_NOTFOUND;
+}
+
+static void open_rig(void) {
+    const uint8_t seed[32] = {1};
+    const gw_wires_options how = {.kinds = GW_FABRIC_TCP | GW_FABRIC_SHM, .time_scale_percent = 100};
+    const gw_fetch_provider provider = {.find = find_nothing};
+    gw_err err;
+    gw_identity_from_seed(seed, 1, 7, &r.self);
+    r.local = (gw_local){.identity = &r.self, .keyring = &r.keyring};
+    r.node.loop = gw_loop_open(&err);
+    cr_assert_not_null(r.node.loop, "%s", err.text);
+    r.node.wires =
+        gw_wires_open(r.node.loop, &r.local, &how, &provider, gw_node_collective_done, &r.node, &err);
+    cr_assert_not_null(r.node.wires, "%s", err.text);
+}
+
+static void close_rig(void) {
+    gw_wires_stop(r.node.wires);
+    gw_wires_close(r.node.wires);
+    gw_loop_close(r.node.loop);
+}
+
+/* No descriptor is to be had any more. */
+static void use_up_descriptors(void) {
+    struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) >= 0) {
+    }
+    cr_assert_eq(errno, EMFILE);
+}
+
+static int warnings;
+
+static void count_warnings(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)room;
+    if (level != GW_WARN) return;
+    warnings++;
+    cr_expect_not_null(strstr(text, "Too many open files"), "%s", text);
+}
+
+static void look_no_longer(void *context) {
+    *(bool *)context = true;
+}
+
+TestSuite(wires, .init = open_rig, .fini = close_rig);
+
+/* What watches a reduction that was told to end counts from then, and a FREEZE may come again and again. */
+Test(wires, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
+    gw_node_reduce_stop(&r.node);
+    uint64_t told_ns = atomic_load(&r.node.reduction.stop_ns);
+    cr_assert_gt(told_ns, 0);
+    while (gw_now_ns() == told_ns) {
+    }
+    gw_node_reduce_stop(&r.node);
+    cr_assert_eq(atomic_load(&r.node.reduction.stop_ns), told_ns);
+}
+
+Test(wires, dials_that_fail_are_not_all_told) {
+    gw_timer timer = {0};
+    gw_err err;
+    bool over = false;
+    gw_log_set_sink(count_warnings, NULL);
+    use_up_descriptors();
+    for (uint8_t i = 0; i < OTHERS; i++) {
+        gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+        memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+        remote.id.bytes[1] = i;
+        gw_wires_follow(r.node.wires, &remote);
+    }
+    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled five times more by then */
+    cr_assert(gw_timer_set(r.node.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
+    while (!over) gw_loop_turn(r.node.loop, UINT64_MAX);
+    cr_expect_eq(warnings, 1);
+}
+
+static uint64_t dialled_ns[6];
+static uint32_t dials;
+
+gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err);
+gw_stream *__real_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err);
+
+gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
+                                 uint64_t word, const gw_stream_events *events, gw_err *err) {
+    if (dials < sizeof dialled_ns / sizeof *dialled_ns) dialled_ns[dials] = gw_now_ns();
+    dials++;
+    return __real_gw_stream_dial(loop, local, to, kind, word, events, err);
+}
+
+Test(wires, who_cannot_be_dialled_is_dialled_ever_later) {
+    gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+    use_up_descriptors();
+    gw_wires_follow(r.node.wires, &remote);
+    while (dials < 6) gw_loop_turn(r.node.loop, UINT64_MAX);
+    for (uint32_t i = 0; i < 5; i++)
+        cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_wires_pause_ns(i), "after dial %u", i);
+    gw_wires_follow(r.node.wires, &remote);
+    cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
+}
+
+Test(wires, whose_links_do_not_last_is_dialled_ever_later) {
+    for (uint32_t vain = 0; vain < 10; vain++)
+        cr_expect_eq(gw_wires_pause_ns(vain + 1), 2 * gw_wires_pause_ns(vain), "%u links in vain", vain);
+    cr_expect_gt(gw_wires_pause_ns(12), UINT64_C(9000000000));
+    cr_expect_eq(gw_wires_pause_ns(UINT32_MAX), gw_wires_pause_ns(12));
+}
+
+/* A peer without its fence leaves. */
+Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
+    gw_view view = {.epoch = 1, .count = 1, .members = {{.id = r.self.id}}};
+    gw_err err;
+    use_up_descriptors();
+    for (int i = 0; i < 3; i++) {
+        cr_assert(gw_wires_fence(r.node.wires, NULL, &err), "%s", err.text);
+        cr_assert(gw_wires_fence(r.node.wires, &view, &err), "%s", err.text);
+    }
+}
+
+/* Machines come and go, each with an identity of its own. */
+Test(wires, peers_that_are_not_wanted_any_more_are_forgotten) {
+    enum { MET = 3000, MOST_BYTES = 300000 };
+    size_t before = mallinfo2().uordblks;
+    for (uint32_t i = 1; i <= MET; i++) {
+        gw_remote remote = {.incarnation = {.boot = 1, .nonce = i}}; /* the lower id: it dials */
+        memcpy(remote.id.bytes + 4, &i, sizeof i);
+        gw_wires_follow(r.node.wires, &remote);
+        gw_wires_drop(r.node.wires, &remote.id);
+        gw_incarnation life; /* what refuses a connection now was that */
+        gw_wires_life(r.node.wires, &remote.id, &life);
+        cr_assert(gw_same_life(&life, &remote.incarnation));
+    }
+    size_t after = mallinfo2().uordblks;
+    cr_assert_lt(after, before + MOST_BYTES, "%zu bytes", after - before);
+}
+
+/* ---- links ---- */
+
+/* The streams of a link that the other peer has dialled; the test holds its ends. */
+static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STREAMS]) {
+    static const uint8_t key[32];
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        int pair[2];
+        gw_err err;
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        cr_assert_eq(fcntl(pair[1], F_SETFL, O_NONBLOCK), 0);
+        fds[i] = pair[0];
+        gw_detached stream = {.fd = pair[1],
+                              .remote = {.id = *other,
+                                         .kind = GW_STREAM_DATA,
+                                         .word = gw_fabric_stream_word(attempt, i, STREAMS)}};
+        gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
+        gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
+        cr_assert(gw_fabric_adopt(gw_wires_transport(r.node.wires), &stream, &err), "%s", err.text);
+    }
+}
+
+static void say_tcp_alone(int fd) {
+    uint8_t frame[FRAME + GW_PATH_HELLO_BYTES];
+    gw_path_hello hello = {.kinds = GW_FABRIC_TCP};
+    uint32_t count = gw_path_hello_encode(&hello, frame + FRAME);
+    gw_path_note_encode(&(gw_path_note){.what = GW_PATH_HELLO}, frame + 8);
+    seal_frame_of(count, frame);
+    cr_assert_eq(send(fd, frame, FRAME + count, 0), (ssize_t)(FRAME + count));
+}
+
+/* Turns the loop until the connection goes so (0: it does not stand). */
+static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
+    uint64_t end = gw_now_ns() + PATIENCE_S * UINT64_C(1000000000);
+    while (gw_wires_path(r.node.wires, other) != kind) {
+        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d", (int)gw_wires_path(r.node.wires, other));
+        gw_loop_turn(r.node.loop, 1000000);
+    }
+}
+
+Test(wires, nothing_stands_when_a_newer_link_did_not_come_up) {
+    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    int fds[2][STREAMS];
+    gw_wires_follow(r.node.wires, &remote);
+    adopt_streams(&remote.id, 1, fds[0]);
+    say_tcp_alone(fds[0][0]);
+    turn_until(&remote.id, GW_PATH_TCP);
+    adopt_streams(&remote.id, 2, fds[1]);
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[1][i]);
+    turn_until(&remote.id, 0);
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[0][i]);
+}
+
+/* ---- a reduction ---- */
+
+static bool own_is_wrong;
+static uint32_t looks;
+
+static bool begin_alone(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
+                        gw_segments *receive, gw_err *err) {
+    (void)device, (void)place, (void)err;
+    cr_assert_eq(mode, GW_REDUCE_ALONE);
+    *send = *receive = (gw_segments){NULL, 0};
+    return true;
+}
+
+/* Not all shards are this peer's. */
+static bool end_alone(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    (void)device, (void)err;
+    looks++;
+    *verdict =
+        (gw_verdict){.fingerprint_ok = !own_is_wrong, .own_wrong = own_is_wrong, .bucket = own_is_wrong};
+    return true;
+}
+
+static void set_boundary(gw_device *device, const int64_t *words) {
+    (void)device, (void)words;
+}
+
+static gw_event reduced;
+static char reduced_text[200];
+
+static void deliver(void *context, gw_mail *mail) {
+    (void)context;
+    atomic_store(&r.node.reduction.underway, false);
+    reduced = mail->event;
+    snprintf(reduced_text, sizeof reduced_text, "%s", mail->text);
+}
+
+static gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
+static gw_device device = {.layout = &layout};
+static gw_run_options options = {.time_scale_percent = 1};
+
+/* In a view with one more, the lower one. */
+static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
+    gw_err err;
+    device.ops = ops;
+    r.node.options = &options;
+    r.node.device = &device;
+    r.node.self = r.self;
+    r.node.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
+    cr_assert_gt(gw_peer_id_compare(&r.self.id, other), 0); /* views are sorted */
+    pthread_mutex_init(&r.node.reduction.lock, NULL);
+    pthread_cond_init(&r.node.reduction.changed, NULL);
+    r.node.mail = gw_mailbox_open(r.node.loop, deliver, NULL, &err);
+    r.node.compute = gw_helper_open("gw-compute", &err);
+}
+
+static void close_reductions(void) {
+    gw_helper_close(r.node.compute);
+    gw_mailbox_close(r.node.mail);
+}
+
+/* Of a step. */
+static void reduce(uint64_t step) {
+    gw_action action = {.kind = GW_ACT_REDUCE};
+    r.node.step = step;
+    reduced = (gw_event){0};
+    gw_node_reduce(&r.node, &action);
+    while (reduced.kind == 0) gw_loop_turn(r.node.loop, 10000000);
+    cr_assert_eq(reduced.kind, GW_EV_REDUCED);
+}
+
+static void expect_nobody_there(uint32_t looked) {
+    cr_assert_eq(reduced.outcome, GW_FAILED);
+    cr_assert_not_null(strstr(reduced_text, "no data connection to"), "%s", reduced_text);
+    cr_assert_not(reduced.damaged);
+    cr_assert_eq(looks, looked);
+}
+
+/* Before any sum of it: so that this peer says it, however soon others end this reduction. */
+Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
+    static const gw_device_ops ops = {
+        .reduce_begin = begin_alone, .reduce_end = end_alone, .set_boundary = set_boundary};
+    const gw_peer_id nobody = {{0, 1}};
+    open_reductions(&ops, &nobody);
+    reduce(7);
+    expect_nobody_there(0);
+    reduce(7);
+    expect_nobody_there(1);
+    own_is_wrong = true;
+    reduce(8);
+    expect_nobody_there(1);
+    reduce(8);
+    cr_assert_eq(looks, 2);
+    cr_assert_eq(reduced.outcome, GW_DONE);
+    cr_assert(reduced.coverage_ok && !reduced.fingerprint_ok && reduced.damaged);
+    cr_assert_str_eq(reduced_text, "bucket 1");
+    options.fast = true; /* as floats are made of it */
+    reduce(8);
+    expect_nobody_there(2);
+    close_reductions();
+}
+
+/* What the data plane says of a sum that has not come about, or, where it has a code, the device. */
+static gw_collective_result broken;
+static gw_code refused;
+
+static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_segments *send,
+                         gw_segments *receive, gw_err *err) {
+    (void)ours, (void)mode, (void)place;
+    if (refused != GW_OK) return gw_fail(err, refused, "other bits");
+    *send = *receive = (gw_segments){NULL, 0};
+    r.node.reduction.pending++;
+    gw_node_collective_done(&r.node, &broken);
+    return true;
+}
+
+Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
+    static const gw_device_ops ops = {.reduce_begin = begin_broken, .set_boundary = set_boundary};
+    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    gw_err err;
+    int fds[STREAMS];
+    gw_wires_follow(r.node.wires, &remote);
+    adopt_streams(&remote.id, 1, fds);
+    say_tcp_alone(fds[0]);
+    turn_until(&remote.id, GW_PATH_TCP);
+    open_reductions(&ops, &remote.id);
+    gw_fail(&err, GW_E_CORRUPT, "other bits");
+    for (int whose = 0; whose < 3; whose++) {
+        broken = (gw_collective_result){
+            .status = GW_COLLECTIVE_FAILED, .err = &err, .changed = whose > 0, .suspect = {{0}}};
+        if (whose == 2) broken.suspect = r.self.id; /* anybody's but nobody's */
+        reduce(1 + (uint64_t)whose);
+        cr_expect_eq(reduced.outcome, whose == 1 ? GW_DONE : GW_FAILED);
+        cr_expect_eq(reduced.damaged, whose == 1);
+        cr_expect_eq(reduced.changed, whose == 2);
+        cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_str_eq(reduced_text, "other bits");
+    }
+    for (int own = 0; own < 2; own++) {
+        refused = own ? GW_E_CORRUPT : GW_E_NOMEM;
+        reduce(4 + (uint64_t)own);
+        cr_expect_eq(reduced.outcome, own ? GW_DONE : GW_FAILED);
+        cr_expect_eq(reduced.damaged, own == 1);
+        cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_str_eq(reduced_text, "other bits");
+    }
+    close_reductions();
+    for (uint32_t i = 0; i < STREAMS; i++) close(fds[i]);
+}

@@ -1,0 +1,15 @@
+/* A small checkpoint in the scratch folder (tests/scratch.h) for suites that look for manifests. */
+#ifndef GODWIT_TESTS_TOOLS_WEIGHTS_MANIFEST_RIG_H
+#define GODWIT_TESTS_TOOLS_WEIGHTS_MANIFEST_RIG_H
+
+#include "core/base/id.h"
+
+enum { RIG_STATE_BYTES = 100, RIG_JOB = 7 };
+
+/* Saves the manifest of the one state of that size that there is, as of this step of a job whose id is {job}.
+ * Returns its root. */
+gw_hash rig_save_manifest(uint64_t step, uint8_t job);
+/* The same of a state of `chunks` whole chunks, all of them zeros. */
+gw_hash rig_save_zeros(uint64_t step, uint8_t job, uint32_t chunks);
+
+#endif

@@ -1,0 +1,219 @@
+/* What a peer serves to others by name. */
+#include "checkpoint/catalog.h"
+#include "net/data/provider.h"
+#include "scratch.h"
+#include "tests/tools/weights/manifest_rig.h"
+#include "tools/godwit/node/inside.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
+    (void)device, (void)offset, (void)err;
+    memset(to, 1, bytes);
+    return true;
+}
+
+static const gw_layout layout = {.image_bytes = RIG_STATE_BYTES};
+static const gw_device_ops ops = {.state_read = read_state};
+static gw_device device = {.ops = &ops, .layout = &layout};
+static gw_node *node;
+static gw_err err;
+
+static void setup(void) {
+    scratch_open();
+    node = calloc(1, sizeof *node);
+    cr_assert_not_null(node);
+    node->device = &device;
+    node->job_id = (gw_hash){{RIG_JOB}};
+    cr_assert_eq(pthread_rwlock_init(&node->state.lock, NULL), 0);
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
+}
+
+static void teardown(void) {
+    gw_store_close(node->store);
+    pthread_rwlock_destroy(&node->state.lock);
+    free(node);
+    scratch_close();
+}
+
+TestSuite(fetch, .init = setup, .fini = teardown);
+
+static gw_op_status look_up(const gw_hash *name, const void **bytes, uint64_t *length) {
+    gw_fetch_provider provider = gw_node_provider(node);
+    return provider.find(provider.context, NULL, name, bytes, length);
+}
+
+/* The step of the manifest that is served by this name; 0: none is. */
+static uint64_t served(uint64_t step, const gw_hash *root) {
+    gw_fetch_provider provider = gw_node_provider(node);
+    const gw_hash name = gw_manifest_name(step, root);
+    const void *bytes;
+    uint64_t length;
+    gw_manifest manifest;
+    gw_op_status status = look_up(&name, &bytes, &length);
+    if (status == GW_OP_NOTFOUND) return 0;
+    cr_assert_eq(status, GW_OP_OK);
+    cr_assert(gw_manifest_decode(bytes, length, &manifest, &err), "%s", err.text);
+    provider.release(provider.context, bytes, length);
+    uint64_t got = manifest.step;
+    gw_manifest_free(&manifest);
+    return got;
+}
+
+Test(fetch, of_checkpoints_with_one_root_each_has_its_own_manifest) {
+    gw_hash root = rig_save_manifest(10, RIG_JOB), again = rig_save_manifest(20, RIG_JOB);
+    rig_save_manifest(30, RIG_JOB + 1);
+    cr_assert(gw_hash_equal(&root, &again), "the state did not change");
+    cr_assert_eq(served(10, &root), 10);
+    cr_assert_eq(served(20, &root), 20);
+    cr_assert_eq(served(30, &root), 0, "another job's");
+    cr_assert_eq(served(40, &root), 0);
+}
+
+/* No file can be read behind a link to itself. */
+static void make_unreadable(const char *path) {
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(symlink(path, path), 0);
+}
+
+Test(fetch, a_manifest_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
+    gw_hash root = rig_save_manifest(10, RIG_JOB), other = {{9}};
+    gw_hash name = gw_manifest_name(10, &root);
+    char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
+    cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
+                              gw_catalog_name(&node->job_id, 10, &root, file)));
+    make_unreadable(path);
+    const void *bytes;
+    uint64_t length;
+    cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_UNAVAILABLE);
+    cr_assert_eq(served(10, &other), 0, "another's is");
+}
+
+Test(fetch, a_damaged_manifest_is_none) {
+    gw_hash root = rig_save_manifest(10, RIG_JOB);
+    char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
+    cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
+                              gw_catalog_name(&node->job_id, 10, &root, file)));
+    cr_assert_eq(truncate(path, 40), 0);
+    cr_assert_eq(served(10, &root), 0);
+}
+
+Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
+    gw_store_item item = {.bytes = "sound", .length = 5};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    const void *bytes;
+    uint64_t length;
+    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_NOTFOUND);
+    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    char digits[GW_HASH_TEXT], path[GW_PATH_BYTES];
+    gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
+    cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
+    make_unreadable(path);
+    cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_UNAVAILABLE);
+}
+
+/* Stores a chunk; its name, and its file. */
+static gw_hash store_chunk(const char *bytes, char path[GW_PATH_BYTES]) {
+    gw_store_item item = {.bytes = bytes, .length = (uint32_t)strlen(bytes)};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    char digits[GW_HASH_TEXT];
+    gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
+    cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
+    return item.name;
+}
+
+/* Of a chunk that the disk would not give once. */
+Test(fetch, what_was_set_aside_for_nothing_is_served) {
+    char path[GW_PATH_BYTES], aside[GW_PATH_BYTES + 8];
+    gw_hash name = store_chunk("sound", path);
+    snprintf(aside, sizeof aside, "%s.damaged", path);
+    cr_assert_eq(rename(path, aside), 0);
+    gw_fetch_provider provider = gw_node_provider(node);
+    const void *bytes;
+    uint64_t length;
+    cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_OK);
+    cr_assert_eq(length, 5);
+    cr_assert_arr_eq(bytes, "sound", 5);
+    provider.release(provider.context, bytes, length);
+}
+
+enum { STEP = 10, FINGERPRINT = 5 };
+
+/* Whoever opens it waits until somebody writes to it. */
+static gw_hash store_in_pipe(char path[GW_PATH_BYTES]) {
+    gw_hash name = store_chunk("held", path);
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    return name;
+}
+
+static sem_t answers;
+
+static void answered(void *context, gw_lookup *lookup) {
+    (void)context, (void)lookup;
+    sem_post(&answers);
+}
+
+static gw_lookup *ask(gw_provider *provider, const gw_hash *name) {
+    gw_lookup *lookup = calloc(1, sizeof *lookup);
+    cr_assert_not_null(lookup);
+    lookup->name = *name;
+    lookup->capacity = GW_CHUNK_BYTES;
+    gw_provider_ask(provider, lookup);
+    return lookup;
+}
+
+static void hold_state(uint64_t fingerprint) {
+    node->state.valid = true;
+    node->state.step = STEP;
+    node->state.print = (gw_state_print){.read = fingerprint};
+}
+
+Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 60) {
+    char path[GW_PATH_BYTES];
+    hold_state(FINGERPRINT);
+    gw_hash held = store_in_pipe(path), here = gw_state_chunk_name(STEP, FINGERPRINT, 0);
+    gw_fetch_provider source = gw_node_provider(node);
+    cr_assert_eq(sem_init(&answers, 0, 0), 0);
+    gw_provider *provider = gw_provider_open(&source, answered, NULL, &err);
+    cr_assert_not_null(provider, "%s", err.text);
+    gw_lookup *of_chunk = ask(provider, &held);
+    int end = open(path, O_WRONLY); /* once it is being read; there is nothing to read */
+    cr_assert_geq(end, 0);
+    gw_lookup *of_state = ask(provider, &here);
+    cr_assert_eq(sem_wait(&answers), 0);
+    cr_expect_eq(of_state->status, GW_OP_OK);
+    cr_expect_eq(of_state->length, RIG_STATE_BYTES);
+    cr_expect_neq(gw_provider_files_since(provider), 0, "that of the chunk is under way");
+    close(end);
+    cr_assert_eq(sem_wait(&answers), 0);
+    cr_expect_eq(of_chunk->status, GW_OP_NOTFOUND, "nothing was in it");
+    cr_expect_eq(gw_provider_files_since(provider), 0);
+    gw_provider_close(provider);
+    gw_lookup_free(of_state);
+    gw_lookup_free(of_chunk);
+}
+
+/* Fingerprint 0 is that of a state of zeros, not of any. */
+Test(fetch, a_state_is_served_to_who_asks_for_that_one_only) {
+    static const uint64_t fingerprints[] = {0, FINGERPRINT};
+    const void *bytes;
+    uint64_t length;
+    for (int own = 0; own < 2; own++) {
+        hold_state(fingerprints[own]);
+        for (int asked = 0; asked < 2; asked++) {
+            const gw_hash name = gw_state_chunk_name(STEP, fingerprints[asked], 0);
+            gw_op_status status = look_up(&name, &bytes, &length);
+            cr_expect_eq(status, own == asked ? GW_OP_OK : GW_OP_NOTFOUND);
+            gw_fetch_provider provider = gw_node_provider(node);
+            if (status == GW_OP_OK) provider.release(provider.context, bytes, length);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+/* `godwit export`: a trained language model in the files that Hugging Face's transformers load. */
+#include "kernels/model/gpt/file.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/number.h"
+#include "tools/godwit/weights/model.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define WEIGHTS "model.safetensors" /* as transformers call them */
+
+typedef struct arguments {
+    char **dirs;
+    uint32_t dir_count;
+    const char *to;
+    gw_model_choice choice;
+} arguments;
+
+enum { KEY_TO = 256, KEY_STEP, KEY_JOB };
+
+static const struct argp_option export_options[] = {
+    {"to", KEY_TO, "FILE", 0, "Write the weights here (" WEIGHTS "), and config.json beside them", 0},
+    {"step", KEY_STEP, "N", 0, "The checkpoint of step N (the newest that is whole)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
+    {0},
+};
+
+static const char export_doc[] =
+    "Writes the model of the newest whole checkpoint of a job gpt as safetensors, with GPT-2's names, and "
+    "the config.json for it: transformers' GPT2LMHeadModel.from_pretrained loads the folder as it is.\v"
+    "Each peer holds a part of a checkpoint: where one directory does not hold all of it, give several. "
+    "Nothing in "
+    "them is changed.";
+
+static error_t parse_export(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_TO:
+        a->to = arg;
+        if (strcmp(basename(arg), GW_GPT_CONFIG) == 0)
+            argp_error(state, "--to: '%s' is where the configuration goes; name a file for the weights", arg);
+        return 0;
+    case KEY_JOB:
+        if (!gw_model_is_job(arg)) argp_error(state, "--job: '%s' does not begin a job's id", arg);
+        a->choice.job = arg;
+        return 0;
+    case KEY_STEP:
+        a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
+        return 0;
+    case ARGP_KEY_ARGS:
+        a->dirs = state->argv + state->next;
+        a->dir_count = (uint32_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which directory?");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* That nothing is lost: there is no file of this name, or it is that of a GPT-2. */
+static bool may_write_config(const char *path, gw_err *err) {
+    struct stat there;
+    json_error_t why;
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
+        return true; /* no pipe is written, nor read here */
+    json_t *config = json_load_file(path, 0, &why);
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    bool ours = type != NULL && strcmp(type, "gpt2") == 0;
+    json_decref(config);
+    return ours ||
+           gw_fail(err, GW_E_DENIED,
+                   "%s is there and is not that of a GPT-2: name another folder, or move it away", path);
+}
+
+/* No weights stand beside another model's configuration, whatever fails: what may fail is done before the
+ * weights take their place. */
+static bool write_files(const gw_model *model, const char *weights, const char *config, gw_err *err) {
+    gw_output output;
+    if (!gw_output_open(config, &output, err)) return false;
+    bool written = gw_gpt_file_write_config(&model->gpt, model->dropout, &output, err) &&
+                   gw_output_flush(&output, err) &&
+                   gw_gpt_file_write(&model->gpt, (const float *const *)model->parameters, weights, err);
+    return gw_output_end(&output, written, err);
+}
+
+/* It may be meant for something else, so this is no refusal. */
+static void tell_of_name(const char *to, const char *program) {
+    if (strcmp(basename(to), WEIGHTS) != 0)
+        fprintf(stderr, "%s: transformers' from_pretrained of a folder looks for " WEIGHTS ", not for %s\n",
+                program, basename(to));
+}
+
+static bool export(const arguments *a, const char *program, gw_err *err) {
+    gw_model model;
+    char *config = gw_gpt_file_config(a->to, err);
+    bool done = config != NULL && may_write_config(config, err) &&
+                gw_model_load(a->dirs, a->dir_count, &a->choice, program, &model, err);
+    if (done) {
+        done = write_files(&model, a->to, config, err);
+        if (done) {
+            printf("%s: %llu parameters after step %llu\n", a->to,
+                   (unsigned long long)gw_gpt_size(&model.gpt), (unsigned long long)model.step);
+            tell_of_name(a->to, program);
+        }
+        gw_model_free(&model);
+    }
+    free(config);
+    return done;
+}
+
+int gw_export_main(int argc, char **argv) {
+    arguments a = {.to = WEIGHTS, .choice.step = GW_MODEL_NEWEST};
+    const struct argp argp = {
+        .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    gw_err err;
+    if (export(&a, argv[0], &err)) return 0;
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return err.code == GW_E_USAGE ? 2 : 1;
+}

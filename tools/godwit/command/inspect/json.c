@@ -1,0 +1,81 @@
+#include "tools/godwit/text/json.h"
+#include "tools/godwit/command/inspect/show.h"
+
+static json_t *summary(const gw_manifest *m) {
+    json_t *object = json_object();
+    gw_json_step(object, "step", m->step);
+    gw_json_text(object, "job", m->job_name);
+    gw_json_hash(object, "job_id", &m->job_id);
+    gw_json_hash(object, "state", &m->root);
+    gw_json_count(object, "state_bytes", m->state_bytes);
+    gw_json_u64(object, "fingerprint", m->fingerprint);
+    gw_json_count(object, "created_ms", m->created_ms);
+    gw_json_count(object, "chunks", m->chunk_count);
+    gw_json_count(object, "epoch", m->epoch);
+    return object;
+}
+
+json_t *gw_inspect_json_catalog(const char *dir, const gw_catalog *catalog, gw_store *store) {
+    json_t *object = json_object(), *good = json_array(), *bad = json_array();
+    gw_json_text(object, "dir", dir);
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        json_t *one = summary(&catalog->good[i]);
+        gw_json_count(one, "chunks_here", gw_inspect_count_held(&catalog->good[i], store));
+        json_array_append_new(good, one);
+    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++) {
+        json_t *one = json_object();
+        gw_json_text(one, "path", catalog->bad[i].path);
+        gw_json_text(one, "error", catalog->bad[i].err.text);
+        json_array_append_new(bad, one);
+    }
+    json_object_set_new(object, "checkpoints", good);
+    json_object_set_new(object, "damaged_manifests", bad);
+    return object;
+}
+
+static json_t *tensor_json(const gw_inspect_report *report, uint32_t index) {
+    const gw_tensor *tensor = &report->manifest->tensors[index];
+    const gw_inspect_norm *norm = &report->norms[index];
+    json_t *object = json_object(), *shape = json_array();
+    for (uint32_t d = 0; d < tensor->rank; d++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->dim[d]));
+    gw_json_text(object, "name", tensor->name);
+    gw_json_text(object, "dtype", gw_inspect_dtype_name(tensor->dtype));
+    json_object_set_new(object, "shape", shape);
+    gw_json_count(object, "group", tensor->group);
+    gw_json_count(object, "offset", gw_manifest_offset(report->manifest, index));
+    if (norm->absent == 0)
+        gw_json_real(object, "norm", norm->norm);
+    else
+        json_object_set_new(object, "norm", json_null());
+    gw_json_count(object, "chunks_absent", norm->absent);
+    return object;
+}
+
+static json_t *absent_chunks(const gw_inspect_report *report) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < report->manifest->chunk_count; i++) {
+        if (report->status[i] == GW_CHUNK_HELD) continue;
+        json_t *one = json_object();
+        gw_json_count(one, "index", i);
+        gw_json_hash(one, "name", &report->manifest->chunks[i]);
+        gw_json_text(one, "status", report->status[i] == GW_CHUNK_MISSING ? "missing" : "damaged");
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+json_t *gw_inspect_json_report(const gw_inspect_report *report) {
+    const gw_manifest *m = report->manifest;
+    json_t *object = summary(m), *params = json_object(), *tensors = json_array();
+    for (uint32_t i = 0; i < m->param_count; i++) gw_json_text(params, m->params[i].name, m->params[i].value);
+    for (uint32_t i = 0; i < m->tensor_count; i++) json_array_append_new(tensors, tensor_json(report, i));
+    json_object_set_new(object, "parameters", params);
+    json_object_set_new(object, "tensors", tensors);
+    gw_json_count(object, "held", report->held);
+    gw_json_count(object, "missing", report->missing);
+    gw_json_count(object, "damaged", report->damaged);
+    json_object_set_new(object, "absent", absent_chunks(report));
+    return object;
+}

@@ -1,0 +1,144 @@
+#include "tools/godwit/command/inspect/show.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+enum { SHAPE_TEXT = 21, SIZE_TEXT = 24, TIME_TEXT = 24, MOST_BAD_CHUNKS = 10 };
+
+/* "64.0 MiB". */
+static const char *size_text(uint64_t bytes, char text[SIZE_TEXT]) {
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes < 1024) {
+        snprintf(text, SIZE_TEXT, "%" PRIu64 " B", bytes);
+        return text;
+    }
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 3; unit++) value /= 1024;
+    snprintf(text, SIZE_TEXT, "%.1f %s", value, units[unit]);
+    return text;
+}
+
+static const char *time_text(uint64_t unix_ms, char text[TIME_TEXT]) {
+    time_t seconds = (time_t)(unix_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) == NULL || strftime(text, TIME_TEXT, "%Y-%m-%d %H:%MZ", &utc) == 0)
+        snprintf(text, TIME_TEXT, "-");
+    return text;
+}
+
+/* "784x128", cut with "..." when it does not fit. */
+static const char *shape_text(const gw_tensor *tensor, char text[SHAPE_TEXT]) {
+    size_t used = 0;
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        char part[24];
+        int length = snprintf(part, sizeof part, "%s%" PRIu64, d > 0 ? "x" : "", tensor->dim[d]);
+        if (used + (size_t)length + 4 > SHAPE_TEXT) {
+            memcpy(text + used, "...", 4);
+            break;
+        }
+        memcpy(text + used, part, (size_t)length + 1);
+        used += (size_t)length;
+    }
+    return text;
+}
+
+/* Values come from whoever wrote the manifest: nothing that could steer a terminal. */
+static void print_safe(FILE *out, const char *text, int most) {
+    for (int i = 0; text[i] != '\0'; i++) {
+        if (i == most) {
+            fputs("...", out);
+            return;
+        }
+        unsigned char c = (unsigned char)text[i];
+        fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
+    }
+}
+
+static void print_padded(FILE *out, const char *text, int width) {
+    int length = (int)strlen(text);
+    print_safe(out, text, length <= width ? width : width - 3);
+    if (length < width) fprintf(out, "%*s", width - length, "");
+}
+
+static const char *plural(uint32_t count) {
+    return count == 1 ? "" : "s";
+}
+
+void gw_inspect_print_catalog(FILE *out, const char *dir, const gw_catalog *catalog, gw_store *store) {
+    fprintf(out, "%s: %u checkpoint%s\n\n", dir, catalog->good_count, plural(catalog->good_count));
+    fprintf(out, "%9s  %-9s %-8s  %-8s %9s %9s  %s\n", "step", "job", "", "root", "state", "here", "saved");
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *m = &catalog->good[i];
+        char id[9], root[9], size[SIZE_TEXT], when[TIME_TEXT], held[24];
+        gw_hex(m->job_id.bytes, 4, id);
+        gw_hex(m->root.bytes, 4, root);
+        snprintf(held, sizeof held, "%u/%u", gw_inspect_count_held(m, store), m->chunk_count);
+        fprintf(out, "%9" PRIu64 "  ", m->step);
+        print_padded(out, m->job_name, 9);
+        fprintf(out, " %s  %s %9s %9s  %s\n", id, root, size_text(m->state_bytes, size), held,
+                time_text(m->created_ms, when));
+    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);
+}
+
+static void print_tensors(FILE *out, const gw_inspect_report *report) {
+    const gw_manifest *m = report->manifest;
+    fprintf(out, "\n  %-26s %-4s %-20s %10s  %s\n", "tensor", "type", "shape", "size", "norm");
+    for (uint32_t i = 0; i < m->tensor_count; i++) {
+        const gw_tensor *tensor = &m->tensors[i];
+        const gw_inspect_norm *norm = &report->norms[i];
+        char shape[SHAPE_TEXT], size[SIZE_TEXT];
+        fputs("  ", out);
+        print_padded(out, tensor->name, 26);
+        fprintf(out, " %-4s %-20s %10s  ", gw_inspect_dtype_name(tensor->dtype), shape_text(tensor, shape),
+                size_text(gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype), size));
+        if (norm->absent == 0)
+            fprintf(out, "%.6g\n", norm->norm);
+        else
+            fprintf(out, "? %u/%u gone\n", norm->absent, norm->chunks);
+    }
+}
+
+static void print_chunks(FILE *out, const gw_inspect_report *report) {
+    const gw_manifest *m = report->manifest;
+    fprintf(out, "\nchunks       %u: %u held, %u missing, %u damaged\n", m->chunk_count, report->held,
+            report->missing, report->damaged);
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < m->chunk_count && shown < MOST_BAD_CHUNKS; i++) {
+        if (report->status[i] == GW_CHUNK_HELD) continue;
+        char name[17];
+        gw_hex(m->chunks[i].bytes, 8, name);
+        fprintf(out, "  chunk %u (%s) is %s\n", i, name,
+                report->status[i] == GW_CHUNK_MISSING ? "missing" : "damaged");
+        shown++;
+    }
+    if (report->missing + report->damaged > shown)
+        fprintf(out, "  and %u more\n", report->missing + report->damaged - shown);
+    if (report->missing > 0) fputs("  (missing here; other peers may hold them)\n", out);
+}
+
+void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
+    const gw_manifest *m = report->manifest;
+    char root[GW_HASH_TEXT], id[17], size[SIZE_TEXT], when[TIME_TEXT];
+    gw_hex(m->root.bytes, sizeof m->root.bytes, root);
+    gw_hex(m->job_id.bytes, 8, id);
+    fprintf(out, "step         %" PRIu64 "\njob          ", m->step);
+    print_safe(out, m->job_name, GW_JOB_NAME_BYTES);
+    fprintf(out, " (id %s)\nstate        %s\n", id, root);
+    fprintf(out, "             %s, fingerprint %016" PRIx64 "\n", size_text(m->state_bytes, size),
+            m->fingerprint);
+    fprintf(out, "saved        %s", time_text(m->created_ms, when));
+    if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
+    fputs("\n", out);
+    for (uint32_t i = 0; i < m->param_count; i++) {
+        fputs(i == 0 ? "parameters   " : "             ", out);
+        print_safe(out, m->params[i].name, 24);
+        fputs("=", out);
+        print_safe(out, m->params[i].value, 38);
+        fputs("\n", out);
+    }
+    print_tensors(out, report);
+    print_chunks(out, report);
+}

@@ -1,0 +1,161 @@
+#include "tools/godwit/command/inspect/report.h"
+
+#include "core/base/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds squares over a tensor's bytes, which come in pieces that may cut an element in two. */
+typedef struct square_sum {
+    gw_dtype dtype;
+    size_t element_bytes;
+    uint8_t carry[8];
+    size_t carried;
+    long double sum;
+} square_sum;
+
+static double element_value(gw_dtype dtype, const uint8_t *at) {
+    union {
+        float f32;
+        double f64;
+        int32_t i32;
+        int64_t i64;
+        uint32_t bits;
+    } value = {0};
+    switch (dtype) {
+    case GW_F32:
+        memcpy(&value, at, 4);
+        return (double)value.f32;
+    case GW_F64:
+        memcpy(&value, at, 8);
+        return value.f64;
+    case GW_I32:
+        memcpy(&value, at, 4);
+        return (double)value.i32;
+    case GW_I64:
+        memcpy(&value, at, 8);
+        return (double)value.i64;
+    case GW_U8:
+        return (double)*at;
+    case GW_BF16:
+        value.bits = (uint32_t)at[0] << 16 | (uint32_t)at[1] << 24;
+        return (double)value.f32;
+    }
+    return NAN;
+}
+
+static void add_squares(square_sum *s, const uint8_t *bytes, size_t count) {
+    if (s->carried > 0) {
+        size_t taken = s->element_bytes - s->carried < count ? s->element_bytes - s->carried : count;
+        GW_CHECK(s->carried + taken <= sizeof s->carry);
+        memcpy(s->carry + s->carried, bytes, taken);
+        s->carried += taken;
+        bytes += taken;
+        count -= taken;
+        if (s->carried < s->element_bytes) return;
+        double value = element_value(s->dtype, s->carry);
+        s->sum += (long double)value * value;
+        s->carried = 0;
+    }
+    for (; count >= s->element_bytes; bytes += s->element_bytes, count -= s->element_bytes) {
+        double value = element_value(s->dtype, bytes);
+        s->sum += (long double)value * value;
+    }
+    if (count == 0) return;
+    s->carried = count & 7; /* less than an element */
+    memcpy(s->carry, bytes, s->carried);
+}
+
+/* The tensors that overlap one chunk, gone through in order as the chunks are. */
+typedef struct walk {
+    gw_inspect_report *report;
+    uint32_t tensor; /* the first that is not behind the chunk in hand */
+    uint64_t begin;  /* its first byte in the image */
+    square_sum sum;  /* of it, so far */
+} walk;
+
+static uint64_t tensor_bytes(const gw_tensor *tensor) {
+    return gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype);
+}
+
+static void begin_tensor(walk *w) {
+    const gw_manifest *manifest = w->report->manifest;
+    if (w->tensor == manifest->tensor_count) return;
+    gw_dtype dtype = manifest->tensors[w->tensor].dtype;
+    w->sum = (square_sum){.dtype = dtype, .element_bytes = gw_dtype_bytes(dtype)};
+}
+
+/* Feeds chunk `index` (NULL bytes: not to be had) to the tensors that it holds parts of. */
+static void feed_chunk(walk *w, uint32_t index, const uint8_t *bytes) {
+    const gw_manifest *manifest = w->report->manifest;
+    uint64_t first = gw_chunk_offset(index), end = first + gw_chunk_length(manifest->state_bytes, index);
+    while (w->tensor < manifest->tensor_count) {
+        gw_inspect_norm *norm = &w->report->norms[w->tensor];
+        uint64_t tensor_end = w->begin + tensor_bytes(&manifest->tensors[w->tensor]);
+        uint64_t from = w->begin > first ? w->begin : first, to = tensor_end < end ? tensor_end : end;
+        if (from < to) {
+            norm->chunks++;
+            norm->absent += bytes == NULL;
+            if (bytes != NULL && norm->absent == 0) add_squares(&w->sum, bytes + (from - first), to - from);
+        }
+        if (tensor_end > end) return;
+        norm->norm = (double)sqrtl(w->sum.sum);
+        w->begin = tensor_end;
+        w->tensor++;
+        begin_tensor(w);
+    }
+}
+
+static void collect_chunks(gw_store *store, uint8_t *bytes, gw_inspect_report *report) {
+    const gw_manifest *manifest = report->manifest;
+    walk w = {.report = report};
+    begin_tensor(&w);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+        gw_err err = {.code = GW_E_NOTFOUND};
+        uint32_t length = gw_chunk_length(manifest->state_bytes, i);
+        bool read = store != NULL && gw_store_read(store, &manifest->chunks[i], bytes, length, &err);
+        bool absent = !read && err.code == GW_E_NOTFOUND;
+        report->status[i] = read ? GW_CHUNK_HELD : absent ? GW_CHUNK_MISSING : GW_CHUNK_DAMAGED;
+        report->held += read;
+        report->missing += absent;
+        if (!read && !absent && report->damaged++ == 0) report->why = err;
+        feed_chunk(&w, i, read ? bytes : NULL);
+    }
+}
+
+bool gw_inspect_collect(const gw_manifest *manifest, gw_store *store, gw_inspect_report *report,
+                        gw_err *err) {
+    *report = (gw_inspect_report){.manifest = manifest};
+    report->status = calloc(manifest->chunk_count + 1u, sizeof *report->status);
+    report->norms = calloc(manifest->tensor_count + 1u, sizeof *report->norms);
+    uint8_t *bytes = malloc(GW_CHUNK_BYTES);
+    bool done = report->status != NULL && report->norms != NULL && bytes != NULL;
+    if (done)
+        collect_chunks(store, bytes, report);
+    else
+        gw_inspect_report_free(report);
+    free(bytes);
+    return done || gw_fail(err, GW_E_NOMEM, "out of memory");
+}
+
+void gw_inspect_report_free(gw_inspect_report *report) {
+    free(report->status);
+    free(report->norms);
+    *report = (gw_inspect_report){0};
+}
+
+uint32_t gw_inspect_count_held(const gw_manifest *manifest, gw_store *store) {
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < manifest->chunk_count; i++)
+        held += gw_store_has(store, &manifest->chunks[i], gw_chunk_length(manifest->state_bytes, i));
+    return held;
+}
+
+const char *gw_inspect_dtype_name(gw_dtype dtype) {
+    static const char *const names[] = {
+        [GW_F32] = "f32", [GW_F64] = "f64", [GW_I32] = "i32",
+        [GW_I64] = "i64", [GW_U8] = "u8",   [GW_BF16] = "bf16",
+    };
+    return names[dtype];
+}

@@ -1,0 +1,57 @@
+/* `godwit run`: options, the console, and then the node. */
+#include "kernels/device/class.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/node/node.h"
+#include "tools/godwit/options/command_line.h"
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/show/console.h"
+#include "tools/godwit/thread/descriptors.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int fail(const char *command, const gw_err *err) {
+    fprintf(stderr, "%s: %s\n", command, err->text);
+    if (err->code != GW_E_USAGE) return 1;
+    fprintf(stderr, "Try '%s --help' for its options.\n", command);
+    return 2;
+}
+
+/* Large buffers come and go with the peers at the other ends, in one thread or another. Left to itself malloc
+ * takes it from the first that is freed that others will be, and keeps them: an arena for each thread, each
+ * with as much as it ever held. With a fixed threshold what is freed is the system's again. */
+static void give_memory_back(void) {
+    enum { LARGE = 128 * 1024 }; /* as malloc begins */
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+}
+
+int gw_run_main(int argc, char **argv) {
+    give_memory_back();
+    gw_descriptors_take(); /* each other member takes several, each file of tokens one */
+    const char *command = argv[0];
+    char **whole = gw_command_line("run", argc, argv);
+    gw_run_options options;
+    gw_console console;
+    gw_err err;
+    bool good = gw_run_options_parse(argc, argv, &options, &err);
+    if (good && !gw_cpu_class_apply(options.cpu_class, whole, &err)) {
+        gw_run_options_free(&options);
+        good = false;
+    }
+    free(whole);
+    if (!good) return fail(command, &err);
+    int code = 1;
+    if (gw_console_open(&options, &console, &err)) {
+        if (gw_descriptors_check(options.peers, options.http != NULL, &err) &&
+            gw_compute_settle(&options.compute, options.job, &options.workers, &err))
+            code = gw_node_run(&options, &console);
+        else
+            code = fail(command, &err);
+        if (!gw_console_close(&console) && code == 0) code = 1;
+    } else {
+        fail(command, &err);
+    }
+    gw_run_options_free(&options);
+    return code;
+}

@@ -1,0 +1,219 @@
+/* `godwit status`: what the peer that runs in a directory knows. */
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/command/status_peers.h"
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/show/control.h"
+#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/wrap.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE = 2000 };
+
+typedef struct arguments {
+    const char *dir;
+    bool json;
+} arguments;
+
+static const struct argp_option status_options[] = {
+    {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
+    {"json", 'j', 0, 0, "As one JSON object", 0},
+    {0},
+};
+
+static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the last "
+                                 "evaluation since it was started, the peers it "
+                                 "knows, the leader, the view, and who "
+                                 "has which checkpoint. A peer's busy/s are the shards that it computes a "
+                                 "second while it computes: what all "
+                                 "of them reach together is less, by what passes between the steps.";
+
+static error_t parse_status(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case 'd':
+        a->dir = arg;
+        return 0;
+    case 'j':
+        a->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is '%s'?", arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "-";
+}
+
+static long long count_of(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+static double real_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+/* "-" for null: no such step. */
+static const char *step_of(const json_t *object, const char *key, char text[24]) {
+    const json_t *value = json_object_get(object, key);
+    snprintf(text, 24, "-");
+    if (json_is_integer(value)) snprintf(text, 24, "%lld", (long long)json_integer_value(value));
+    return text;
+}
+
+/* Lines on a terminal break; elsewhere they are as long as they are. */
+static size_t line_width(void) {
+    return isatty(STDOUT_FILENO) ? gw_terminal_width() : SIZE_MAX;
+}
+
+/* The text only where there is some. */
+static void print_text(const char *head, const char *between, const char *text) {
+    char line[LINE];
+    bool more = text != NULL && text[0] != '\0';
+    snprintf(line, sizeof line, "%s%s%s", head, more ? between : "", more ? text : "");
+    if (strlen(line) > line_width())
+        gw_print_wrapped("", line);
+    else
+        puts(line);
+}
+
+/* Nothing before the first. */
+static void print_evaluation(const json_t *s) {
+    const char *evaluation = json_string_value(json_object_get(s, "evaluation"));
+    char head[64], brief[LINE];
+    if (evaluation == NULL || evaluation[0] == '\0') return;
+    snprintf(head, sizeof head, "last evaluation: step %lld", count_of(s, "evaluation_step"));
+    gw_report_brief(evaluation, brief, sizeof brief);
+    print_text(head, ", ", brief);
+}
+
+static void print_run(const json_t *s) {
+    const char *corruption = json_string_value(json_object_get(s, "corruption"));
+    const char *report = json_string_value(json_object_get(s, "report"));
+    char saved[24], brief[LINE];
+    printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
+    if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
+    if (real_of(s, "step_ms") > 0)
+        printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
+    if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
+    putchar('\n');
+    gw_report_brief(report != NULL ? report : "", brief, sizeof brief);
+    print_text(text_of(s, "phase"), "; ", brief);
+    print_evaluation(s);
+    if (count_of(s, "members") > 0)
+        printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "epoch"), count_of(s, "members"),
+               count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
+    if (corruption != NULL) {
+        char found[64];
+        snprintf(found, sizeof found, "corruption: %lld found, the last",
+                 count_of(json_object_get(s, "counters"), "corruptions"));
+        print_text(found, " ", corruption);
+    }
+    printf("newest checkpoint: %s\n", step_of(s, "checkpoint_step", saved));
+    if (json_is_false(json_object_get(s, "disk_writable")))
+        printf("disk: checkpoints cannot be written or read here (the log says why)%s\n",
+               json_is_true(json_object_get(s, "healthy")) ? "; the run goes on without them" : "");
+    printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
+           text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
+}
+
+/* Only of a job whose shards have payload: from the first shard on some of it is local or was read. */
+static void print_payload(const json_t *counters) {
+    double local = real_of(counters, "payload_local_bytes"), read = real_of(counters, "payload_read_bytes");
+    if (local + read == 0) return;
+    printf("shard payload: %.1f MB found here, %.1f MB read from others, %lld reads failed\n", local * 1e-6,
+           read * 1e-6, count_of(counters, "payload_reads_failed"));
+}
+
+static void print_gpus(const json_t *gpus) {
+    size_t i;
+    json_t *gpu;
+    if (json_array_size(gpus) > 0) puts("");
+    json_array_foreach(gpus, i, gpu) {
+        printf("  GPU %lld  %s", count_of(gpu, "gpu"), text_of(gpu, "name"));
+        if (json_is_false(json_object_get(gpu, "answers"))) printf(", does not answer");
+        if (json_object_get(gpu, "utilization")) printf(", %.0f%% busy", 100 * real_of(gpu, "utilization"));
+        if (json_object_get(gpu, "memory_bytes"))
+            printf(", %.1f of %.1f GB", real_of(gpu, "memory_used_bytes") * 1e-9,
+                   real_of(gpu, "memory_bytes") * 1e-9);
+        if (json_object_get(gpu, "temperature_c")) printf(", %lld C", count_of(gpu, "temperature_c"));
+        if (json_object_get(gpu, "power_w")) printf(", %.0f W", real_of(gpu, "power_w"));
+        if (count_of(gpu, "ecc_corrected") + count_of(gpu, "ecc_uncorrected") > 0)
+            printf(", ECC errors %lld corrected, %lld not", count_of(gpu, "ecc_corrected"),
+                   count_of(gpu, "ecc_uncorrected"));
+        if (json_object_get(gpu, "throttled_by") && text_of(gpu, "throttled_by")[0] != '\0')
+            printf(", slowed down by %s", text_of(gpu, "throttled_by"));
+        if (count_of(gpu, "xid_errors") > 0)
+            printf(", %lld Xid errors, the last %lld", count_of(gpu, "xid_errors"),
+                   count_of(gpu, "last_xid"));
+        puts(json_is_true(json_object_get(gpu, "bad")) ? "  !" : "");
+    }
+}
+
+static void print_sums(const char *how) {
+    if (strcmp(how, "nccl") == 0) puts("  sums go from GPU to GPU, by NCCL");
+    if (strcmp(how, "host memory") == 0) puts("  sums go through host memory (the log says why)");
+}
+
+static void print_checkpoints(const json_t *checkpoints) {
+    size_t i;
+    json_t *checkpoint;
+    if (json_array_size(checkpoints) == 0) return;
+    printf("\n  %10s  %-16s  %-9s %s\n", "checkpoint", "root", "", "chunks here");
+    json_array_foreach(checkpoints, i, checkpoint) {
+        bool complete = json_is_true(json_object_get(checkpoint, "complete"));
+        printf("  %10lld  %-16.16s  %-9s %lld of %lld\n", count_of(checkpoint, "step"),
+               text_of(checkpoint, "root"), complete ? "complete" : "found", count_of(checkpoint, "held"),
+               count_of(checkpoint, "chunks"));
+    }
+}
+
+static void print_status(const json_t *status) {
+    print_run(status);
+    print_payload(json_object_get(status, "counters"));
+    putchar('\n');
+    gw_status_print_peers(stdout, json_object_get(status, "peers"), line_width());
+    print_checkpoints(json_object_get(status, "checkpoints"));
+    print_gpus(json_object_get(status, "gpus"));
+    print_sums(text_of(status, "sums"));
+}
+
+/* JSON is given on as it came, an error too. */
+static int show(const char *command, const char *answer, bool json) {
+    json_t *object = json_loads(answer, 0, NULL);
+    const char *error = json_string_value(json_object_get(object, "error"));
+    bool good = json_is_object(object) && error == NULL;
+    if (json)
+        puts(answer);
+    else if (good)
+        print_status(object);
+    else
+        fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
+    json_decref(object);
+    return good ? 0 : 1;
+}
+
+int gw_status_main(int argc, char **argv) {
+    arguments a = {.dir = GW_DEFAULT_DIR};
+    struct argp argp = {.options = status_options, .parser = parse_status, .doc = status_doc};
+    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_err err;
+    char *answer = gw_control_ask(a.dir, "status", &err);
+    if (answer == NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    int code = show(argv[0], answer, a.json);
+    free(answer);
+    return code;
+}

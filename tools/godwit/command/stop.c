@@ -1,0 +1,71 @@
+/* `godwit stop` and `godwit force-view`: what an operator asks of a flock, through the local peer. */
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/show/control.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct argp_option dir_option[] = {
+    {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
+    {0},
+};
+
+static const char stop_doc[] =
+    "Stops the whole job: every peer ends at the same step, after a checkpoint of it.\v"
+    "Returns as soon as the peer in DIR has taken the request; where that fails, nothing is done later "
+    "either. To take one peer out of a running job, send "
+    "it "
+    "SIGTERM instead: the others go on.";
+
+static const char force_view_doc[] =
+    "Lets the peers that can reach each other go on although they are no majority (--quorum majority).\v"
+    "The way out when most peers of a flock are lost for good. The others must never go on with this job by "
+    "themselves: make sure that they are down. Returns as soon as the peer in DIR has taken the request; "
+    "where "
+    "that fails, nothing is done later either.";
+
+static error_t parse_dir(int key, char *arg, struct argp_state *state) {
+    const char **dir = state->input;
+    switch (key) {
+    case 'd':
+        *dir = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "what is '%s'?", arg);
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int ask(int argc, char **argv, const char *doc, const char *request, const char *answer_text) {
+    const char *dir = GW_DEFAULT_DIR;
+    struct argp argp = {.options = dir_option, .parser = parse_dir, .doc = doc};
+    argp_parse(&argp, argc, argv, 0, NULL, &dir);
+    gw_err err;
+    char *answer = gw_control_ask(dir, request, &err);
+    if (answer == NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    json_t *object = json_loads(answer, 0, NULL);
+    bool taken = json_is_true(json_object_get(object, "ok"));
+    if (taken)
+        puts(answer_text);
+    else
+        fprintf(stderr, "%s: the peer said: %s\n", argv[0], answer);
+    json_decref(object);
+    free(answer);
+    return taken ? 0 : 1;
+}
+
+int gw_stop_main(int argc, char **argv) {
+    return ask(argc, argv, stop_doc, "stop", "stopping the job: a last checkpoint, then every peer ends");
+}
+
+int gw_force_view_main(int argc, char **argv) {
+    return ask(argc, argv, force_view_doc, "force-view", "forming a view of whoever can be reached");
+}

@@ -1,0 +1,237 @@
+/* `godwit tokenize`: texts as the token shards that `godwit run gpt --data` takes. */
+#include "kernels/data/bpe/stream.h"
+#include "kernels/data/token_shards.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/options/interrupt.h"
+#include "tools/godwit/text/number.h"
+#include "tools/godwit/thread/descriptors.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NO_TOKEN UINT32_MAX
+
+typedef struct arguments {
+    char **texts;
+    uint32_t text_count;
+    const char *to, *tokenizer;
+    uint64_t shard_tokens;
+} arguments;
+
+enum { KEY_TO = 256, KEY_TOKENIZER, KEY_SHARD_TOKENS };
+
+static const struct argp_option tokenize_options[] = {
+    {"tokenizer", KEY_TOKENIZER, "DIR", 0, "GPT-2's vocab.json and merges.txt in DIR", 0},
+    {"to", KEY_TO, "FILE", 0, "Write the tokens here, such as train.bin", 0},
+    {"shard-tokens", KEY_SHARD_TOKENS, "N", 0, "Begin another file after so many (100000000)", 0},
+    {0},
+};
+
+static const char tokenize_doc[] =
+    "Writes the tokens of texts, which `godwit run gpt --data` trains on, in llm.c's .bin format.\v"
+    "Each TEXT is a file of any bytes, or - for stdin: a document of its own, or several with "
+    "<|endoftext|> between them. Where the vocabulary has that token, one stands before each text that does "
+    "not "
+    "begin with it, unless the text before has ended with it.\n\n"
+    "More tokens than --shard-tokens go to FILE_000001.bin, FILE_000002.bin and so on (for FILE.bin), N to "
+    "each; the last one takes up to 32768 more. Files appear when all are whole, and replace no file but an "
+    "older FILE of tokens.";
+
+static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
+    arguments *a = state->input;
+    switch (key) {
+    case KEY_TO:
+        a->to = arg;
+        return 0;
+    case KEY_TOKENIZER:
+        a->tokenizer = arg;
+        return 0;
+    case KEY_SHARD_TOKENS:
+        a->shard_tokens =
+            gw_number_of_option(state, "--shard-tokens", arg, GW_TOKEN_SHARDS_LEAST, GW_TOKEN_SHARDS_MOST);
+        return 0;
+    case ARGP_KEY_ARGS:
+        a->texts = state->argv + state->next;
+        a->text_count = (uint32_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which text?");
+        return EINVAL;
+    case ARGP_KEY_SUCCESS:
+        if (a->tokenizer == NULL) argp_error(state, "--tokenizer DIR is missing: by which vocabulary?");
+        if (a->to == NULL) argp_error(state, "--to FILE is missing: where do the tokens go?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* On a terminal, on stderr: one line that is written over. */
+typedef struct progress {
+    bool shown;
+    uint64_t begun_ns, told_ns;
+} progress;
+
+static progress begin_progress(void) {
+    const char *kind = getenv("TERM");
+    bool shown = isatty(STDERR_FILENO) == 1 && kind != NULL && strcmp(kind, "dumb") != 0;
+    return (progress){.shown = shown, .begun_ns = gw_now_ns()};
+}
+
+static void tell(progress *p, uint64_t bytes, uint64_t tokens) {
+    enum { EVERY_NS = 200000000 };
+    uint64_t now_ns = gw_now_ns();
+    if (!p->shown || now_ns - p->told_ns < EVERY_NS) return;
+    p->told_ns = now_ns;
+    double seconds = (double)(now_ns - p->begun_ns + 1) * 1e-9;
+    fprintf(stderr, "\r%.1f MB  %.2f million tokens  %.1f MB/s\033[K", (double)bytes * 1e-6,
+            (double)tokens * 1e-6, (double)bytes * 1e-6 / seconds);
+}
+
+static void end_progress(const progress *p) {
+    if (p->shown && p->told_ns > 0) fputs("\r\033[K", stderr);
+}
+
+typedef struct tokenizing {
+    gw_bpe *bpe;
+    gw_bpe_stream *stream;
+    gw_token_shards *shards;
+    gw_interrupt interrupt;
+    uint32_t end_of_text; /* or NO_TOKEN */
+    uint32_t last;        /* what has been written last; NO_TOKEN: nothing */
+    bool begins;          /* nothing of this text has been written yet */
+    uint64_t bytes, tokens;
+    progress progress;
+} tokenizing;
+
+static bool put(tokenizing *t, const uint32_t *tokens, size_t count, gw_err *err) {
+    if (count == 0) return true;
+    bool parted = t->end_of_text == NO_TOKEN || t->last == t->end_of_text || tokens[0] == t->end_of_text;
+    if (t->begins && !parted) {
+        if (!gw_token_shards_write(t->shards, &t->end_of_text, 1, err)) return false;
+        t->tokens++;
+    }
+    t->begins = false;
+    t->last = tokens[count - 1];
+    t->tokens += count;
+    return gw_token_shards_write(t->shards, tokens, count, err);
+}
+
+/* Fills the block, but for a text's end. */
+static bool read_block(const tokenizing *t, int fd, const char *name, char *block, size_t *count,
+                       gw_err *err) {
+    ssize_t got = 1;
+    for (*count = 0; *count < GW_BPE_FEED && got != 0;) {
+        if (!gw_interrupt_wait(&t->interrupt, fd, err)) return false;
+        got = read(fd, block + *count, GW_BPE_FEED - *count);
+        if (got < 0 && errno != EINTR && errno != EAGAIN)
+            return gw_fail_errno(err, errno, "cannot read %s", name);
+        if (got > 0) *count += (size_t)got;
+    }
+    return true;
+}
+
+static bool take(tokenizing *t, int fd, const char *name, gw_err *err) {
+    char block[GW_BPE_FEED];
+    const uint32_t *tokens;
+    size_t length, count;
+    t->begins = true;
+    do {
+        if (!read_block(t, fd, name, block, &length, err)) return false;
+        gw_bpe_stream_feed(t->stream, block, length, &tokens, &count);
+        t->bytes += length;
+        if (!put(t, tokens, count, err)) return false;
+        tell(&t->progress, t->bytes, t->tokens);
+    } while (length == GW_BPE_FEED);
+    gw_bpe_stream_end(t->stream, &tokens, &count);
+    return put(t, tokens, count, err);
+}
+
+static bool is_stdin(const char *text) {
+    return strcmp(text, "-") == 0;
+}
+
+/* A FIFO is not waited for here, where a signal could not end it. */
+static bool take_text(tokenizing *t, const char *text, gw_err *err) {
+    if (is_stdin(text)) return take(t, STDIN_FILENO, "stdin", err);
+    int fd = open(text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", text);
+    bool done = take(t, fd, text, err);
+    close(fd);
+    return done;
+}
+
+/* Before hours go into the texts before the one that is missing. */
+static bool check_texts(const arguments *a, gw_err *err) {
+    for (uint32_t i = 0; i < a->text_count; i++) {
+        struct stat there;
+        const char *text = a->texts[i];
+        if (is_stdin(text)) continue;
+        if (stat(text, &there) != 0 || access(text, R_OK) != 0)
+            return gw_fail_errno(err, errno, "cannot open %s", text);
+        if (S_ISDIR(there.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is a folder, and no text", text);
+    }
+    return true;
+}
+
+static bool open_tokenizer(tokenizing *t, const char *dir, gw_err *err) {
+    if (!gw_bpe_open(dir, &t->bpe, err)) return gw_fail_in(err, "--tokenizer");
+    if (gw_bpe_size(t->bpe) > GW_TOKEN_SHARDS_VOCABULARY)
+        return gw_fail(err, GW_E_USAGE,
+                       "--tokenizer: has %u tokens; the .bin format has room for %d (two bytes a token)",
+                       gw_bpe_size(t->bpe), GW_TOKEN_SHARDS_VOCABULARY);
+    if (!gw_bpe_end_of_text(t->bpe, &t->end_of_text)) t->end_of_text = NO_TOKEN;
+    return gw_bpe_stream_open(t->bpe, &t->stream, err);
+}
+
+static bool write_shards(tokenizing *t, const arguments *a, gw_token_shards_written *written, gw_err *err) {
+    if (!gw_token_shards_open(a->to, a->shard_tokens, &t->shards, err)) return gw_fail_in(err, "--to");
+    bool done = true;
+    for (uint32_t i = 0; done && i < a->text_count; i++) done = take_text(t, a->texts[i], err);
+    end_progress(&t->progress);
+    if (done && t->tokens == 0) done = gw_fail(err, GW_E_INVALID, "there is nothing in the texts");
+    return gw_token_shards_end(t->shards, done, written, err);
+}
+
+static void report(const tokenizing *t, gw_token_shards_written *written) {
+    bool several = written->files > 1;
+    printf("%s%s%s: %llu tokens of %llu bytes, %u file%s\n", written->first, several ? " to " : "",
+           several ? written->last : "", (unsigned long long)written->tokens, (unsigned long long)t->bytes,
+           written->files, several ? "s" : "");
+    free(written->first);
+    free(written->last);
+}
+
+static bool tokenize(const arguments *a, gw_err *err) {
+    tokenizing t = {.last = NO_TOKEN, .progress = begin_progress()};
+    gw_token_shards_written written;
+    bool done =
+        check_texts(a, err) && open_tokenizer(&t, a->tokenizer, err) && gw_interrupt_open(&t.interrupt, err);
+    if (done) {
+        done = write_shards(&t, a, &written, err);
+        gw_interrupt_close(&t.interrupt);
+    }
+    if (done) report(&t, &written);
+    gw_bpe_stream_close(t.stream);
+    gw_bpe_close(t.bpe);
+    return done;
+}
+
+int gw_tokenize_main(int argc, char **argv) {
+    arguments a = {.shard_tokens = 100000000};
+    const struct argp argp = {
+        .options = tokenize_options, .parser = parse_tokenize, .args_doc = "TEXT...", .doc = tokenize_doc};
+    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    gw_descriptors_take(); /* files of tokens stay open until the last one is whole */
+    gw_err err;
+    if (tokenize(&a, &err)) return 0;
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return err.code == GW_E_USAGE ? 2 : 1;
+}

@@ -1,0 +1,469 @@
+#include "tools/godwit/metrics/file.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "kernels/host/output.h"
+#include "tools/godwit/text/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Every row begins with these. */
+static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
+enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, ROW_BEGIN = 100, BLOCK = 4096 };
+
+static const char json_begin[] = "{\"step\":", json_job[] = ",\"job\":\"";
+
+bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *err) {
+    const char *dot = strrchr(path, '.');
+    *format = dot != NULL && strcmp(dot, ".csv") == 0 ? GW_METRICS_CSV : GW_METRICS_JSON;
+    if (*format == GW_METRICS_CSV || (dot != NULL && strcmp(dot, ".jsonl") == 0)) return true;
+    return gw_fail(err, GW_E_USAGE, "'%s' ends with neither .csv nor .jsonl", path);
+}
+
+/* ---- reading what is there ---- */
+
+/* Step and job of a row; false: the line is none. */
+static bool read_row(const gw_metrics_file *file, const char *line, uint64_t *step, const char **job) {
+    bool json = file->format == GW_METRICS_JSON;
+    const char *digits = json ? line + sizeof json_begin - 1 : line;
+    const char *between = json ? json_job : ",";
+    if (json && strncmp(line, json_begin, sizeof json_begin - 1) != 0) return false;
+    if (*digits < '1' || *digits > '9') return false;
+    char *end;
+    errno = 0;
+    *step = strtoull(digits, &end, 10);
+    if (errno != 0 || strncmp(end, between, strlen(between)) != 0) return false;
+    *job = end + strlen(between);
+    return strspn(*job, "0123456789abcdef") >= sizeof file->job - 1;
+}
+
+static void add_column(gw_metrics_file *file, const char *name) {
+    char *column = file->column[file->columns++];
+    snprintf(column, sizeof file->column[0], "%s", name);
+}
+
+/* The CSV's header: our columns first. */
+static bool read_header(gw_metrics_file *file, const char *line) {
+    char copy[LINE], *rest = copy, *name;
+    if (strlen(line) >= sizeof copy) return false;
+    snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\r\n"), line);
+    file->columns = 0;
+    while ((name = strsep(&rest, ",")) != NULL) {
+        if (file->columns == GW_METRICS_COLUMNS || name[0] == '\0' || strlen(name) >= GW_REPORT_KEY)
+            return false;
+        add_column(file, name);
+    }
+    for (uint32_t i = 0; i < FIXED; i++)
+        if (file->columns <= i || strcmp(file->column[i], fixed[i]) != 0) return false;
+    return true;
+}
+
+static bool read_at(const gw_metrics_file *file, char *bytes, size_t count, uint64_t at, gw_err *err) {
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(file->fd, bytes + done, count - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
+        if (got == 0) return gw_fail(err, GW_E_IO, "%s was cut while it was read", file->path);
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* Where the line begins that ends at `end`, its newline counted: at `least`, unless another ends behind that.
+ */
+static bool find_begin(const gw_metrics_file *file, uint64_t least, uint64_t end, uint64_t *begin,
+                       gw_err *err) {
+    char block[BLOCK];
+    uint64_t at = end - 1;
+    while (at > least) {
+        size_t count = at - least < sizeof block ? (size_t)(at - least) : sizeof block;
+        if (!read_at(file, block, count, at - count, err)) return false;
+        const char *newline = memrchr(block, '\n', count);
+        if (newline != NULL) {
+            *begin = at - count + (uint64_t)(newline - block) + 1;
+            return true;
+        }
+        at -= count;
+    }
+    *begin = least;
+    return true;
+}
+
+static bool no_row(const gw_metrics_file *file, uint64_t at, gw_err *err) {
+    return gw_fail(err, GW_E_INVALID, "%s: no row of metrics at byte %" PRIu64 "; name another file",
+                   file->path, at);
+}
+
+/* Where the first row begins; `whole`: where the last whole line ends. */
+static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, gw_err *err) {
+    char line[LINE];
+    size_t count = whole < LINE ? (size_t)whole : LINE;
+    *rows = 0;
+    file->columns = 0;
+    if (file->format != GW_METRICS_CSV || whole == 0) return true;
+    if (!read_at(file, line, count, 0, err)) return false;
+    char *newline = memchr(line, '\n', count);
+    if (newline == NULL) return no_row(file, 0, err);
+    *newline = '\0';
+    if (!read_header(file, line)) return no_row(file, 0, err);
+    *rows = (uint64_t)(newline - line) + 1;
+    return true;
+}
+
+/* The step of our row that begins there. */
+static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, gw_err *err) {
+    char line[ROW_BEGIN + 1] = "";
+    const char *job;
+    size_t count = end - begin < ROW_BEGIN ? (size_t)(end - begin) : ROW_BEGIN;
+    if (!read_at(file, line, count, begin, err)) return false;
+    line[count] = '\0';
+    if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
+    if (strncmp(job, file->job, strlen(file->job)) == 0) return true;
+    return gw_fail(err, GW_E_INVALID,
+                   "%s: holds rows of another job (%.8s, this one is %s); name another file, or remove it",
+                   file->path, job, file->job);
+}
+
+/* Finds the end of the rows before step `before`, and the last of them: from the end on, as steps rise and a
+ * file of weeks is large. When it fails, *file is as it was. */
+static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
+    gw_metrics_file found = *file;
+    struct stat stat;
+    uint64_t whole, rows, begin, step;
+    if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
+    if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
+    if (!scan_header(&found, whole, &rows, err)) return false;
+    if (rows < whole && !scan_row(file, rows, whole, &step, err)) return false;
+    found.last = 0;
+    found.end = whole;
+    while (found.last == 0 && found.end > rows) {
+        if (!find_begin(file, rows, found.end, &begin, err)) return false;
+        if (!scan_row(file, begin, found.end, &step, err)) return false;
+        if (step < before)
+            found.last = step;
+        else
+            found.end = begin;
+    }
+    found.torn = true; /* perhaps: what follows is cut off with the next row */
+    *file = found;
+    return true;
+}
+
+/* ---- opening ---- */
+
+/* Somebody cut the file while another program wrote on where it was: there are zeros for what is missing, and
+ * rows without a header behind them. They stay, elsewhere. */
+static bool put_aside(gw_metrics_file *file, gw_err *err) {
+    char first = '1', *target = realpath(file->path, NULL), *aside = NULL;
+    if (pread(file->fd, &first, 1, 0) < 0 || target == NULL) {
+        free(target);
+        return gw_fail_errno(err, errno, "cannot read %s", file->path);
+    }
+    bool good = true;
+    if (first == '\0') {
+        GW_CHECK_MEMORY(asprintf(&aside, "%s.cut", target) >= 0);
+        good = access(aside, F_OK) != 0 ||
+               gw_fail(err, GW_E_INVALID, "%s begins with zeros; remove it, or %s", file->path, aside);
+        if (good && rename(target, aside) != 0)
+            good = gw_fail_errno(err, errno, "cannot rename %s", file->path);
+    }
+    if (good && aside != NULL) {
+        gw_log(GW_WARN, "metrics",
+               "%s begins with zeros, as it was cut by others: it is %s now, and begun anew", file->path,
+               aside);
+        close(file->fd);
+        file->fd = gw_output_lock(file->path, 0, err);
+        good = file->fd >= 0;
+    }
+    free(aside);
+    free(target);
+    return good;
+}
+
+bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) {
+    *file = (gw_metrics_file){.fd = -1};
+    if (!gw_metrics_format_of(path, &file->format, err)) return false;
+    file->path = strdup(path);
+    bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
+    if (good) file->fd = gw_output_lock(path, 0, err);
+    if (good && file->fd < 0 && err->code == GW_E_DENIED)
+        gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own", path);
+    good = file->fd >= 0 && put_aside(file, err) && scan(file, UINT64_MAX, err);
+    if (!good) gw_metrics_file_close(file);
+    return good;
+}
+
+bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err) {
+    snprintf(file->job, sizeof file->job, "%s", job);
+    GW_CHECK(strlen(file->job) == sizeof file->job - 1);
+    if (!scan(file, UINT64_MAX, err)) return false;
+    if (fresh) file->end = file->last = file->columns = 0;
+    return true;
+}
+
+bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
+    if (!gw_metrics_file_hold(path, file, err)) return false;
+    if (gw_metrics_file_begin(file, job, fresh, err)) return true;
+    gw_metrics_file_close(file);
+    return false;
+}
+
+void gw_metrics_file_close(gw_metrics_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    free(file->path);
+    *file = (gw_metrics_file){.fd = -1};
+}
+
+/* ---- writing ---- */
+
+static bool write_at(int fd, const char *bytes, size_t count, uint64_t at) {
+    while (count > 0) {
+        ssize_t written = pwrite(fd, bytes, count, (off_t)at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return false;
+        bytes += written;
+        at += (uint64_t)written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+/* All of the text, or nothing of it. */
+static bool append(gw_metrics_file *file, const char *text, size_t length, gw_err *err) {
+    if (file->torn && ftruncate(file->fd, (off_t)file->end) != 0)
+        return gw_fail_errno(err, errno, "cannot shorten %s", file->path);
+    file->torn = !write_at(file->fd, text, length, file->end);
+    if (!file->torn) {
+        file->end += length;
+        return true;
+    }
+    int reason = errno;
+    file->torn = ftruncate(file->fd, (off_t)file->end) != 0;
+    return gw_fail_errno(err, reason, "cannot write %s", file->path);
+}
+
+static bool is_fixed(const char *key) {
+    for (uint32_t i = 0; i < FIXED; i++)
+        if (strcmp(fixed[i], key) == 0) return true;
+    return false;
+}
+
+static char *json_row(const gw_metrics_file *file, const gw_metrics_row *row) {
+    json_t *object = json_object();
+    gw_json_count(object, "step", row->step);
+    gw_json_text(object, "job", file->job);
+    gw_json_text(object, "phase", row->phase);
+    gw_json_real(object, "time", row->time);
+    gw_json_real(object, "ms", row->ms);
+    gw_json_count(object, "members", row->members);
+    gw_json_count(object, "shards", row->shards);
+    char key[GW_REPORT_KEY];
+    const char *rest = row->report, *value;
+    size_t length;
+    while (gw_report_next(&rest, key, &value, &length))
+        if (!is_fixed(key)) gw_json_value(object, key, value, length);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16)), *line = NULL;
+    json_decref(object);
+    if (text == NULL || asprintf(&line, "%s\n", text) < 0) line = NULL;
+    free(text);
+    return line;
+}
+
+static uint32_t column_named(const gw_metrics_file *file, const char *key) {
+    for (uint32_t i = 0; i < file->columns; i++)
+        if (strcmp(file->column[i], key) == 0) return i;
+    return UINT32_MAX;
+}
+
+/* Takes up the report's keys that have no column yet: their number. Those beyond the bound have none. */
+static uint32_t take_columns(gw_metrics_file *file, const char *report) {
+    char key[GW_REPORT_KEY];
+    const char *rest = report, *value;
+    size_t length;
+    uint32_t before = file->columns;
+    while (gw_report_next(&rest, key, &value, &length))
+        if (file->columns < GW_METRICS_COLUMNS && strpbrk(key, ",\"") == NULL &&
+            column_named(file, key) == UINT32_MAX)
+            add_column(file, key);
+    return file->columns - before;
+}
+
+static void put_header(const gw_metrics_file *file, FILE *out) {
+    for (uint32_t i = 0; i < file->columns; i++) fprintf(out, "%s%s", i > 0 ? "," : "", file->column[i]);
+    fputc('\n', out);
+}
+
+/* A cell, in quotes where it must be (RFC 4180); what would end its line is a space. */
+static void put_cell(FILE *out, const char *value, size_t length) {
+    bool quoted = memchr(value, ',', length) != NULL || memchr(value, '"', length) != NULL;
+    if (quoted) fputc('"', out);
+    for (size_t i = 0; i < length; i++) {
+        if (value[i] == '"') fputc('"', out);
+        fputc(value[i] == '\n' || value[i] == '\r' ? ' ' : value[i], out);
+    }
+    if (quoted) fputc('"', out);
+}
+
+static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE *out) {
+    fprintf(out, "%" PRIu64 ",%s,%s,%.3f,%.3f,%" PRIu32 ",%" PRIu32, row->step, file->job, row->phase,
+            row->time, row->ms, row->members, row->shards);
+    for (uint32_t i = FIXED; i < file->columns; i++) {
+        char key[GW_REPORT_KEY];
+        const char *rest = row->report, *value;
+        size_t length;
+        fputc(',', out);
+        while (gw_report_next(&rest, key, &value, &length))
+            if (strcmp(key, file->column[i]) == 0) {
+                put_cell(out, value, length);
+                break;
+            }
+    }
+    fputc('\n', out);
+}
+
+/* One line of the file at a time, from its beginning: fopen's reading of our descriptor. */
+typedef struct lines {
+    FILE *in;
+    char *text;
+    size_t room;
+    uint64_t begin, end, number; /* of the line that was read last */
+    int error;                   /* errno of a read that failed; 0: none has */
+} lines;
+
+static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
+    *l = (lines){.in = fopen(file->path, "re")};
+    return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
+}
+
+/* False: there is no further whole line, or it cannot be read (lines_read). */
+static bool lines_next(lines *l) {
+    ssize_t length = getline(&l->text, &l->room, l->in);
+    if (length <= 0 || l->text[length - 1] != '\n') {
+        if (!feof(l->in)) l->error = errno;
+        return false;
+    }
+    l->begin = l->end;
+    l->end += (uint64_t)length;
+    l->number++;
+    return true;
+}
+
+/* What cannot be read is not the end: rows that follow would be lost. */
+static bool lines_read(const gw_metrics_file *file, const lines *l, gw_err *err) {
+    return l->error == 0 || gw_fail_errno(err, l->error, "cannot read %s", file->path);
+}
+
+static void lines_close(lines *l) {
+    fclose(l->in);
+    free(l->text);
+}
+
+/* What is there, with `added` empty cells behind every row, in a file that takes its place. */
+static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
+    gw_output output;
+    lines l;
+    if (!gw_output_open(file->path, &output, err)) return false;
+    int fd = fcntl(output.fd, F_DUPFD_CLOEXEC, 0); /* the lock is that of both */
+    FILE *out = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+    bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", output.partial);
+    good = good && lines_open(file, &l, err);
+    if (good) {
+        put_header(file, out);
+        lines_next(&l);
+        while (l.end < file->end && lines_next(&l)) {
+            fwrite(l.text, 1, (size_t)(l.end - l.begin) - 1, out);
+            for (uint32_t i = 0; i < added; i++) fputc(',', out);
+            fputc('\n', out);
+        }
+        good = lines_read(file, &l, err);
+        lines_close(&l);
+    }
+    long end = good ? ftell(out) : 0;
+    bool failed = out != NULL && ferror(out) != 0;
+    if (out != NULL && (fclose(out) != 0 || failed) && good)
+        good = gw_fail_errno(err, errno, "cannot write %s", output.partial);
+    good = gw_output_end(&output, good, err);
+    if (good) {
+        close(file->fd);
+        file->fd = fd;
+        file->end = (uint64_t)end;
+    } else if (fd >= 0) {
+        close(fd);
+    }
+    return good;
+}
+
+static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
+    bool first = file->columns == 0;
+    if (first)
+        while (file->columns < FIXED) add_column(file, fixed[file->columns]);
+    uint32_t added = take_columns(file, row->report);
+    if (!first && added > 0 && !widen(file, added, err)) {
+        file->columns -= added;
+        return false;
+    }
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    GW_CHECK_MEMORY(out != NULL);
+    if (first) put_header(file, out);
+    put_row(file, row, out);
+    bool good = fclose(out) == 0 ? append(file, text, length, err)
+                                 : gw_fail(err, GW_E_NOMEM, "no memory for a row of %s", file->path);
+    if (!good && first) file->columns = 0;
+    free(text);
+    return good;
+}
+
+/* By whoever rotates logs: it has another name now, or is gone. */
+static bool reopen(gw_metrics_file *file, gw_err *err) {
+    gw_metrics_file named;
+    if (!gw_metrics_file_open(file->path, file->job, false, &named, err)) return false;
+    gw_log(GW_INFO, "metrics", "%s was moved away; rows go on in a file of that name", file->path);
+    gw_metrics_file_close(file);
+    *file = named;
+    return true;
+}
+
+/* A file is rotated by moving it away, or by copying and emptying it. To write where it ended would leave a
+ * hole in front of the row. */
+static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
+    struct stat ours, named;
+    if (fstat(file->fd, &ours) != 0) return gw_fail_errno(err, errno, "cannot write %s", file->path);
+    bool there = stat(file->path, &named) == 0;
+    if (!there && errno != ENOENT) return gw_fail_errno(err, errno, "cannot write %s", file->path);
+    if (!there || named.st_ino != ours.st_ino || named.st_dev != ours.st_dev) return reopen(file, err);
+    if ((uint64_t)ours.st_size >= file->end) return true;
+    if (!scan(file, UINT64_MAX, err)) return false;
+    gw_log(GW_WARN, "metrics", "%s was cut by another process: rows go on from what is left", file->path);
+    return true;
+}
+
+bool gw_metrics_file_add(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
+    GW_CHECK(row->step >= 1);
+    if (!follow_rotation(file, err)) return false;
+    if (row->step <= file->last) {
+        if (!scan(file, row->step, err)) return false;
+        if (ftruncate(file->fd, (off_t)file->end) != 0)
+            return gw_fail_errno(err, errno, "cannot shorten %s", file->path);
+    }
+    bool good;
+    if (file->format == GW_METRICS_CSV) {
+        good = add_csv(file, row, err);
+    } else {
+        char *line = json_row(file, row);
+        good = line != NULL ? append(file, line, strlen(line), err)
+                            : gw_fail(err, GW_E_NOMEM, "no memory for a row of %s", file->path);
+        free(line);
+    }
+    if (good) file->last = row->step;
+    return good;
+}

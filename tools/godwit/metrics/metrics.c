@@ -1,0 +1,87 @@
+#include "tools/godwit/metrics/metrics.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "tools/godwit/thread/helper.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAITING_MOST = 10000 }; /* rows; a disk that stands still must not fill the memory */
+
+struct gw_metrics {
+    gw_metrics_file file; /* the helper's */
+    gw_helper *helper;
+    atomic_uint waiting;
+    atomic_ullong left_out; /* since the last row that was written */
+    bool warned;            /* the helper's: the last row could not be written */
+};
+
+typedef struct task {
+    gw_metrics *metrics;
+    gw_metrics_row row; /* its report is below */
+    char report[];
+} task;
+
+gw_metrics *gw_metrics_open(const char *path, gw_err *err) {
+    gw_metrics *metrics = calloc(1, sizeof *metrics);
+    bool good = metrics != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
+    if (good && (good = gw_metrics_file_hold(path, &metrics->file, err))) {
+        metrics->helper = gw_helper_open("gw-metrics", err);
+        good = metrics->helper != NULL;
+        if (!good) gw_metrics_file_close(&metrics->file);
+    }
+    if (good) return metrics;
+    gw_fail_in(err, "--metrics");
+    free(metrics);
+    return NULL;
+}
+
+bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err) {
+    return gw_metrics_file_begin(&metrics->file, job, fresh, err) || gw_fail_in(err, "--metrics");
+}
+
+void gw_metrics_close(gw_metrics *metrics) {
+    if (metrics == NULL) return;
+    gw_helper_close(metrics->helper);
+    gw_metrics_file_close(&metrics->file);
+    free(metrics);
+}
+
+static void write_row(void *context) {
+    task *t = context;
+    gw_metrics *metrics = t->metrics;
+    gw_err err;
+    if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
+        if (!metrics->warned) gw_log(GW_WARN, "metrics", "%s; the job goes on, rows are missing", err.text);
+        metrics->warned = true;
+        atomic_fetch_add(&metrics->left_out, 1);
+    } else {
+        unsigned long long left_out = atomic_exchange(&metrics->left_out, 0);
+        if (left_out > 0)
+            gw_log(GW_WARN, "metrics", "%llu rows are missing in %s before step %llu", left_out,
+                   metrics->file.path, (unsigned long long)t->row.step);
+        metrics->warned = false;
+    }
+    atomic_fetch_sub(&metrics->waiting, 1);
+    free(t);
+}
+
+void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row) {
+    if (metrics == NULL) return;
+    if (atomic_load(&metrics->waiting) >= WAITING_MOST) {
+        atomic_fetch_add(&metrics->left_out, 1);
+        return;
+    }
+    size_t length = strlen(row->report) + 1;
+    task *t = malloc(sizeof *t + length);
+    GW_CHECK_MEMORY(t != NULL);
+    t->metrics = metrics;
+    t->row = *row;
+    memcpy(t->report, row->report, length);
+    t->row.report = t->report;
+    atomic_fetch_add(&metrics->waiting, 1);
+    gw_helper_give(metrics->helper, write_row, t);
+}

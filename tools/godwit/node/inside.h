@@ -1,0 +1,420 @@
+/* Inside the runtime: what the node_*.c files share.
+ *
+ * Threads. The *loop's* thread owns everything here unless a comment says otherwise. The *compute* helper
+ * runs one reduction, apply or load at a time and owns the device's control calls meanwhile; the brain starts
+ * no two of them together, and begins no step while one is under way. The *disk* helper persists records. The
+ * *stacks* helper logs where threads are that hang: each that takes no signal is waited for half a second.
+ * Workers, data threads and the checkpoint writer have threads of their own. All report by mail. */
+#ifndef GODWIT_TOOLS_GODWIT_NODE_INSIDE_H
+#define GODWIT_TOOLS_GODWIT_NODE_INSIDE_H
+
+#include "checkpoint/dirlock.h"
+#include "checkpoint/durable.h"
+#include "checkpoint/store.h"
+#include "checkpoint/writer.h"
+#include "core/brain/peer.h"
+#include "kernels/device/device.h"
+#include "net/link/link.h"
+#include "net/link/listener.h"
+#include "net/link/udp.h"
+#include "net/loop/loop.h"
+#include "net/secure/packet.h"
+#include "tools/godwit/metrics/metrics.h"
+#include "tools/godwit/node/known.h"
+#include "tools/godwit/node/node.h"
+#include "tools/godwit/node/seeds.h"
+#include "tools/godwit/node/wires.h"
+#include "tools/godwit/show/control.h"
+#include "tools/godwit/show/http.h"
+#include "tools/godwit/thread/helper.h"
+#include "tools/godwit/thread/mail.h"
+#include "tools/godwit/thread/said.h"
+#include "tools/godwit/watch/gpu_watch.h"
+#include "tools/godwit/watch/loop_watch.h"
+#include "tools/godwit/watch/watchdog.h"
+#include "tools/godwit/weights/model.h"
+#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/gpus.h"
+#include "tools/godwit/work/payload/payload.h"
+#include "tools/godwit/work/save.h"
+#include "tools/godwit/work/workers/workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+/* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
+typedef struct gw_reduction {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t pending; /* collective calls that are not done */
+    bool failed, aborted;
+    gw_err err;
+    gw_peer_id suspect; /* of a failure; zeros = not known; */
+    bool bits_changed;  /* what came from there is not what it had (net/collective/collective.h) */
+    uint64_t sent_bytes, received_bytes;
+    bool begun; /* any, and the last one was of `step`; the loop's */
+    uint64_t step;
+    atomic_bool stop;          /* the brain froze: end soon */
+    _Atomic uint64_t stop_ns;  /* since when */
+    _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
+    atomic_bool underway;      /* from the action to its mail */
+    atomic_int place;          /* gw_place of the latest sums of several members; 0 = none yet */
+} gw_reduction;
+
+/* What is computed with: the device's state and how far it is. Under `lock`, as donors serve it. */
+typedef struct gw_held_state {
+    pthread_rwlock_t lock;
+    bool valid;
+    uint64_t step;
+    gw_state_print print; /* when it was made */
+} gw_held_state;
+
+/* What the compute helper does for the brain, and is watched at (node_task.c). The state that an earlier one
+ * leaves is what a later one finds. */
+typedef enum gw_task_kind {
+    GW_TASK_COMMIT,
+    GW_TASK_PROBE,
+    GW_TASK_LOOK,
+    GW_TASK_APPLY,
+    GW_TASKS,
+} gw_task_kind;
+
+/* What a disk may hold, or peers that a state is fetched from: what to do then the brain knows. */
+typedef enum gw_wait {
+    GW_WAIT_LOAD,
+    GW_WAIT_SAVE, /* and MANIFEST */
+    GW_WAIT_RECORD,
+    GW_WAIT_LOOKUP, /* others', of what may be in a file: no action of the brain's */
+    GW_WAITS,
+} gw_wait;
+
+typedef struct gw_awaited {
+    gw_token token;    /* of the one given last; 0 = none is under way (LOOKUP: when it began) */
+    uint64_t moved_ns; /* when it got on last */
+    bool told;         /* that it has not since then */
+} gw_awaited;
+
+/* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
+typedef struct gw_work {
+    gw_awaited awaited[GW_WAITS];
+    uint64_t load_step;          /* of the state that is brought here, or was last */
+    gw_token task[GW_TASKS];     /* of each kind the one given last, until it has ended */
+    uint32_t probed;             /* the shard of the last PROBE */
+    bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
+    atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
+    atomic_bool staging; /* the compute helper waits for the writer, which the brain has a deadline for */
+    uint64_t computed, saved; /* as seen last */
+    uint64_t moved_ns;        /* when anything got on last */
+} gw_work;
+
+/* Who obeys signals, and how (node_signals.c). */
+typedef struct gw_signals {
+    pthread_t thread;
+    bool open;
+    bool terminal;        /* this process was started with a controlling one */
+    sigset_t before;      /* the caller's mask */
+    pthread_mutex_t lock; /* of the rest */
+    bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */
+    uint64_t asked_ns;    /* when one asked it to leave; 0 = none has */
+    bool closing;         /* SIGALRM is the alarm of closing; before it is a signal as the others */
+    int code;             /* of the process, when closing takes too long */
+    timer_t last;         /* by which the kernel kills the process; set at its last ways out */
+    gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
+} gw_signals;
+
+/* The file of known peers (node_remember.c). */
+typedef struct gw_remembering {
+    gw_known known;
+    uint64_t begun_ns, begun_s; /* the file's clock said so at this process's */
+    atomic_bool failed;         /* the last write: the next look makes another */
+    gw_timer timer;
+} gw_remembering;
+
+/* A SAVE that this process was given: how many chunks of that step's state are to be on this peer's disk. */
+typedef struct gw_shown_save {
+    uint64_t step;
+    uint32_t chunks;
+} gw_shown_save;
+
+enum { GW_SHOWN_SAVES = 4 };
+
+/* What people see (node_publish.c). */
+typedef struct gw_shown {
+    uint64_t started_ns, step_ns; /* of the last committed step */
+    uint64_t computed, step_stolen;
+    uint32_t members;                    /* that committed the last step */
+    uint64_t save_ns;                    /* the first SAVE of the last checkpoint; 0: that is complete */
+    gw_shown_save saves[GW_SHOWN_SAVES]; /* newest first: one may be told complete when the next has begun */
+    uint32_t save_count;
+    double step_ms, step_shards, step_tokens; /* means */
+    uint64_t tokens, tokens_step; /* that the job counted at last, with so many steps done; 0: it never did */
+    uint64_t counter[GW_COUNTERS];
+    uint64_t checkpoint_ns; /* when the newest checkpoint known was `checkpoint_s` seconds old */
+    double checkpoint_s;
+    char phase[96], corruption[400];
+    char applied[200], report[200]; /* of the step applied last; of the one committed last */
+    char latest[GW_REPORT_KEPT];    /* each key of reports as it was last */
+    char evaluation[200];           /* of the evaluation committed last, with which so many steps were done */
+    uint64_t evaluation_step;
+    gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
+    uint32_t checkpoint_count;
+    gw_timer timer;
+    uint64_t published_ns;
+    bool soon;                  /* a step waits to be shown: the timer is set for it */
+    gw_node_snapshot *snapshot; /* reused */
+} gw_shown;
+
+typedef struct gw_node {
+    const gw_run_options *options;
+    gw_console *console;
+
+    /* The job. */
+    gw_model first_model; /* of --init DIR: what the job begins with; its memory NULL: no such thing */
+    void *job;
+    bool job_open;
+    gw_plan plan;
+    uint64_t steps;
+    char *identity;
+    gw_hash job_id;
+    uint64_t probe;
+    gw_device *device;
+    uint64_t memory_bytes; /* estimated: of device and workers */
+    gw_payloads *payloads; /* NULL: the job's shards have none */
+    gw_workers *workers;
+    gw_claims *claims; /* NULL: there is none */
+    gw_remembering remembering;
+    gw_seeds *seeds; /* NULL: none of them is a name */
+    gw_held_state state;
+
+    /* This peer and its ways out. */
+    gw_dirlock lock;
+    gw_identity self;
+    gw_keyring keyring;
+    gw_local local;
+    gw_addr listen;
+    gw_loop *loop;
+    gw_mailbox *mail;
+    gw_udp *udp;
+    gw_packets *packets;
+    gw_listener *listener;
+    gw_links *links;
+    gw_wires *wires;
+    gw_nccl_api nccl;
+    gw_cuda_api cuda;
+    gw_gpu_watch *gpu_watch; /* NULL: no GPU, or it tells no figures */
+    gw_gpus *gpus;           /* NULL: the device has no GPU, or sums cannot go by NCCL */
+    gw_store *store;
+    gw_saver *saver;
+    gw_helper *compute, *disk, *stacks;
+    gw_control *control;
+    gw_http *http;
+    int http_fd; /* until it is served */
+    gw_addr http_addr;
+    gw_metrics *metrics; /* NULL: nobody wants any */
+    int tcp_fd, udp_fd;
+    gw_signals signals;
+
+    /* The brain. */
+    gw_peer *peer;
+    gw_actions actions;
+    gw_timer deadline, watchdog, flush;
+    gw_watchdog dog;
+    gw_loop_watch *loop_watch;
+    bool feeding;
+    gw_said warned; /* by the brain */
+    gw_view view;   /* installed */
+    uint64_t step;  /* that was begun last */
+    gw_reduction reduction;
+    _Atomic uint64_t fetched_bytes, served_bytes;
+    bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
+    gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
+    gw_work work;
+    bool gave_up;      /* at a shard, of which the claims tell until the record does */
+    bool record_fails; /* the disk helper's: the record could not be written last time */
+    gw_shown shown;
+
+    /* The end. */
+    atomic_bool ending; /* helpers: give up what waits for others */
+    bool finished;
+    gw_finish finish;
+    gw_hash final_root;
+    char *final_text;
+    uint64_t flush_until_ns;
+    int exit_code;
+} gw_node;
+
+/* node.c. Tells the brain an event and carries out what it wants; from within one, the event waits. */
+void gw_node_feed(gw_node *node, const gw_event *event);
+void gw_node_deliver(void *node, gw_mail *mail); /* gw_mail_deliver */
+
+/* node_start.c. */
+bool gw_node_open(gw_node *node, gw_err *err);
+/* False: something hangs, and the process must end as it is. */
+bool gw_node_close(gw_node *node);
+
+/* node_identity.c. Fills in identity and job_id; describes what differs to people by its lines. */
+bool gw_node_identify(gw_node *node, gw_err *err);
+/* Whether peers of other compute classes may take part. */
+bool gw_node_mixes_classes(const gw_node *node);
+/* The parameters that are part of the identity, in the order of the job's table; the caller frees the list.
+ */
+gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count);
+
+/* node_other_job.c. Where nothing of this job is to resume: says that there is a checkpoint of another one.
+ */
+void gw_node_tell_other_job(const gw_node *node, const gw_manifest *other);
+
+/* node_remember.c. Fills in config->known; keeps the members of an installed view for the next life, and from
+ * _loop on sees to it that those who stay are not forgotten for that. */
+void gw_node_recall(gw_node *node, gw_peer_config *config);
+void gw_node_remember(gw_node *node, const gw_view *view);
+void gw_node_remember_loop(gw_node *node);
+
+/* node_links.c: sockets of the control plane. Their port is taken first, where nobody is answered yet. */
+bool gw_node_bind(gw_node *node, gw_err *err);
+bool gw_node_listen(gw_node *node, gw_err *err);
+void gw_node_unlisten(gw_node *node);
+
+/* node_actions.c. */
+void gw_node_act(gw_node *node, const gw_action *action);
+/* The brain has been started: what the claims told it is in the record, unless that cannot be written. */
+void gw_node_started(gw_node *node);
+/* Of what the brain persists: a file for each job that this directory has seen, as promises for one job say
+ * nothing of another, and who goes back to a job must remember them. */
+bool gw_node_record_path(const gw_node *node, char path[GW_PATH_BYTES], gw_err *err);
+/* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
+void gw_node_reduced(gw_node *node);
+void gw_node_thaw(gw_node *node);
+
+/* node_signals.c. From here on signals end the process; from `polite` on the first one is obeyed as a wish to
+ * leave; from `closing` on they end it again, and so does closing for too long, with this exit code. */
+bool gw_signals_open(gw_node *node, gw_err *err);
+void gw_signals_polite(gw_node *node);
+void gw_signals_closing(gw_node *node, int code);
+/* Any thread that is about to end the process: should that hang, the process is killed some time later. */
+void gw_signals_end_soon(gw_node *node);
+/* Any thread: ends the process as it is, at once. What runs is nobody's fault. */
+_Noreturn void gw_signals_end(gw_node *node, int code);
+void gw_signals_forget_claims(gw_node *node); /* before they are closed */
+void gw_signals_close(gw_node *node);
+
+/* node_progress.c: notes what begins and ends; looks, once a second, at what goes on. */
+void gw_node_work_given(gw_node *node, const gw_action *action);
+void gw_node_work_done(gw_node *node, const gw_event *event);
+void gw_node_work_look(gw_node *node, uint64_t now_ns);
+/* As seen at the last look: something that was given to a helper or a thread of this peer cannot be waited
+ * for at the end. */
+bool gw_node_work_hangs(const gw_node *node);
+/* As seen at the last look: others get nothing of the checkpoints here, as the disk does not answer. The
+ * wires cannot be closed then. */
+bool gw_node_lookup_hangs(const gw_node *node);
+/* After FINISH: whether effects must still take place before this process may end. */
+bool gw_node_commits(gw_node *node, uint64_t now_ns);
+/* As gw_stacks_log, on the stacks helper. */
+void gw_node_log_stacks(gw_node *node, const char *name);
+
+/* node_task.c. What an action asks of the compute helper; of which fields it has, see core/brain/world.h. */
+typedef struct gw_task {
+    struct gw_node *node;
+    gw_token token;
+    uint64_t step;
+    uint32_t shard;  /* PROBE */
+    bool skip, look; /* APPLY */
+} gw_task;
+
+/* Compute helper: does it, and adds to the mail what the event tells besides its outcome. */
+typedef bool gw_task_run(const gw_task *task, gw_mail *mail, gw_err *err);
+void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run);
+void gw_node_task_done(gw_node *node, const gw_event *event);
+/* After a look of the watchdog. True: one hangs, and the brain was told that it has failed. `usual_ns`: of
+ * shards (watchdog.h). */
+bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns);
+
+/* node_reduce.c. */
+void gw_node_reduce(gw_node *node, const gw_action *action);
+void gw_node_reduce_stop(gw_node *node);
+gw_collective_done gw_node_collective_done;
+
+/* node_gpu.c. The device can be used no more: the brain is told. Any thread; `node` is a gw_node. */
+void gw_node_device_lost(void *node, const gw_err *why);
+/* Fills in node->gpus and ->gpu_watch if the device has a GPU; where NCCL or the driver does not let it sum,
+ * node->gpus stays NULL, and a line in the log says so. False from closing: as gw_gpus_close. */
+void gw_node_gpus_open(gw_node *node);
+bool gw_node_gpus_close(gw_node *node);
+/* "GPU 0", "GPUs 0, 1, 3": this peer's; a room of GW_GPUS_TEXT. */
+enum { GW_GPUS_TEXT = 80 };
+const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]);
+
+/* node_probe.c. */
+gw_task_run gw_node_probe;
+
+/* node_look.c. */
+gw_task_run gw_node_look;
+/* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
+bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
+/* The same of what contributions read of it: APPLY looks at the rest before that is used. */
+bool gw_node_read_soundly(gw_node *node, bool *damaged, gw_err *err);
+/* The same of a state that was found to have this fingerprint. */
+bool gw_node_expects(const gw_node *node, gw_state_print found, bool *damaged, gw_err *err);
+/* Whether units failed because copies of the state, on several GPUs, differ: it is damaged. Logs which. */
+bool gw_node_copies_differ(const gw_err *err);
+
+/* node_commit.c: the job's effects. */
+gw_task_run gw_node_commit;
+/* After FINISH: a COMMIT that has ended badly makes a failure of it. */
+void gw_node_committed(gw_node *node, const gw_event *event);
+
+/* node_state.c. */
+gw_task_run gw_node_apply;
+void gw_node_load(gw_node *node, const gw_action *action);
+/* node_load.c: fills `image` (layout->image_bytes) from other members, or from a checkpoint. Compute helper.
+ */
+typedef struct gw_load {
+    gw_node *node;
+    gw_token token;
+    gw_load_kind kind;
+    uint64_t step, fingerprint; /* of other members' state always known, also where it is 0: of zeros; of a
+                                   checkpoint at the latest when its manifest is here */
+    gw_hash root;
+    uint32_t count; /* of donors or holders */
+    gw_peer_id *peers;
+    gw_set *inventories; /* NULL for donors */
+    gw_peer_id *members; /* of the view, for placement */
+    uint32_t member_count;
+    uint64_t created_ms;       /* of a checkpoint: when it was made (checkpoint/manifest.h) */
+    const gw_peer_id *changed; /* of `peers`: the first from which alone the state has come with other bits */
+    gw_set sound;              /* of a checkpoint, its chunks that are here now; size 0: as before */
+    gw_state_print print;      /* of the image that came last */
+} gw_load;
+bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
+bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);
+
+/* node_fetch.c. Any thread that may wait: brings what a peer has under `name`. */
+bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
+                   uint64_t *length, gw_err *err);
+gw_fetch_provider gw_node_provider(gw_node *node);
+/* The name under which a member serves chunk `index` of the state it holds after `step` steps. */
+gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
+/* The name of a checkpoint's manifest: checkpoints of a state that did not change have one root. */
+gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
+
+/* node_publish.c. */
+void gw_node_notice(gw_node *node, const gw_action *action);
+/* A SAVE that is about to be carried out. */
+void gw_node_show_save(gw_node *node, const gw_action *action);
+/* Somebody's chunk: shown and logged. */
+void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence);
+/* The checkpoints on this peer's disk at the start; those that stay. */
+void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count);
+/* The state is now that of a checkpoint which was made then (Unix time). */
+void gw_node_show_loaded(gw_node *node, uint64_t created_ms);
+void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count);
+void gw_node_publish(gw_node *node);
+void gw_node_publish_opening(gw_node *node); /* once it is known what it will take */
+void gw_node_publish_start(gw_node *node);
+void gw_node_publish_loop(gw_node *node); /* from now on several times a second */
+void gw_node_publish_end(gw_node *node);
+
+#endif

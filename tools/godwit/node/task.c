@@ -1,0 +1,86 @@
+/* What the compute helper does for the brain, and for how long: one that gets nowhere has failed, as others
+ * may wait for it for as long as this peer lives. (LOAD, whose sources may be slow, is the brain's to judge;
+ * of REDUCE see node_progress.c.) */
+#include "core/base/check.h"
+#include "tools/godwit/node/inside.h"
+
+#include <stdlib.h>
+
+/* A PROBE that hangs is told as a shard that does: the brain may have forgotten its token with the view. */
+static const struct {
+    gw_event_kind ended, hangs;
+    const char *text;
+} kinds[GW_TASKS] = {
+    [GW_TASK_COMMIT] = {GW_EV_COMMITTED, GW_EV_COMMITTED,
+                        "they take too long, the job's code seems to hang (--hang-timeout)"},
+    [GW_TASK_PROBE] = {GW_EV_PROBED, GW_EV_SHARD_FAILED,
+                       "asked for once more it takes too long and seems to hang (--hang-timeout)"},
+    [GW_TASK_LOOK] = {GW_EV_LOOKED, GW_EV_LOOKED, "nothing of it gets on, it seems to hang (--hang-timeout)"},
+    [GW_TASK_APPLY] = {GW_EV_APPLIED, GW_EV_APPLIED,
+                       "nothing of it gets on, it seems to hang (--hang-timeout)"},
+};
+
+typedef struct given {
+    gw_task task;
+    gw_task_kind kind;
+    gw_task_run *run;
+} given;
+
+static void run_given(void *context) {
+    given *g = context;
+    gw_mail *mail = gw_mail_new(kinds[g->kind].ended, g->task.token);
+    gw_err err = {0};
+    bool good = g->run(&g->task, mail, &err);
+    gw_mail_outcome(mail, good ? NULL : &err);
+    gw_mailbox_post(g->task.node->mail, mail);
+    free(g);
+}
+
+void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run) {
+    given *g = malloc(sizeof *g);
+    GW_CHECK_MEMORY(g != NULL);
+    *g = (given){.kind = kind,
+                 .run = run,
+                 .task = {.node = node,
+                          .token = action->token,
+                          .step = action->step,
+                          .shard = action->first,
+                          .skip = action->flag,
+                          .look = action->look}};
+    node->work.task[kind] = action->token;
+    node->work.moved_ns = gw_now_ns();
+    if (kind == GW_TASK_PROBE) node->work.probed = action->first;
+    gw_helper_give(node->compute, run_given, g);
+}
+
+void gw_node_task_done(gw_node *node, const gw_event *event) {
+    gw_work *work = &node->work;
+    for (int kind = 0; kind < GW_TASKS; kind++) {
+        if (event->kind != kinds[kind].ended) continue;
+        work->moved_ns = gw_now_ns();
+        if (event->token == work->task[kind]) work->task[kind] = 0;
+    }
+}
+
+bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns) {
+    gw_work *work = &node->work;
+    for (int kind = 0; kind < GW_TASKS; kind++) {
+        /* Behind a LOAD, for which the brain has a deadline, a LOOK has not begun. */
+        if (work->task[kind] == 0 || (kind == GW_TASK_LOOK && work->awaited[GW_WAIT_LOAD].token != 0))
+            continue;
+        /* Effects have nothing to do with how long a shard takes. */
+        if (!gw_watchdog_hangs(&node->dog, work->moved_ns, kind == GW_TASK_COMMIT ? 0 : usual_ns)) continue;
+        work->hangs = true;
+        gw_node_log_stacks(node, "gw-compute");
+        gw_node_log_stacks(node, "gw-worker");
+        gw_node_log_stacks(node, "gw-part");
+        if (kind == GW_TASK_PROBE) gw_node_log_stacks(node, GW_PAYLOAD_THREADS);
+        gw_node_feed(node, &(gw_event){.kind = kinds[kind].hangs,
+                                       .token = work->task[kind],
+                                       .outcome = GW_FAILED,
+                                       .shard = work->probed,
+                                       .text = kinds[kind].text});
+        return true;
+    }
+    return false;
+}

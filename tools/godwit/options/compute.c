@@ -1,0 +1,142 @@
+#include "tools/godwit/options/compute.h"
+
+#include "core/base/log.h"
+#include "kernels/cuda/runtime/cuda.h"
+#include "kernels/host/cores.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GPU_WORKERS = 2 }; /* lanes that keep one GPU busy: a shard waits behind the one that runs */
+
+static bool add_gpu(gw_compute *compute, int ordinal, const char *text, gw_err *err) {
+    for (uint32_t i = 0; i < compute->gpu_count; i++)
+        if (compute->gpus[i] == ordinal)
+            return gw_fail(err, GW_E_USAGE, "--device: '%s' names GPU %d twice", text, ordinal);
+    if (compute->gpu_count == GW_DEVICE_PARTS)
+        return gw_fail(err, GW_E_USAGE, "--device: '%s' names more than %d GPUs, the most of a peer", text,
+                       (int)GW_DEVICE_PARTS);
+    compute->gpus[compute->gpu_count++] = ordinal;
+    return true;
+}
+
+bool gw_compute_parse(const char *text, gw_compute *compute, gw_err *err) {
+    if (strcmp(text, "auto") == 0) {
+        compute->kind = GW_COMPUTE_AUTO;
+        return true;
+    }
+    if (strcmp(text, "cpu") == 0) {
+        compute->kind = GW_COMPUTE_CPU;
+        return true;
+    }
+    if (strncmp(text, "cuda", 4) != 0 || (text[4] != '\0' && text[4] != ':'))
+        return gw_fail(err, GW_E_USAGE,
+                       "--device: '%s' is none of auto, cpu, cuda, cuda:N[,...] and cuda:all", text);
+    compute->kind = GW_COMPUTE_CUDA;
+    compute->gpu_count = 0;
+    if (strcmp(text, "cuda:all") == 0) return true;
+    if (text[4] == '\0') return add_gpu(compute, 0, text, err);
+    for (const char *at = text + 5;; at++) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (*at < '0' || *at > '9' || (*end != '\0' && *end != ',') || number >= GW_CUDA_GPUS)
+            return gw_fail(err, GW_E_USAGE,
+                           "--device: '%s' does not give the numbers of GPUs, as in cuda:0 or cuda:0,1",
+                           text);
+        if (!add_gpu(compute, (int)number, text, err)) return false;
+        if (*end == '\0') return true;
+        at = end;
+    }
+}
+
+bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *err) {
+    static const struct {
+        const char *name;
+        gw_precision precision;
+    } known[] = {{"fp32", GW_PRECISION_FP32}, {"tf32", GW_PRECISION_TF32}, {"bf16", GW_PRECISION_BF16}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(text, known[i].name) != 0) continue;
+        compute->precision = known[i].precision;
+        return true;
+    }
+    return gw_fail(err, GW_E_USAGE, "--precision: '%s' is none of fp32, tf32 and bf16", text);
+}
+
+/* More threads than there is time for only take turns: a quota's period ends with all of them stopped. */
+static uint32_t cores(gw_compute *compute) {
+    uint32_t count = gw_cores(), allowed = gw_cores_allowed();
+    size_t used = strlen(compute->text);
+    if (count < allowed)
+        snprintf(compute->text + used, sizeof compute->text - used,
+                 "; the container's quota leaves the time of %u of %u cores", count, allowed);
+    return count < GW_MAX_WORKERS ? count : GW_MAX_WORKERS;
+}
+
+/* "GPU 0, NVIDIA H100", "GPUs 0, 1, NVIDIA H100". */
+static void name_gpus(gw_compute *compute, const gw_cuda_info *list) {
+    char *to = compute->text;
+    size_t room = sizeof compute->text;
+    int length = snprintf(to, room, "GPU%s ", compute->gpu_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < compute->gpu_count; i++)
+        length += snprintf(to + length, room - (size_t)length, "%d, ", compute->gpus[i]);
+    snprintf(to + length, room - (size_t)length, "%s", list[compute->gpus[0]].name);
+}
+
+/* Whether the GPUs can be used for the job, and if not, why. */
+static bool usable(gw_compute *compute, const gw_job_type *job, gw_err *err) {
+    gw_cuda_info list[GW_CUDA_GPUS];
+    uint32_t count;
+    if (!gw_cuda_list(list, &count, err)) return false;
+    if (job->gpu == NULL) return gw_fail(err, GW_E_UNSUPPORTED, "job %s has no code for GPUs", job->name);
+    if (compute->gpu_count == 0 && count > GW_DEVICE_PARTS)
+        return gw_fail(err, GW_E_USAGE,
+                       "there are %u GPUs, and a peer may have %d: name them, as in cuda:0,1", count,
+                       (int)GW_DEVICE_PARTS);
+    for (uint32_t i = 0; compute->gpu_count == 0 && i < count; i++) compute->gpus[i] = (int)i;
+    if (compute->gpu_count == 0) compute->gpu_count = count;
+    for (uint32_t i = 0; i < compute->gpu_count; i++) {
+        if ((uint32_t)compute->gpus[i] >= count)
+            return gw_fail(err, GW_E_USAGE, "there is no GPU %d: this machine's are 0 to %u",
+                           compute->gpus[i], count - 1);
+        if (!gw_cuda_enough(&list[compute->gpus[i]], err)) return false;
+    }
+    name_gpus(compute, list);
+    return gw_cuda_libraries(err);
+}
+
+/* Fills in how many there are, if nobody said so. */
+static bool count_workers(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err) {
+    bool cuda = compute->kind == GW_COMPUTE_CUDA;
+    if (*workers == 0 && !cuda) *workers = cores(compute);
+    if (*workers == 0) *workers = compute->gpu_count * (job->gpu->lanes > 0 ? job->gpu->lanes : GPU_WORKERS);
+    if (!cuda || *workers >= compute->gpu_count) return true;
+    return gw_fail(err, GW_E_USAGE, "--workers %u: each of %u GPUs needs one at least", *workers,
+                   compute->gpu_count);
+}
+
+bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err) {
+    if (compute->kind == GW_COMPUTE_CUDA && !usable(compute, job, err))
+        return gw_fail_in(err, "--device cuda (--device cpu computes on the processors)");
+    if (compute->kind == GW_COMPUTE_AUTO) {
+        gw_err why;
+        compute->gpu_count = 1; /* GPU 0: others of this machine may be somebody else's */
+        compute->gpus[0] = 0;
+        bool found = usable(compute, job, &why);
+        if (!found) snprintf(compute->text, sizeof compute->text, "processors; %.250s", why.text);
+        if (!found && job->gpu != NULL && gw_cuda_present()) /* nobody who rents GPUs means this */
+            gw_log(GW_WARN, "godwit",
+                   "this machine's GPUs cannot be used, and processors compute instead (--device cuda would "
+                   "refuse that): %s",
+                   why.text);
+        compute->kind = found ? GW_COMPUTE_CUDA : GW_COMPUTE_CPU;
+    } else if (compute->kind == GW_COMPUTE_CPU) {
+        snprintf(compute->text, sizeof compute->text, "processors");
+    }
+    bool cuda = compute->kind == GW_COMPUTE_CUDA;
+    if (!cuda && compute->precision != 0)
+        return gw_fail(err, GW_E_USAGE,
+                       "--precision is for GPUs (--device cuda): processors compute in fp32 and double");
+    if (compute->precision == 0) compute->precision = GW_PRECISION_TF32;
+    return count_workers(compute, job, workers, err);
+}

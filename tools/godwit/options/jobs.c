@@ -1,0 +1,86 @@
+#include "tools/godwit/options/jobs.h"
+
+#include "checkpoint/durable.h"
+#include "kernels/jobs/jobs.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool check(const gw_job_type *job, const char *path, gw_err *err) {
+    if (job == NULL) return gw_fail(err, GW_E_INVALID, "%s: godwit_job returned no job", path);
+    if (job->api != GW_JOB_API)
+        return gw_fail(err, GW_E_UNSUPPORTED, "%s: was built for version %u of the job API, this is %u", path,
+                       job->api, GW_JOB_API);
+    bool whole = job->name != NULL && job->about != NULL && job->options != NULL && job->open != NULL &&
+                 job->close != NULL && job->describe != NULL && job->lane_open != NULL &&
+                 job->lane_close != NULL && job->init != NULL && job->shards != NULL &&
+                 job->contribute != NULL && job->apply != NULL;
+    return whole || gw_fail(err, GW_E_INVALID, "%s: its job lacks a function that is not optional", path);
+}
+
+static bool hash_file(const char *path, gw_hash *hash, gw_err *err) {
+    void *bytes;
+    size_t length;
+    if (!gw_durable_read(gw_io_system(), path, SIZE_MAX, &bytes, &length, err)) return false;
+    gw_blake2b(bytes, length, hash->bytes, sizeof hash->bytes);
+    free(bytes);
+    return true;
+}
+
+static const gw_job_type *job_in(void *object, const char *path, gw_err *err) {
+    /* ISO C has no conversion from void * to a function; POSIX says how dlsym is meant to be used. */
+    const gw_job_type *(*entry)(void);
+    *(void **)&entry = dlsym(object, "godwit_job");
+    if (entry == NULL) {
+        gw_fail(err, GW_E_USAGE, "%s: is no job: it does not export godwit_job", path);
+        return NULL;
+    }
+    const gw_job_type *job = entry();
+    return check(job, path, err) ? job : NULL;
+}
+
+/* The file is hashed before and after it is loaded: one that is replaced meanwhile may be another than what
+ * was loaded. */
+static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err *err) {
+    gw_hash before, after;
+    bool hashed = hash_file(path, &before, err);
+    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL) {
+        gw_fail(err, GW_E_USAGE, "%s", dlerror());
+        return NULL;
+    }
+    const gw_job_type *job = job_in(object, path, err);
+    bool good = job != NULL && hashed && hash_file(path, &after, err) &&
+                (gw_hash_equal(&before, &after) ||
+                 gw_fail(err, GW_E_IO, "%s: was replaced while it was loaded: start again", path));
+    if (good) {
+        gw_hex(after.bytes, sizeof after.bytes, code);
+        return job;
+    }
+    dlclose(object);
+    return NULL;
+}
+
+const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_err *err) {
+    if (strchr(name, '/') != NULL) return load(name, code, err);
+    code[0] = '\0';
+    const gw_job_type *job = gw_job_find(name);
+    if (job != NULL) return job;
+    char known[200] = "";
+    for (const gw_job_type *const *list = gw_job_list(); *list != NULL; list++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*list)->name);
+    }
+    if (access(name, F_OK) == 0)
+        gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: to run that, give ./%s",
+                name, name);
+    else
+        gw_fail(err, GW_E_USAGE,
+                "there is no job '%s'; there are: %s, or the path of a shared object (./mine.so)", name,
+                known);
+    return NULL;
+}

@@ -1,0 +1,22 @@
+/* The run's ways to speak, opened together before the node and closed after it. */
+#ifndef GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
+#define GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
+
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/show/display.h"
+#include "tools/godwit/show/events.h"
+#include "tools/godwit/show/log.h"
+#include "tools/godwit/show/snapshot.h"
+
+typedef struct gw_console {
+    gw_board *board;
+    gw_display *display;
+    gw_events *events;
+    gw_log_target log;
+} gw_console;
+
+bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err);
+/* False: what was printed could not all be written. */
+bool gw_console_close(gw_console *console);
+
+#endif

@@ -1,0 +1,301 @@
+#include "tools/godwit/show/control.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "tools/godwit/thread/acceptor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const char socket_name[] = "control.sock";
+
+enum {
+    REQUEST_BYTES = 64,
+    CLIENT_TIMEOUT_S = 2,
+    CONNECT_TIMEOUT_S = 3,
+    ANSWER_TIMEOUT_S = 10,
+};
+
+struct gw_control {
+    int directory_fd, listen_fd;
+    gw_acceptor *acceptor;
+    gw_board *board;
+    gw_control_request *request;
+    void *context;
+};
+
+/* A Unix socket's path has 107 bytes. Through an open directory it is always short. */
+static void socket_address(int directory_fd, struct sockaddr_un *address) {
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    int length = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%s", directory_fd,
+                          socket_name);
+    GW_CHECK(length > 0 && (size_t)length < sizeof address->sun_path);
+}
+
+static void set_timeout(int fd, int seconds) {
+    struct timeval timeout = {.tv_sec = seconds};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+}
+
+static bool send_all(int fd, const char *bytes, size_t length) {
+    while (length > 0) {
+        ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return false;
+        bytes += sent;
+        length -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Reads until a newline; false when the client sends none in time or too much. */
+static bool read_line(int fd, char line[REQUEST_BYTES]) {
+    size_t length = 0;
+    while (length < REQUEST_BYTES - 1) {
+        ssize_t got = recv(fd, line + length, REQUEST_BYTES - 1 - length, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        length += (size_t)got;
+        char *newline = memchr(line, '\n', length);
+        if (newline == NULL) continue;
+        *newline = '\0';
+        return true;
+    }
+    return false;
+}
+
+static void answer_status(gw_control *control, int fd) {
+    gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
+    char *text = NULL;
+    if (snapshot != NULL && gw_board_copy(control->board, snapshot)) text = gw_snapshot_json(snapshot);
+    static const char starting[] = "{\"error\":\"the peer is still starting\"}";
+    if (send_all(fd, text != NULL ? text : starting, strlen(text != NULL ? text : starting)))
+        send_all(fd, "\n", 1);
+    free(text);
+    free(snapshot);
+}
+
+/* The asker has waited for so long that it gave up, and says that it has failed: somebody may have acted upon
+ * that since. (One that only has no more to say is still there.) */
+static bool has_hung_up(int fd) {
+    struct pollfd asker = {.fd = fd};
+    return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+static void take(gw_control *control, int fd, gw_request request, const char *text) {
+    if (has_hung_up(fd)) {
+        gw_log(GW_WARN, "control", "%s, by somebody who has given up waiting since: nothing is done", text);
+        return;
+    }
+    gw_log(GW_INFO, "control", "%s", text);
+    control->request(control->context, request);
+    static const char ok[] = "{\"ok\":true}\n";
+    send_all(fd, ok, sizeof ok - 1);
+}
+
+static void serve(gw_control *control, int fd) {
+    char line[REQUEST_BYTES];
+    set_timeout(fd, CLIENT_TIMEOUT_S);
+    if (!read_line(fd, line)) return;
+    if (strcmp(line, "status") == 0) {
+        answer_status(control, fd);
+    } else if (strcmp(line, "stop") == 0) {
+        take(control, fd, GW_REQUEST_STOP, "asked to stop the job");
+    } else if (strcmp(line, "force-view") == 0) {
+        take(control, fd, GW_REQUEST_FORCE_VIEW, "asked to go on without a majority");
+    } else {
+        static const char unknown[] = "{\"error\":\"unknown request\"}\n";
+        send_all(fd, unknown, sizeof unknown - 1);
+    }
+}
+
+static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
+    (void)from, (void)bytes;
+    serve(context, fd);
+    close(fd);
+}
+
+static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
+    control->directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (control->directory_fd < 0) return gw_fail_errno(err, errno, "%s", dir);
+    control->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (control->listen_fd < 0) return gw_fail_errno(err, errno, "socket");
+    struct sockaddr_un address;
+    socket_address(control->directory_fd, &address);
+    unlinkat(control->directory_fd, socket_name, 0);
+    /* Mode 0600 from the moment it exists: no window in which others could connect. */
+    if (fchmod(control->listen_fd, 0600) != 0) return gw_fail_errno(err, errno, "fchmod");
+    if (bind(control->listen_fd, (struct sockaddr *)&address, sizeof address) != 0)
+        return gw_fail_errno(err, errno, "bind %s/%s", dir, socket_name);
+    if (fchmodat(control->directory_fd, socket_name, 0600, 0) != 0)
+        return gw_fail_errno(err, errno, "chmod %s/%s", dir, socket_name);
+    if (listen(control->listen_fd, 8) != 0) return gw_fail_errno(err, errno, "listen");
+    return true;
+}
+
+static void release(gw_control *control) {
+    if (control->directory_fd >= 0) {
+        unlinkat(control->directory_fd, socket_name, 0);
+        close(control->directory_fd);
+    }
+    if (control->listen_fd >= 0) close(control->listen_fd);
+    free(control);
+}
+
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request *request, void *context,
+                            gw_err *err) {
+    gw_control *control = calloc(1, sizeof *control);
+    if (control == NULL) {
+        gw_fail(err, GW_E_NOMEM, "control: out of memory");
+        return NULL;
+    }
+    *control = (gw_control){
+        .directory_fd = -1, .listen_fd = -1, .board = board, .request = request, .context = context};
+    if (open_socket(control, dir, err))
+        control->acceptor = gw_acceptor_open(control->listen_fd, accepted, control, err);
+    if (control->acceptor != NULL) return control;
+    gw_fail_in(err, "control");
+    release(control);
+    return NULL;
+}
+
+void gw_control_close(gw_control *control) {
+    if (control == NULL) return;
+    gw_acceptor_close(control->acceptor);
+    release(control);
+}
+
+/* The process that has the directory's lock (checkpoint/dirlock.h); 0: none. It has the file open: to try the
+ * lock could turn away a peer that takes it just now. */
+static long lock_holder(int directory_fd) {
+    char text[24] = "", name[64];
+    struct stat lock, other;
+    int fd = openat(directory_fd, "lock", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t got = pread(fd, text, sizeof text - 1, 0);
+    bool known = fstat(fd, &lock) == 0 && got > 0;
+    close(fd);
+    long pid = known ? strtol(text, NULL, 10) : 0;
+    snprintf(name, sizeof name, "/proc/%ld/fd", pid);
+    DIR *open_files = pid > 0 ? opendir(name) : NULL;
+    bool holds = false;
+    for (struct dirent *entry; !holds && open_files != NULL && (entry = readdir(open_files)) != NULL;)
+        holds = fstatat(dirfd(open_files), entry->d_name, &other, 0) == 0 && other.st_dev == lock.st_dev &&
+                other.st_ino == lock.st_ino;
+    if (open_files != NULL) closedir(open_files);
+    return holds ? pid : 0;
+}
+
+static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
+    long pid = lock_holder(directory_fd);
+    if (pid > 0)
+        gw_fail(err, GW_E_PEER, "the peer in %s (process %ld) is starting or ending: ask again", dir, pid);
+    else
+        gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
+}
+
+static void fail_silent(gw_err *err) {
+    gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
+}
+
+static int connect_to(const char *dir, gw_err *err) {
+    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) {
+        if (errno == ENOENT)
+            gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s: there is no such directory", dir);
+        else
+            gw_fail_errno(err, errno, "%s", dir);
+        return -1;
+    }
+    struct sockaddr_un address;
+    socket_address(directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        set_timeout(fd, CONNECT_TIMEOUT_S); /* connections that nobody takes fill the socket's queue */
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+        close(directory_fd);
+        return fd;
+    }
+    int why = errno;
+    if (fd >= 0) close(fd);
+    if (why == ENOENT || why == ECONNREFUSED)
+        fail_unanswered(dir, directory_fd, err);
+    else if (why == EAGAIN)
+        fail_silent(err);
+    else
+        gw_fail_errno(err, why, "%s/%s", dir, socket_name);
+    close(directory_fd);
+    return -1;
+}
+
+/* *unheard: the peer hung up with the request unread. */
+static char *read_answer(int fd, bool *unheard, gw_err *err) {
+    char *text = NULL, chunk[4096];
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL) {
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    ssize_t got;
+    while ((got = recv(fd, chunk, sizeof chunk, 0)) > 0 || (got < 0 && errno == EINTR))
+        if (got > 0) fwrite(chunk, 1, (size_t)got, out);
+    int why = errno;
+    bool written = fclose(out) == 0;
+    if (written && got == 0 && length > 0 && text[length - 1] == '\n') {
+        text[length - 1] = '\0';
+        return text;
+    }
+    free(text);
+    *unheard = got < 0 && why == ECONNRESET && length == 0;
+    if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
+        fail_silent(err);
+    else
+        gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
+    return NULL;
+}
+
+/* *unheard: there is no answer, as the peer has hung up and not read the request. */
+static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *err) {
+    *unheard = false;
+    int fd = connect_to(dir, err);
+    if (fd < 0) return NULL;
+    set_timeout(fd, ANSWER_TIMEOUT_S);
+    char *answer = NULL;
+    if (send_all(fd, line, strlen(line))) {
+        answer = read_answer(fd, unheard, err);
+    } else {
+        *unheard = errno == EPIPE;
+        gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
+    }
+    close(fd);
+    return answer;
+}
+
+/* The peer gives up a client that says nothing for CLIENT_TIMEOUT_S: on a machine that is busy enough one
+ * that was about to. The request goes as one piece, so that one which was not read was not obeyed either, and
+ * is repeated. */
+char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+    char *line;
+    bool unheard;
+    if (asprintf(&line, "%s\n", request) < 0) {
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    char *answer = ask_once(dir, line, &unheard, err);
+    if (unheard) answer = ask_once(dir, line, &unheard, err);
+    free(line);
+    return answer;
+}

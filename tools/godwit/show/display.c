@@ -1,0 +1,367 @@
+#include "tools/godwit/show/display.h"
+
+#include "core/base/check.h"
+#include "tools/godwit/show/outlet.h"
+#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/stamp.h"
+#include "tools/godwit/text/wrap.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LIVE_INTERVAL_MS = 100,
+    PLAIN_INTERVAL_MS = 1000,        /* the first lines in a pipe ... */
+    PLAIN_LATER_INTERVAL_MS = 10000, /* ... and those after PLAIN_SOON of them */
+    PLAIN_SOON = 10,
+    MAX_WIDTH = 500,
+};
+
+struct gw_display {
+    pthread_mutex_t lock;
+    gw_outlet *out, *err; /* one and the same when both lead to one place, so that the order is kept */
+    bool silent, live;
+    bool on_terminal, log_on_terminal; /* stdout is, stderr is */
+    bool failure_said;
+    uint64_t left_out_said;
+    bool drawn; /* the live line is on the screen */
+    char line[MAX_WIDTH + 1];
+    uint64_t shown_ms, shown_step;
+    uint32_t plain_lines;
+};
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static size_t terminal_width(void) {
+    size_t width = gw_terminal_width();
+    return width < MAX_WIDTH ? width : MAX_WIDTH;
+}
+
+static bool same_place(int a, int b) {
+    struct stat one, other;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
+    gw_display *display = calloc(1, sizeof *display);
+    if (display == NULL) {
+        gw_fail(err, GW_E_NOMEM, "display: out of memory");
+        return NULL;
+    }
+    const char *terminal = getenv("TERM");
+    bool dumb = terminal == NULL || strcmp(terminal, "dumb") == 0;
+    display->silent = mode == GW_DISPLAY_SILENT;
+    display->on_terminal = isatty(STDOUT_FILENO) == 1;
+    display->log_on_terminal = isatty(STDERR_FILENO) == 1;
+    display->live = !display->silent && !dumb && display->on_terminal;
+    display->shown_step = UINT64_MAX;
+    GW_CHECK(pthread_mutex_init(&display->lock, NULL) == 0);
+    display->out = gw_outlet_open(STDOUT_FILENO, err);
+    display->err =
+        same_place(STDOUT_FILENO, STDERR_FILENO) ? display->out : gw_outlet_open(STDERR_FILENO, err);
+    if (display->out != NULL && display->err != NULL) return display;
+    gw_display_close(display);
+    return NULL;
+}
+
+static void put_text(gw_outlet *outlet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put_text(gw_outlet *outlet, const char *format, ...) {
+    char *text;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&text, format, args);
+    va_end(args);
+    GW_CHECK(length >= 0);
+    gw_outlet_put(outlet, text, (size_t)length);
+    free(text);
+}
+
+static void erase(gw_display *display) {
+    if (display->drawn) put_text(display->out, "\r\033[K");
+    display->drawn = false;
+}
+
+static void draw(gw_display *display) {
+    if (display->line[0] == '\0') return;
+    put_text(display->out, "\r%s\033[K", display->line);
+    display->drawn = true;
+}
+
+static const char *what_follows(const gw_display *display, int failure) {
+    if (gw_outlet_failure_stays(display->out, failure)) return "nothing more is written there";
+    return gw_outlet_lacks_room(failure) ? "until there is room lines are left out"
+                                         : "it is tried again, and lines wait";
+}
+
+static const char *what_ails(int failure) {
+    if (failure == EPIPE) return "nobody reads it any more";
+    return failure == EBADF ? "it is closed" : strerror(failure);
+}
+
+static void say_failure(gw_display *display, int failure) {
+    bool said = display->failure_said;
+    display->failure_said = failure != 0;
+    if (failure == 0 || said || display->err == display->out) return;
+    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n", what_ails(failure),
+             what_follows(display, failure));
+}
+
+/* What became of stdout, where it can still be said. How much is missing is said once the outage is over, or
+ * at the end: that may have been printed to the very disk that is full. */
+static void say_trouble(gw_display *display, bool at_end) {
+    int failure = gw_outlet_failure(display->out);
+    say_failure(display, failure);
+    if (!gw_outlet_idle(display->out) || (failure != 0 && !at_end)) return;
+    uint64_t left_out = gw_outlet_left_out(display->out);
+    if (left_out == display->left_out_said) return;
+    display->left_out_said = left_out;
+    put_text(display->err,
+             "godwit: stdout: %" PRIu64 " lines are left out so far: they were not taken in time, or there "
+             "was no room for them\n",
+             left_out);
+}
+
+void gw_display_flush(gw_display *display, uint64_t patience_ns) {
+    pthread_mutex_lock(&display->lock);
+    erase(display);
+    display->live = false;
+    display->silent = true; /* nor a plain line behind what was said last */
+    pthread_mutex_unlock(&display->lock);
+    gw_outlet_flush(display->out, patience_ns);
+    gw_outlet_flush(display->err, patience_ns);
+}
+
+bool gw_display_close(gw_display *display) {
+    if (display == NULL) return true;
+    bool both = display->out != NULL && display->err != NULL;
+    if (both) {
+        erase(display);
+        gw_outlet_flush(display->out, UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
+        say_trouble(display, true);
+    }
+    gw_outlet *err = display->err == display->out ? NULL : display->err;
+    int failure = gw_outlet_close(display->out);
+    gw_outlet_close(err);
+    pthread_mutex_destroy(&display->lock);
+    free(display);
+    return failure == 0 || failure == EPIPE;
+}
+
+/* "59 s", "12:05", "3:02:11" */
+static void duration_text(double seconds, char *text, size_t size) {
+    if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
+        snprintf(text, size, "-");
+        return;
+    }
+    uint64_t s = (uint64_t)llround(seconds);
+    if (s < 60)
+        snprintf(text, size, "%" PRIu64 " s", s);
+    else if (s < 3600)
+        snprintf(text, size, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+    else
+        snprintf(text, size, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+}
+
+/* A part of the line. Where the terminal is narrow the short texts are used, and then parts of a high rank
+ * are left out first. */
+typedef struct part {
+    int rank;
+    char text[200], brief[200];
+} part;
+
+enum { PARTS = 10 };
+
+static part *add(part parts[PARTS], int *count, int rank) {
+    GW_CHECK(*count < PARTS);
+    parts[*count].rank = rank;
+    return &parts[(*count)++];
+}
+
+/* Of "epoch=4 loss=0.31 accuracy=0.9" the loss, if there is one: it is what people watch. */
+static void only_loss(const char *report, char *brief, size_t size) {
+    const char *loss = strstr(report, "loss=");
+    bool word = loss != NULL && (loss == report || loss[-1] == ' ');
+    const char *from = word ? loss : report;
+    snprintf(brief, size, "%.*s", (int)strcspn(from, " "), from);
+}
+
+static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) {
+    char id[GW_SHORT_TEXT];
+    bool leads = gw_peer_id_equal(&s->leader, &s->self);
+    part *next = add(parts, count, 3);
+    snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
+    memcpy(next->brief, next->text, sizeof next->brief);
+    next = add(parts, count, 7);
+    gw_peer_id_short(&s->leader, id);
+    snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s", id);
+    snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
+}
+
+static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
+    int count = 0;
+    part *next = add(parts, &count, 0);
+    snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    size_t used = strlen(next->text);
+    if (s->steps > 0) snprintf(next->text + used, sizeof next->text - used, "/%" PRIu64, s->steps);
+    memcpy(next->brief, next->text, sizeof next->brief);
+    if (strcmp(s->phase, "computing") != 0 && s->phase[0] != '\0') {
+        next = add(parts, &count, 1);
+        snprintf(next->text, sizeof next->text, "%s", s->phase);
+        memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    if (s->report[0] != '\0') {
+        next = add(parts, &count, 2);
+        gw_report_brief(s->report, next->text, sizeof next->text);
+        only_loss(next->text, next->brief, sizeof next->brief);
+    }
+    if (s->shards_per_s > 0) {
+        int decimals = s->shards_per_s < 100 ? 1 : 0;
+        next = add(parts, &count, 4);
+        snprintf(next->text, sizeof next->text, "%.*f shards/s", decimals, s->shards_per_s);
+        snprintf(next->brief, sizeof next->brief, "%.*f/s", decimals, s->shards_per_s);
+    }
+    if (s->tokens_per_s > 0) {
+        next = add(parts, &count, 6);
+        snprintf(next->text, sizeof next->text, "%.0f tokens/s", s->tokens_per_s);
+        snprintf(next->brief, sizeof next->brief, "%.0f tok/s", s->tokens_per_s);
+    }
+    if (s->members > 0) add_flock(s, parts, &count);
+    if (s->checkpoint_step != UINT64_MAX) {
+        next = add(parts, &count, 8);
+        snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
+        memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    if (s->disk_fails) {
+        next = add(parts, &count, 3);
+        snprintf(next->text, sizeof next->text, "disk fails");
+        memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    if (s->step_ms > 0 && s->steps > s->step) {
+        char left[32];
+        next = add(parts, &count, 5);
+        duration_text((double)(s->steps - s->step) * s->step_ms / 1000, left, sizeof left);
+        snprintf(next->text, sizeof next->text, "%s left", left);
+        memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    return count;
+}
+
+static size_t whole_length(const part *parts, int count) {
+    size_t length = 0;
+    for (int i = 0; i < count; i++) length += strlen(parts[i].text) + (i > 0 ? 2 : 0);
+    return length;
+}
+
+void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size) {
+    part parts[PARTS];
+    int count = fill_parts(snapshot, parts);
+    bool keep[PARTS] = {false};
+    size_t used = 0, room = width < size ? width : size - 1;
+    bool brief = whole_length(parts, count) > room;
+    for (int rank = 0; rank < PARTS; rank++)
+        for (int i = 0; i < count; i++) {
+            size_t needed = strlen(brief ? parts[i].brief : parts[i].text) + (used > 0 ? 2 : 0);
+            if (parts[i].rank != rank || used + needed > room) continue;
+            keep[i] = true;
+            used += needed;
+        }
+    line[0] = '\0';
+    size_t length = 0;
+    for (int i = 0; i < count; i++)
+        if (keep[i])
+            length += (size_t)snprintf(line + length, size - length, "%s%s", length > 0 ? "  " : "",
+                                       brief ? parts[i].brief : parts[i].text);
+    GW_CHECK(length == used && length <= room);
+}
+
+static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
+    if (display->drawn && now - display->shown_ms < LIVE_INTERVAL_MS) return;
+    if (!gw_outlet_idle(display->out)) return; /* the screen stands still */
+    display->shown_ms = now;
+    gw_display_format(snapshot, terminal_width() - 1, display->line, sizeof display->line);
+    draw(display);
+}
+
+/* In front of a line. */
+typedef struct said {
+    char at[GW_STAMP_TEXT + 1];
+} said;
+
+static said said_now(bool dated) {
+    struct timespec now;
+    char stamp[GW_STAMP_TEXT];
+    said line;
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(line.at, sizeof line.at, "%s ", gw_stamp(&now, dated, stamp));
+    return line;
+}
+
+/* On stdout; nothing where a line is seen when it comes. */
+static said said_out(const gw_display *display) {
+    return display->on_terminal ? (said){""} : said_now(true);
+}
+
+static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
+    uint64_t interval = display->plain_lines < PLAIN_SOON ? PLAIN_INTERVAL_MS : PLAIN_LATER_INTERVAL_MS;
+    if (display->shown_step == UINT64_MAX) { /* the first line is not for a run that has not begun */
+        display->shown_step = snapshot->step;
+        display->shown_ms = now;
+    }
+    if (snapshot->step == display->shown_step || now - display->shown_ms < interval) return;
+    display->shown_ms = now;
+    display->shown_step = snapshot->step;
+    display->plain_lines++;
+    char line[MAX_WIDTH + 1];
+    gw_display_format(snapshot, MAX_WIDTH, line, sizeof line);
+    put_text(display->out, "%s%s\n", said_out(display).at, line);
+}
+
+void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
+    uint64_t now = now_ms();
+    pthread_mutex_lock(&display->lock);
+    say_trouble(display, false);
+    if (display->live)
+        update_live(display, snapshot, now);
+    else if (!display->silent)
+        update_plain(display, snapshot, now);
+    pthread_mutex_unlock(&display->lock);
+}
+
+static void print_above(gw_display *display, gw_outlet *outlet, const char *at, const char *text) {
+    pthread_mutex_lock(&display->lock);
+    bool was_drawn = display->drawn;
+    erase(display);
+    put_text(outlet, "%s%s\n", at, text);
+    if (was_drawn) draw(display);
+    pthread_mutex_unlock(&display->lock);
+}
+
+void gw_display_out(gw_display *display, const char *text) {
+    print_above(display, display->out, "", text);
+}
+
+void gw_display_err(gw_display *display, const char *text) {
+    print_above(display, display->err, "", text);
+}
+
+void gw_display_say(gw_display *display, const char *text) {
+    print_above(display, display->out, said_out(display).at, text);
+}
+
+void gw_display_log(gw_display *display, const char *text) {
+    print_above(display, display->err, said_now(!display->log_on_terminal).at, text);
+}

@@ -1,0 +1,378 @@
+#include "tools/godwit/show/events.h"
+
+#include "core/base/check.h"
+#include "core/base/utf8.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/text/json.h"
+#include "tools/godwit/text/report.h"
+#include "tools/godwit/thread/said.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct gw_events {
+    gw_events_mode mode;
+    gw_display *display;
+    pthread_mutex_t lock; /* guards phase */
+    gw_said_phase phase;
+};
+
+gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err) {
+    gw_events *events = calloc(1, sizeof *events);
+    if (events == NULL) {
+        gw_fail(err, GW_E_NOMEM, "events: out of memory");
+        return NULL;
+    }
+    events->mode = mode;
+    events->display = display;
+    GW_CHECK(pthread_mutex_init(&events->lock, NULL) == 0);
+    return events;
+}
+
+void gw_events_close(gw_events *events) {
+    if (events == NULL) return;
+    pthread_mutex_destroy(&events->lock);
+    free(events);
+}
+
+static json_t *object_of(const char *event) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_t *object = json_object();
+    json_object_set_new(object, "event", json_string(event));
+    json_object_set_new(object, "time", json_real((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
+    return object;
+}
+
+static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
+    json_object_set_new(object, key, json_real((double)duration_ns * 1e-6));
+}
+
+/* Numbers stay numbers: "loss=0.31 note=x" becomes {"loss": 0.31, "note": "x"}. */
+static void set_report(json_t *object, const char *key, const char *report) {
+    if (report == NULL || report[0] == '\0') return;
+    json_t *fields = json_object();
+    char word[GW_REPORT_KEY];
+    const char *rest = report, *value;
+    size_t length;
+    while (gw_report_next(&rest, word, &value, &length)) gw_json_value(fields, word, value, length);
+    json_object_set_new(object, key, fields);
+}
+
+static void print_object(gw_events *events, json_t *object) {
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16));
+    json_decref(object);
+    if (text == NULL) return;
+    gw_display_out(events->display, text);
+    free(text);
+}
+
+static void say(gw_events *events, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(gw_events *events, const char *format, ...) {
+    if (events->mode != GW_EVENTS_PLAIN) return;
+    char text[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    gw_utf8_make_printable(text); /* other peers' words are in some */
+    gw_display_say(events->display, text);
+}
+
+static bool wants_json(const gw_events *events) {
+    return events->mode == GW_EVENTS_JSON;
+}
+
+/* "0.4 ms", "31 ms", "1.42 s" */
+static const char *time_text(uint64_t duration_ns, char text[24]) {
+    double ms = (double)duration_ns * 1e-6;
+    if (ms < 9.95)
+        snprintf(text, 24, "%.1f ms", ms);
+    else if (ms < 999.5)
+        snprintf(text, 24, "%.0f ms", ms);
+    else
+        snprintf(text, 24, "%.2f s", ms * 1e-3);
+    return text;
+}
+
+/* ---- the events ---- */
+
+static void say_opening(gw_events *events, const gw_event_start *start) {
+    char self[GW_SHORT_TEXT];
+    say(events, "godwit %s: job %s, peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job,
+        gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
+    if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
+    say(events, "device: %s", start->device);
+    double mib = (double)start->memory_bytes * 0x1p-20;
+    say(events, "memory: about %.*f %s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
+        mib < 1024.0 ? "MiB" : "GiB");
+}
+
+static json_t *start_object(const char *event, const gw_event_start *start) {
+    json_t *object = object_of(event), *params = json_object();
+    for (uint32_t i = 0; i < start->params->count; i++)
+        gw_json_text(params, start->params->list[i].name, start->params->list[i].value);
+    gw_json_text(object, "version", GODWIT_VERSION);
+    gw_json_text(object, "job", start->job);
+    json_object_set_new(object, "params", params);
+    gw_json_peer(object, "peer", &start->self);
+    gw_json_count(object, "boot", start->boot);
+    gw_json_count(object, "steps", start->steps);
+    gw_json_count(object, "workers", start->workers);
+    gw_json_text(object, "device", start->device);
+    gw_json_count(object, "memory_bytes", start->memory_bytes);
+    gw_json_text(object, "data", start->data);
+    gw_json_text(object, "compute_class", start->compute_class);
+    return object;
+}
+
+void gw_events_opening(gw_events *events, const gw_event_start *start) {
+    say_opening(events, start);
+    if (wants_json(events)) print_object(events, start_object("opening", start));
+}
+
+void gw_events_start(gw_events *events, const gw_event_start *start) {
+    char job[GW_HASH_TEXT];
+    gw_hex(start->job_id.bytes, 4, job);
+    say(events, "job id: %s", job);
+    if (!wants_json(events)) return;
+    json_t *object = start_object("start", start);
+    gw_json_hash(object, "job_id", &start->job_id);
+    print_object(events, object);
+}
+
+void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr) {
+    char text[GW_ADDR_TEXT];
+    bool http = strcmp(what, "http") == 0;
+    say(events, "%s on %s%s", http ? "serving http" : "listening", http ? "http://" : "",
+        gw_addr_text(addr, text));
+    if (!wants_json(events)) return;
+    json_t *object = object_of("listening");
+    gw_json_text(object, "what", what);
+    gw_json_addr(object, "address", addr);
+    gw_json_count(object, "port", addr->port);
+    print_object(events, object);
+}
+
+void gw_events_phase(gw_events *events, const char *text) {
+    pthread_mutex_lock(&events->lock);
+    bool news = gw_said_phase_is_news(&events->phase, text, gw_now_ns());
+    pthread_mutex_unlock(&events->lock);
+    if (!news) return;
+    if (strcmp(text, "computing") != 0) say(events, "%s", text);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("phase");
+    gw_json_text(object, "text", text);
+    print_object(events, object);
+}
+
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
+                    const char *reason) {
+    char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "";
+    if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
+    const char *verb = strcmp(state, "left") == 0 ? "has" : "is";
+    say(events, "peer %s%s%s %s %s%s%s", gw_peer_id_short(peer, id), at[0] != '\0' ? " at " : "", at, verb,
+        state, reason != NULL ? ": " : "", reason != NULL ? reason : "");
+    if (!wants_json(events)) return;
+    json_t *object = object_of("peer");
+    gw_json_peer(object, "peer", peer);
+    if (at[0] != '\0') gw_json_addr(object, "address", addr);
+    gw_json_text(object, "state", state);
+    gw_json_text(object, "reason", reason);
+    print_object(events, object);
+}
+
+void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,
+                    const char *cause, uint64_t took_ns) {
+    char leader[GW_SHORT_TEXT], took[24];
+    bool leads = gw_peer_id_equal(&view->leader, self);
+    say(events, "view %" PRIu64 ": %" PRIu32 " peer%s, leader %s%s, at step %" PRIu64 " (%s, %s)",
+        view->epoch, view->count, view->count == 1 ? "" : "s", gw_peer_id_short(&view->leader, leader),
+        leads ? " (this peer)" : "", step, cause != NULL ? cause : "no cause", time_text(took_ns, took));
+    if (!wants_json(events)) return;
+    json_t *object = object_of("view"), *members = json_array();
+    char id[GW_ID_TEXT];
+    for (uint32_t i = 0; i < view->count; i++) {
+        gw_hex(view->members[i].id.bytes, sizeof view->members[i].id.bytes, id);
+        json_array_append_new(members, json_string(id));
+    }
+    gw_json_count(object, "epoch", view->epoch);
+    gw_json_hex(object, "name", view->name.bytes, sizeof view->name.bytes);
+    gw_json_peer(object, "leader", &view->leader);
+    json_object_set_new(object, "leads", json_boolean(leads));
+    json_object_set_new(object, "members", members);
+    gw_json_count(object, "step", step);
+    gw_json_text(object, "cause", cause);
+    set_ms(object, "took_ms", took_ns);
+    print_object(events, object);
+}
+
+static void say_evaluation(gw_events *events, const gw_event_step *step) {
+    char brief[256];
+    if (!step->evaluated || step->report == NULL || step->report[0] == '\0') return;
+    gw_report_brief(step->report, brief, sizeof brief);
+    say(events, "evaluation at step %" PRIu64 ": %s", step->step, brief);
+}
+
+void gw_events_step(gw_events *events, const gw_event_step *step) {
+    say_evaluation(events, step);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("step");
+    gw_json_count(object, "step", step->step);
+    set_ms(object, "ms", step->duration_ns);
+    gw_json_count(object, "members", step->members);
+    gw_json_count(object, "shards", step->shards);
+    gw_json_count(object, "computed", step->computed);
+    gw_json_count(object, "stolen", step->stolen);
+    gw_json_u64(object, "fingerprint", step->fingerprint);
+    set_report(object, "report", step->report);
+    print_object(events, object);
+}
+
+void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause) {
+    say(events, "step %" PRIu64 " repaired: %" PRIu32 " shard%s dealt again%s%s", step, shards,
+        shards == 1 ? "" : "s", cause != NULL && cause[0] != '\0' ? ": " : "", cause != NULL ? cause : "");
+    if (!wants_json(events)) return;
+    json_t *object = object_of("repair");
+    gw_json_count(object, "step", step);
+    gw_json_count(object, "shards", shards);
+    gw_json_text(object, "cause", cause);
+    print_object(events, object);
+}
+
+void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence) {
+    if (!wants_json(events)) return; /* the log says it to people */
+    json_t *object = object_of("corruption");
+    gw_json_count(object, "step", step);
+    if (peer != NULL) gw_json_peer(object, "peer", peer);
+    gw_json_text(object, "evidence", evidence);
+    print_object(events, object);
+}
+
+void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards) {
+    if (!wants_json(events)) return;
+    json_t *object = object_of("steal");
+    gw_json_count(object, "step", step);
+    gw_json_peer(object, "victim", victim);
+    gw_json_count(object, "shards", shards);
+    print_object(events, object);
+}
+
+void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint64_t pause_ns) {
+    char pause[24];
+    say(events, "%" PRIu32 " peer%s joined at step %" PRIu64 "; the flock paused for %s", newcomers,
+        newcomers == 1 ? "" : "s", step, time_text(pause_ns, pause));
+    if (!wants_json(events)) return;
+    json_t *object = object_of("join");
+    gw_json_count(object, "step", step);
+    gw_json_count(object, "newcomers", newcomers);
+    set_ms(object, "pause_ms", pause_ns);
+    print_object(events, object);
+}
+
+void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
+                          uint64_t took_ns) {
+    char hex[GW_HASH_TEXT], took[24];
+    gw_hex(root->bytes, 4, hex);
+    say(events, "checkpoint of step %" PRIu64 " complete: %s, %.1f MB written here%s%s", step, hex,
+        (double)bytes * 1e-6, took_ns > 0 ? ", " : "", took_ns > 0 ? time_text(took_ns, took) : "");
+    if (!wants_json(events)) return;
+    json_t *object = object_of("checkpoint");
+    gw_json_count(object, "step", step);
+    gw_json_hash(object, "root", root);
+    gw_json_count(object, "bytes", bytes);
+    if (took_ns > 0) set_ms(object, "took_ms", took_ns);
+    print_object(events, object);
+}
+
+static void tell_resume(gw_events *events, const char *what, uint64_t step, const gw_hash *root) {
+    char hex[GW_HASH_TEXT];
+    gw_hex(root->bytes, 4, hex);
+    say(events, "%s from the checkpoint of step %" PRIu64 " (%s)", what, step, hex);
+    if (!wants_json(events)) return;
+    json_t *object = object_of(what);
+    gw_json_count(object, "step", step);
+    gw_json_hash(object, "root", root);
+    print_object(events, object);
+}
+
+void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root) {
+    tell_resume(events, "resuming", step, root);
+}
+
+void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root) {
+    tell_resume(events, "resumed", step, root);
+}
+
+void gw_events_healed(gw_events *events, const char *text) {
+    say(events, "healed: %s", text);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("healed");
+    gw_json_text(object, "text", text);
+    print_object(events, object);
+}
+
+void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text) {
+    if (!wants_json(events)) return;
+    json_t *object = object_of(level == GW_WARN ? "warning" : level == GW_ERROR ? "error" : "log");
+    gw_json_text(object, "level", gw_level_name(level));
+    gw_json_text(object, "room", room);
+    gw_json_text(object, "text", text);
+    print_object(events, object);
+}
+
+static void done_line(const gw_event_done *done, char *line, size_t size) {
+    char state[GW_HASH_TEXT] = "-", summary[256] = "";
+    if (done->has_state) gw_hex(done->state.bytes, sizeof done->state.bytes, state);
+    if (done->summary != NULL) gw_report_brief(done->summary, summary, sizeof summary);
+    snprintf(line, size,
+             "godwit: %s job=%s steps=%" PRIu64 " state=%s%s%s peers=%" PRIu32 " repaired=%" PRIu64
+             " stolen=%" PRIu64,
+             done->outcome, done->job, done->steps, state, summary[0] != '\0' ? " " : "", summary,
+             done->peers, done->repaired, done->stolen);
+    size_t length = strlen(line);
+    if (done->has_payload)
+        snprintf(line + length, size - length,
+                 " payload_local=%" PRIu64 " payload_read=%" PRIu64 " payload_failed=%" PRIu64,
+                 done->payload_local, done->payload_read, done->payload_failed);
+}
+
+void gw_events_done(gw_events *events, const gw_event_done *done) {
+    char line[1000], text[1000];
+    done_line(done, line, sizeof line);
+    bool wrong = strcmp(done->outcome, "failed") == 0 || strcmp(done->outcome, "denied") == 0 ||
+                 strcmp(done->outcome, "unsaved") == 0;
+    if (wrong && done->text != NULL && done->text[0] != '\0') {
+        snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
+        gw_utf8_make_printable(text); /* as in say */
+        gw_display_err(events->display, text);
+    }
+    if (!wants_json(events)) {
+        gw_display_out(events->display, line);
+        return;
+    }
+    json_t *object = object_of("done");
+    gw_json_text(object, "outcome", done->outcome);
+    gw_json_text(object, "text", done->text);
+    gw_json_text(object, "job", done->job);
+    gw_json_count(object, "steps", done->steps);
+    if (done->has_state) gw_json_hash(object, "state", &done->state);
+    set_report(object, "summary", done->summary);
+    gw_json_count(object, "peers", done->peers);
+    gw_json_count(object, "repaired", done->repaired);
+    gw_json_count(object, "stolen", done->stolen);
+    if (done->has_payload) {
+        gw_json_count(object, "payload_local", done->payload_local);
+        gw_json_count(object, "payload_read", done->payload_read);
+        gw_json_count(object, "payload_failed", done->payload_failed);
+    }
+    gw_json_count(object, "rss_bytes", done->rss_bytes);
+    json_object_set_new(object, "seconds", json_real(done->seconds));
+    gw_json_text(object, "line", line);
+    print_object(events, object);
+}

@@ -1,0 +1,25 @@
+#include "tools/godwit/show/log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+static _Atomic uint64_t warnings;
+
+static void sink(void *context, gw_level level, const char *room, const char *text) {
+    const gw_log_target *target = context;
+    if (level >= GW_WARN) atomic_fetch_add_explicit(&warnings, 1, memory_order_relaxed);
+    if (level < target->least) return;
+    char line[1200];
+    snprintf(line, sizeof line, "%-5s %s: %s", gw_level_name(level), room, text);
+    gw_display_log(target->display, line);
+    if (target->events != NULL) gw_events_log(target->events, level, room, text);
+}
+
+void gw_log_direct(const gw_log_target *target) {
+    /* The sink's context is only read. */
+    gw_log_set_sink(target != NULL ? sink : NULL, (void *)(uintptr_t)target);
+}
+
+uint64_t gw_log_warnings(void) {
+    return atomic_load_explicit(&warnings, memory_order_relaxed);
+}

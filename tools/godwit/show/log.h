@@ -1,0 +1,23 @@
+/* Log lines (core/base/log.h) to stderr with time and level, and with --json also as events on stdout. */
+#ifndef GODWIT_TOOLS_GODWIT_SHOW_LOG_H
+#define GODWIT_TOOLS_GODWIT_SHOW_LOG_H
+
+#include "core/base/log.h"
+#include "tools/godwit/show/display.h"
+#include "tools/godwit/show/events.h"
+
+#include <stdint.h>
+
+typedef struct gw_log_target {
+    gw_display *display;
+    gw_events *events; /* may be NULL */
+    gw_level least;    /* lines below this level are dropped */
+} gw_log_target;
+
+/* Sends log lines there from now on; NULL drops them again. *target must outlive its use. Call it before
+ * threads start and after they have ended. */
+void gw_log_direct(const gw_log_target *target);
+/* Lines of level warn and error since the process started. Any thread. */
+uint64_t gw_log_warnings(void);
+
+#endif

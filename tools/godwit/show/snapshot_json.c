@@ -1,0 +1,131 @@
+#include "tools/godwit/show/snapshot.h"
+
+#include "tools/godwit/text/json.h"
+
+static json_t *peer_object(const gw_snapshot_peer *peer) {
+    json_t *object = json_object();
+    gw_json_peer(object, "id", &peer->id);
+    gw_json_addr(object, "address", &peer->addr);
+    gw_json_text(object, "state", peer->state);
+    gw_json_flag(object, "self", peer->self);
+    gw_json_flag(object, "member", peer->member);
+    gw_json_flag(object, "leader", peer->leader);
+    gw_json_flag(object, "linked", peer->linked);
+    gw_json_text(object, "path", peer->path);
+    gw_json_count(object, "boot", peer->boot);
+    gw_json_step(object, "step", peer->step);
+    gw_json_real(object, "shards_per_s", peer->speed);
+    gw_json_step(object, "checkpoint_step", peer->checkpoint_step);
+    return object;
+}
+
+static json_t *checkpoint_object(const gw_snapshot_checkpoint *checkpoint) {
+    json_t *object = json_object();
+    gw_json_step(object, "step", checkpoint->step);
+    gw_json_hash(object, "root", &checkpoint->root);
+    gw_json_flag(object, "complete", checkpoint->complete);
+    gw_json_count(object, "chunks", checkpoint->chunks);
+    gw_json_count(object, "held", checkpoint->held);
+    return object;
+}
+
+static json_t *gpu_object(const gw_watched_gpu *gpu) {
+    json_t *object = json_object();
+    const gw_gpu_reading *r = &gpu->reading;
+    char text[96];
+    gw_json_count(object, "gpu", (uint64_t)gpu->ordinal);
+    gw_json_text(object, "name", gpu->name);
+    gw_json_text(object, "bus", gpu->bus);
+    gw_json_flag(object, "answers", r->answers);
+    gw_json_flag(object, "bad", gpu->bad);
+    if (r->known & GW_GPU_UTILISATION) {
+        gw_json_real(object, "utilization", r->busy_percent / 100.0);
+        gw_json_real(object, "memory_utilization", r->memory_busy_percent / 100.0);
+    }
+    if (r->known & GW_GPU_MEMORY) {
+        gw_json_count(object, "memory_used_bytes", r->memory_used_bytes);
+        gw_json_count(object, "memory_bytes", r->memory_total_bytes);
+    }
+    if (r->known & GW_GPU_TEMPERATURE) gw_json_count(object, "temperature_c", r->temperature_c);
+    if (r->known & GW_GPU_SLOWDOWN) gw_json_count(object, "slowdown_c", r->slowdown_c);
+    if (r->known & GW_GPU_POWER) gw_json_real(object, "power_w", r->power_mw / 1000.0);
+    if (r->known & GW_GPU_POWER_LIMIT) gw_json_real(object, "power_limit_w", r->power_limit_mw / 1000.0);
+    if (r->known & GW_GPU_ECC) {
+        gw_json_count(object, "ecc_corrected", r->ecc_corrected);
+        gw_json_count(object, "ecc_uncorrected", r->ecc_uncorrected);
+    }
+    if (r->known & GW_GPU_THROTTLE)
+        gw_json_text(object, "throttled_by", gw_gpu_throttle_text(r->throttle, text));
+    gw_json_count(object, "xid_errors", gpu->xids);
+    if (gpu->xids > 0) gw_json_count(object, "last_xid", gpu->last_xid);
+    return object;
+}
+
+static void set_run(json_t *root, const gw_node_snapshot *s) {
+    gw_json_real(root, "time", s->time);
+    gw_json_real(root, "uptime_s", s->uptime_s);
+    gw_json_text(root, "version", s->version);
+    gw_json_text(root, "job", s->job);
+    gw_json_hash(root, "job_id", &s->job_id);
+    gw_json_text(root, "cluster", s->cluster);
+    gw_json_text(root, "dir", s->dir);
+    gw_json_count(root, "pid", (uint64_t)s->pid);
+    gw_json_peer(root, "self", &s->self);
+    gw_json_count(root, "boot", s->boot);
+    gw_json_addr(root, "listen", &s->listen);
+    gw_json_text(root, "phase", s->phase);
+    if (s->corruption[0] != '\0') gw_json_text(root, "corruption", s->corruption);
+    gw_json_flag(root, "healthy", s->healthy);
+    gw_json_count(root, "epoch", s->epoch);
+    gw_json_hex(root, "view", s->view.bytes, sizeof s->view.bytes);
+    gw_json_peer(root, "leader", &s->leader);
+    gw_json_count(root, "members", s->members);
+    gw_json_step(root, "step", s->step);
+    gw_json_count(root, "steps", s->steps);
+    gw_json_real(root, "step_ms", s->step_ms);
+    gw_json_real(root, "shards_per_s", s->shards_per_s);
+    if (s->tokens_per_s > 0) gw_json_real(root, "tokens_per_s", s->tokens_per_s);
+    gw_json_count(root, "workers", s->workers);
+    gw_json_u64(root, "fingerprint", s->fingerprint);
+    gw_json_text(root, "report", s->report);
+    gw_json_text(root, "evaluation", s->evaluation);
+    gw_json_step(root, "evaluation_step", s->evaluation[0] != '\0' ? s->evaluation_step : UINT64_MAX);
+    gw_json_count(root, "rss_bytes", s->rss_bytes);
+    gw_json_count(root, "gossip_health", s->health);
+    gw_json_count(root, "half_open", s->half_open);
+    if (s->sums[0] != '\0') gw_json_text(root, "sums", s->sums);
+    gw_json_flag(root, "disk_writable", !s->disk_fails);
+    gw_json_step(root, "checkpoint_step", s->checkpoint_step);
+    gw_json_real(root, "checkpoint_age_s", s->checkpoint_age_s);
+}
+
+char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
+    json_t *root = json_object(), *counters = json_object();
+    json_t *peers = json_array(), *checkpoints = json_array(), *gpus = json_array();
+    set_run(root, snapshot);
+    json_t *dropped = json_object();
+    for (int i = 0; i < GW_COUNTERS; i++) {
+        const gw_counter_info *info = gw_counter_of((gw_counter)i);
+        if (info->unit == 0)
+            gw_json_count(counters, info->name, snapshot->counter[i]);
+        else
+            gw_json_real(counters, info->name, (double)snapshot->counter[i] * info->unit);
+    }
+    for (int i = 0; i < GW_PACKET_VERDICTS; i++)
+        if (gw_packet_drop_name((gw_packet_verdict)i) != NULL)
+            gw_json_count(dropped, gw_packet_drop_name((gw_packet_verdict)i), snapshot->packets[i]);
+    for (uint32_t i = 0; i < snapshot->peer_count; i++)
+        json_array_append_new(peers, peer_object(&snapshot->peers[i]));
+    for (uint32_t i = 0; i < snapshot->checkpoint_count; i++)
+        json_array_append_new(checkpoints, checkpoint_object(&snapshot->checkpoints[i]));
+    for (uint32_t i = 0; i < snapshot->gpu_count; i++)
+        json_array_append_new(gpus, gpu_object(&snapshot->gpus[i]));
+    json_object_set_new(root, "counters", counters);
+    json_object_set_new(root, "packets_dropped", dropped);
+    json_object_set_new(root, "peers", peers);
+    json_object_set_new(root, "checkpoints", checkpoints);
+    json_object_set_new(root, "gpus", gpus);
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    return text;
+}

@@ -1,0 +1,25 @@
+#include "tools/godwit/text/number.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+bool gw_number_read(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false; /* strtoull takes signs and blanks */
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (*end != '\0' || errno != 0 || number < least || number > most) return false;
+    *value = number;
+    return true;
+}
+
+uint64_t gw_number_of_option(struct argp_state *state, const char *option, const char *text, uint64_t least,
+                             uint64_t most) {
+    uint64_t value = least;
+    if (!gw_number_read(text, least, most, &value))
+        argp_error(state, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text, least,
+                   most);
+    return value;
+}

@@ -1,0 +1,23 @@
+/* A thread that takes the connections of a listening socket, one after the other, until it is closed. While
+ * the process has no descriptors left for them it rests, and looks again ten times a second: a connection
+ * that cannot be taken keeps its socket readable. So it does, saying so once, where it cannot wait for them.
+ */
+#ifndef GODWIT_TOOLS_GODWIT_THREAD_ACCEPTOR_H
+#define GODWIT_TOOLS_GODWIT_THREAD_ACCEPTOR_H
+
+#include "core/base/err.h"
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+typedef struct gw_acceptor gw_acceptor;
+
+/* On the acceptor's thread: `fd` is the callback's to close. */
+typedef void gw_accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes);
+
+/* `listen_fd` listens without blocking, and stays the caller's, who closes it after the acceptor. */
+gw_acceptor *gw_acceptor_open(int listen_fd, gw_accepted *accepted, void *context, gw_err *err);
+/* Waits for a callback under way. NULL is allowed. */
+void gw_acceptor_close(gw_acceptor *acceptor);
+
+#endif

@@ -1,0 +1,41 @@
+#include "tools/godwit/thread/said.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool gw_said_may_speak(gw_said *said, const char *text, uint64_t now_ns, uint64_t *times) {
+    gw_hash hash;
+    gw_blake2b(text, strlen(text), hash.bytes, sizeof hash.bytes);
+    struct gw_said_text *found = &said->texts[0]; /* or else the one not heard for longest */
+    for (int i = 0; i < GW_SAID_TEXTS; i++) {
+        struct gw_said_text *one = &said->texts[i];
+        bool same = gw_hash_equal(&one->hash, &hash);
+        if (same || one->quiet.heard_ns < found->quiet.heard_ns) found = one;
+        if (same) break;
+    }
+    if (!gw_hash_equal(&found->hash, &hash)) *found = (struct gw_said_text){.hash = hash};
+    return gw_quiet_may_speak(&found->quiet, now_ns, times);
+}
+
+static const char *after_digits(const char *text) {
+    return text + strspn(text, "0123456789");
+}
+
+static bool same_but_for_steps(const char *a, const char *b) {
+    for (;;) {
+        const char *a_step = strstr(a, "step "), *b_step = strstr(b, "step ");
+        if (a_step == NULL || b_step == NULL) return strcmp(a, b) == 0;
+        if (a_step - a != b_step - b || memcmp(a, b, (size_t)(a_step - a)) != 0) return false;
+        a = after_digits(a_step + strlen("step "));
+        b = after_digits(b_step + strlen("step "));
+    }
+}
+
+bool gw_said_phase_is_news(gw_said_phase *said, const char *text, uint64_t now_ns) {
+    uint64_t times;
+    if (strcmp(said->text, text) == 0) return false;
+    if (!same_but_for_steps(said->text, text)) said->quiet = (gw_quiet){0};
+    if (!gw_quiet_may_speak(&said->quiet, now_ns, &times)) return false;
+    snprintf(said->text, sizeof said->text, "%s", text);
+    return true;
+}

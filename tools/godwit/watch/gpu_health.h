@@ -1,0 +1,76 @@
+/* Whether a GPU is well, from readings that come one after another: says something when it turns bad and when
+ * it is well again, not while it stays so. Pure.
+ *
+ * Temperatures and throttling have two thresholds or need several readings in a row, so that a GPU on the
+ * edge is not talked about all the time. Power caps and idle clocks are normal, and not trouble. */
+#ifndef GODWIT_TOOLS_GODWIT_WATCH_GPU_HEALTH_H
+#define GODWIT_TOOLS_GODWIT_WATCH_GPU_HEALTH_H
+
+#include "core/base/log.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What NVML tells of a GPU; not every GPU tells everything. */
+typedef enum gw_gpu_figure {
+    GW_GPU_UTILISATION = 1 << 0,
+    GW_GPU_MEMORY = 1 << 1,
+    GW_GPU_TEMPERATURE = 1 << 2,
+    GW_GPU_SLOWDOWN = 1 << 3, /* the temperature at which it slows itself down */
+    GW_GPU_POWER = 1 << 4,
+    GW_GPU_POWER_LIMIT = 1 << 5,
+    GW_GPU_ECC = 1 << 6,
+    GW_GPU_THROTTLE = 1 << 7,
+} gw_gpu_figure;
+
+typedef struct gw_gpu_reading {
+    bool answers;   /* false: the GPU could not be asked at all, and nothing else is known */
+    uint32_t known; /* gw_gpu_figure */
+    uint32_t busy_percent, memory_busy_percent;
+    uint64_t memory_used_bytes, memory_total_bytes;
+    uint32_t temperature_c, slowdown_c;
+    uint32_t power_mw, power_limit_mw;
+    uint64_t ecc_corrected, ecc_uncorrected; /* since the driver was loaded */
+    uint64_t throttle;                       /* NVML's bits, GW_GPU_THROTTLE_... and harmless ones */
+} gw_gpu_reading;
+
+/* Why the clocks are lower than they should be, as NVML numbers it; reasons that are trouble. */
+enum {
+    GW_GPU_THROTTLE_HARDWARE = 0x08, /* power brake or heat, in hardware */
+    GW_GPU_THROTTLE_SOFTWARE_HEAT = 0x20,
+    GW_GPU_THROTTLE_HARDWARE_HEAT = 0x40,
+    GW_GPU_THROTTLE_POWER_BRAKE = 0x80,
+    GW_GPU_THROTTLE_TROUBLE = 0xe8,
+};
+
+enum {
+    GW_GPU_ROW = 3,         /* readings in a row that decide */
+    GW_GPU_HOT_MARGIN = 3,  /* degrees below the slow-down: hot from here on */
+    GW_GPU_COOL_MARGIN = 8, /* cool again from here on */
+    GW_GPU_SLOWDOWN_C = 90, /* where the GPU does not tell */
+    GW_GPU_ECC_MANY = 100,  /* corrected errors are told of in such portions */
+};
+
+/* Zeros at first. */
+typedef struct gw_gpu_health {
+    bool begun;
+    uint64_t ecc_corrected_told, ecc_uncorrected; /* as of the last reading that told */
+    uint32_t throttled_row, free_row, silent_row;
+    bool hot, throttled, silent;
+    uint64_t xids; /* that were seen */
+    uint32_t last_xid;
+} gw_gpu_health;
+
+/* `text` says what is the matter with a GPU that the caller knows; valid during the call. */
+typedef void gw_gpu_say(void *context, gw_level level, const char *text);
+
+void gw_gpu_health_look(gw_gpu_health *health, const gw_gpu_reading *reading, gw_gpu_say *say, void *context);
+/* The driver reported Xid `xid`: an error of the GPU, by NVIDIA's numbers. */
+void gw_gpu_health_xid(gw_gpu_health *health, uint32_t xid, gw_gpu_say *say, void *context);
+
+/* True while something is wrong that a later reading may take back. */
+bool gw_gpu_health_is_bad(const gw_gpu_health *health);
+/* "heat in software, power brake": reasons among GW_GPU_THROTTLE_TROUBLE; "" = none. Returns `text`. */
+const char *gw_gpu_throttle_text(uint64_t throttle, char text[96]);
+
+#endif

@@ -1,0 +1,77 @@
+/* NVML, NVIDIA's library of figures about GPUs, opened while the program runs: it comes with the driver. */
+#ifndef GODWIT_TOOLS_GODWIT_WATCH_NVML_H
+#define GODWIT_TOOLS_GODWIT_WATCH_NVML_H
+
+#include "core/base/err.h"
+#include "tools/godwit/watch/gpu_health.h"
+
+enum {
+    GW_NVML_SUCCESS = 0,
+    GW_NVML_NO_FUNCTION = 13, /* the library has none */
+    GW_NVML_XID = 8,          /* kind of event */
+    GW_NVML_P2P_NVLINK = 2,
+    GW_NVML_P2P_READ = 0,
+};
+
+typedef struct gw_nvml_device gw_nvml_device; /* NVML's */
+typedef struct gw_nvml_set gw_nvml_set;
+
+typedef struct gw_nvml_utilisation {
+    unsigned gpu, memory;
+} gw_nvml_utilisation;
+
+typedef struct gw_nvml_memory {
+    unsigned long long total, free, used;
+} gw_nvml_memory;
+
+typedef struct gw_nvml_event {
+    gw_nvml_device *device;
+    unsigned long long kind, data;
+    unsigned gpu_instance, compute_instance;
+} gw_nvml_event;
+
+/* NVML's functions; types as in nvml.h since version 11. Results: 0 = done. NULL, but for init, shutdown,
+ * error_string and device_by_bus: the library has none, and nothing is known of its figure. */
+typedef struct gw_nvml_api {
+    int (*init)(void);
+    int (*shutdown)(void);
+    const char *(*error_string)(int result);
+    int (*driver_version)(char *text, unsigned size);
+    int (*device_by_bus)(const char *bus, gw_nvml_device **device);
+    int (*utilisation)(gw_nvml_device *device, gw_nvml_utilisation *utilisation);
+    int (*memory)(gw_nvml_device *device, gw_nvml_memory *memory);
+    int (*temperature)(gw_nvml_device *device, int sensor, unsigned *degrees);
+    int (*temperature_threshold)(gw_nvml_device *device, int threshold, unsigned *degrees);
+    int (*power)(gw_nvml_device *device, unsigned *milliwatts);
+    int (*power_limit)(gw_nvml_device *device, unsigned *milliwatts);
+    int (*ecc_errors)(gw_nvml_device *device, int kind, int counter, unsigned long long *count);
+    int (*throttle)(gw_nvml_device *device, unsigned long long *reasons);
+    int (*p2p_status)(gw_nvml_device *a, gw_nvml_device *b, int capability, int *status);
+    int (*event_set_create)(gw_nvml_set **set);
+    int (*event_register)(gw_nvml_device *device, unsigned long long kinds, gw_nvml_set *set);
+    int (*event_wait)(gw_nvml_set *set, gw_nvml_event *event, unsigned timeout_ms);
+    int (*event_set_free)(gw_nvml_set *set);
+} gw_nvml_api;
+
+/* Opens libnvidia-ml.so.1. GW_E_UNSUPPORTED: the text says what is missing and where it looked. */
+bool gw_nvml_load(gw_nvml_api *api, gw_err *err);
+
+enum { GW_NVML_GPUS = 64 };
+typedef struct gw_nvml gw_nvml;
+
+/* Begins to ask about the GPUs at these PCI addresses ("0000:3b:00.0"), 1 to GW_NVML_GPUS. One that NVML does
+ * not know never answers. NULL on failure, also where it knows none. The api is copied. Thread: one at a time
+ * for all that follows; calls may take milliseconds. */
+gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err);
+void gw_nvml_close(gw_nvml *nvml); /* NULL is allowed */
+/* What GPU `index` of the list says now. */
+void gw_nvml_read(gw_nvml *nvml, uint32_t index, gw_gpu_reading *reading);
+/* An Xid that was reported since gw_nvml_open and not told yet; false: none. */
+bool gw_nvml_take_xid(gw_nvml *nvml, uint32_t *index, uint32_t *xid);
+/* How two GPUs of the list reach each other: "NVLink", "PCIe", "host" (only through host memory), or
+ * "unknown". */
+const char *gw_nvml_path(gw_nvml *nvml, uint32_t a, uint32_t b);
+/* The driver's version, "580.159.04", or "". */
+void gw_nvml_driver(gw_nvml *nvml, char text[80]);
+
+#endif

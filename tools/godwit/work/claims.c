@@ -1,0 +1,216 @@
+#include "tools/godwit/work/claims.h"
+
+#include "checkpoint/durable.h"
+#include "core/base/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+enum { OWN, OF_WORKERS, MOST_PLACES = (1 << 16) + OF_WORKERS };
+#define MAGIC UINT64_C(0x3264616f62776774)
+
+typedef struct place {
+    _Atomic uint64_t step, shard; /* shard plus 1; 0 = none */
+} place;
+
+typedef struct left { /* by an earlier life: a shard that it was computing when it ended */
+    uint64_t boot, step, shard;
+} left;
+
+/* The process may be killed between any two stores, so their order matters. */
+typedef struct header {
+    _Atomic uint64_t magic; /* 0 = the rest says nothing */
+    _Atomic uint64_t boot;
+    gw_hash job;
+    _Atomic uint64_t counted; /* how many of the places say something */
+    _Atomic uint64_t earlier_count;
+    left earlier[GW_MAX_LOSSES]; /* as long as nothing else says it */
+    place places[];              /* the one that this life gave up at; of each worker */
+} header;
+
+struct gw_claims {
+    header *memory;
+    size_t bytes;
+    uint32_t workers;
+    _Atomic bool cleared, removed;
+    int fd; /* locked: a copy of this peer on the same machine stays out */
+    char path[GW_PATH_BYTES];
+};
+
+static size_t bytes_for(uint64_t places) {
+    return sizeof(header) + places * sizeof(place);
+}
+
+/* Whether the file is whole and about this job. */
+static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
+    return bytes >= sizeof *old && old->magic == MAGIC && gw_hash_equal(&old->job, job) &&
+           old->earlier_count <= GW_MAX_LOSSES && old->counted <= MOST_PLACES &&
+           bytes >= bytes_for(old->counted);
+}
+
+/* Adds what the last life left to what is kept of those before it. */
+static void keep_left(header *memory) {
+    uint64_t count = memory->earlier_count;
+    for (uint64_t i = 0; i < memory->counted && count < GW_MAX_LOSSES; i++) {
+        uint64_t shard = memory->places[i].shard;
+        if (shard == 0 || shard > UINT32_MAX) continue;
+        memory->earlier[count++] =
+            (left){.boot = memory->boot, .step = memory->places[i].step, .shard = shard - 1};
+    }
+    atomic_store(&memory->earlier_count, count);
+}
+
+/* Makes the places this life's. */
+static void renew(gw_claims *claims, const gw_hash *job, uint64_t boot) {
+    header *memory = claims->memory;
+    size_t places = (claims->bytes - sizeof *memory) / sizeof *memory->places;
+    for (size_t i = 0; i < places; i++) atomic_store(&memory->places[i].shard, 0);
+    atomic_store(&memory->boot, boot);
+    memory->job = *job;
+    atomic_store(&memory->counted, claims->workers + OF_WORKERS);
+    atomic_store(&memory->magic, MAGIC);
+}
+
+static gw_loss *losses_of(const header *memory, const gw_peer_id *self, uint32_t *count) {
+    *count = (uint32_t)memory->earlier_count;
+    if (*count == 0) return NULL;
+    gw_loss *losses = calloc(*count, sizeof *losses);
+    GW_CHECK_MEMORY(losses != NULL);
+    for (uint32_t i = 0; i < *count; i++) {
+        const left *one = &memory->earlier[i];
+        losses[i] =
+            (gw_loss){.id = *self, .boot = one->boot, .step = one->step, .shard = (uint32_t)one->shard};
+    }
+    return losses;
+}
+
+bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err) {
+    char hex[2 * sizeof self->bytes + 1];
+    gw_hex(self->bytes, sizeof self->bytes, hex);
+    return gw_durable_path(path, err, "%s/godwit-computing-%s", folder, hex);
+}
+
+/* The folder is everybody's: what lies there under the name may be anything. */
+static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
+    struct statfs system;
+    struct stat status;
+    if (fstatfs(fd, &system) != 0 || fstat(fd, &status) != 0) return gw_fail_errno(err, errno, "%s", path);
+    if (system.f_type != TMPFS_MAGIC)
+        return gw_fail(err, GW_E_UNSUPPORTED, "%s: its file system is not in memory (tmpfs)", path);
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
+        status.st_nlink != 1)
+        return gw_fail(err, GW_E_INVALID, "%s: not a file that this user alone has; remove it", path);
+    *bytes = (size_t)status.st_size;
+    return *bytes <= bytes_for(MOST_PLACES) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
+}
+
+static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
+    claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
+    if (!is_ours(claims->fd, claims->path, before, err)) return false;
+    if (flock(claims->fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK) return gw_fail_errno(err, errno, "%s: flock", claims->path);
+    return gw_fail(err, GW_E_DENIED,
+                   "another process on this machine runs with this peer's identity (it has %s): --dir is a "
+                   "copy of its directory; give every peer a --dir of its own",
+                   claims->path);
+}
+
+/* All of the file has its room: a store into the mapping cannot fail later. */
+static bool map_file(gw_claims *claims, gw_err *err) {
+    int failure = posix_fallocate(claims->fd, 0, (off_t)claims->bytes);
+    if (failure != 0) return gw_fail_errno(err, failure, "%s", claims->path);
+    void *memory = mmap(NULL, claims->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, claims->fd, 0);
+    if (memory == MAP_FAILED) return gw_fail_errno(err, errno, "%s: mmap", claims->path);
+    claims->memory = memory;
+    return true;
+}
+
+gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
+                          uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err) {
+    *fell = NULL;
+    *fell_count = 0;
+    gw_claims *claims = calloc(1, sizeof *claims);
+    GW_CHECK_MEMORY(claims != NULL);
+    claims->fd = -1;
+    size_t before = 0;
+    bool good = gw_claims_path(folder, self, claims->path, err) && open_file(claims, &before, err);
+    claims->bytes = bytes_for(workers + OF_WORKERS);
+    if (claims->bytes < before) claims->bytes = before;
+    if (!good || !map_file(claims, err)) {
+        if (claims->fd >= 0) close(claims->fd);
+        free(claims);
+        return NULL;
+    }
+    claims->workers = workers;
+    if (is_of(claims->memory, before, job)) {
+        keep_left(claims->memory);
+    } else {
+        atomic_store(&claims->memory->magic, 0);
+        atomic_store(&claims->memory->earlier_count, 0);
+    }
+    renew(claims, job, boot);
+    *fell = losses_of(claims->memory, self, fell_count);
+    return claims;
+}
+
+static void remove_if_empty(gw_claims *claims) {
+    const header *memory = claims->memory;
+    if (atomic_load(&memory->earlier_count) == 0 && atomic_load(&memory->places[OWN].shard) == 0 &&
+        !atomic_exchange(&claims->removed, true))
+        unlink(claims->path);
+}
+
+void gw_claims_drop_earlier(gw_claims *claims) {
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->earlier_count, 0);
+    if (atomic_load(&claims->cleared)) remove_if_empty(claims);
+}
+
+void gw_claims_drop_own(gw_claims *claims) {
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->places[OWN].shard, 0);
+    if (atomic_load(&claims->cleared)) remove_if_empty(claims);
+}
+
+void gw_claims_clear(gw_claims *claims) {
+    if (claims == NULL) return;
+    atomic_store(&claims->memory->counted, OF_WORKERS);
+    atomic_store(&claims->cleared, true);
+    remove_if_empty(claims);
+}
+
+void gw_claims_close(gw_claims *claims) {
+    if (claims == NULL) return;
+    if (claims->cleared) remove_if_empty(claims);
+    munmap(claims->memory, claims->bytes);
+    close(claims->fd);
+    free(claims);
+}
+
+static void fill(place *at, uint64_t step, uint32_t shard) {
+    atomic_store(&at->step, step);
+    atomic_store(&at->shard, (uint64_t)shard + 1);
+}
+
+void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
+    GW_CHECK(worker < claims->workers);
+    fill(&claims->memory->places[OF_WORKERS + worker], step, shard);
+}
+
+void gw_claims_end(gw_claims *claims, uint32_t worker) {
+    atomic_store(&claims->memory->places[OF_WORKERS + worker].shard, 0);
+}
+
+void gw_claims_give_up(gw_claims *claims, uint64_t step, uint32_t shard) {
+    if (claims != NULL) fill(&claims->memory->places[OWN], step, shard);
+}

@@ -1,0 +1,204 @@
+/* Bytes by name, from and to other peers: chunks by their hash, manifests by (step, root), and, for joiners,
+ * chunks of the present state by (step, fingerprint, index). */
+#include "checkpoint/catalog.h"
+#include "core/base/check.h"
+#include "core/state/chunk.h"
+#include "net/loop/condition.h"
+#include "tools/godwit/node/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A peer from which nothing has come for so long is silent. Its fetches share its link, so that each of them
+ * may take as long as all together. */
+#define SILENT_NS UINT64_C(10000000000)
+enum { LOOKS = 5 /* in that time */ };
+
+/* ---- asking ---- */
+
+typedef struct fetch {
+    gw_wire_op op; /* first */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool over;
+    gw_completion result;
+} fetch;
+
+static void fetched(gw_wire_op *op, const gw_completion *completion) {
+    fetch *f = (fetch *)op;
+    pthread_mutex_lock(&f->lock);
+    f->over = true;
+    f->result = *completion;
+    pthread_cond_signal(&f->changed);
+    pthread_mutex_unlock(&f->lock);
+}
+
+static bool is_over_by(fetch *f, uint64_t end_ns) {
+    pthread_mutex_lock(&f->lock);
+    while (!f->over)
+        if (!gw_cond_wait_until(&f->changed, &f->lock, end_ns)) break;
+    bool over = f->over;
+    pthread_mutex_unlock(&f->lock);
+    return over;
+}
+
+static void wait_fetched(gw_node *node, fetch *f, const gw_peer_id *peer) {
+    const uint64_t silent_ns = SILENT_NS * node->options->time_scale_percent / 100;
+    uint64_t landed = gw_wires_landed(node->wires, peer), moved_ns = gw_now_ns(), now = moved_ns;
+    while (now < moved_ns + silent_ns) {
+        if (is_over_by(f, now + silent_ns / LOOKS)) return;
+        now = gw_now_ns();
+        uint64_t before = landed;
+        landed = gw_wires_landed(node->wires, peer);
+        if (landed != before) moved_ns = now;
+    }
+    /* The buffer is the transport's until the completion, so a silent peer is abandoned, then waited for. */
+    gw_wires_abandon(node->wires, peer);
+    pthread_mutex_lock(&f->lock);
+    while (!f->over) pthread_cond_wait(&f->changed, &f->lock);
+    pthread_mutex_unlock(&f->lock);
+}
+
+bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
+                   uint64_t *length, gw_err *err) {
+    fetch f = {.op = {.done = fetched}};
+    pthread_mutex_init(&f.lock, NULL);
+    gw_cond_init(&f.changed);
+    gw_op request = {.kind = GW_OP_FETCH, .peer = *peer, .buffer = bytes, .bytes = capacity, .name = *name};
+    gw_wires_post(node->wires, &request, &f.op);
+    wait_fetched(node, &f, peer);
+    pthread_cond_destroy(&f.changed);
+    pthread_mutex_destroy(&f.lock);
+    *length = f.result.value;
+    if (f.result.status == GW_OP_OK) {
+        atomic_fetch_add(&node->fetched_bytes, *length);
+        return true;
+    }
+    char text[GW_SHORT_TEXT];
+    gw_code code = f.result.status == GW_OP_NOTFOUND ? GW_E_NOTFOUND : GW_E_PEER;
+    return gw_fail(err, code, "fetch from %s: %s", gw_peer_id_short(peer, text),
+                   gw_op_status_name(f.result.status));
+}
+
+/* ---- answering (on the threads of net/provider: of files on one, of the state on the other) ---- */
+
+static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
+enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };
+
+gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index) {
+    gw_hash name;
+    gw_writer w = gw_writer_on(name.bytes, sizeof name.bytes);
+    gw_put_bytes(&w, state_mark, sizeof state_mark);
+    gw_put_u64(&w, step);
+    gw_put_u64(&w, fingerprint);
+    gw_put_u64(&w, index);
+    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
+    return name;
+}
+
+/* A chunk of the state, if this peer has the very state that is asked for. */
+static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+    gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
+    uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
+    uint64_t bytes = node->device->layout->image_bytes;
+    if (index >= gw_chunk_count(bytes)) return GW_OP_NOTFOUND;
+    uint32_t size = gw_chunk_length(bytes, (uint32_t)index);
+    void *copy = malloc(size);
+    if (!copy) return GW_OP_UNAVAILABLE;
+    gw_err err;
+    pthread_rwlock_rdlock(&node->state.lock);
+    bool here = node->state.valid && node->state.step == step &&
+                gw_state_print_whole(node->state.print) == fingerprint;
+    bool good = here && node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size,
+                                                      copy, &err);
+    pthread_rwlock_unlock(&node->state.lock);
+    if (!good) {
+        free(copy);
+        return here ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
+    }
+    *found = copy;
+    *length = size;
+    return GW_OP_OK;
+}
+
+/* A stored chunk of any length up to a whole one: the name does not say which. A damaged one is none. */
+static gw_op_status find_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+    void *bytes = malloc(GW_CHUNK_BYTES);
+    uint32_t size;
+    gw_err err;
+    if (!bytes) return GW_OP_UNAVAILABLE;
+    if (gw_store_find(node->store, name, bytes, &size, &err)) {
+        *found = bytes;
+        *length = size;
+        return GW_OP_OK;
+    }
+    free(bytes);
+    return err.code == GW_E_NOTFOUND || err.code == GW_E_CORRUPT ? GW_OP_NOTFOUND : GW_OP_UNAVAILABLE;
+}
+
+gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
+    gw_hash name;
+    gw_writer w = gw_writer_on(name.bytes, sizeof name.bytes);
+    gw_put_bytes(&w, manifest_mark, sizeof manifest_mark);
+    gw_put_u64(&w, step);
+    gw_put_bytes(&w, root->bytes, MANIFEST_ROOT);
+    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
+    return name;
+}
+
+/* This job's manifest of that name, encoded. A damaged one is none. */
+static gw_op_status find_manifest(const gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+    gw_reader r = gw_reader_on(name->bytes + sizeof manifest_mark, sizeof name->bytes - sizeof manifest_mark);
+    uint64_t step = gw_get_u64(&r);
+    gw_hash root = {{0}};
+    gw_get_bytes(&r, root.bytes, MANIFEST_ROOT);
+    gw_manifest manifest;
+    gw_err err;
+    if (!gw_catalog_find(gw_store_io(node->store), gw_store_dir(node->store), &node->job_id, step, &root,
+                         &manifest, &err))
+        return err.code == GW_E_IO || err.code == GW_E_NOMEM ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
+    gw_hash own = gw_manifest_name(manifest.step, &manifest.root);
+    bool wanted = gw_hash_equal(&own, name) && gw_hash_equal(&manifest.job_id, &node->job_id);
+    size_t size = 0;
+    bool good = wanted && gw_manifest_encode(&manifest, found, &size, &err);
+    gw_manifest_free(&manifest);
+    *length = size;
+    if (!wanted) return GW_OP_NOTFOUND;
+    return good ? GW_OP_OK : GW_OP_UNAVAILABLE;
+}
+
+static bool is_of_state(const gw_hash *name) {
+    return memcmp(name->bytes, state_mark, sizeof state_mark) == 0;
+}
+
+static bool provided_from_memory(void *context, const gw_hash *name) {
+    (void)context;
+    return is_of_state(name);
+}
+
+static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+                            uint64_t *length) {
+    (void)asker;
+    gw_node *node = context;
+    void *found = NULL;
+    gw_op_status status;
+    if (is_of_state(name))
+        status = find_state_chunk(node, name, &found, length);
+    else if (memcmp(name->bytes, manifest_mark, sizeof manifest_mark) == 0)
+        status = find_manifest(node, name, &found, length);
+    else
+        status = find_chunk(node, name, &found, length);
+    GW_CHECK((status == GW_OP_OK) == (found != NULL));
+    *bytes = found;
+    return status;
+}
+
+static void provided(void *context, const void *bytes, uint64_t length) {
+    atomic_fetch_add(&((gw_node *)context)->served_bytes, length);
+    free((void *)(uintptr_t)bytes);
+}
+
+gw_fetch_provider gw_node_provider(gw_node *node) {
+    return (gw_fetch_provider){
+        .context = node, .find = provide, .release = provided, .in_memory = provided_from_memory};
+}

@@ -1,0 +1,277 @@
+#include "tools/godwit/work/gpus.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define FORM_NS     UINT64_C(30000000000) /* many GPUs on a slow network take seconds */
+#define PROGRESS_NS UINT64_C(5000000000)
+
+/* A try that is not told to form anything (the leader got no id) is made anew after this. */
+#define DEAF_NS UINT64_C(60000000000)
+
+#define RETRY_NS         UINT64_C(60000000000)   /* what a try costs if it hangs is half of it */
+#define LONGEST_PAUSE_NS UINT64_C(3600000000000) /* doublings end here */
+
+struct gw_gpus {
+    gw_gpus_options options;
+    gw_gpu_team *team;
+    gw_gpu_sums *sums;
+    pthread_mutex_t lock;
+    /* under the lock, as they are on their way from the thread of the sums to the loop */
+    bool id_waits;
+    gw_nccl_id id;
+    gw_fence formed; /* the communicator that came last */
+
+    atomic_uint failures; /* in a row */
+    atomic_uint pauses;   /* with no sum that was right between them */
+    atomic_bool given_up, lost;
+    /* the loop's */
+    bool in_view;
+    gw_view view;
+    bool trying; /* given up, but takes part in forming again */
+    gw_timer retry;
+};
+
+/* ---- the loop: NCCL that was given up ---- */
+
+static bool alone(const gw_gpus *g) {
+    return g->view.count == 1 && g->options.count == 1;
+}
+
+static void try_again(void *context);
+
+static void set_retry(gw_gpus *g, uint64_t pause_ns) {
+    gw_err err;
+    GW_CHECK_MEMORY(gw_timer_set(g->options.loop, &g->retry, gw_now_ns() + pause_ns, try_again, g, &err));
+}
+
+/* Forms the view's communicator, if there is one to form. */
+static void enter(gw_gpus *g) {
+    bool may = !atomic_load(&g->lost) && (g->trying || !atomic_load(&g->given_up));
+    if (g->trying) set_retry(g, DEAF_NS * g->options.time_scale_percent / 100);
+    if (g->in_view && may && !alone(g))
+        gw_gpu_team_install(g->team, &g->view);
+    else
+        gw_gpu_team_leave(g->team);
+}
+
+static void try_again(void *context) {
+    gw_gpus *g = context;
+    g->trying = true;
+    enter(g);
+}
+
+static void pause_nccl(void *context) {
+    gw_gpus *g = context;
+    uint32_t doublings = atomic_fetch_add(&g->pauses, 1);
+    uint64_t first = g->options.retry_ns != 0 ? g->options.retry_ns : RETRY_NS;
+    uint64_t pause = doublings < 10 ? first << doublings : LONGEST_PAUSE_NS;
+    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
+    g->trying = false;
+    enter(g);
+    gw_log(GW_WARN, "node/gpus",
+           "sums go through host memory, which takes longer; NCCL is tried again in %" PRIu64 " s",
+           pause / 1000000000);
+    set_retry(g, pause);
+}
+
+static void use_again(void *context) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    gw_fence fence = g->formed;
+    pthread_mutex_unlock(&g->lock);
+    bool present =
+        g->in_view && fence.epoch == g->view.epoch && gw_view_name_equal(&fence.view, &g->view.name);
+    if (!g->trying || !present) return;
+    g->trying = false;
+    gw_timer_cancel(&g->retry);
+    atomic_store(&g->failures, GW_GPUS_FAILURES - 1);
+    atomic_store(&g->given_up, false);
+    gw_log(GW_INFO, "node/gpus", "NCCL has formed a communicator again: sums go by it");
+}
+
+static void pause_again(void *context) {
+    gw_gpus *g = context;
+    if (g->trying) pause_nccl(g);
+}
+
+/* ---- the thread of the sums ---- */
+
+/* The loop is to go on with what was seen here. */
+static void post(gw_gpus *g, gw_loop_call *call) {
+    gw_err err;
+    GW_CHECK_MEMORY(gw_loop_post(g->options.loop, call, g, &err));
+}
+
+static void take_id(void *context) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    bool waits = g->id_waits;
+    gw_nccl_id id = g->id;
+    g->id_waits = false;
+    pthread_mutex_unlock(&g->lock);
+    if (waits) gw_gpu_team_id(g->team, &id);
+}
+
+static void id_made(void *context, const gw_nccl_id *id) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    g->id_waits = true;
+    g->id = *id;
+    pthread_mutex_unlock(&g->lock);
+    post(g, take_id);
+}
+
+static void formed(void *context, const gw_fence *fence) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    g->formed = *fence;
+    pthread_mutex_unlock(&g->lock);
+    if (atomic_load(&g->given_up)) post(g, use_again);
+}
+
+static void failed(void *context, const gw_fence *fence, const gw_err *why) {
+    gw_gpus *g = context;
+    gw_log(GW_WARN, "node/gpus", "epoch %" PRIu64 ": %s", fence->epoch, why->text);
+    if (atomic_load(&g->given_up)) post(g, pause_again);
+}
+
+static void lost(void *context, const gw_err *why) {
+    gw_gpus *g = context;
+    atomic_store(&g->lost, true);
+    g->options.lost(g->options.context, why);
+}
+
+static void give_up(gw_gpus *g) {
+    atomic_store(&g->given_up, true);
+    post(g, pause_nccl);
+}
+
+static void done(void *context, const gw_collective_result *result) {
+    gw_gpus *g = context;
+    if (result->status == GW_COLLECTIVE_OK) atomic_store(&g->failures, 0);
+    if (result->status == GW_COLLECTIVE_FAILED && atomic_fetch_add(&g->failures, 1) + 1 == GW_GPUS_FAILURES) {
+        gw_log(GW_WARN, "node/gpus", "NCCL has failed %d times in a row, the last time: %s", GW_GPUS_FAILURES,
+               result->err->text);
+        give_up(g);
+    }
+    g->options.done(g->options.context, result);
+}
+
+/* ---- the loop ---- */
+
+static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
+    gw_gpus *g = context;
+    g->options.send(g->options.context, to, bytes, length);
+}
+
+static void make_id(void *context, const gw_fence *fence) {
+    gw_gpus *g = context;
+    pthread_mutex_lock(&g->lock);
+    bool waits = g->id_waits; /* one that was asked for before will do */
+    pthread_mutex_unlock(&g->lock);
+    if (!waits) gw_gpu_sums_make_id(g->sums, fence);
+}
+
+static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
+    gw_gpus *g = context;
+    if (g->trying) gw_timer_cancel(&g->retry); /* that it has formed or failed is told */
+    gw_gpu_sums_form(g->sums, fence, team);
+}
+
+void gw_gpus_install(gw_gpus *g, const gw_view *view) {
+    gw_gpu_sums_abort(g->sums);
+    g->in_view = true;
+    g->view = *view;
+    enter(g);
+}
+
+void gw_gpus_leave(gw_gpus *g) {
+    g->in_view = false;
+    enter(g);
+    gw_gpu_sums_abort(g->sums);
+}
+
+void gw_gpus_linked(gw_gpus *g, const gw_peer_id *peer) {
+    gw_gpu_team_linked(g->team, peer);
+}
+
+void gw_gpus_hear(gw_gpus *g, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
+    gw_err err;
+    if (!gw_gpu_team_hear(g->team, from, bytes, length, &err)) gw_log(GW_WARN, "node/gpus", "%s", err.text);
+}
+
+bool gw_gpus_ready(gw_gpus *g) {
+    return !atomic_load(&g->lost) && !atomic_load(&g->given_up);
+}
+
+void gw_gpus_trust(gw_gpus *g) {
+    atomic_store(&g->pauses, 0);
+}
+
+void gw_gpus_distrust(gw_gpus *g) {
+    if (atomic_load(&g->given_up)) return;
+    gw_log(GW_WARN, "node/gpus", "a sum by NCCL is wrong");
+    give_up(g);
+}
+
+void gw_gpus_start(gw_gpus *g, const gw_gpu_call *call) {
+    gw_gpu_sums_start(g->sums, call);
+}
+
+void gw_gpus_abort(gw_gpus *g) {
+    gw_gpu_sums_abort(g->sums);
+}
+
+uint64_t gw_gpus_inside_since(gw_gpus *g) {
+    return gw_gpu_sums_inside_since(g->sums);
+}
+
+gw_gpu_cuts gw_gpus_cut(gw_gpus *g) {
+    return gw_gpu_sums_cut(g->sums);
+}
+
+/* ---- all of it ---- */
+
+gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err) {
+    gw_gpus *g = calloc(1, sizeof *g);
+    if (!g) {
+        gw_fail(err, GW_E_NOMEM, "node/gpus: out of memory");
+        return NULL;
+    }
+    g->options = *options;
+    pthread_mutex_init(&g->lock, NULL);
+    gw_gpu_team_world world = {.context = g, .send = send, .make_id = make_id, .form = form};
+    gw_nccl_options nccl = {
+        .nccl = options->nccl,
+        .cuda = options->cuda,
+        .gpus = options->ordinals,
+        .gpu_count = options->count,
+        .form_ns = FORM_NS * options->time_scale_percent / 100,
+        .progress_ns = PROGRESS_NS * options->time_scale_percent / 100,
+    };
+    gw_gpu_sums_events events = {
+        .context = g, .id_made = id_made, .formed = formed, .failed = failed, .lost = lost, .done = done};
+    g->team = gw_gpu_team_open(&options->self, options->count, &world, err);
+    g->sums = g->team ? gw_gpu_sums_open(&nccl, &events, err) : NULL;
+    if (g->sums) return g;
+    gw_gpu_team_close(g->team);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return NULL;
+}
+
+bool gw_gpus_close(gw_gpus *g, uint64_t patience_ns) {
+    if (!g) return true;
+    if (!gw_gpu_sums_close(g->sums, patience_ns)) return false;
+    gw_timer_cancel(&g->retry);
+    gw_gpu_team_close(g->team);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+    return true;
+}

@@ -1,0 +1,387 @@
+/* One reduction: prepared and checked on the compute helper, carried by the data plane's threads or by NCCL,
+ * ended early by the loop when the brain freezes.
+ *
+ * All buckets are reduced after the last shard, not each one while the last shards are still computed. Two
+ * peers over TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt,
+ * nano), 66 to 84 of 850 (64 MiB of sums), waiting for each other included. An overlap can hide no more of it
+ * than fits into the rest of one shard, on processors that are busy with that very shard: 1 to 2 % here, for
+ * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
+ * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
+#include "net/collective/reduce.h"
+#include "core/base/check.h"
+#include "tools/godwit/node/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE_AT = GW_MAX_MEMBERS * GW_SLOTS }; /* in the boundary words */
+
+#define PROGRESS_MS 5000u /* all have entered and nothing moves: something hangs */
+
+typedef struct reduce {
+    gw_node *node;
+    gw_token token;
+    uint64_t step;
+    uint32_t attempt, members, rank, place; /* place: in `ids` */
+    int64_t slots[GW_SLOTS];
+    int64_t table[GW_VERIFY_TABLE]; /* with --verify */
+    bool again;                     /* no sum of this step has come of it before */
+    bool damaged;                   /* the state */
+    gw_fence fence;
+    gw_peer_id ids[GW_MAX_MEMBERS]; /* as they are arranged */
+    uint64_t began_ns;
+} reduce;
+
+void gw_node_collective_done(void *context, const gw_collective_result *result) {
+    gw_reduction *reduction = &((gw_node *)context)->reduction;
+    pthread_mutex_lock(&reduction->lock);
+    GW_CHECK(reduction->pending > 0);
+    reduction->pending--;
+    reduction->sent_bytes += result->sent_bytes;
+    reduction->received_bytes += result->received_bytes;
+    if (result->status == GW_COLLECTIVE_ABORTED) reduction->aborted = true;
+    if (result->status == GW_COLLECTIVE_FAILED && !reduction->failed) {
+        reduction->failed = true;
+        reduction->err = *result->err;
+        reduction->suspect = result->suspect;
+        reduction->bits_changed = result->changed;
+    }
+    pthread_cond_signal(&reduction->changed);
+    pthread_mutex_unlock(&reduction->lock);
+}
+
+static void expect_done(gw_reduction *reduction, int more) {
+    pthread_mutex_lock(&reduction->lock);
+    reduction->pending += (uint32_t)more;
+    pthread_mutex_unlock(&reduction->lock);
+}
+
+/* Buckets of a reduction, in the order of their tags. */
+enum { BUCKET_AGREE, BUCKET_FLOATS, BUCKET_INTEGERS };
+
+/* Enters an all-reduce on host memory. */
+static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, uint32_t bucket,
+                  gw_err *err) {
+    gw_node *node = r->node;
+    gw_collective_call call = {
+        .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = bucket},
+        .type = bucket == BUCKET_FLOATS ? GW_SUM_F32 : GW_SUM_I64,
+        .members = r->ids,
+        .member_count = r->members,
+        .rank = r->place,
+        .pieces = pieces,
+        .piece_count = count,
+        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
+        .token = r->token,
+    };
+    expect_done(&node->reduction, 1);
+    bool good = gw_collective_start(gw_wires_collective(node->wires), &call, err);
+    if (!good) expect_done(&node->reduction, -1);
+    return good;
+}
+
+/* The boundary bucket, always the last segment, ends with a row for every member that there might be. The
+ * rows of those that there are not are zero everywhere, and most of what a small flock would send: they stay
+ * at home. */
+static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) {
+    bool boundary = i == segments.count - 1;
+    return boundary && !r->node->options->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
+}
+
+/* Enters the all-reduce of all segments of one type. True also when there are none. */
+static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
+    gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
+    GW_CHECK_MEMORY(pieces != NULL);
+    GW_CHECK(send.count == receive.count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < send.count; i++) {
+        GW_CHECK(send.list[i].count == receive.list[i].count &&
+                 send.list[i].is_float == receive.list[i].is_float);
+        if (send.list[i].is_float != floats || send.list[i].count == 0) continue;
+        uint64_t unused = unused_words(r, send, i), used = send.list[i].count - unused;
+        if (unused > 0) memset((int64_t *)receive.list[i].data + used, 0, unused * sizeof(int64_t));
+        pieces[count++] =
+            (gw_collective_piece){.in = send.list[i].data, .out = receive.list[i].data, .count = used};
+    }
+    bool good = count == 0 || enter(r, pieces, count, floats ? BUCKET_FLOATS : BUCKET_INTEGERS, err);
+    free(pieces);
+    return good;
+}
+
+/* What this peer itself is slow at, the watchdog looks at; what others are slow at has deadlines of its own.
+ */
+static void wait_for_others(gw_reduction *reduction, bool waits) {
+    atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
+}
+
+/* What this peer had added up has other bits now: it has no sum, though others may. */
+static const gw_verdict own_part_wrong = {.coverage_ok = true, .own_wrong = true};
+
+/* A sum failed for that. */
+static bool has_changed_here(const gw_reduction *reduction) {
+    const gw_peer_id nobody = {0};
+    return reduction->failed && reduction->bits_changed && gw_peer_id_equal(&reduction->suspect, &nobody);
+}
+
+/* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
+static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
+    gw_node *node = r->node;
+    gw_reduction *reduction = &node->reduction;
+    wait_for_others(reduction, true);
+    /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
+    if (!entered || atomic_load(&reduction->stop)) {
+        gw_collective_abort(gw_wires_collective(node->wires));
+        if (node->gpus) gw_gpus_abort(node->gpus);
+    }
+    pthread_mutex_lock(&reduction->lock);
+    while (reduction->pending > 0) pthread_cond_wait(&reduction->changed, &reduction->lock);
+    gw_outcome outcome = GW_DONE;
+    if (reduction->failed) {
+        outcome = GW_FAILED;
+        *err = reduction->err;
+    } else if (!entered) {
+        outcome = GW_FAILED;
+    } else if (reduction->aborted) {
+        outcome = GW_ABORTED;
+    }
+    pthread_mutex_unlock(&reduction->lock);
+    wait_for_others(reduction, false);
+    return outcome;
+}
+
+/* Waits for data connections to all members. */
+static gw_outcome gather(reduce *r, gw_err *err) {
+    gw_node *node = r->node;
+    gw_reduction *reduction = &node->reduction;
+    gw_peer_id missing;
+    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
+    wait_for_others(reduction, true);
+    bool all =
+        gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience, &missing);
+    wait_for_others(reduction, false);
+    if (all) return GW_DONE;
+    char text[GW_SHORT_TEXT];
+    if (atomic_load(&reduction->stop)) return GW_ABORTED;
+    reduction->suspect = missing;
+    gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
+    return GW_FAILED;
+}
+
+/* One whose GPUs are several has sums to make when it is alone, too. */
+static bool has_others(const reduce *r) {
+    return r->members > 1 || r->node->device->gpu_count > 1;
+}
+
+/* Where the sums will lie. Members with GPUs, and those that may have such beside them, count who can sum by
+ * NCCL: if that is not everybody, sums go through host memory. All have entered when it is known, and NCCL's
+ * deadlines may count. (Peers of an exact job have one compute class: there either all have GPUs or none.) */
+static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
+    gw_node *node = r->node;
+    *place = GW_PLACE_HOST;
+    if (node->device->gpu_count == 0 && !node->options->fast) return GW_DONE;
+    int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all = ready;
+    gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
+    gw_outcome outcome = GW_DONE;
+    if (r->members > 1) outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
+    if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
+    if (outcome == GW_DONE) atomic_store(&node->reduction.place, *place);
+    return outcome;
+}
+
+/* Of all floats of these segments. */
+static uint64_t checksum_of_floats(gw_segments segments) {
+    gw_checksum checksum = {0};
+    for (uint32_t i = 0; i < segments.count; i++)
+        if (segments.list[i].is_float)
+            gw_checksum_add(&checksum, segments.list[i].data, segments.list[i].count * sizeof(float));
+    return gw_checksum_end(&checksum);
+}
+
+/* Integers, of which no sum comes about before all members have entered, come after the floats, which carry
+ * no fingerprint: whoever finds something wrong with those does not enter, and nobody has a sum. */
+static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments receive, bool *own_wrong,
+                                   gw_err *err) {
+    uint64_t before = checksum_of_floats(send);
+    gw_outcome outcome = wait_done(r, enter_segments(r, send, receive, true, err), err);
+    *own_wrong = outcome == GW_DONE && checksum_of_floats(send) != before;
+    if (outcome != GW_DONE || *own_wrong) return outcome;
+    return wait_done(r, enter_segments(r, send, receive, false, err), err);
+}
+
+static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
+    gw_nccl_piece *pieces = calloc(send.count, sizeof *pieces);
+    GW_CHECK_MEMORY(pieces != NULL);
+    GW_CHECK(send.count == receive.count);
+    for (uint32_t i = 0; i < send.count; i++)
+        pieces[i] = (gw_nccl_piece){.in = send.list[i].data,
+                                    .out = receive.list[i].data,
+                                    .count = send.list[i].count,
+                                    .type = send.list[i].is_float ? GW_SUM_F32 : GW_SUM_I64};
+    gw_gpu_call call = {.fence = r->fence,
+                        .pieces = pieces,
+                        .piece_count = send.count / r->node->device->gpu_count,
+                        .token = r->token};
+    expect_done(&r->node->reduction, 1);
+    gw_gpus_start(r->node->gpus, &call);
+    free(pieces);
+    return wait_done(r, true, err);
+}
+
+/* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
+ * verdict's own_wrong. An exact sum of all that is wrong would tell as well, but whoever sees first that it
+ * is ends the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum
+ * before this. (Float sums are looked at each time: reduce_begin.) */
+static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
+    gw_segments none;
+    if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
+        !device->ops->reduce_end(device, verdict, err))
+        return false;
+    verdict->coverage_ok = true; /* nothing is known of it */
+    return true;
+}
+
+/* Everything that the members tell each other with the sum. */
+static void fill_boundary(const reduce *r) {
+    gw_device *device = r->node->device;
+    int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
+    GW_CHECK_MEMORY(words != NULL);
+    GW_CHECK((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
+    memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
+    if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
+    device->ops->set_boundary(device, words);
+    free(words);
+}
+
+/* What a sum by NCCL tells of it. Wrong coverage can be its doing, too: where it is not, that costs it a
+ * pause. */
+static void judge_nccl(gw_gpus *gpus, const gw_verdict *verdict) {
+    if (verdict->coverage_ok && verdict->fingerprint_ok)
+        gw_gpus_trust(gpus);
+    else if (!verdict->own_wrong)
+        gw_gpus_distrust(gpus);
+}
+
+static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *verdict, gw_err *err) {
+    gw_device *device = r->node->device;
+    gw_segments send = {0}, receive = {0};
+    gw_outcome outcome = GW_DONE;
+    bool own_wrong = false;
+    if (!device->ops->reduce_begin(device, mode, place, &send, &receive, err)) {
+        if (err->code != GW_E_CORRUPT) return GW_FAILED;
+        *verdict = own_part_wrong;
+        return GW_DONE;
+    }
+    if (place == GW_PLACE_GPU)
+        outcome = exchange_on_gpus(r, send, receive, err);
+    else if (mode != GW_REDUCE_ALONE)
+        outcome = exchange_on_host(r, send, receive, &own_wrong, err);
+    if (own_wrong) *verdict = own_part_wrong;
+    if (outcome != GW_DONE || own_wrong) return outcome;
+    if (!device->ops->reduce_end(device, verdict, err)) return GW_FAILED;
+    if (place == GW_PLACE_GPU) judge_nccl(r->node->gpus, verdict);
+    return GW_DONE;
+}
+
+static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
+    if (r->node->options->verify && !gw_node_read_soundly(r->node, &r->damaged, err)) return GW_FAILED;
+    fill_boundary(r);
+    bool others = r->members > 1, fast = others && r->node->options->fast;
+    if (others && r->again && !fast && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
+    if (verdict->own_wrong) return GW_DONE;
+    gw_place place = GW_PLACE_HOST;
+    gw_outcome outcome = GW_DONE;
+    if (others) outcome = gather(r, err);
+    if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
+    if (outcome != GW_DONE) return outcome;
+    gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
+    if (!others && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
+    return sum_up(r, mode, place, verdict, err);
+}
+
+static void run_reduce(void *context) {
+    reduce *r = context;
+    gw_node *node = r->node;
+    gw_mail *mail = gw_mail_new(GW_EV_REDUCED, r->token);
+    gw_verdict verdict = {0};
+    gw_err err = {0};
+    wait_for_others(&node->reduction, false);
+    mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
+    if (mail->event.outcome == GW_FAILED && has_changed_here(&node->reduction)) {
+        mail->event.outcome = GW_DONE;
+        verdict = own_part_wrong;
+    }
+    mail->took_ns = gw_now_ns() - r->began_ns;
+    mail->sent_bytes = node->reduction.sent_bytes;
+    mail->received_bytes = node->reduction.received_bytes;
+    if (mail->event.outcome == GW_DONE) {
+        mail->event.coverage_ok = verdict.coverage_ok;
+        mail->event.fingerprint_ok = verdict.fingerprint_ok;
+        mail->event.bad_count = verdict.bad;
+        mail->event.damaged = verdict.own_wrong;
+        if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
+            if (err.text[0] == '\0') gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
+            gw_mail_text(mail, err.text);
+        } else {
+            gw_device *device = node->device;
+            mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
+            GW_CHECK_MEMORY(mail->slots != NULL);
+            device->ops->boundary(device, mail->slots);
+            mail->event.slots = mail->slots;
+            if (node->options->verify) mail->event.check_table = mail->slots + TABLE_AT;
+        }
+    } else {
+        mail->event.peer = node->reduction.suspect;
+        mail->event.changed = node->reduction.bits_changed;
+        mail->event.damaged = r->damaged;
+        gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
+    }
+    wait_for_others(&node->reduction, true);
+    gw_mailbox_post(node->mail, mail);
+    free(r);
+}
+
+static void arrange(reduce *r, const gw_view *view) {
+    uint32_t ranks[GW_MAX_MEMBERS];
+    gw_view_arrange(view, r->attempt, ranks);
+    for (uint32_t i = 0; i < view->count; i++) {
+        r->ids[i] = view->members[ranks[i]].id;
+        if (ranks[i] == r->rank) r->place = i;
+    }
+}
+
+void gw_node_reduce(gw_node *node, const gw_action *action) {
+    GW_CHECK(!atomic_load(&node->reduction.underway) && node->view.epoch > 0);
+    int rank = gw_view_rank(&node->view, &node->self.id);
+    GW_CHECK(rank >= 0);
+    reduce *r = calloc(1, sizeof *r);
+    GW_CHECK_MEMORY(r != NULL);
+    *r = (reduce){.node = node,
+                  .token = action->token,
+                  .step = node->step,
+                  .attempt = action->attempt,
+                  .again = node->reduction.begun && node->reduction.step == node->step,
+                  .members = node->view.count,
+                  .rank = (uint32_t)rank,
+                  .began_ns = gw_now_ns(),
+                  .fence = {.epoch = node->view.epoch, .view = node->view.name}};
+    memcpy(r->slots, action->slots, sizeof r->slots);
+    if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
+    arrange(r, &node->view);
+    node->reduction.begun = true;
+    node->reduction.step = node->step;
+    node->reduction.failed = node->reduction.aborted = false;
+    node->reduction.suspect = (gw_peer_id){0};
+    node->reduction.bits_changed = false;
+    node->reduction.sent_bytes = node->reduction.received_bytes = 0;
+    atomic_store(&node->reduction.stop, false);
+    atomic_store(&node->reduction.underway, true);
+    gw_helper_give(node->compute, run_reduce, r);
+}
+
+void gw_node_reduce_stop(gw_node *node) {
+    if (!atomic_load(&node->reduction.stop)) atomic_store(&node->reduction.stop_ns, gw_now_ns());
+    atomic_store(&node->reduction.stop, true);
+    gw_wires_wake(node->wires);
+    gw_collective_abort(gw_wires_collective(node->wires));
+    if (node->gpus) gw_gpus_abort(node->gpus);
+}

@@ -1,0 +1,342 @@
+#include "tools/godwit/work/save.h"
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/writer.h"
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "core/state/chunk.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STAGING_BYTES = 256 << 20 };
+
+/* A job of the writer that the brain waits for. */
+typedef struct pending {
+    struct pending *next;
+    gw_ckpt_kind kind;
+    gw_token token;
+    uint64_t step;
+    bool hash_only;
+    gw_hash root;
+} pending;
+
+struct gw_saver {
+    gw_saver_options options;
+    gw_param *params;
+    gw_ckpt_writer *writer;
+    pthread_mutex_t lock;
+    pending *first, **end; /* in the order submitted */
+    bool retain_fails;     /* the writer thread's */
+    bool has_save; /* of the SAVE given last; it may be under way, or pin chunks without a manifest: */
+    uint64_t save_step;
+};
+
+uint64_t gw_saver_need(uint64_t image_bytes) {
+    return image_bytes < STAGING_BYTES ? image_bytes : STAGING_BYTES;
+}
+
+static bool read_state(void *context, uint64_t offset, void *bytes, size_t length, gw_err *err) {
+    gw_saver *saver = context;
+    gw_device *device = saver->options.device;
+    return device->ops->state_read(device, offset, length, bytes, err);
+}
+
+static void expect(gw_saver *saver, const pending *what) {
+    pending *entry = malloc(sizeof *entry);
+    GW_CHECK_MEMORY(entry != NULL);
+    *entry = *what;
+    entry->next = NULL;
+    pthread_mutex_lock(&saver->lock);
+    *saver->end = entry;
+    saver->end = &entry->next;
+    pthread_mutex_unlock(&saver->lock);
+}
+
+/* The oldest expected end of this kind and step. */
+static bool expected(gw_saver *saver, gw_ckpt_kind kind, uint64_t step, bool hash_only, pending *out) {
+    bool found = false;
+    pthread_mutex_lock(&saver->lock);
+    for (pending **at = &saver->first; *at; at = &(*at)->next) {
+        pending *entry = *at;
+        if (entry->kind != kind || entry->step != step || entry->hash_only != hash_only) continue;
+        *out = *entry;
+        *at = entry->next;
+        if (!*at) saver->end = at;
+        free(entry);
+        found = true;
+        break;
+    }
+    pthread_mutex_unlock(&saver->lock);
+    return found;
+}
+
+static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chunks, uint32_t count,
+                       const gw_err *err) {
+    gw_mail *mail = gw_mail_new(GW_EV_STORED, token);
+    gw_mail_outcome(mail, err);
+    mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
+    GW_CHECK_MEMORY(mail->hashes != NULL);
+    for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
+    mail->event.hashes = mail->hashes;
+    mail->event.count = count;
+    gw_mailbox_post(saver->options.mail, mail);
+}
+
+static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, const gw_err *err) {
+    gw_mail *mail = gw_mail_new(GW_EV_MANIFEST_STORED, token);
+    gw_mail_outcome(mail, err);
+    mail->event.root = *root;
+    gw_mailbox_post(saver->options.mail, mail);
+}
+
+/* Manifests of others and retentions are the writer's jobs that the brain does not hear of. */
+static void say_kept(uint64_t step, const gw_err *err) {
+    if (err)
+        gw_log(GW_WARN, "checkpoint", "manifest of step %llu, which came from a peer, is not kept: %s",
+               (unsigned long long)step, err->text);
+}
+
+/* Said when it begins to fail. */
+static void say_retained(gw_saver *saver, const gw_err *err) {
+    bool fails = err && err->code != GW_E_ABORTED;
+    if (fails && !saver->retain_fails)
+        gw_log(GW_WARN, "checkpoint", "old checkpoints cannot be deleted: %s", err->text);
+    saver->retain_fails = fails;
+}
+
+/* On the writer's thread. */
+static void writer_done(void *context, const gw_ckpt_done *done) {
+    gw_saver *saver = context;
+    pending what;
+    switch (done->kind) {
+    case GW_CKPT_SNAPSHOT:
+        if (expected(saver, GW_CKPT_SNAPSHOT, done->tag, done->hash_only, &what))
+            say_stored(saver, what.token, done->chunks, done->err ? 0 : done->chunk_count, done->err);
+        break;
+    case GW_CKPT_MANIFEST:
+        if (!expected(saver, GW_CKPT_MANIFEST, done->tag, false, &what)) {
+            say_kept(done->tag, done->err);
+            break;
+        }
+        /* From here on the manifest keeps the chunks, not the pins. */
+        if (!done->err) gw_store_release(saver->options.store, done->tag);
+        say_manifest(saver, what.token, &what.root, done->err);
+        break;
+    case GW_CKPT_RETAIN:
+        say_retained(saver, done->err);
+        break;
+    }
+}
+
+static gw_param *copy_params(const gw_param *params, uint32_t count) {
+    gw_param *copy = calloc(count ? count : 1, sizeof *copy);
+    GW_CHECK_MEMORY(copy != NULL);
+    if (count > 0) memcpy(copy, params, count * sizeof *copy); /* params may be NULL where there are none */
+    return copy;
+}
+
+gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
+    gw_saver *saver = calloc(1, sizeof *saver);
+    if (!saver) {
+        gw_fail(err, GW_E_NOMEM, "checkpoints: out of memory");
+        return NULL;
+    }
+    saver->options = *options;
+    saver->params = copy_params(options->params, options->param_count);
+    saver->end = &saver->first;
+    pthread_mutex_init(&saver->lock, NULL);
+    if (!gw_ckpt_open(options->store, STAGING_BYTES, writer_done, saver, &saver->writer, err)) {
+        pthread_mutex_destroy(&saver->lock);
+        free(saver->params);
+        free(saver);
+        return NULL;
+    }
+    return saver;
+}
+
+void gw_saver_close(gw_saver *saver) {
+    if (!saver) return;
+    gw_ckpt_close(saver->writer, true);
+    GW_CHECK(saver->first == NULL);
+    pthread_mutex_destroy(&saver->lock);
+    free(saver->params);
+    free(saver);
+}
+
+void gw_saver_save(gw_saver *saver, const gw_action *action) {
+    /* A new checkpoint takes the place of one that never got its manifest: the pins of that end. */
+    if (saver->has_save && saver->save_step != action->step) gw_ckpt_abandon(saver->writer, saver->save_step);
+    saver->has_save = true;
+    saver->save_step = action->step;
+    gw_ckpt_request request = {
+        .tag = action->step,
+        .state_bytes = saver->options.device->layout->image_bytes,
+        .indices = action->chunks,
+        .count = action->count,
+        .hash_only = action->flag,
+        .read = read_state,
+        .read_context = saver,
+    };
+    expect(saver, &(pending){.kind = GW_CKPT_SNAPSHOT,
+                             .token = action->token,
+                             .step = action->step,
+                             .hash_only = action->flag});
+    gw_err err;
+    pending what;
+    if (gw_ckpt_snapshot(saver->writer, &request, &err)) return;
+    GW_CHECK(expected(saver, GW_CKPT_SNAPSHOT, action->step, action->flag, &what));
+    say_stored(saver, what.token, NULL, 0, &err);
+}
+
+static uint64_t wall_clock_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
+    const gw_saver_options *options = &saver->options;
+    gw_manifest manifest = {
+        .job_id = options->job_id,
+        .epoch = action->epoch,
+        .step = action->step,
+        .fingerprint = action->fingerprint,
+        .ended = action->ended,
+        .created_ms = wall_clock_ms(),
+        .params = saver->params,
+        .param_count = options->param_count,
+        .tensors = options->plan->tensors,
+        .tensor_count = options->plan->tensor_count,
+        .chunks = action->hashes,
+        .chunk_count = action->count,
+    };
+    strncpy(manifest.job_name, options->job_name, sizeof manifest.job_name - 1);
+    gw_err err;
+    void *bytes = NULL;
+    size_t length = 0;
+    bool good = gw_manifest_seal(&manifest, &err);
+    if (good && !action->flag) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
+    if (!good || action->flag) {
+        say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
+        return;
+    }
+    expect(saver, &(pending){.kind = GW_CKPT_MANIFEST,
+                             .token = action->token,
+                             .step = action->step,
+                             .root = manifest.root});
+    pending what;
+    if (!gw_ckpt_manifest(saver->writer, action->step, bytes, length, &err)) {
+        GW_CHECK(expected(saver, GW_CKPT_MANIFEST, action->step, false, &what));
+        say_manifest(saver, what.token, &manifest.root, &err);
+    }
+    free(bytes);
+}
+
+void gw_saver_retain(gw_saver *saver, const gw_action *action) {
+    gw_err err;
+    gw_saver_abandon(saver); /* the checkpoint has its manifest, or came to nothing */
+    if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->hashes, action->count, &err))
+        gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
+}
+
+void gw_saver_staged(gw_saver *saver) {
+    gw_ckpt_finish_staging(saver->writer);
+}
+
+void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length) {
+    gw_err err;
+    if (!gw_ckpt_manifest(saver->writer, step, bytes, length, &err)) say_kept(step, &err);
+}
+
+void gw_saver_abandon(gw_saver *saver) {
+    if (saver->has_save) gw_ckpt_abandon(saver->writer, saver->save_step);
+    saver->has_save = false;
+}
+
+uint64_t gw_saver_moved(gw_saver *saver) {
+    gw_ckpt_stats stats;
+    gw_ckpt_stats_read(saver->writer, &stats);
+    return stats.hashed_bytes + stats.disk_changes;
+}
+
+uint64_t gw_saver_written(gw_saver *saver) {
+    gw_ckpt_stats stats;
+    gw_ckpt_stats_read(saver->writer, &stats);
+    return stats.written_bytes;
+}
+
+/* ---- what is on disk at the start ---- */
+
+/* Those that were set aside are read: it may have been for nothing. */
+static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *found, gw_err *err) {
+    uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
+    if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a chunk of a checkpoint");
+    gw_set here = gw_set_of(manifest->chunk_count);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+        const gw_hash *name = &manifest->chunks[i];
+        uint32_t length = gw_chunk_length(manifest->state_bytes, i);
+        gw_err why;
+        if (gw_store_has(store, name, length) || gw_store_read(store, name, bytes, length, &why))
+            gw_set_add(&here, i);
+    }
+    free(bytes);
+    *found = here;
+    return true;
+}
+
+static bool has_strays(gw_store *store, const gw_catalog *catalog) {
+    gw_err err;
+    bool any = false;
+    size_t count = 0, named = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) count += catalog->good[i].chunk_count;
+    gw_hash *names = malloc(count ? count * sizeof *names : 1);
+    GW_CHECK_MEMORY(names != NULL);
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        for (uint32_t k = 0; k < manifest->chunk_count; k++) names[named++] = manifest->chunks[k];
+    }
+    if (!gw_store_has_others(store, names, named, &any, &err))
+        gw_log(GW_WARN, "checkpoint", "chunks without a manifest cannot be looked for: %s", err.text);
+    free(names);
+    return any;
+}
+
+bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
+                       uint32_t *count, bool *strays, gw_manifest *other, gw_err *err) {
+    gw_catalog catalog;
+    if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
+    *strays = has_strays(store, &catalog);
+    for (uint32_t i = 0; i < catalog.bad_count; i++)
+        gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
+    *count = 0;
+    *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
+    GW_CHECK_MEMORY(*list != NULL);
+    bool good = true;
+    for (uint32_t i = 0; i < catalog.good_count && good; i++) {
+        const gw_manifest *manifest = &catalog.good[i];
+        if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;
+        gw_inventory *one = &(*list)[(*count)++];
+        *one = (gw_inventory){
+            .epoch = manifest->epoch,
+            .step = manifest->step,
+            .root = manifest->root,
+            .fingerprint = manifest->fingerprint,
+            .ended = manifest->ended,
+        };
+        good = chunks_here(store, manifest, &one->chunks, err);
+    }
+    if (*count == 0 && catalog.good_count > 0) {
+        *other = catalog.good[0];
+        catalog.good[0] = (gw_manifest){0};
+    }
+    gw_catalog_free(&catalog);
+    return good;
+}
+
+void gw_inventory_free(gw_inventory *list, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) gw_set_free(&list[i].chunks);
+    free(list);
+}

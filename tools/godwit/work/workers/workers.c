@@ -1,0 +1,424 @@
+#include "tools/godwit/work/workers/workers.h"
+
+#include "core/base/check.h"
+#include "core/base/log.h"
+#include "core/shard/range.h"
+#include "net/loop/condition.h"
+#include "net/loop/loop.h"
+#include "tools/godwit/work/workers/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TELL_NS       UINT64_C(1000000000) /* so long people wait without a word */
+#define TELL_AGAIN_NS UINT64_C(10000000000)
+
+/* Waits until every thread has its lane, or one could not have it. */
+static bool wait_open(gw_workers *pool, gw_err *err) {
+    pthread_mutex_lock(&pool->lock);
+    while (pool->opened < pool->count && pool->open_err.code == GW_OK)
+        pthread_cond_wait(&pool->quiet, &pool->lock);
+    bool good = pool->open_err.code == GW_OK;
+    if (!good) *err = pool->open_err;
+    pthread_mutex_unlock(&pool->lock);
+    return good;
+}
+
+static void free_pool(gw_workers *pool) {
+    pthread_cond_destroy(&pool->quiet);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->positions);
+    for (uint32_t i = 0; i < pool->count; i++) free(pool->list[i].upcoming);
+    free(pool->list);
+    free(pool);
+}
+
+gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
+                            const gw_workers_events *events, gw_err *err) {
+    GW_CHECK(count >= device->part_count); /* each part has a worker */
+    gw_workers *pool = calloc(1, sizeof *pool);
+    gw_worker *list = calloc(count, sizeof(gw_worker));
+    if (!pool || !list) {
+        free(pool);
+        free(list);
+        gw_fail(err, GW_E_NOMEM, "workers: out of memory");
+        return NULL;
+    }
+    pool->device = device;
+    pool->payloads = payloads;
+    pool->events = *events;
+    pool->list = list;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    gw_cond_init(&pool->quiet);
+
+    for (uint32_t i = 0; i < count; i++) {
+        gw_worker *worker = &pool->list[i];
+        worker->pool = pool;
+        worker->index = i;
+        worker->upcoming = calloc(count, sizeof *worker->upcoming);
+        GW_CHECK_MEMORY(worker->upcoming != NULL);
+        int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
+        if (failure != 0) {
+            gw_fail_thread(err, failure, "workers: thread %u", i);
+            gw_workers_close(pool);
+            return NULL;
+        }
+        pool->count++;
+    }
+    if (!wait_open(pool, err)) {
+        gw_workers_close(pool);
+        return NULL;
+    }
+    return pool;
+}
+
+/* Claims that wait for their grant or their payload are given up: nothing of them has happened. */
+static void revoke_claims(gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING || pool->list[i].doing == GW_WORKER_LOADING)
+            pool->list[i].revoked = true;
+    pthread_cond_broadcast(&pool->wake);
+}
+
+static void forget_deal(gw_workers *pool) {
+    if (pool->transport) gw_pool_set_word(pool, 0);
+    pool->dealt = pool->sealing = false;
+    pool->private_first = pool->private_end = 0;
+    free(pool->positions);
+    pool->positions = NULL;
+    pool->position_count = 0;
+    pool->given = pool->claimed = 0;
+    pool->part.first_count = pool->next_first = 0;
+    revoke_claims(pool);
+}
+
+static bool is_loading(const gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_LOADING) return true;
+    return false;
+}
+
+/* Waits until no shard runs, nor, if `all` counts, waits for its payload, and no unit is worked at. */
+static bool wait_idle(gw_workers *pool, bool all, uint64_t patience_ns) {
+    uint64_t now = gw_now_ns(), end = patience_ns > UINT64_MAX - now ? UINT64_MAX : now + patience_ns;
+    bool idle;
+    while (!(idle = pool->running == 0 && !(all && (is_loading(pool) || pool->task.busy > 0))))
+        if (!gw_cond_wait_until(&pool->quiet, &pool->lock, end)) break;
+    return idle;
+}
+
+bool gw_workers_end(gw_workers *pool, uint64_t patience_ns) {
+    if (!pool) return true;
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    if (pool->task.active && !pool->task.failed)
+        pool->task.failed = !gw_fail(&pool->task.err, GW_E_ABORTED, "this peer is ending");
+    pthread_cond_broadcast(&pool->quiet);
+    bool idle = wait_idle(pool, true, patience_ns);
+    pthread_mutex_unlock(&pool->lock);
+    return idle;
+}
+
+void gw_workers_close(gw_workers *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->closing = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++) pthread_join(pool->list[i].thread, NULL);
+    free_pool(pool);
+}
+
+void gw_workers_share(gw_workers *pool, gw_transport *transport, uint32_t region) {
+    pthread_mutex_lock(&pool->lock);
+    pool->transport = transport;
+    pool->region = region;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_RUNNING) pool->list[i].dropped = true;
+    pool->device->ops->step_begin(pool->device, step);
+    pool->begun = true;
+    pool->chosen_count = pool->check_count = pool->next_again = 0;
+    pool->part = (gw_verify_part){.first_count = 0};
+    pool->step = step;
+    pool->step_done = pool->step_busy_ns = 0;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void set_positions(gw_workers *pool, const gw_action *deal) {
+    const gw_set *list = deal->list;
+    if (pool->payloads) {
+        pool->positions =
+            gw_payloads_order(pool->payloads, pool->step, list, deal->cuts, &pool->position_count);
+        return;
+    }
+    if (!list) return;
+    uint32_t count = gw_set_count(list);
+    pool->positions = malloc((count ? count : 1) * sizeof(uint32_t));
+    GW_CHECK_MEMORY(pool->positions != NULL);
+    pool->position_count = count;
+    uint32_t shard = gw_set_next(list, 0);
+    for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
+}
+
+static void set_chosen(gw_workers *pool, const gw_action *deal) {
+    uint32_t positions[GW_VERIFY_MOST];
+    GW_CHECK(deal->count <= GW_VERIFY_MOST);
+    pool->chosen_count = deal->count;
+    pool->part = (gw_verify_part){.first_count = 0};
+    pool->next_again = 0;
+    if (deal->count == 0) return;
+    memcpy(pool->chosen, deal->chosen, deal->count * sizeof pool->chosen[0]);
+    for (uint32_t i = 0; i < deal->count; i++) {
+        bool dealt = !deal->list || gw_set_has(deal->list, pool->chosen[i]);
+        positions[i] = dealt ? pool->chosen[i] : GW_VERIFY_HELD;
+    }
+    for (uint32_t at = 0; at < pool->position_count; at++)
+        for (uint32_t i = 0; i < deal->count; i++)
+            if (pool->chosen[i] == pool->positions[at]) positions[i] = at;
+    gw_verify_divide(pool->chosen, positions, deal->count, deal->cuts, deal->members, deal->rank, pool->step,
+                     pool->checks, pool->check_count, &pool->part);
+}
+
+/* What runs already: members may be new, and nobody may have had to be careful when it began. */
+static void claim_what_runs(gw_workers *pool) {
+    for (uint32_t i = 0; i < pool->count; i++) {
+        gw_worker *worker = &pool->list[i];
+        if (worker->doing != GW_WORKER_RUNNING || worker->dropped) continue;
+        worker->claimed = true;
+        pool->events.claim(pool->events.context, i, worker->shard, 0);
+    }
+}
+
+void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
+    GW_CHECK(deal->tag != 0 && deal->first <= deal->end);
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(pool->begun);
+    forget_deal(pool);
+    set_positions(pool, deal);
+    set_chosen(pool, deal);
+    pool->dealt = true;
+    pool->careful = deal->flag;
+    if (pool->careful) claim_what_runs(pool);
+    pool->dry_said = false;
+    pool->tag = deal->tag;
+    pool->given = deal->end - deal->first;
+    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = deal->tag, .next = deal->first, .end = deal->end}));
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
+    GW_CHECK(first < end);
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(pool->dealt && !pool->sealing);
+    /* The word is empty, so no thief can change it; and only this thread fills it. */
+    gw_word word = gw_word_unpack(gw_pool_word(pool));
+    GW_CHECK(gw_word_left(word) == 0);
+    pool->dry_said = false;
+    pool->given += end - first;
+    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Claims that will still be launched. */
+static bool has_claims(const gw_workers *pool) {
+    bool found = false;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        gw_worker_doing doing = pool->list[i].doing;
+        found |= (doing == GW_WORKER_CLAIMING || doing == GW_WORKER_LOADING) && !pool->list[i].revoked;
+    }
+    return found;
+}
+
+void gw_pool_check_sealed(gw_workers *pool) {
+    if (!pool->sealing || pool->running > 0 || has_claims(pool)) return;
+    if (pool->next_again < pool->part.again_count) return;
+    pool->sealing = false;
+    uint64_t speed = 0;
+    if (pool->step_done > 0 && pool->step_busy_ns > 0) {
+        double seconds = (double)pool->step_busy_ns * 1e-9;
+        double rate = (double)pool->step_done * pool->count / seconds * 1000.0;
+        speed = rate < 1.0 ? 1 : (uint64_t)rate;
+    }
+    pool->events.sealed(pool->events.context, pool->seal_token, speed, pool->checks, pool->check_count);
+}
+
+void gw_workers_seal(gw_workers *pool, gw_token token) {
+    pthread_mutex_lock(&pool->lock);
+    pool->dealt = false;
+    pool->private_first = pool->private_end = 0;
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING && !pool->list[i].granted) pool->list[i].revoked = true;
+    pthread_cond_broadcast(&pool->wake);
+    if (pool->given > pool->claimed) pool->lost += pool->given - pool->claimed;
+    pool->given = pool->claimed = 0;
+    pool->sealing = true;
+    pool->seal_token = token;
+    gw_pool_check_sealed(pool);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_grant(gw_workers *pool, uint64_t ticket) {
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->list[i].doing == GW_WORKER_CLAIMING && pool->list[i].ticket == ticket)
+            pool->list[i].granted = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
+    *frozen = (gw_frozen){0};
+    pthread_mutex_lock(&pool->lock);
+    forget_deal(pool);
+    if (!pool->begun) {
+        pthread_mutex_unlock(&pool->lock);
+        return;
+    }
+    gw_held held;
+    pool->device->ops->held(pool->device, &held, NULL);
+    frozen->step = held.step;
+    frozen->held = gw_set_of(held.shards);
+    frozen->claimed = gw_set_of(held.shards);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const gw_worker *worker = &pool->list[i];
+        if (worker->doing == GW_WORKER_RUNNING && !worker->dropped && !worker->again)
+            gw_set_add(&frozen->claimed, worker->shard);
+    }
+    /* After the claims, as nothing is claimed now: a shard that ends in between is held, not claimed. */
+    pool->device->ops->held(pool->device, &held, frozen->held.words);
+    frozen->poisoned = held.poisoned;
+    for (uint32_t s = gw_set_next(&frozen->held, 0); s < frozen->held.size;
+         s = gw_set_next(&frozen->held, s + 1))
+        frozen->claimed.words[s / 64] &= ~(UINT64_C(1) << (s % 64));
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gw_workers_quiet(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    wait_idle(pool, false, UINT64_MAX);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* With the lock held, of what somebody who looks at a terminal may wait for. */
+static void tell_task(const gw_workers *pool) {
+    const gw_pool_task *task = &pool->task;
+    double gib = (double)pool->device->layout->image_bytes * 0x1p-30;
+    if (task->probe)
+        gw_log(GW_INFO, "node", "computing shard %u of step %llu, whose bits are compared with others'",
+               task->shard, (unsigned long long)task->step);
+    else if (task->work == GW_UNIT_INIT)
+        gw_log(GW_INFO, "node", "making the state, %.1f of %.1f GiB",
+               gib * (double)task->ended / (double)task->count, gib);
+}
+
+/* With the lock held. */
+static void await_task(gw_workers *pool) {
+    const gw_pool_task *task = &pool->task;
+    uint64_t tell_ns = gw_now_ns() + TELL_NS;
+    while (task->busy > 0 || (task->next < task->count && !task->failed)) {
+        if (gw_cond_wait_until(&pool->quiet, &pool->lock, tell_ns)) continue;
+        tell_task(pool);
+        tell_ns = gw_now_ns() + TELL_AGAIN_NS;
+    }
+}
+
+/* Fills in *task what came of it. */
+static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
+    pthread_mutex_lock(&pool->lock);
+    GW_CHECK(!pool->task.active);
+    wait_idle(pool, false, UINT64_MAX);
+    pool->task = *task;
+    pool->task.active = true;
+    pthread_cond_broadcast(&pool->wake);
+    await_task(pool);
+    pool->task.active = false;
+    *task = pool->task;
+    if (task->failed) *err = task->err;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    return !task->failed;
+}
+
+bool gw_workers_units(gw_workers *pool, gw_unit_work work, gw_state_print *print, gw_err *err) {
+    gw_pool_task task = {.work = work, .count = pool->device->unit_count};
+    bool good = run_task(pool, &task, err);
+    if (good) *print = task.print;
+    return good;
+}
+
+bool gw_workers_look_and_apply(gw_workers *pool, gw_state_print *before, gw_state_print *after, gw_err *err) {
+    gw_pool_task task = {.look = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
+    bool good = run_task(pool, &task, err);
+    *before = task.before;
+    *after = task.print;
+    return good;
+}
+
+bool gw_workers_probe(gw_workers *pool, uint64_t step, uint32_t shard, const void *payload,
+                      uint64_t *fingerprint, gw_err *err) {
+    gw_pool_task task = {
+        .probe = true, .step = step, .shard = shard, .payload = payload, .count = pool->device->part_count};
+    bool good = run_task(pool, &task, err);
+    if (good) *fingerprint = task.probe_fingerprint;
+    return good;
+}
+
+uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t moved = pool->moved;
+    *running = pool->running > 0;
+    *usual_ns = gw_durations_usual(&pool->took);
+    pthread_mutex_unlock(&pool->lock);
+    return moved;
+}
+
+/* Payload may take long over a slow link, as long as some of it arrives. */
+static uint64_t at_it_since(const gw_workers *pool, const gw_worker *worker) {
+    if (worker->doing == GW_WORKER_RUNNING) return worker->began_ns;
+    uint64_t landed_ns = gw_payloads_landed_ns(pool->payloads);
+    return landed_ns > worker->started_ns ? landed_ns : worker->started_ns;
+}
+
+bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
+    bool found = false;
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const gw_worker *worker = &pool->list[i];
+        bool busy = worker->doing == GW_WORKER_RUNNING || worker->doing == GW_WORKER_LOADING;
+        uint64_t since_ns = busy ? at_it_since(pool, worker) : 0;
+        if (!busy || (found && since_ns >= oldest->started_ns)) continue;
+        found = true;
+        *oldest = (gw_running){.worker = i,
+                               .shard = worker->shard,
+                               .part = worker->part,
+                               .loads = worker->doing == GW_WORKER_LOADING,
+                               .started_ns = since_ns,
+                               .usual_ns = gw_durations_usual(&pool->took)};
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+uint64_t gw_workers_lost(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t lost = pool->lost;
+    pthread_mutex_unlock(&pool->lock);
+    return lost;
+}
+
+uint64_t gw_workers_done(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint64_t done = pool->done;
+    pthread_mutex_unlock(&pool->lock);
+    return done;
+}

@@ -1,0 +1,126 @@
+/* Who is left when all is healed: a core, drawn by lot; the others are gone for good, and whoever is left
+ * must finish the job. Where a majority rules, the core are as few as the lot and their ballots allow: of
+ * every view that one of them has installed, or has promised and not seen installed, a majority must be left,
+ * by the rule of the ballots themselves (core/record/ballot.h). Some of the others may stay beside them,
+ * whatever they have promised: the core can do without them, and they are not to hold it up. Their ballots
+ * are the records that they asked for last, which may not be durable and yet have been acted on, and those
+ * that are durable, from which a next life goes on. Nothing more is asked for; but who has no record of a
+ * view can only found the job anew, with all. And where an operator is to force a view (cluster_force.c), any
+ * are left.
+ */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
+    gw_ballot_open(ballot, true);
+    if (record->length == 0) return;
+    gw_reader r = gw_reader_on(record->bytes, record->length);
+    gw_ballot_get(&r, ballot);
+    GW_CHECK(!r.failed);
+}
+
+bool sim_record_has_view(const sim_record *record) {
+    gw_ballot ballot;
+    sim_ballot_read(record, &ballot);
+    bool has = ballot.installed.epoch > 0;
+    gw_ballot_close(&ballot);
+    return has;
+}
+
+bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
+    gw_view rest = {0};
+    for (uint32_t i = 0; i < view->count; i++) {
+        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL: its disk is lost */
+        if (member != NULL && among[member->number]) rest.members[rest.count++] = view->members[i];
+    }
+    return gw_view_majority(view, &rest);
+}
+
+typedef struct lot {
+    uint32_t order[SIM_PEERS]; /* in which they are asked to stay */
+    bool stays[SIM_PEERS];
+} lot;
+
+/* Whether somebody had to be added. */
+static bool add_majority(sim_cluster *c, lot *l, const gw_view *view) {
+    bool added = false;
+    for (uint32_t i = 0; i < c->count && !sim_is_majority(c, view, l->stays); i++) {
+        bool more = !l->stays[l->order[i]] && gw_view_rank(view, &c->peers[l->order[i]].id) >= 0;
+        l->stays[l->order[i]] |= more;
+        added |= more;
+    }
+    return added;
+}
+
+static bool add_majorities(sim_cluster *c, lot *l, const sim_record *record) {
+    gw_ballot ballot;
+    sim_ballot_read(record, &ballot);
+    bool added = ballot.installed.epoch > 0 && add_majority(c, l, &ballot.installed);
+    for (uint32_t i = 0; i < ballot.later_count; i++) added |= add_majority(c, l, &ballot.later[i]);
+    gw_ballot_close(&ballot);
+    return added;
+}
+
+/* Whether it lives in a view, or its next life will know of one. */
+static bool knows_view(const sim_peer *p) {
+    gw_peer_status status = {0};
+    if (p->brain != NULL) gw_peer_status_get(p->brain, &status);
+    return status.view != NULL || sim_record_has_view(&p->disk.record);
+}
+
+static void draw_majority(sim_cluster *c, lot *l) {
+    bool added = true;
+    for (uint32_t i = 0; i < c->count; i++) l->order[i] = i;
+    for (uint32_t i = c->count; i-- > 1;) {
+        uint32_t k = (uint32_t)sim_between(c, 0, i), other = l->order[k];
+        l->order[k] = l->order[i];
+        l->order[i] = other;
+    }
+    for (uint32_t i = 0; i < c->options->core; i++) l->stays[l->order[i]] = true;
+    while (added) {
+        added = false;
+        for (uint32_t i = 0; i < c->count; i++) {
+            const sim_peer *p = &c->peers[i];
+            if (!l->stays[i]) continue;
+            added |= add_majorities(c, l, &p->asked);
+            added |= add_majorities(c, l, &p->disk.record);
+        }
+    }
+    bool known = false;
+    for (uint32_t i = 0; i < c->count; i++) known |= l->stays[i] && knows_view(&c->peers[i]);
+    for (uint32_t i = 0; i < c->count; i++)
+        l->stays[i] |=
+            !known || (c->options->stay_permille != 0 && sim_chance(c, c->options->stay_permille / 1000.0));
+}
+
+static void draw_any(sim_cluster *c, lot *l) {
+    uint32_t most = c->options->core, left = c->count, kept = 0;
+    for (uint32_t i = 0; i < c->count; i++, left--) {
+        l->stays[i] = sim_between(c, 1, left) <= most - kept;
+        kept += l->stays[i];
+    }
+}
+
+/* Those who are through with the job do not come back: the others may be no majority without them. */
+void sim_leave_a_core(sim_cluster *c) {
+    lot l = {0};
+    if (c->options->core == 0 || (c->options->majority && c->result->done_ns != 0)) return;
+    if (c->options->majority && !c->options->force)
+        draw_majority(c, &l);
+    else
+        draw_any(c, &l);
+    if (c->options->force) sim_force_later(c);
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (l.stays[i]) continue;
+        p->gone = true;
+        c->result->faults[GW_SIM_GONE]++;
+        sim_trace(c, "peer %u is gone for good", i);
+        p->host_down = sim_chance(c, 0.5);
+        if (p->brain != NULL) sim_crash(c, p);
+    }
+}

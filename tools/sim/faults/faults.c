@@ -1,0 +1,317 @@
+/* What goes wrong with processes and disks, and when: each kind comes at random intervals with a mean of its
+ * own. (The network's faults are in faults_network.c, lost disks in faults_disk.c.) */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms) {
+    return sim_between(c, 1, 2 * (uint64_t)mean_ms) * SIM_MS;
+}
+
+uint64_t sim_heal_ns(const sim_cluster *c) {
+    return SIM_START_NS + c->options->fault_ms * SIM_MS;
+}
+
+/* In calm nothing lasts longer than in any other run. */
+uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms) {
+    uint32_t haul = c->options->haul;
+    if (haul == 0) return usual_ms * SIM_MS;
+    uint64_t most = sim_between(c, 1, haul), for_ns = usual_ms * SIM_MS * sim_between(c, 1, most);
+    uint64_t left_ns = sim_heal_ns(c) - sim_now(c) + usual_ms * SIM_MS;
+    return for_ns < left_ns ? for_ns : left_ns;
+}
+
+static sim_peer *any_running(sim_cluster *c) {
+    uint32_t first = (uint32_t)sim_between(c, 0, c->count - 1);
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[(first + i) % c->count];
+        if (sim_runs(p)) return p;
+    }
+    return NULL;
+}
+
+/* ---- coming back ---- */
+
+static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
+    return p->gone || (p->finished && p->finish == GW_FINISH_DONE);
+}
+
+static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns);
+
+/* Whoever keeps the machine does as the peer says that refuses to start: it moves the directory away. */
+static bool finds_record_spoilt(sim_cluster *c, sim_peer *p) {
+    if (!sim_chance(c, c->options->spoil_permille / 1000.0)) return false;
+    if (!sim_can_lose_disk(c, p) || !sim_record_spoils(c, p)) return false;
+    sim_trace(c, "peer %u does not start: its record is damaged", p->number);
+    c->result->faults[GW_SIM_SPOILT_RECORD]++;
+    sim_lose_disk(c, p);
+    restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+    return true;
+}
+
+static bool loses_disk(sim_cluster *c, const sim_peer *p) {
+    return sim_chance(c, c->options->wipe_permille / 1000.0) && sim_can_lose_disk(c, p);
+}
+
+static void restart(void *context, const gw_sim_event *event) {
+    sim_cluster *c = context;
+    sim_peer *p = &c->peers[event->a];
+    if (p->brain != NULL || stays_away(p) || p->boot != event->b) return;
+    c->result->faults[GW_SIM_RESTART]++;
+    if (!c->calm && loses_disk(c, p)) {
+        c->result->faults[GW_SIM_WIPE]++;
+        sim_lose_disk(c, p);
+    }
+    if (!c->calm && c->options->spoil_permille != 0 && finds_record_spoilt(c, p)) return;
+    sim_start(c, p);
+}
+
+static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) {
+    gw_sim_event event = {.run = restart, .context = c, .a = p->number, .b = p->boot};
+    gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
+}
+
+void sim_ended(sim_cluster *c, const sim_peer *p) {
+    if (p->excused) restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+}
+
+/* ---- the kinds ---- */
+
+bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
+    uint32_t poison = c->options->poison_step;
+    return poison != 0 && step == poison && shard == sim_shards(c->options, step) - 1;
+}
+
+bool sim_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind) {
+    uint32_t permille = c->options->refuse_permille;
+    if (c->calm || permille == 0 || !sim_chance(c, permille / 1000.0)) return false;
+    c->result->faults[kind]++;
+    sim_trace(c, "peer %u is refused something: %s", p->number, gw_sim_fault_name(kind));
+    return p->refused = true;
+}
+
+void sim_crash_and_restart(sim_cluster *c, sim_peer *p) {
+    sim_crash(c, p);
+    if (p->host_down) sim_disk_unsynced(c, p);
+    restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+}
+
+static void crash_one(sim_cluster *c, sim_peer *p) {
+    p->host_down = sim_chance(c, 0.2);
+    p->abrupt = sim_chance(c, 0.4);
+    c->result->faults[GW_SIM_CRASH]++;
+    sim_crash_and_restart(c, p);
+}
+
+static void crash(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p != NULL) crash_one(c, p);
+}
+
+static void power_loss(sim_cluster *c) {
+    sim_trace(c, "the power fails");
+    c->result->faults[GW_SIM_POWER_LOSS]++;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (!sim_runs(p)) continue;
+        p->host_down = p->abrupt = true;
+        sim_crash_and_restart(c, p);
+    }
+}
+
+static void jump(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    uint64_t ahead_ms = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 10000);
+    c->result->faults[GW_SIM_CLOCK_JUMP]++;
+    sim_jump(c, p, ahead_ms * SIM_MS);
+}
+
+static void pause_one(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 6000);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
+    p->paused_until_ns = sim_now(c) + for_ns;
+    c->result->faults[GW_SIM_PAUSE]++;
+    sim_trace(c, "peer %u is paused for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+}
+
+static void leave_one(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    c->result->faults[GW_SIM_LEAVE]++;
+    sim_asked_to_leave(c, p);
+    sim_trace(c, "peer %u is asked to leave", p->number);
+    gw_event event = {.kind = GW_EV_LEAVE};
+    sim_event(c, p, &event);
+}
+
+/* The user stops the whole job, and starts it again. */
+static void stop_job(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    c->result->faults[GW_SIM_STOP]++;
+    for (uint32_t i = 0; i < c->count; i++) c->peers[i].heard_of_stop |= sim_runs(&c->peers[i]);
+    sim_trace(c, "the job is to stop, says peer %u", p->number);
+    gw_event event = {.kind = GW_EV_STOP};
+    sim_event(c, p, &event);
+}
+
+static void lose_device(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL || p->paused_until_ns > sim_now(c)) return;
+    c->result->faults[GW_SIM_LOST_DEVICE]++;
+    p->device_lost = true;
+    sim_trace(c, "what peer %u computes with breaks down", p->number);
+    gw_event event = {.kind = GW_EV_DEVICE_LOST, .text = "it has fallen off the bus"};
+    sim_event(c, p, &event);
+}
+
+static void fill_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_FULL_DISK]++;
+    p->disk_refuses = true;
+    p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
+    sim_trace(c, "the disk of peer %u is full", p->number);
+}
+
+static void hang_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_HANGING_DISK]++;
+    p->disk_refuses = true;
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
+    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_hang(c, p, for_ns);
+}
+
+static void crawl_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_CRAWLING_DISK]++;
+    uint64_t for_ns = sim_lasting_ns(c, sim_between(c, 10000, 120000));
+    sim_trace(c, "the disk of peer %u crawls for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_crawl(c, p, for_ns);
+}
+
+static void slow_disk(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_SLOW_DISK]++;
+    p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
+    sim_trace(c, "the disk of peer %u is slow", p->number);
+}
+
+static void refuse_records(sim_cluster *c) {
+    sim_peer *p = any_running(c);
+    if (p != NULL && p->record_fails_until_ns <= sim_now(c)) sim_record_fail(c, p);
+}
+
+static void damage(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
+    for (int i = 0; i < (misdirected ? 2 : 1); i++) {
+        if (!sim_disk_damage(c, p)) continue;
+        sim_trace(c, "the disk of peer %u damages what is on it", p->number);
+        c->result->faults[misdirected ? GW_SIM_MISDIRECTED : GW_SIM_FLIPPED_CHUNK]++;
+    }
+}
+
+/* ---- when ---- */
+
+typedef struct fault {
+    void (*strike)(sim_cluster *c);
+    size_t mean_at; /* of its mean interval in the options */
+} fault;
+
+static const fault faults[] = {
+    {crash, offsetof(gw_sim_options, crash_ms)},
+    {power_loss, offsetof(gw_sim_options, power_ms)},
+    {pause_one, offsetof(gw_sim_options, pause_ms)},
+    {jump, offsetof(gw_sim_options, jump_ms)},
+    {sim_partition, offsetof(gw_sim_options, partition_ms)},
+    {sim_blind, offsetof(gw_sim_options, blind_ms)},
+    {sim_clog, offsetof(gw_sim_options, clog_ms)},
+    {sim_break_link, offsetof(gw_sim_options, break_ms)},
+    {sim_lose_data, offsetof(gw_sim_options, data_ms)},
+    {sim_lose_path, offsetof(gw_sim_options, path_ms)},
+    {leave_one, offsetof(gw_sim_options, leave_ms)},
+    {stop_job, offsetof(gw_sim_options, stop_ms)},
+    {lose_device, offsetof(gw_sim_options, device_ms)},
+    {fill_disk, offsetof(gw_sim_options, full_ms)},
+    {hang_disk, offsetof(gw_sim_options, hang_ms)},
+    {crawl_disk, offsetof(gw_sim_options, crawl_ms)},
+    {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
+    {damage, offsetof(gw_sim_options, damage_ms)},
+    {sim_flip, offsetof(gw_sim_options, flip_ms)},
+    {sim_begin_to_change, offsetof(gw_sim_options, change_ms)},
+    {refuse_records, offsetof(gw_sim_options, record_ms)},
+};
+
+static uint32_t mean_of(const sim_cluster *c, const fault *f) {
+    uint32_t mean_ms;
+    memcpy(&mean_ms, (const char *)c->options + f->mean_at, sizeof mean_ms);
+    return mean_ms;
+}
+
+static void strike(void *context, const gw_sim_event *event) {
+    sim_cluster *c = context;
+    const fault *f = &faults[event->a];
+    if (c->calm) return;
+    f->strike(c);
+    gw_sim_schedule(c->engine, sim_now(c) + sim_next_in(c, mean_of(c, f)), event);
+}
+
+void sim_faults_plan(sim_cluster *c) {
+    for (uint32_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (mean_of(c, &faults[i]) == 0) continue;
+        gw_sim_event event = {.run = strike, .context = c, .a = i};
+        gw_sim_schedule(c->engine, sim_now(c) + sim_next_in(c, mean_of(c, &faults[i])), &event);
+    }
+}
+
+/* Where all seeds are gone for good, those who have met nobody else can find nobody: whoever runs the cluster
+ * names others then. */
+static void name_living_seeds(sim_cluster *c) {
+    bool gone = true;
+    for (int i = 0; i < SIM_SEEDS; i++) gone &= c->seeds[i] >= c->count || c->peers[c->seeds[i]].gone;
+    if (!gone) return;
+    for (uint32_t i = 0, named = 0; i < c->count && named < SIM_SEEDS; i++)
+        if (!c->peers[i].gone) c->seeds[named++] = i;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (sim_runs(p) && p->m.fence.epoch == 0 && !p->by_name) sim_crash(c, p);
+    }
+}
+
+/* When it was so is known still: brains are patient. */
+static void end_now(const sim_cluster *c, uint64_t *until_ns) {
+    if (*until_ns > sim_now(c)) *until_ns = sim_now(c);
+}
+
+void sim_faults_end(sim_cluster *c) {
+    sim_trace(c, "CALM: no more faults");
+    c->calm = true;
+    gw_sim_network_heal(&c->network);
+    gw_sim_network_open_ways(&c->network);
+    gw_sim_weather *weather = &c->network.weather;
+    weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
+    sim_mend_data(c);
+    sim_leave_a_core(c);
+    name_living_seeds(c);
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        end_now(c, &p->disk_full_until_ns);
+        end_now(c, &p->disk_slow_until_ns);
+        end_now(c, &p->record_fails_until_ns);
+        sim_disk_end_hang(c, p);
+        p->slowness = 1;
+        if (sim_runs(p) && p->by_name) sim_look_up(c, p, SIM_LOOK_UP_CALM_MS);
+        if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
+    }
+}

@@ -1,0 +1,50 @@
+/* Majority: more are gone for good than a majority can do without, and whoever runs the cluster, who knows
+ * that they are, forces a view (godwit force-view). It is one person who looks now and then, and only while
+ * nothing moves; what those who are left can do by themselves they do. */
+#include "tools/sim/world/cluster.h"
+
+/* Longer than one peer takes for a step. */
+static uint64_t look_every_ns(const gw_sim_options *o) {
+    return 20000 * SIM_MS + (uint64_t)(o->shards + 2) * o->shard_us * 1000;
+}
+
+static bool has_moved(sim_cluster *c) {
+    uint64_t before = c->steps_seen;
+    c->steps_seen = c->result->steps_applied;
+    return c->steps_seen != before || c->result->done_ns != 0;
+}
+
+/* One that is in a view; or was in one; or anyone. */
+static uint32_t rank_of(const sim_peer *p) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    return status.view != NULL ? 3 : sim_record_has_view(&p->disk.record) ? 2 : 1;
+}
+
+static sim_peer *choose(sim_cluster *c) {
+    sim_peer *best = NULL;
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (!sim_runs(p) || p->paused_until_ns > sim_now(c)) continue;
+        if (best == NULL || rank_of(p) > rank_of(best)) best = p;
+    }
+    return best;
+}
+
+static void look(void *context, const gw_sim_event *event) {
+    sim_cluster *c = context;
+    gw_sim_schedule(c->engine, sim_now(c) + look_every_ns(c->options), event);
+    if (has_moved(c)) return;
+    sim_peer *p = choose(c);
+    if (p == NULL) return;
+    c->result->forced++;
+    c->forced = true;
+    sim_trace(c, "a view is forced at peer %u", p->number);
+    gw_event force = {.kind = GW_EV_FORCE_VIEW};
+    sim_event(c, p, &force);
+}
+
+void sim_force_later(sim_cluster *c) {
+    gw_sim_event event = {.run = look, .context = c};
+    gw_sim_schedule(c->engine, sim_now(c) + look_every_ns(c->options), &event);
+}

@@ -1,0 +1,561 @@
+#include "tools/sim/setup/options.h"
+
+#include "core/base/check.h"
+#include "core/record/losses.h"
+#include "core/rng.h"
+#include "core/state/placement.h"
+#include "tools/godwit/text/number.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONG = 100000000, MANY_STEPS = 1000000, USUAL_BOUND_MS = 120000 };
+
+#define AT(field) offsetof(gw_sim_options, field)
+
+const gw_sim_option gw_sim_option_table[] = {
+    {"peers", "N",
+     "peers, 1 to 256, as many as a view holds (default: 1 to 64, drawn); more can only gossip (--gossip)",
+     AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
+    {"founders", "N", "how many found the job, the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
+     false},
+    {"core", "N",
+     "how many are left when all is healed (majority: and as many as it takes), the others are gone for "
+     "good; "
+     "0 = all",
+     AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
+    {"force", "0|1", "1: the core is no majority, and an operator forces a view", AT(force), 0, 1, 0, 0, 0,
+     true},
+    {"stay", "PERMILLE", "majority: who is left beside the core, which can do without them",
+     AT(stay_permille), 0, 1000, 0.5, 1, 0, true},
+    {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
+    {"shards", "N", "shards of a step", AT(shards), 1, 10000, 1, 4, 40, false},
+    {"majority", "0|1", "1: --quorum majority", AT(majority), 0, 1, 0.5, 1, 1, false},
+    {"fast", "0|1", "1: sums depend on the view, as float sums do; implies majority", AT(fast), 0, 1, 0.25, 1,
+     1, false},
+    {"shard-us", "US", "mean time of a shard", AT(shard_us), 1, LONG, 1, 500, 20000, false},
+    {"checkpoint-every", "STEPS", "0 = only at the end", AT(checkpoint_steps), 0, LONG, 0.9, 1, 12, false},
+    {"checkpoint-time", "MS", "and when the last one is so old, 0 = not by time", AT(checkpoint_ms), 0, LONG,
+     0, 0, 0, true},
+    {"end-step", "N", "the job ends itself after N steps, 0 = not before the last", AT(end_step), 0,
+     MANY_STEPS, 0.2, 1, 0, false},
+    {"poison-step", "N", "whoever computes the last shard of step N dies of it, 0 = nobody", AT(poison_step),
+     0, MANY_STEPS, 0, 0, 0, true},
+    {"bad-step", "N", "a third of the shards of step N have elements that are not finite, 0 = none",
+     AT(bad_step), 0, MANY_STEPS, 0, 0, 0, true},
+    {"skip", "0|1", "1: --on-bad skip", AT(skip), 0, 1, 0, 0, 0, true},
+    {"crash-ms", "MS", "a process or host dies", AT(crash_ms), 0, LONG, 0.7, 500, 8000, true},
+    {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
+    {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
+    {"wipe", "PERMILLE",
+     "restarts without the disk: as another peer (majority: where the others are enough without it)",
+     AT(wipe_permille), 0, 1000, 0.2, 20, 300, true},
+    {"pause-ms", "MS", "a process stands still for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
+    {"slow", "PERMILLE", "peers that compute up to four times slower", AT(slow_permille), 0, 1000, 0.5, 100,
+     500, true},
+    {"drift", "PERMILLE", "clocks run faster or slower by up to this much", AT(drift_permille), 0, 200, 0.3,
+     1, 100, true},
+    {"jump-ms", "MS", "a clock jumps ahead by up to 10 s", AT(jump_ms), 0, LONG, 0.15, 1000, 10000, true},
+    {"partition-ms", "MS", "the network is cut in two, one way or both", AT(partition_ms), 0, LONG, 0.5, 1000,
+     10000, true},
+    {"flap", "PERMILLE", "cuts that come and go several times a second", AT(flap_permille), 0, 1000, 0.3, 100,
+     1000, true},
+    {"blind-ms", "MS", "some pairs of peers cannot reach each other, all others can", AT(blind_ms), 0, LONG,
+     0.25, 1000, 10000, true},
+    {"clog-ms", "MS", "from one peer to another nothing moves for up to 3 s, and arrives then", AT(clog_ms),
+     0, LONG, 0.25, 200, 4000, true},
+    {"break-ms", "MS", "a control link breaks", AT(break_ms), 0, LONG, 0.5, 100, 5000, true},
+    {"data-ms", "MS", "data links of a peer are gone for up to 30 s, beside control links that stand",
+     AT(data_ms), 0, LONG, 0, 0, 0, true},
+    {"path-ms", "MS",
+     "no sum passes between two peers for up to 90 s, beside links that stand; and whoever cannot sum says "
+     "with "
+     "whom",
+     AT(path_ms), 0, LONG, 0, 0, 0, true},
+    {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
+    {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
+    {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
+     50, true},
+    {"delay-us", "US", "longest way of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
+    {"tail", "PERMILLE", "what takes up to 50 times as long, and is overtaken", AT(tail_permille), 0, 1000,
+     0.25, 1, 50, true},
+    {"full-ms", "MS", "a disk is full for up to 3 s, but for small files", AT(full_ms), 0, LONG, 0.2, 1000,
+     8000, true},
+    {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
+    {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
+     0.2, 1000, 10000, true},
+    {"crawl-ms", "MS", "a disk takes up to two minutes for whatever it is asked, and goes on all the while",
+     AT(crawl_ms), 0, LONG, 0, 0, 0, true},
+    {"damage-ms", "MS", "bits flip in a chunk on a disk, or a write goes over another one", AT(damage_ms), 0,
+     LONG, 0.15, 500, 8000, true},
+    {"unsynced", "PERMILLE", "chunks told durable just before a host dies that are lost or torn all the same",
+     AT(unsynced_permille), 0, 1000, 0.1, 10, 500, true},
+    {"record-ms", "MS",
+     "votes cannot be recorded for up to 30 s, for I/O errors or as the disk is full to the last byte",
+     AT(record_ms), 0, LONG, 0, 0, 0, true},
+    {"spoil", "PERMILLE",
+     "restarts that find what is recorded of votes damaged, and so happen without the disk (--wipe)",
+     AT(spoil_permille), 0, 1000, 0, 0, 0, true},
+    {"leave-ms", "MS", "a peer is asked to leave", AT(leave_ms), 0, LONG, 0.15, 3000, 10000, true},
+    {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
+     15000, true},
+    {"device-ms", "MS", "what a peer computes with breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
+    {"fail", "PERMILLE", "shards that a worker cannot compute, so that its peer ends", AT(fail_permille), 0,
+     1000, 0, 0, 0, true},
+    {"torn", "PERMILLE", "of shards that cannot be computed (--fail), those that have been added in part",
+     AT(torn_permille), 0, 1000, 0, 0, 0, true},
+    {"refuse", "PERMILLE",
+     "updates, effects of steps, looks at states and shards computed once more that fail, so "
+     "that the peer ends",
+     AT(refuse_permille), 0, 1000, 0, 0, 0, true},
+    {"names", "PERMILLE",
+     "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "
+     "theirs before",
+     AT(names_permille), 0, 1000, 0, 0, 0, true},
+    {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
+     true},
+    {"part", "PERMILLE", "sums of which a member's own part has changed in its memory", AT(part_permille), 0,
+     1000, 0, 0, 0, true},
+    {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
+     1000, 0.25, 1, 5, true},
+    {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
+    {"wrong", "PERMILLE", "of one peer's contributions of such shards, those that are wrong",
+     AT(wrong_permille), 0, 1000, 0, 0, 0, true},
+    {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify", AT(flip_ms), 0, LONG,
+     0, 0, 0, true},
+    {"change-ms", "MS",
+     "a machine changes bits of what it sends, or receives, or either, of some sums and states from then on",
+     AT(change_ms), 0, LONG, 0, 0, 0, true},
+    {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
+     1, 50, true},
+    {"haul", "N", "a long haul: what lasts, lasts up to N times as long, 0 = none", AT(haul), 0, 1000, 0, 0,
+     0, true},
+    {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
+     false},
+    {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
+     0, false},
+    {"replicas", "N", "--replicas, 0 = 2", AT(replicas), 0, GW_MAX_REPLICAS, 0, 0, 0, false},
+    {"keep", "N", "--keep, 0 = 2", AT(keep), 0, GW_SIM_KEEP, 0, 0, 0, false},
+    {"bound-ms", "MS", "within this time the job must then be done (120000, or by the length of a long haul)",
+     AT(bound_ms), 1, LONG, 0, 0, 0, false},
+};
+const uint32_t gw_sim_option_count = sizeof gw_sim_option_table / sizeof *gw_sim_option_table;
+
+uint32_t *gw_sim_option_value(gw_sim_options *options, const gw_sim_option *option) {
+    return (uint32_t *)(void *)((char *)options + option->at);
+}
+
+gw_sim_options gw_sim_unset(uint64_t seed) {
+    gw_sim_options options = {.seed = seed};
+    for (uint32_t i = 0; i < gw_sim_option_count; i++)
+        *gw_sim_option_value(&options, &gw_sim_option_table[i]) = GW_SIM_UNSET;
+    return options;
+}
+
+void gw_sim_undisturbed(gw_sim_options *options) {
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t *value = gw_sim_option_value(options, option);
+        if (option->fault && *value == GW_SIM_UNSET) *value = 0;
+    }
+}
+
+void gw_sim_repairs(gw_sim_options *options) {
+    const struct {
+        size_t at;
+        uint32_t value;
+    } all[] = {
+        {AT(peers), 2 + (uint32_t)(gw_mix64(options->seed) % 5)},
+        {AT(steps), 12},
+        {AT(end_step), 0},
+        {AT(shard_us), 4000},
+        {AT(fault_ms), 800},
+        {AT(crash_ms), 200},
+        {AT(restart_ms), 60},
+        {AT(break_ms), 150},
+        {AT(corrupt_permille), 20},
+        {AT(lose_permille), 20},
+        {AT(unanswered_permille), 200},
+        {AT(slow_permille), 500},
+        {AT(verify_permille), 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint32_t *value = (uint32_t *)(void *)((char *)options + all[i].at);
+        if (*value == GW_SIM_UNSET) *value = all[i].value;
+    }
+    gw_sim_undisturbed(options);
+}
+
+/* ---- drawing ---- */
+
+static void set_unset(uint32_t *value, uint32_t drawn) {
+    if (*value == GW_SIM_UNSET) *value = drawn;
+}
+
+static uint32_t between(gw_rng *rng, uint32_t least, uint32_t most) {
+    return least + (uint32_t)gw_rng_below(rng, (uint64_t)most - least + 1);
+}
+
+/* Most flocks are small, where what goes wrong meets what else goes wrong; some are large. */
+static uint32_t draw_peers(gw_rng *rng) {
+    double lot = gw_rng_unit(rng);
+    return lot < 0.02    ? 1
+           : lot < 0.92  ? between(rng, 2, 7)
+           : lot < 0.993 ? between(rng, 8, 16)
+                         : between(rng, 17, GW_SIM_DRAWN_PEERS);
+}
+
+static uint32_t draw_steps(const gw_sim_options *o) {
+    uint64_t step_us = (uint64_t)o->shards * o->shard_us / (o->peers * 2) + 6000;
+    uint64_t steps = (uint64_t)o->fault_ms * 1000 / step_us / 2;
+    return steps < 10 ? 10 : steps > 300 ? 300 : (uint32_t)steps;
+}
+
+static uint32_t least_founders(const gw_sim_options *options) {
+    return options->majority != 0 ? options->peers - options->peers / 3 : 1;
+}
+
+void gw_sim_bound_founders(gw_sim_options *options) {
+    uint32_t least = least_founders(options);
+    if (options->founders > options->peers) options->founders = options->peers;
+    if (options->founders < least) options->founders = least;
+}
+
+/* Majority: how many there are came to be drawn after seeds had been named: its lots are its own. */
+static uint32_t draw_majority_founders(const gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xf0a2dULL);
+    bool on = gw_rng_unit(&rng) < 0.4;
+    uint32_t drawn = between(&rng, least_founders(o), o->peers);
+    return on ? drawn : o->peers;
+}
+
+/* In a long haul minutes take the place of seconds between faults. */
+static uint32_t spread(const gw_sim_options *o) {
+    return o->haul != 0 ? 180 : 1;
+}
+
+static bool is_interval(const gw_sim_option *option) {
+    return option->fault && strcmp(option->unit, "MS") == 0;
+}
+
+/* Ten peers take a processor three times as long as five. */
+static uint32_t draw_haul_ms(gw_rng *rng, uint32_t peers) {
+    enum { MINUTE_MS = 60000, FEW = 5 };
+    uint32_t ms = between(rng, 40 * MINUTE_MS, 260 * MINUTE_MS);
+    return peers > FEW ? ms / peers * FEW : ms;
+}
+
+static uint32_t draw_haul_peers(gw_rng *rng) {
+    double lot = gw_rng_unit(rng);
+    uint32_t few = between(rng, 2, 6), more = between(rng, 7, 10);
+    return lot < 0.03 ? 1 : lot < 0.93 ? few : more;
+}
+
+/* How often one of so many workers has its turn in a step. */
+static uint32_t rounds(const gw_sim_options *o, uint32_t peers) {
+    enum { WORKERS = 2, STEPS_DIFFER_BY = 2 };
+    return (o->shards + STEPS_DIFFER_BY - 1) / (WORKERS * peers) + 1;
+}
+
+/* About as many as there is time for while faults happen, if it were not for these. */
+static void draw_haul_steps(gw_rng *rng, gw_sim_options *o) {
+    uint32_t shards = between(rng, 4, 24), least_ms = between(rng, 4000, 8000);
+    uint32_t step_ms = least_ms << gw_rng_below(rng, 4), permille = between(rng, 600, 1100);
+    set_unset(&o->shards, shards);
+    set_unset(&o->shard_us, step_ms * 1000 / rounds(o, o->peers));
+    uint64_t steps = (uint64_t)o->fault_ms * permille / 1000 / step_ms;
+    set_unset(&o->steps, steps < 10 ? 10 : (uint32_t)steps);
+}
+
+static void draw_haul_checkpoints(gw_rng *rng, gw_sim_options *o) {
+    bool by_time = gw_rng_unit(rng) < 0.6, by_steps = gw_rng_unit(rng) < 0.6;
+    uint32_t time_ms = between(rng, 10000, 600000);
+    set_unset(&o->checkpoint_ms, by_time ? time_ms : 0);
+    if (by_time && !by_steps) set_unset(&o->checkpoint_steps, 0);
+}
+
+void gw_sim_haul(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x1046ULL);
+    bool open = o->fault_ms == GW_SIM_UNSET && o->steps == GW_SIM_UNSET && o->shard_us == GW_SIM_UNSET;
+    bool chosen = gw_rng_below(&rng, 8) == 0;
+    uint32_t times = between(&rng, 10, 60), peers = draw_haul_peers(&rng);
+    uint32_t restart_ms = between(&rng, 50, 1000), restart_times = between(&rng, 1, 120);
+    set_unset(&o->haul, open && chosen ? times : 0);
+    if (o->haul == 0) return;
+    set_unset(&o->peers, peers);
+    set_unset(&o->restart_ms, restart_ms * restart_times);
+    set_unset(&o->fault_ms, draw_haul_ms(&rng, o->peers));
+    draw_haul_steps(&rng, o);
+    draw_haul_checkpoints(&rng, o);
+}
+
+/* What depends on others, which have been drawn. Draws the same number of lots whatever is set. */
+static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
+    enum { LARGE = 16 }; /* where a second has a hundred times the events */
+    uint32_t founders = between(rng, 1, o->peers), fault_ms = between(rng, 2000, 20000);
+    bool has_core = gw_rng_unit(rng) < 0.2, ends = gw_rng_unit(rng) < 0.2;
+    set_unset(&o->fault_ms, o->peers > LARGE ? fault_ms / 4 : fault_ms);
+    set_unset(&o->steps, draw_steps(o));
+    if (o->fast != 0) o->majority = 1;
+    set_unset(&o->founders, o->majority != 0 ? draw_majority_founders(o) : founders);
+    gw_sim_bound_founders(o);
+    uint32_t core = between(rng, o->founders, o->peers), end = between(rng, o->steps / 2 + 1, o->steps);
+    if (o->core == GW_SIM_UNSET && o->majority == 0) o->core = has_core ? core : 0;
+    set_unset(&o->end_step, ends ? end : 0);
+}
+
+/* Of what came after others had seeds to their name: its lots are its own, so that all else that a seed draws
+ * stays what it was. 0: not drawn. */
+static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, uint32_t from, uint32_t to) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ salt);
+    bool on = gw_rng_unit(&rng) < odds;
+    uint32_t drawn = between(&rng, from, to);
+    return on ? drawn : 0;
+}
+
+/* Where a majority rules, some of those who remember may be lost: its lots are its own, as that came after
+ * others had seeds to their name. */
+static uint32_t draw_majority_wipes(const gw_sim_options *o) {
+    return draw_own(o, 0x3195ULL, 0.33, 20, 300);
+}
+
+static void draw_device(gw_sim_options *o) {
+    set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
+}
+
+/* Where a majority rules, nobody can be spared by choice: likewise. */
+static void draw_core(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xc03eULL);
+    bool on = gw_rng_unit(&rng) < 0.3;
+    uint32_t drawn = between(&rng, 1, o->peers / 2 + 1);
+    set_unset(&o->core, on ? drawn : 0);
+    if (o->core >= o->peers) o->core = 0;
+    bool stay = gw_rng_unit(&rng) < 0.5;
+    uint32_t staying = between(&rng, 100, 900);
+    set_unset(&o->stay_permille, stay ? staying : 0);
+    bool force = gw_rng_unit(&rng) < 0.3;
+    set_unset(&o->force, force);
+    if (o->core == 0 || o->majority == 0) o->stay_permille = o->force = 0;
+}
+
+/* How many shards are computed twice, where any are: all, or a share that may be small. That too came after
+ * others had seeds to their name. */
+static uint32_t draw_share(const gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x5a4eULL);
+    bool all = gw_rng_unit(&rng) < 0.5, small = gw_rng_unit(&rng) < 0.5;
+    uint32_t drawn = between(&rng, 10, small ? 100 : 1000);
+    return all ? 1000 : drawn;
+}
+
+/* Of a share of the shards more are wrong, so that as many are. */
+static uint32_t as_often(uint32_t wrong, uint32_t share) {
+    enum { MOST = 500 };
+    uint32_t scaled = wrong * 1000 / share;
+    return scaled > MOST ? MOST : scaled;
+}
+
+/* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */
+static void draw_bad_machines(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xbadb175ULL);
+    double lot = gw_rng_unit(&rng);
+    bool poison = gw_rng_unit(&rng) < 0.05;
+    uint32_t wrong = between(&rng, 1, 20), flip_ms = between(&rng, 200, 3000);
+    uint32_t poison_step = between(&rng, 1, o->steps);
+    set_unset(&o->verify_permille, lot < 0.1 ? draw_share(o) : 0);
+    bool verified = o->verify_permille != 0;
+    set_unset(&o->wrong_permille, verified && lot >= 0.05 ? as_often(wrong, o->verify_permille) : 0);
+    set_unset(&o->flip_ms, verified && lot < 0.05 ? flip_ms * spread(o) : 0);
+    set_unset(&o->poison_step, poison ? poison_step : 0);
+}
+
+/* What is recorded of votes: likewise. */
+static void draw_records(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ec04dULL);
+    bool fails = gw_rng_unit(&rng) < 0.33, spoils = gw_rng_unit(&rng) < 0.15;
+    uint32_t record_ms = between(&rng, 1000, 10000), spoil = between(&rng, 10, 200);
+    set_unset(&o->record_ms, fails ? record_ms * spread(o) : 0);
+    set_unset(&o->spoil_permille, spoils ? spoil : 0);
+}
+
+/* Data links that are gone while control links stand: likewise. */
+static void draw_data(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xda7aULL);
+    bool on = gw_rng_unit(&rng) < 0.2;
+    uint32_t drawn = between(&rng, 1000, 10000);
+    set_unset(&o->data_ms, on ? drawn * spread(o) : 0);
+}
+
+/* Sums that are not finite, shards that cannot be computed, seeds that are names, disks that crawl: likewise.
+ */
+static void draw_latest(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x10bULL);
+    double bad = gw_rng_unit(&rng);
+    bool fails = gw_rng_unit(&rng) < 0.15, named = gw_rng_unit(&rng) < 0.2;
+    uint32_t step = between(&rng, 1, o->steps), fail = between(&rng, 1, 20), names = between(&rng, 100, 1000);
+    set_unset(&o->bad_step, bad < 0.08 ? step : 0);
+    set_unset(&o->skip, bad < 0.05);
+    set_unset(&o->fail_permille, fails ? fail : 0);
+    set_unset(&o->names_permille, named ? names : 0);
+    bool crawls = gw_rng_unit(&rng) < 0.1;
+    uint32_t crawl_ms = between(&rng, 2000, 15000);
+    set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
+}
+
+/* Members that no sum passes between: likewise. */
+static void draw_paths(gw_sim_options *o) {
+    set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
+}
+
+/* Parts of sums that change in memory, or are added in part: likewise. */
+static void draw_parts(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
+    bool on = gw_rng_unit(&rng) < 0.1;
+    uint32_t drawn = between(&rng, 1, 20);
+    set_unset(&o->part_permille, on ? drawn : 0);
+    bool tears = gw_rng_unit(&rng) < 0.5;
+    uint32_t torn = between(&rng, 100, 1000);
+    set_unset(&o->torn_permille, tears && o->fail_permille != 0 ? torn : 0);
+}
+
+/* What else machines refuse to do: likewise. */
+static void draw_refusals(gw_sim_options *o) {
+    set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
+}
+
+/* Machines that change bits of what travels: likewise. */
+static void draw_changes(gw_sim_options *o) {
+    set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
+}
+
+/* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
+ * likewise. */
+static void draw_resume(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x5e77eULL);
+    bool on = gw_rng_unit(&rng) < 0.1 && o->fast != 0;
+    uint32_t drawn = between(&rng, 500, 5000);
+    set_unset(&o->resume_ms, on ? drawn : 0);
+}
+
+/* How much of what is saved there is to lose: likewise. */
+static void draw_kept(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ee9ULL);
+    bool copied = gw_rng_unit(&rng) < 0.3, kept = gw_rng_unit(&rng) < 0.3;
+    uint32_t replicas = between(&rng, 1, 5), keep = between(&rng, 1, GW_SIM_KEEP);
+    set_unset(&o->replicas, copied ? replicas : 0);
+    set_unset(&o->keep, kept ? keep : 0);
+}
+
+/* A long haul takes until whoever is left has computed all of it once more, and as long again; and once more
+ * for each life that poison takes before it is named, as one that is alone, and saved nothing, begins anew.
+ */
+static uint32_t draw_bound_ms(const gw_sim_options *o) {
+    if (o->haul == 0) return USUAL_BOUND_MS;
+    uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
+    if (o->poison_step != 0) times += GW_POISON_LOSSES;
+    uint64_t step_us = (uint64_t)rounds(o, left) * o->shard_us;
+    uint64_t bound_ms = USUAL_BOUND_MS + o->steps * step_us / 1000 * times;
+    return bound_ms > LONG ? LONG : (uint32_t)bound_ms;
+}
+
+void gw_sim_draw(gw_sim_options *o) {
+    set_unset(&o->haul, 0);
+    set_unset(&o->checkpoint_ms, 0);
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x600dULL);
+    uint32_t peers = draw_peers(&rng);
+    bool wipes = o->wipe_permille != GW_SIM_UNSET;
+    set_unset(&o->peers, peers);
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t *value = gw_sim_option_value(o, option);
+        if (option->to == 0) continue;
+        bool on = gw_rng_unit(&rng) < option->odds;
+        uint32_t drawn = between(&rng, option->from, option->to);
+        if (is_interval(option)) drawn *= spread(o);
+        set_unset(value, on ? drawn : 0);
+    }
+    draw_dependent(&rng, o);
+    if (o->majority != 0 && !wipes) o->wipe_permille = draw_majority_wipes(o);
+    draw_core(o);
+    draw_device(o);
+    draw_bad_machines(o);
+    draw_records(o);
+    draw_data(o);
+    draw_latest(o);
+    draw_resume(o);
+    draw_kept(o);
+    draw_paths(o);
+    draw_parts(o);
+    draw_refusals(o);
+    draw_changes(o);
+    set_unset(&o->bound_ms, draw_bound_ms(o));
+}
+
+gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool repairs) {
+    gw_sim_options run = *given;
+    run.seed = seed;
+    if (repairs)
+        gw_sim_repairs(&run);
+    else
+        gw_sim_haul(&run);
+    gw_sim_draw(&run);
+    return run;
+}
+
+/* ---- as text ---- */
+
+const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size) {
+    gw_sim_options copy = *options;
+    int length = snprintf(text, size, "godwit sim --seed %" PRIu64, options->seed);
+    for (uint32_t i = 0; i < gw_sim_option_count; i++) {
+        const gw_sim_option *option = &gw_sim_option_table[i];
+        uint32_t value = *gw_sim_option_value(&copy, option);
+        GW_CHECK(length > 0 && (size_t)length < size);
+        length += snprintf(text + length, size - (size_t)length, " --%s %" PRIu32, option->name, value);
+    }
+    GW_CHECK((size_t)length < size);
+    return text;
+}
+
+static bool read_option(const gw_sim_option *option, const char *text, uint32_t *value) {
+    uint64_t read;
+    if (!gw_number_read(text, option->least, option->most, &read)) return false;
+    *value = (uint32_t)read;
+    return true;
+}
+
+static const gw_sim_option *find(const char *name) {
+    for (uint32_t i = 0; i < gw_sim_option_count; i++)
+        if (strcmp(gw_sim_option_table[i].name, name) == 0) return &gw_sim_option_table[i];
+    return NULL;
+}
+
+/* One word from *text, which goes on behind it; false where there is none, or it is too long. */
+static bool next_word(const char **text, char *word, size_t size) {
+    *text += strspn(*text, " \t\n");
+    size_t length = strcspn(*text, " \t\n");
+    if (length == 0 || length >= size) return false;
+    memcpy(word, *text, length);
+    word[length] = '\0';
+    *text += length;
+    return true;
+}
+
+bool gw_sim_command_read(const char *text, gw_sim_options *options, const char **wrong) {
+    char word[32], value[32];
+    *options = gw_sim_unset(1);
+    *wrong = text;
+    for (int i = 0; i < 2; i++) /* godwit sim */
+        if (!next_word(&text, word, sizeof word)) return false;
+    if (strcmp(word, "sim") != 0) return false;
+    for (*wrong = text; next_word(&text, word, sizeof word); *wrong = text) {
+        if (strncmp(word, "--", 2) != 0 || !next_word(&text, value, sizeof value)) return false;
+        const gw_sim_option *option = find(word + 2);
+        if (strcmp(word, "--seed") == 0) {
+            if (!gw_number_read(value, 0, UINT64_MAX, &options->seed)) return false;
+        } else if (option == NULL || !read_option(option, value, gw_sim_option_value(options, option))) {
+            return false;
+        }
+    }
+    return *text == '\0';
+}

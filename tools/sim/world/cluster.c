@@ -1,0 +1,558 @@
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- small things ---- */
+
+sim_cluster *sim_cluster_new(uint32_t peers) {
+    sim_cluster *c = calloc(1, sizeof *c + peers * sizeof c->peers[0]);
+    GW_CHECK_MEMORY(c != NULL);
+    c->count = peers;
+    return c;
+}
+
+void sim_cluster_free(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        gw_peer_destroy(p->brain);
+        sim_work_forget(p);
+        gw_actions_free(&p->actions);
+        sim_disk_free(&p->disk);
+        free(p->asked.bytes);
+    }
+    sim_reductions_free(c);
+    gw_sim_garbler_close(c->garbler);
+    gw_sim_network_close(&c->network);
+    gw_sim_engine_destroy(c->engine);
+    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
+    free(c->deaths);
+    free(c->errors);
+    free(c->changes);
+    free(c->saved_ends);
+    free(c->links);
+    free(c->states);
+    free(c->committed);
+    free(c->made);
+    free(c->held);
+    free(c->shown);
+    free(c->effects);
+    free(c->damages);
+    free(c->gave_up);
+    free(c);
+}
+
+uint64_t sim_now(const sim_cluster *c) {
+    return gw_sim_now(c->engine);
+}
+
+void sim_trace(sim_cluster *c, const char *format, ...) {
+    FILE *out = c->options->trace;
+    if (out == NULL) return;
+    va_list args;
+    va_start(args, format);
+    fprintf(out, "%12.6f ", (double)sim_now(c) / 1e9);
+    vfprintf(out, format, args);
+    fputc('\n', out);
+    va_end(args);
+}
+
+void sim_violation(sim_cluster *c, const char *format, ...) {
+    if (c->result->failed) return;
+    c->result->failed = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->result->why, sizeof c->result->why, format, args);
+    va_end(args);
+    sim_trace(c, "VIOLATION %s", c->result->why);
+}
+
+uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most) {
+    return least + gw_rng_below(&c->rng, most - least + 1);
+}
+
+uint64_t sim_lot(const gw_sim_options *options, uint64_t of) {
+    return gw_mix64(options->seed ^ gw_mix64(of));
+}
+
+bool sim_chance(sim_cluster *c, double probability) {
+    return gw_rng_unit(&c->rng) < probability;
+}
+
+bool sim_runs(const sim_peer *p) {
+    return p->brain != NULL && !p->finished;
+}
+
+sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < c->count; i++)
+        if (gw_peer_id_equal(&c->peers[i].id, id)) return &c->peers[i];
+    return NULL;
+}
+
+gw_peer_id sim_name_with(uint32_t number, uint32_t disk) {
+    const uint32_t name[] = {number, disk};
+    gw_peer_id id;
+    gw_blake2b(name, sizeof name, id.bytes, sizeof id.bytes);
+    return id;
+}
+
+void sim_name(sim_peer *p) {
+    p->id = sim_name_with(p->number, p->disks);
+}
+
+uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
+    return gw_mix64(gw_mix64(state ^ gw_mix64(step)) + shard);
+}
+
+uint64_t sim_next_state(uint64_t state, uint64_t sum) {
+    return gw_mix64(state) + gw_mix64(sum ^ 0x5eed);
+}
+
+uint64_t sim_fingerprint(uint64_t state) {
+    return gw_mix64(state ^ 0xf1f1) | 1;
+}
+
+/* Steps differ in size, so that a mixed-up step shows. */
+uint32_t sim_shards(const void *context, uint64_t step) {
+    const gw_sim_options *options = context;
+    return options->shards + (uint32_t)(step % 3);
+}
+
+uint64_t sim_step_sum(const gw_sim_options *options, uint64_t state, uint64_t step) {
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < sim_shards(options, step); s++) sum += sim_contribution(state, step, s);
+    return sum;
+}
+
+uint64_t sim_last_step(const gw_sim_options *options) {
+    return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
+}
+
+uint32_t sim_replicas(const gw_sim_options *options) {
+    return options->replicas != 0 ? options->replicas : 2;
+}
+
+uint32_t sim_keep(const gw_sim_options *options) {
+    uint32_t keep = options->keep != 0 ? options->keep : 2;
+    GW_CHECK(keep <= GW_SIM_KEEP);
+    return keep;
+}
+
+uint64_t sim_resume_ns(const gw_sim_options *options) {
+    if (options->resume_ms != 0) return options->resume_ms * SIM_MS;
+    return (options->fast ? 60000 : 10000) * SIM_MS;
+}
+
+void sim_sum_free(sim_sum *sum) {
+    free(sum->times);
+    *sum = (sim_sum){0};
+}
+
+sim_sum sim_sum_copy(const sim_sum *sum) {
+    sim_sum copy = *sum;
+    copy.times = malloc(sum->shards + 1);
+    GW_CHECK_MEMORY(copy.times != NULL);
+    if (sum->shards > 0) memcpy(copy.times, sum->times, sum->shards);
+    return copy;
+}
+
+/* ---- what happens later ---- */
+
+sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
+    return (sim_op){.handle = handle, .peer = p->number, .life = p->boot};
+}
+
+static void run_op(void *context, const gw_sim_event *event) {
+    sim_cluster *c = context;
+    sim_op op;
+    memcpy(&op, event->bytes, sizeof op);
+    sim_peer *p = &c->peers[op.peer];
+    if (p->brain == NULL || p->boot != op.life || c->result->failed) return;
+    if (p->paused_until_ns > sim_now(c)) { /* SIGSTOP: everything waits in its sockets and queues */
+        gw_sim_schedule(c->engine, p->paused_until_ns, event);
+        return;
+    }
+    op.bytes = op.length > 0 ? event->bytes + sizeof op : NULL;
+    op.handle(c, p, &op);
+}
+
+void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
+    uint8_t stack[2048], *bytes = stack;
+    size_t length = sizeof *op + op->length;
+    if (length > sizeof stack) bytes = malloc(length);
+    GW_CHECK_MEMORY(bytes != NULL);
+    memcpy(bytes, op, sizeof *op);
+    if (op->length > 0) memcpy(bytes + sizeof *op, op->bytes, op->length);
+    gw_sim_event event = {.run = run_op, .context = c, .bytes = bytes, .length = length};
+    gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
+    if (bytes != stack) free(bytes);
+}
+
+/* ---- the clock ---- */
+
+static uint64_t clock_of(const sim_cluster *c, const sim_peer *p) {
+    return p->clock_base_ns + (uint64_t)((double)(sim_now(c) - p->clock_since_ns) * p->clock_rate);
+}
+
+/* When its clock will say this, a little late rather than early. */
+static uint64_t when(const sim_cluster *c, const sim_peer *p, uint64_t clock_ns) {
+    uint64_t now_ns = sim_now(c), clock_now_ns = clock_of(c, p);
+    if (clock_ns <= clock_now_ns) return now_ns;
+    if (p->clock_rate == 1) return now_ns + (clock_ns - clock_now_ns);
+    return now_ns + (uint64_t)((double)(clock_ns - clock_now_ns) / p->clock_rate) + 1;
+}
+
+static void plan_timer(sim_cluster *c, sim_peer *p);
+
+static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    (void)op;
+    if (p->timer_ns > sim_now(c)) return; /* planned anew meanwhile */
+    p->timer_ns = UINT64_MAX;
+    if (p->finished) return;
+    if (gw_peer_deadline(p->brain) <= clock_of(c, p)) {
+        gw_event event = {.kind = GW_EV_TIMER};
+        sim_event(c, p, &event);
+    } else {
+        plan_timer(c, p);
+    }
+}
+
+static void plan_timer(sim_cluster *c, sim_peer *p) {
+    uint64_t deadline_ns = gw_peer_deadline(p->brain), now_ns = sim_now(c);
+    if (deadline_ns == UINT64_MAX) return;
+    uint64_t due_ns = when(c, p, deadline_ns);
+    if (due_ns >= p->timer_ns) return;
+    p->timer_ns = due_ns > now_ns ? due_ns : now_ns + 1000; /* a loop takes time to come round */
+    sim_op op = sim_op_to(p, on_timer);
+    sim_later(c, p->timer_ns - now_ns, &op);
+}
+
+void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
+    sim_trace(c, "the clock of peer %u jumps ahead by %" PRIu64 " ms", p->number, ahead_ns / SIM_MS);
+    p->clock_base_ns = clock_of(c, p) + ahead_ns;
+    p->clock_since_ns = sim_now(c);
+    if (!sim_runs(p)) return;
+    p->timer_ns = sim_now(c);
+    sim_op op = sim_op_to(p, on_timer);
+    sim_later(c, 0, &op);
+}
+
+/* ---- actions ---- */
+
+/* One that had no state yet may be in a view of this peer, for whom it died in the step that this one is in,
+ * of it knows not what. */
+static void lose(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
+    gw_peer_status status;
+    if (death->had_state || view == NULL) return;
+    if (gw_view_rank_of_life(view, id, death->boot, death->nonce) < 0) return;
+    gw_peer_status_get(by->brain, &status);
+    death->step = status.step;
+}
+
+/* It had voted for this view, and died before that was installed. */
+static void lose_dead(sim_cluster *c, const sim_peer *p, const gw_view *view) {
+    for (uint32_t i = 0; i < c->death_count; i++)
+        lose(&c->deaths[i], p, view, &c->peers[c->deaths[i].peer].id);
+}
+
+static void note_death(sim_cluster *c, const sim_peer *p) {
+    c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
+    GW_CHECK_MEMORY(c->deaths != NULL);
+    sim_death *death = &c->deaths[c->death_count++];
+    *death = (sim_death){.peer = p->number,
+                         .boot = p->boot,
+                         .nonce = p->nonce,
+                         .had_state = p->m.has_state,
+                         .step = p->m.accumulator.step,
+                         .begun = gw_set_of(p->m.accumulator.shards)};
+    for (uint32_t i = 0; i < c->count; i++) {
+        gw_peer_status status;
+        const sim_peer *q = &c->peers[i];
+        if (q == p || !sim_runs(q)) continue;
+        death->unseen |= q->paused_until_ns > sim_now(c);
+        gw_peer_status_get(q->brain, &status);
+        lose(death, q, status.view, &p->id);
+    }
+    for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
+        if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
+    for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
+    if (p->m.probing != 0 && p->m.probing <= death->begun.size) gw_set_add(&death->begun, p->m.probing - 1);
+    for (uint32_t w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy) gw_set_add(&death->begun, p->m.workers[w].shard);
+}
+
+static void end_process(sim_cluster *c, sim_peer *p) {
+    sim_trace(c, "peer %u ends", p->number);
+    if (!p->finished) {
+        note_death(c, p);
+        p->ended_ns = sim_now(c);
+    }
+    gw_peer_destroy(p->brain);
+    p->brain = NULL;
+    sim_changes_ended(p);
+    sim_break_all(c, p);
+    sim_reduce_hurt(c, p->number, -1);
+    sim_work_forget(p);
+}
+
+static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    (void)op;
+    end_process(c, p);
+    sim_ended(c, p);
+}
+
+static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
+    note_death(c, p); /* others hear its last words before its process ends */
+    p->finished = true;
+    p->ended_ns = sim_now(c);
+    p->finish = action->finish;
+    p->finish_root = action->root;
+    p->finish_step = action->step;
+    snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
+    sim_judge_end(c, p);
+    sim_disk_check_stall(c, p, p->finish_text);
+    c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
+    if (action->finish == GW_FINISH_DONE) {
+        if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
+        c->last_effect_failed |= p->m.commit_failed; /* tools/godwit/work/commit.c */
+        uint64_t last = sim_last_step(c->options);
+        /* fast: what was shown last of the last step, which is another than before only if nobody knew. */
+        gw_hash root = sim_root(last, c->options->fast ? c->shown[last] : c->states[last]);
+        c->final_root = root;
+        if (!gw_hash_equal(&root, &action->root))
+            sim_violation(c, "peer %u ended with another root than it should", p->number);
+    }
+    if (action->finish == GW_FINISH_DONE || action->finish == GW_FINISH_STOPPED) sim_check_saved_end(c, p);
+    sim_op op = sim_op_to(p, flushed);
+    sim_later(c, SIM_LAST_WORDS_NS, &op);
+}
+
+static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    switch (action->notice) {
+    case GW_NOTICE_VIEW:
+        c->result->views++;
+        sim_check_admits(c, p, action->view, action->text);
+        sim_disk_remember(c, p, action->view);
+        sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
+                  action->view->count, action->text);
+        break;
+    case GW_NOTICE_REPAIR:
+        c->result->repairs++;
+        break;
+    case GW_NOTICE_STEAL:
+        c->result->steals++;
+        break;
+    case GW_NOTICE_CHECKPOINT:
+        sim_told_complete(c, p, action);
+        break;
+    case GW_NOTICE_RESUMED:
+        c->result->resumes++;
+        break;
+    case GW_NOTICE_STEP:
+        sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
+        sim_shows(c, p, action);
+        break;
+    case GW_NOTICE_BAD:
+        sim_told_bad(c, p, action);
+        break;
+    case GW_NOTICE_CORRUPT:
+        sim_convict(c, p, action);
+        sim_tells_fault(c, p, action);
+        break;
+    default:
+        if (action->text != NULL && action->text[0] > ' ')
+            sim_trace(c, "peer %u notice %d: %s", p->number, (int)action->notice, action->text);
+        break;
+    }
+}
+
+static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    const sim_peer *other = sim_by_id(c, &action->peer);
+    uint32_t endpoint;
+    switch (action->kind) {
+    case GW_ACT_DATAGRAM:
+        if (gw_sim_endpoint(&c->network, &action->addr, &endpoint))
+            gw_sim_network_send(&c->network, p->number, endpoint, action->bytes, action->length);
+        break;
+    case GW_ACT_LINK:
+        if (other == NULL)
+            sim_want_lost(c, p, &action->peer, action->flag);
+        else if (other != p)
+            sim_want(c, p, other->number, action->flag);
+        break;
+    case GW_ACT_MESSAGE:
+        sim_check_told(c, p, action);
+        if (other != NULL) sim_note_proposal(p, other, action);
+        if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
+        break;
+    case GW_ACT_INSTALL:
+        sim_installed(c, p, action->view);
+        lose_dead(c, p, action->view);
+        sim_work_action(c, p, action);
+        break;
+    case GW_ACT_FREEZE:
+    case GW_ACT_BEGIN_STEP:
+    case GW_ACT_DEAL:
+    case GW_ACT_READ_WORD:
+    case GW_ACT_SWAP_WORD:
+    case GW_ACT_TAKE:
+    case GW_ACT_SEAL:
+        sim_work_action(c, p, action);
+        break;
+    case GW_ACT_COMMIT:
+        sim_commit(c, p, action);
+        break;
+    case GW_ACT_PROBE:
+        sim_probe(c, p, action);
+        break;
+    case GW_ACT_LOOK:
+        sim_look(c, p, action);
+        break;
+    case GW_ACT_REDUCE:
+        sim_commit_settle(c, p);
+        sim_reduce(c, p, action);
+        break;
+    case GW_ACT_APPLY:
+        sim_commit_settle(c, p);
+        sim_apply(c, p, action);
+        break;
+    case GW_ACT_LOAD:
+        sim_commit_settle(c, p);
+        sim_check_load(c, p, action);
+        sim_load(c, p, action);
+        break;
+    case GW_ACT_SAVE:
+    case GW_ACT_MANIFEST:
+    case GW_ACT_RETAIN:
+        sim_disk_action(c, p, action);
+        break;
+    case GW_ACT_PERSIST:
+        sim_record_persist(c, p, action);
+        break;
+    case GW_ACT_ABANDON: /* no APPLY waits for a SAVE here */
+        break;
+    case GW_ACT_LOG:
+        sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
+        sim_disk_check_stall(c, p, action->text);
+        sim_heed_earlier_fault(c, p, action->text);
+        break;
+    case GW_ACT_NOTICE:
+        note(c, p, action);
+        break;
+    case GW_ACT_FINISH:
+        sim_commit_settle(c, p);
+        finish(c, p, action);
+        break;
+    }
+}
+
+void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
+    if (p->finished) return;
+    GW_CHECK(!p->stepping);
+    p->stepping = true;
+    gw_actions_reset(&p->actions);
+    gw_peer_step(p->brain, event, clock_of(c, p), &p->actions);
+    for (uint32_t i = 0; i < p->actions.count; i++) {
+        if (p->finished) sim_violation(c, "peer %u acts after its FINISH", p->number);
+        act(c, p, &p->actions.list[i]);
+    }
+    p->stepping = false;
+    if (!p->finished) plan_timer(c, p);
+}
+
+/* ---- processes ---- */
+
+void sim_start(sim_cluster *c, sim_peer *p) {
+    GW_CHECK(p->brain == NULL);
+    const gw_sim_options *o = c->options;
+    gw_inventory inventory[SIM_SAVED];
+    p->boot++;
+    p->nonce = gw_rng_next(&c->rng);
+    p->finished = p->told_end = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
+    p->gave_up = p->refused = p->heard_of_stop = false;
+    for (uint32_t i = 0; i < c->count; i++)
+        p->heard_of_stop |= sim_runs(&c->peers[i]) && c->peers[i].heard_of_stop;
+    p->by_name = o->names_permille != 0 && sim_chance(c, o->names_permille / 1000.0);
+    p->timer_ns = UINT64_MAX;
+    p->started_ns = sim_now(c);
+    p->paused_until_ns = 0;
+    p->m = (sim_memory){0};
+    memset(p->wants, 0, sizeof p->wants);
+    memset(p->seeks, 0, sizeof p->seeks);
+    memset(p->dials, 0, sizeof p->dials);
+    memset(p->met, 0, sizeof p->met);
+    memset(p->met_nonce, 0, sizeof p->met_nonce);
+    memset(p->greeted_by, 0, sizeof p->greeted_by);
+    gw_peer_config config = {.id = p->id,
+                             .incarnation = {.boot = p->boot, .nonce = p->nonce},
+                             .cluster = {"sim"},
+                             .addrs = {gw_sim_addr(p->number)},
+                             .addr_count = 1,
+                             .seeds = {gw_sim_addr(c->seeds[0]), gw_sim_addr(c->seeds[1])},
+                             .seed_count = p->by_name ? 0 : SIM_SEEDS,
+                             .joins = true,
+                             .identity = "job=sim\n",
+                             .probe = 1,
+                             .steps = o->steps,
+                             .shards = sim_shards,
+                             .shards_context = o,
+                             .state_chunks = SIM_CHUNKS,
+                             .peers = o->founders,
+                             .fast = o->fast,
+                             .skip_bad = o->skip,
+                             .effects = true,
+                             .verify = o->verify_permille * 1000,
+                             .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
+                             .checkpoint_steps = o->checkpoint_steps,
+                             .checkpoint_ns = o->checkpoint_ms * SIM_MS,
+                             .keep = sim_keep(o),
+                             .replicas = sim_replicas(o),
+                             .join_timeout_ns = 5000 * SIM_MS,
+                             /* fast: whoever gives up waiting for a shown state may show another */
+                             .resume_timeout_ns = sim_resume_ns(o),
+                             .save_timeout_ns = sim_save_timeout_ns(o),
+                             .seed = gw_rng_next(&c->rng),
+                             .record = p->disk.record.bytes,
+                             .record_length = p->disk.record.length,
+                             .fell = p->disk.fell,
+                             .fell_count = p->disk.fell_count,
+                             .inventory = inventory};
+    for (uint32_t i = 0; i < p->disk.known_count; i++) config.known[i] = gw_sim_addr(p->disk.known[i]);
+    config.known_count = p->disk.known_count;
+    config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
+    config.strays = p->strays = sim_disk_has_strays(&p->disk);
+    sim_begins_anew(c, p);
+    gw_err err;
+    p->brain = gw_peer_create(&config, &err);
+    if (p->brain == NULL) {
+        sim_violation(c, "peer %u cannot start: %s", p->number, err.text);
+        return;
+    }
+    sim_trace(c, "peer %u starts, boot %" PRIu64 ", %u checkpoints", p->number, p->boot,
+              config.inventory_count);
+    p->disk.fell_count = 0;
+    gw_event event = {.kind = GW_EV_START};
+    sim_event(c, p, &event);
+    if (!p->by_name) return;
+    c->result->faults[GW_SIM_LATE_NAME]++;
+    sim_look_up(c, p, c->calm ? SIM_LOOK_UP_CALM_MS : SIM_LOOK_UP_MS);
+}
+
+void sim_crash(sim_cluster *c, sim_peer *p) {
+    GW_CHECK(p->brain != NULL && !p->stepping);
+    sim_trace(c, "peer %u CRASHES", p->number);
+    for (uint32_t w = 0; w < SIM_WORKERS; w++) {
+        const sim_worker *worker = &p->m.workers[w];
+        if (!worker->busy) continue;
+        p->disk.fell[p->disk.fell_count++] =
+            (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
+    }
+    sim_record_ended(c, p);
+    end_process(c, p);
+}

@@ -1,0 +1,404 @@
+/* What survives a crash. Writes become durable some time before they are reported, a half of a checkpoint's
+ * chunks before the other. (The record is in cluster_record.c.) */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants */
+#define CRAWL_GRID_NS (5000 * SIM_MS) /* and what one that crawls is doing at these */
+
+static void free_saved(sim_saved *saved) {
+    gw_set_free(&saved->chunks);
+    gw_set_free(&saved->damaged);
+}
+
+void sim_disk_free(sim_disk *disk) {
+    sim_record_free(disk);
+    for (uint32_t i = 0; i < disk->saved_count; i++) free_saved(&disk->saved[i]);
+    *disk = (sim_disk){0};
+}
+
+static void know(sim_disk *disk, uint32_t number) {
+    uint32_t at = 0;
+    while (at < disk->known_count && disk->known[at] != number) at++;
+    if (at == GW_MAX_KNOWN) at--; /* the one met longest ago is forgotten */
+    if (at == disk->known_count) disk->known_count++;
+    memmove(disk->known + 1, disk->known, at * sizeof *disk->known);
+    disk->known[0] = number;
+}
+
+void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view) {
+    if (p->disk_full_until_ns > sim_now(c) || p->disk_hangs_until_ns > sim_now(c)) return;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (i != p->number && gw_view_rank(view, &c->peers[i].id) >= 0) know(&p->disk, i);
+}
+
+static gw_hash chunk_hash(uint64_t state, uint32_t chunk) {
+    gw_hash hash;
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t word = gw_mix64(state ^ gw_mix64(chunk * 4 + i));
+        memcpy(hash.bytes + 8 * i, &word, 8);
+    }
+    return hash;
+}
+
+static gw_hash root_of(uint64_t step, const gw_hash *hashes, uint32_t count) {
+    uint8_t bytes[8 + SIM_CHUNKS * sizeof(gw_hash)];
+    gw_hash root;
+    GW_CHECK(count <= SIM_CHUNKS);
+    memcpy(bytes, &step, 8);
+    memcpy(bytes + 8, hashes, count * sizeof *hashes);
+    gw_blake2b(bytes, 8 + count * sizeof *hashes, root.bytes, sizeof root.bytes);
+    return root;
+}
+
+gw_hash sim_root(uint64_t step, uint64_t state) {
+    gw_hash hashes[SIM_CHUNKS];
+    for (uint32_t i = 0; i < SIM_CHUNKS; i++) hashes[i] = chunk_hash(state, i);
+    return root_of(step, hashes, SIM_CHUNKS);
+}
+
+sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make) {
+    for (uint32_t i = 0; i < disk->saved_count; i++)
+        if (disk->saved[i].step == step && disk->saved[i].state == state) return &disk->saved[i];
+    if (!make) return NULL;
+    if (disk->saved_count == SIM_SAVED) { /* the oldest without a manifest is a left-over */
+        for (uint32_t i = 0; i < disk->saved_count; i++) {
+            if (disk->saved[i].manifest) continue;
+            free_saved(&disk->saved[i]);
+            memmove(&disk->saved[i], &disk->saved[i + 1], (--disk->saved_count - i) * sizeof *disk->saved);
+            break;
+        }
+    }
+    GW_CHECK(disk->saved_count < SIM_SAVED);
+    sim_saved *saved = &disk->saved[disk->saved_count++];
+    *saved = (sim_saved){
+        .step = step, .state = state, .chunks = gw_set_of(SIM_CHUNKS), .damaged = gw_set_of(SIM_CHUNKS)};
+    return saved;
+}
+
+uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most) {
+    uint32_t count = 0;
+    for (uint64_t step = c->options->steps + 1; step-- > 0 && count < most;) { /* newest first */
+        for (uint32_t i = 0; i < p->disk.saved_count && count < most; i++) {
+            const sim_saved *saved = &p->disk.saved[i];
+            if (saved->step != step || !saved->manifest) continue;
+            inventory[count++] = (gw_inventory){.epoch = saved->epoch,
+                                                .step = step,
+                                                .root = sim_root(step, saved->state),
+                                                .fingerprint = sim_fingerprint(saved->state),
+                                                .ended = saved->ended,
+                                                .chunks = saved->chunks};
+        }
+    }
+    return count;
+}
+
+bool sim_disk_has_strays(const sim_disk *disk) {
+    bool any = false;
+    for (uint32_t i = 0; i < disk->saved_count; i++)
+        any |= !disk->saved[i].manifest && gw_set_count(&disk->saved[i].chunks) > 0;
+    return any;
+}
+
+static uint64_t next_of(const sim_cluster *c, uint64_t grid_ns) {
+    return (sim_now(c) / grid_ns + 1) * grid_ns;
+}
+
+static uint64_t next_grid(const sim_cluster *c) {
+    return next_of(c, HANG_GRID_NS);
+}
+
+/* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first.
+ */
+void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
+    p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
+}
+
+void sim_disk_crawl(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
+    p->disk_crawls_until_ns = next_of(c, CRAWL_GRID_NS) + for_ns / CRAWL_GRID_NS * CRAWL_GRID_NS;
+}
+
+void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
+    if (p->disk_hangs_until_ns > sim_now(c)) sim_disk_hang(c, p, 0);
+    if (p->disk_crawls_until_ns > sim_now(c)) sim_disk_crawl(c, p, 0);
+}
+
+/* What waits for a disk happens in the order in which it came to wait, and before what comes later, although
+ * pauses of the peer hold up some of it for longer. held_until_ns 0: the disk is ready. */
+static bool waits_in(sim_cluster *c, sim_line *line, const sim_op *op, uint64_t held_until_ns) {
+    bool in_line = op->turn > line->served;
+    bool behind = in_line ? op->turn > line->served + 1 : line->taken > line->served;
+    if (held_until_ns == 0 && !behind) {
+        line->served += in_line;
+        return false;
+    }
+    sim_op again = *op;
+    if (!in_line) again.turn = ++line->taken;
+    sim_later(c, (held_until_ns != 0 ? held_until_ns : next_grid(c)) - sim_now(c), &again);
+    return true;
+}
+
+static uint64_t hang_ends(const sim_cluster *c, const sim_peer *p) {
+    return p->disk_hangs_until_ns > sim_now(c) ? next_grid(c) : 0;
+}
+
+bool sim_disk_hangs(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    return waits_in(c, &p->m.small_files, op, hang_ends(c, p));
+}
+
+static void tell_progress(sim_cluster *c, sim_peer *p, gw_token token) {
+    gw_event event = {.kind = GW_EV_PROGRESS, .token = token};
+    sim_event(c, p, &event);
+}
+
+bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    uint64_t until_ns = hang_ends(c, p);
+    bool crawls = until_ns == 0 && p->disk_crawls_until_ns > sim_now(c);
+    bool goes_on = crawls && op->token != 0 && sim_now(c) % CRAWL_GRID_NS == 0;
+    if (!waits_in(c, &p->m.large_files, op, crawls ? next_of(c, CRAWL_GRID_NS) : until_ns)) return false;
+    if (goes_on) tell_progress(c, p, op->token);
+    return true;
+}
+
+/* A brain notices after half a minute, and says so within a second. */
+#define PATIENCE_NS (31000 * SIM_MS)
+
+void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text) {
+    bool hung = p->disk_hangs_until_ns != 0 && sim_now(c) < p->disk_hangs_until_ns + PATIENCE_NS;
+    if (!hung && strstr(text, "made no progress") != NULL)
+        sim_violation(c, "peer %u, whose disk does not hang, says: %s", p->number, text);
+}
+
+bool sim_disk_ails(const sim_cluster *c, const sim_peer *p) {
+    uint64_t until_ns =
+        p->disk_full_until_ns > p->disk_hangs_until_ns ? p->disk_full_until_ns : p->disk_hangs_until_ns;
+    if (until_ns < p->record_fails_until_ns) until_ns = p->record_fails_until_ns;
+    return until_ns != 0 && sim_now(c) < until_ns + PATIENCE_NS;
+}
+
+/* How long a write takes. */
+uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
+    enum { SLOWER = 100 };
+    uint64_t time_ns = sim_between(c, least_ns, most_ns);
+    return p->disk_slow_until_ns > sim_now(c) ? time_ns * sim_between(c, 2, SLOWER) : time_ns;
+}
+
+/* ---- writing ---- */
+
+/* A disk has one writer, which gives up what it has not written of a SAVE when it is given one of another
+ * step, or is to delete: nothing of an older step comes after that, however slow the disk is. */
+static bool is_given_up(const sim_peer *p, uint64_t step) {
+    return !p->m.has_open || p->m.open_step != step;
+}
+
+static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (sim_disk_waits(c, p, op) || is_given_up(p, op->x)) return;
+    if (p->disk_full_until_ns > sim_now(c)) return;
+    sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
+    gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
+    saved->written_ns[op->y] = sim_now(c);
+    tell_progress(c, p, op->token);
+}
+
+/* One of them may have met a full disk, whatever it is like now, or the save was given up before. */
+static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (sim_disk_waits(c, p, op)) return;
+    uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
+    bool hash_only = op->y != 0, failed = !hash_only && p->disk_full_until_ns > sim_now(c);
+    const sim_saved *saved = sim_disk_saved_of(&p->disk, op->z, op->x, false);
+    gw_hash hashes[SIM_CHUNKS];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t chunk;
+        memcpy(&chunk, op->bytes + i * sizeof chunk, sizeof chunk);
+        hashes[i] = chunk_hash(op->x, chunk);
+        failed |= !hash_only && (saved == NULL || !gw_set_has(&saved->chunks, chunk));
+    }
+    gw_event event = {.kind = GW_EV_STORED,
+                      .token = op->token,
+                      .outcome = failed ? GW_FAILED : GW_DONE,
+                      .text = failed ? "disk full" : NULL,
+                      .hashes = hashes,
+                      .count = count};
+    sim_event(c, p, &event);
+}
+
+static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    if (!p->m.has_state || p->m.step != action->step) {
+        sim_violation(c, "peer %u saves step %" PRIu64 " but holds step %" PRIu64, p->number, action->step,
+                      p->m.step);
+        return;
+    }
+    p->m.saved_step = action->step;
+    p->m.saved_state = p->m.state;
+    if (!action->flag) p->m.open_step = action->step;
+    p->m.has_open |= !action->flag;
+    uint64_t time_ns = sim_disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
+    for (uint32_t i = 0; i < action->count && !action->flag; i++) {
+        sim_op op = sim_op_to(p, chunk_durable);
+        op.x = action->step;
+        op.y = action->chunks[i];
+        op.z = p->m.state;
+        op.token = action->token;
+        sim_later(c, i % 2 == 0 ? time_ns / 2 : time_ns - 1, &op);
+    }
+    sim_op op = sim_op_to(p, stored);
+    op.token = action->token;
+    op.x = p->m.state;
+    op.y = action->flag;
+    op.z = action->step;
+    op.bytes = (const uint8_t *)action->chunks;
+    op.length = action->count * (uint32_t)sizeof(uint32_t);
+    sim_later(c, time_ns, &op);
+}
+
+/* Others count on it from the next checkpoint on, if it counts on itself: it may have given up to write. */
+static void note_taken(sim_peer *p, uint64_t step) {
+    gw_peer_status status;
+    if (!p->disk_refuses || !sim_runs(p)) return;
+    gw_peer_status_get(p->brain, &status);
+    if (!status.disk_writable) return;
+    p->disk_refuses = false;
+    p->disk_counts_from = step + 1;
+}
+
+static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    bool hash_only = op->y & 1;
+    if (!hash_only && sim_disk_waits(c, p, op)) return;
+    bool failed = !hash_only && p->disk_full_until_ns > sim_now(c);
+    gw_hash root;
+    memcpy(&root, op->bytes, sizeof root);
+    if (!hash_only && !failed) {
+        sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
+        saved->manifest = true;
+        saved->ended = op->y >> 1 & 1;
+        if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* they are written in their order */
+    }
+    gw_event event = {.kind = GW_EV_MANIFEST_STORED,
+                      .token = op->token,
+                      .outcome = failed ? GW_FAILED : GW_DONE,
+                      .text = failed ? "disk full" : NULL,
+                      .root = root};
+    sim_event(c, p, &event);
+    if (!hash_only && !failed) note_taken(p, op->x);
+}
+
+/* Whose disk hangs has been asked for no chunk, not even for its hash, and has only what the others tell to
+ * make the root of. (Of a state that has changed in memory nobody here knows it.) */
+static bool is_told_by_others(const sim_cluster *c, const gw_action *manifest, const gw_hash *root) {
+    const gw_action load = {.load_kind = GW_LOAD_MANIFEST, .step = manifest->step, .root = *root};
+    uint64_t state = c->options->fast ? sim_state_of(c, &load) : c->states[manifest->step];
+    gw_hash right = sim_root(manifest->step, state);
+    return manifest->flag && (gw_hash_equal(root, &right) || c->options->flip_ms != 0);
+}
+
+static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    gw_hash root = root_of(action->step, action->hashes, action->count);
+    gw_hash own = sim_root(p->m.saved_step, p->m.saved_state);
+    bool saved_here = p->m.saved_step == action->step && gw_hash_equal(&root, &own);
+    if (!saved_here && !is_told_by_others(c, action, &root)) {
+        sim_violation(c, "peer %u writes a manifest of step %" PRIu64 " of another state", p->number,
+                      action->step);
+        return;
+    }
+    sim_op op = sim_op_to(p, manifest_stored);
+    op.token = action->token;
+    op.x = action->step;
+    op.y = (uint64_t)action->flag | (uint64_t)action->ended << 1 | action->epoch << 2;
+    op.z = p->m.saved_state;
+    op.bytes = root.bytes;
+    op.length = sizeof root;
+    sim_later(c, sim_disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
+}
+
+/* No checkpoint is under way then, so that chunks without a manifest are nobody's. */
+static void retain(sim_peer *p, const gw_action *action) {
+    sim_disk *disk = &p->disk;
+    uint32_t kept = 0;
+    p->m.has_open = false;
+    p->m.gave_way |= p->disk_refuses;
+    for (uint32_t i = 0; i < disk->saved_count; i++) {
+        gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
+        bool keep = false;
+        for (uint32_t k = 0; k < action->count; k++) keep |= gw_hash_equal(&root, &action->hashes[k]);
+        if (keep)
+            disk->saved[kept++] = disk->saved[i];
+        else
+            free_saved(&disk->saved[i]);
+    }
+    disk->saved_count = kept;
+}
+
+void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    switch (action->kind) {
+    case GW_ACT_SAVE:
+        save(c, p, action);
+        break;
+    case GW_ACT_MANIFEST:
+        manifest(c, p, action);
+        break;
+    default:
+        retain(p, action);
+        sim_check_kept(c, p);
+        break;
+    }
+}
+
+/* ---- reading, and going bad ---- */
+
+sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step) {
+    for (uint32_t i = 0; i < disk->saved_count; i++) {
+        gw_hash one = sim_root(disk->saved[i].step, disk->saved[i].state);
+        if (disk->saved[i].step == step && gw_hash_equal(&one, root)) return &disk->saved[i];
+    }
+    return NULL;
+}
+
+gw_set sim_disk_sound(const sim_saved *saved) {
+    gw_set sound = gw_set_copy(&saved->chunks);
+    sound.words[0] &= ~saved->damaged.words[0]; /* SIM_CHUNKS fit into one */
+    return sound;
+}
+
+bool sim_disk_damage(sim_cluster *c, sim_peer *p) {
+    if (p->disk.saved_count == 0) return false;
+    sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
+    if (saved->manifest && sim_chance(c, 0.1)) {
+        saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
+    } else {
+        uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
+        if (!gw_set_has(&saved->chunks, chunk)) return false;
+        gw_set_add(&saved->damaged, chunk);
+    }
+    sim_disks_lost(c);
+    return true;
+}
+
+static void lose_chunk(sim_saved *saved, uint32_t chunk, uint64_t boot) {
+    saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
+    saved->lost |= UINT64_C(1) << chunk;
+    saved->lost_boot = boot;
+}
+
+void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
+    const uint64_t lately_ns = 2000 * SIM_MS;
+    for (uint32_t i = 0; i < p->disk.saved_count; i++) {
+        sim_saved *saved = &p->disk.saved[i];
+        for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
+            bool late =
+                gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
+            if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
+            bool torn = !sim_chance(c, 0.5);
+            c->result->faults[torn ? GW_SIM_TORN_CHUNK : GW_SIM_LOST_CHUNK]++;
+            if (torn)
+                gw_set_add(&saved->damaged, chunk);
+            else
+                lose_chunk(saved, chunk, p->boot);
+        }
+    }
+    sim_disks_lost(c);
+}

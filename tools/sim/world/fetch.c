@@ -1,0 +1,222 @@
+/* Fetching states: S_0, from checkpoints on one's own and others' disks, and from peers that have them. */
+#include "tools/sim/world/cluster.h"
+
+#include "core/state/placement.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define FETCH_MOST_NS (1500 * SIM_MS)
+
+typedef struct fetch {
+    gw_load_kind kind;
+    uint64_t step, fingerprint, since_ns, epoch;
+    gw_hash root;
+    uint32_t sources[SIM_PEERS], count; /* donors or holders */
+    uint64_t told[SIM_PEERS];           /* of holders: the chunks that they say they have, bits */
+} fetch;
+
+static bool may_fetch(sim_cluster *c, const sim_peer *p, const sim_peer *from) {
+    if (p == from) return true;
+    if (sim_data_lost(c, p->number, from->number)) return false;
+    return from->brain != NULL && from->paused_until_ns <= sim_now(c) &&
+           sim_reaches_both(c, p->number, from->number);
+}
+
+static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t *state) {
+    gw_set all = gw_set_of(SIM_CHUNKS);
+    bool manifest = false;
+    for (uint32_t i = 0; i <= f->count; i++) {
+        sim_peer *from = i < f->count ? &c->peers[f->sources[i]] : p;
+        const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+        if (saved == NULL || !may_fetch(c, p, from)) continue;
+        gw_set sound = sim_disk_sound(saved);
+        gw_set_unite(&all, &sound);
+        gw_set_free(&sound);
+        manifest |= saved->manifest;
+        *state = saved->state;
+    }
+    bool complete = manifest && gw_set_count(&all) == SIM_CHUNKS;
+    gw_set_free(&all);
+    return complete;
+}
+
+/* Of a checkpoint: its own, or that of somebody who can be reached. Then it is kept. */
+static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_saved *own) {
+    bool has = own != NULL && own->manifest;
+    for (uint32_t i = 0; i < f->count && !has && f->kind == GW_LOAD_MANIFEST; i++) {
+        sim_peer *from = &c->peers[f->sources[i]];
+        const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+        has = saved != NULL && saved->manifest && may_fetch(c, p, from);
+        if (has && own != NULL) own->epoch = saved->epoch;
+        if (has && own != NULL) own->ended = saved->ended;
+    }
+    if (own != NULL) own->manifest = has;
+    return has;
+}
+
+/* What ends a failed load is its first chunk that cannot be had, with what the last of its holders came to:
+ * if that one could not be reached, the others have failed, and nothing is told of what is here, unless some
+ * of it was found to be damaged. */
+static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, const sim_saved *own) {
+    if (own != NULL && own->damaged.words[0] != 0) return false;
+    uint32_t first = (uint32_t)(sim_lot(c->options, sim_now(c)) % SIM_CHUNKS); /* threads fetch them */
+    for (uint32_t i = 0; i < SIM_CHUNKS; i++) {
+        uint32_t chunk = (first + i) % SIM_CHUNKS;
+        const sim_peer *last = NULL;
+        bool here = own != NULL && gw_set_has(&own->chunks, chunk), there = false;
+        for (uint32_t asked = 0; asked < f->count && !here; asked++) {
+            uint32_t holder = (chunk + asked) % f->count;
+            sim_peer *from = &c->peers[f->sources[holder]];
+            if (from == p || (f->told[holder] >> chunk & 1) == 0) continue;
+            const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+            there |= saved != NULL && gw_set_has(&saved->chunks, chunk) &&
+                     !gw_set_has(&saved->damaged, chunk) && may_fetch(c, p, from);
+            last = from;
+        }
+        if (!here && !there) return last != NULL && !may_fetch(c, p, last);
+    }
+    return false;
+}
+
+/* Without a manifest here, who cannot be reached may have it. */
+static bool somebody_is_away(sim_cluster *c, const sim_peer *p, const fetch *f) {
+    for (uint32_t i = 0; i < f->count; i++)
+        if (!may_fetch(c, p, &c->peers[f->sources[i]])) return true;
+    return false;
+}
+
+/* changes: of those at hand the first one that lends other bits than it holds; SIM_PEERS = none of them does.
+ */
+static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state,
+                          uint32_t *changes) {
+    *changes = SIM_PEERS;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const sim_peer *donor = &c->peers[f->sources[i]];
+        if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
+            continue;
+        if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
+        if (sim_would_change(c, donor->number, p->number)) {
+            if (*changes == SIM_PEERS) *changes = donor->number;
+            continue;
+        }
+        *state = donor->m.state;
+        return true;
+    }
+    return false;
+}
+
+static bool is_placed_here(const sim_cluster *c, const sim_peer *p, uint32_t chunk) {
+    const gw_view *view = &p->m.fence;
+    gw_peer_id members[GW_MAX_MEMBERS];
+    for (uint32_t i = 0; i < view->count; i++) members[i] = view->members[i].id;
+    return gw_placement_holds(chunk, members, view->count, sim_replicas(c->options), &p->id);
+}
+
+/* What was loaded is kept: the manifest, chunks that were damaged here, and those that are placed here. What
+ * is here of it then; NULL: nothing, as a disk that is full takes none of it. */
+static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t state) {
+    bool full = p->disk_full_until_ns > sim_now(c);
+    sim_saved *own = sim_disk_saved_of(&p->disk, f->step, state, !full);
+    if (own == NULL) return NULL;
+    own->damaged.words[0] = 0;
+    has_manifest(c, p, f, own);
+    for (uint32_t chunk = 0; chunk < SIM_CHUNKS && !full; chunk++) {
+        if (gw_set_has(&own->chunks, chunk) || !is_placed_here(c, p, chunk)) continue;
+        gw_set_add(&own->chunks, chunk);
+        own->written_ns[chunk] = sim_now(c);
+    }
+    return own;
+}
+
+/* From each alone nothing better has come. */
+static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, const fetch *f, uint32_t from) {
+    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED};
+    c->result->faults[GW_SIM_CHANGED_STATE]++;
+    bool holds = p->m.has_state && f->step <= p->m.step + 1;
+    sim_hears_of_change(c, p, sim_change_bits(c, from, p->number), holds, &event);
+}
+
+static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    fetch f;
+    memcpy(&f, op->bytes, sizeof f);
+    uint64_t state = c->states[0];
+    uint32_t changes = SIM_PEERS;
+    if (f.kind == GW_LOAD_MANIFEST && sim_disk_waits(c, p, op)) return;
+    bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
+                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
+                                              : donor_at_hand(c, p, &f, &state, &changes);
+    if (!there && changes != SIM_PEERS) {
+        load_changed(c, p, op, &f, changes);
+        return;
+    }
+    sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
+    bool known = has_manifest(c, p, &f, own);
+    bool by_others = !there && f.kind == GW_LOAD_MANIFEST &&
+                     (known ? failed_by_others(c, p, &f, own) : somebody_is_away(c, p, &f));
+    bool at_once = sim_lot(c->options, sim_now(c)) >> 32 & 1;
+    if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS && !(by_others && at_once)) {
+        sim_later(c, 50 * SIM_MS, op);
+        return;
+    }
+    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
+    gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS), here = {0};
+    if (there) {
+        if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(c, p, &f.root);
+        const sim_saved *kept = f.kind == GW_LOAD_MANIFEST ? keep_loaded(c, p, &f, state) : NULL;
+        if (kept != NULL) here = gw_set_copy(&kept->chunks);
+        if (kept != NULL) event.held = &here;
+        p->m.has_state = true;
+        p->m.on_state = (sim_verdict){.by = {0}};
+        p->m.held_epoch = f.epoch;
+        p->m.step = f.step;
+        p->m.state = state;
+        p->m.flipped = false;
+        event.fingerprint = sim_fingerprint(p->m.state);
+    } else {
+        event.text = "no source could be reached";
+        bool told = f.kind == GW_LOAD_MANIFEST && !by_others;
+        if (told) event.held = &sound;
+        if (told && !known && own != NULL) own->untold = p->boot; /* nobody here knows what its chunks are */
+        c->result->faults[GW_SIM_FAILED_FETCH] += by_others;
+    }
+    sim_event(c, p, &event);
+    gw_set_free(&sound);
+    gw_set_free(&here);
+}
+
+/* Exact: the state of a later step is the better one, unless somebody may have computed it wrong, or its peer
+ * was found to change bits. */
+static void check_no_roll_back(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    bool trusted = c->options->flip_ms == 0 && c->options->wrong_permille == 0;
+    trusted &= p->m.found_wrong == 0;
+    if (!c->options->fast && trusted && p->m.has_state && action->step < p->m.step)
+        sim_violation(c, "peer %u goes back from step %" PRIu64 " to step %" PRIu64, p->number, p->m.step,
+                      action->step);
+}
+
+void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    fetch f = {.kind = action->load_kind,
+               .step = action->step,
+               .fingerprint = action->fingerprint,
+               .root = action->root};
+    f.since_ns = sim_now(c);
+    f.epoch = p->m.fence.epoch;
+    const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
+    for (uint32_t i = 0; sources != NULL && i < action->count; i++) {
+        const sim_peer *source = sim_by_id(c, &sources[i]);
+        if (source == NULL) continue;
+        if (action->load_kind == GW_LOAD_MANIFEST) f.told[f.count] = action->inventories[i].words[0];
+        f.sources[f.count++] = source->number;
+    }
+    if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
+    if (action->step > c->options->steps)
+        sim_violation(c, "peer %u loads step %" PRIu64, p->number, action->step);
+    check_no_roll_back(c, p, action);
+    sim_leaves_state(c, p, action);
+    sim_op op = sim_op_to(p, loaded);
+    op.token = action->token;
+    op.bytes = (const uint8_t *)&f;
+    op.length = sizeof f;
+    sim_later(c, sim_between(c, SIM_MS, 100 * SIM_MS), &op);
+}

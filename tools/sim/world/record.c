@@ -1,0 +1,169 @@
+/* What a peer remembers of its votes and of lost shards (GW_ACT_PERSIST), as the node writes it: to a file
+ * beside the old one, which takes its place when it is on disk. So a record is there whole or not at all; one
+ * that is being written when its process ends is lost. Where only the folder could not be flushed the new one
+ * is there although its writing has failed, until the power does. */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+#include "core/record/convictions.h"
+#include "core/record/losses.h"
+#include "tools/godwit/node/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static sim_record copy(const uint8_t *bytes, size_t length) {
+    sim_record one = {.bytes = malloc(length + GW_NODE_RECORD_CHECKSUM), .length = length};
+    GW_CHECK_MEMORY(one.bytes != NULL);
+    memcpy(one.bytes, bytes, length);
+    return one;
+}
+
+static void forget(sim_record *record) {
+    free(record->bytes);
+    *record = (sim_record){.bytes = NULL};
+}
+
+void sim_record_free(sim_disk *disk) {
+    forget(&disk->record);
+    forget(&disk->flushed);
+    disk->unflushed = false;
+}
+
+static void replace(sim_disk *disk, sim_record record, bool flushed) {
+    if (flushed || disk->unflushed)
+        forget(&disk->record);
+    else
+        disk->flushed = disk->record;
+    disk->record = record;
+    disk->unflushed = !flushed;
+    if (flushed) forget(&disk->flushed);
+}
+
+enum { WRITTEN, FAILED, UNFLUSHED };
+
+static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (sim_disk_hangs(c, p, op)) return;
+    p->m.records_open--;
+    if (op->x != FAILED) replace(&p->disk, copy(op->bytes, op->length), op->x == WRITTEN);
+}
+
+static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (sim_disk_hangs(c, p, op)) return;
+    gw_event event = {.kind = GW_EV_PERSISTED,
+                      .token = op->token,
+                      .outcome = op->x == WRITTEN ? GW_DONE : GW_FAILED,
+                      .text = op->x == WRITTEN ? NULL : "the record cannot be written"};
+    sim_event(c, p, &event);
+}
+
+static uint64_t outcome(sim_cluster *c, const sim_peer *p) {
+    if (p->record_fails_until_ns <= sim_now(c) || !sim_chance(c, p->record_fails)) return WRITTEN;
+    c->result->faults[GW_SIM_FAILED_RECORD]++;
+    return sim_chance(c, 0.7) ? FAILED : UNFLUSHED;
+}
+
+void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    forget(&p->asked);
+    p->asked = copy(action->bytes, action->length);
+    p->m.records_open++;
+    uint64_t at_ns = sim_now(c) + sim_disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
+    if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
+    p->persisted_ns = at_ns;
+    sim_op op = sim_op_to(p, persist_durable);
+    op.x = outcome(c, p);
+    op.bytes = action->bytes;
+    op.length = (uint32_t)action->length;
+    sim_later(c, at_ns - sim_now(c), &op);
+    sim_op told = sim_op_to(p, persist_told);
+    told.token = action->token;
+    told.x = op.x;
+    sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
+}
+
+/* ---- what it says of verdicts ---- */
+
+typedef struct verdicts {
+    gw_convictions of_others;
+    uint64_t heard; /* the epoch of the last one of its own */
+    gw_given_up given_up;
+} verdicts;
+
+static verdicts read_verdicts(const sim_record *record) {
+    verdicts v = {.heard = 0};
+    if (record->length == 0) return v;
+    gw_reader r = gw_reader_on(record->bytes, record->length);
+    gw_ballot ballot;
+    gw_hash job;
+    gw_losses losses;
+    gw_ballot_open(&ballot, true);
+    gw_ballot_get(&r, &ballot);
+    gw_ballot_close(&ballot);
+    gw_get_hash(&r, &job);
+    gw_losses_get(&r, &losses);
+    gw_convictions_get(&r, &v.of_others);
+    v.heard = gw_get_u64(&r);
+    gw_given_up_get(&r, &v.given_up);
+    GW_CHECK(!r.failed);
+    return v;
+}
+
+bool sim_record_outlaws(const sim_peer *p, const sim_peer *member) {
+    const sim_disk *disk = &member->disk;
+    verdicts known = read_verdicts(&p->asked), own = read_verdicts(&member->asked),
+             durable = read_verdicts(disk->unflushed ? &disk->flushed : &disk->record);
+    return gw_convictions_of(&known.of_others, &member->id) != NULL || own.heard > durable.heard;
+}
+
+bool sim_record_gives_up(const sim_peer *p, const gw_hash *root) {
+    verdicts own = read_verdicts(&p->asked);
+    return gw_given_up_drop(&own.given_up, root);
+}
+
+bool sim_record_lacks_verdict(const sim_peer *p) {
+    return read_verdicts(&p->asked).heard > read_verdicts(&p->disk.record).heard;
+}
+
+/* ---- and what goes wrong with it ---- */
+
+/* For I/O errors, now and then or always, or as the disk is full, for checkpoints, too. */
+void sim_record_fail(sim_cluster *c, sim_peer *p) {
+    bool full = sim_chance(c, 0.5), always = sim_chance(c, 0.5);
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 3000) : sim_between(c, 3000, 30000);
+    p->record_fails_until_ns = sim_now(c) + sim_lasting_ns(c, for_ms);
+    p->record_fails = full || always ? 1 : 0.5;
+    sim_trace(c, "the disk of peer %u takes no record%s", p->number, full ? ", as it is full" : "");
+    if (!full) return;
+    c->result->faults[GW_SIM_FULL_DISK]++;
+    p->disk_refuses = true;
+    if (p->disk_full_until_ns < p->record_fails_until_ns) p->disk_full_until_ns = p->record_fails_until_ns;
+}
+
+void sim_record_ended(sim_cluster *c, sim_peer *p) {
+    c->result->faults[GW_SIM_LOST_RECORD] += p->m.records_open > 0;
+    if (!p->host_down || !p->disk.unflushed || !sim_chance(c, 0.5)) return;
+    c->result->faults[GW_SIM_LOST_RECORD]++;
+    sim_trace(c, "the record of peer %u is the one before", p->number);
+    replace(&p->disk, copy(p->disk.flushed.bytes, p->disk.flushed.length), true);
+}
+
+static void damage(sim_cluster *c, uint8_t *bytes, size_t *size) {
+    if (sim_chance(c, 0.3)) { /* torn */
+        *size = sim_between(c, 0, *size - 1);
+        return;
+    }
+    uint64_t bit = sim_between(c, 0, *size * 8 - 1);
+    bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ 1U << bit % 8);
+}
+
+bool sim_record_spoils(sim_cluster *c, sim_peer *p) {
+    if (p->disk.record.length == 0) return false;
+    sim_record record = copy(p->disk.record.bytes, p->disk.record.length);
+    size_t size = record.length + GW_NODE_RECORD_CHECKSUM, length;
+    gw_node_record_seal(record.bytes, record.length);
+    damage(c, record.bytes, &size);
+    if (gw_node_record_open(record.bytes, size, &length))
+        sim_violation(c, "a record of peer %u that was damaged was taken for sound", p->number);
+    forget(&record);
+    return true;
+}

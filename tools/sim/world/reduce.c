@@ -1,0 +1,602 @@
+/* Collectives, one member at a time: each enters with what its accumulator holds, and ends on its own. When a
+ * member dies or aborts, or a link breaks, some of the others may still have all they need. */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+#include "net/collective/doubling.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STALL_MOST_NS (2000 * SIM_MS) /* without progress, after all have entered */
+
+enum { DAMAGES_OF_A_STEP = 2 };
+
+static uint64_t front_of(const gw_view_name *name) {
+    uint64_t front;
+    memcpy(&front, name->bytes, sizeof front);
+    return front;
+}
+
+static void free_reduction(sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_sum_free(&r->entry[i].snapshot);
+        free(r->entry[i].table);
+    }
+    sim_sum_free(&r->sum);
+    free(r->table);
+    free(r);
+}
+
+void sim_reductions_free(sim_cluster *c) {
+    for (uint32_t i = 0; i < c->reduction_count; i++) free_reduction(c->reductions[i]);
+    c->reduction_count = 0;
+}
+
+static bool is_over(const sim_cluster *c, const sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_entry *e = &r->entry[i];
+        if (!e->entered || e->ended) continue;
+        const sim_peer *p = &c->peers[e->peer];
+        if (p->brain != NULL && p->boot == e->life) return false;
+    }
+    return r->broken || r->entered == r->view.count;
+}
+
+static sim_reduction *find(sim_cluster *c, uint64_t front, uint64_t step) {
+    for (uint32_t i = 0; i < c->reduction_count; i++)
+        if (front_of(&c->reductions[i]->view.name) == front && c->reductions[i]->step == step)
+            return c->reductions[i];
+    return NULL;
+}
+
+static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64_t step) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < c->reduction_count && c->reduction_count == SIM_REDUCTIONS; i++) {
+        if (is_over(c, c->reductions[i]))
+            free_reduction(c->reductions[i]);
+        else
+            c->reductions[kept++] = c->reductions[i];
+    }
+    if (c->reduction_count == SIM_REDUCTIONS) c->reduction_count = kept;
+    GW_CHECK(c->reduction_count < SIM_REDUCTIONS);
+    sim_reduction *r = calloc(1, sizeof *r + view->count * sizeof r->entry[0]);
+    GW_CHECK_MEMORY(r != NULL);
+    r->view = *view;
+    r->step = step;
+    c->reductions[c->reduction_count++] = r;
+    return r;
+}
+
+/* What fails again and again with the same member is not tried for ever (core/brain/members/links.c): one of
+ * the two is soon left out, by the other one or by both. Who has been left out for a minute may be tried
+ * again. */
+static void name(sim_cluster *c, sim_peer *p, const sim_peer *with, gw_event *event) {
+    enum { MOST_NAMED = 6 };
+    const uint64_t forgiven_ns = 45000 * SIM_MS; /* by the fastest clock that drifts */
+    sim_memory *m = &p->m;
+    uint32_t i = with->number;
+    bool anew = m->named_boot[i] != with->boot || sim_now(c) >= m->named_ns[i] + forgiven_ns;
+    m->named[i] = anew ? 1 : m->named[i] + 1;
+    m->named_ns[i] = sim_now(c);
+    m->named_boot[i] = with->boot;
+    event->peer = with->id;
+    c->result->faults[GW_SIM_NAMED_REDUCTION]++;
+    if (m->named[i] > MOST_NAMED && c->options->jump_ms == 0)
+        sim_violation(c, "peer %u sums with peer %u, which has failed %u times", p->number, i,
+                      m->named[i] - 1);
+}
+
+static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
+    p->m.reduce_token = 0;
+    c->result->faults[GW_SIM_FAILED_REDUCTION]++;
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED, .text = "link broke"};
+    if (op->z != SIM_PEERS) name(c, p, &c->peers[op->z], &event);
+    sim_event(c, p, &event);
+}
+
+static sim_op op_of_entry(const sim_cluster *c, const sim_reduction *r, const sim_entry *e,
+                          void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
+    sim_op op = sim_op_to(&c->peers[e->peer], handle);
+    op.life = e->life;
+    op.token = e->token;
+    op.x = front_of(&r->view.name);
+    op.y = r->step;
+    return op;
+}
+
+/* with: the member that it has failed with; SIM_PEERS = it does not know. */
+static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
+    sim_op op = op_of_entry(c, r, e, fail);
+    op.z = c->options->path_ms != 0 ? with
+                                    : SIM_PEERS; /* seeds that were named before this stay what they are */
+    sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
+}
+
+/* Whether the ring turns: everybody runs and reaches everybody. */
+static bool turns(const sim_cluster *c, const sim_reduction *r) {
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_peer *p = &c->peers[r->entry[i].peer];
+        if (p->paused_until_ns > sim_now(c)) return false;
+        for (uint32_t k = 0; k < i; k++)
+            if (!sim_reaches_both(c, r->entry[i].peer, r->entry[k].peer)) return false;
+    }
+    return true;
+}
+
+static int64_t *new_table(void) {
+    int64_t *table = calloc(GW_VERIFY_TABLE, sizeof *table);
+    GW_CHECK_MEMORY(table != NULL);
+    return table;
+}
+
+static void add_table(sim_reduction *r, const int64_t *table) {
+    if (table == NULL) return;
+    if (r->table == NULL) r->table = new_table();
+    for (uint32_t k = 0; k < GW_VERIFY_TABLE; k++)
+        r->table[k] = (int64_t)((uint64_t)r->table[k] + (uint64_t)table[k]);
+}
+
+static void add_up(sim_reduction *r) {
+    const sim_sum *first = &r->entry[0].snapshot;
+    sim_sum *sum = &r->sum;
+    *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
+    sum->times = calloc(first->shards, 1);
+    GW_CHECK_MEMORY(sum->times != NULL);
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_entry *e = &r->entry[i];
+        for (uint32_t s = 0; s < first->shards; s++)
+            sum->times[s] = (uint8_t)(sum->times[s] + e->snapshot.times[s]);
+        sum->value += e->snapshot.value;
+        sum->spoilt |= e->snapshot.spoilt;
+        if (e->snapshot.mixed ||
+            (sum->state != 0 && e->snapshot.state != 0 && sum->state != e->snapshot.state))
+            sum->mixed = true;
+        if (e->snapshot.state != 0) sum->state = e->snapshot.state;
+        add_table(r, e->table);
+    }
+}
+
+static bool covers(const sim_sum *sum) {
+    for (uint32_t s = 0; s < sum->shards; s++)
+        if (sum->times[s] != 1) return false;
+    return true;
+}
+
+/* A bit of it flips: it shows if somebody applies it. */
+static void damage_sum(sim_cluster *c, sim_sum *sum) {
+    c->result->faults[GW_SIM_DAMAGED_SUM]++;
+    sum->value ^= UINT64_C(1) << gw_mix64(sum->value) % 64;
+}
+
+/* A third sum of one step that fails its checks stops the job, as it should (core/brain/view/repair.c):
+ * chance may not bring that about. */
+static bool may_damage(sim_cluster *c, sim_reduction *r) {
+    if (r->damaged) return true;
+    if (c->damages[r->step] == DAMAGES_OF_A_STEP) return false;
+    r->damaged = true;
+    c->damages[r->step]++;
+    return true;
+}
+
+/* fast: what a view makes of a sum is its own. */
+static uint64_t as_made(const sim_cluster *c, uint64_t value, uint64_t view) {
+    return c->options->fast ? value ^ gw_mix64(view) : value;
+}
+
+static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
+    static const int64_t zeros[GW_VERIFY_TABLE];
+    int64_t slots[SIM_PEERS * GW_SLOTS];
+    sim_memory *m = &p->m;
+    GW_CHECK(r->entered == r->view.count);
+    if (!r->sum.there) add_up(r);
+    for (uint32_t i = 0; i < r->view.count; i++)
+        memcpy(slots + (size_t)i * GW_SLOTS, r->entry[i].row, sizeof r->entry[i].row);
+    sim_sum_free(&m->sum);
+    m->sum = sim_sum_copy(&r->sum);
+    m->sum_epoch = r->view.epoch;
+    m->sum_name = front_of(&r->view.name);
+    m->sum.value = as_made(c, m->sum.value, m->sum_name);
+
+    e->ended = true;
+    m->reduce_token = 0;
+    for (uint32_t i = 0; i < r->view.count; i++) m->named[r->entry[i].peer] = 0;
+    if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
+    gw_bad first;
+    bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
+         whole = covers(&m->sum), right = !corrupt && !m->sum.spoilt;
+    if (corrupt) {
+        damage_sum(c, &m->sum);
+        sim_trace(c, "a bit of peer %u's sum of step %" PRIu64 " flips", p->number, r->step);
+    }
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = e->token,
+                      .outcome = GW_DONE,
+                      .coverage_ok = whole,
+                      .fingerprint_ok = right,
+                      .damaged = e->snapshot.spoilt,
+                      .bad_count = sim_bad_in(c->options, &m->sum, &first),
+                      .slots = whole && right ? slots : NULL,
+                      .check_table = r->table != NULL ? r->table : zeros};
+    if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
+    sim_event(c, p, &event);
+}
+
+static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r == NULL || p->m.reduce_token != op->token) return;
+    sim_entry *e = &r->entry[gw_view_rank(&r->view, &p->id)];
+    if (e->ended || (r->broken && !e->lucky)) return;
+    if (!e->lucky && !turns(c, r)) {
+        if (sim_now(c) - r->full_ns > STALL_MOST_NS) {
+            sim_op stalled = *op;
+            stalled.z = SIM_PEERS;
+            r->broken = true;
+            fail(c, p, &stalled);
+        } else {
+            sim_later(c, 10 * SIM_MS, op);
+        }
+        return;
+    }
+    ends_well(c, p, r, e);
+}
+
+static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = op->token,
+                      .outcome = GW_FAILED,
+                      .damaged = true,
+                      .text = "the state has another fingerprint"};
+    sim_event(c, p, &event);
+}
+
+/* Of a sum that was tried before each looks at its own part first. */
+static void part_is_wrong(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED,
+                      .token = op->token,
+                      .outcome = GW_DONE,
+                      .coverage_ok = true,
+                      .damaged = true,
+                      .text = "its own part"};
+    sim_event(c, p, &event);
+}
+
+static void refuse_part(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, part_is_wrong);
+    op.token = p->m.reduce_token = action->token;
+    p->m.reduce_told_ns = sim_now(c) + SIM_MS;
+    sim_later(c, SIM_MS, &op);
+}
+
+/* Of a step that no sum of has failed: this one may fail twice, as others may see it first. */
+static void perhaps_spoil_part(sim_cluster *c, sim_peer *p) {
+    uint64_t step = p->m.accumulator.step;
+    if (c->calm || c->options->part_permille == 0 || c->damages[step] != 0) return;
+    if (!sim_chance(c, c->options->part_permille / 1000.0)) return;
+    c->damages[step] = DAMAGES_OF_A_STEP;
+    sim_spoil_part(c, p);
+}
+
+/* Found before anything of it leaves. */
+static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_op op = sim_op_to(p, damaged);
+    op.token = p->m.reduce_token = action->token;
+    sim_later(c, SIM_MS, &op);
+}
+
+/* Of two that cannot exchange anything each names the other, and all name one that has ended (b is
+ * SIM_PEERS). */
+static uint32_t failed_with(const sim_entry *e, uint32_t a, uint32_t b) {
+    if (e->peer == a) return b;
+    return e->peer == b || b == SIM_PEERS ? a : SIM_PEERS;
+}
+
+/* a is SIM_PEERS: nobody is known to be the cause. */
+static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
+    if (r->broken) return;
+    r->broken = true;
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        sim_entry *e = &r->entry[i];
+        if (!e->entered || e->ended) continue;
+        e->lucky = r->entered == r->view.count && sim_chance(c, 0.4);
+        if (!e->lucky) fail_later(c, r, e, failed_with(e, a, b));
+    }
+}
+
+static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return;
+    sim_reduction *r = find(c, op->x, op->y);
+    if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
+    p->m.reduce_token = 0;
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED};
+    c->result->faults[GW_SIM_CHANGED_SUM]++;
+    sim_hears_of_changed_sum(c, p, (uint32_t)op->z, &event);
+}
+
+static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint32_t to) {
+    uint32_t sender = r->entry[from].peer, receiver = r->entry[to].peer;
+    if (!sim_would_change(c, sender, receiver)) return false;
+    sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
+    op.z = sim_change_bits(c, sender, receiver);
+    sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
+    r->broken = true;
+    return true;
+}
+
+/* Each receives from its left neighbour. */
+static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
+    for (uint32_t k = 0; k < r->view.count; k++) {
+        uint32_t to = ranks[(k + 1) % r->view.count];
+        stuck[to] = change_between(c, r, ranks[k], to);
+    }
+}
+
+/* Who has seen it goes no further, nor do those who wait for what it does not send
+ * (net/collective/doubling.c). */
+static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
+    uint32_t last = gw_doubling_rounds(r->view.count) + 1;
+    for (uint32_t stage = 0; stage <= last; stage++) {
+        bool before[GW_MAX_MEMBERS];
+        memcpy(before, stuck, sizeof before);
+        for (uint32_t k = 0; k < r->view.count; k++) {
+            uint32_t other = gw_doubling_partner(r->view.count, k, stage), to = ranks[k], from = ranks[other];
+            bool receives = stage == 0 ? k % 2 == 1 : stage == last ? k % 2 == 0 : true;
+            if (other == k || !receives || before[to]) continue;
+            stuck[to] = before[from] || change_between(c, r, from, to);
+        }
+    }
+}
+
+/* Whose bits have changed on the way has no sum, and the others none before the view ends, but for some with
+ * exact sums, who had all they need (net/collective/ring.c). */
+static void change_bits(sim_cluster *c, sim_reduction *r) {
+    uint32_t ranks[GW_MAX_MEMBERS];
+    bool stuck[GW_MAX_MEMBERS] = {false};
+    if (r->view.count == 1) return;
+    gw_view_arrange(&r->view, r->arrangement, ranks);
+    (sim_sums_are_small(c) ? change_in_pairs : change_in_ring)(c, r, ranks, stuck);
+    for (uint32_t rank = 0; rank < r->view.count && r->broken; rank++)
+        r->entry[rank].lucky = !stuck[rank] && !c->options->fast && sim_chance(c, 0.4);
+}
+
+void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    if (m->flipped) {
+        refuse(c, p, action);
+        return;
+    }
+    const sim_sum *a = &m->accumulator;
+    int rank = m->fence.epoch == 0 ? -1 : gw_view_rank_of_life(&m->fence, &p->id, p->boot, p->nonce);
+    if (rank < 0 || m->reduce_token != 0 || !a->there || a->step != action->step) {
+        sim_violation(c, "peer %u reduces step %" PRIu64 " outside a view, twice, or of another step",
+                      p->number, action->step);
+        return;
+    }
+    sim_check_expelled(c, p);
+    perhaps_spoil_part(c, p);
+    bool again = m->tried == action->step + 1;
+    m->tried = action->step + 1;
+    if (again && a->spoilt) {
+        refuse_part(c, p, action);
+        return;
+    }
+    sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
+    if (r == NULL) {
+        r = open_reduction(c, &m->fence, action->step);
+        r->arrangement = action->attempt;
+        for (uint32_t i = 0; i < r->view.count; i++) {
+            const sim_peer *member = sim_by_id(c, &r->view.members[i].id);
+            r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* will never enter */
+        }
+    }
+    if (r->arrangement != action->attempt)
+        sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " in another order than others",
+                      p->number, r->step);
+    sim_entry *e = &r->entry[rank];
+    if (e->entered) {
+        sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " twice in one view", p->number,
+                      r->step);
+        return;
+    }
+    uint32_t parted = sim_parted_from(c, &r->view, p->number);
+    if (parted != SIM_PEERS) hurt(c, r, p->number, parted);
+    *e = (sim_entry){.entered = true,
+                     .peer = p->number,
+                     .life = p->boot,
+                     .token = action->token,
+                     .snapshot = sim_sum_copy(a)};
+    memcpy(e->row, action->slots, sizeof e->row);
+    if (action->check_table != NULL) {
+        e->table = new_table();
+        memcpy(e->table, action->check_table, GW_VERIFY_TABLE * sizeof *e->table);
+    }
+    m->reduce_token = action->token;
+    r->entered++;
+    if (r->broken) {
+        fail_later(c, r, e, parted);
+        return;
+    }
+    if (r->entered < r->view.count) return;
+    r->full_ns = sim_now(c);
+    change_bits(c, r);
+    for (uint32_t i = 0; i < r->view.count; i++) {
+        const sim_op op = op_of_entry(c, r, &r->entry[i], done);
+        sim_later(c, sim_between(c, SIM_MS, 4 * SIM_MS), &op);
+    }
+}
+
+void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b) {
+    for (uint32_t i = 0; i < c->reduction_count; i++) {
+        sim_reduction *r = c->reductions[i];
+        if (gw_view_rank_of_life(&r->view, &c->peers[a].id, c->peers[a].boot, c->peers[a].nonce) < 0)
+            continue;
+        if (b >= 0 && (gw_view_rank(&r->view, &c->peers[b].id) < 0 || !sim_chance(c, 0.6))) continue;
+        hurt(c, r, a, b >= 0 ? (uint32_t)b : SIM_PEERS);
+    }
+}
+
+static void aborted(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.reduce_token != op->token) return; /* it failed before its abort arrived */
+    sim_reduction *r = find(c, op->x, op->y);
+    if (op->z != 0 && r != NULL) { /* the last piece had come just before */
+        ends_well(c, p, r, &r->entry[gw_view_rank(&r->view, &p->id)]);
+        return;
+    }
+    p->m.reduce_token =
+        0; /* the reduction itself may have been forgotten meanwhile: all its members were through */
+    gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_ABORTED, .text = "aborted"};
+    sim_event(c, p, &event);
+}
+
+void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
+    for (uint32_t i = 0; i < c->reduction_count && p->m.reduce_token != 0; i++) {
+        sim_reduction *r = c->reductions[i];
+        int rank = gw_view_rank_of_life(&r->view, &p->id, p->boot, p->nonce);
+        if (rank < 0 || !r->entry[rank].entered || r->entry[rank].token != p->m.reduce_token) continue;
+        sim_op op = sim_op_to(p, aborted);
+        op.token = p->m.reduce_token;
+        op.x = front_of(&r->view.name);
+        op.y = r->step;
+        bool complete = r->entered == r->view.count && (!r->broken || r->entry[rank].lucky);
+        op.z = complete && sim_chance(c, 0.3);
+        uint64_t delay_ns = sim_between(c, 1000, SIM_MS);
+        p->m.reduce_told_ns = sim_now(c) + delay_ns;
+        sim_later(c, delay_ns, &op);
+        r->entry[rank].ended = true;
+        hurt(c, r, SIM_PEERS, SIM_PEERS);
+    }
+}
+
+/* ---- applying ---- */
+
+static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action) {
+    const sim_memory *m = &p->m;
+    if (!m->has_state || !m->sum.there || m->sum.step != action->step || m->step != action->step) {
+        sim_violation(
+            c, "peer %u applies step %" PRIu64 ", its sum is of step %" PRIu64 ", its state of %" PRIu64,
+            p->number, action->step, m->sum.step, m->step);
+        return;
+    }
+    for (uint32_t s = 0; s < m->sum.shards; s++)
+        if (m->sum.times[s] != 1)
+            sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that has shard %u %u times",
+                          p->number, action->step, s, m->sum.times[s]);
+    if (m->sum.mixed || (m->sum.state != m->state && !m->flipped))
+        sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that was computed from other states",
+                      p->number, action->step);
+    if (!c->options->majority || c->forced) return; /* those who are gone may have used the epoch */
+
+    if (m->sum_epoch >= c->committed_capacity) {
+        uint64_t capacity = 2 * m->sum_epoch + 64;
+        c->committed = realloc(c->committed, capacity * sizeof *c->committed);
+        GW_CHECK_MEMORY(c->committed != NULL);
+        memset(c->committed + c->committed_capacity, 0,
+               (capacity - c->committed_capacity) * sizeof *c->committed);
+        c->committed_capacity = capacity;
+    }
+    if (c->committed[m->sum_epoch] != 0 && c->committed[m->sum_epoch] != m->sum_name)
+        sim_violation(c, "two views of epoch %" PRIu64 " committed steps", m->sum_epoch);
+    c->committed[m->sum_epoch] = m->sum_name;
+}
+
+/* fast: the members of a view make the same of a step. */
+static void check_lineage(sim_cluster *c, const sim_peer *p, uint64_t parent) {
+    const sim_memory *m = &p->m;
+    for (uint32_t i = 0; i < c->made_count; i++) {
+        if (c->made[i].view != m->sum_name || c->made[i].step != m->step) continue;
+        if (c->made[i].state != m->state)
+            sim_violation(c, "peer %u holds another state of step %" PRIu64 " than others of its view",
+                          p->number, m->step);
+        return;
+    }
+    sim_made_add(c, &(sim_made){m->sum_name, m->step, m->state, parent});
+}
+
+/* fast: no undisturbed run tells what the state must be, but what was summed is known. What nobody was there
+ * to compute again may be wrong, as with exact sums. */
+static void check_value(sim_cluster *c, const sim_peer *p, uint64_t parent) {
+    const sim_memory *m = &p->m;
+    uint64_t right = sim_step_sum(c->options, parent, m->step - 1);
+    if (m->sum.value == as_made(c, right, m->sum_name)) return;
+    if (sim_computes_alone(c, p, m->step - 1))
+        c->result->unseen = 1;
+    else
+        sim_violation(c, "peer %u has applied a sum of step %" PRIu64 " that is not that of its shards",
+                      p->number, m->step - 1);
+}
+
+/* Found as the state is read. */
+static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    p->m.has_state = false;
+    gw_event event = {.kind = GW_EV_APPLIED,
+                      .token = op->token,
+                      .outcome = GW_FAILED,
+                      .damaged = true,
+                      .text = "the state has another fingerprint"};
+    sim_event(c, p, &event);
+}
+
+static void apply_failed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {
+        .kind = GW_EV_APPLIED, .token = op->token, .outcome = GW_FAILED, .text = "the device failed"};
+    sim_event(c, p, &event);
+}
+
+static void check_applied(sim_cluster *c, const sim_peer *p, uint64_t parent) {
+    const sim_memory *m = &p->m;
+    if (m->step > sim_last_step(c->options)) {
+        sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
+    } else if (c->options->fast) {
+        check_lineage(c, p, parent);
+        check_value(c, p, parent);
+    } else if (m->state != c->states[m->step] && sim_computes_alone(c, p, m->step - 1)) {
+        c->result->unseen = 1;
+    } else if (m->state != c->states[m->step]) {
+        sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
+                      p->number, m->step);
+    }
+}
+
+static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_memory *m = &p->m;
+    uint64_t parent = m->state;
+    m->applying = false;
+    if (m->flipped && op->x != 0) {
+        apply_damaged(c, p, op);
+        return;
+    }
+    if (sim_refuses(c, p, GW_SIM_FAILED_UPDATE)) {
+        apply_failed(c, p, op);
+        return;
+    }
+    m->state = sim_next_state(m->state, op->y ? as_made(c, SIM_SKIPPED, m->sum_name) : m->sum.value);
+    m->step++;
+    c->result->steps_applied++;
+    check_applied(c, p, parent);
+    gw_event event = {.kind = GW_EV_APPLIED,
+                      .token = op->token,
+                      .outcome = GW_DONE,
+                      .fingerprint = sim_fingerprint(m->state),
+                      .stop = m->step == sim_last_step(c->options)};
+    sim_event(c, p, &event);
+}
+
+void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    check_sum(c, p, action);
+    sim_check_skip(c, p, action);
+    if (c->result->failed) return;
+    p->m.applying = true;
+    sim_op op = sim_op_to(p, applied);
+    op.token = action->token;
+    op.x = action->look;
+    op.y = action->flag;
+    sim_later(c, sim_between(c, SIM_MS / 5, 2 * SIM_MS), &op);
+}

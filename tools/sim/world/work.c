@@ -1,0 +1,520 @@
+/* Workers, the accumulator, the range word, one-sided operations. */
+#include "tools/sim/world/cluster.h"
+
+#include "core/base/check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LOSSES = 2, BATCH = 2 }; /* positions that the owner moves from its word at a time */
+
+static void feed(sim_cluster *c, sim_peer *p);
+
+void sim_work_forget(sim_peer *p) {
+    sim_sum_free(&p->m.accumulator);
+    sim_sum_free(&p->m.sum);
+    free(p->m.list);
+    p->m = (sim_memory){0};
+}
+
+/* ---- workers ---- */
+
+static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
+    uint64_t mean_ns = (uint64_t)c->options->shard_us * 1000;
+    return (uint64_t)((double)sim_between(c, mean_ns / 2, mean_ns + mean_ns / 2) * p->slowness) + 1;
+}
+
+static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {
+        .kind = GW_EV_SEALED, .token = op->token, .checks = p->m.checks, .count = p->m.check_count};
+    sim_bad_in(c->options, &p->m.accumulator, &event.bad);
+    if (p->m.busy_ns > 0 && p->m.done > 0)
+        event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
+    p->m.done = p->m.busy_ns = 0;
+    sim_event(c, p, &event);
+}
+
+static void perhaps_sealed(sim_cluster *c, sim_peer *p) {
+    for (int w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy) return;
+    if (p->m.seal_token == 0 || p->m.next_again < p->m.part.again_count) return;
+    sim_op op = sim_op_to(p, sealed);
+    op.token = p->m.seal_token;
+    p->m.seal_token = 0;
+    sim_later(c, 1000, &op);
+}
+
+static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_memory *m = &p->m;
+    sim_worker *worker = &m->workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    if (sim_is_poison(c, m->accumulator.step, worker->shard)) {
+        c->result->faults[GW_SIM_POISON_DEATH]++;
+        sim_crash_and_restart(c, p);
+        return;
+    }
+    worker->busy = false;
+    GW_CHECK(worker->shard < m->accumulator.shards);
+    sim_verify_keep(p, worker, op->z);
+    if (worker->again) {
+        perhaps_sealed(c, p);
+        feed(c, p);
+        return;
+    }
+    m->accumulator.times[worker->shard]++;
+    m->accumulator.value += op->z;
+    uint64_t from;
+    memcpy(&from, op->bytes, sizeof from);
+    if (m->accumulator.state != 0 && m->accumulator.state != from) m->accumulator.mixed = true;
+    m->accumulator.state = from;
+
+    m->done++;
+    perhaps_sealed(c, p);
+    feed(c, p);
+}
+
+static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_SHARD_LOST, .shard = (uint32_t)op->x, .text = "its payload is gone"};
+    sim_event(c, p, &event);
+    feed(c, p);
+}
+
+bool sim_loses(sim_cluster *c, sim_peer *p, uint32_t shard) {
+    sim_memory *m = &p->m;
+    if (c->calm || c->options->lose_permille == 0) return false;
+    if (m->lost_step != m->accumulator.step) m->losses = 0;
+    if (m->losses == MOST_LOSSES || !sim_chance(c, c->options->lose_permille / 1000.0)) return false;
+    m->lost_step = m->accumulator.step;
+    m->losses++;
+    c->result->faults[GW_SIM_LOST_CLAIM]++;
+    sim_trace(c, "peer %u cannot have what shard %u needs", p->number, shard);
+    return true;
+}
+
+/* The claim is given back. */
+static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
+    if (!sim_loses(c, p, worker->shard)) return false;
+    worker->busy = false;
+    sim_op op = sim_op_to(p, lost);
+    op.x = worker->shard;
+    sim_later(c, 1000, &op);
+    return true;
+}
+
+static void give_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    gw_event event = {.kind = GW_EV_SHARD_FAILED, .shard = worker->shard, .text = "out of memory"};
+    p->gave_up = true;
+    sim_event(c, p, &event);
+}
+
+static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    c->result->faults[GW_SIM_TORN_SHARD]++;
+    sim_trace(c, "peer %u has added shard %u in part", p->number, worker->shard);
+    p->m.accumulator.torn = true;
+    p->m.accumulator.value ^= gw_mix64(op->y);
+}
+
+/* It may have added a part of its shard, and be silent for long before it says that it cannot go on: not so
+ * long that its peer would end in calm. */
+static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
+    enum { MOST_MS = 2000 };
+    uint32_t permille = c->options->torn_permille;
+    if (sim_now(c) + in_ns + MOST_MS * SIM_MS > sim_heal_ns(c)) return in_ns;
+    if (permille == 0 || p->m.workers[fails->x].again || !sim_chance(c, permille / 1000.0)) return in_ns;
+    sim_op op = *fails;
+    op.handle = tear;
+    sim_later(c, in_ns, &op);
+    return in_ns + sim_between(c, 1, MOST_MS) * SIM_MS;
+}
+
+/* The worker cannot compute its shard, and says so after a while. As many as would name the shard poison are
+ * to be more than chance. */
+static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
+    uint64_t step = p->m.accumulator.step;
+    if (c->calm || c->options->fail_permille == 0 || c->gave_up[step] == GW_POISON_LOSSES - 1) return false;
+    if (!sim_chance(c, c->options->fail_permille / 1000.0)) return false;
+    c->gave_up[step]++;
+    c->result->faults[GW_SIM_FAILED_SHARD]++;
+    sim_trace(c, "peer %u cannot compute shard %u", p->number, p->m.workers[w].shard);
+    sim_op op = sim_op_to(p, give_up);
+    op.x = w;
+    op.y = p->m.workers[w].turn;
+    uint64_t in_ns = sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000);
+    sim_later(c, perhaps_tear(c, p, &op, in_ns), &op);
+    return true;
+}
+
+static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
+    sim_memory *m = &p->m;
+    if (gives_up(c, p, w)) return;
+    if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
+    if (!m->has_state || m->step != m->accumulator.step) {
+        sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
+                      p->number, m->accumulator.step, m->step);
+        return;
+    }
+    uint64_t time_ns = shard_ns(c, p);
+    m->busy_ns += time_ns;
+    sim_op op = sim_op_to(p, shard_done);
+    op.x = w;
+    op.y = m->workers[w].turn;
+    op.z = sim_compute(c, p, m->workers[w].shard);
+    op.bytes = (const uint8_t *)&m->state;
+    op.length = sizeof m->state;
+
+    sim_later(c, time_ns, &op);
+}
+
+/* A careful claim: the brain has been told, and its actions have been carried out. */
+static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy || worker->turn != op->y) return;
+    p->m.workers[op->x].claimed = true;
+    gw_event event = {.kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->shard};
+    sim_event(c, p, &event);
+    worker = &p->m.workers[op->x];
+    if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
+}
+
+/* A worker says what it is at: a shard that it had begun before, or none any more. */
+static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    sim_worker *worker = &p->m.workers[op->x];
+    if (!worker->busy && !worker->claimed) return;
+    worker->claimed = worker->busy;
+    gw_event event = {
+        .kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->busy ? worker->shard : GW_LOSS_ANY};
+    sim_event(c, p, &event);
+}
+
+/* Of those that are busy, or of those that are not any more. */
+static void correct_claims(sim_cluster *c, sim_peer *p, bool busy) {
+    for (uint32_t w = 0; w < SIM_WORKERS; w++) {
+        const sim_worker *worker = &p->m.workers[w];
+        if (worker->busy != busy || (!busy && !worker->claimed)) continue;
+        sim_op op = sim_op_to(p, corrected);
+        op.x = w;
+        sim_later(c, 1000, &op);
+    }
+}
+
+static void dry(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_DRY, .tag = (uint32_t)op->x};
+    sim_event(c, p, &event);
+}
+
+static bool next_position(sim_memory *m, uint32_t *position) {
+    if (m->private_first == m->private_end) {
+        gw_word word = gw_word_unpack(m->word);
+        uint32_t count;
+        if (word.tag != m->tag || !gw_word_take(&word, BATCH, &m->private_first, &count)) return false;
+        m->private_end = m->private_first + count;
+        m->word = gw_word_pack(word);
+    }
+    *position = m->private_first++;
+    return true;
+}
+
+/* The next shard: chosen ones first; their positions are passed over. What the worker had claimed stands. */
+static bool next_shard(sim_cluster *c, sim_peer *p, bool claimed, sim_worker *next) {
+    sim_memory *m = &p->m;
+    *next = (sim_worker){.busy = true, .claimed = claimed, .turn = m->turns + 1};
+    if (m->claiming && m->next_first < m->part.first_count) {
+        next->shard = m->part.first[m->next_first++];
+    } else if ((m->claiming || m->seal_token != 0) && m->next_again < m->part.again_count) {
+        next->shard = m->part.again[m->next_again++];
+        next->again = true;
+    } else {
+        uint32_t position;
+        do {
+            if (!m->claiming || !next_position(m, &position)) return false;
+            if (m->list != NULL && position >= m->listed) {
+                sim_violation(c, "peer %u claims position %u of a list of %u", p->number, position,
+                              m->listed);
+                return false;
+            }
+            next->shard = m->list == NULL ? position : m->list[position];
+        } while (gw_verify_is_chosen(m->chosen, m->chosen_count, next->shard));
+    }
+    m->turns++;
+    return true;
+}
+
+static void feed(sim_cluster *c, sim_peer *p) {
+    sim_memory *m = &p->m;
+    for (uint32_t w = 0; w < SIM_WORKERS && !p->finished; w++) {
+        sim_worker *worker = &m->workers[w], next;
+        if (worker->busy) continue;
+        if (!next_shard(c, p, worker->claimed, &next)) {
+            correct_claims(c, p, false);
+            if (m->dry_told || !m->claiming) return;
+            m->dry_told = true;
+            sim_op op = sim_op_to(p, dry);
+            op.x = m->tag;
+            sim_later(c, sim_between(c, 1000, 20000), &op);
+            return;
+        }
+        *worker = next;
+        if (worker->shard >= m->accumulator.shards) {
+            sim_violation(c, "peer %u claims shard %u of %u", p->number, worker->shard,
+                          m->accumulator.shards);
+            return;
+        }
+        if (!m->careful) {
+            compute(c, p, w);
+            continue;
+        }
+        sim_op op = sim_op_to(p, claimed);
+        op.x = w;
+        op.y = worker->turn;
+        sim_later(c, 1000, &op);
+    }
+}
+
+/* ---- freezing and dealing ---- */
+
+static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_sum *a = &p->m.accumulator;
+    gw_set held = gw_set_of(a->shards), now = gw_set_of(a->shards);
+    for (uint32_t i = 0; i < a->shards; i++)
+        if (a->times[i] > 0) gw_set_add(&held, i);
+    for (int w = 0; w < SIM_WORKERS; w++)
+        if (p->m.workers[w].busy && !p->m.workers[w].again) gw_set_add(&now, p->m.workers[w].shard);
+    gw_event event = {.kind = GW_EV_FROZEN,
+                      .token = op->token,
+                      .accumulator_step = a->there ? a->step : UINT64_MAX,
+                      .poisoned = a->torn,
+                      .held = &held,
+                      .claimed = &now};
+    p->m.accumulator.torn_told = a->torn;
+    c->result->faults[GW_SIM_TORN_FREEZE] += a->torn;
+    sim_event(c, p, &event);
+    gw_set_free(&held);
+    gw_set_free(&now);
+}
+
+static void freeze(sim_cluster *c, sim_peer *p, gw_token token) {
+    sim_memory *m = &p->m;
+    if (m->applying) sim_violation(c, "peer %u freezes while it applies", p->number);
+    m->fence = (gw_view){0};
+    m->word = 0;
+    m->tag = m->private_first = m->private_end = 0;
+    m->claiming = false;
+    m->part.first_count = m->next_first = 0;
+    m->seal_token = 0;
+    sim_reduce_abort(c, p);
+    uint64_t at_ns = sim_now(c) + sim_between(c, 2000, 100000);
+    if (at_ns <= m->reduce_told_ns) at_ns = m->reduce_told_ns + 1000; /* REDUCED comes first */
+    sim_op op = sim_op_to(p, frozen);
+    op.token = token;
+    sim_later(c, at_ns - sim_now(c), &op);
+}
+
+static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_sum_free(&p->m.accumulator);
+    bool over = action->step >= c->options->steps; /* nothing is computed from the last state of all */
+    uint32_t shards = over ? 0 : sim_shards(c->options, action->step);
+    if (action->shards != shards)
+        sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
+                      action->shards, shards);
+    p->m.on_work = (sim_verdict){.by = {0}};
+    p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
+    p->m.accumulator.times = calloc(shards + 1u, 1);
+    GW_CHECK_MEMORY(p->m.accumulator.times != NULL);
+    for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
+    correct_claims(c, p, false);
+    p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
+    p->m.part = (gw_verify_part){.first_count = 0};
+}
+
+static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    if (m->accumulator.torn_told)
+        sim_violation(c, "peer %u goes on with step %" PRIu64 ", a shard of which it has added in part",
+                      p->number, m->accumulator.step);
+    free(m->list);
+    m->list = NULL;
+    m->listed = 0;
+    if (action->list != NULL) {
+        m->list = calloc(action->list->size + 1, sizeof *m->list);
+        GW_CHECK_MEMORY(m->list != NULL);
+        for (uint32_t i = gw_set_next(action->list, 0); i < action->list->size;
+             i = gw_set_next(action->list, i + 1))
+            m->list[m->listed++] = i;
+    }
+    m->tag = action->tag;
+    m->careful = action->flag;
+    if (m->careful) correct_claims(c, p, true);
+    m->word = gw_word_pack((gw_word){.tag = action->tag, .next = action->first, .end = action->end});
+    m->private_first = m->private_end = 0;
+    m->claiming = true;
+    m->dry_told = false;
+    sim_verify_deal(p, action);
+    feed(c, p);
+}
+
+static void take(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    gw_word own = gw_word_unpack(m->word);
+    if (own.tag != m->tag || gw_word_left(own) > 0)
+        sim_violation(c, "peer %u takes a stolen range over one of its own", p->number);
+    m->word = gw_word_pack((gw_word){.tag = m->tag, .next = action->first, .end = action->end});
+    m->dry_told = false;
+    feed(c, p);
+}
+
+/* ---- one-sided operations ---- */
+
+static sim_asked *asked_of(sim_peer *p, gw_token token) {
+    for (uint32_t i = 0; i < p->m.asked_count; i++)
+        if (p->operations[i].token == token) return &p->operations[i];
+    return NULL;
+}
+
+static void answer(sim_cluster *c, sim_peer *p, gw_token token, gw_word_outcome outcome, uint64_t word) {
+    sim_asked *asked = asked_of(p, token);
+    if (asked == NULL) return; /* the link broke first: the answer is lost */
+    bool swap = asked->swap;
+    *asked = p->operations[--p->m.asked_count];
+    gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
+                      .token = token,
+                      .word_outcome = outcome,
+                      .word = word};
+    sim_event(c, p, &event);
+}
+
+static void on_answer(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (!gw_sim_network_reaches(&c->network, op->from, p->number)) {
+        sim_later(c, 20 * SIM_MS, op); /* sent again until the link breaks */
+        return;
+    }
+    answer(c, p, op->token, (gw_word_outcome)op->x, op->y);
+}
+
+typedef struct request {
+    gw_view_name view;
+    uint64_t expected, desired;
+    uint64_t asker_life;
+    bool swap;
+} request;
+
+static void on_request(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    const sim_link *link = sim_link_of(c, p->number, op->from);
+    if (!link->up || link->session != op->session) return;
+    if (!gw_sim_network_reaches(&c->network, op->from, p->number)) {
+        sim_later(c, 20 * SIM_MS, op);
+        return;
+    }
+    request r;
+    memcpy(&r, op->bytes, sizeof r);
+    sim_op back = sim_op_to(&c->peers[op->from], on_answer);
+    back.life = r.asker_life;
+    back.from = p->number;
+    back.token = op->token;
+    back.x = GW_WORD_OK;
+    back.y = p->m.word;
+    if (p->m.fence.epoch == 0 || !gw_view_name_equal(&p->m.fence.name, &r.view))
+        back.x = GW_WORD_FENCED;
+    else if (r.swap && p->m.word != r.expected)
+        back.x = GW_WORD_DIFFERS;
+    else if (r.swap)
+        p->m.word = r.desired;
+    if (!c->calm && r.swap &&
+        sim_chance(c, c->options->unanswered_permille / 1000.0)) { /* the answer is lost, the swap is not */
+        c->result->faults[GW_SIM_LOST_ANSWER]++;
+        sim_trace(c, "peer %u never hears what came of its steal from peer %u", op->from, p->number);
+        sim_break(c, p->number, op->from);
+        return;
+    }
+    sim_later(c, sim_between(c, 5000, 100000), &back);
+}
+
+static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    answer(c, p, op->token, GW_WORD_UNKNOWN, 0);
+}
+
+/* Nothing has happened. */
+static void unreachable(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    answer(c, p, op->token, GW_WORD_FENCED, 0);
+}
+
+static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    sim_memory *m = &p->m;
+    sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
+    GW_CHECK(victim != p);
+    if (m->asked_count == sizeof p->operations / sizeof p->operations[0]) {
+        sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
+        return;
+    }
+    const sim_link *link = victim != NULL ? sim_link_of(c, p->number, victim->number) : NULL;
+    bool swap = action->kind == GW_ACT_SWAP_WORD;
+    p->operations[m->asked_count++] = (sim_asked){.token = action->token,
+                                                  .target = victim != NULL ? victim->number : SIM_PEERS,
+                                                  .session = link != NULL ? link->session : 0,
+                                                  .swap = swap};
+    if (link == NULL || !link->up) {
+        sim_op op = sim_op_to(p, unknown);
+        op.token = action->token;
+        sim_later(c, 1000, &op);
+        return;
+    }
+    if (sim_data_lost(c, p->number, victim->number)) {
+        sim_op op = sim_op_to(p, unreachable);
+        op.token = action->token;
+        sim_later(c, 1000, &op);
+        return;
+    }
+    request r = {.view = m->fence.name,
+                 .expected = action->expected,
+                 .desired = action->desired,
+                 .asker_life = p->boot,
+                 .swap = swap};
+    sim_op op = sim_op_to(victim, on_request);
+    op.from = p->number;
+    op.token = action->token;
+    op.session = link->session;
+    op.bytes = (const uint8_t *)&r;
+    op.length = sizeof r;
+    sim_later(c, sim_between(c, 5000, 100000), &op);
+}
+
+void sim_work_broken(sim_cluster *c, sim_peer *p, uint32_t other) {
+    for (uint32_t i = 0; i < p->m.asked_count; i++) {
+        if (p->operations[i].target != other) continue;
+        sim_op op = sim_op_to(p, unknown);
+        op.token = p->operations[i].token;
+        sim_later(c, 1000, &op);
+    }
+}
+
+void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    switch (action->kind) {
+    case GW_ACT_FREEZE:
+        freeze(c, p, action->token);
+        break;
+    case GW_ACT_INSTALL:
+        p->m.fence = *action->view;
+        break;
+    case GW_ACT_BEGIN_STEP:
+        begin_step(c, p, action);
+        break;
+    case GW_ACT_DEAL:
+        deal(c, p, action);
+        break;
+    case GW_ACT_TAKE:
+        take(c, p, action);
+        break;
+    case GW_ACT_SEAL:
+        p->m.claiming = false;
+        p->m.seal_token = action->token;
+        perhaps_sealed(c, p);
+        break;
+    default:
+        ask(c, p, action);
+        break;
+    }
+}
