@@ -1,7 +1,7 @@
 #include "checkpoint/catalog.h"
 
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ const char *gw_catalog_name(const gw_hash *job_id, uint64_t step, const gw_hash 
     char end[GW_CATALOG_NAME_BYTES];
     int length = snprintf(name, GW_CATALOG_NAME_BYTES, "%08llu%s", (unsigned long long)step,
                           name_end(job_id, root, end));
-    GW_CHECK(length > 0 && length < GW_CATALOG_NAME_BYTES);
+    GW_ASSERT(length > 0 && length < GW_CATALOG_NAME_BYTES);
     return name;
 }
 
@@ -158,7 +158,7 @@ void gw_catalog_order(const gw_manifest **list, uint32_t count) {
 }
 
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog) {
-    GW_CHECK(catalog->good_count > 0);
+    GW_ASSERT(catalog->good_count > 0);
     const gw_manifest *last = &catalog->good[0], *newest = NULL;
     for (uint32_t i = 1; i < catalog->good_count; i++)
         if (catalog->good[i].created_ms > last->created_ms) last = &catalog->good[i];

@@ -1,6 +1,6 @@
 #include "checkpoint/durable.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, 
     va_start(args, format);
     int length = vsnprintf(path, GW_PATH_BYTES, format, args);
     va_end(args);
-    GW_CHECK(length >= 0);
+    GW_ASSERT(length >= 0);
     if (length >= GW_PATH_BYTES)
         return gw_fail(err, GW_E_LIMIT, "checkpoint/durable: a path is over %d bytes: %.60s...",
                        GW_PATH_BYTES - 1, path);
@@ -70,7 +70,7 @@ static bool write_all(gw_io *io, int fd, const uint8_t *bytes, size_t length) {
         if (count < 0 && errno == EINTR) continue;
         if (count == 0) errno = EIO;
         if (count <= 0) return false;
-        GW_CHECK((size_t)count <= length);
+        GW_ASSERT((size_t)count <= length);
         bytes += count;
         length -= (size_t)count;
     }

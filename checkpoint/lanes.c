@@ -1,6 +1,6 @@
 #include "checkpoint/lanes.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -113,7 +113,7 @@ INLINE void compress(words *h, const words *m, uint64_t count, bool last) {
 AVX2 static void hash_four(const gw_lane *lanes) {
     const uint8_t *const bytes[LANES] = {lanes[0].bytes, lanes[1].bytes, lanes[2].bytes, lanes[3].bytes};
     size_t length = lanes[0].length;
-    GW_CHECK(length > 0 && length % BLOCK_BYTES == 0);
+    GW_ASSERT(length > 0 && length % BLOCK_BYTES == 0);
     words h[8], m[WORDS];
     for (int i = 0; i < 8; i++) h[i] = (words){0} + initial[i];
     h[0] ^= 0x01010000u ^ sizeof(gw_hash); /* no key, fan-out 1, depth 1, this many bytes of digest */

@@ -1,6 +1,6 @@
 #include "checkpoint/manifest.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/view.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static uint64_t tensor_bytes(const gw_tensor *tensor) {
 }
 
 uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index) {
-    GW_CHECK(index < manifest->tensor_count);
+    GW_ASSERT(index < manifest->tensor_count);
     uint64_t offset = 0;
     for (uint32_t i = 0; i < index; i++) offset += tensor_bytes(&manifest->tensors[i]);
     return offset;
@@ -57,7 +57,7 @@ static void put_tensors(gw_writer *w, const gw_manifest *manifest) {
         gw_put_u64(w, offset);
         offset += tensor_bytes(tensor);
     }
-    GW_CHECK(offset == manifest->state_bytes);
+    GW_ASSERT(offset == manifest->state_bytes);
 }
 
 static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t file_bytes) {
@@ -98,7 +98,7 @@ static size_t room_for(const gw_manifest *manifest) {
 }
 
 bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *length, gw_err *err) {
-    GW_CHECK(manifest->chunk_count == gw_chunk_count(manifest->state_bytes));
+    GW_ASSERT(manifest->chunk_count == gw_chunk_count(manifest->state_bytes));
     size_t room = room_for(manifest);
     uint8_t *memory = malloc(room);
     if (memory == NULL) return gw_fail(err, GW_E_NOMEM, "checkpoint/manifest: out of memory");
@@ -115,7 +115,7 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
     }
     w = gw_writer_on(memory, room); /* again, now that the length is known */
     put_manifest(&w, manifest, total);
-    GW_CHECK(!w.failed && w.length == total);
+    GW_ASSERT(!w.failed && w.length == total);
     *bytes = memory;
     *length = total;
     return true;
@@ -132,7 +132,7 @@ typedef struct arena {
 
 static void *arena_take(arena *a, size_t bytes) {
     size_t rounded = (bytes + ARENA_SLACK / 2 - 1) & ~(size_t)(ARENA_SLACK / 2 - 1);
-    GW_CHECK(rounded >= bytes && a->capacity - a->used >= rounded);
+    GW_ASSERT(rounded >= bytes && a->capacity - a->used >= rounded);
     void *at = a->bytes + a->used;
     a->used += rounded;
     return at;

@@ -1,6 +1,6 @@
 #include "checkpoint/restore.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool fetch(const gw_restore *restore, uint32_t index, void *bytes, uint32
     const gw_hash *name = &restore->manifest->chunks[index];
     uint32_t asked = 0, before = 0;
     while (restore->fetch(restore->context, index, &asked, name, bytes, length, err)) {
-        GW_CHECK(asked > before);
+        GW_ASSERT(asked > before);
         before = asked;
         gw_hash actual;
         gw_blake2b(bytes, length, actual.bytes, sizeof actual.bytes);
@@ -132,8 +132,8 @@ static void work_here(running *run) {
 }
 
 bool gw_restore_run(const gw_restore *restore, gw_restore_stats *stats, gw_err *err) {
-    GW_CHECK(restore->threads >= 1 && restore->threads <= GW_RESTORE_THREADS && restore->write != NULL);
-    GW_CHECK(restore->here == NULL || restore->here->size == restore->manifest->chunk_count);
+    GW_ASSERT(restore->threads >= 1 && restore->threads <= GW_RESTORE_THREADS && restore->write != NULL);
+    GW_ASSERT(restore->here == NULL || restore->here->size == restore->manifest->chunk_count);
     running run = {.restore = restore};
     pthread_mutex_init(&run.lock, NULL);
     pthread_t helpers[GW_RESTORE_THREADS];

@@ -1,7 +1,7 @@
 #include "checkpoint/staging.h"
 
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/chunk.h"
 
 #include <stdlib.h>
@@ -23,12 +23,12 @@ uint8_t *gw_staging_take(gw_staging *pool) {
 }
 
 void gw_staging_give(gw_staging *pool, uint8_t *buffer) {
-    GW_CHECK(buffer != NULL && pool->idle_count < pool->made);
+    GW_ASSERT(buffer != NULL && pool->idle_count < pool->made);
     pool->idle[pool->idle_count++] = buffer;
 }
 
 void gw_staging_free(gw_staging *pool) {
-    GW_CHECK(pool->idle_count == pool->made);
+    GW_ASSERT(pool->idle_count == pool->made);
     for (size_t i = 0; i < pool->idle_count; i++) free(pool->idle[i]);
     free(pool->idle);
     *pool = (gw_staging){0};

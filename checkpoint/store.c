@@ -3,7 +3,7 @@
 #include "checkpoint/durable.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/sound.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -292,11 +292,11 @@ static bool fail_if_gone(const gw_store *store, gw_err *err) {
 static bool is_sound(gw_store *store, const gw_store_item *item);
 
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
-    GW_CHECK(store->mode == GW_STORE_WRITE && count <= GW_STORE_BATCH);
+    GW_ASSERT(store->mode == GW_STORE_WRITE && count <= GW_STORE_BATCH);
     put_files *files = malloc(sizeof *files);
     if (files == NULL) return gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory");
     for (uint32_t i = 0; i < count; i++) {
-        GW_CHECK(items[i].length > 0 && items[i].length <= GW_CHUNK_BYTES);
+        GW_ASSERT(items[i].length > 0 && items[i].length <= GW_CHUNK_BYTES);
         files->fd[i] = -1;
     }
     bool done = pin_items(store, tag, items, count, err);
@@ -594,7 +594,7 @@ static bool sweep_file(void *context, const char *path, const gw_hash *name, boo
 
 bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count, gw_store_swept *swept,
                     gw_err *err) {
-    GW_CHECK(store->mode == GW_STORE_WRITE);
+    GW_ASSERT(store->mode == GW_STORE_WRITE);
     *swept = (gw_store_swept){0};
     gw_hash *sorted = sort_names(needed, needed_count, err);
     if (sorted == NULL) return false;

@@ -1,7 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include "checkpoint/writer_job.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <signal.h>
 #include <sodium.h>
@@ -27,7 +27,7 @@ static void lower_priority(void) {
 
 /* Takes the finished job off the queue and tells the owner. Lock held, given up for the callback. */
 static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
-    GW_CHECK(writer->first == job && job->copying == 0);
+    GW_ASSERT(writer->first == job && job->copying == 0);
     writer->first = job->next;
     if (writer->first == NULL) writer->last = &writer->first;
     writer->stats.queued--;
@@ -78,7 +78,7 @@ static void *run(void *context) {
 
 bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, void *context,
                   gw_ckpt_writer **writer, gw_err *err) {
-    GW_CHECK(done != NULL);
+    GW_ASSERT(done != NULL);
     /* chooses the processor's fastest BLAKE2b */
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     gw_ckpt_writer *opened = calloc(1, sizeof *opened);
@@ -115,7 +115,7 @@ void gw_ckpt_close(gw_ckpt_writer *writer, bool drain) {
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writer->lock);
     pthread_join(writer->thread, NULL);
-    GW_CHECK(writer->first == NULL);
+    GW_ASSERT(writer->first == NULL);
     gw_staging_free(&writer->staging);
     pthread_cond_destroy(&writer->changed);
     pthread_mutex_destroy(&writer->lock);
@@ -139,7 +139,7 @@ static gw_ckpt_job *new_job(gw_ckpt_kind kind, uint64_t tag, uint32_t chunk_coun
 
 static void enqueue(gw_ckpt_writer *writer, gw_ckpt_job *job) {
     pthread_mutex_lock(&writer->lock);
-    GW_CHECK(!writer->stopping);
+    GW_ASSERT(!writer->stopping);
     *writer->last = job;
     writer->last = &job->next;
     writer->stats.queued++;
@@ -149,7 +149,7 @@ static void enqueue(gw_ckpt_writer *writer, gw_ckpt_job *job) {
 
 bool gw_ckpt_snapshot(gw_ckpt_writer *writer, const gw_ckpt_request *request, gw_err *err) {
     for (uint32_t i = 0; i < request->count; i++)
-        GW_CHECK(request->indices[i] < gw_chunk_count(request->state_bytes));
+        GW_ASSERT(request->indices[i] < gw_chunk_count(request->state_bytes));
     gw_ckpt_job *job = new_job(GW_CKPT_SNAPSHOT, request->tag, request->count);
     if (job == NULL) return fail_memory(err);
     size_t room = request->count > 0 ? request->count : 1;

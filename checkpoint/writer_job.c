@@ -2,7 +2,7 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/lanes.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 #include "core/godwit.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 uint64_t gw_tensor_elements(const gw_tensor *tensor) {
-    GW_CHECK(tensor->rank >= 1 && tensor->rank <= GW_MAX_RANK);
+    GW_ASSERT(tensor->rank >= 1 && tensor->rank <= GW_MAX_RANK);
     uint64_t elements = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) elements *= tensor->dim[i];
     return elements;
@@ -17,7 +17,7 @@ uint64_t gw_tensor_elements(const gw_tensor *tensor) {
 size_t gw_dtype_bytes(gw_dtype dtype) {
     static const size_t bytes[] = {
         [GW_F32] = 4, [GW_F64] = 8, [GW_I32] = 4, [GW_I64] = 8, [GW_U8] = 1, [GW_BF16] = 2};
-    GW_CHECK(dtype >= GW_F32 && dtype <= GW_BF16);
+    GW_ASSERT(dtype >= GW_F32 && dtype <= GW_BF16);
     return bytes[dtype];
 }
 

@@ -1,6 +1,6 @@
 #include "core/rng.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 gw_rng gw_rng_seeded(uint64_t seed) {
     gw_rng rng;
@@ -25,7 +25,7 @@ uint64_t gw_rng_next(gw_rng *rng) {
 }
 
 uint64_t gw_rng_below(gw_rng *rng, uint64_t bound) {
-    GW_CHECK(bound > 0);
+    GW_ASSERT(bound > 0);
     uint64_t limit = UINT64_MAX - UINT64_MAX % bound, value;
     do value = gw_rng_next(rng);
     while (value >= limit);

@@ -3,8 +3,8 @@
 usage: coverage.py BUILD [--list] [--least PERCENT]
 
 Prints a table by file, after every branch that was never taken with --list. Exit code 1 when fewer than PERCENT of all
-were taken. A branch is one way out of a condition: `if (a && b)` has four. The conditions of GW_CHECK are left out, since they
-have a side that must never be taken; nothing else is. So that they hide nothing but themselves, GW_CHECK has to be a
+were taken. A branch is one way out of a condition: `if (a && b)` has four. The conditions of GW_ASSERT are left out, since they
+have a side that must never be taken; nothing else is. So that they hide nothing but themselves, GW_ASSERT has to be a
 statement that begins its line.
 """
 
@@ -44,7 +44,7 @@ def code_only(text):
 
 
 def lines_of_checks(path, text):
-    """The numbers of the lines that GW_CHECK statements cover."""
+    """The numbers of the lines that GW_ASSERT statements cover."""
     code, covered = code_only(text), set()
     for found in re.finditer(r"\bGW_CHECK\(", code):
         before = code[code.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
@@ -57,7 +57,7 @@ def lines_of_checks(path, text):
         first = code.count("\n", 0, found.start()) + 1
         rest = code[end : (code + "\n").index("\n", end)].strip()
         if before or rest != ";":
-            sys.exit(f"coverage.py: {path}:{first}: GW_CHECK shares its line with other code, which it would hide")
+            sys.exit(f"coverage.py: {path}:{first}: GW_ASSERT shares its line with other code, which it would hide")
         covered.update(range(first, first + code.count("\n", found.start(), end) + 1))
     return covered
 

@@ -68,7 +68,7 @@ shellcheck "${scripts[@]}" || bad=1
 
 # What the build compiles, but for tests and err.c, which defines what analyzer.h redefines.
 mapfile -t units < <(sed -n "s#^ *\"file\": \"$PWD/\(.*\.c\)\".*#\1#p" "$folder/compile_commands.json" |
-    grep -vE '^(tests/|build[^/]*/|core/err\.c)' | sort -u)
+    grep -vE '^(tests/|build[^/]*/|core/base/err\.c)' | sort -u)
 echo "clang-tidy: ${#units[@]} files"
 tidy=(clang-tidy -p "$folder" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-include
     --extra-arg=tests/analyzer.h)

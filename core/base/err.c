@@ -1,6 +1,6 @@
 #include "core/base/err.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 bool gw_fail(gw_err *err, gw_code code, const char *format, ...) {
-    GW_CHECK(err != NULL && code != GW_OK);
+    GW_ASSERT(err != NULL && code != GW_OK);
     va_list args;
     va_start(args, format);
     err->code = code;
@@ -23,7 +23,7 @@ static void append(gw_err *err, const char *before, const char *text) {
 }
 
 static void fail_errno(gw_err *err, int errno_value, const char *format, va_list args) {
-    GW_CHECK(err != NULL);
+    GW_ASSERT(err != NULL);
     err->code = errno_value == ENOMEM ? GW_E_NOMEM : GW_E_IO;
     vsnprintf(err->text, sizeof err->text, format, args);
     append(err, ": ", strerror(errno_value));
@@ -49,7 +49,7 @@ bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...) {
 }
 
 bool gw_fail_in(gw_err *err, const char *format, ...) {
-    GW_CHECK(err != NULL && err->code != GW_OK);
+    GW_ASSERT(err != NULL && err->code != GW_OK);
     char inner[sizeof err->text];
     memcpy(inner, err->text, sizeof inner);
     va_list args;

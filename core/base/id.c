@@ -1,6 +1,6 @@
 #include "core/base/id.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ void gw_get_addr(gw_reader *r, gw_addr *addr) {
 }
 
 void gw_blake2b(const void *bytes, size_t length, void *hash, size_t size) {
-    GW_CHECK(size == 16 || size == 32);
+    GW_ASSERT(size == 16 || size == 32);
     int failed = crypto_generichash(hash, size, bytes, length, NULL, 0);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }

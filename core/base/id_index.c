@@ -1,6 +1,6 @@
 #include "core/base/id_index.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -11,12 +11,12 @@ static void put(gw_id_index *index, gw_id_records records, uint32_t number) {
 }
 
 void gw_id_index_put(gw_id_index *index, gw_id_records records, uint32_t number) {
-    GW_CHECK(number + 1 < index->count); /* one free cell at least ends every search */
+    GW_ASSERT(number + 1 < index->count); /* one free cell at least ends every search */
     put(index, records, number);
 }
 
 void gw_id_index_rebuild(gw_id_index *index, gw_id_records records, uint32_t count) {
-    GW_CHECK(count < index->count);
+    GW_ASSERT(count < index->count);
     memset(index->cells, 0, index->count * sizeof *index->cells);
     for (uint32_t i = 0; i < count; i++) put(index, records, i);
 }

@@ -1,6 +1,6 @@
 #include "core/base/set.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@ static uint32_t words_of(uint32_t size) {
 }
 
 gw_set gw_set_of(uint32_t size) {
-    GW_CHECK(size <= GW_SET_MAX);
+    GW_ASSERT(size <= GW_SET_MAX);
     gw_set set = {.size = size};
     if (size > 0) {
         set.words = calloc(words_of(size), sizeof *set.words);
-        GW_CHECK_MEMORY(set.words != NULL);
+        GW_ASSERT_MEMORY(set.words != NULL);
     }
     return set;
 }
@@ -33,7 +33,7 @@ void gw_set_free(gw_set *set) {
 }
 
 void gw_set_add(gw_set *set, uint32_t element) {
-    GW_CHECK(element < set->size);
+    GW_ASSERT(element < set->size);
     set->words[element / 64] |= UINT64_C(1) << (element % 64);
 }
 
@@ -53,12 +53,12 @@ uint32_t gw_set_count(const gw_set *set) {
 }
 
 void gw_set_unite(gw_set *into, const gw_set *other) {
-    GW_CHECK(into->size == other->size);
+    GW_ASSERT(into->size == other->size);
     for (uint32_t i = 0; i < words_of(into->size); i++) into->words[i] |= other->words[i];
 }
 
 bool gw_set_overlaps(const gw_set *a, const gw_set *b) {
-    GW_CHECK(a->size == b->size);
+    GW_ASSERT(a->size == b->size);
     for (uint32_t i = 0; i < words_of(a->size); i++)
         if (a->words[i] & b->words[i]) return true;
     return false;

@@ -1,11 +1,11 @@
 #include "core/base/wire.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
 gw_writer gw_writer_on(void *bytes, size_t capacity) {
-    GW_CHECK(bytes != NULL || capacity == 0);
+    GW_ASSERT(bytes != NULL || capacity == 0);
     return (gw_writer){.bytes = bytes, .capacity = capacity};
 }
 
@@ -54,7 +54,7 @@ void gw_put_string(gw_writer *w, const char *text) {
 }
 
 gw_reader gw_reader_on(const void *bytes, size_t length) {
-    GW_CHECK(bytes != NULL || length == 0);
+    GW_ASSERT(bytes != NULL || length == 0);
     return (gw_reader){.bytes = bytes, .length = length};
 }
 
@@ -97,7 +97,7 @@ void gw_get_bytes(gw_reader *r, void *bytes, size_t count) {
 }
 
 void gw_get_string(gw_reader *r, char *text, size_t capacity) {
-    GW_CHECK(capacity > 0);
+    GW_ASSERT(capacity > 0);
     size_t length = gw_get_u16(r);
     text[0] = '\0';
     if (length >= capacity) {

@@ -16,7 +16,7 @@
  */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 static void show(gw_peer *p) {
     const gw_uncommitted *u = &p->uncommitted;
@@ -52,7 +52,7 @@ void gw_commit_effects(gw_peer *p, const gw_event *event) {
 }
 
 void gw_commit_applied(gw_peer *p) {
-    GW_CHECK(p->step > 0 && !p->uncommitted.any);
+    GW_ASSERT(p->step > 0 && !p->uncommitted.any);
     p->uncommitted = (gw_uncommitted){
         .any = true, .step = p->step - 1, .fingerprint = p->fingerprint, .members = p->view.count};
     if (!p->ballot.majority) gw_commit_agreed(p);

@@ -1,6 +1,6 @@
 #include "core/brain/message.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ const char *gw_message_name(gw_message_kind kind) {
 
 static void *allocate(size_t count, size_t size) {
     void *memory = calloc(count == 0 ? 1 : count, size);
-    GW_CHECK_MEMORY(memory != NULL);
+    GW_ASSERT_MEMORY(memory != NULL);
     return memory;
 }
 
@@ -220,7 +220,7 @@ static void put_body(gw_writer *w, const gw_message *m) {
 
 size_t gw_message_encode(const gw_message *message, uint8_t **bytes) {
     for (size_t capacity = 4096;; capacity *= 2) {
-        GW_CHECK(capacity <= GW_MESSAGE_BYTES);
+        GW_ASSERT(capacity <= GW_MESSAGE_BYTES);
         uint8_t *memory = allocate(capacity, 1);
         gw_writer w = gw_writer_on(memory, capacity);
         gw_put_u8(&w, GW_MESSAGE_VERSION);

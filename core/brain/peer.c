@@ -1,6 +1,6 @@
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/placement.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ gw_token gw_peer_token(gw_peer *p) {
 }
 
 gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind) {
-    GW_CHECK(p->actions != NULL);
+    GW_ASSERT(p->actions != NULL);
     return gw_actions_add(p->actions, kind);
 }
 
@@ -65,7 +65,7 @@ uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds) {
 }
 
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {
-    GW_CHECK(!gw_peer_id_equal(to, &p->config.id));
+    GW_ASSERT(!gw_peer_id_equal(to, &p->config.id));
     message->job = p->job;
     uint8_t *bytes;
     size_t length = gw_message_encode(message, &bytes);
@@ -195,7 +195,7 @@ static char *identity_and_rules(const gw_peer_config *c) {
     if (c->verify > 0) snprintf(verify, sizeof verify, "%.7g%%", (double)c->verify / 1e4);
     int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n", c->identity,
                           majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop");
-    GW_CHECK_MEMORY(length >= 0);
+    GW_ASSERT_MEMORY(length >= 0);
     return text;
 }
 
@@ -214,7 +214,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
 
 static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
     p->old_ballot = malloc(length + 1);
-    GW_CHECK_MEMORY(p->old_ballot != NULL);
+    GW_ASSERT_MEMORY(p->old_ballot != NULL);
     memcpy(p->old_ballot, bytes, length);
     p->old_ballot_length = length;
 }
@@ -277,7 +277,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     p->part_step = p->room_step = UINT64_MAX;
     p->learned = malloc(GW_MAX_LISTED * sizeof *p->learned);
     p->kept = calloc(config->keep + 1, sizeof *p->kept);
-    GW_CHECK_MEMORY(p->learned != NULL && p->kept != NULL);
+    GW_ASSERT_MEMORY(p->learned != NULL && p->kept != NULL);
     gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
     if (!read_record(p, config, err)) {
         gw_peer_destroy(p);
@@ -372,7 +372,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
 }
 
 static void on_start(gw_peer *p) {
-    GW_CHECK(!p->started);
+    GW_ASSERT(!p->started);
     p->started = true;
     p->started_ns = p->now;
     p->seeds_ns = p->config.seed_count > 0 ? p->now : 0;
@@ -393,7 +393,7 @@ static void on_stop(gw_peer *p) {
 }
 
 static void on_seeds(gw_peer *p, const gw_event *event) {
-    GW_CHECK(event->count <= GW_MAX_SEEDS);
+    GW_ASSERT(event->count <= GW_MAX_SEEDS);
     for (uint32_t i = 0; i < event->count; i++) p->config.seeds[i] = event->seeds[i];
     p->config.seed_count = event->count;
     if (p->seeds_ns == 0 && event->count > 0) p->seeds_ns = p->now;
@@ -506,8 +506,8 @@ static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_
                                                  gw_views_consider,    gw_waiting_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
-    GW_CHECK(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
-    GW_CHECK(p->started || event->kind == GW_EV_START);
+    GW_ASSERT(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
+    GW_ASSERT(p->started || event->kind == GW_EV_START);
     const uint64_t slept_ns = now_ns - p->now;
     p->actions = actions;
     p->now = now_ns;

@@ -1,6 +1,6 @@
 #include "core/brain/world.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ gw_action *gw_actions_add(gw_actions *actions, gw_action_kind kind) {
     if (actions->count == actions->capacity) {
         actions->capacity = actions->capacity == 0 ? 16 : 2 * actions->capacity;
         gw_action *grown = realloc(actions->list, actions->capacity * sizeof *grown);
-        GW_CHECK_MEMORY(grown != NULL);
+        GW_ASSERT_MEMORY(grown != NULL);
         actions->list = grown;
     }
     gw_action *action = &actions->list[actions->count++];
@@ -56,7 +56,7 @@ gw_action *gw_actions_add(gw_actions *actions, gw_action_kind kind) {
 
 void *gw_actions_copy(gw_actions *actions, const void *bytes, size_t length) {
     block *b = malloc(sizeof *b + length);
-    GW_CHECK_MEMORY(b != NULL);
+    GW_ASSERT_MEMORY(b != NULL);
     b->next = actions->blocks;
     actions->blocks = b;
     if (length > 0) memcpy(b->bytes, bytes, length);

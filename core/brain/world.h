@@ -149,7 +149,7 @@ typedef struct gw_event {
     uint64_t bad_count;
     const int64_t *slots; /* REDUCED: members x GW_SLOTS */
     bool damaged, changed;
-    const gw_check *checks;     /* SEALED: results of chosen shards, in any order */
+    const gw_recheck *checks;   /* SEALED: results of chosen shards, in any order */
     const int64_t *check_table; /* REDUCED: GW_VERIFY_TABLE words; NULL where nothing is verified */
     uint64_t fingerprint;       /* of the state after the step */
     bool stop;                  /* APPLIED: the job's scalars said that this step was its last */

@@ -1,6 +1,6 @@
 #include "core/gossip/codec.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 /* The first byte of a record: state in bits 0-1, number of addresses in bits 2-3, then the two flags. */
 enum { RECORD_STATE = 3, RECORD_ADDRS_SHIFT = 2, RECORD_META = 16, RECORD_PROVEN = 32, RECORD_ALL = 63 };
@@ -32,7 +32,7 @@ void gw_gossip_packet_put(gw_writer *w, const gw_gossip_packet *packet) {
     case GW_GOSSIP_RUMOURS:
         break;
     case GW_GOSSIP_DIGEST:
-        GW_CHECK(packet->buckets >= 1 && packet->buckets <= GW_GOSSIP_BUCKETS);
+        GW_ASSERT(packet->buckets >= 1 && packet->buckets <= GW_GOSSIP_BUCKETS);
         gw_put_u8(w, packet->flags);
         gw_put_u8(w, packet->buckets);
         for (unsigned i = 0; i < packet->buckets; i++) gw_put_u64(w, packet->digest[i]);
@@ -98,8 +98,8 @@ size_t gw_gossip_record_bytes(const gw_gossip_record *record) {
 }
 
 void gw_gossip_record_put(gw_writer *w, const gw_gossip_record *record) {
-    GW_CHECK(record->state <= GW_GOSSIP_IS_LEFT && record->addr_count <= GW_GOSSIP_ADDRS);
-    GW_CHECK(record->meta_bytes <= GW_GOSSIP_META_BYTES);
+    GW_ASSERT(record->state <= GW_GOSSIP_IS_LEFT && record->addr_count <= GW_GOSSIP_ADDRS);
+    GW_ASSERT(record->meta_bytes <= GW_GOSSIP_META_BYTES);
     unsigned head = record->state | (unsigned)record->addr_count << RECORD_ADDRS_SHIFT |
                     (record->has_meta ? RECORD_META : 0u) | (record->proven ? RECORD_PROVEN : 0u);
     gw_put_u8(w, (uint8_t)head);

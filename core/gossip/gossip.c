@@ -1,6 +1,6 @@
 #include "core/gossip/gossip.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/gossip/room.h"
 
 #include <stdlib.h>
@@ -83,7 +83,7 @@ void gw_gossip_destroy(gw_gossip *g) {
 }
 
 void gw_gossip_start(gw_gossip *g, uint64_t now_ns) {
-    GW_CHECK(!g->started);
+    GW_ASSERT(!g->started);
     const gw_gossip_timing *timing = &g->config.timing;
     g->started = true;
     g->meta_tokens_ns = now_ns;
@@ -102,7 +102,7 @@ static bool is_seed(const gw_gossip *g, const gw_addr *addr) {
 }
 
 void gw_gossip_seek(gw_gossip *g, const gw_addr *seeds, uint32_t count, uint64_t now_ns) {
-    GW_CHECK(count <= GW_GOSSIP_SEEDS);
+    GW_ASSERT(count <= GW_GOSSIP_SEEDS);
     uint32_t first_new = 0;
     while (first_new < count && is_seed(g, &seeds[first_new])) first_new++;
     for (uint32_t i = 0; i < count; i++) g->seeds[i] = seeds[i];
@@ -210,7 +210,7 @@ void gw_gossip_leave(gw_gossip *g, uint64_t now_ns) {
 }
 
 void gw_gossip_set_meta(gw_gossip *g, const void *meta, size_t bytes, uint64_t now_ns) {
-    GW_CHECK(bytes <= GW_GOSSIP_META_BYTES);
+    GW_ASSERT(bytes <= GW_GOSSIP_META_BYTES);
     bool same = bytes == g->meta_bytes && (bytes == 0 || memcmp(meta, g->meta, bytes) == 0);
     if (same && g->self->public.meta_version + g->meta_waits > 0) return;
     if (bytes > 0) memcpy(g->meta, meta, bytes);
@@ -233,7 +233,7 @@ uint32_t gw_gossip_count(const gw_gossip *g) {
 }
 
 const gw_gossip_member *gw_gossip_at(const gw_gossip *g, uint32_t number) {
-    GW_CHECK(number < g->count);
+    GW_ASSERT(number < g->count);
     return &g->entries[number]->public;
 }
 

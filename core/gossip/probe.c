@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 enum {
     PACE_LEAST = 64,

@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -47,6 +47,6 @@ const gw_gossip_entry *gw_gossip_watched(gw_gossip *g, uint32_t period) {
     if (!g->ring_known) look_around(g);
     if (g->watched_count == 0) return NULL;
     const gw_gossip_entry *entry = gw_gossip_entry_find(g, &g->watched[period % g->watched_count]);
-    GW_CHECK(entry != NULL && gw_gossip_is_live(entry));
+    GW_ASSERT(entry != NULL && gw_gossip_is_live(entry));
     return entry->public.addr_count > 0 ? entry : NULL;
 }

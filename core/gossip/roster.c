@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw
     if (made == NULL) return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
     made->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        GW_CHECK(members[i].meta == NULL && members[i].state == GW_GOSSIP_IS_ALIVE);
+        GW_ASSERT(members[i].meta == NULL && members[i].state == GW_GOSSIP_IS_ALIVE);
         made->entries[i].public = members[i];
     }
     *roster = made;
@@ -27,7 +27,7 @@ void gw_gossip_roster_destroy(gw_gossip_roster *roster) {
 }
 
 bool gw_gossip_enroll(gw_gossip *g, const gw_gossip_roster *roster, gw_err *err) {
-    GW_CHECK(!g->started);
+    GW_ASSERT(!g->started);
     if (!gw_gossip_entries_lend(g, roster->entries, roster->count))
         return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
     g->joining = false;

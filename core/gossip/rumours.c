@@ -1,6 +1,6 @@
 #include "core/gossip/rumours.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ void gw_rumours_destroy(gw_rumours *queue) {
 }
 
 static void link_at(gw_rumours *queue, uint32_t slot, uint32_t level) {
-    GW_CHECK(level < GW_RUMOUR_LEVELS);
+    GW_ASSERT(level < GW_RUMOUR_LEVELS);
     gw_rumour *rumour = &queue->slots[slot];
     rumour->level = level;
     rumour->next = GW_RUMOUR_NONE;
@@ -49,7 +49,7 @@ static bool grow(gw_rumours *queue) {
 
 void gw_rumours_put(gw_rumours *queue, uint32_t *slot, uint32_t member) {
     if (*slot != GW_RUMOUR_NONE) {
-        GW_CHECK(queue->slots[*slot].member == member);
+        GW_ASSERT(queue->slots[*slot].member == member);
         unlink_from(queue, *slot);
     } else {
         if (queue->free == GW_RUMOUR_NONE && !grow(queue)) return;
@@ -63,7 +63,7 @@ void gw_rumours_put(gw_rumours *queue, uint32_t *slot, uint32_t member) {
 
 void gw_rumours_drop(gw_rumours *queue, uint32_t *slot) {
     if (*slot == GW_RUMOUR_NONE) return;
-    GW_CHECK(queue->count > 0);
+    GW_ASSERT(queue->count > 0);
     unlink_from(queue, *slot);
     queue->slots[*slot].next = queue->free;
     queue->free = *slot;
@@ -78,7 +78,7 @@ void gw_rumours_renumber(gw_rumours *queue, uint32_t slot, uint32_t member) {
 uint32_t gw_rumours_pick(const gw_rumours *queue, uint32_t *members, uint32_t most) {
     uint32_t count = 0;
     for (uint32_t level = 0; count < most && count < queue->count; level++) {
-        GW_CHECK(level < GW_RUMOUR_LEVELS); /* each is at one of them */
+        GW_ASSERT(level < GW_RUMOUR_LEVELS); /* each is at one of them */
         for (uint32_t slot = queue->head[level]; slot != GW_RUMOUR_NONE && count < most;
              slot = queue->slots[slot].next)
             members[count++] = queue->slots[slot].member;
@@ -87,7 +87,7 @@ uint32_t gw_rumours_pick(const gw_rumours *queue, uint32_t *members, uint32_t mo
 }
 
 void gw_rumours_told(gw_rumours *queue, uint32_t *slot, uint32_t limit) {
-    GW_CHECK(*slot != GW_RUMOUR_NONE && limit <= GW_RUMOUR_LEVELS);
+    GW_ASSERT(*slot != GW_RUMOUR_NONE && limit <= GW_RUMOUR_LEVELS);
     uint32_t level = queue->slots[*slot].level + 1;
     if (level >= limit) {
         gw_rumours_drop(queue, slot);

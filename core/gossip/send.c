@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ gw_gossip_record gw_gossip_record_of(const gw_gossip *g, const gw_gossip_entry *
                                .incarnation = member->incarnation};
     memcpy(record.addr, member->addr, sizeof record.addr);
     if (member->state == GW_GOSSIP_IS_SUSPECT) {
-        GW_CHECK(entry->suspicion != 0);
+        GW_ASSERT(entry->suspicion != 0);
         const gw_suspicion *suspicion = &g->suspicions[entry->suspicion - 1];
         record.accuser = suspicion->confirmer[suspicion->count - 1];
     }
@@ -39,7 +39,7 @@ const gw_addr *gw_gossip_addr_of(const gw_gossip_entry *entry) {
 }
 
 void gw_gossip_transmit(gw_gossip *g, const gw_addr *addr, const gw_writer *w) {
-    GW_CHECK(!w->failed && w->length <= GW_GOSSIP_DATAGRAM);
+    GW_ASSERT(!w->failed && w->length <= GW_GOSSIP_DATAGRAM);
     g->stats.datagrams_sent++;
     g->stats.bytes_sent += w->length;
     g->config.sink.send(g->config.sink.context, addr, w->bytes, w->length);
@@ -55,7 +55,7 @@ static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *rec
     if (w->capacity - w->length < gw_gossip_record_bytes(record)) return false;
     gw_gossip_record_put(w, record);
     (*count)++;
-    GW_CHECK(*count <= GW_GOSSIP_RECORDS);
+    GW_ASSERT(*count <= GW_GOSSIP_RECORDS);
     return true;
 }
 
@@ -83,7 +83,7 @@ static void send_with(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *
     size_t count_at = w.length;
     uint8_t count = 0;
     gw_put_u8(&w, 0);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     if (first != NULL) put_record(&w, &count, first);
     if (to != NULL && to->public.state != GW_GOSSIP_IS_ALIVE) { /* Lifeguard's buddy system */
         gw_gossip_record accusation = gw_gossip_record_of(g, to, false);

@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static gw_suspicion *begin(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns
 void gw_gossip_suspicion_end(gw_gossip *g, gw_gossip_entry *entry) {
     if (entry->suspicion == 0) return;
     uint32_t place = entry->suspicion - 1;
-    GW_CHECK(place < g->suspicion_count);
+    GW_ASSERT(place < g->suspicion_count);
     g->suspicions[place] = g->suspicions[--g->suspicion_count];
     if (place < g->suspicion_count) gw_gossip_entry_at(g, g->suspicions[place].member)->suspicion = place + 1;
     entry->suspicion = 0;
@@ -71,7 +71,7 @@ static void perhaps_volunteer(gw_gossip *g, gw_gossip_entry *entry, uint64_t now
 }
 
 void gw_gossip_suspect(gw_gossip *g, gw_gossip_entry *entry, const gw_peer_id *accuser, uint64_t now_ns) {
-    GW_CHECK(gw_gossip_is_live(entry));
+    GW_ASSERT(gw_gossip_is_live(entry));
     if (entry->suspicion == 0) {
         gw_suspicion *suspicion = begin(g, entry, now_ns);
         if (suspicion == NULL) return;

@@ -1,6 +1,6 @@
 #include "core/gossip/room.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ gw_gossip_entry *gw_gossip_entry_own(gw_gossip *g, const gw_gossip_entry *entry)
 }
 
 gw_gossip_entry *gw_gossip_entry_at(const gw_gossip *g, uint32_t number) {
-    GW_CHECK(number < g->count && g->entries[number]->owned);
+    GW_ASSERT(number < g->count && g->entries[number]->owned);
     return (gw_gossip_entry *)g->entries[number];
 }
 
@@ -84,7 +84,7 @@ static void append(gw_gossip *g, const gw_gossip_entry *entry) {
 }
 
 gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation) {
-    GW_CHECK(gw_gossip_entry_find(g, id) == NULL);
+    GW_ASSERT(gw_gossip_entry_find(g, id) == NULL);
     if (!make_room(g)) return NULL;
     gw_gossip_entry *entry = malloc(sizeof *entry);
     if (entry == NULL) return NULL;
@@ -150,7 +150,7 @@ static void renumber(gw_gossip *g, gw_gossip_entry *entry, uint32_t number) {
 /* One that is not alive any more, and so owned. */
 static void entry_remove(gw_gossip *g, uint32_t number) {
     gw_gossip_entry *entry = gw_gossip_entry_at(g, number);
-    GW_CHECK(number > 0 && entry->suspicion == 0);
+    GW_ASSERT(number > 0 && entry->suspicion == 0);
     if (entry->public.state == GW_GOSSIP_IS_DEAD) g->dead--;
     gw_rumours_drop(&g->rumours[GW_NEWS], &entry->rumour[GW_NEWS]);
     gw_rumours_drop(&g->rumours[GW_METAS], &entry->rumour[GW_METAS]);

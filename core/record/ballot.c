@@ -1,6 +1,6 @@
 #include "core/record/ballot.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ void gw_ballot_open(gw_ballot *ballot, bool majority) {
     memset(ballot, 0, sizeof *ballot);
     ballot->majority = majority;
     ballot->later = malloc(GW_BALLOT_LATER * sizeof *ballot->later);
-    GW_CHECK_MEMORY(ballot->later != NULL);
+    GW_ASSERT_MEMORY(ballot->later != NULL);
 }
 
 void gw_ballot_close(gw_ballot *ballot) {
@@ -95,7 +95,7 @@ static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint
 
 /* The ballot's own ones, of which some may be left out, and perhaps one more, the last. */
 static void keep(gw_ballot *ballot, const promises *all) {
-    GW_CHECK(all->count <= GW_BALLOT_LATER);
+    GW_ASSERT(all->count <= GW_BALLOT_LATER);
     ballot->later_count = all->count;
     for (uint32_t i = 0; i < all->count; i++)
         if (all->view[i] != &ballot->later[i]) ballot->later[i] = *all->view[i];
@@ -120,7 +120,7 @@ gw_ballot_answer gw_ballot_consider(const gw_ballot *ballot, const gw_view *view
 }
 
 void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
-    GW_CHECK(view->epoch > ballot->voted);
+    GW_ASSERT(view->epoch > ballot->voted);
     ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;
     if (!ballot->majority) return;
@@ -129,7 +129,7 @@ void gw_ballot_vote(gw_ballot *ballot, const gw_view *view, uint64_t base_epoch)
 }
 
 void gw_ballot_install(gw_ballot *ballot, const gw_view *view) {
-    GW_CHECK(view->epoch > ballot->installed.epoch);
+    GW_ASSERT(view->epoch > ballot->installed.epoch);
     ballot->installed = *view;
     if (view->epoch > ballot->voted) ballot->voted = view->epoch;
     if (view->epoch > ballot->highest) ballot->highest = view->epoch;

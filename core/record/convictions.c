@@ -1,6 +1,6 @@
 #include "core/record/convictions.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/view.h"
 
 /* Where that of this peer is; `count`: there is none. */
@@ -11,7 +11,7 @@ static uint32_t find(const gw_convictions *convictions, const gw_peer_id *id) {
 }
 
 static void remove_at(gw_convictions *convictions, uint32_t at) {
-    GW_CHECK(at < convictions->count);
+    GW_ASSERT(at < convictions->count);
     convictions->list[at] = convictions->list[--convictions->count];
 }
 
@@ -28,7 +28,7 @@ static uint32_t earliest(const gw_convictions *convictions) {
 }
 
 bool gw_convictions_add(gw_convictions *convictions, const gw_conviction *one) {
-    GW_CHECK(convictions->count <= GW_MAX_CONVICTIONS);
+    GW_ASSERT(convictions->count <= GW_MAX_CONVICTIONS);
     uint32_t found = find(convictions, &one->id);
     if (found < convictions->count) {
         gw_conviction *known = &convictions->list[found];

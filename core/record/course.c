@@ -1,16 +1,16 @@
 #include "core/record/course.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
 static void remove_at(gw_course *course, uint32_t at) {
-    GW_CHECK(at < course->count);
+    GW_ASSERT(at < course->count);
     memmove(course->list + at, course->list + at + 1, (--course->count - at) * sizeof *course->list);
 }
 
 void gw_course_add(gw_course *course, const gw_kept *one) {
-    GW_CHECK(course->count <= GW_MAX_COURSE && one->step > 0);
+    GW_ASSERT(course->count <= GW_MAX_COURSE && one->step > 0);
     for (uint32_t i = 0; i < course->count; i++) {
         if (!gw_hash_equal(&course->list[i].root, &one->root)) continue;
         if (course->list[i].step >= one->step) return;

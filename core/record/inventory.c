@@ -1,6 +1,6 @@
 #include "core/record/inventory.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@ static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *roo
 
 static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *what) {
     uint32_t at = 0;
-    GW_CHECK(inventory->count == 0 || inventory->list != NULL);
+    GW_ASSERT(inventory->count == 0 || inventory->list != NULL);
     while (at < inventory->count && gw_inventory_is_newer(&inventory->list[at], what)) at++;
     gw_inventory *list = realloc(inventory->list, (inventory->count + 1u) * sizeof *list);
-    GW_CHECK_MEMORY(list != NULL);
+    GW_ASSERT_MEMORY(list != NULL);
     memmove(list + at + 1, list + at, (inventory->count - at) * sizeof *list);
     list[at] = *what;
     list[at].chunks = gw_set_of(what->chunks.size);
@@ -78,7 +78,7 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
 }
 
 void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index) {
-    GW_CHECK(index < inventory->count);
+    GW_ASSERT(index < inventory->count);
     gw_set_free(&inventory->list[index].chunks);
     inventory->count--;
     memmove(inventory->list + index, inventory->list + index + 1,

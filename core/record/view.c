@@ -1,6 +1,6 @@
 #include "core/record/view.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +28,18 @@ static gw_view_name name_of(const gw_view *view) {
     uint8_t bytes[VIEW_BYTES + GW_MAX_MEMBERS * MEMBER_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_contents(&w, view);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     gw_view_name name;
     gw_blake2b(bytes, w.length, name.bytes, sizeof name.bytes);
     return name;
 }
 
 void gw_view_seal(gw_view *view) {
-    GW_CHECK(view->count > 0 && view->count <= GW_MAX_MEMBERS && view->epoch > 0);
+    GW_ASSERT(view->count > 0 && view->count <= GW_MAX_MEMBERS && view->epoch > 0);
     qsort(view->members, view->count, sizeof view->members[0], compare_members);
     for (uint32_t i = 1; i < view->count; i++)
-        GW_CHECK(compare_members(&view->members[i - 1], &view->members[i]) < 0);
-    GW_CHECK(gw_view_rank(view, &view->leader) >= 0);
+        GW_ASSERT(compare_members(&view->members[i - 1], &view->members[i]) < 0);
+    GW_ASSERT(gw_view_rank(view, &view->leader) >= 0);
     view->name = name_of(view);
 }
 

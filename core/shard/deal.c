@@ -1,6 +1,6 @@
 #include "core/shard/deal.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/view.h"
 
 typedef unsigned __int128 wide;
@@ -25,7 +25,7 @@ static uint32_t soonest(const uint32_t *shares, const uint64_t *speeds, uint32_t
 }
 
 void gw_deal_cut(uint32_t positions, const uint64_t *speeds, uint32_t count, uint32_t *cuts) {
-    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS);
+    GW_ASSERT(count > 0 && count <= GW_MAX_MEMBERS);
     uint64_t unknown = mean_speed(speeds, count), known[GW_MAX_MEMBERS];
     uint32_t shares[GW_MAX_MEMBERS], left = positions;
     wide total = 0;
@@ -34,9 +34,9 @@ void gw_deal_cut(uint32_t positions, const uint64_t *speeds, uint32_t count, uin
         shares[i] = (uint32_t)((wide)positions * known[i] / total);
         left -= shares[i];
     }
-    GW_CHECK(left < count); /* each lost less than one by truncation */
+    GW_ASSERT(left < count); /* each lost less than one by truncation */
     for (; left > 0; left--) shares[soonest(shares, known, count)]++;
     cuts[0] = 0;
     for (uint32_t i = 0; i < count; i++) cuts[i + 1] = cuts[i] + shares[i];
-    GW_CHECK(cuts[count] == positions);
+    GW_ASSERT(cuts[count] == positions);
 }

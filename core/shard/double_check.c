@@ -1,6 +1,6 @@
 #include "core/shard/double_check.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 /* Words of an entry: pairs of a member and what it got. */
@@ -47,14 +47,14 @@ static uint32_t owner_of(uint32_t position, const uint32_t *cuts, uint32_t membe
     return owner;
 }
 
-static bool has_check(const gw_check *checks, uint32_t count, uint32_t shard) {
+static bool has_check(const gw_recheck *checks, uint32_t count, uint32_t shard) {
     for (uint32_t i = 0; i < count; i++)
         if (checks[i].shard == shard) return true;
     return false;
 }
 
 void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
-                      uint32_t members, uint32_t rank, uint64_t step, const gw_check *checks,
+                      uint32_t members, uint32_t rank, uint64_t step, const gw_recheck *checks,
                       uint32_t check_count, gw_verify_part *part) {
     *part = (gw_verify_part){.first_count = 0};
     for (uint32_t i = 0; i < count; i++) {
@@ -91,8 +91,8 @@ static void put_pair(int64_t *pair, uint32_t rank, uint64_t fingerprint) {
 }
 
 void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
-                   uint64_t step, const gw_check *checks, uint32_t check_count) {
-    GW_CHECK(count <= GW_VERIFY_MOST);
+                   uint64_t step, const gw_recheck *checks, uint32_t check_count) {
+    GW_ASSERT(count <= GW_VERIFY_MOST);
     for (uint32_t i = 0; i < check_count; i++) {
         uint32_t place = place_of(chosen, count, checks[i].shard), candidates[2];
         if (place == count) continue;

@@ -26,11 +26,11 @@ enum {
 };
 
 /* One of the two computations of a chosen shard. */
-typedef struct gw_check {
+typedef struct gw_recheck {
     uint32_t shard;
     bool again;           /* by its verifier */
     uint64_t fingerprint; /* of the contribution (kernels/device/device.h) */
-} gw_check;
+} gw_recheck;
 
 /* Fills `chosen` (GW_VERIFY_MOST entries) in rising order and returns how many; `share` in millionths of the
  * step's shards, at most GW_VERIFY_WHOLE. When more would be chosen, which ones are depends on the step. */
@@ -46,7 +46,7 @@ typedef struct gw_verify_part {
  * GW_VERIFY_HELD. `checks`: what the member has of the step already, and need not compute. With one member
  * nobody computes anything again. */
 void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
-                      uint32_t members, uint32_t rank, uint64_t step, const gw_check *checks,
+                      uint32_t members, uint32_t rank, uint64_t step, const gw_recheck *checks,
                       uint32_t check_count, gw_verify_part *part);
 
 /* Whether a shard is among `count` rising ones. */
@@ -56,7 +56,7 @@ bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard)
  * that it computed again the ones that it is a candidate for. Tables of all members are added; an entry that
  * several members have put something into tells nothing. */
 void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
-                   uint64_t step, const gw_check *checks, uint32_t check_count);
+                   uint64_t step, const gw_recheck *checks, uint32_t check_count);
 
 /* Two members that got different contributions of one shard. */
 typedef struct gw_dispute {

@@ -1,6 +1,6 @@
 #include "core/shard/holders.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/view.h"
 #include "core/state/placement.h"
 
@@ -23,16 +23,16 @@ static uint32_t choose(const gw_holders *h, uint32_t shard, uint32_t held, const
         best_room = room[m] > 0;
         best_score = score;
     }
-    GW_CHECK(best != UINT32_MAX);
+    GW_ASSERT(best != UINT32_MAX);
     return best;
 }
 
 gw_holders gw_holders_of(uint32_t shards, uint32_t copies, const gw_peer_id *members, uint32_t count) {
-    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS && copies > 0);
+    GW_ASSERT(count > 0 && count <= GW_MAX_MEMBERS && copies > 0);
     gw_holders h = {.shards = shards, .copies = copies < count ? copies : count};
     if (shards == 0) return h;
     h.ranks = calloc(shards, h.copies);
-    GW_CHECK_MEMORY(h.ranks != NULL);
+    GW_ASSERT_MEMORY(h.ranks != NULL);
     for (uint32_t round = 0; round < h.copies; round++) {
         uint32_t room[GW_MAX_MEMBERS];
         for (uint32_t m = 0; m < count; m++) room[m] = shards / count + (m < shards % count);
@@ -68,11 +68,11 @@ static uint32_t next_listed(const gw_set *list, uint32_t shards, uint32_t shard)
 
 uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list,
                            const uint32_t *cuts, uint32_t count) {
-    GW_CHECK(list == NULL || list->size == shards);
-    GW_CHECK(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
+    GW_ASSERT(list == NULL || list->size == shards);
+    GW_ASSERT(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
     uint32_t *order = malloc(((size_t)cuts[count] + 1) * sizeof *order);
     uint32_t *over = calloc((size_t)cuts[count] + 1, sizeof *over); /* do not fit into their holder's share */
-    GW_CHECK_MEMORY(order != NULL && over != NULL);
+    GW_ASSERT_MEMORY(order != NULL && over != NULL);
     uint32_t next[GW_MAX_MEMBERS], beyond = 0, placed = 0;
     memcpy(next, cuts, count * sizeof *next);
     for (uint32_t s = next_listed(list, shards, 0); s < shards; s = next_listed(list, shards, s + 1)) {
@@ -84,7 +84,7 @@ uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_
     }
     for (uint32_t m = 0; m < count; m++)
         while (next[m] < cuts[m + 1]) order[next[m]++] = over[placed++];
-    GW_CHECK(placed == beyond);
+    GW_ASSERT(placed == beyond);
     free(over);
     return order;
 }

@@ -1,6 +1,6 @@
 #include "core/shard/range.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 enum {
     POSITION_BITS = 20,
@@ -10,7 +10,7 @@ enum {
 };
 
 uint64_t gw_word_pack(gw_word word) {
-    GW_CHECK(word.tag <= TAG_MASK && word.next <= word.end && word.end <= POSITION_MASK);
+    GW_ASSERT(word.tag <= TAG_MASK && word.next <= word.end && word.end <= POSITION_MASK);
     return (uint64_t)word.tag << (2 * POSITION_BITS) | (uint64_t)word.next << POSITION_BITS | word.end;
 }
 
@@ -37,7 +37,7 @@ bool gw_word_take(gw_word *word, uint32_t most, uint32_t *first, uint32_t *count
     *first = word->next;
     *count = left < most ? left : most;
     word->next += *count;
-    GW_CHECK(word->next <= word->end);
+    GW_ASSERT(word->next <= word->end);
     return true;
 }
 
@@ -54,6 +54,6 @@ bool gw_word_split(gw_word word, uint64_t thief_speed, uint64_t victim_speed, gw
     *rest = (gw_word){.tag = word.tag, .next = word.next, .end = word.end - take};
     *first = word.end - take;
     *end = word.end;
-    GW_CHECK(*first >= word.next && *first < *end);
+    GW_ASSERT(*first >= word.next && *first < *end);
     return true;
 }

@@ -1,17 +1,17 @@
 #include "core/state/chunk.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <sodium.h>
 #include <string.h>
 
 uint32_t gw_chunk_count(uint64_t state_bytes) {
-    GW_CHECK(state_bytes <= GW_MAX_STATE_BYTES);
+    GW_ASSERT(state_bytes <= GW_MAX_STATE_BYTES);
     return (uint32_t)((state_bytes + GW_CHUNK_BYTES - 1) / GW_CHUNK_BYTES);
 }
 
 uint32_t gw_chunk_length(uint64_t state_bytes, uint32_t index) {
-    GW_CHECK(index < gw_chunk_count(state_bytes));
+    GW_ASSERT(index < gw_chunk_count(state_bytes));
     uint64_t left = state_bytes - gw_chunk_offset(index);
     return left < GW_CHUNK_BYTES ? (uint32_t)left : GW_CHUNK_BYTES;
 }
@@ -43,18 +43,18 @@ bool gw_chunk_state_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *st
 
 static void absorb(crypto_generichash_state *state, const void *bytes, size_t length) {
     int failed = crypto_generichash_update(state, bytes, length);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 static void begin(crypto_generichash_state *state, const char *domain) {
     int failed = crypto_generichash_init(state, NULL, 0, 32);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     absorb(state, domain, strlen(domain));
 }
 
 static void end(crypto_generichash_state *state, gw_hash *hash) {
     int failed = crypto_generichash_final(state, hash->bytes, sizeof hash->bytes);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout) {
@@ -69,7 +69,7 @@ void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *lay
         gw_put_u8(&w, (uint8_t)tensor->dtype);
         gw_put_u8(&w, (uint8_t)tensor->rank);
         for (uint32_t d = 0; d < tensor->rank; d++) gw_put_u64(&w, tensor->dim[d]);
-        GW_CHECK(!w.failed);
+        GW_ASSERT(!w.failed);
         absorb(&state, bytes, w.length);
     }
     end(&state, layout);
@@ -77,7 +77,7 @@ void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *lay
 
 void gw_chunk_root(const gw_hash *layout, uint64_t state_bytes, const gw_hash *chunks, uint32_t chunk_count,
                    gw_hash *root) {
-    GW_CHECK(chunk_count == gw_chunk_count(state_bytes));
+    GW_ASSERT(chunk_count == gw_chunk_count(state_bytes));
     crypto_generichash_state state;
     begin(&state, "godwit state 1");
     uint8_t bytes[32 + 8 + 4];
@@ -85,7 +85,7 @@ void gw_chunk_root(const gw_hash *layout, uint64_t state_bytes, const gw_hash *c
     gw_put_hash(&w, layout);
     gw_put_u64(&w, state_bytes);
     gw_put_u32(&w, chunk_count);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     absorb(&state, bytes, w.length);
     absorb(&state, chunks, (size_t)chunk_count * sizeof *chunks);
     end(&state, root);

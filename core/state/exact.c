@@ -1,6 +1,6 @@
 #include "core/state/exact.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/godwit.h"
 #include "core/rng.h"
 
@@ -12,7 +12,7 @@ static const double rounder = 6755399441055744.0;
 static const double rounder_range = 2251799813685248.0; /* 2^51 */
 
 static double power_of_two(int exponent) {
-    GW_CHECK(exponent > -1023 && exponent < 1024);
+    GW_ASSERT(exponent > -1023 && exponent < 1024);
     uint64_t bits = (uint64_t)(exponent + 1023) << 52;
     double value;
     memcpy(&value, &bits, sizeof value);
@@ -20,8 +20,8 @@ static double power_of_two(int exponent) {
 }
 
 gw_exact_format gw_exact_format_of(uint32_t frac_bits, uint32_t shards) {
-    GW_CHECK(frac_bits <= 52);
-    GW_CHECK(shards >= 1 && shards <= GW_MAX_SHARDS);
+    GW_ASSERT(frac_bits <= 52);
+    GW_ASSERT(shards >= 1 && shards <= GW_MAX_SHARDS);
     int bits = 1; /* 2^bits >= shards, and at least 2, so that `most` fits an int64 */
     while (1u << bits < shards) bits++;
     int room = 63 - bits;

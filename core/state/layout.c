@@ -1,6 +1,6 @@
 #include "core/state/layout.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/exact.h"
 
 #include <stdlib.h>
@@ -143,7 +143,7 @@ static bool lay_units(const gw_plan *plan, gw_layout *layout, gw_err *err) {
             }
         }
         if (pass == 0) {
-            GW_CHECK(units > 0); /* there is a state tensor */
+            GW_ASSERT(units > 0); /* there is a state tensor */
             layout->unit_count = units;
             layout->units = calloc(units, sizeof *layout->units);
             if (layout->units == NULL)
@@ -155,7 +155,7 @@ static bool lay_units(const gw_plan *plan, gw_layout *layout, gw_err *err) {
 }
 
 bool gw_layout_make(const gw_plan *plan, uint32_t boundary_words, gw_layout *layout, gw_err *err) {
-    GW_CHECK(boundary_words <= GW_MAX_BOUNDARY);
+    GW_ASSERT(boundary_words <= GW_MAX_BOUNDARY);
     *layout = (gw_layout){
         .tensors = plan->tensors, .tensor_count = plan->tensor_count, .boundary_words = boundary_words};
     if (plan->tensor_count < 1 || plan->tensor_count > GW_MAX_TENSORS)
@@ -201,11 +201,11 @@ void gw_layout_free(gw_layout *layout) {
 
 uint32_t gw_layout_find(const gw_layout *layout, uint64_t offset, uint64_t bytes, uint64_t *within,
                         uint64_t *length) {
-    GW_CHECK(offset < layout->image_bytes);
+    GW_ASSERT(offset < layout->image_bytes);
     uint32_t t = 0;
     while (offset - layout->of[t].image_offset >= layout->of[t].bytes) {
         t++;
-        GW_CHECK(t < layout->tensor_count); /* every byte of the image lies in a tensor */
+        GW_ASSERT(t < layout->tensor_count); /* every byte of the image lies in a tensor */
     }
     const gw_layout_tensor *of = &layout->of[t];
     *within = offset - of->image_offset;

@@ -1,6 +1,6 @@
 #include "core/state/placement.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 /* Two rounds of mixing over both halves of the id, which is itself a hash. */
@@ -12,7 +12,7 @@ uint64_t gw_placement_score(uint32_t index, const gw_peer_id *member) {
 
 uint32_t gw_placement_holders(uint32_t index, const gw_peer_id *members, uint32_t member_count,
                               uint32_t replicas, uint32_t *holders) {
-    GW_CHECK(replicas >= 1 && replicas <= GW_MAX_REPLICAS);
+    GW_ASSERT(replicas >= 1 && replicas <= GW_MAX_REPLICAS);
     uint64_t best[GW_MAX_REPLICAS];
     uint32_t found = 0;
     for (uint32_t m = 0; m < member_count; m++) {

@@ -1,6 +1,6 @@
 #include "kernels/data/dataset.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 #include "kernels/data/idx.h"
 #include "kernels/data/strokes.h"
@@ -103,7 +103,7 @@ static bool draw_images(uint64_t seed, uint64_t first, uint32_t count, gw_images
 }
 
 bool gw_dataset_draw(uint64_t seed, uint32_t train_count, uint32_t test_count, gw_dataset *set, gw_err *err) {
-    GW_CHECK(train_count > 0 && test_count > 0);
+    GW_ASSERT(train_count > 0 && test_count > 0);
     *set = (gw_dataset){.rows = GW_STROKES_SIDE, .columns = GW_STROKES_SIDE};
     /* Test digits are numbered from the top, so that another number of training digits leaves them as they
      * are. */
@@ -129,7 +129,7 @@ gw_hash gw_dataset_digest(const gw_dataset *set) {
         gw_blake2b(parts[i]->labels, parts[i]->count, &hash, sizeof hash);
         gw_put_hash(&w, &hash);
     }
-    GW_CHECK(!w.failed && w.length == sizeof bytes);
+    GW_ASSERT(!w.failed && w.length == sizeof bytes);
     gw_blake2b(bytes, sizeof bytes, &hash, sizeof hash);
     return hash;
 }

@@ -1,6 +1,6 @@
 #include "kernels/data/idx.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/plain_file.h"
 
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static bool read_elements(source *s, gw_idx *idx, gw_err *err) {
 }
 
 bool gw_idx_read(const char *path, uint32_t rank, uint64_t limit, gw_idx *idx, gw_err *err) {
-    GW_CHECK(rank >= 1 && rank <= GW_IDX_RANK && limit > 0);
+    GW_ASSERT(rank >= 1 && rank <= GW_IDX_RANK && limit > 0);
     *idx = (gw_idx){0};
     source *s = calloc(1, sizeof *s);
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "%s: no memory", path);

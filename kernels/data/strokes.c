@@ -1,6 +1,6 @@
 #include "kernels/data/strokes.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/math/clones.h"
 #include "kernels/math/vmath.h"
@@ -153,7 +153,7 @@ GW_CLONES static void spread_ink(const float *restrict squared, const uint8_t *r
 uint8_t gw_strokes_draw(uint64_t seed, uint64_t index, uint8_t *pixels) {
     dice d = {.seed = seed, .index = index};
     uint8_t digit = (uint8_t)((uint64_t)roll(&d) * 10 >> 32);
-    GW_CHECK(digit < 10);
+    GW_ASSERT(digit < 10);
     hand h = pick_hand(&d);
     float half_width = (float)between(&d, 0.5, 1.6), ink = (float)between(&d, 150.0, 255.0);
     float noise_scale = (float)between(&d, 0.0, 0.35);

@@ -1,6 +1,6 @@
 #include "kernels/data/token_hash.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/cores.h"
 #include "kernels/host/read_progress.h"
 #include "kernels/host/team.h"
@@ -90,7 +90,7 @@ uint32_t gw_token_hash_threads(void) {
 
 bool gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
                    uint32_t threads, gw_token_content *contents, gw_err *err) {
-    GW_CHECK(count >= 1 && threads >= 1 && head <= PIECE_BYTES && (width == 1 || width == 2));
+    GW_ASSERT(count >= 1 && threads >= 1 && head <= PIECE_BYTES && (width == 1 || width == 2));
     reading r = {.files = files,
                  .count = count,
                  .head = head,

@@ -1,6 +1,6 @@
 #include "kernels/data/token_shards.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 #include "kernels/data/tokens.h"
 #include "kernels/host/output.h"
@@ -125,7 +125,7 @@ static bool end_file(gw_token_shards *s, gw_err *err) {
 }
 
 bool gw_token_shards_open(const char *path, uint64_t most, gw_token_shards **out, gw_err *err) {
-    GW_CHECK(most >= GW_TOKEN_SHARDS_LEAST && most <= GW_TOKEN_SHARDS_MOST);
+    GW_ASSERT(most >= GW_TOKEN_SHARDS_LEAST && most <= GW_TOKEN_SHARDS_MOST);
     gw_token_shards *s = calloc(1, sizeof *s);
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to write tokens");
     s->most = most;
@@ -183,7 +183,7 @@ static bool make_room(gw_token_shards *s, gw_err *err) {
 
 bool gw_token_shards_write(gw_token_shards *s, const uint32_t *tokens, size_t count, gw_err *err) {
     for (size_t i = 0; i < count; i++) {
-        GW_CHECK(tokens[i] < GW_TOKEN_SHARDS_VOCABULARY);
+        GW_ASSERT(tokens[i] < GW_TOKEN_SHARDS_VOCABULARY);
         if (s->waiting == WAITING && !make_room(s, err)) return false;
         s->tokens[s->waiting++] = (uint16_t)tokens[i];
     }

@@ -1,6 +1,6 @@
 #include "kernels/data/tokens.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 #include "kernels/data/token_hash.h"
 
@@ -146,7 +146,7 @@ static bool cut(gw_tokens *tokens, gw_err *err) {
 static void digest(gw_tokens *tokens, const gw_token_content *contents) {
     size_t size = 8 + tokens->file_count * (8 + sizeof(gw_hash));
     uint8_t *bytes = malloc(size);
-    GW_CHECK_MEMORY(bytes != NULL);
+    GW_ASSERT_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, size);
     gw_put_u32(&w, tokens->shards);
     gw_put_u32(&w, tokens->context);
@@ -154,7 +154,7 @@ static void digest(gw_tokens *tokens, const gw_token_content *contents) {
         gw_put_u64(&w, tokens->files[i].tokens);
         gw_put_hash(&w, &contents[i].hash);
     }
-    GW_CHECK(!w.failed && w.length == size);
+    GW_ASSERT(!w.failed && w.length == size);
     gw_blake2b(bytes, w.length, &tokens->digest, sizeof tokens->digest);
     free(bytes);
 }
@@ -163,7 +163,7 @@ bool gw_tokens_read(gw_tokens *tokens, gw_err *err) {
     uint32_t count = tokens->file_count;
     gw_plain_file *files = calloc(count, sizeof *files);
     gw_token_content *contents = calloc(count, sizeof *contents);
-    GW_CHECK_MEMORY(files != NULL && contents != NULL);
+    GW_ASSERT_MEMORY(files != NULL && contents != NULL);
     for (uint32_t i = 0; i < count; i++) files[i] = tokens->files[i].file;
     bool read = gw_token_hash(files, count, tokens->shards ? GW_TOKENS_HEADER : 0, token_bytes(tokens),
                               gw_token_hash_threads(), contents, err);
@@ -176,7 +176,7 @@ bool gw_tokens_read(gw_tokens *tokens, gw_err *err) {
 }
 
 bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err) {
-    GW_CHECK(context >= 1);
+    GW_ASSERT(context >= 1);
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, err);
@@ -215,7 +215,7 @@ static const gw_token_file *file_of(const gw_tokens *tokens, uint64_t window) {
 
 bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
                       gw_err *err) {
-    GW_CHECK(window < tokens->windows);
+    GW_ASSERT(window < tokens->windows);
     const gw_token_file *file = file_of(tokens, window);
     uint64_t first = (window - file->first_window) * tokens->context;
     uint32_t width = token_bytes(tokens);

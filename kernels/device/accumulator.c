@@ -1,6 +1,6 @@
 #include "kernels/device/accumulator.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/memory.h"
 
 #include <pthread.h>
@@ -106,7 +106,7 @@ static stripe *lock_stripe(gw_deposit *deposit, uint32_t bucket, uint64_t number
         pthread_mutex_unlock(&s->lock);
         return NULL;
     }
-    GW_CHECK(s->generation <= deposit->entry.generation);
+    GW_ASSERT(s->generation <= deposit->entry.generation);
     if (s->generation != deposit->entry.generation) {
         const gw_layout_bucket *of = &acc->layout->buckets[bucket];
         uint64_t from = number * STRIPE_ELEMENTS;
@@ -176,7 +176,7 @@ static gw_exact_part settle_bucket(gw_accumulator *acc, uint32_t b, uint64_t gen
     for (uint64_t number = 0; number < stripes_of(bucket); number++) {
         gw_deposit any = {.accumulator = acc, .entry = {.generation = generation}};
         stripe *s = lock_stripe(&any, b, number);
-        GW_CHECK(s != NULL); /* nobody empties the accumulator while it settles */
+        GW_ASSERT(s != NULL); /* nobody empties the accumulator while it settles */
         part.fingerprint += s->part.fingerprint;
         part.bad += s->part.bad;
         pthread_mutex_unlock(&s->lock);

@@ -1,5 +1,5 @@
 /* The processor as a compute device: state and sums in host memory, one accumulator for all lanes. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/device/class.h"
 #include "kernels/device/device.h"
 #include "kernels/device/outcome.h"
@@ -93,8 +93,8 @@ static void close_lane(gw_device *device, gw_lane *lane) {
 }
 
 static void check_lane(const cpu *c, const gw_lane *lane) {
-    GW_CHECK(lane->owner == c);
-    GW_CHECK(pthread_equal(lane->thread, pthread_self()));
+    GW_ASSERT(lane->owner == c);
+    GW_ASSERT(pthread_equal(lane->thread, pthread_self()));
 }
 
 static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range *range) {
@@ -105,7 +105,7 @@ static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range
         if (work == GW_UNIT_LOOK && tensor->apply_only) continue;
         size_t width = gw_dtype_bytes(tensor->dtype);
         uint64_t from = range->first * width;
-        GW_CHECK(from % 8 == 0);
+        GW_ASSERT(from % 8 == 0);
         *gw_state_print_part(&print, tensor) +=
             gw_exact_hash_state(c->path, c->layout.of[t].first_word + from / 8, range->count * width,
                                 (const uint8_t *)c->state[t] + from);
@@ -120,14 +120,14 @@ static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
 
 static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
     cpu *c = cpu_of(device);
-    GW_CHECK(unit < c->layout.unit_count);
+    GW_ASSERT(unit < c->layout.unit_count);
     gw_fpmode_set();
     const gw_range *range = &c->layout.units[unit];
     gw_state state = {c->state};
     if (work == GW_UNIT_INIT) {
         if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
     } else if (work == GW_UNIT_APPLY) {
-        GW_CHECK(c->outcome.ready);
+        GW_ASSERT(c->outcome.ready);
         gw_sums sums = {c->sum, c->layout.tensors, NULL};
         if (!c->type->apply(c->job, c->step, range, &sums, &c->outcome.scalars, &state, err))
             return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
@@ -142,7 +142,7 @@ static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_sta
 
 static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
     cpu *c = cpu_of(device);
-    GW_CHECK(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
+    GW_ASSERT(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
     (void)err; /* host memory can always be read; a GPU's may be lost */
     for (uint64_t done = 0, within, length; done < bytes; done += length) {
         uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
@@ -153,7 +153,7 @@ static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void 
 
 static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err) {
     cpu *c = cpu_of(device);
-    GW_CHECK(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
+    GW_ASSERT(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
     (void)err; /* as in read_state */
     for (uint64_t done = 0, within, length; done < bytes; done += length) {
         uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
@@ -288,7 +288,7 @@ static void set_boundary(gw_device *device, const int64_t *words) {
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
     cpu *c = cpu_of(device);
-    GW_CHECK(place == GW_PLACE_HOST);
+    GW_ASSERT(place == GW_PLACE_HOST);
     c->outcome.ready = false;
     return gw_sum_store_begin(c->sums, mode, send, receive, err);
 }
@@ -303,7 +303,7 @@ static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
 static void read_boundary(gw_device *device, int64_t *words) {
     cpu *c = cpu_of(device);
     const int64_t *sum = gw_sum_store_words(c->sums, c->step);
-    GW_CHECK(sum != NULL);
+    GW_ASSERT(sum != NULL);
     const gw_layout_bucket *bucket = &c->layout.buckets[c->layout.bucket_count - 1];
     memcpy(words, sum + bucket->data, c->layout.boundary_words * sizeof *words);
 }
@@ -311,7 +311,7 @@ static void read_boundary(gw_device *device, int64_t *words) {
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     cpu *c = cpu_of(device);
     const int64_t *words = gw_sum_store_words(c->sums, c->step);
-    GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
+    GW_ASSERT(words != NULL); /* a wrong or unfinished sum is never applied */
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
         if (c->layout.tensors[t].role != GW_STATE)
             c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;
@@ -390,7 +390,7 @@ static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
 }
 
 bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw_err *err) {
-    GW_CHECK(options->workers >= 1);
+    GW_ASSERT(options->workers >= 1);
     *device = NULL;
     cpu *c = calloc(1, sizeof *c);
     if (c == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the cpu device");

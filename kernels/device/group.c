@@ -1,6 +1,6 @@
 #include "kernels/device/group.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/device/group_sums.h"
 #include "kernels/host/team.h"
 
@@ -71,7 +71,7 @@ static uint32_t take_part(group *g) {
 
 static void give_part(group *g, uint32_t part) {
     pthread_mutex_lock(&g->lock);
-    GW_CHECK(g->lanes[part] > 0);
+    GW_ASSERT(g->lanes[part] > 0);
     g->lanes[part]--;
     pthread_mutex_unlock(&g->lock);
 }
@@ -338,8 +338,8 @@ static bool open_parts(group *g, const gw_device_options *options, uint32_t part
         each.ledger = g->count > 0 ? g->part[0]->ledger : NULL;
         if (!open(context, g->count, &each, &g->part[g->count], err)) return false;
         const gw_device *first = g->part[0], *part = g->part[g->count];
-        GW_CHECK(part->ledger == first->ledger && part->gpu_count == first->gpu_count &&
-                 part->unit_count == first->unit_count && part->part_count == 1);
+        GW_ASSERT(part->ledger == first->ledger && part->gpu_count == first->gpu_count &&
+                  part->unit_count == first->unit_count && part->part_count == 1);
         if (strcmp(part->class_text, first->class_text) == 0) continue;
         fail_other_class(first, part, g->count, err);
         g->count++; /* it is open */
@@ -364,7 +364,7 @@ static void describe(group *g) {
 
 bool gw_device_group_open(const gw_device_options *options, uint32_t parts, gw_group_opener *open,
                           void *context, gw_device **device, gw_err *err) {
-    GW_CHECK(parts >= 2 && parts <= GW_DEVICE_PARTS && options->ledger == NULL);
+    GW_ASSERT(parts >= 2 && parts <= GW_DEVICE_PARTS && options->ledger == NULL);
     *device = NULL;
     group *g = calloc(1, sizeof *g);
     if (g == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a group of devices");

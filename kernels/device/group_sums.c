@@ -1,6 +1,6 @@
 #include "kernels/device/group_sums.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/device/segments.h"
 #include "kernels/host/memory.h"
@@ -91,7 +91,7 @@ static bool add_slice(void *context, uint32_t member, gw_err *err) {
         size_t at = first * width(to);
         memcpy((char *)to->data + at, (const char *)from->data + at, (end - first) * width(to));
         for (uint32_t i = 1; i < s->count; i++) {
-            GW_CHECK(s->send[i].list[k].count == to->count && s->send[i].list[k].is_float == to->is_float);
+            GW_ASSERT(s->send[i].list[k].count == to->count && s->send[i].list[k].is_float == to->is_float);
             add(&s->send[i].list[k], to, first, end);
         }
     }
@@ -107,7 +107,7 @@ static bool lay_out_total(gw_group_sums *s, gw_err *err) {
         s->list[0][k].data = next;
         next += s->list[0][k].count * width(&s->list[0][k]);
     }
-    GW_CHECK((size_t)(next - (char *)s->total) <= s->total_bytes);
+    GW_ASSERT((size_t)(next - (char *)s->total) <= s->total_bytes);
     return true;
 }
 
@@ -137,8 +137,8 @@ bool gw_group_sums_begin(gw_group_sums *s, gw_reduce mode, gw_place place, gw_se
     s->place = mode == GW_REDUCE_ALONE ? GW_PLACE_HOST : place;
     bool good = gw_team_run(s->team, begin_part, s, err);
     for (uint32_t i = 0; good && i < s->count; i++)
-        GW_CHECK(s->send[i].count == s->send[0].count && s->receive[i].count == s->send[0].count &&
-                 s->send[0].count * s->count <= s->room);
+        GW_ASSERT(s->send[i].count == s->send[0].count && s->receive[i].count == s->send[0].count &&
+                  s->send[0].count * s->count <= s->room);
     if (!good || (s->place == GW_PLACE_HOST && !add_parts(s, err))) {
         s->mode = 0;
         return false;
@@ -161,7 +161,7 @@ static bool copy_received(void *context, uint32_t i, gw_err *err) {
     (void)err;
     for (uint32_t k = 0; i > 0 && k < s->receive[0].count; k++) {
         const gw_segment *from = &s->receive[0].list[k], *to = &s->receive[i].list[k];
-        GW_CHECK(to->count == from->count && to->is_float == from->is_float);
+        GW_ASSERT(to->count == from->count && to->is_float == from->is_float);
         memcpy(to->data, from->data, from->count * width(from));
     }
     return true;

@@ -1,6 +1,6 @@
 #include "kernels/device/ledger.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,14 +52,14 @@ gw_ledger *gw_ledger_open(const gw_layout *layout, gw_err *err) {
 
 void gw_ledger_close(gw_ledger *ledger) {
     if (ledger == NULL) return;
-    GW_CHECK(ledger->running == 0);
+    GW_ASSERT(ledger->running == 0);
     pthread_mutex_destroy(&ledger->mark);
     free(ledger->boundary);
     free(ledger);
 }
 
 void gw_ledger_set_key(gw_ledger *ledger, uint64_t job_key) {
-    GW_CHECK(ledger->held == 0 && ledger->running == 0);
+    GW_ASSERT(ledger->held == 0 && ledger->running == 0);
     ledger->job_key = job_key;
 }
 
@@ -81,7 +81,7 @@ static void empty(gw_ledger *ledger) {
 }
 
 void gw_ledger_begin(gw_ledger *ledger, uint64_t step, uint32_t shards) {
-    GW_CHECK(shards <= GW_MAX_SHARDS);
+    GW_ASSERT(shards <= GW_MAX_SHARDS);
     pthread_mutex_lock(&ledger->mark);
     empty(ledger); /* the bits of the old step's shards: those above them are 0 */
     ledger->step = step;
@@ -150,10 +150,10 @@ void gw_ledger_note_bad(gw_ledger *ledger, const gw_entry *entry, uint32_t tenso
 gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool whole, gw_err *err) {
     gw_contributed outcome = GW_SHARD_DROPPED;
     pthread_mutex_lock(&ledger->mark);
-    GW_CHECK(ledger->running > 0);
+    GW_ASSERT(ledger->running > 0);
     ledger->running--;
     if (gw_ledger_fresh(ledger, entry)) {
-        GW_CHECK(ledger->in_flight > 0 && bit(ledger->flight_bits, entry->shard));
+        GW_ASSERT(ledger->in_flight > 0 && bit(ledger->flight_bits, entry->shard));
         ledger->in_flight--;
         clear_bit(ledger->flight_bits, entry->shard);
         if (whole && !entry->invalid) {
@@ -216,8 +216,8 @@ void gw_ledger_boundary(gw_ledger *ledger, bool speaks, int64_t *words) {
 void gw_ledger_header(gw_ledger *ledger, bool speaks, const gw_exact_part *part,
                       int64_t header[GW_EXACT_HEADER]) {
     pthread_mutex_lock(&ledger->mark);
-    GW_CHECK(ledger->in_flight == 0);
-    GW_CHECK(!ledger->poisoned);
+    GW_ASSERT(ledger->in_flight == 0);
+    GW_ASSERT(!ledger->poisoned);
     memset(header, 0, GW_EXACT_HEADER * sizeof *header);
     if (speaks) {
         header[GW_EXACT_COUNT] = (int64_t)ledger->held;

@@ -1,12 +1,12 @@
 #include "kernels/device/outcome.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/fpmode.h"
 
 bool gw_outcome_scalars(gw_outcome *o, gw_ledger *ledger, uint64_t step, gw_scalars *scalars, gw_err *err) {
     gw_held now;
     gw_ledger_held(ledger, &now, NULL);
-    GW_CHECK(now.running == 0); /* or it would read a state that changes */
+    GW_ASSERT(now.running == 0); /* or it would read a state that changes */
     o->scalars = (gw_scalars){.stop = false};
     gw_sums sums = {o->sum, o->tensors, o->measured};
     gw_state state = {o->state};
@@ -32,14 +32,14 @@ bool gw_outcome_commit(const gw_outcome *o, uint64_t step, gw_err *err) {
 }
 
 void gw_outcome_report(const gw_outcome *o, uint64_t step, char *text, size_t size) {
-    GW_CHECK(o->ready && size > 0);
+    GW_ASSERT(o->ready && size > 0);
     text[0] = '\0';
     gw_sums sums = {o->sum, o->tensors, o->measured};
     if (o->type->report != NULL) o->type->report(o->job, step, &sums, &o->scalars, text, size);
 }
 
 void gw_outcome_summary(const gw_outcome *o, uint64_t steps_done, char *text, size_t size) {
-    GW_CHECK(size > 0);
+    GW_ASSERT(size > 0);
     text[0] = '\0';
     gw_state state = {o->state};
     if (o->type->summary != NULL) o->type->summary(o->job, steps_done, &state, text, size);

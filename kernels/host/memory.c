@@ -1,6 +1,6 @@
 #include "kernels/host/memory.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -26,5 +26,5 @@ bool gw_memory_take(size_t bytes, void **memory, gw_err *err) {
 void gw_memory_give(void *memory, size_t bytes) {
     if (memory == NULL) return;
     int result = munmap(memory, mapped(bytes));
-    GW_CHECK(result == 0);
+    GW_ASSERT(result == 0);
 }

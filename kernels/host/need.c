@@ -1,6 +1,6 @@
 #include "kernels/host/need.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ bool gw_need_check(const gw_need *need, const char *of, const char *has, gw_err 
     const double gib = 0x1p-30;
     uint64_t lanes = need->workers * need->lane_bytes, all = need->rest_bytes + lanes;
     char advice[200];
-    GW_CHECK(need->workers >= 1);
+    GW_ASSERT(need->workers >= 1);
     if (all <= need->most_bytes) return true;
     advise(need, advice, sizeof advice);
     if (lanes == 0)

@@ -1,6 +1,6 @@
 #include "kernels/host/team.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/fpmode.h"
 
 #include <pthread.h>
@@ -51,7 +51,7 @@ static void *member_main(void *context) {
 }
 
 gw_team *gw_team_open(uint32_t members, gw_err *err) {
-    GW_CHECK(members >= 1);
+    GW_ASSERT(members >= 1);
     gw_team *team = calloc(1, sizeof *team + members * sizeof team->members[0]);
     if (team == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for %u threads", members);

@@ -1,6 +1,6 @@
 #include "kernels/math/attention.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
 #include "kernels/math/lanes.h"
@@ -118,7 +118,7 @@ static void forward_head(const head *h, float *out, float *norms, float *scores)
 
 void gw_attention_forward(const gw_attention *shape, const float *qkv, float *out, float *norms,
                           float *scratch) {
-    GW_CHECK(shape->channels % shape->heads == 0);
+    GW_ASSERT(shape->channels % shape->heads == 0);
     for (size_t s = 0; s < shape->sequences; s++)
         for (size_t n = 0; n < shape->heads; n++) {
             head h = head_of(shape, qkv, s, n);

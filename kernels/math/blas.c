@@ -1,6 +1,6 @@
 #include "kernels/math/blas.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <cblas.h>
 #include <dlfcn.h>
@@ -44,7 +44,7 @@ void *blas_memory_alloc(int position) {
     pthread_mutex_lock(&buffers);
     await_buffer();
     if (real == NULL) real = (alloc_function *)dlsym(RTLD_NEXT, "blas_memory_alloc");
-    GW_CHECK(real != NULL);
+    GW_ASSERT(real != NULL);
     void *buffer = real(position);
     buffers_asked++;
     if (++buffers_used > buffers_mapped) buffers_mapped = buffers_used;
@@ -56,7 +56,7 @@ void blas_memory_free(void *buffer) {
     static free_function *real;
     pthread_mutex_lock(&buffers);
     if (real == NULL) real = (free_function *)dlsym(RTLD_NEXT, "blas_memory_free");
-    GW_CHECK(real != NULL);
+    GW_ASSERT(real != NULL);
     real(buffer);
     buffers_used--;
     pthread_cond_signal(&buffer_freed);
@@ -65,9 +65,9 @@ void blas_memory_free(void *buffer) {
 
 void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
                       float *c, size_t c_stride) {
-    GW_CHECK(rows > 0 && columns > 0 && inner > 0);
-    GW_CHECK(rows <= INT_MAX && columns <= INT_MAX && inner <= INT_MAX);
-    GW_CHECK(a.stride <= INT_MAX && b.stride <= INT_MAX && c_stride <= INT_MAX);
+    GW_ASSERT(rows > 0 && columns > 0 && inner > 0);
+    GW_ASSERT(rows <= INT_MAX && columns <= INT_MAX && inner <= INT_MAX);
+    GW_ASSERT(a.stride <= INT_MAX && b.stride <= INT_MAX && c_stride <= INT_MAX);
     cblas_sgemm(CblasRowMajor, a.transpose == GW_PLAIN ? CblasNoTrans : CblasTrans,
                 b.transpose == GW_PLAIN ? CblasNoTrans : CblasTrans, (int)rows, (int)columns, (int)inner,
                 1.0f, a.values, (int)a.stride, b.values, (int)b.stride, beta, c, (int)c_stride);

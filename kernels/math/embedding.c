@@ -1,6 +1,6 @@
 #include "kernels/math/embedding.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
 #include "kernels/math/linear.h"
@@ -16,7 +16,7 @@ void gw_embedding_forward(const gw_embedding *shape, const uint32_t *tokens, con
                           const float *places, float *x) {
     size_t channels = shape->channels;
     for (size_t r = 0; r < shape->sequences * shape->positions; r++, x += channels) {
-        GW_CHECK(tokens[r] < shape->vocabulary);
+        GW_ASSERT(tokens[r] < shape->vocabulary);
         memcpy(x, words + tokens[r] * channels, channels * sizeof *x);
         add(channels, places + r % shape->positions * channels, x);
     }

@@ -1,10 +1,10 @@
 #include "kernels/math/permutation.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 gw_permutation gw_permutation_of(uint64_t seed, uint64_t epoch, uint64_t count) {
-    GW_CHECK(count >= 1 && count <= UINT64_C(1) << 62);
+    GW_ASSERT(count >= 1 && count <= UINT64_C(1) << 62);
     gw_permutation permutation = {.count = count, .half_bits = 1};
     while (UINT64_C(1) << (2 * permutation.half_bits) < count) permutation.half_bits++;
     for (uint64_t i = 0; i < GW_PERMUTATION_ROUNDS; i += 2) {
@@ -16,7 +16,7 @@ gw_permutation gw_permutation_of(uint64_t seed, uint64_t epoch, uint64_t count) 
 }
 
 uint64_t gw_permutation_at(const gw_permutation *permutation, uint64_t position) {
-    GW_CHECK(position < permutation->count);
+    GW_ASSERT(position < permutation->count);
     uint32_t bits = permutation->half_bits;
     uint64_t mask = (UINT64_C(1) << bits) - 1, value = position;
     do {

@@ -1,6 +1,6 @@
 #include "kernels/math/schedule.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/vmath.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static double done(const gw_schedule *s, uint64_t update) {
 }
 
 double gw_schedule_rate(const gw_schedule *s, uint64_t update) {
-    GW_CHECK(s->updates >= 1);
+    GW_ASSERT(s->updates >= 1);
     double part = done(s, update);
     if (s->kind == GW_SCHEDULE_COSINE) {
         double sine, cosine;

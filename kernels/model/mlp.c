@@ -1,6 +1,6 @@
 #include "kernels/model/mlp.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
 
@@ -42,8 +42,9 @@ size_t gw_mlp_lane_bytes(const gw_mlp *mlp, uint32_t rows) {
 }
 
 bool gw_mlp_lane_open(const gw_mlp *mlp, uint32_t rows, gw_mlp_lane *lane, gw_err *err) {
-    GW_CHECK(mlp->layers >= 1 && mlp->layers <= GW_MLP_LAYERS && rows >= 1 && rows <= GW_MLP_ROWS);
-    for (uint32_t l = 0; l <= mlp->layers; l++) GW_CHECK(mlp->width[l] >= 1 && mlp->width[l] <= GW_MLP_WIDTH);
+    GW_ASSERT(mlp->layers >= 1 && mlp->layers <= GW_MLP_LAYERS && rows >= 1 && rows <= GW_MLP_ROWS);
+    for (uint32_t l = 0; l <= mlp->layers; l++)
+        GW_ASSERT(mlp->width[l] >= 1 && mlp->width[l] <= GW_MLP_WIDTH);
     size_t delta, piece, bytes = gw_mlp_lane_bytes(mlp, rows);
     scratch_bytes(mlp, rows, &delta, &piece);
     *lane = (gw_mlp_lane){.rows = rows};
@@ -58,7 +59,7 @@ bool gw_mlp_lane_open(const gw_mlp *mlp, uint32_t rows, gw_mlp_lane *lane, gw_er
     }
     lane->delta = (float *)(void *)next;
     lane->piece = (float *)(void *)(next + delta);
-    GW_CHECK(next + delta + piece == (char *)lane->memory + bytes);
+    GW_ASSERT(next + delta + piece == (char *)lane->memory + bytes);
     return true;
 }
 
@@ -83,7 +84,7 @@ GW_CLONES static void add_row(float *restrict sum, const float *restrict row, si
 
 void gw_mlp_forward(const gw_mlp *mlp, const gw_mlp_parameters *parameters, gw_mlp_lane *lane,
                     uint32_t rows) {
-    GW_CHECK(rows >= 1 && rows <= lane->rows);
+    GW_ASSERT(rows >= 1 && rows <= lane->rows);
     for (uint32_t l = 0; l < mlp->layers; l++) {
         size_t in = mlp->width[l], out = mlp->width[l + 1];
         float *y = lane->activation[l + 1];
@@ -114,7 +115,7 @@ static void emit_layer(const gw_mlp *mlp, const gw_mlp_gradients *gradients, gw_
 void gw_mlp_backward(const gw_mlp *mlp, const gw_mlp_parameters *parameters,
                      const gw_mlp_gradients *gradients, gw_mlp_lane *lane, uint32_t rows,
                      gw_emitter *emitter) {
-    GW_CHECK(rows >= 1 && rows <= lane->rows);
+    GW_ASSERT(rows >= 1 && rows <= lane->rows);
     for (uint32_t l = mlp->layers; l-- > 0;) {
         emit_layer(mlp, gradients, lane, l, rows, emitter);
         if (l == 0) break; /* nobody asks for the gradient of the inputs */

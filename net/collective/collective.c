@@ -1,6 +1,6 @@
 #include "net/collective/collective.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/part.h"
 #include "net/collective/reduce.h"
 #include "net/loop/loop.h"
@@ -121,7 +121,7 @@ static void end_part(gw_lane_ends *lane, gw_part *part) {
     gw_collective *collective = lane->collective;
     part->ops->close(part);
     pthread_mutex_lock(&collective->lock);
-    GW_CHECK(part->call->parts_left > 0);
+    GW_ASSERT(part->call->parts_left > 0);
     part->call->parts_left--;
     pthread_mutex_unlock(&collective->lock);
 }
@@ -220,7 +220,7 @@ static void on_sent(void *context, gw_lane_peer *peer) {
     gw_lane_ends *lane = &collective->lanes[peer->lane];
     gw_part *part = lane->first;
     while (part != NULL && (part->sending_to != peer || part->in_flight == 0)) part = part->next;
-    GW_CHECK(part != NULL);
+    GW_ASSERT(part != NULL);
     lane->progress_ns = gw_now_ns();
     part->in_flight--;
     if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
@@ -278,7 +278,7 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
 static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
     (void)context;
     gw_part *part = peer->state;
-    GW_CHECK(part != NULL);
+    GW_ASSERT(part != NULL);
     if (atomic_load(&part->call->status) != 0) return; /* is being ended */
     part->ops->fold(part, offset, payload, bytes);
 }
@@ -289,7 +289,7 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     gw_collective *collective = context;
     gw_lane_ends *lane = &collective->lanes[peer->lane];
     gw_part *part = peer->state;
-    GW_CHECK(part != NULL);
+    GW_ASSERT(part != NULL);
     peer->state = NULL;
     if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
     lane->progress_ns = gw_now_ns();

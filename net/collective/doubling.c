@@ -11,7 +11,7 @@
  * card's retries are used up; in shared memory there is nothing to get lost in. */
 #include "net/collective/doubling.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/part.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "net/collective/part.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, u
     gw_put_u32(&w, is->tag.bucket);
     gw_put_u64(&w, part->call->elements);
     gw_put_u64(&w, checksum);
-    GW_CHECK(!w.failed && w.length == GW_LANE_HEADER);
+    GW_ASSERT(!w.failed && w.length == GW_LANE_HEADER);
 }
 
 bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header) {
@@ -59,7 +59,7 @@ static uint64_t within(const gw_call *call, uint32_t i, uint64_t first, uint64_t
 }
 
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list) {
-    GW_CHECK(first + count <= call->elements);
+    GW_ASSERT(first + count <= call->elements);
     uint64_t size = gw_sum_bytes(call->is.type);
     uint32_t parts = 0;
     for (uint32_t i = piece_at(call, first); count > 0; i++) {

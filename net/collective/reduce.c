@@ -1,6 +1,6 @@
 #include "net/collective/reduce.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 #include <string.h>
@@ -119,7 +119,7 @@ static void take_words(gw_checksum *checksum, const uint8_t *at, uint64_t bytes)
 }
 
 void gw_checksum_add(gw_checksum *checksum, const void *words, uint64_t bytes) {
-    GW_CHECK(bytes % sizeof(uint32_t) == 0);
+    GW_ASSERT(bytes % sizeof(uint32_t) == 0);
     uint64_t head = before_row(checksum, bytes), rows = (bytes - head) / GW_CHECKSUM_ROW;
     uint64_t tail = head + rows * GW_CHECKSUM_ROW;
     const uint8_t *at = words;
@@ -131,7 +131,7 @@ void gw_checksum_add(gw_checksum *checksum, const void *words, uint64_t bytes) {
 
 void gw_sum_into(gw_sum_type type, void *out, const void *in, const void *theirs, uint64_t count,
                  gw_checksum *before, gw_checksum *after) {
-    GW_CHECK(before->words == after->words);
+    GW_ASSERT(before->words == after->words);
     uint64_t size = gw_sum_bytes(type), bytes = count * size, head = before_row(after, bytes);
     uint64_t rows = (bytes - head) / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW;
     uint8_t *to = out;

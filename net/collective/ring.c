@@ -10,7 +10,7 @@
  * everywhere. ENTER messages go round ahead of the chunks: member h places before us has entered when ENTER h
  * comes. Chunks follow once all have: the right neighbour, who is the last that we hear of, reads nothing
  * before it has entered, and TCP would give up a connection whose receiver does not (net/link/stream.c). */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/part.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *messag
 
 static void ring_sent(gw_part *part, gw_lane_peer *peer) {
     const ring *r = part->state;
-    GW_CHECK(peer == r->right);
+    GW_ASSERT(peer == r->right);
     update(part);
 }
 
@@ -144,7 +144,7 @@ static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint3
     uint64_t first, count, size = gw_sum_bytes(part->call->is.type);
     uint32_t n = part->call->is.member_count;
     locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
-    GW_CHECK(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
+    GW_ASSERT(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
     gw_call_fold(part->call, first + offset / size, bytes / size, payload, &r->theirs, &r->added);
     r->folded = true;
 }
@@ -164,7 +164,7 @@ static void take_chunk(gw_part *part, ring *r) {
 
 static void ring_landed(gw_part *part, gw_lane_peer *peer) {
     ring *r = part->state;
-    GW_CHECK(peer == r->left);
+    GW_ASSERT(peer == r->left);
     if (r->landing_enter)
         r->enters_landed++;
     else

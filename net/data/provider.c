@@ -1,6 +1,6 @@
 #include "net/data/provider.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/loop.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void look_up(const gw_provider *provider, gw_lookup *lookup) {
         lookup->status =
             source->find(source->context, &lookup->asker, &lookup->name, &lookup->bytes, &lookup->length);
     bool found = lookup->status == GW_OP_OK;
-    GW_CHECK(found || lookup->status == GW_OP_NOTFOUND || lookup->status == GW_OP_UNAVAILABLE);
+    GW_ASSERT(found || lookup->status == GW_OP_NOTFOUND || lookup->status == GW_OP_UNAVAILABLE);
     if (found && (lookup->length > lookup->capacity || lookup->length > GW_FETCH_MAX_BYTES))
         give_back(lookup);
 }

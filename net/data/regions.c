@@ -1,6 +1,6 @@
 #include "net/data/regions.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ gw_op_status gw_regions_word(const gw_regions *regions, const gw_peer_id *peer, 
     *value = 0;
     if (!serves(regions, peer, fence)) return GW_OP_FENCED;
     if (!find_words(regions, region, offset, 8, &at)) return GW_OP_DENIED;
-    GW_CHECK(kind == GW_OP_CAS || kind == GW_OP_FETCH_ADD);
+    GW_ASSERT(kind == GW_OP_CAS || kind == GW_OP_FETCH_ADD);
     bool add = kind == GW_OP_FETCH_ADD;
     *value = gw_words_do(regions->words, add ? GW_WORD_ADD : GW_WORD_CAS, at, expected, operand);
     return add || *value == expected ? GW_OP_OK : GW_OP_MISMATCH;

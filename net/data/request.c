@@ -1,6 +1,6 @@
 #include "net/data/request.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ void gw_request_encode(const gw_request *request, uint8_t header[GW_LANE_HEADER]
         gw_put_u64(&w, request->expected);
         gw_put_u64(&w, request->operand);
     }
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
 }
 
 void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_LANE_HEADER]) {
@@ -37,7 +37,7 @@ void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_LANE_HEADER]) {
     gw_put_u64(&w, reply->id);
     gw_put_u64(&w, reply->value);
     gw_put_u64(&w, reply->offset);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
 }
 
 static bool decode_request(gw_reader *r, gw_request *request) {

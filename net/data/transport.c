@@ -1,6 +1,6 @@
 #include "net/data/transport.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/data/lane.h"
 
 bool gw_transport_register(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
@@ -34,17 +34,17 @@ bool gw_transport_word_swap(gw_transport *transport, uint32_t region, uint64_t i
 
 bool gw_transport_fence(gw_transport *transport, const gw_fence *fence, const gw_peer_id *members,
                         uint32_t count, gw_err *err) {
-    GW_CHECK(count == 0 || members != NULL);
+    GW_ASSERT(count == 0 || members != NULL);
     return transport->ops->fence(transport, fence, members, count, err);
 }
 
 void gw_transport_post(gw_transport *transport, const gw_op *op) {
-    GW_CHECK(op->kind >= GW_OP_READ && op->kind <= GW_OP_FETCH);
-    GW_CHECK(op->region < GW_MAX_REGIONS);
+    GW_ASSERT(op->kind >= GW_OP_READ && op->kind <= GW_OP_FETCH);
+    GW_ASSERT(op->region < GW_MAX_REGIONS);
     bool moves = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE;
-    GW_CHECK(!moves || (op->buffer != NULL && op->bytes > 0));
-    GW_CHECK(op->kind != GW_OP_WRITE || op->bytes <= GW_WRITE_BYTES);
-    GW_CHECK(op->kind != GW_OP_FETCH || op->buffer != NULL || op->bytes == 0);
+    GW_ASSERT(!moves || (op->buffer != NULL && op->bytes > 0));
+    GW_ASSERT(op->kind != GW_OP_WRITE || op->bytes <= GW_WRITE_BYTES);
+    GW_ASSERT(op->kind != GW_OP_FETCH || op->buffer != NULL || op->bytes == 0);
     transport->ops->post(transport, op);
 }
 
@@ -79,13 +79,13 @@ const char *gw_op_status_name(gw_op_status status) {
         [GW_OP_UNREACHABLE] = "unreachable",
         [GW_OP_UNKNOWN] = "unknown",
     };
-    GW_CHECK(status >= GW_OP_OK && (size_t)status < sizeof names / sizeof names[0]);
+    GW_ASSERT(status >= GW_OP_OK && (size_t)status < sizeof names / sizeof names[0]);
     return names[status];
 }
 
 const char *gw_path_kind_name(gw_path_kind kind) {
     static const char *const names[] = {
         [GW_PATH_TCP] = "tcp", [GW_PATH_SHM] = "shm", [GW_PATH_RDMA] = "rdma"};
-    GW_CHECK(kind >= GW_PATH_TCP && (size_t)kind < sizeof names / sizeof names[0]);
+    GW_ASSERT(kind >= GW_PATH_TCP && (size_t)kind < sizeof names / sizeof names[0]);
     return names[kind];
 }

@@ -1,6 +1,6 @@
 #include "net/data/words.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,12 +98,12 @@ uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_
     case GW_WORD_ADD:
         return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
     }
-    GW_CHECK(!"no such action");
+    GW_ASSERT(!"no such action");
     return 0;
 }
 
 uint64_t gw_words_do(gw_words *words, gw_word_do what, uint64_t offset, uint64_t expected, uint64_t operand) {
-    GW_CHECK(offset >= FIRST && offset % 8 == 0 && offset < GW_WORDS_BYTES);
+    GW_ASSERT(offset >= FIRST && offset % 8 == 0 && offset < GW_WORDS_BYTES);
     pthread_rwlock_rdlock(&words->lock);
     uint64_t *word = (uint64_t *)(void *)(words->memory + offset);
     const gw_word_domain *domain = words->domain;

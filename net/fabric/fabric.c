@@ -1,6 +1,6 @@
 #include "net/fabric/fabric.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/fabric/inside.h"
 
 #include <pthread.h>
@@ -53,7 +53,7 @@ static uint64_t fabric_word(gw_transport *transport, gw_word_do what, uint32_t r
                             uint64_t expected, uint64_t operand) {
     gw_words *words = fabric_of(transport)->regions.words;
     uint64_t offset, bytes;
-    GW_CHECK(gw_words_find(words, region, &offset, &bytes) && index < bytes / 8);
+    GW_ASSERT(gw_words_find(words, region, &offset, &bytes) && index < bytes / 8);
     return gw_words_do(words, what, offset + 8 * index, expected, operand);
 }
 
@@ -184,7 +184,7 @@ static void on_answered(void *context, gw_lookup *lookup) {
 
 static gw_lane_thread *lane_of(gw_transport *transport, uint32_t lane) {
     gw_fabric *f = fabric_of(transport);
-    GW_CHECK(lane < f->streams - FIRST_LANE);
+    GW_ASSERT(lane < f->streams - FIRST_LANE);
     return f->lanes[FIRST_LANE + lane];
 }
 
@@ -320,7 +320,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     if (options->lanes < 1 || options->lanes > GW_FABRIC_LANES)
         return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d lanes, not %u", GW_FABRIC_LANES,
                        options->lanes);
-    GW_CHECK(options->kinds != 0);
+    GW_ASSERT(options->kinds != 0);
     gw_fabric *f = calloc(1, sizeof *f);
     if (f == NULL) return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a transport");
     f->base.ops = &fabric_ops;

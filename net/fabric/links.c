@@ -1,5 +1,5 @@
 /* Streams become links, links get channels, links end. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/fabric/inside.h"
 #include "net/lane/tcp_channel.h"
 
@@ -190,7 +190,7 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
 }
 
 uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams) {
-    GW_CHECK(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
+    GW_ASSERT(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
     return attempt << 16 | (uint64_t)streams << 8 | number;
 }
 

@@ -2,7 +2,7 @@
  * have (HELLO); the side that dialled tries the kinds that both have, best first, by an end of the path on
  * each side (TRY, TELL, FAIL), and says when one is established, or that it is TCP (USE). Who allows TCP
  * alone takes that without a word and only answers a HELLO. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/fabric/inside.h"
 #include "net/lane/tcp_channel.h"
@@ -40,7 +40,7 @@ static void choose(gw_pair *pair);
 
 static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64_t link, uint32_t count) {
     job *j = calloc(1, sizeof *j + count);
-    GW_CHECK_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
+    GW_ASSERT_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
     *j = (job){.kind = kind, .fabric = f, .peer = *peer, .link = link, .count = count};
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
     return j;
@@ -50,7 +50,7 @@ static void run_job(void *context);
 
 static void leave(job *j) {
     gw_err err;
-    GW_CHECK_MEMORY(gw_loop_post(j->fabric->loop, run_job, j, &err));
+    GW_ASSERT_MEMORY(gw_loop_post(j->fabric->loop, run_job, j, &err));
 }
 
 void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_detached streams[STREAMS]) {
@@ -132,7 +132,7 @@ void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const 
 /* ---- what paths are given ---- */
 
 static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
-    GW_CHECK(count <= GW_PATH_MESSAGE_BYTES);
+    GW_ASSERT(count <= GW_PATH_MESSAGE_BYTES);
     gw_path_note note = {.what = GW_PATH_TELL, .kind = end->path->ops->kind, .serial = end->serial};
     gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count);
 }

@@ -1,13 +1,13 @@
 #include "net/lane/channel.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
 bool gw_channel_take(gw_channel *channel, const gw_lane_user *user, gw_lane_message *message) {
-    GW_CHECK(!channel->out.active);
+    GW_ASSERT(!channel->out.active);
     if (!user->next(user->context, &channel->peer, message)) return false;
-    GW_CHECK(message->bytes <= channel->payload_most);
+    GW_ASSERT(message->bytes <= channel->payload_most);
     channel->out.payload = gw_cursor_on(message);
     channel->out.active = true;
     return true;
@@ -25,7 +25,7 @@ void gw_channel_sent(gw_channel *channel, const gw_lane_user *user) {
 
 gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
     gw_lane_message *message = &channel->in.message;
-    GW_CHECK(channel->in.state == GW_INCOMING_ASK);
+    GW_ASSERT(channel->in.state == GW_INCOMING_ASK);
     message->parts = NULL;
     message->part_count = 0;
     message->fold = false;
@@ -49,7 +49,7 @@ gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *er
 
 void gw_channel_deliver(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
     gw_incoming *in = &channel->in;
-    GW_CHECK(count <= in->payload.left);
+    GW_ASSERT(count <= in->payload.left);
     bool lands = in->state == GW_INCOMING_LAND, folds = lands && in->message.fold && user->fold != NULL;
     if (lands && !folds) {
         gw_cursor_copy(&in->payload, bytes, count, false);

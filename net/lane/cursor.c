@@ -1,6 +1,6 @@
 #include "net/lane/cursor.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -9,10 +9,10 @@ gw_cursor gw_cursor_on(const gw_lane_message *message) {
 }
 
 void gw_cursor_advance(gw_cursor *c, size_t bytes) {
-    GW_CHECK(bytes <= c->left);
+    GW_ASSERT(bytes <= c->left);
     c->left -= bytes;
     while (bytes > 0) {
-        GW_CHECK(c->part < c->part_count);
+        GW_ASSERT(c->part < c->part_count);
         size_t here = c->parts[c->part].iov_len - c->offset;
         if (bytes < here) {
             c->offset += bytes;
@@ -50,7 +50,7 @@ void gw_cursor_copy(gw_cursor *c, uint8_t *bytes, size_t count, bool gather) {
     while (count > 0) {
         struct iovec part;
         size_t here;
-        GW_CHECK(gw_cursor_parts(c, &part, 1, &here) == 1);
+        GW_ASSERT(gw_cursor_parts(c, &part, 1, &here) == 1);
         if (here > count) here = count;
         if (gather)
             memcpy(bytes, part.iov_base, here);

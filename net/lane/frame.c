@@ -1,6 +1,6 @@
 #include "net/lane/frame.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 #include "core/rng.h"
 
@@ -21,7 +21,7 @@ void gw_frame_encode(const gw_lane_message *message, uint8_t frame[GW_FRAME_BYTE
     gw_put_u32(&w, message->bytes);
     gw_put_u32(&w, check_of(message));
     gw_put_bytes(&w, message->header, GW_LANE_HEADER);
-    GW_CHECK(!w.failed && w.length == GW_FRAME_BYTES);
+    GW_ASSERT(!w.failed && w.length == GW_FRAME_BYTES);
 }
 
 bool gw_frame_decode(const uint8_t frame[GW_FRAME_BYTES], uint32_t payload_most, gw_lane_message *message) {

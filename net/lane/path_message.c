@@ -1,6 +1,6 @@
 #include "net/lane/path_message.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_LANE_HEADER
     gw_put_u8(&w, (uint8_t)note->kind);
     gw_put_u8(&w, 0);
     gw_put_u32(&w, note->serial);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
 }
 
 bool gw_path_note_decode(const uint8_t header[GW_LANE_HEADER], gw_path_note *note) {
@@ -40,7 +40,7 @@ uint32_t gw_path_hello_encode(const gw_path_hello *hello, uint8_t bytes[GW_PATH_
         gw_put_u16(&w, (uint16_t)card->count);
         gw_put_bytes(&w, card->bytes, card->count);
     }
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 

@@ -1,6 +1,6 @@
 #include "net/lane/tcp_channel.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/lane/frame.h"
 #include "net/loop/silence.h"
 

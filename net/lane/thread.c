@@ -1,6 +1,6 @@
 #include "net/lane/thread.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/link/stream.h"
 #include "net/loop/loop.h"
 
@@ -192,7 +192,7 @@ static void note_events(gw_lane_thread *lane, const struct epoll_event *events, 
         seat *s = events[i].data.ptr;
         if (events[i].data.ptr == &lane->event_fd) {
             uint64_t ignored;
-            GW_CHECK(read(lane->event_fd, &ignored, sizeof ignored) == sizeof ignored || errno == EAGAIN);
+            GW_ASSERT(read(lane->event_fd, &ignored, sizeof ignored) == sizeof ignored || errno == EAGAIN);
             continue;
         }
         if (events[i].data.ptr == NULL) continue; /* a watch: all are polled */
@@ -213,7 +213,7 @@ static int wait_for_events(const gw_lane_thread *lane, struct epoll_event events
     int count = epoll_wait(lane->epoll_fd, events, EVENTS, timeout);
     if (count < 0 && errno == EINTR)
         count = epoll_wait(lane->epoll_fd, events, EVENTS, 0); /* see net/loop/loop.c */
-    GW_CHECK(count >= 0 || errno == EINTR);
+    GW_ASSERT(count >= 0 || errno == EINTR);
     return count;
 }
 
@@ -411,7 +411,7 @@ static void call(gw_lane_thread *lane) {
     atomic_store(&lane->called, true);
     if (!atomic_exchange(&lane->asleep, false)) return;
     uint64_t one = 1;
-    GW_CHECK(write(lane->event_fd, &one, sizeof one) == sizeof one || errno == EAGAIN);
+    GW_ASSERT(write(lane->event_fd, &one, sizeof one) == sizeof one || errno == EAGAIN);
 }
 
 void gw_lane_thread_stop(gw_lane_thread *lane) {
@@ -427,7 +427,7 @@ uint64_t gw_lane_thread_busy_since(const gw_lane_thread *lane) {
 }
 
 void gw_lane_thread_close(gw_lane_thread *lane) {
-    GW_CHECK(atomic_load(&lane->closing) && lane->seat_count == 0);
+    GW_ASSERT(atomic_load(&lane->closing) && lane->seat_count == 0);
     free_lane(lane);
 }
 
@@ -514,17 +514,17 @@ void gw_lane_thread_refresh(gw_lane_thread *lane) {
 }
 
 void gw_lane_thread_push(gw_lane_thread *lane, gw_lane_peer *peer) {
-    GW_CHECK(peer->lane == lane->number);
+    GW_ASSERT(peer->lane == lane->number);
     seat_of(peer)->pushed = true;
 }
 
 void gw_lane_thread_resume(gw_lane_thread *lane, gw_lane_peer *peer) {
-    GW_CHECK(peer->lane == lane->number);
+    GW_ASSERT(peer->lane == lane->number);
     resume(gw_channel_of(peer));
 }
 
 bool gw_lane_thread_release(gw_lane_thread *lane, gw_lane_peer *peer) {
-    GW_CHECK(peer->lane == lane->number);
+    GW_ASSERT(peer->lane == lane->number);
     seat *s = seat_of(peer);
     s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
     if (gw_channel_release(gw_channel_of(peer))) return true;
@@ -537,7 +537,7 @@ void gw_lane_thread_alarm(gw_lane_thread *lane, uint64_t at_ns) {
 }
 
 void gw_lane_thread_refuse(gw_lane_thread *lane, gw_lane_peer *peer, const gw_err *why) {
-    GW_CHECK(peer->lane == lane->number);
+    GW_ASSERT(peer->lane == lane->number);
     seat *s = seat_of(peer);
     s->refused = true;
     s->trouble = *why;

@@ -1,6 +1,6 @@
 #include "net/link/link.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
 #include "core/rng.h"
@@ -159,7 +159,7 @@ static bool send_note(connection *c, uint8_t type) {
     gw_put_u8(&w, type);
     gw_put_u64(&w, c->ordinal);
     gw_err err;
-    GW_CHECK(!w.failed && w.length == NOTE_BYTES);
+    GW_ASSERT(!w.failed && w.length == NOTE_BYTES);
     return gw_stream_send(c->stream, bytes, w.length, &err);
 }
 
@@ -174,7 +174,7 @@ static bool read_note(const uint8_t *bytes, size_t count, uint8_t type, uint64_t
 
 static void go_up(connection *c) {
     peer *p = c->peer;
-    GW_CHECK(p->link == NULL && p->offered != c);
+    GW_ASSERT(p->link == NULL && p->offered != c);
     c->phase = UP;
     p->link = c;
     p->up_since_ns = gw_now_ns();
@@ -197,14 +197,14 @@ static void lose_link(peer *p, const char *text) {
 
 static void offer_expired(void *context) {
     peer *p = context;
-    GW_CHECK(p->offered != NULL);
+    GW_ASSERT(p->offered != NULL);
     drop(p->offered);
     pursue(p);
 }
 
 static void offer(connection *c) {
     peer *p = c->peer;
-    GW_CHECK(p->offered == NULL && p->link == NULL && c->phase == SPARE);
+    GW_ASSERT(p->offered == NULL && p->link == NULL && c->phase == SPARE);
     /* One count for all peers: a peer that was forgotten here meanwhile remembers the ordinals it took. */
     p->ordinal = (p->links->local->identity->incarnation.boot << 32) + ++p->links->offers;
     c->ordinal = p->ordinal;
@@ -276,7 +276,7 @@ static uint64_t next_pause(peer *p) {
 static void end_round(peer *p) {
     char text[sizeof p->round_text];
     gw_closed why = p->round_why;
-    GW_CHECK(why != GW_CLOSED_NOT);
+    GW_ASSERT(why != GW_CLOSED_NOT);
     memcpy(text, p->round_text, sizeof text);
     p->round_why = GW_CLOSED_NOT;
     pursue_later(p, next_pause(p));
@@ -333,7 +333,7 @@ static void end_empty_round(void *context) {
 
 static void dial(peer *p) {
     gw_err err;
-    GW_CHECK(p->wanted && p->link == NULL && p->addr_count > 0);
+    GW_ASSERT(p->wanted && p->link == NULL && p->addr_count > 0);
     p->round_why = GW_CLOSED_NOT;
     for (size_t i = 0; i < p->addr_count; i++) dial_one(p, &p->addrs[i]);
     if (p->connections == NULL && !gw_timer_set(p->links->loop, &p->retry, 0, end_empty_round, p, &err))
@@ -373,7 +373,7 @@ static void heed_word(peer *p, uint64_t word) {
 static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
     connection *c = context;
     peer *p = c->peer;
-    GW_CHECK(c->stream == stream);
+    GW_ASSERT(c->stream == stream);
     if (!gw_peer_id_equal(&remote->id, &p->id)) {
         drop(c);
         lose_way(p, GW_CLOSED_REFUSED, GW_FAULT_NONE, "another peer has that address now");
@@ -427,7 +427,7 @@ static void offered(connection *c, const uint8_t *bytes, size_t count) {
 static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     connection *c = context;
     gw_links *links = c->peer->links;
-    GW_CHECK(c->stream == stream && c->phase != DIALLING);
+    GW_ASSERT(c->stream == stream && c->phase != DIALLING);
     if (c->phase == UP && count == 0) return; /* a heartbeat */
     if (c->phase == UP)
         links->events.message(links->events.context, &c->peer->id, bytes, count);
@@ -456,7 +456,7 @@ static void lose(connection *c, gw_closed why, gw_fault fault, const char *text)
 
 static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
     connection *c = context;
-    GW_CHECK(c->stream == stream);
+    GW_ASSERT(c->stream == stream);
     lose(c, why, fault, text);
 }
 
@@ -499,7 +499,7 @@ void gw_links_bear(gw_links *links, uint64_t silence_ns) {
 }
 
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err) {
-    GW_CHECK(events->up != NULL && events->down != NULL && events->message != NULL);
+    GW_ASSERT(events->up != NULL && events->down != NULL && events->message != NULL);
     gw_links *links = calloc(1, sizeof *links);
     if (links == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for the control links");
@@ -534,8 +534,8 @@ void gw_links_close(gw_links *links) {
 }
 
 bool gw_links_want(gw_links *links, const gw_peer_id *id, const gw_addr *addrs, size_t count, gw_err *err) {
-    GW_CHECK(count > 0 && count <= GW_LINK_ADDRS);
-    GW_CHECK(!gw_peer_id_equal(id, &links->local->identity->id));
+    GW_ASSERT(count > 0 && count <= GW_LINK_ADDRS);
+    GW_ASSERT(!gw_peer_id_equal(id, &links->local->identity->id));
     peer *p = find_or_add(links, id);
     if (p == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a link");
     memcpy(p->addrs, addrs, count * sizeof *addrs);
@@ -552,7 +552,7 @@ void gw_links_unwant(gw_links *links, const gw_peer_id *id) {
 
 void gw_links_adopt(gw_links *links, gw_stream *stream) {
     const gw_remote *remote = gw_stream_remote(stream);
-    GW_CHECK(remote != NULL && remote->kind == GW_STREAM_CONTROL && !remote->dialled);
+    GW_ASSERT(remote != NULL && remote->kind == GW_STREAM_CONTROL && !remote->dialled);
     peer *p = find_or_add(links, &remote->id);
     connection *c = p == NULL ? NULL : add_connection(p, SPARE);
     if (c == NULL) {
@@ -574,7 +574,7 @@ const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *id) {
 bool gw_links_send(gw_links *links, const gw_peer_id *id, const void *bytes, size_t count, gw_err *err) {
     const peer *p = find(links, id);
     char text[GW_SHORT_TEXT];
-    GW_CHECK(count > 0);
+    GW_ASSERT(count > 0);
     if (p == NULL || p->link == NULL)
         return gw_fail(err, GW_E_NOTFOUND, "no link to peer %s is up", gw_peer_id_short(id, text));
     return gw_stream_send(p->link->stream, bytes, count, err) ||

@@ -1,6 +1,6 @@
 #include "net/link/listener.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/loop/address.h"
 #include "net/loop/quiet.h"
@@ -132,7 +132,7 @@ static void half_ready(void *context, gw_stream *stream, const gw_remote *remote
 
 static void half_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     (void)context, (void)stream, (void)bytes, (void)count;
-    GW_CHECK(!"an accepted stream was not taken");
+    GW_ASSERT(!"an accepted stream was not taken");
 }
 
 static void half_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
@@ -176,7 +176,7 @@ static half_open *least_welcome(const gw_listener *listener) {
         if (!gw_stream_proved(half->stream)) return half;
         if (oldest == NULL) oldest = half;
     }
-    GW_CHECK(oldest != NULL);
+    GW_ASSERT(oldest != NULL);
     return oldest;
 }
 
@@ -265,7 +265,7 @@ static bool begin_listening(int fd, gw_err *err) {
 
 gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
                               const gw_listener_events *events, gw_err *err) {
-    GW_CHECK(events->accepted != NULL);
+    GW_ASSERT(events->accepted != NULL);
     gw_listener *listener = calloc(1, sizeof *listener);
     if (listener == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for a listener");

@@ -1,6 +1,6 @@
 #include "net/link/send_queue.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ bool gw_send_queue_push(gw_send_queue *queue, gw_cipher *seal, const void *messa
         from += payload;
         at += gw_record_bytes(seal, payload);
     } while (count > 0);
-    GW_CHECK(at == total);
+    GW_ASSERT(at == total);
     block->next = NULL;
     block->count = total;
     block->sent = 0;
@@ -65,7 +65,7 @@ static void drop_first(gw_send_queue *queue) {
 }
 
 static void taken(gw_send_queue *queue, size_t count) {
-    GW_CHECK(count <= queue->bytes);
+    GW_ASSERT(count <= queue->bytes);
     queue->bytes -= count;
     while (count > 0) {
         gw_send_block *first = queue->first;

@@ -1,6 +1,6 @@
 #include "net/link/stream.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/link/send_queue.h"
 #include "net/loop/address.h"
 #include "net/loop/reserve.h"
@@ -63,7 +63,7 @@ struct gw_stream {
 /* Ending */
 
 static void release(gw_stream *stream) {
-    GW_CHECK(stream->stage == OVER);
+    GW_ASSERT(stream->stage == OVER);
     if (stream->entered > 0) return;
     gw_cipher_wipe(&stream->seal);
     gw_cipher_wipe(&stream->open);
@@ -75,7 +75,7 @@ static void release(gw_stream *stream) {
 
 /* Stops everything but keeps the object; the socket is closed if `close_fd`. */
 static void stop(gw_stream *stream, bool close_fd) {
-    GW_CHECK(stream->stage != OVER);
+    GW_ASSERT(stream->stage != OVER);
     gw_watch_remove(&stream->watch);
     gw_timer_cancel(&stream->timer);
     gw_handshake_close(stream->handshake);
@@ -175,8 +175,8 @@ static bool tell_later(gw_stream *stream, int errno_value, gw_err *err) {
 }
 
 bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *err) {
-    GW_CHECK(stream->stage == READY);
-    GW_CHECK(count <= GW_MESSAGE_BYTES);
+    GW_ASSERT(stream->stage == READY);
+    GW_ASSERT(count <= GW_MESSAGE_BYTES);
     bool idle = gw_send_queue_bytes(&stream->out) == 0;
     if (!gw_send_queue_push(&stream->out, &stream->seal, bytes, count, GW_STREAM_QUEUE_BYTES, err))
         return false;
@@ -216,7 +216,7 @@ static bool make_room(gw_stream *stream) {
     }
     if (wanted <= stream->in_capacity && stream->in_count < stream->in_capacity) return true;
     size_t capacity = wanted > FIRST_BUFFER ? wanted : FIRST_BUFFER;
-    GW_CHECK(capacity > stream->in_count);
+    GW_ASSERT(capacity > stream->in_count);
     uint8_t *in = realloc(stream->in, capacity);
     if (in == NULL) return false;
     stream->in = in;
@@ -427,7 +427,7 @@ void gw_stream_tune(int fd) {
 /* Takes fd and handshake, also when it fails. */
 static gw_stream *make(gw_loop *loop, int fd, gw_handshake *handshake, const gw_addr *other, stage first,
                        const gw_stream_events *events, gw_err *err) {
-    GW_CHECK(events->ready != NULL && events->message != NULL && events->closed != NULL);
+    GW_ASSERT(events->ready != NULL && events->message != NULL && events->closed != NULL);
     gw_stream *stream = handshake == NULL ? NULL : calloc(1, sizeof *stream);
     if (stream == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for a stream");
@@ -489,7 +489,7 @@ bool gw_stream_proved(const gw_stream *stream) {
 }
 
 void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events) {
-    GW_CHECK(events->message != NULL && events->closed != NULL);
+    GW_ASSERT(events->message != NULL && events->closed != NULL);
     stream->events = *events;
 }
 
@@ -498,7 +498,7 @@ const gw_remote *gw_stream_remote(const gw_stream *stream) {
 }
 
 bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err) {
-    GW_CHECK(stream->stage == READY && gw_stream_queued(stream) == 0 && stream->message_bytes == 0);
+    GW_ASSERT(stream->stage == READY && gw_stream_queued(stream) == 0 && stream->message_bytes == 0);
     uint8_t *ahead = NULL;
     if (stream->in_count > 0) {
         ahead = malloc(stream->in_count);

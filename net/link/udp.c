@@ -1,6 +1,6 @@
 #include "net/link/udp.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/address.h"
 #include "net/secure/packet.h"
 
@@ -61,7 +61,7 @@ static void forget_early(int fd) {
 }
 
 gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *context, gw_err *err) {
-    GW_CHECK(received != NULL);
+    GW_ASSERT(received != NULL);
     gw_udp *udp = calloc(1, sizeof *udp);
     struct sockaddr_storage bound = {0};
     socklen_t bound_bytes = sizeof bound;
@@ -85,7 +85,7 @@ gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *cont
 }
 
 void gw_udp_send(gw_udp *udp, const gw_addr *to, const uint8_t *bytes, size_t count) {
-    GW_CHECK(count <= GW_DATAGRAM_BYTES && !udp->closed);
+    GW_ASSERT(count <= GW_DATAGRAM_BYTES && !udp->closed);
     struct sockaddr_storage address;
     socklen_t length = gw_address_for_socket(to, udp->family, &address);
     if (length == 0) return;

@@ -1,6 +1,6 @@
 #include "net/loop/address.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -55,7 +55,7 @@ bool gw_address_literal(const char *text, gw_addr *addr) {
 }
 
 bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_t *count, gw_err *err) {
-    GW_CHECK(capacity > 0);
+    GW_ASSERT(capacity > 0);
     char host[GW_HOST_TEXT];
     uint16_t port = 0;
     if (!gw_address_parse(text, host, &port, err)) return false;
@@ -77,7 +77,7 @@ bool gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity, size_
 }
 
 socklen_t gw_address_to_sockaddr(const gw_addr *addr, struct sockaddr_storage *out) {
-    GW_CHECK(addr->family == 4 || addr->family == 6);
+    GW_ASSERT(addr->family == 4 || addr->family == 6);
     memset(out, 0, sizeof *out);
     if (addr->family == 4) {
         struct sockaddr_in *v4 = (struct sockaddr_in *)out;

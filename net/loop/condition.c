@@ -1,6 +1,6 @@
 #include "net/loop/condition.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <time.h>
@@ -13,7 +13,7 @@ void gw_cond_init(pthread_cond_t *condition) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     int failure = pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
-    GW_CHECK(failure == 0); /* it takes nothing that could be short */
+    GW_ASSERT(failure == 0); /* it takes nothing that could be short */
 }
 
 bool gw_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t end_ns) {
@@ -21,6 +21,6 @@ bool gw_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64
                                    .tv_nsec = (long)(end_ns % SECOND_NS)};
     int failure = end_ns == UINT64_MAX ? pthread_cond_wait(condition, lock)
                                        : pthread_cond_timedwait(condition, lock, &until);
-    GW_CHECK(failure == 0 || failure == ETIMEDOUT);
+    GW_ASSERT(failure == 0 || failure == ETIMEDOUT);
     return failure == 0;
 }

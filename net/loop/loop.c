@@ -1,6 +1,6 @@
 #include "net/loop/loop.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -44,7 +44,7 @@ struct gw_loop {
 uint64_t gw_now_ns(void) {
     struct timespec now;
     int failed = clock_gettime(CLOCK_MONOTONIC, &now);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -66,13 +66,13 @@ gw_loop *gw_loop_open(gw_err *err) {
         return NULL;
     }
     int failed = pthread_mutex_init(&loop->lock, NULL);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     return loop;
 }
 
 void gw_loop_close(gw_loop *loop) {
-    GW_CHECK(loop->watches == 0);
-    GW_CHECK(loop->timers == 0);
+    GW_ASSERT(loop->watches == 0);
+    GW_ASSERT(loop->timers == 0);
     close(loop->epoll_fd);
     close(loop->wake_fd);
     pthread_mutex_destroy(&loop->lock);
@@ -86,7 +86,7 @@ void gw_loop_close(gw_loop *loop) {
 
 bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_watch_call *call, void *context,
                   gw_err *err) {
-    GW_CHECK(watch->loop == NULL && call != NULL);
+    GW_ASSERT(watch->loop == NULL && call != NULL);
     struct epoll_event event = {.events = events, .data.ptr = watch};
     if (epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return gw_fail_errno(err, errno, "cannot watch a descriptor");
@@ -96,11 +96,11 @@ bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_wa
 }
 
 void gw_watch_change(gw_watch *watch, uint32_t events) {
-    GW_CHECK(watch->loop != NULL);
+    GW_ASSERT(watch->loop != NULL);
     if (watch->events == events) return;
     struct epoll_event event = {.events = events, .data.ptr = watch};
     int failed = epoll_ctl(watch->loop->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     watch->events = events;
 }
 
@@ -108,7 +108,7 @@ void gw_watch_remove(gw_watch *watch) {
     gw_loop *loop = watch->loop;
     if (loop == NULL) return;
     int failed = epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     for (int i = loop->ready_next; i < loop->ready_count; i++)
         if (loop->ready[i].data.ptr == watch)
             loop->ready[i].events = 0; /* arrived, not to be told any more */
@@ -151,7 +151,7 @@ static void heap_down(gw_loop *loop, size_t place) {
 
 bool gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call, void *context,
                   gw_err *err) {
-    GW_CHECK(call != NULL);
+    GW_ASSERT(call != NULL);
     gw_timer_cancel(timer);
     if (loop->timers == loop->timer_capacity) {
         size_t capacity = loop->timer_capacity ? 2 * loop->timer_capacity : 64;
@@ -174,7 +174,7 @@ void gw_timer_cancel(gw_timer *timer) {
     gw_loop *loop = timer->loop;
     if (loop == NULL) return;
     size_t place = timer->place;
-    GW_CHECK(place < loop->timers && loop->heap[place] == timer);
+    GW_ASSERT(place < loop->timers && loop->heap[place] == timer);
     timer->loop = NULL;
     gw_timer *last = loop->heap[--loop->timers];
     if (last == timer) return;
@@ -198,11 +198,11 @@ static void run_timers(gw_loop *loop) {
 static void wake(gw_loop *loop) {
     uint64_t one = 1;
     ssize_t written = write(loop->wake_fd, &one, sizeof one);
-    GW_CHECK(written == (ssize_t)sizeof one || errno == EAGAIN); /* EAGAIN: it is awake 2^64 times over */
+    GW_ASSERT(written == (ssize_t)sizeof one || errno == EAGAIN); /* EAGAIN: it is awake 2^64 times over */
 }
 
 bool gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err) {
-    GW_CHECK(call != NULL);
+    GW_ASSERT(call != NULL);
     pthread_mutex_lock(&loop->lock);
     post_queue *queue = &loop->incoming;
     if (queue->count == queue->capacity) {
@@ -230,7 +230,7 @@ void gw_loop_stop(gw_loop *loop) {
 }
 
 static void run_posted(gw_loop *loop) {
-    GW_CHECK(loop->running.count == 0);
+    GW_ASSERT(loop->running.count == 0);
     pthread_mutex_lock(&loop->lock);
     post_queue taken = loop->incoming;
     loop->incoming = loop->running;
@@ -263,7 +263,7 @@ static void run_ready(gw_loop *loop) {
         if (watch == NULL) {
             uint64_t wakes;
             ssize_t got = read(loop->wake_fd, &wakes, sizeof wakes);
-            GW_CHECK(got == (ssize_t)sizeof wakes || errno == EAGAIN);
+            GW_ASSERT(got == (ssize_t)sizeof wakes || errno == EAGAIN);
             continue;
         }
         watch->call(watch->context, event->events);
@@ -275,12 +275,12 @@ static void look(gw_loop *loop, int wait_ms) {
     int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms);
     /* Also of a process that was stopped the wait says only that: what came meanwhile goes before timers. */
     if (count < 0 && errno == EINTR) count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, 0);
-    GW_CHECK(count >= 0 || errno == EINTR);
+    GW_ASSERT(count >= 0 || errno == EINTR);
     loop->ready_count = count > 0 ? count : 0;
 }
 
 void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
-    GW_CHECK(loop->ready_count == 0); /* not from a callback */
+    GW_ASSERT(loop->ready_count == 0); /* not from a callback */
     look(loop, wait_ms(loop, wait_ns));
     atomic_store(&loop->turn_ns, gw_now_ns());
     for (size_t told = 0;;) {

@@ -1,6 +1,6 @@
 #include "net/nccl/gpu_sums.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/reduce.h"
 #include "net/loop/condition.h"
 #include "net/loop/loop.h"
@@ -77,7 +77,7 @@ static uint64_t ring_bytes(const gw_gpu_sums *s, const call *c) {
 
 static void finish(gw_gpu_sums *s, gw_collective_status status, const gw_err *err) {
     call ended = s->call;
-    GW_CHECK(ended.is);
+    GW_ASSERT(ended.is);
     s->call = (call){0};
     if (ended.summing && status != GW_COLLECTIVE_OK) atomic_fetch_add(&s->cut_sums, 1);
     uint64_t bytes = ended.summing && status == GW_COLLECTIVE_OK ? ring_bytes(s, &ended) : 0;
@@ -415,12 +415,12 @@ void gw_gpu_sums_form(gw_gpu_sums *s, const gw_fence *fence, const gw_nccl_team 
 void gw_gpu_sums_start(gw_gpu_sums *s, const gw_gpu_call *how) {
     size_t bytes = (size_t)how->piece_count * s->gpu_count * sizeof *how->pieces;
     gw_nccl_piece *pieces = malloc(bytes);
-    GW_CHECK_MEMORY(pieces != NULL);
-    GW_CHECK(how->piece_count > 0);
+    GW_ASSERT_MEMORY(pieces != NULL);
+    GW_ASSERT(how->piece_count > 0);
     memcpy(pieces, how->pieces, bytes);
     uint64_t now = gw_now_ns();
     pthread_mutex_lock(&s->lock);
-    GW_CHECK(!s->next.is);
+    GW_ASSERT(!s->next.is);
     s->next = (call){.is = true, .how = *how, .pieces = pieces, .began_ns = now, .looked_ns = now};
     want_end(s);
 }

@@ -1,6 +1,6 @@
 #include "net/nccl/gpu_team.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void say_enter(const gw_gpu_team *t) {
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_head(&w, t, ENTER);
     gw_put_u8(&w, t->gpus);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     t->world.send(t->world.context, &t->view.leader, bytes, w.length);
 }
 
@@ -74,7 +74,7 @@ static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
     gw_put_bytes(&w, t->id.bytes, sizeof t->id.bytes);
     gw_put_u16(&w, (uint16_t)t->view.count);
     gw_put_bytes(&w, t->counts, t->view.count);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     t->world.send(t->world.context, to, bytes, w.length);
 }
 
@@ -82,7 +82,7 @@ static void say_call(const gw_gpu_team *t, const gw_peer_id *to) {
     uint8_t bytes[HEAD_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_head(&w, t, CALL);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     t->world.send(t->world.context, to, bytes, w.length);
 }
 
@@ -155,7 +155,7 @@ static void take_enter(gw_gpu_team *t, int rank, uint32_t attempt, uint8_t gpus)
 }
 
 void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
-    GW_CHECK(gw_view_rank(view, &t->self) >= 0);
+    GW_ASSERT(gw_view_rank(view, &t->self) >= 0);
     gw_fence fence = {.epoch = view->epoch, .view = view->name};
     uint32_t attempt = same_fence(&fence, &t->fence) ? t->attempt + 1 : 1;
     t->view = *view;
@@ -278,7 +278,7 @@ bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *byt
 
 gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
                               gw_err *err) {
-    GW_CHECK(gpus >= 1 && gpus <= GW_NCCL_GPUS);
+    GW_ASSERT(gpus >= 1 && gpus <= GW_NCCL_GPUS);
     gw_gpu_team *t = calloc(1, sizeof *t);
     if (!t) {
         gw_fail(err, GW_E_NOMEM, "net/gpu_team: out of memory");

@@ -1,6 +1,6 @@
 #include "net/nccl/nccl.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/reduce.h"
 
 #include <limits.h>
@@ -178,7 +178,7 @@ static bool form_all(gw_nccl *n, const gw_nccl_team *team) {
 }
 
 void gw_nccl_form(gw_nccl *n, const gw_nccl_team *team, uint64_t now_ns) {
-    GW_CHECK(n->phase == IDLE && team->ranks <= INT_MAX && team->first + n->gpu_count <= team->ranks);
+    GW_ASSERT(n->phase == IDLE && team->ranks <= INT_MAX && team->first + n->gpu_count <= team->ranks);
     n->phase = FORMING;
     n->connected = false;
     n->polled_ns = now_ns;
@@ -222,10 +222,10 @@ static gw_nccl_event poll_forming(gw_nccl *n) {
 /* ---- summing ---- */
 
 void gw_nccl_sum(gw_nccl *n, const gw_nccl_piece *pieces, uint32_t count, uint64_t now_ns) {
-    GW_CHECK(n->phase == READY && count > 0);
+    GW_ASSERT(n->phase == READY && count > 0);
     size_t bytes = (size_t)count * n->gpu_count * sizeof *pieces;
     n->pieces = malloc(bytes);
-    GW_CHECK_MEMORY(n->pieces != NULL);
+    GW_ASSERT_MEMORY(n->pieces != NULL);
     memcpy(n->pieces, pieces, bytes);
     n->piece_count = count;
     n->phase = SUMMING;
@@ -401,7 +401,7 @@ static bool open_gpu(gw_nccl *n, gpu *g, gw_err *err) {
 }
 
 gw_nccl *gw_nccl_open(const gw_nccl_options *options, gw_err *err) {
-    GW_CHECK(options->gpu_count >= 1 && options->gpu_count <= GW_NCCL_GPUS);
+    GW_ASSERT(options->gpu_count >= 1 && options->gpu_count <= GW_NCCL_GPUS);
     gw_nccl *n = calloc(1, sizeof *n);
     if (!n) {
         gw_fail(err, GW_E_NOMEM, "NCCL: out of memory");
@@ -414,7 +414,7 @@ gw_nccl *gw_nccl_open(const gw_nccl_options *options, gw_err *err) {
     n->form_ns = options->form_ns;
     n->progress_ns = options->progress_ns;
     n->phase = IDLE;
-    GW_CHECK(n->bucket_bytes >= sizeof(int64_t));
+    GW_ASSERT(n->bucket_bytes >= sizeof(int64_t));
     for (uint32_t i = 0; i < n->gpu_count; i++) n->gpus[i].ordinal = options->gpus[i];
     for (uint32_t i = 0; i < n->gpu_count; i++)
         if (!open_gpu(n, &n->gpus[i], err)) {
@@ -426,7 +426,7 @@ gw_nccl *gw_nccl_open(const gw_nccl_options *options, gw_err *err) {
 
 void gw_nccl_close(gw_nccl *n) {
     if (!n) return;
-    GW_CHECK(n->phase == IDLE || n->phase == LOST);
+    GW_ASSERT(n->phase == IDLE || n->phase == LOST);
     for (uint32_t i = 0; n->phase == IDLE && i < n->gpu_count; i++) {
         gpu *g = &n->gpus[i];
         for (uint32_t k = 0; k < WINDOW; k++)

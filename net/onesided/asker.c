@@ -1,6 +1,6 @@
 #include "net/onesided/asker.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct gw_asker {
 };
 
 gw_asker *gw_asker_open(uint32_t window, const gw_transport_events *events) {
-    GW_CHECK(window >= 1 && window <= GW_ASKER_WINDOW);
+    GW_ASSERT(window >= 1 && window <= GW_ASKER_WINDOW);
     gw_asker *asker = calloc(1, sizeof *asker);
     if (asker == NULL) return NULL;
     asker->window = window;
@@ -38,7 +38,7 @@ gw_asker *gw_asker_open(uint32_t window, const gw_transport_events *events) {
 }
 
 static void complete(gw_asker *asker, gw_posted *posted) {
-    GW_CHECK(posted->in_flight == 0 && !posted->waiting);
+    GW_ASSERT(posted->in_flight == 0 && !posted->waiting);
     gw_completion completion = {.token = posted->op.token,
                                 .peer = posted->op.peer,
                                 .kind = posted->op.kind,
@@ -49,14 +49,14 @@ static void complete(gw_asker *asker, gw_posted *posted) {
 }
 
 static void stop_waiting(gw_asker *asker, gw_posted *posted) {
-    GW_CHECK(asker->first == posted && posted->waiting);
+    GW_ASSERT(asker->first == posted && posted->waiting);
     asker->first = posted->next;
     if (asker->first == NULL) asker->last = &asker->first;
     posted->waiting = false;
 }
 
 void gw_asker_add(gw_asker *asker, gw_posted *posted) {
-    GW_CHECK(posted->in_flight == 0 && !posted->asked);
+    GW_ASSERT(posted->in_flight == 0 && !posted->asked);
     posted->waiting = true;
     posted->next = NULL;
     *asker->last = posted;
@@ -120,7 +120,7 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) 
 /* One piece is answered in full: the operation may be done. */
 static void settle(gw_asker *asker, slot *s, gw_op_status status) {
     gw_posted *posted = s->posted;
-    GW_CHECK(s->busy && posted != NULL);
+    GW_ASSERT(s->busy && posted != NULL);
     s->busy = false;
     if (status != GW_OP_OK && posted->status == 0) posted->status = status;
     posted->in_flight--;
@@ -158,9 +158,9 @@ gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes
 void gw_asker_landed(gw_asker *asker) {
     slot *s = asker->landing;
     const gw_reply *reply = &asker->landing_reply;
-    GW_CHECK(s != NULL && s->busy && s->posted != NULL);
-    GW_CHECK(asker->landing_bytes == 0 ||
-             s->offset + s->landed + asker->landing_bytes <= s->posted->op.bytes);
+    GW_ASSERT(s != NULL && s->busy && s->posted != NULL);
+    GW_ASSERT(asker->landing_bytes == 0 ||
+              s->offset + s->landed + asker->landing_bytes <= s->posted->op.bytes);
     asker->landing = NULL;
     s->landed += asker->landing_bytes;
     s->whole = reply->value;

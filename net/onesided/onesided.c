@@ -1,6 +1,6 @@
 #include "net/onesided/onesided.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -152,7 +152,7 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
     (void)context;
     end *e = peer->state;
     if (e == NULL) return false;
-    GW_CHECK(e->sending == NOTHING);
+    GW_ASSERT(e->sending == NOTHING);
     e->sending = pick_next(e, message);
     if (e->sending == NOTHING) return false;
     e->asked_last = e->sending == REQUEST;
@@ -165,7 +165,7 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
 static void on_sent(void *context, gw_lane_peer *peer) {
     (void)context;
     end *e = peer->state;
-    GW_CHECK(e->sending != NOTHING);
+    GW_ASSERT(e->sending != NOTHING);
     if (e->sending == REPLY) gw_server_sent(e->server);
     if (e->sending == TELLING) {
         free(e->telling);
@@ -370,7 +370,7 @@ gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t re
 }
 
 void gw_onesided_close(gw_onesided *onesided) {
-    GW_CHECK(onesided->ends == NULL);
+    GW_ASSERT(onesided->ends == NULL);
     take_inbox(onesided, false); /* what still waits has no channel: unreachable, or dropped */
     pthread_mutex_destroy(&onesided->inbox_lock);
     free(onesided);
@@ -391,9 +391,9 @@ uint64_t gw_onesided_served(gw_onesided *onesided) {
 
 void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                       const void *bytes, uint32_t count) {
-    GW_CHECK(count <= GW_SMALL_BYTES);
+    GW_ASSERT(count <= GW_SMALL_BYTES);
     telling *t = malloc(sizeof *t + count);
-    GW_CHECK_MEMORY(t != NULL);
+    GW_ASSERT_MEMORY(t != NULL);
     *t = (telling){.peer = *peer, .link = link, .note = *note, .count = count};
     if (count > 0) memcpy(t->bytes, bytes, count);
     pthread_mutex_lock(&onesided->inbox_lock);

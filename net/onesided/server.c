@@ -1,6 +1,6 @@
 #include "net/onesided/server.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/onesided/asker.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ void gw_server_close(gw_server *server) {
 }
 
 static void enqueue(gw_server *server, const answer *a) {
-    GW_CHECK(server->count < GW_ASKER_WINDOW);
+    GW_ASSERT(server->count < GW_ASKER_WINDOW);
     *queued(server, server->count++) = *a;
 }
 
@@ -100,7 +100,7 @@ bool gw_server_take(gw_server *server, const gw_request *request, const void *pa
 }
 
 void gw_server_answered(gw_server *server, gw_lookup *lookup) {
-    GW_CHECK(server->lookups > 0 && lookup->channel == server->channel);
+    GW_ASSERT(server->lookups > 0 && lookup->channel == server->channel);
     server->lookups--;
     bool found = lookup->status == GW_OP_OK;
     answer a = {.reply = {GW_OP_FETCH, lookup->status, true, lookup->id, found ? lookup->length : 0, 0}};
@@ -113,7 +113,7 @@ void gw_server_answered(gw_server *server, gw_lookup *lookup) {
 
 bool gw_server_next(gw_server *server, gw_reply *reply, struct iovec *payload) {
     if (server->count == 0) return false;
-    GW_CHECK(server->sending.lookup == NULL);
+    GW_ASSERT(server->sending.lookup == NULL);
     answer *a = &server->sending;
     *a = *queued(server, 0);
     server->head = (server->head + 1) % GW_ASKER_WINDOW;

@@ -1,6 +1,6 @@
 #include "net/rdma/asker.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/loop.h"
 
 #include <errno.h>
@@ -240,7 +240,7 @@ gw_rdma_askers *gw_rdma_askers_open(gw_lane_thread *thread, const gw_rdma_asker_
 
 void gw_rdma_askers_close(gw_rdma_askers *askers) {
     if (askers == NULL) return;
-    GW_CHECK(askers->list == NULL);
+    GW_ASSERT(askers->list == NULL);
     gw_lane_thread_unwatch(askers->thread, &askers->watch);
     close(askers->epoll_fd);
     pthread_mutex_destroy(&askers->lock);
@@ -434,7 +434,7 @@ static gw_path_posted start(gw_rdma_asker *asker, task *t, gw_completion *comple
 gw_path_posted gw_rdma_asker_post(gw_rdma_asker *asker, const gw_op *op, gw_completion *completion) {
     uint64_t remote;
     gw_path_posted how = GW_PATH_PASS;
-    GW_CHECK(op->kind != GW_OP_FETCH);
+    GW_ASSERT(op->kind != GW_OP_FETCH);
     pthread_mutex_lock(&asker->lock);
     task *t = asker->free;
     if (t != NULL && asker->usable && find_word(&asker->words, op, &remote)) {

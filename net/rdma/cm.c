@@ -1,6 +1,6 @@
 #include "net/rdma/cm.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/loop/address.h"
 #include "net/loop/quiet.h"
@@ -64,7 +64,7 @@ void gw_rdma_hello_encode(const gw_rdma_hello *hello, const uint8_t secret[GW_RD
     gw_put_u16(&w, 0);
     gw_put_u32(&w, hello->serial);
     gw_put_peer_id(&w, &hello->dialler);
-    GW_CHECK(!w.failed && w.length == HELLO_PLAIN);
+    GW_ASSERT(!w.failed && w.length == HELLO_PLAIN);
     make_tag(hello, secret, bytes, bytes + HELLO_PLAIN);
 }
 
@@ -420,7 +420,7 @@ gw_rdma_cm *gw_rdma_cm_open(const gw_rdma_device *device, gw_loop *loop, const g
 
 void gw_rdma_cm_close(gw_rdma_cm *cm) {
     if (cm == NULL) return;
-    GW_CHECK(cm->connections == NULL);
+    GW_ASSERT(cm->connections == NULL);
     gw_watch_remove(&cm->channel_watch);
     gw_watch_remove(&cm->async_watch);
     gw_timer_cancel(&cm->parting);

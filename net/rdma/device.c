@@ -1,6 +1,6 @@
 #include "net/rdma/device.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/address.h"
 
 #include <errno.h>
@@ -110,5 +110,5 @@ void gw_rdma_device_close(gw_rdma_device *device) {
 }
 
 void gw_rdma_device_freed(int failed) {
-    GW_CHECK(failed == 0 || failed == EIO);
+    GW_ASSERT(failed == 0 || failed == EIO);
 }

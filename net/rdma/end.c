@@ -1,6 +1,6 @@
 #include "net/rdma/end.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/rdma/lender.h"
 #include "net/rdma/pause.h"
@@ -299,7 +299,7 @@ bool gw_rdma_ends_open(gw_rdma_ends *ends, uint16_t *port, gw_err *err) {
 }
 
 void gw_rdma_ends_close(gw_rdma_ends *ends) {
-    GW_CHECK(ends->first == NULL);
+    GW_ASSERT(ends->first == NULL);
     gw_rdma_askers_close(ends->askers);
     gw_rdma_readers_close(ends->readers);
     gw_rdma_cm_close(ends->cm);

@@ -1,6 +1,6 @@
 #include "net/rdma/lender.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
@@ -87,9 +87,9 @@ void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want
 }
 
 void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
-    GW_CHECK(lookup->id < GW_RDMA_LENT_MOST);
+    GW_ASSERT(lookup->id < GW_RDMA_LENT_MOST);
     place *p = &lender->places[lookup->id];
-    GW_CHECK(p->taken && p->loan == NULL);
+    GW_ASSERT(p->taken && p->loan == NULL);
     if (!p->forsaken && lookup->status == GW_OP_OK) {
         lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
         return;

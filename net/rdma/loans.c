@@ -1,6 +1,6 @@
 #include "net/rdma/loans.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 
 #include <pthread.h>
@@ -58,7 +58,7 @@ gw_rdma_loans *gw_rdma_loans_open(gw_rdma_memory *memory, const gw_rdma_loans_li
 
 void gw_rdma_loans_close(gw_rdma_loans *loans) {
     if (loans == NULL) return;
-    GW_CHECK(loans->answer_bytes == 0);
+    GW_ASSERT(loans->answer_bytes == 0);
     for (uint32_t i = 0; i < GW_MAX_REGIONS; i++) gw_rdma_loans_remove(loans, i);
     gw_rdma_memory_close(loans->memory);
     pthread_mutex_destroy(&loans->lock);
@@ -137,11 +137,11 @@ static bool keep(gw_rdma_loans *loans, const region *r, slice *s) {
 
 void gw_rdma_loans_add(gw_rdma_loans *loans, uint32_t number, const void *memory, uint64_t bytes) {
     uint64_t count = (bytes + GW_RDMA_SLICE_BYTES - 1) / GW_RDMA_SLICE_BYTES;
-    GW_CHECK(number < GW_MAX_REGIONS);
+    GW_ASSERT(number < GW_MAX_REGIONS);
     slice *slices = count <= UINT32_MAX ? calloc(count, sizeof *slices) : NULL;
     if (slices == NULL) return;
     pthread_mutex_lock(&loans->lock);
-    GW_CHECK(loans->regions[number].memory == NULL);
+    GW_ASSERT(loans->regions[number].memory == NULL);
     loans->regions[number] = (region){(uint8_t *)(uintptr_t)memory, bytes, slices, (uint32_t)count};
     pthread_mutex_unlock(&loans->lock);
 }
@@ -166,7 +166,7 @@ void gw_rdma_loans_revoke(gw_rdma_loans *loans) {
 
 void gw_rdma_loans_let_go(gw_rdma_loans *loans) {
     pthread_mutex_lock(&loans->lock);
-    GW_CHECK(loans->answer_bytes == 0);
+    GW_ASSERT(loans->answer_bytes == 0);
     for (uint32_t i = 0; i < GW_MAX_REGIONS; i++)
         for (uint32_t k = 0; k < loans->regions[i].count; k++) let_go(loans, &loans->regions[i].slices[k]);
     loans->revoked_count = 0;
@@ -231,7 +231,7 @@ static loan *lend_answer(gw_rdma_loans *loans, gw_lookup *lookup) {
 }
 
 const gw_rdma_loan *gw_rdma_loans_lend_answer(gw_rdma_loans *loans, gw_lookup *lookup) {
-    GW_CHECK(lookup->status == GW_OP_OK);
+    GW_ASSERT(lookup->status == GW_OP_OK);
     pthread_mutex_lock(&loans->lock);
     loan *l = lend_answer(loans, lookup);
     pthread_mutex_unlock(&loans->lock);
@@ -244,7 +244,7 @@ static void end_part(gw_rdma_loans *loans, const loan *l) {
     const region *r = &loans->regions[l->region];
     slice *s = l->slice < r->count ? &r->slices[l->slice] : NULL;
     if (s == NULL || s->registered == NULL || s->number != l->number) return;
-    GW_CHECK(s->lent > 0);
+    GW_ASSERT(s->lent > 0);
     s->lent--;
 }
 

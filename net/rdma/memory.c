@@ -1,6 +1,6 @@
 #include "net/rdma/memory.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +58,7 @@ gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory) {
 
 void gw_rdma_memory_close(gw_rdma_memory *memory) {
     if (memory == NULL || atomic_fetch_sub(&memory->holders, 1) > 1) return;
-    GW_CHECK(memory->entries == NULL);
+    GW_ASSERT(memory->entries == NULL);
     gw_rdma_device_freed(ibv_dealloc_pd(memory->domain));
     gw_rdma_device_close(&memory->device);
     pthread_mutex_destroy(&memory->lock);
@@ -148,7 +148,7 @@ void gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region) {
     if (region == NULL) return;
     entry *e = entry_of(region);
     pthread_mutex_lock(&memory->lock);
-    GW_CHECK(e->holders > 0);
+    GW_ASSERT(e->holders > 0);
     if (--e->holders == 0) {
         deregister(memory, e);
         unlink_entry(memory, e);

@@ -1,6 +1,6 @@
 #include "net/rdma/message.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_
         gw_put_u32(&w, slots->slots[i].slot_bytes);
         gw_put_u32(&w, slots->slots[i].count);
     }
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -39,7 +39,7 @@ uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_
         gw_put_u32(&w, words->regions[i].offset);
         gw_put_u32(&w, words->regions[i].bytes);
     }
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -58,7 +58,7 @@ uint32_t gw_rdma_want_encode(const gw_rdma_told_want *want, uint8_t bytes[GW_PAT
         gw_put_view_name(&w, &want->fence.view);
         gw_put_u64(&w, want->offset);
     }
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -71,7 +71,7 @@ uint32_t gw_rdma_lent_encode(const gw_rdma_told_lent *lent, uint8_t bytes[GW_PAT
     gw_put_u64(&w, lent->id);
     gw_put_u64(&w, lent->address);
     gw_put_u64(&w, lent->bytes);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -81,7 +81,7 @@ uint32_t gw_rdma_back_encode(const gw_rdma_told_back *back, uint8_t bytes[GW_PAT
     gw_put_u8(&w, 0);
     gw_put_u16(&w, 0);
     gw_put_u64(&w, back->id);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -170,7 +170,7 @@ uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CAR
     gw_put_u16(&w, 0);
     gw_put_bytes(&w, card->network, sizeof card->network);
     gw_put_addr(&w, &card->address);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 

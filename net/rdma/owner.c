@@ -1,6 +1,6 @@
 #include "net/rdma/owner.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 
 #include <pthread.h>
@@ -61,7 +61,7 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
 
 void gw_rdma_owner_close(gw_rdma_owner *owner) {
     if (owner == NULL) return;
-    GW_CHECK(owner->guests == NULL);
+    GW_ASSERT(owner->guests == NULL);
     gw_timer_cancel(&owner->look);
     gw_rdma_words_close(owner->words);
     gw_rdma_loans_close(owner->loans);

@@ -1,6 +1,6 @@
 #include "net/rdma/reader.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/data/request.h"
 #include "net/rdma/lender.h"
@@ -353,7 +353,7 @@ static void on_readable(void *context, uint32_t mask) {
 gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err) {
     static const gw_rdma_queue_options options = {.send_depth = 2 * PIECES};
     pthread_mutex_lock(&reader->lock);
-    GW_CHECK(!reader->connected);
+    GW_ASSERT(!reader->connected);
     drop_queue(reader);
     gw_rdma_queue *queue = gw_rdma_queue_open(reader->memory, &options, err);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
@@ -460,7 +460,7 @@ bool gw_rdma_reader_takes(const gw_op *op) {
 }
 
 gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op) {
-    GW_CHECK(gw_rdma_reader_takes(op));
+    GW_ASSERT(gw_rdma_reader_takes(op));
     task *t = calloc(1, sizeof *t);
     if (t == NULL) return GW_PATH_PASS;
     *t = (task){.op = *op, .waits = true, .status = GW_OP_OK};
@@ -562,7 +562,7 @@ gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *need
 
 void gw_rdma_readers_close(gw_rdma_readers *readers) {
     if (readers == NULL) return;
-    GW_CHECK(readers->list == NULL);
+    GW_ASSERT(readers->list == NULL);
     gw_watch_remove(&readers->watch);
     close(readers->epoll_fd);
     free(readers);

@@ -1,6 +1,6 @@
 #include "net/secure/identity.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/secure/private_file.h"
 
 #include <inttypes.h>
@@ -78,7 +78,7 @@ bool gw_identity_open(const char *directory, gw_identity *identity, gw_err *err)
 
 void gw_identity_from_seed(const uint8_t seed[32], uint64_t boot, uint64_t nonce, gw_identity *identity) {
     int failed = crypto_sign_seed_keypair(identity->public_key, identity->secret_key, seed);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     gw_identity_peer_id(identity->public_key, &identity->id);
     identity->incarnation = (gw_incarnation){.boot = boot, .nonce = nonce};
 }

@@ -1,6 +1,6 @@
 #include "net/secure/keyring.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/secure/private_file.h"
 
 #include <sodium.h>
@@ -87,11 +87,11 @@ void gw_keyring_wipe(gw_keyring *keyring) {
 }
 
 void gw_keyring_derive(const gw_keyring *keyring, uint32_t index, gw_key_purpose purpose, gw_key *key) {
-    GW_CHECK(index < keyring->count);
+    GW_ASSERT(index < keyring->count);
     static const char context[crypto_kdf_CONTEXTBYTES] = {'g', 'w', 'k', 'e', 'y', 'r', 'n', 'g'};
     int failed = crypto_kdf_derive_from_key(key->bytes, GW_KEY_BYTES, (uint64_t)purpose, context,
                                             keyring->keys[index].bytes);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 void gw_cluster_id(const char *name, gw_hash *id) {
@@ -101,5 +101,5 @@ void gw_cluster_id(const char *name, gw_hash *id) {
     failed |= crypto_generichash_update(&state, (const uint8_t *)domain, sizeof domain - 1);
     failed |= crypto_generichash_update(&state, (const uint8_t *)name, strlen(name));
     failed |= crypto_generichash_final(&state, id->bytes, sizeof id->bytes);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }

@@ -1,6 +1,6 @@
 #include "net/secure/packet.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
 #include "net/loop/quiet.h"
@@ -49,7 +49,7 @@ const char *gw_packet_verdict_text(gw_packet_verdict verdict) {
             "of an earlier life of its sender: a replay, or a directory restored from a copy",
         [GW_PACKET_OWN] = "from this very process",
     };
-    GW_CHECK((unsigned)verdict < GW_PACKET_VERDICTS);
+    GW_ASSERT((unsigned)verdict < GW_PACKET_VERDICTS);
     return texts[verdict];
 }
 
@@ -81,7 +81,7 @@ void gw_packets_close(gw_packets *packets) {
 
 static void plain_tag(const gw_packets *packets, const uint8_t *bytes, size_t count, uint8_t tag[TAG_BYTES]) {
     int failed = crypto_generichash(tag, TAG_BYTES, bytes, count, packets->cluster.bytes, 32);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 static void associated(const gw_packets *packets, const uint8_t *datagram, uint8_t data[ASSOCIATED_BYTES]) {
@@ -91,7 +91,7 @@ static void associated(const gw_packets *packets, const uint8_t *datagram, uint8
 
 size_t gw_packet_seal(gw_packets *packets, const void *body, size_t body_bytes,
                       uint8_t datagram[GW_DATAGRAM_BYTES]) {
-    GW_CHECK(body_bytes <= GW_PACKET_BODY);
+    GW_ASSERT(body_bytes <= GW_PACKET_BODY);
     bool sealed = packets->key_count > 0;
     gw_writer w = gw_writer_on(datagram, GW_DATAGRAM_BYTES);
     gw_put_u8(&w, GW_PACKET_VERSION);
@@ -106,19 +106,19 @@ size_t gw_packet_seal(gw_packets *packets, const void *body, size_t body_bytes,
         gw_put_bytes(&w, body, body_bytes);
         plain_tag(packets, datagram, w.length, tag);
         gw_put_bytes(&w, tag, sizeof tag);
-        GW_CHECK(!w.failed);
+        GW_ASSERT(!w.failed);
         return w.length;
     }
     uint8_t nonce[NONCE_BYTES], data[ASSOCIATED_BYTES];
     unsigned long long sealed_bytes = 0;
     randombytes_buf(nonce, sizeof nonce);
     gw_put_bytes(&w, nonce, sizeof nonce);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     associated(packets, datagram, data);
     int failed =
         crypto_aead_xchacha20poly1305_ietf_encrypt(datagram + w.length, &sealed_bytes, body, body_bytes, data,
                                                    sizeof data, NULL, nonce, packets->keys[0].bytes);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     return w.length + (size_t)sealed_bytes;
 }
 

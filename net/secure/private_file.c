@@ -1,6 +1,6 @@
 #include "net/secure/private_file.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static bool read_all(int fd, const char *path, char *text, size_t capacity, size
 }
 
 bool gw_private_file_read(const char *path, char *text, size_t capacity, gw_err *err) {
-    GW_CHECK(capacity > 1);
+    GW_ASSERT(capacity > 1);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: do not hang on a FIFO */
     if (fd < 0) {
         gw_fail_errno(err, errno, "cannot open %s", path);

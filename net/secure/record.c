@@ -1,6 +1,6 @@
 #include "net/secure/record.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@ static const uint32_t length_mask = 0x00ffffff, more_bit = 0x80000000;
 
 void gw_cipher_start(gw_cipher *cipher, gw_algorithm algorithm, const uint8_t key[32],
                      uint32_t payload_most) {
-    GW_CHECK(payload_most <= length_mask);
+    GW_ASSERT(payload_most <= length_mask);
     memset(cipher, 0, sizeof *cipher);
     cipher->algorithm = algorithm;
     cipher->payload_most = payload_most;
@@ -18,9 +18,9 @@ void gw_cipher_start(gw_cipher *cipher, gw_algorithm algorithm, const uint8_t ke
     cipher->tag_bytes = GW_RECORD_TAG;
     memcpy(cipher->key, key, sizeof cipher->key);
     if (algorithm != GW_ALGORITHM_AES256GCM) return;
-    GW_CHECK(gw_record_has_aes());
+    GW_ASSERT(gw_record_has_aes());
     int failed = crypto_aead_aes256gcm_beforenm(&cipher->aes, key);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 void gw_cipher_wipe(gw_cipher *cipher) {
@@ -49,7 +49,7 @@ static bool next_nonce(gw_cipher *cipher, uint8_t nonce[NONCE_BYTES], gw_err *er
 
 bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes, bool more, uint8_t *out,
                     gw_err *err) {
-    GW_CHECK(payload_bytes <= cipher->payload_most);
+    GW_ASSERT(payload_bytes <= cipher->payload_most);
     uint8_t nonce[NONCE_BYTES], *body = out + GW_RECORD_HEADER;
     if (!next_nonce(cipher, nonce, err)) return false;
     put_u32(out, (uint32_t)payload_bytes | (more ? more_bit : 0));
@@ -62,7 +62,7 @@ bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes
                                                              GW_RECORD_HEADER, NULL, nonce, &cipher->aes)
                      : crypto_aead_chacha20poly1305_ietf_encrypt(body, NULL, payload, payload_bytes, out,
                                                                  GW_RECORD_HEADER, NULL, nonce, cipher->key);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     return true;
 }
 
@@ -78,7 +78,7 @@ bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_H
 
 bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
                     gw_err *err) {
-    GW_CHECK(record_bytes >= gw_record_bytes(cipher, 0));
+    GW_ASSERT(record_bytes >= gw_record_bytes(cipher, 0));
     uint8_t nonce[NONCE_BYTES];
     const uint8_t *body = record + GW_RECORD_HEADER;
     size_t body_bytes = record_bytes - GW_RECORD_HEADER;

@@ -1,6 +1,6 @@
 #include "net/secure/replay.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct gw_replay {
 };
 
 gw_replay *gw_replay_open(size_t lives, gw_err *err) {
-    GW_CHECK(lives > 0);
+    GW_ASSERT(lives > 0);
     gw_replay *replay = calloc(1, sizeof *replay);
     if (replay == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for the replay windows");
@@ -62,7 +62,7 @@ static void forget(gw_replay *replay, life *at) {
 void gw_replay_close(gw_replay *replay) {
     if (replay == NULL) return;
     while (replay->recent.newer != &replay->recent) forget(replay, replay->recent.newer);
-    GW_CHECK(replay->lives == 0);
+    GW_ASSERT(replay->lives == 0);
     free(replay);
 }
 

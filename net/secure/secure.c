@@ -1,6 +1,6 @@
 #include "net/secure/secure.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 
 #include <sodium.h>
@@ -72,7 +72,7 @@ static gw_handshake_state fail_aloud(gw_handshake *h, gw_fault fault) {
     gw_writer w = gw_writer_on(h->out, sizeof h->out);
     put_header(&w, h, ALERT, 1);
     gw_put_u8(&w, (uint8_t)fault);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     h->out_count = w.length;
     return fail(h, fault);
 }
@@ -86,7 +86,7 @@ static void hash_parts(uint8_t out[32], const uint8_t *key, const void *a, size_
     failed |= crypto_generichash_update(&state, a, a_bytes);
     failed |= crypto_generichash_update(&state, b, b_bytes);
     failed |= crypto_generichash_final(&state, out, 32);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 static void mix(gw_handshake *h, const void *bytes, size_t count) {
@@ -97,13 +97,13 @@ static void mix(gw_handshake *h, const void *bytes, size_t count) {
 
 static void make_ephemeral(gw_handshake *h) {
     int failed = crypto_scalarmult_base(h->ephemeral_public, h->ephemeral_secret);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 static void derive(const gw_key *master, uint64_t number, uint8_t key[32]) {
     static const char context[crypto_kdf_CONTEXTBYTES] = {'g', 'w', 's', 't', 'r', 'e', 'a', 'm'};
     int failed = crypto_kdf_derive_from_key(key, 32, number, context, master->bytes);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 /* The tag on a hello: who made it holds the key, so a stranger costs the responder one hash a key. */
@@ -158,18 +158,18 @@ static void put_sealed(gw_handshake *h, gw_writer *w) {
     gw_put_u64(w, h->dialler ? h->word : 0);
     gw_put_string(w, local->build);
     size_t bytes = claims_bytes(local), text_bytes = signed_text(h, h->dialler, claims, bytes, text);
-    GW_CHECK(!w->failed && w->bytes + w->length == claims + bytes);
+    GW_ASSERT(!w->failed && w->bytes + w->length == claims + bytes);
     uint8_t signature[SIGNATURE_BYTES];
     int failed = crypto_sign_detached(signature, NULL, text, text_bytes, local->identity->secret_key);
     gw_put_bytes(w, signature, sizeof signature);
     size_t plain_bytes = bytes + SIGNATURE_BYTES;
     uint8_t tag[GW_RECORD_TAG] = {0};
     gw_put_bytes(w, tag, sizeof tag); /* makes room; the seal is written over it */
-    GW_CHECK(!w->failed && failed == 0);
+    GW_ASSERT(!w->failed && failed == 0);
     derive(&h->master, h->dialler ? FINISH : ANSWER, key);
     failed = crypto_aead_chacha20poly1305_ietf_encrypt(claims, NULL, claims, plain_bytes, h->transcript, 32,
                                                        NULL, zero_nonce, key);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
     sodium_memzero(key, sizeof key);
     mix(h, claims, plain_bytes + GW_RECORD_TAG);
 }
@@ -236,7 +236,7 @@ static void put_hello(gw_handshake *h) {
     key_for(h->local, 0, GW_KEY_STREAM_PROOF, &key);
     hello_proof(h->local, &key, h->hello, proof);
     gw_put_bytes(&w, proof, sizeof proof);
-    GW_CHECK(!w.failed && w.length == sizeof h->hello);
+    GW_ASSERT(!w.failed && w.length == sizeof h->hello);
     sodium_memzero(&key, sizeof key);
     key_for(h->local, 0, GW_KEY_STREAM, &h->shared_key);
     memcpy(h->out, h->hello, sizeof h->hello);
@@ -363,7 +363,7 @@ static header read_header(const uint8_t *bytes) {
     head.type = gw_get_u8(&r);
     head.mode = gw_get_u8(&r);
     head.length = gw_get_u16(&r);
-    GW_CHECK(gw_reader_done(&r));
+    GW_ASSERT(gw_reader_done(&r));
     return head;
 }
 
@@ -391,7 +391,7 @@ static gw_handshake_state take_message(gw_handshake *h, const header *head) {
 
 gw_handshake_state gw_handshake_feed(gw_handshake *h, const uint8_t *bytes, size_t count, size_t *used,
                                      gw_err *err) {
-    GW_CHECK(h->fault == GW_FAULT_NONE);
+    GW_ASSERT(h->fault == GW_FAULT_NONE);
     header head = {0};
     gw_handshake_state state = h->expected == 0 ? GW_HANDSHAKE_DONE : GW_HANDSHAKE_GOING;
     for (*used = 0; state == GW_HANDSHAKE_GOING && *used < count;) {
@@ -425,7 +425,7 @@ static gw_handshake *start(const gw_local *local, const uint8_t randomness[32], 
         gw_fail(err, GW_E_NOMEM, "no memory for a handshake");
         return NULL;
     }
-    GW_CHECK(memchr(local->build, 0, sizeof local->build) != NULL);
+    GW_ASSERT(memchr(local->build, 0, sizeof local->build) != NULL);
     h->local = local;
     memcpy(h->ephemeral_secret, randomness, 32);
     return h;
@@ -462,7 +462,7 @@ const uint8_t *gw_handshake_output(const gw_handshake *h, size_t *count) {
 }
 
 void gw_handshake_sent(gw_handshake *h, size_t count) {
-    GW_CHECK(count <= h->out_count - h->out_sent);
+    GW_ASSERT(count <= h->out_count - h->out_sent);
     h->out_sent += count;
     if (h->out_sent == h->out_count) h->out_sent = h->out_count = 0;
 }
@@ -476,7 +476,7 @@ bool gw_handshake_proved(const gw_handshake *h) {
 }
 
 void gw_handshake_finish(gw_handshake *h, gw_remote *remote, gw_cipher *seal, gw_cipher *open) {
-    GW_CHECK(h->expected == 0 && h->fault == GW_FAULT_NONE);
+    GW_ASSERT(h->expected == 0 && h->fault == GW_FAULT_NONE);
     gw_key traffic;
     uint8_t by_dialler[32], by_responder[32];
     hash_parts(traffic.bytes, h->master.bytes, "traffic", 7, h->transcript, 32);

@@ -1,6 +1,6 @@
 #include "net/shm/channel.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/lane/frame.h"
 
 #include <errno.h>

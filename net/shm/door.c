@@ -1,6 +1,6 @@
 #include "net/shm/door.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/reserve.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ bool gw_door_send(int fd, const gw_door_packet *packet, gw_err *err) {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(GW_DOOR_FDS * sizeof(int))] = {0};
     struct iovec part = {(uint8_t *)(uintptr_t)packet->bytes, packet->count};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    GW_CHECK(packet->count <= GW_DOOR_BYTES && packet->fd_count <= GW_DOOR_FDS);
+    GW_ASSERT(packet->count <= GW_DOOR_BYTES && packet->fd_count <= GW_DOOR_FDS);
     if (packet->fd_count > 0) {
         message.msg_control = control;
         message.msg_controllen = CMSG_SPACE(packet->fd_count * sizeof(int));
@@ -95,7 +95,7 @@ static void take_fds(struct msghdr *message, gw_door_packet *packet) {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h != NULL; h = CMSG_NXTHDR(message, h)) {
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
         packet->fd_count = (uint32_t)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        GW_CHECK(packet->fd_count <= GW_DOOR_FDS); /* there was no room for more */
+        GW_ASSERT(packet->fd_count <= GW_DOOR_FDS); /* there was no room for more */
         memcpy(packet->fds, CMSG_DATA(h), packet->fd_count * sizeof(int));
     }
 }

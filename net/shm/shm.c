@@ -1,6 +1,6 @@
 #include "net/shm/shm.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/wire.h"
 #include "net/loop/reserve.h"
 #include "net/shm/channel.h"
@@ -101,7 +101,7 @@ static uint32_t shm_card(gw_path *path, uint8_t bytes[GW_PATH_CARD_BYTES], gw_er
     gw_put_u64(&w, s->network);
     gw_put_u32(&w, (uint32_t)geteuid());
     gw_put_bytes(&w, s->name, GW_DOOR_NAME);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return (uint32_t)w.length;
 }
 
@@ -153,7 +153,7 @@ static bool hand_words(shm *s, shm_end *end, gw_err *err) {
     gw_writer w;
     begin_packet(&packet, &w, WORDS);
     gw_shm_words_describe(words, &s->fence, &w);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     packet.count = (uint32_t)w.length;
     packet.fds[packet.fd_count++] = gw_words_fd(words);
     return gw_door_send(end->fd, &packet, err);
@@ -231,7 +231,7 @@ static bool join(shm *s, shm_end *end, gw_err *err) {
     begin_packet(&packet, &w, JOIN);
     gw_put_u32(&w, s->base.host->streams);
     gw_put_bytes(&w, end->token, TOKEN);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     packet.count = (uint32_t)w.length;
     packet.fds[packet.fd_count++] = end->rings;
     for (uint32_t i = 0; i < bells; i++) packet.fds[packet.fd_count++] = end->bells[i];
@@ -457,7 +457,7 @@ static void shm_end_close(gw_path_end *base) {
 
 static void shm_close(gw_path *path) {
     shm *s = shm_of(path);
-    GW_CHECK(s->ends == NULL);
+    GW_ASSERT(s->ends == NULL);
     while (s->visitors != NULL) see_off(s->visitors);
     gw_watch_remove(&s->watch);
     gw_timer_cancel(&s->pause);

@@ -48,10 +48,10 @@ static uint64_t in_turn(const world *w, uint64_t *free_ns, uint64_t delay_ns) {
 /* A token is of one action, and no other one that is under way has it. */
 static void check_token(const world *w, uint32_t i, gw_token token) {
     const world_brain *b = &w->brains[i];
-    GW_CHECK(token != 0 && token != b->reducing && token != b->sealing);
+    GW_ASSERT(token != 0 && token != b->reducing && token != b->sealing);
     for (uint32_t k = 0; k < w->queued; k++)
-        GW_CHECK(w->queue[k].to != i || w->queue[k].event.token != token ||
-                 w->queue[k].boot != b->config.incarnation.boot);
+        GW_ASSERT(w->queue[k].to != i || w->queue[k].event.token != token ||
+                  w->queue[k].boot != b->config.incarnation.boot);
 }
 
 static bool has_token(gw_action_kind kind) {
@@ -118,7 +118,7 @@ void world_add_shard(world *w, uint32_t i, uint32_t shard) {
 
 static void begin_step(const world *w, world_brain *b, const gw_action *a) {
     bool ends = a->shards == 0; /* the job, in that state: nothing is dealt any more */
-    GW_CHECK(ends || a->shards == WORLD_SHARDS || w->forged); /* a leader may say what it likes */
+    GW_ASSERT(ends || a->shards == WORLD_SHARDS || w->forged); /* a leader may say what it likes */
     b->no_shards = ends;
     b->accumulator_step = a->step;
     b->accumulators++;
@@ -137,7 +137,7 @@ static uint64_t fingerprint_of(const gw_action *a, uint32_t shard, bool wrong) {
 static void check_chosen(world *w, world_brain *b, const gw_action *a) {
     uint32_t positions[GW_VERIFY_MOST];
     gw_verify_part part;
-    GW_CHECK(a->count <= WORLD_SHARDS || w->forged);
+    GW_ASSERT(a->count <= WORLD_SHARDS || w->forged);
     for (uint32_t k = 0; k < a->count; k++) {
         positions[k] = GW_VERIFY_HELD;
         for (uint32_t p = 0; p < b->dealt_count; p++)
@@ -150,20 +150,20 @@ static void check_chosen(world *w, world_brain *b, const gw_action *a) {
         bool again = k >= part.first_count;
         uint32_t shard = again ? part.again[k - part.first_count] : part.first[k];
         b->checks[b->check_count++] =
-            (gw_check){.shard = shard,
-                       .again = again,
-                       .fingerprint = fingerprint_of(a, shard, next_fate(w, 0).kind == WRONG)};
+            (gw_recheck){.shard = shard,
+                         .again = again,
+                         .fingerprint = fingerprint_of(a, shard, next_fate(w, 0).kind == WRONG)};
     }
 }
 
 static void deal(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->accumulator_step == b->step && a->step == b->step && a->tag != 0 && b->view.epoch > 0);
-    GW_CHECK(!b->no_shards || w->forged);
+    GW_ASSERT(b->accumulator_step == b->step && a->step == b->step && a->tag != 0 && b->view.epoch > 0);
+    GW_ASSERT(!b->no_shards || w->forged);
     b->dealt_count = 0;
     for (uint32_t shard = 0; shard < WORLD_SHARDS; shard++)
         if (a->list == NULL || gw_set_has(a->list, shard)) b->dealt[b->dealt_count++] = shard;
-    GW_CHECK(a->first <= a->end && (a->end <= b->dealt_count || w->forged));
+    GW_ASSERT(a->first <= a->end && (a->end <= b->dealt_count || w->forged));
     b->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
     b->careful = a->flag;
     b->dry = false;
@@ -174,7 +174,7 @@ static void deal(world *w, uint32_t i, const gw_action *a) {
 static void take(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     gw_word own = gw_word_unpack(b->word);
-    GW_CHECK(own.tag == a->tag && gw_word_left(own) == 0 && a->first < a->end);
+    GW_ASSERT(own.tag == a->tag && gw_word_left(own) == 0 && a->first < a->end);
     b->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
     b->dry = false;
     work_on(w, i);
@@ -185,7 +185,7 @@ static void look_at_word(world *w, uint32_t i, const gw_action *a) {
     int victim = world_number_of(w, &a->peer);
     fate f = next_fate(w, 2 * SOON_NS);
     gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token};
-    GW_CHECK(gw_view_rank(&w->brains[i].view, &a->peer) >= 0 && victim != (int)i);
+    GW_ASSERT(gw_view_rank(&w->brains[i].view, &a->peer) >= 0 && victim != (int)i);
     bool fenced = victim < 0 || w->links[i][victim] == 0 || w->brains[victim].view.epoch == 0 ||
                   !gw_view_name_equal(&w->brains[victim].view.name, &w->brains[i].view.name);
     if (fenced || f.kind == FAILS) {
@@ -202,7 +202,7 @@ static void look_at_word(world *w, uint32_t i, const gw_action *a) {
 
 static void freeze(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->applying == 0);
+    GW_ASSERT(b->applying == 0);
     if (b->reducing != 0)
         world_post(w, i, SOON_NS,
                    (gw_event){.kind = GW_EV_REDUCED, .token = b->reducing, .outcome = GW_ABORTED});
@@ -222,7 +222,7 @@ static void freeze(world *w, uint32_t i, const gw_action *a) {
 
 static void install(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(gw_view_rank(a->view, &b->config.id) >= 0 && a->view->epoch > b->newest_epoch);
+    GW_ASSERT(gw_view_rank(a->view, &b->config.id) >= 0 && a->view->epoch > b->newest_epoch);
     b->view = *a->view;
     b->newest_epoch = a->view->epoch;
 }
@@ -259,7 +259,7 @@ static void tell_sum(world *w, uint32_t i, const int64_t *slots, bool right, uin
     e->table_at = (size_t)b->view.count * GW_SLOTS;
     size_t bytes = (e->table_at + GW_VERIFY_TABLE) * sizeof *slots;
     e->owned = malloc(bytes);
-    GW_CHECK_MEMORY(e->owned != NULL);
+    GW_ASSERT_MEMORY(e->owned != NULL);
     memcpy(e->owned, slots, bytes);
 }
 
@@ -271,7 +271,7 @@ static void sum_up(world *w, const gw_view *view) {
     for (uint32_t rank = 0; rank < view->count; rank++) {
         const world_brain *b = entered(w, view, rank);
         if (b == NULL) return;
-        GW_CHECK(rank == 0 || b->reduce_step == step || w->forged);
+        GW_ASSERT(rank == 0 || b->reduce_step == step || w->forged);
         step = b->reduce_step;
         memcpy(slots + (size_t)rank * GW_SLOTS, b->slots, sizeof b->slots);
         for (int k = 0; k < GW_VERIFY_TABLE; k++)
@@ -287,7 +287,7 @@ static void sum_up(world *w, const gw_view *view) {
 
 static void reduce(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->reducing == 0 && b->applying == 0 && b->accumulator_step == a->step && b->in_flight < 0);
+    GW_ASSERT(b->reducing == 0 && b->applying == 0 && b->accumulator_step == a->step && b->in_flight < 0);
     b->good_step = UINT64_MAX;
     fate f = next_fate(w, SOON_NS);
     if (f.kind == FAILS || (f.kind == DAMAGED && a->check_table != NULL)) {
@@ -316,7 +316,7 @@ static uint64_t next_state(const world *w, const world_brain *b) {
 /* Only a right sum of all shards of the step that comes next, and only once. */
 static void apply(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->good_step == a->step && b->step == a->step && b->loading == 0 && b->applying == 0);
+    GW_ASSERT(b->good_step == a->step && b->step == a->step && b->loading == 0 && b->applying == 0);
     fate f = next_fate(w, SOON_NS);
     bool damaged = f.kind == DAMAGED && a->look;
     gw_event event = answer(GW_EV_APPLIED, a, f.kind != FAILS && !damaged);
@@ -334,7 +334,7 @@ static void look(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     fate f = next_fate(w, SOON_NS);
     bool effects = a->kind == GW_ACT_COMMIT;
-    GW_CHECK(!effects || a->step + 1 == b->step);
+    GW_ASSERT(!effects || a->step + 1 == b->step);
     gw_event event = answer(effects ? GW_EV_COMMITTED : GW_EV_LOOKED, a,
                             f.kind != FAILS && (effects || f.kind != DAMAGED));
     event.damaged = !effects && f.kind == DAMAGED;
@@ -343,7 +343,7 @@ static void look(world *w, uint32_t i, const gw_action *a) {
 
 static void probe(world *w, uint32_t i, const gw_action *a) {
     fate f = next_fate(w, SOON_NS);
-    GW_CHECK(a->step == w->brains[i].step);
+    GW_ASSERT(a->step == w->brains[i].step);
     gw_event event = answer(GW_EV_PROBED, a, f.kind != FAILS);
     event.fingerprint = fingerprint_of(a, a->first, f.kind == WRONG);
     world_post(w, i, f.delay_ns, event);
@@ -391,7 +391,7 @@ static void tell_progress(world *w, uint32_t i, const gw_action *a, const fate *
 static void load(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     uint64_t state;
-    GW_CHECK(b->applying == 0 && b->loading == 0);
+    GW_ASSERT(b->applying == 0 && b->loading == 0);
     fate f = next_fate(w, SOON_NS);
     bool good = find_state(w, a, &state) && f.kind != FAILS && f.kind != DAMAGED;
     gw_event event = answer(GW_EV_LOADED, a, good);
@@ -416,14 +416,14 @@ static gw_hash hash_of(uint64_t state, uint32_t chunk) {
 
 static void save(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->step == a->step && b->applying == 0);
+    GW_ASSERT(b->step == a->step && b->applying == 0);
     fate f = next_fate(w, 5 * SOON_NS);
     bool good = f.kind != FAILS && (a->flag || !b->disk_full);
     gw_event event = answer(GW_EV_STORED, a, good);
     event.count = good ? a->count : 0;
     world_event *e = world_post(w, i, f.delay_ns, event);
     gw_hash *hashes = calloc(a->count + 1, sizeof *hashes);
-    GW_CHECK_MEMORY(hashes != NULL);
+    GW_ASSERT_MEMORY(hashes != NULL);
     e->owned = hashes;
     if (b->stored.size == 0 || b->stored_step != a->step) {
         gw_set_free(&b->stored);
@@ -431,7 +431,7 @@ static void save(world *w, uint32_t i, const gw_action *a) {
         b->stored_step = a->step;
     }
     for (uint32_t k = 0; k < a->count; k++) {
-        GW_CHECK(a->chunks[k] < WORLD_CHUNKS);
+        GW_ASSERT(a->chunks[k] < WORLD_CHUNKS);
         hashes[k] = hash_of(b->state, a->chunks[k]);
         if (good && !a->flag) gw_set_add(&b->stored, a->chunks[k]);
     }
@@ -480,7 +480,7 @@ static void persist(world *w, uint32_t i, const gw_action *a) {
     event.length = a->length;
     world_event *e = world_post(w, i, in_turn(w, &b->record_free_ns, f.delay_ns), event);
     e->owned = malloc(a->length + 1);
-    GW_CHECK_MEMORY(e->owned != NULL);
+    GW_ASSERT_MEMORY(e->owned != NULL);
     memcpy(e->owned, a->bytes, a->length);
 }
 
@@ -490,7 +490,7 @@ static void send_message(world *w, uint32_t i, const gw_action *a) {
     int to = world_number_of(w, &a->peer);
     gw_message message;
     gw_err err;
-    GW_CHECK(
+    GW_ASSERT(
         gw_message_decode(a->bytes, a->length, &message, &err)); /* nobody says what nobody understands */
     gw_message_free(&message);
     if (to < 0 || w->links[i][to] == 0) return;
@@ -521,9 +521,9 @@ static void want_link(world *w, uint32_t i, const gw_action *a) {
 /* A step has one state, whoever shows it; with exact sums, that one. */
 static void note(world *w, uint32_t i, const gw_action *a) {
     if (a->notice != GW_NOTICE_STEP || w->forged) return;
-    GW_CHECK(a->step < WORLD_STEPS && a->fingerprint == w->brains[i].state);
-    if (!w->fast) GW_CHECK(a->fingerprint == world_state_after(a->step + 1));
-    GW_CHECK(w->shown[a->step] == 0 || w->shown[a->step] == a->fingerprint);
+    GW_ASSERT(a->step < WORLD_STEPS && a->fingerprint == w->brains[i].state);
+    if (!w->fast) GW_ASSERT(a->fingerprint == world_state_after(a->step + 1));
+    GW_ASSERT(w->shown[a->step] == 0 || w->shown[a->step] == a->fingerprint);
     w->shown[a->step] = a->fingerprint;
 }
 

@@ -50,12 +50,12 @@ void world_post_bytes(world *w, uint32_t to, gw_event event, const void *bytes, 
     if (w->queued == WORLD_QUEUE) return;
     world_event *e = world_post(w, to, MESSAGE_NS, event);
     e->owned = malloc(length + 1);
-    GW_CHECK_MEMORY(e->owned != NULL);
+    GW_ASSERT_MEMORY(e->owned != NULL);
     memcpy(e->owned, bytes, length);
     e->event.length = length;
     if (event.kind != GW_EV_MESSAGE) return;
     int from = world_number_of(w, &event.peer);
-    GW_CHECK(from >= 0);
+    GW_ASSERT(from >= 0);
     e->from = (uint32_t)from;
     e->link = w->links[to][from];
 }
@@ -65,8 +65,8 @@ static void look(const world_brain *b) {
     gw_peer_status status;
     gw_peer_contact_info info;
     gw_peer_status_get(b->peer, &status);
-    GW_CHECK(status.phase != NULL && status.phase[0] != '\0');
-    for (uint32_t k = 0; gw_peer_contact_at(b->peer, k, &info); k++) GW_CHECK(info.state != NULL);
+    GW_ASSERT(status.phase != NULL && status.phase[0] != '\0');
+    for (uint32_t k = 0; gw_peer_contact_at(b->peer, k, &info); k++) GW_ASSERT(info.state != NULL);
 }
 
 static void feed(world *w, uint32_t i, const gw_event *event) {
@@ -76,7 +76,7 @@ static void feed(world *w, uint32_t i, const gw_event *event) {
     w->handled++;
     look(b);
     for (uint32_t k = 0; k < b->actions.count; k++) {
-        GW_CHECK(!b->finished); /* no action follows the end */
+        GW_ASSERT(!b->finished); /* no action follows the end */
         world_carry_out(w, i, &b->actions.list[k]);
     }
 }
@@ -167,7 +167,7 @@ bool world_go_on(world *w) {
     }
     if (deadline == UINT64_MAX) return false;
     if (deadline > w->now) w->now = deadline, w->timers = 0;
-    GW_CHECK(w->timers++ < MOST_TIMERS); /* it asks again and again for a time that has come */
+    GW_ASSERT(w->timers++ < MOST_TIMERS); /* it asks again and again for a time that has come */
     feed(w, who, &(gw_event){.kind = GW_EV_TIMER});
     return true;
 }
@@ -246,7 +246,7 @@ static void create(world *w, uint32_t i) {
     b->config.inventory = b->saved;
     b->config.inventory_count = b->saved_count;
     b->peer = gw_peer_create(&b->config, &err);
-    GW_CHECK(b->peer != NULL);
+    GW_ASSERT(b->peer != NULL);
     b->finished = false;
     b->view = (gw_view){.epoch = 0};
     b->newest_epoch = b->step = b->state = b->word = 0;
@@ -304,7 +304,7 @@ static void forget_saved(world_brain *b) {
 
 void world_lose_disk(world *w, uint32_t i) {
     world_brain *b = &w->brains[i];
-    GW_CHECK(b->peer == NULL);
+    GW_ASSERT(b->peer == NULL);
     forget_saved(b);
     free(b->record);
     b->record = NULL;
@@ -316,7 +316,7 @@ void world_lose_disk(world *w, uint32_t i) {
 world *world_open(uint8_t kind) {
     static const uint32_t shares[] = {0, GW_VERIFY_WHOLE / 100, GW_VERIFY_WHOLE / 2, GW_VERIFY_WHOLE};
     world *w = calloc(1, sizeof *w);
-    GW_CHECK_MEMORY(w != NULL);
+    GW_ASSERT_MEMORY(w != NULL);
     w->now = SECOND_NS;
     w->count = kind & WORLD_THREE ? 3 : 2;
     w->fast = (kind & WORLD_FAST) != 0 && (kind & WORLD_MAJORITY) != 0;

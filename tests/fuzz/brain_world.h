@@ -48,7 +48,7 @@ typedef struct world_brain {
     bool careful, dry, bad;                    /* bad: an element of its sum is not finite */
     gw_token sealing, reducing, applying, loading;
     uint64_t reduce_step;
-    gw_check checks[2 * WORLD_SHARDS];
+    gw_recheck checks[2 * WORLD_SHARDS];
     uint32_t check_count;
     int64_t slots[GW_SLOTS], table[GW_VERIFY_TABLE];
 

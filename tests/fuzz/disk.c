@@ -37,7 +37,7 @@ static void add_manifest(fuzz_add *add, void *context, uint64_t epoch) {
     void *bytes;
     size_t count;
     gw_err err;
-    GW_CHECK(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &count, &err));
+    GW_ASSERT(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &count, &err));
     add(context, bytes, count - CHECKSUM);
     free(bytes);
 }
@@ -54,7 +54,7 @@ static void manifest_found(fuzz_add *add, void *context) {
 static bool take_manifest(const uint8_t *bytes, size_t count) {
     size_t whole = count + CHECKSUM;
     uint8_t *file = malloc(whole);
-    GW_CHECK_MEMORY(file != NULL);
+    GW_ASSERT_MEMORY(file != NULL);
     memcpy(file, bytes, count);
     for (size_t i = 0; i < 8 && LENGTH_AT + i < count; i++)
         file[LENGTH_AT + i] = (uint8_t)((uint64_t)whole >> (8 * i));
@@ -65,11 +65,11 @@ static bool take_manifest(const uint8_t *bytes, size_t count) {
     if (good) {
         void *again;
         size_t length;
-        GW_CHECK(gw_manifest_encode(&manifest, &again, &length, &err));
+        GW_ASSERT(gw_manifest_encode(&manifest, &again, &length, &err));
         bool same = length == whole && memcmp(again, file, whole) == 0;
-        GW_CHECK(same || file[VERSION_AT] < OLDEST_WRITTEN);
+        GW_ASSERT(same || file[VERSION_AT] < OLDEST_WRITTEN);
         for (uint32_t t = 0; t < manifest.tensor_count; t++)
-            GW_CHECK(gw_manifest_offset(&manifest, t) <= manifest.state_bytes);
+            GW_ASSERT(gw_manifest_offset(&manifest, t) <= manifest.state_bytes);
         free(again);
         gw_manifest_free(&manifest);
     }
@@ -98,17 +98,17 @@ static bool take_chunk(const uint8_t *bytes, size_t count) {
         char hex[GW_HASH_TEXT], path[128];
         gw_hex(name.bytes, sizeof name.bytes, hex);
         snprintf(path, sizeof path, "%s/chunks", fuzz_folder());
-        GW_CHECK(mkdir(path, 0700) == 0);
+        GW_ASSERT(mkdir(path, 0700) == 0);
         snprintf(path, sizeof path, "%s/chunks/%.2s", fuzz_folder(), hex);
-        GW_CHECK(mkdir(path, 0700) == 0);
+        GW_ASSERT(mkdir(path, 0700) == 0);
         snprintf(file, sizeof file, "chunks/%.2s/%s", hex, hex);
-        GW_CHECK(gw_store_open(fuzz_folder(), GW_STORE_LOOK, NULL, &store, &err));
+        GW_ASSERT(gw_store_open(fuzz_folder(), GW_STORE_LOOK, NULL, &store, &err));
     }
     fuzz_file(file, bytes, count, 0600);
     char read[sizeof chunk_text];
     bool same = count == sizeof chunk_text && memcmp(bytes, chunk_text, count) == 0;
     bool good = gw_store_read(store, &name, read, sizeof read, &err);
-    GW_CHECK(good == same && (good || err.code == GW_E_CORRUPT));
+    GW_ASSERT(good == same && (good || err.code == GW_E_CORRUPT));
     return good;
 }
 
@@ -122,7 +122,7 @@ enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, SEED, RECORD, NOW_S = 1
 
 static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_writer *w) {
     uint8_t bytes[4096] = {which};
-    GW_CHECK(!w->failed && w->length < sizeof bytes);
+    GW_ASSERT(!w->failed && w->length < sizeof bytes);
     memcpy(bytes + 1, w->bytes, w->length);
     add(context, bytes, w->length + 1);
 }
@@ -182,15 +182,15 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     for (uint64_t boot = 1; boot <= 2; boot++) {
         gw_claims *claims =
             gw_claims_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, &fell, &count, &err);
-        GW_CHECK(claims != NULL && count == boot - 1);
+        GW_ASSERT(claims != NULL && count == boot - 1);
         gw_claims_begin(claims, 1, 17, 3);
         gw_claims_close(claims);
         free(fell);
     }
     char path[GW_PATH_BYTES];
-    GW_CHECK(gw_claims_path(fuzz_folder(), &view.leader, path, &err));
+    GW_ASSERT(gw_claims_path(fuzz_folder(), &view.leader, path, &err));
     FILE *in = fopen(path, "rb");
-    GW_CHECK(in != NULL);
+    GW_ASSERT(in != NULL);
     bytes[0] = CLAIMS;
     add(context, bytes, 1 + fread(bytes + 1, 1, sizeof bytes - 1, in));
     fclose(in);
@@ -232,13 +232,13 @@ static bool take_promises(const uint8_t *bytes, size_t count, bool majority) {
     gw_ballot_get(&r, &ballot);
     bool good = gw_reader_done(&r);
     if (good) {
-        GW_CHECK(ballot.later_count <= GW_BALLOT_LATER);
+        GW_ASSERT(ballot.later_count <= GW_BALLOT_LATER);
         size_t room = gw_ballot_bytes(&ballot);
         uint8_t *again = malloc(room);
-        GW_CHECK_MEMORY(again != NULL);
+        GW_ASSERT_MEMORY(again != NULL);
         gw_writer w = gw_writer_on(again, room);
         gw_ballot_put(&w, &ballot);
-        GW_CHECK(!w.failed);
+        GW_ASSERT(!w.failed);
         free(again);
     }
     gw_ballot_close(&ballot);
@@ -268,7 +268,7 @@ static bool take_record(const uint8_t *bytes, size_t count) {
     const gw_peer_config config = record_config(bytes, count);
     gw_err err;
     gw_peer *peer = gw_peer_create(&config, &err);
-    GW_CHECK(peer != NULL || err.code == GW_E_CORRUPT);
+    GW_ASSERT(peer != NULL || err.code == GW_E_CORRUPT);
     gw_peer_destroy(peer);
     return peer != NULL;
 }
@@ -277,7 +277,7 @@ static bool take_known(const uint8_t *bytes, size_t count) {
     gw_known known = {.count = 0};
     gw_reader r = gw_reader_on(bytes, count);
     gw_known_get(&r, &known);
-    GW_CHECK(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
+    GW_ASSERT(known.count <= GW_KNOWN_PEERS && (!r.failed || known.count == 0));
     return known.count > 0;
 }
 
@@ -288,11 +288,11 @@ static bool take_claims(const uint8_t *bytes, size_t count) {
     gw_loss *fell;
     uint32_t fell_count;
     char path[GW_PATH_BYTES];
-    GW_CHECK(gw_claims_path(fuzz_folder(), &self, path, &err));
+    GW_ASSERT(gw_claims_path(fuzz_folder(), &self, path, &err));
     fuzz_file(strrchr(path, '/') + 1, bytes, count, 0600);
     gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
     for (uint32_t i = 0; claims != NULL && i < fell_count; i++)
-        GW_CHECK(memcmp(&fell[i].id, &self, sizeof self) == 0);
+        GW_ASSERT(memcmp(&fell[i].id, &self, sizeof self) == 0);
     free(fell);
     gw_claims_close(claims);
     return fell_count > 0;
@@ -305,7 +305,7 @@ static bool take_identity(const char *name, const uint8_t *bytes, size_t count) 
     unlink(fuzz_file("boot", "", 0, 0600));
     fuzz_file(name, bytes, count, 0600);
     if (!gw_identity_open(fuzz_folder(), &identity, &err)) return false;
-    GW_CHECK(identity.incarnation.boot >= 1);
+    GW_ASSERT(identity.incarnation.boot >= 1);
     gw_identity_wipe(&identity);
     return true;
 }

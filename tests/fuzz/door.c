@@ -35,22 +35,22 @@ static struct {
 } house;
 
 static void told(gw_path_end *end, const void *bytes, uint32_t count) {
-    GW_CHECK(!end->leads && count == TOKEN);
+    GW_ASSERT(!end->leads && count == TOKEN);
     memcpy(house.token, bytes, TOKEN);
 }
 
 static void ready(gw_path_end *end) {
-    GW_CHECK(end->leads && house.readied++ == 0);
+    GW_ASSERT(end->leads && house.readied++ == 0);
 }
 
 static void failed(gw_path_end *end, const gw_err *why) {
     (void)end;
-    GW_CHECK(why->code != GW_OK && house.failed++ == 0);
+    GW_ASSERT(why->code != GW_OK && house.failed++ == 0);
 }
 
 static int make_memory(uint64_t bytes) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    GW_CHECK(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    GW_ASSERT(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     return fd;
 }
 
@@ -64,13 +64,13 @@ static void open_house(void) {
                                 .tell = told,
                                 .ready = ready,
                                 .failed = failed};
-    GW_CHECK(house.host.loop != NULL && house.host.words != NULL);
-    GW_CHECK(gw_words_add(house.host.words, REGION, WORD_COUNT, &err));
+    GW_ASSERT(house.host.loop != NULL && house.host.words != NULL);
+    GW_ASSERT(gw_words_add(house.host.words, REGION, WORD_COUNT, &err));
     house.path = gw_shm_open(&house.host, &err);
     house.door = gw_door_open(house.name, &err);
-    GW_CHECK(house.path != NULL && house.door >= 0);
+    GW_ASSERT(house.path != NULL && house.door >= 0);
     house.card_bytes = house.path->ops->card(house.path, house.card, &err);
-    GW_CHECK(house.card_bytes > GW_DOOR_NAME);
+    GW_ASSERT(house.card_bytes > GW_DOOR_NAME);
     house.path->ops->fence_begin(house.path, &fence, &visitor, 1);
     house.path->ops->fence_end(house.path, &fence, &visitor, 1);
     house.of[OF_RINGS] = make_memory(gw_shm_rings_bytes(STREAMS - 1));
@@ -78,7 +78,7 @@ static void open_house(void) {
     house.of[A_BELL] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     house.of[OF_NOTHING] = open("/dev/null", O_RDWR | O_CLOEXEC);
     house.words = mmap(NULL, GW_WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, house.of[OF_WORDS], 0);
-    GW_CHECK(house.words != MAP_FAILED && house.of[A_BELL] >= 0 && house.of[OF_NOTHING] >= 0);
+    GW_ASSERT(house.words != MAP_FAILED && house.of[A_BELL] >= 0 && house.of[OF_NOTHING] >= 0);
 }
 
 static void turn(void) {
@@ -93,7 +93,7 @@ static bool take_card(const uint8_t *bytes, size_t count) {
     if (count > sizeof card) count = sizeof card;
     for (size_t i = 0; i < count; i++) card[i] = bytes[i] ^ (i < house.card_bytes ? house.card[i] : 0);
     bool suits = house.path->ops->suits(house.path, card, (uint32_t)count, &err);
-    GW_CHECK(!suits || count == house.card_bytes);
+    GW_ASSERT(!suits || count == house.card_bytes);
     return suits;
 }
 
@@ -108,14 +108,14 @@ static gw_path_end *open_end(bool leads, int *socket) {
     if (leads) memcpy(name, house.name, GW_DOOR_NAME);
     const gw_path_end as = {.path = house.path, .peer = visitor, .link = 1, .serial = 1, .leads = leads};
     gw_path_end *end = house.path->ops->open(house.path, &as, card, house.card_bytes, &err);
-    GW_CHECK(end != NULL);
+    GW_ASSERT(end != NULL);
     if (leads) {
         const uint8_t token[TOKEN] = {1};
         house.path->ops->message(end, token, TOKEN);
         *socket = gw_door_accept(house.door, &err);
     } else
         *socket = gw_door_connect(name, &err);
-    GW_CHECK(*socket >= 0);
+    GW_ASSERT(*socket >= 0);
     turn();
     return end;
 }
@@ -145,7 +145,7 @@ static void do_words(gw_path_end *end) {
         op.offset = 0;
         for (op.bytes = 8; op.bytes <= sizeof buffer; op.bytes *= 2) house.path->ops->post(end, &op, &done);
     }
-    for (size_t i = 0; i < sizeof(gw_words_header); i++) GW_CHECK(house.words[i] == 0);
+    for (size_t i = 0; i < sizeof(gw_words_header); i++) GW_ASSERT(house.words[i] == 0);
 }
 
 static bool take_packets(bool leads, const uint8_t *bytes, size_t count) {
@@ -163,7 +163,7 @@ static bool take_packets(bool leads, const uint8_t *bytes, size_t count) {
     }
     gw_err err;
     gw_channel *channel = house.path->ops->channel(end, 1, 1, &err);
-    GW_CHECK(channel == NULL || !leads || house.readied == 1);
+    GW_ASSERT(channel == NULL || !leads || house.readied == 1);
     do_words(end);
     bool good = channel != NULL && house.failed == 0 && gw_reader_done(&r);
     if (channel != NULL) channel->ops->close(channel);
@@ -199,7 +199,7 @@ static void door_examples(fuzz_add *add, void *context) {
         gw_put_u8(&p, WORDS);
         gw_shm_words_describe(house.host.words, &fence, &p);
         for (int k = 0; k < 2; k++) put_packet(&w, OF_WORDS, 1, packet, p.length);
-        GW_CHECK(!w.failed && !p.failed);
+        GW_ASSERT(!w.failed && !p.failed);
         add(context, bytes, w.length);
     }
 }

@@ -35,12 +35,12 @@ static bool read_tokens(const char *path) {
     if (!gw_tokens_open(path, CONTEXT, &tokens, &err)) return false;
     const gw_token_file *one = &tokens.files[0];
     uint64_t bytes = one->file.bytes;
-    GW_CHECK(tokens.windows >= 1 && one->tokens <= (tokens.shards ? (bytes - 1024) / 2 : bytes));
+    GW_ASSERT(tokens.windows >= 1 && one->tokens <= (tokens.shards ? (bytes - 1024) / 2 : bytes));
     for (uint64_t window = 0; window < tokens.windows; window++) {
         uint32_t inputs[CONTEXT], targets[CONTEXT];
-        GW_CHECK(gw_tokens_window(&tokens, window, inputs, targets, &err));
+        GW_ASSERT(gw_tokens_window(&tokens, window, inputs, targets, &err));
         for (int i = 0; i < CONTEXT; i++)
-            GW_CHECK(inputs[i] <= tokens.largest && targets[i] <= tokens.largest);
+            GW_ASSERT(inputs[i] <= tokens.largest && targets[i] <= tokens.largest);
     }
     gw_tokens_close(&tokens);
     return true;
@@ -63,12 +63,12 @@ static void safetensors_examples(fuzz_add *add, void *context) {
     gw_err err;
     for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) parameters[i] = zeros;
     const char *path = fuzz_file("model", "", 0, 0600);
-    GW_CHECK(gw_gpt_file_write(&tiny, parameters, path, &err));
+    GW_ASSERT(gw_gpt_file_write(&tiny, parameters, path, &err));
     fuzz_add_file(add, context, path);
     const gw_safetensor list[] = {
         {.name = "a", .dtype = "BF16", .rank = 2, .dim = {2, 3}, .bytes = (const uint8_t *)zeros, .size = 12},
         {.name = "b", .dtype = "U8", .rank = 0, .bytes = (const uint8_t *)zeros, .size = 1}};
-    GW_CHECK(gw_safetensors_write(path, list, 2, &err));
+    GW_ASSERT(gw_safetensors_write(path, list, 2, &err));
     fuzz_add_file(add, context, path);
 }
 
@@ -79,18 +79,18 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
     unsigned sum = 0;
     for (uint32_t t = 0; t < file.count; t++) {
         const gw_safetensor *tensor = &file.list[t];
-        GW_CHECK(gw_safetensors_find(&file, tensor->name) != NULL);
-        GW_CHECK(tensor->bytes >= file.map && tensor->size <= file.map_bytes &&
-                 tensor->bytes + tensor->size <= file.map + file.map_bytes);
+        GW_ASSERT(gw_safetensors_find(&file, tensor->name) != NULL);
+        GW_ASSERT(tensor->bytes >= file.map && tensor->size <= file.map_bytes &&
+                  tensor->bytes + tensor->size <= file.map + file.map_bytes);
         for (uint64_t i = 0; i < tensor->size; i++) sum += tensor->bytes[i];
     }
-    GW_CHECK(file.map_bytes > 0 && sum < UINT32_MAX);
+    GW_ASSERT(file.map_bytes > 0 && sum < UINT32_MAX);
     if (gw_gpt_file_check(&tiny, &file, 0, &err))
         for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) {
             gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);
             float values[64];
             uint64_t elements = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1);
-            GW_CHECK(gw_gpt_file_read(&tiny, &file, i, 0, elements, values, &err));
+            GW_ASSERT(gw_gpt_file_read(&tiny, &file, i, 0, elements, values, &err));
         }
     gw_safetensors_close(&file);
     return true;
@@ -105,8 +105,8 @@ static void config_examples(fuzz_add *add, void *context) {
     const char *path = fuzz_file("config.json", "", 0, 0600);
     gw_output output;
     gw_err err;
-    GW_CHECK(gw_output_open(path, &output, &err));
-    GW_CHECK(gw_output_end(&output, gw_gpt_file_write_config(&tiny, 0.5, &output, &err), &err));
+    GW_ASSERT(gw_output_open(path, &output, &err));
+    GW_ASSERT(gw_output_end(&output, gw_gpt_file_write_config(&tiny, 0.5, &output, &err), &err));
     fuzz_add_file(add, context, path);
     static const char other[] = "{\"n_head\": 1, \"activation_function\": \"gelu_fast\", "
                                 "\"scale_attn_weights\": true, \"layer_norm_epsilon\": 0.00001}";
@@ -146,14 +146,14 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
     if (!gw_bpe_open(fuzz_folder(), &bpe, &err)) return false;
     uint32_t *tokens;
     size_t token_count, at = 0;
-    GW_CHECK(gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err));
+    GW_ASSERT(gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err));
     for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
         size_t length;
         const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
-        GW_CHECK(at + length < sizeof text && memcmp(text + at, piece, length) == 0);
+        GW_ASSERT(at + length < sizeof text && memcmp(text + at, piece, length) == 0);
         at += length;
     }
-    GW_CHECK(at == sizeof text - 1);
+    GW_ASSERT(at == sizeof text - 1);
     free(tokens);
     gw_bpe_close(bpe);
     return true;
@@ -182,7 +182,7 @@ static gw_bpe *example_bpe(void) {
     gw_err err;
     if (bpe != NULL) return bpe;
     bpe_examples(write_example, NULL);
-    GW_CHECK(gw_bpe_open(fuzz_folder(), &bpe, &err));
+    GW_ASSERT(gw_bpe_open(fuzz_folder(), &bpe, &err));
     return bpe;
 }
 
@@ -193,22 +193,22 @@ static bool take_text(const uint8_t *bytes, size_t count) {
     const uint32_t *some;
     uint32_t *tokens;
     size_t token_count, some_count, at = 0, got = 0;
-    GW_CHECK(stream != NULL || gw_bpe_stream_open(bpe, &stream, &err));
-    GW_CHECK(gw_bpe_encode(bpe, (const char *)bytes, count, &tokens, &token_count, &err));
+    GW_ASSERT(stream != NULL || gw_bpe_stream_open(bpe, &stream, &err));
+    GW_ASSERT(gw_bpe_encode(bpe, (const char *)bytes, count, &tokens, &token_count, &err));
     for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
         size_t length;
         const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
-        GW_CHECK(at + length <= count && memcmp(bytes + at, piece, length) == 0);
+        GW_ASSERT(at + length <= count && memcmp(bytes + at, piece, length) == 0);
         at += length;
     }
-    GW_CHECK(at == count);
+    GW_ASSERT(at == count);
     for (size_t i = 0; i <= count; i++, got += some_count) {
         if (i < count) gw_bpe_stream_feed(stream, (const char *)bytes + i, 1, &some, &some_count);
         if (i == count) gw_bpe_stream_end(stream, &some, &some_count);
-        GW_CHECK(got + some_count <= token_count &&
-                 memcmp(tokens + got, some, some_count * sizeof *some) == 0);
+        GW_ASSERT(got + some_count <= token_count &&
+                  memcmp(tokens + got, some, some_count * sizeof *some) == 0);
     }
-    GW_CHECK(got == token_count);
+    GW_ASSERT(got == token_count);
     free(tokens);
     return true;
 }
@@ -245,7 +245,7 @@ static bool take_idx(const uint8_t *bytes, size_t count) {
     for (uint32_t d = 0; d < rank; d++) product *= idx.dim[d];
     unsigned sum = 0;
     for (uint64_t i = 0; i < idx.count; i++) sum += idx.bytes[i];
-    GW_CHECK(idx.rank == rank && idx.count == product && product <= LIMIT && sum <= LIMIT * 255u);
+    GW_ASSERT(idx.rank == rank && idx.count == product && product <= LIMIT && sum <= LIMIT * 255u);
     gw_idx_free(&idx);
     return true;
 }
@@ -270,13 +270,13 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
     gw_metrics_table table;
     bool read = gw_metrics_table_read(path, "step", false, &table, &err);
     if (read) {
-        GW_CHECK(table.columns <= GW_TABLE_COLUMNS);
+        GW_ASSERT(table.columns <= GW_TABLE_COLUMNS);
         for (uint32_t c = 0; c < table.columns; c++) {
-            GW_CHECK(table.curve[c].points <= table.rows &&
-                     table.curve[c].bin_count <= table.curve[c].points);
+            GW_ASSERT(table.curve[c].points <= table.rows &&
+                      table.curve[c].bin_count <= table.curve[c].points);
             for (uint32_t b = 0; b < table.curve[c].bin_count; b++)
-                GW_CHECK(isfinite(table.curve[c].bins[b].lowest.y) &&
-                         isfinite(table.curve[c].bins[b].first.x));
+                GW_ASSERT(isfinite(table.curve[c].bins[b].lowest.y) &&
+                          isfinite(table.curve[c].bins[b].first.x));
         }
         gw_metrics_table_free(&table);
     }
@@ -287,7 +287,7 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
     bool added = gw_metrics_file_add(&file, &row, &err);
     gw_metrics_file_close(&file);
     if (!added) return false;
-    GW_CHECK(gw_metrics_file_open(path, "0123abcd", false, &file, &err) && file.last == row.step);
+    GW_ASSERT(gw_metrics_file_open(path, "0123abcd", false, &file, &err) && file.last == row.step);
     gw_metrics_file_close(&file);
     return read;
 }
@@ -308,7 +308,7 @@ static bool take_keys(const uint8_t *bytes, size_t count) {
     gw_keyring keyring = {.count = 0};
     gw_err err;
     if (!gw_keyring_load(fuzz_file("keys", bytes, count, 0600), &keyring, &err)) return false;
-    GW_CHECK(keyring.count >= 1 && keyring.count <= GW_MAX_KEYS);
+    GW_ASSERT(keyring.count >= 1 && keyring.count <= GW_MAX_KEYS);
     gw_keyring_wipe(&keyring);
     return true;
 }

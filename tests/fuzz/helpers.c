@@ -31,7 +31,7 @@ const char *fuzz_folder(void) {
     if (owner == getpid()) return folder;
     snprintf(folder, sizeof folder, "%s/godwit-fuzz-XXXXXX",
              access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
-    GW_CHECK(mkdtemp(folder) != NULL);
+    GW_ASSERT(mkdtemp(folder) != NULL);
     owner = getpid();
     atexit(remove_folder);
     return folder;
@@ -43,16 +43,16 @@ const char *fuzz_file(const char *name, const void *bytes, size_t count, mode_t 
     char *path = paths[next++ % 4];
     snprintf(path, sizeof paths[0], "%s/%s", fuzz_folder(), name);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    GW_CHECK(fd >= 0 && write(fd, bytes, count) == (ssize_t)count && close(fd) == 0);
+    GW_ASSERT(fd >= 0 && write(fd, bytes, count) == (ssize_t)count && close(fd) == 0);
     return path;
 }
 
 void fuzz_add_file(fuzz_add *add, void *context, const char *path) {
     FILE *in = fopen(path, "rb");
-    GW_CHECK(in != NULL);
+    GW_ASSERT(in != NULL);
     size_t room = 1 << 16;
     uint8_t *bytes = malloc(room);
-    GW_CHECK_MEMORY(bytes != NULL);
+    GW_ASSERT_MEMORY(bytes != NULL);
     add(context, bytes, fread(bytes, 1, room, in));
     fclose(in);
     free(bytes);

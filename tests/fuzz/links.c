@@ -37,8 +37,8 @@ typedef struct listener {
 static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
     (void)peer;
     listener *l = context;
-    GW_CHECK(l->place == NULL && message->bytes <= l->most && l->said_bytes - l->at >= FRAME);
-    GW_CHECK(memcmp(message->header, l->said + l->at + 8, GW_LANE_HEADER) == 0);
+    GW_ASSERT(l->place == NULL && message->bytes <= l->most && l->said_bytes - l->at >= FRAME);
+    GW_ASSERT(memcmp(message->header, l->said + l->at + 8, GW_LANE_HEADER) == 0);
     uint8_t wish = message->header[0];
     if (wish >= WISHES) return GW_ARRIVAL_REFUSE;
     bool again = l->parked;
@@ -48,7 +48,7 @@ static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *mes
     if (wish == DROP) return GW_ARRIVAL_DROP;
     l->bytes = message->bytes;
     l->place = malloc(l->bytes + 1);
-    GW_CHECK_MEMORY(l->place != NULL);
+    GW_ASSERT_MEMORY(l->place != NULL);
     uint32_t first = wish == LAND_IN_PARTS ? l->bytes / 3 : l->bytes;
     l->parts[0] = (struct iovec){l->place, first};
     l->parts[1] = (struct iovec){l->place + first, l->bytes - first};
@@ -60,8 +60,8 @@ static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *mes
 static void landed(void *context, gw_lane_peer *peer) {
     (void)peer;
     listener *l = context;
-    GW_CHECK(l->place != NULL && l->at <= l->said_bytes);
-    GW_CHECK(memcmp(l->place, l->said + l->at - l->bytes, l->bytes) == 0);
+    GW_ASSERT(l->place != NULL && l->at <= l->said_bytes);
+    GW_ASSERT(memcmp(l->place, l->said + l->at - l->bytes, l->bytes) == 0);
     free(l->place);
     l->place = NULL;
 }
@@ -106,7 +106,7 @@ static size_t seal_all(const uint8_t *bytes, size_t count, const listener *l, ui
     for (size_t at = 0; at + LENGTH_BYTES <= count;) {
         size_t payload = take_record(bytes, count, &at, &more);
         if (length + gw_record_bytes(&cipher, payload) > STREAM) break;
-        GW_CHECK(gw_record_seal(&cipher, l->said + said, payload, more, sealed + length, &err));
+        GW_ASSERT(gw_record_seal(&cipher, l->said + said, payload, more, sealed + length, &err));
         length += gw_record_bytes(&cipher, payload);
         said += payload;
         at += payload;
@@ -121,20 +121,20 @@ static gw_channel *open_channel(bool sealed, uint32_t most, const uint8_t *bytes
     static gw_detached stream; /* aligned as it wants to be */
     int ends[2];
     gw_err err;
-    GW_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    GW_ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     stream = (gw_detached){.fd = ends[0], .ahead_bytes = ahead};
     gw_algorithm algorithm = sealed ? GW_ALGORITHM_CHACHA20 : GW_ALGORITHM_PLAIN;
     gw_cipher_start(&stream.seal, algorithm, record_key, GW_RECORD_DATA);
     gw_cipher_start(&stream.open, algorithm, record_key, GW_RECORD_DATA);
     if (ahead > 0) {
         stream.ahead = malloc(ahead);
-        GW_CHECK_MEMORY(stream.ahead != NULL);
+        GW_ASSERT_MEMORY(stream.ahead != NULL);
         memcpy(stream.ahead, bytes, ahead);
     }
-    GW_CHECK(send(ends[1], bytes + ahead, count - ahead, MSG_DONTWAIT) == (ssize_t)(count - ahead));
+    GW_ASSERT(send(ends[1], bytes + ahead, count - ahead, MSG_DONTWAIT) == (ssize_t)(count - ahead));
     *other = ends[1];
     gw_channel *channel = gw_tcp_channel_open(&stream, 0, most, &err);
-    GW_CHECK_MEMORY(channel != NULL);
+    GW_ASSERT_MEMORY(channel != NULL);
     return channel;
 }
 
@@ -144,9 +144,9 @@ static bool listen_to(gw_channel *channel, listener *l) {
     gw_flow flow = GW_FLOW_MORE;
     gw_err err;
     for (uint32_t turns = 0; flow == GW_FLOW_MORE || flow == GW_FLOW_IDLE; turns++) {
-        GW_CHECK(turns < STREAM);
+        GW_ASSERT(turns < STREAM);
         flow = channel->ops->receive(channel, &user, &err);
-        GW_CHECK(flow != GW_FLOW_IDLE || channel->in.parked);
+        GW_ASSERT(flow != GW_FLOW_IDLE || channel->in.parked);
         channel->in.parked = false;
     }
     return flow == GW_FLOW_BLOCKED && channel->in.state == GW_INCOMING_HEAD && l->at == l->said_bytes;
@@ -155,12 +155,12 @@ static bool listen_to(gw_channel *channel, listener *l) {
 static bool take_frames(const uint8_t *bytes, size_t count) {
     static uint8_t sealed[STREAM];
     if (count < 2) return false;
-    GW_CHECK(sodium_init() >= 0);
+    GW_ASSERT(sodium_init() >= 0);
     uint8_t flags = bytes[0];
     const uint8_t *stream = bytes + 2;
     size_t length = count - 2, share = bytes[1];
     listener l = {.said = malloc(count), .most = flags & LONG ? LONG_MOST : SHORT_MOST};
-    GW_CHECK_MEMORY(l.said != NULL);
+    GW_ASSERT_MEMORY(l.said != NULL);
     if (flags & SEALED) {
         open_records(stream, length, &l);
     } else {
@@ -209,7 +209,7 @@ static void frames_examples(fuzz_add *add, void *context) {
             for (uint8_t wish = 0; wish < WISHES; wish++) put_message(&w, flags, wish, 10u * wish);
             if (flags & SEALED) gw_put_u16(&w, 0); /* a heartbeat */
             put_message(&w, flags, LAND, SHORT_MOST);
-            GW_CHECK(!w.failed);
+            GW_ASSERT(!w.failed);
             add(context, bytes, w.length);
         }
         for (uint8_t wish = 0; (flags & LONG) != 0 && wish < WISHES; wish++) {
@@ -218,7 +218,7 @@ static void frames_examples(fuzz_add *add, void *context) {
             gw_put_u8(&w, ahead[wish % 3]);
             put_message(&w, flags, wish, LONG_MOST);
             put_message(&w, flags, wish, 0);
-            GW_CHECK(!w.failed);
+            GW_ASSERT(!w.failed);
             add(context, bytes, w.length);
         }
     }
@@ -256,9 +256,9 @@ static gw_peer_id team_id(uint8_t number) {
 
 static void send_letter(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
     team_peer *p = context;
-    GW_CHECK(length <= LETTER && to->bytes[0] >= 1 && to->bytes[0] <= PEERS);
+    GW_ASSERT(length <= LETTER && to->bytes[0] >= 1 && to->bytes[0] <= PEERS);
     if (p->post == NULL) return;
-    GW_CHECK(p->post->count < LETTERS);
+    GW_ASSERT(p->post->count < LETTERS);
     letter *l = &p->post->letters[p->post->count++];
     *l = (letter){.from = p->number, .to = (uint8_t)(to->bytes[0] - 1), .length = (uint16_t)length};
     memcpy(l->bytes, bytes, length);
@@ -266,16 +266,16 @@ static void send_letter(void *context, const gw_peer_id *to, const uint8_t *byte
 
 static void make_id(void *context, const gw_fence *fence) {
     team_peer *p = context;
-    GW_CHECK(fence->epoch == p->view.epoch && gw_view_name_equal(&fence->view, &p->view.name));
+    GW_ASSERT(fence->epoch == p->view.epoch && gw_view_name_equal(&fence->view, &p->view.name));
     gw_nccl_id id = {{(char)++p->ids}};
     gw_gpu_team_id(p->team, &id);
 }
 
 static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
     team_peer *p = context;
-    GW_CHECK(fence->epoch == p->view.epoch && gw_view_name_equal(&fence->view, &p->view.name));
-    GW_CHECK(team->ranks >= PEERS - 1 + GPUS && team->ranks <= PEERS * GW_NCCL_GPUS);
-    GW_CHECK(team->first < team->ranks && GPUS <= team->ranks - team->first);
+    GW_ASSERT(fence->epoch == p->view.epoch && gw_view_name_equal(&fence->view, &p->view.name));
+    GW_ASSERT(team->ranks >= PEERS - 1 + GPUS && team->ranks <= PEERS * GW_NCCL_GPUS);
+    GW_ASSERT(team->first < team->ranks && GPUS <= team->ranks - team->first);
     p->formed++;
 }
 
@@ -288,14 +288,14 @@ static void open_team(team_peer *p, uint8_t number, post *to) {
     const gw_gpu_team_world world = {p, send_letter, make_id, form};
     const gw_peer_id self = team_id(number);
     p->team = gw_gpu_team_open(&self, GPUS, &world, &err);
-    GW_CHECK_MEMORY(p->team != NULL);
+    GW_ASSERT_MEMORY(p->team != NULL);
 }
 
 static bool hear_letter(team_peer *p, uint8_t from, const uint8_t *bytes, size_t length) {
     gw_err err;
     const gw_peer_id sender = team_id(from);
     uint8_t *exact = malloc(length + 1);
-    GW_CHECK_MEMORY(exact != NULL);
+    GW_ASSERT_MEMORY(exact != NULL);
     memcpy(exact, bytes, length);
     bool good = gw_gpu_team_hear(p->team, &sender, exact, length, &err);
     free(exact);
@@ -312,14 +312,14 @@ static void team_examples(fuzz_add *add, void *context) {
     bool again = false;
     for (uint32_t k = 0; k < said.count; k++) {
         letter l = said.letters[k];
-        GW_CHECK(hear_letter(&peers[l.to], l.from, l.bytes, l.length));
+        GW_ASSERT(hear_letter(&peers[l.to], l.from, l.bytes, l.length));
         if (k + 1 < said.count || again) continue;
         again = true;
         gw_gpu_team_install(peers[0].team, &peers[0].view);
     }
     for (uint8_t i = 0; i < PEERS; i++) {
         static uint8_t bytes[LETTERS * LETTER];
-        GW_CHECK(peers[i].formed == 2);
+        GW_ASSERT(peers[i].formed == 2);
         gw_writer w = gw_writer_on(bytes, sizeof bytes);
         gw_put_u8(&w, i);
         for (uint32_t k = 0; k < said.count; k++) {
@@ -328,7 +328,7 @@ static void team_examples(fuzz_add *add, void *context) {
             gw_put_u16(&w, said.letters[k].length);
             gw_put_bytes(&w, said.letters[k].bytes, said.letters[k].length);
         }
-        GW_CHECK(!w.failed);
+        GW_ASSERT(!w.failed);
         add(context, bytes, w.length);
         if (i == 0) { /* who came before the leader had the view is remembered */
             bytes[0] |= LATE;

@@ -21,7 +21,7 @@ static struct {
 
 static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
     (void)device, (void)err;
-    GW_CHECK(offset <= layout.image_bytes && bytes <= layout.image_bytes - offset);
+    GW_ASSERT(offset <= layout.image_bytes && bytes <= layout.image_bytes - offset);
     memset(to, 1, bytes);
     return true;
 }
@@ -41,8 +41,8 @@ static void save_manifest(const char *folder) {
     void *bytes;
     size_t length;
     gw_err err;
-    GW_CHECK(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &length, &err));
-    GW_CHECK(gw_catalog_save(gw_io_system(), folder, bytes, length, &err));
+    GW_ASSERT(gw_manifest_seal(&manifest, &err) && gw_manifest_encode(&manifest, &bytes, &length, &err));
+    GW_ASSERT(gw_catalog_save(gw_io_system(), folder, bytes, length, &err));
     free(bytes);
     shop.root = manifest.root;
 }
@@ -52,18 +52,18 @@ static void open_shop(void) {
     gw_err err;
     if (shop.node != NULL) return;
     snprintf(folder, sizeof folder, "%s/names", fuzz_folder());
-    GW_CHECK(mkdir(folder, 0700) == 0);
+    GW_ASSERT(mkdir(folder, 0700) == 0);
     gw_node *node = calloc(1, sizeof *node);
-    GW_CHECK_MEMORY(node != NULL);
+    GW_ASSERT_MEMORY(node != NULL);
     node->device = &device;
     node->state.valid = true;
     node->state.step = STEP;
     node->state.print = (gw_state_print){.read = FINGERPRINT};
-    GW_CHECK(pthread_rwlock_init(&node->state.lock, NULL) == 0);
-    GW_CHECK(gw_store_open(folder, GW_STORE_WRITE, NULL, &node->store, &err));
+    GW_ASSERT(pthread_rwlock_init(&node->state.lock, NULL) == 0);
+    GW_ASSERT(gw_store_open(folder, GW_STORE_WRITE, NULL, &node->store, &err));
     gw_store_item item = {.bytes = "sound", .length = 5};
     gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
-    GW_CHECK(gw_store_put(node->store, 1, &item, 1, &err));
+    GW_ASSERT(gw_store_put(node->store, 1, &item, 1, &err));
     shop.stored = item.name;
     save_manifest(folder);
     shop.node = node;
@@ -83,20 +83,20 @@ static void names_examples(fuzz_add *add, void *context) {
 /* What is given for a name is what has it. */
 static void check_given(const gw_hash *name, const void *bytes, uint64_t length) {
     if (memcmp(name->bytes, "gwstate", 8) == 0) {
-        GW_CHECK(length == GW_CHUNK_BYTES || length == layout.image_bytes - GW_CHUNK_BYTES);
-        GW_CHECK(((const uint8_t *)bytes)[length - 1] == 1);
+        GW_ASSERT(length == GW_CHUNK_BYTES || length == layout.image_bytes - GW_CHUNK_BYTES);
+        GW_ASSERT(((const uint8_t *)bytes)[length - 1] == 1);
         return;
     }
     gw_hash own;
     if (memcmp(name->bytes, "gwmanif", 8) == 0) {
         gw_manifest manifest;
         gw_err err;
-        GW_CHECK(gw_manifest_decode(bytes, length, &manifest, &err));
+        GW_ASSERT(gw_manifest_decode(bytes, length, &manifest, &err));
         own = gw_manifest_name(manifest.step, &manifest.root);
         gw_manifest_free(&manifest);
     } else
         gw_blake2b(bytes, length, own.bytes, sizeof own.bytes);
-    GW_CHECK(gw_hash_equal(&own, name));
+    GW_ASSERT(gw_hash_equal(&own, name));
 }
 
 static bool take_names(const uint8_t *bytes, size_t count) {
@@ -108,7 +108,7 @@ static bool take_names(const uint8_t *bytes, size_t count) {
     memcpy(name.bytes, bytes, count < NAME ? count : NAME);
     gw_fetch_provider provider = gw_node_provider(shop.node);
     gw_op_status status = provider.find(provider.context, &asker, &name, &found, &length);
-    GW_CHECK(status == GW_OP_OK || status == GW_OP_NOTFOUND);
+    GW_ASSERT(status == GW_OP_OK || status == GW_OP_NOTFOUND);
     if (status != GW_OP_OK) return false;
     check_given(&name, found, length);
     provider.release(provider.context, found, length);

@@ -102,7 +102,7 @@ static words begin(uint8_t job) {
 static void put(words *w, uint32_t number, const char *value) {
     int length = snprintf(w->bytes + w->count, sizeof w->bytes - w->count, "%c%s", (int)(FIRST + number),
                           value != NULL ? value : "");
-    GW_CHECK(length > 0 && (size_t)length < sizeof w->bytes - w->count);
+    GW_ASSERT(length > 0 && (size_t)length < sizeof w->bytes - w->count);
     w->count += (size_t)length + 1;
 }
 
@@ -161,7 +161,7 @@ static void make_files(void) {
     write_idx("t10k-images-idx3-ubyte", 4, true);
     write_idx("t10k-labels-idx1-ubyte", 4, false);
     for (uint32_t i = 0; i < gw_gpt_parameters(&gpt); i++) parameters[i] = zeros;
-    GW_CHECK(gw_gpt_file_write(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
+    GW_ASSERT(gw_gpt_file_write(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
 }
 
 /* ---- a command line ---- */
@@ -222,7 +222,7 @@ static void check_plan(const gw_job_type *type, void *job) {
     gw_layout layout;
     gw_err err = {.code = GW_OK};
     if (!type->describe(job, &plan, &err) || !gw_layout_make(&plan, 0, &layout, &err)) {
-        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
+        GW_ASSERT(err.code != GW_OK && err.text[0] != '\0');
         return;
     }
     gw_layout_free(&layout);
@@ -231,7 +231,7 @@ static void check_plan(const gw_job_type *type, void *job) {
         if (plan.steps > 0 && steps[i] >= plan.steps) continue;
         gw_phase phase = GW_TRAIN;
         uint32_t shards = type->shards(job, steps[i], &phase);
-        GW_CHECK(shards >= 1 && shards <= GW_MAX_SHARDS);
+        GW_ASSERT(shards >= 1 && shards <= GW_MAX_SHARDS);
     }
 }
 
@@ -248,11 +248,11 @@ static bool take_options(const uint8_t *bytes, size_t count) {
     gw_run_options options;
     gw_err err = {.code = GW_OK};
     if (!gw_run_options_parse(c.argc, c.argv, &options, &err)) {
-        GW_CHECK(err.code != GW_OK && err.text[0] != '\0');
+        GW_ASSERT(err.code != GW_OK && err.text[0] != '\0');
         return false;
     }
-    GW_CHECK(options.job == type && options.workers <= GW_MAX_WORKERS && options.peers >= 1 &&
-             options.keep >= 1);
+    GW_ASSERT(options.job == type && options.workers <= GW_MAX_WORKERS && options.peers >= 1 &&
+              options.keep >= 1);
     void *job;
     bool opened = !takes_long(&options.params) && type->open(&options.params, &job, &err);
     if (opened) {

@@ -19,7 +19,7 @@ static gw_board *filled_board(void) {
     if (board != NULL) return board;
     board = gw_board_open(&err);
     gw_node_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    GW_CHECK_MEMORY(board != NULL && snapshot != NULL);
+    GW_ASSERT_MEMORY(board != NULL && snapshot != NULL);
     snprintf(snapshot->job, sizeof snapshot->job, "toy");
     snapshot->peer_count = 2;
     gw_board_publish(board, snapshot);
@@ -36,7 +36,7 @@ static void dial(int fd, const void *to, socklen_t length) {
     int outcome;
     do outcome = connect(fd, to, length);
     while (was_interrupted(outcome));
-    GW_CHECK(outcome == 0);
+    GW_ASSERT(outcome == 0);
 }
 
 /* Says all of it, and hears all that is said; returns the first bytes. */
@@ -78,8 +78,8 @@ static int dial_from_another_address(const struct sockaddr_storage *to, socklen_
                                      .sin_addr = {htonl(INADDR_LOOPBACK + ++dialled % 0xfffffd)}};
     const int yes = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    GW_CHECK(fd >= 0 && setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) == 0);
-    GW_CHECK(bind(fd, (const struct sockaddr *)&from, sizeof from) == 0);
+    GW_ASSERT(fd >= 0 && setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes) == 0);
+    GW_ASSERT(bind(fd, (const struct sockaddr *)&from, sizeof from) == 0);
     dial(fd, to, length);
     return fd;
 }
@@ -90,13 +90,13 @@ static bool take_http(const uint8_t *bytes, size_t count) {
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}};
     gw_err err;
     if (http == NULL) http = gw_http_open(gw_http_bind(&any, &bound, &err), filled_board(), &err);
-    GW_CHECK(http != NULL);
+    GW_ASSERT(http != NULL);
     struct sockaddr_storage address;
     socklen_t length = gw_address_to_sockaddr(&bound, &address);
     int fd = dial_from_another_address(&address, length);
     char first[5];
     size_t kept = converse(fd, bytes, count, first, sizeof first);
-    GW_CHECK(kept == 0 || (kept == sizeof first && memcmp(first, "HTTP/", sizeof first) == 0));
+    GW_ASSERT(kept == 0 || (kept == sizeof first && memcmp(first, "HTTP/", sizeof first) == 0));
     return kept > 0;
 }
 
@@ -110,7 +110,7 @@ static void control_examples(fuzz_add *add, void *context) {
 
 static void obey(void *context, gw_request request) {
     (void)context;
-    GW_CHECK(request == GW_REQUEST_STOP || request == GW_REQUEST_FORCE_VIEW);
+    GW_ASSERT(request == GW_REQUEST_STOP || request == GW_REQUEST_FORCE_VIEW);
 }
 
 static bool take_control(const uint8_t *bytes, size_t count) {
@@ -118,15 +118,15 @@ static bool take_control(const uint8_t *bytes, size_t count) {
     gw_err err;
     if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* it would wait for more */
     if (control == NULL) control = gw_control_open(fuzz_folder(), filled_board(), obey, NULL, &err);
-    GW_CHECK(control != NULL);
+    GW_ASSERT(control != NULL);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", fuzz_folder());
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    GW_CHECK(fd >= 0);
+    GW_ASSERT(fd >= 0);
     dial(fd, &address, sizeof address);
     char first[1];
     size_t kept = converse(fd, bytes, count, first, sizeof first);
-    GW_CHECK(kept == 0 || first[0] == '{');
+    GW_ASSERT(kept == 0 || first[0] == '{');
     return kept > 0;
 }
 

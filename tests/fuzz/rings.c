@@ -31,7 +31,7 @@ typedef struct receiver {
 static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
     receiver *r = context;
     (void)peer;
-    GW_CHECK(message->bytes <= PAYLOAD);
+    GW_ASSERT(message->bytes <= PAYLOAD);
     int what = message->header[0] % WHATS;
     if (what == REFUSE) return GW_ARRIVAL_REFUSE;
     if (what == PARK && r->parked++ == 0) return GW_ARRIVAL_PARK;
@@ -49,8 +49,8 @@ static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *mes
 static void fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
     receiver *r = context;
     (void)peer;
-    GW_CHECK(offset == r->folded && bytes <= r->bytes - offset);
-    GW_CHECK((uintptr_t)payload % LINE == 0 && (bytes % LINE == 0 || offset + bytes == r->bytes));
+    GW_ASSERT(offset == r->folded && bytes <= r->bytes - offset);
+    GW_ASSERT((uintptr_t)payload % LINE == 0 && (bytes % LINE == 0 || offset + bytes == r->bytes));
     memcpy(r->payload + offset, payload, bytes);
     r->folded += bytes;
 }
@@ -58,7 +58,7 @@ static void fold(void *context, gw_lane_peer *peer, uint32_t offset, const void 
 static void landed(void *context, gw_lane_peer *peer) {
     const receiver *r = context;
     (void)peer;
-    GW_CHECK(r->folded == 0 || r->folded == r->bytes);
+    GW_ASSERT(r->folded == 0 || r->folded == r->bytes);
 }
 
 static gw_channel *open_channel(int rings) {
@@ -66,7 +66,7 @@ static gw_channel *open_channel(int rings) {
     gw_err err;
     gw_channel *channel = gw_shm_channel_open(rings, 0, false, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                               eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), PAYLOAD, &id, 0, &err);
-    GW_CHECK(channel != NULL);
+    GW_ASSERT(channel != NULL);
     return channel;
 }
 
@@ -88,14 +88,14 @@ static bool take_rings(const uint8_t *bytes, size_t count) {
     const gw_lane_user user = {.context = &r, .arrive = arrive, .fold = fold, .landed = landed};
     const size_t ring = gw_shm_rings_bytes(1) / 2 - PAGE;
     int rings = memfd_create("rings", MFD_CLOEXEC);
-    GW_CHECK(rings >= 0 && ftruncate(rings, (off_t)gw_shm_rings_bytes(1)) == 0);
+    GW_ASSERT(rings >= 0 && ftruncate(rings, (off_t)gw_shm_rings_bytes(1)) == 0);
     gw_channel *channel = open_channel(rings);
     uint8_t *page = mmap(NULL, PAGE + ring, PROT_READ | PROT_WRITE, MAP_SHARED, rings, 0);
-    GW_CHECK(page != MAP_FAILED);
+    GW_ASSERT(page != MAP_FAILED);
     _Atomic uint64_t *head = (_Atomic uint64_t *)(void *)page;
     bool good = true;
     uint8_t *written = malloc(count + 1);
-    GW_CHECK_MEMORY(written != NULL);
+    GW_ASSERT_MEMORY(written != NULL);
     for (size_t at = 0; good && at + HEAD <= count;) {
         size_t length = (size_t)bytes[at + 1] | (size_t)bytes[at + 2] << 8;
         int lines = (int8_t)bytes[at];

@@ -18,7 +18,7 @@ typedef struct person {
 
 static void make_person(person *p, uint8_t number, bool key) {
     uint8_t seed[32];
-    GW_CHECK(sodium_init() >= 0);
+    GW_ASSERT(sodium_init() >= 0);
     memset(p, 0, sizeof *p);
     memset(seed, number, sizeof seed);
     gw_identity_from_seed(seed, 1, number, &p->identity);
@@ -33,7 +33,7 @@ static gw_packets *open_packets(person *p, uint8_t number, bool key) {
     gw_err err;
     make_person(p, number, key);
     gw_packets *packets = gw_packets_open(&p->identity, &p->keyring, &p->local.cluster, &err);
-    GW_CHECK(packets != NULL);
+    GW_ASSERT(packets != NULL);
     return packets;
 }
 
@@ -72,7 +72,7 @@ static void packet_examples(fuzz_add *add, void *context) {
             gw_err err;
             senders[i] =
                 gw_packets_open(&people[i].identity, &people[i].keyring, &people[i].local.cluster, &err);
-            GW_CHECK(senders[i] != NULL);
+            GW_ASSERT(senders[i] != NULL);
         }
         put_packet(&sent, senders[0]);
         size_t one = sent.count - 1;
@@ -88,8 +88,8 @@ static void packet_examples(fuzz_add *add, void *context) {
 
 static void set_tag(const person *self, uint8_t *packet, size_t length) {
     if (length < TAG) return;
-    GW_CHECK(crypto_generichash(packet + length - TAG, TAG, packet, length - TAG, self->local.cluster.bytes,
-                                sizeof self->local.cluster.bytes) == 0);
+    GW_ASSERT(crypto_generichash(packet + length - TAG, TAG, packet, length - TAG, self->local.cluster.bytes,
+                                 sizeof self->local.cluster.bytes) == 0);
 }
 
 typedef struct inbox {
@@ -111,8 +111,8 @@ static void open_inbox(inbox *in, uint8_t mode) {
 /* What came through once never does again, and what is of this very life never does. */
 static void check_new(inbox *in, const uint8_t *packet) {
     const uint8_t *numbered = packet + LIFE_AT;
-    GW_CHECK(memcmp(numbered, in->own, LIFE) != 0);
-    for (uint32_t i = 0; i < in->good_count; i++) GW_CHECK(memcmp(in->good[i], numbered, NUMBERED) != 0);
+    GW_ASSERT(memcmp(numbered, in->own, LIFE) != 0);
+    for (uint32_t i = 0; i < in->good_count; i++) GW_ASSERT(memcmp(in->good[i], numbered, NUMBERED) != 0);
     if (in->good_count < PACKETS) memcpy(in->good[in->good_count++], numbered, NUMBERED);
 }
 
@@ -120,7 +120,7 @@ static void check_new(inbox *in, const uint8_t *packet) {
  * it is authentic. */
 static bool open_one(inbox *in, const uint8_t *bytes, size_t length) {
     uint8_t *packet = malloc(length + 1);
-    GW_CHECK_MEMORY(packet != NULL);
+    GW_ASSERT_MEMORY(packet != NULL);
     memcpy(packet, bytes, length);
     if (in->mode == TAGGED) set_tag(&in->self, packet, length);
     gw_addr from = {.family = 4, .ip = {10, 0, 0, 2}, .port = 7};
@@ -131,8 +131,8 @@ static bool open_one(inbox *in, const uint8_t *bytes, size_t length) {
         gw_packet_open(in->packets, &from, packet, length, 1, &sender, &body, &body_bytes);
     if (verdict == GW_PACKET_GOOD) {
         check_new(in, packet);
-        GW_CHECK(in->mode != KEYED ||
-                 (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
+        GW_ASSERT(in->mode != KEYED ||
+                  (body_bytes == sizeof packet_body && memcmp(body, packet_body, body_bytes) == 0));
     }
     free(packet);
     return verdict == GW_PACKET_GOOD || verdict >= GW_PACKET_REPLAYED;
@@ -174,14 +174,14 @@ static bool is_done(gw_handshake *handshake) {
 static gw_handshake *dial_as(const person *p, gw_stream_kind kind) {
     gw_err err;
     gw_handshake *handshake = gw_handshake_dial(&p->local, kind, 7, chance[0], &err);
-    GW_CHECK(handshake != NULL);
+    GW_ASSERT(handshake != NULL);
     return handshake;
 }
 
 static gw_handshake *answer_as(const person *p) {
     gw_err err;
     gw_handshake *handshake = gw_handshake_answer(&p->local, chance[1], &err);
-    GW_CHECK(handshake != NULL);
+    GW_ASSERT(handshake != NULL);
     return handshake;
 }
 
@@ -189,7 +189,7 @@ static gw_handshake *answer_as(const person *p) {
 static size_t say(gw_handshake *from, uint8_t said[GW_HANDSHAKE_MESSAGE]) {
     size_t count;
     const uint8_t *bytes = gw_handshake_output(from, &count);
-    GW_CHECK(count <= GW_HANDSHAKE_MESSAGE);
+    GW_ASSERT(count <= GW_HANDSHAKE_MESSAGE);
     if (count > 0) memcpy(said, bytes, count);
     gw_handshake_sent(from, count);
     return count;
@@ -240,8 +240,8 @@ static bool pass_on(gw_handshake *from, gw_handshake *to, const uint8_t **noise,
 static void feed_raw(gw_handshake *handshake, const uint8_t *bytes, size_t count) {
     size_t used;
     gw_err err;
-    GW_CHECK(gw_handshake_feed(handshake, bytes, count, &used, &err) != GW_HANDSHAKE_DONE);
-    GW_CHECK(used <= count);
+    GW_ASSERT(gw_handshake_feed(handshake, bytes, count, &used, &err) != GW_HANDSHAKE_DONE);
+    GW_ASSERT(used <= count);
     gw_handshake_close(handshake);
 }
 
@@ -261,7 +261,7 @@ static bool take_noise(uint8_t who, const uint8_t *bytes, size_t count) {
         changed |= pass_on(answer, dial, &noise, &left);
     }
     bool agreed = is_done(dial) && is_done(answer);
-    GW_CHECK(agreed == (!changed && is_welcome(who)));
+    GW_ASSERT(agreed == (!changed && is_welcome(who)));
     gw_handshake_close(dial);
     gw_handshake_close(answer);
     feed_raw(answer_as(&answerer), bytes, count);
@@ -285,10 +285,11 @@ typedef struct rogue {
 static void hash_of(uint8_t out[32], const gw_key *key, const void *a, size_t a_bytes, const void *b,
                     size_t b_bytes) {
     crypto_generichash_state state;
-    GW_CHECK(crypto_generichash_init(&state, key != NULL ? key->bytes : NULL, key != NULL ? 32 : 0, 32) == 0);
-    GW_CHECK(crypto_generichash_update(&state, a, a_bytes) == 0);
-    GW_CHECK(crypto_generichash_update(&state, b, b_bytes) == 0);
-    GW_CHECK(crypto_generichash_final(&state, out, 32) == 0);
+    GW_ASSERT(crypto_generichash_init(&state, key != NULL ? key->bytes : NULL, key != NULL ? 32 : 0, 32) ==
+              0);
+    GW_ASSERT(crypto_generichash_update(&state, a, a_bytes) == 0);
+    GW_ASSERT(crypto_generichash_update(&state, b, b_bytes) == 0);
+    GW_ASSERT(crypto_generichash_final(&state, out, 32) == 0);
 }
 
 static void key_of(const person *p, gw_key_purpose purpose, gw_key *key) {
@@ -301,7 +302,7 @@ static void reckon(rogue *r, const uint8_t secret[32], const uint8_t their_point
                    const uint8_t *answer) {
     uint8_t agreed[32], first[32];
     gw_key shared;
-    GW_CHECK(crypto_scalarmult(agreed, secret, their_point) == 0);
+    GW_ASSERT(crypto_scalarmult(agreed, secret, their_point) == 0);
     hash_of(first, NULL, r->as.local.cluster.bytes, 32, hello, HELLO + PROOF);
     hash_of(r->transcript, NULL, first, 32, answer, ANSWER_CLEAR);
     key_of(&r->as, GW_KEY_STREAM, &shared);
@@ -325,8 +326,8 @@ static size_t sign_claims(const rogue *r, const uint8_t *claims, size_t count, s
     memcpy(plain + 32, claims, count);
     memcpy(text, by[r->dials], 32);
     hash_of(text + 32, NULL, r->transcript, 32, plain, 32 + count);
-    GW_CHECK(crypto_sign_detached(plain + 32 + count, NULL, text, sizeof text, r->as.identity.secret_key) ==
-             0);
+    GW_ASSERT(crypto_sign_detached(plain + 32 + count, NULL, text, sizeof text, r->as.identity.secret_key) ==
+              0);
     return 32 + count + crypto_sign_BYTES;
 }
 
@@ -340,10 +341,10 @@ static void put_claims(const rogue *r, uint8_t flags, const uint8_t *claims, siz
         memcpy(plain, claims, count);
     } else
         count = sign_claims(r, claims, count, room, plain);
-    GW_CHECK(crypto_kdf_derive_from_key(key, 32, r->dials ? TYPE_FINISH : TYPE_ANSWER, "gwstream",
-                                        r->master.bytes) == 0);
-    GW_CHECK(crypto_aead_chacha20poly1305_ietf_encrypt(w->bytes + w->length, NULL, plain, count,
-                                                       r->transcript, 32, NULL, nonce, key) == 0);
+    GW_ASSERT(crypto_kdf_derive_from_key(key, 32, r->dials ? TYPE_FINISH : TYPE_ANSWER, "gwstream",
+                                         r->master.bytes) == 0);
+    GW_ASSERT(crypto_aead_chacha20poly1305_ietf_encrypt(w->bytes + w->length, NULL, plain, count,
+                                                        r->transcript, 32, NULL, nonce, key) == 0);
     w->length += count + GW_RECORD_TAG;
 }
 
@@ -354,9 +355,9 @@ static void rogue_dials(rogue *r, gw_handshake *victim, uint8_t flags, const uin
     size_t used, hello_bytes = say(dial, hello);
     gw_err err;
     gw_handshake_close(dial);
-    GW_CHECK(gw_handshake_feed(victim, hello, hello_bytes, &used, &err) == GW_HANDSHAKE_GOING);
+    GW_ASSERT(gw_handshake_feed(victim, hello, hello_bytes, &used, &err) == GW_HANDSHAKE_GOING);
     size_t answer_bytes = say(victim, answer);
-    GW_CHECK(gw_handshake_proved(victim) && answer_bytes > ANSWER_CLEAR);
+    GW_ASSERT(gw_handshake_proved(victim) && answer_bytes > ANSWER_CLEAR);
     reckon(r, chance[0], answer + GW_HANDSHAKE_HEADER, hello, answer);
     hash_of(r->transcript, NULL, r->transcript, 32, answer + ANSWER_CLEAR, answer_bytes - ANSWER_CLEAR);
     gw_writer w = gw_writer_on(finish, sizeof finish), head = gw_writer_on(finish, GW_HANDSHAKE_HEADER);
@@ -364,7 +365,7 @@ static void rogue_dials(rogue *r, gw_handshake *victim, uint8_t flags, const uin
     put_claims(r, flags, claims, count, &w);
     put_head(&head, r, TYPE_FINISH, w.length - GW_HANDSHAKE_HEADER);
     gw_handshake_feed(victim, finish, w.length, &used, &err);
-    GW_CHECK(used == w.length);
+    GW_ASSERT(used == w.length);
 }
 
 /* The header, which is part of what the claims are signed with, says their length before there are any. */
@@ -374,7 +375,7 @@ static void rogue_answers(rogue *r, gw_handshake *victim, uint8_t flags, const u
     const size_t around = flags & UNSIGNED ? 0 : 32 + crypto_sign_BYTES;
     const size_t most = sizeof answer - ANSWER_CLEAR - GW_RECORD_TAG - around;
     if (count > most) count = most;
-    GW_CHECK(say(victim, hello) == HELLO + PROOF && crypto_scalarmult_base(point, chance[1]) == 0);
+    GW_ASSERT(say(victim, hello) == HELLO + PROOF && crypto_scalarmult_base(point, chance[1]) == 0);
     gw_writer w = gw_writer_on(answer, sizeof answer);
     put_head(&w, r, TYPE_ANSWER, POINT + 1 + around + count + GW_RECORD_TAG);
     gw_put_bytes(&w, point, POINT);
@@ -384,7 +385,7 @@ static void rogue_answers(rogue *r, gw_handshake *victim, uint8_t flags, const u
     size_t used;
     gw_err err;
     gw_handshake_feed(victim, answer, w.length, &used, &err);
-    GW_CHECK(used == w.length);
+    GW_ASSERT(used == w.length);
 }
 
 /* What was understood is what was said, and no other's identity was believed. */
@@ -393,17 +394,17 @@ static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *cl
     gw_remote remote;
     uint8_t again[64];
     gw_handshake_finish(victim, &remote, &seal, &open);
-    GW_CHECK(gw_peer_id_equal(&remote.id, &r->as.identity.id) && remote.dialled == !r->dials);
-    GW_CHECK(remote.kind == GW_STREAM_CONTROL || remote.kind == GW_STREAM_DATA);
-    GW_CHECK(remote.listen.family != 0 && remote.listen.port != 0);
-    GW_CHECK(memchr(remote.build, 0, sizeof remote.build) != NULL);
-    for (const char *c = remote.build; *c != '\0'; c++) GW_CHECK(*c >= ' ' && *c <= '~');
+    GW_ASSERT(gw_peer_id_equal(&remote.id, &r->as.identity.id) && remote.dialled == !r->dials);
+    GW_ASSERT(remote.kind == GW_STREAM_CONTROL || remote.kind == GW_STREAM_DATA);
+    GW_ASSERT(remote.listen.family != 0 && remote.listen.port != 0);
+    GW_ASSERT(memchr(remote.build, 0, sizeof remote.build) != NULL);
+    for (const char *c = remote.build; *c != '\0'; c++) GW_ASSERT(*c >= ' ' && *c <= '~');
     gw_writer w = gw_writer_on(again, sizeof again);
     gw_put_incarnation(&w, &remote.incarnation);
     gw_put_addr(&w, &remote.listen);
     gw_put_u8(&w, r->dials ? (uint8_t)remote.kind : 0);
     if (r->dials) gw_put_u64(&w, remote.word);
-    GW_CHECK(!w.failed && w.length <= count && memcmp(again, claims, w.length) == 0);
+    GW_ASSERT(!w.failed && w.length <= count && memcmp(again, claims, w.length) == 0);
     gw_cipher_wipe(&seal);
     gw_cipher_wipe(&open);
 }
@@ -420,7 +421,7 @@ static bool take_claims(uint8_t flags, const uint8_t *claims, size_t count) {
     else
         rogue_answers(&r, victim, flags, claims, count);
     bool done = is_done(victim);
-    GW_CHECK(!done || (flags & (OWN_IDENTITY | UNSIGNED)) == 0);
+    GW_ASSERT(!done || (flags & (OWN_IDENTITY | UNSIGNED)) == 0);
     if (done) check_remote(&r, victim, claims, count);
     gw_handshake_close(victim);
     return done;
@@ -445,8 +446,8 @@ static bool take_made_hello(uint8_t flags, const uint8_t *bytes, size_t count) {
     size_t used;
     gw_err err;
     gw_handshake_state state = gw_handshake_feed(victim, hello, w.length, &used, &err);
-    GW_CHECK(used == sizeof hello && state != GW_HANDSHAKE_DONE);
-    GW_CHECK(gw_handshake_proved(victim) == (state == GW_HANDSHAKE_GOING));
+    GW_ASSERT(used == sizeof hello && state != GW_HANDSHAKE_DONE);
+    GW_ASSERT(gw_handshake_proved(victim) == (state == GW_HANDSHAKE_GOING));
     gw_handshake_close(victim);
     return state == GW_HANDSHAKE_GOING;
 }
@@ -463,7 +464,7 @@ static size_t put_example_claims(uint8_t *at, size_t room, uint8_t flags, const 
     gw_put_u8(&w, flags & ROGUE_ANSWERS ? 0 : GW_STREAM_DATA);
     gw_put_u64(&w, flags & ROGUE_ANSWERS ? 0 : 6);
     gw_put_string(&w, build);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return w.length;
 }
 
@@ -525,14 +526,14 @@ static gw_algorithm algorithm_of(uint8_t byte) {
 }
 
 static void record_examples(fuzz_add *add, void *context) {
-    GW_CHECK(sodium_init() >= 0);
+    GW_ASSERT(sodium_init() >= 0);
     for (uint8_t a = 0; a < 3; a++) {
         gw_cipher cipher;
         gw_err err;
         uint8_t bytes[500] = {a}, *end = bytes + 1;
         gw_cipher_start(&cipher, algorithm_of(a), record_key, GW_RECORD_CONTROL);
         for (int i = 0; i < 4; i++) {
-            GW_CHECK(gw_record_seal(&cipher, record_text, sizeof record_text, i % 2 == 0, end, &err));
+            GW_ASSERT(gw_record_seal(&cipher, record_text, sizeof record_text, i % 2 == 0, end, &err));
             end += gw_record_bytes(&cipher, sizeof record_text);
         }
         add(context, bytes, (size_t)(end - bytes));
@@ -543,7 +544,7 @@ static void record_examples(fuzz_add *add, void *context) {
 static bool take_record(const uint8_t *bytes, size_t count) {
     static gw_cipher cipher; /* aligned as it wants to be */
     if (count == 0) return false;
-    GW_CHECK(sodium_init() >= 0);
+    GW_ASSERT(sodium_init() >= 0);
     gw_algorithm algorithm = algorithm_of(bytes[0]);
     gw_cipher_start(&cipher, algorithm, record_key, GW_RECORD_CONTROL);
     static uint8_t payload[GW_RECORD_CONTROL];
@@ -554,10 +555,10 @@ static bool take_record(const uint8_t *bytes, size_t count) {
         bool more;
         if (!gw_record_measure(&cipher, at, &record, &more, &err) || (size_t)(end - at) < record) break;
         size_t length = record - GW_RECORD_HEADER - cipher.tag_bytes;
-        GW_CHECK(length <= GW_RECORD_CONTROL);
+        GW_ASSERT(length <= GW_RECORD_CONTROL);
         if (!gw_record_open(&cipher, at, record, payload, &err)) break;
-        GW_CHECK(algorithm == GW_ALGORITHM_PLAIN ||
-                 (length == sizeof record_text && memcmp(payload, record_text, length) == 0));
+        GW_ASSERT(algorithm == GW_ALGORITHM_PLAIN ||
+                  (length == sizeof record_text && memcmp(payload, record_text, length) == 0));
         at += record;
     }
     gw_cipher_wipe(&cipher);

@@ -7,7 +7,7 @@
 #ifndef GODWIT_TESTS_FUZZ_TARGET_H
 #define GODWIT_TESTS_FUZZ_TARGET_H
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/godwit.h"
 
 #include <stdbool.h>

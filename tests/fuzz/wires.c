@@ -33,7 +33,7 @@ static gw_addr address_of(uint32_t peer) {
 static void keep_datagram(void *context, const gw_addr *to, const void *bytes, size_t length) {
     village *v = context;
     (void)to;
-    GW_CHECK(length <= GW_GOSSIP_DATAGRAM);
+    GW_ASSERT(length <= GW_GOSSIP_DATAGRAM);
     if (v->said_bytes + DATAGRAM_HEAD + length > sizeof v->said) return;
     uint8_t *at = v->said + v->said_bytes;
     at[0] = (uint8_t)length;
@@ -44,7 +44,7 @@ static void keep_datagram(void *context, const gw_addr *to, const void *bytes, s
 
 static void ignore_event(void *context, const gw_gossip_event *event) {
     (void)context;
-    GW_CHECK(event->member != NULL);
+    GW_ASSERT(event->member != NULL);
 }
 
 static void open_peer(village *v, uint32_t peer) {
@@ -59,7 +59,7 @@ static void open_peer(village *v, uint32_t peer) {
                                .rng_seed = peer,
                                .sink = {v, keep_datagram, ignore_event}};
     gw_err err;
-    GW_CHECK(gw_gossip_create(&config, &v->gossip[peer], &err));
+    GW_ASSERT(gw_gossip_create(&config, &v->gossip[peer], &err));
     gw_gossip_start(v->gossip[peer], v->now_ns);
 }
 
@@ -131,7 +131,7 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_view_seal(&view);
     gw_install *install = calloc(1, sizeof *install);
     gw_report *report = calloc(1, sizeof *report);
-    GW_CHECK_MEMORY(install != NULL && report != NULL);
+    GW_ASSERT_MEMORY(install != NULL && report != NULL);
     *install = (gw_install){.view = view,
                             .step = 17,
                             .fingerprint = 99,
@@ -183,7 +183,7 @@ static void message_examples(fuzz_add *add, void *context) {
  * which there is no other. */
 static void message_found(fuzz_add *add, void *context) {
     gw_report *report = calloc(1, sizeof *report);
-    GW_CHECK_MEMORY(report != NULL);
+    GW_ASSERT_MEMORY(report != NULL);
     const gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
     report->losses = (gw_losses){.count = 2, .list = {loss, loss}};
     gw_message m = {.kind = GW_MSG_VOTE, .epoch = 9, .report = report};
@@ -207,7 +207,7 @@ static bool take_message(const uint8_t *bytes, size_t count) {
     if (!gw_message_decode(bytes, count, &message, &err)) return false;
     uint8_t *again;
     size_t length = gw_message_encode(&message, &again);
-    GW_CHECK(length == count && memcmp(again, bytes, count) == 0);
+    GW_ASSERT(length == count && memcmp(again, bytes, count) == 0);
     free(again);
     gw_message_free(&message);
     return true;
@@ -278,14 +278,14 @@ static bool take_header(const uint8_t *bytes, size_t count) {
     bool collective = gw_part_decode(header, &part);
     gw_path_note note;
     bool path = gw_path_note_decode(header, &note);
-    if (path) GW_CHECK(note.what >= GW_PATH_HELLO && note.what <= GW_PATH_USE);
+    if (path) GW_ASSERT(note.what >= GW_PATH_HELLO && note.what <= GW_PATH_USE);
     return operation || collective || path;
 }
 
 static bool take_hello(const uint8_t *bytes, size_t count) {
     gw_path_hello hello;
     if (!gw_path_hello_decode(bytes, (uint32_t)count, &hello)) return false;
-    for (int k = 0; k < GW_PATH_KINDS; k++) GW_CHECK(hello.cards[k].count <= GW_PATH_CARD_BYTES);
+    for (int k = 0; k < GW_PATH_KINDS; k++) GW_ASSERT(hello.cards[k].count <= GW_PATH_CARD_BYTES);
     return true;
 }
 
@@ -297,7 +297,7 @@ static bool take_address(const uint8_t *bytes, size_t count) {
     memcpy(text, bytes, length);
     text[length] = '\0';
     if (!gw_address_parse(text, host, &port, &err)) return false;
-    GW_CHECK(host[0] != '\0' && strlen(host) < sizeof host);
+    GW_ASSERT(host[0] != '\0' && strlen(host) < sizeof host);
     return true;
 }
 
@@ -305,8 +305,8 @@ static bool take_address(const uint8_t *bytes, size_t count) {
 static bool take_told(const uint8_t *bytes, size_t count) {
     gw_rdma_told told;
     gw_rdma_message what = gw_rdma_message_decode(bytes, (uint32_t)count, &told);
-    if (what == GW_RDMA_MESSAGE_SLOTS) GW_CHECK(told.slots.count <= GW_PATH_STREAMS);
-    if (what == GW_RDMA_MESSAGE_WORDS) GW_CHECK(told.words.count <= GW_MAX_REGIONS);
+    if (what == GW_RDMA_MESSAGE_SLOTS) GW_ASSERT(told.slots.count <= GW_PATH_STREAMS);
+    if (what == GW_RDMA_MESSAGE_WORDS) GW_ASSERT(told.words.count <= GW_MAX_REGIONS);
     return what != GW_RDMA_MESSAGE_BAD;
 }
 
@@ -359,7 +359,7 @@ typedef struct asked {
 
 static void count_completion(void *context, const gw_completion *completion) {
     asked *a = context;
-    GW_CHECK(completion->token < ASKED && ++a->completed <= ASKED);
+    GW_ASSERT(completion->token < ASKED && ++a->completed <= ASKED);
     if (completion->status == GW_OP_OK) a->good++;
 }
 
@@ -370,31 +370,31 @@ static void ask(asked *a) {
                                      {.kind = GW_OP_FETCH_ADD, .token = 2}};
     gw_transport_events events = {.context = a, .completed = count_completion};
     a->asker = gw_asker_open(GW_ASKER_WINDOW, &events);
-    GW_CHECK_MEMORY(a->asker != NULL);
+    GW_ASSERT_MEMORY(a->asker != NULL);
     for (uint32_t i = 0; i < ASKED; i++) {
         gw_posted *posted = calloc(1, sizeof *posted);
-        GW_CHECK_MEMORY(posted != NULL);
+        GW_ASSERT_MEMORY(posted != NULL);
         a->ops[i] = posted->op = ops[i];
         a->ops[i].buffer = posted->op.buffer = malloc(ops[i].bytes + 1);
-        GW_CHECK_MEMORY(posted->op.buffer != NULL);
+        GW_ASSERT_MEMORY(posted->op.buffer != NULL);
         gw_asker_add(a->asker, posted);
         gw_request request;
         struct iovec payload;
-        GW_CHECK(gw_asker_next(a->asker, &request, &payload));
+        GW_ASSERT(gw_asker_next(a->asker, &request, &payload));
         a->ids[i] = request.id;
     }
 }
 
 /* What is placed lies in the buffer of an operation. */
 static void land(asked *a, const struct iovec *place, uint32_t bytes) {
-    GW_CHECK(place->iov_len == bytes);
+    GW_ASSERT(place->iov_len == bytes);
     if (bytes > 0) {
         uint32_t i = 0;
         const uint8_t *at = place->iov_base;
         while (i < ASKED && (at < (uint8_t *)a->ops[i].buffer ||
                              at + bytes > (uint8_t *)a->ops[i].buffer + a->ops[i].bytes))
             i++;
-        GW_CHECK(i < ASKED);
+        GW_ASSERT(i < ASKED);
         memset(place->iov_base, 7, bytes);
     }
     gw_asker_landed(a->asker);
@@ -409,7 +409,7 @@ static size_t put_reply(uint8_t *at, uint32_t op, gw_reply reply, uint32_t bytes
     gw_put_u32(&w, bytes);
     gw_put_u64(&w, reply.value);
     gw_put_u64(&w, reply.offset);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     return w.length;
 }
 
@@ -469,7 +469,7 @@ static bool take_replies(const uint8_t *bytes, size_t count) {
     while (count - r.position >= REPLY && take_reply(&a, &r)) continue;
     bool good = a.good == ASKED;
     gw_asker_close(a.asker);
-    GW_CHECK(a.completed == ASKED);
+    GW_ASSERT(a.completed == ASKED);
     for (uint32_t i = 0; i < ASKED; i++) free(a.ops[i].buffer);
     return good;
 }

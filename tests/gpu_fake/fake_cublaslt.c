@@ -1,6 +1,6 @@
 #include "tests/gpu_fake/fake_cublaslt.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/runtime/library.h"
 #include "tests/gpu_fake/fake_cuda.h"
 
@@ -43,7 +43,7 @@ static struct {
 static uint32_t refused_count;
 
 void fake_cublaslt_refuse(cublasLtEpilogue_t epilogue, cublasStatus_t status) {
-    GW_CHECK(refused_count < MOST_REFUSED);
+    GW_ASSERT(refused_count < MOST_REFUSED);
     refused[refused_count].epilogue = epilogue;
     refused[refused_count++].status = status;
 }
@@ -53,7 +53,7 @@ static uint32_t answer_count = 1;
 static uint64_t latest_answer, garbage;
 
 void fake_cublaslt_answer(const fake_cublaslt_algorithm *algorithms, uint32_t count) {
-    GW_CHECK(count >= 1 && count <= MOST_ANSWERS);
+    GW_ASSERT(count >= 1 && count <= MOST_ANSWERS);
     memcpy(answers_now, algorithms, count * sizeof *algorithms);
     answer_count = count;
 }
@@ -89,7 +89,7 @@ static const char *status_string(cublasStatus_t status) {
 }
 
 static cublasStatus_t how_create(cublasLtMatmulDesc_t *how, cublasComputeType_t compute, cudaDataType scale) {
-    GW_CHECK(scale == CUDA_R_32F);
+    GW_ASSERT(scale == CUDA_R_32F);
     description *made = calloc(1, sizeof *made);
     made->compute = compute;
     made->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -148,7 +148,7 @@ static cublasStatus_t wishes_set(cublasLtMatmulPreference_t wishes,
 
 static cublasStatus_t layout_create(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows,
                                     uint64_t columns, int64_t stride) {
-    GW_CHECK(stride >= (int64_t)rows);
+    GW_ASSERT(stride >= (int64_t)rows);
     matrix *made = calloc(1, sizeof *made);
     *made = (matrix){type, rows, columns, stride};
     *layout = (void *)made;
@@ -170,7 +170,7 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     (void)handle, (void)a, (void)b, (void)c, (void)wishes;
     const description *what = (const void *)how;
     const matrix *result = (const void *)d;
-    GW_CHECK(wanted >= 1);
+    GW_ASSERT(wanted >= 1);
     *answers = 0;
     bool keeps = what->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     if ((what->epilogue != CUBLASLT_EPILOGUE_DEFAULT && what->bias_type != result->type) ||
@@ -285,8 +285,8 @@ static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
                  d,
                  workspace,
                  kept != 0.0f};
-    GW_CHECK(*(const float *)alpha == 1.0f && (kept == 0.0f || kept == 1.0f) && c == d && c_is == d_is);
-    GW_CHECK((p.d.type == CUDA_R_32F || p.d.type == p.a.type) && p.a.type == p.b.type);
+    GW_ASSERT(*(const float *)alpha == 1.0f && (kept == 0.0f || kept == 1.0f) && c == d && c_is == d_is);
+    GW_ASSERT((p.d.type == CUDA_R_32F || p.d.type == p.a.type) && p.a.type == p.b.type);
     if (p.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT && p.how.epilogue != CUBLASLT_EPILOGUE_BIAS &&
         p.how.epilogue != CUBLASLT_EPILOGUE_RELU_BIAS && p.how.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -1,4 +1,4 @@
-"""What tests/coverage.py counts: branches of core/, but for those of GW_CHECK."""
+"""What tests/coverage.py counts: branches of core/, but for those of GW_ASSERT."""
 
 import contextlib
 import importlib.util
@@ -18,9 +18,9 @@ coverage = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(coverage)
 
 SOURCE = """int f(int a, int b) {
-    GW_CHECK(a > 0 && /* ) */
+    GW_ASSERT(a > 0 && /* ) */
              b > 0);
-    if (a && b) return 1; /* GW_CHECK(a) */
+    if (a && b) return 1; /* GW_ASSERT(a) */
     return 0;
 }
 """
@@ -86,11 +86,11 @@ class Counted(unittest.TestCase):
         self.assertIn("fewer than 75.1 % of the branches were taken", err)
 
     def test_a_check_that_would_hide_other_code_is_refused(self):
-        for line in ("if (a) GW_CHECK(b);", "GW_CHECK(a); if (b) return 1;", "GW_CHECK(a), b++;"):
+        for line in ("if (a) GW_ASSERT(b);", "GW_ASSERT(a); if (b) return 1;", "GW_ASSERT(a), b++;"):
             self.write(f"int f(int a, int b) {{\n    {line}\n}}\n")
             with self.assertRaises(SystemExit) as end:
                 self.run_main([self.found({2: [1, 0]})])
-            self.assertIn("f.c:2: GW_CHECK shares its line with other code", str(end.exception))
+            self.assertIn("f.c:2: GW_ASSERT shares its line with other code", str(end.exception))
 
     def test_a_build_that_has_run_nothing_is_told(self):
         objects = os.path.join(self.root, "CMakeFiles", "gw_core.dir", "core")

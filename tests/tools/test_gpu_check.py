@@ -138,7 +138,7 @@ class TimedAlike(unittest.TestCase):
         self.assertEqual(self.log, round_of * (self.bench.WARM + self.bench.ROUNDS))
 
     def test_as_many_as_of_ours(self):
-        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu", "gpu.c")) as file:
             source = file.read()
         for name in ("ROUNDS", "WARM", "PRODUCTS", "ATTENTIONS"):
             self.assertEqual(int(re.search(rf"\b{name} = (\d+)", source)[1]), getattr(self.bench, name), name)
@@ -150,7 +150,7 @@ class TimedAlike(unittest.TestCase):
         self.assertEqual([call.args[1] for call in measured.call_args_list], [20, 20, 20])
 
     def test_of_values_of_the_same_type(self):
-        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu.c")) as file:
+        with open(os.path.join(HERE, "..", "..", "tools", "bench", "gpu", "gpu.c")) as file:
             self.assertRegex(file.read(), r"shape = \{\.rows = SIZE, .*\.factor = true\};")
 
 

@@ -19,11 +19,11 @@ LINT = HERE.parent / "lint.sh"
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
 SOUND = {
-    "core/brain/peer.h": "#ifndef GODWIT_CORE_PEER_H\n#define GODWIT_CORE_PEER_H\n#endif\n",
+    "core/brain/peer.h": "#ifndef GODWIT_CORE_BRAIN_PEER_H\n#define GODWIT_CORE_BRAIN_PEER_H\n#endif\n",
     "core/brain/peer.c": '#include "core/brain/peer.h"\n#include <string.h>\n',
-    "kernels/cuda/math/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_BLOCK_CUH\n#endif\n",
+    "kernels/cuda/math/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_MATH_BLOCK_CUH\n#endif\n",
     "net/loop/loop.c": '#include "core/brain/peer.h"\n#include <sys/socket.h>\n',
-    "tools/godwit/node/node.h": '#ifndef GODWIT_GODWIT_NODE_H\n#include "net/loop/loop.h"\n#endif\n',
+    "tools/godwit/node/node.h": '#ifndef GODWIT_GODWIT_NODE_NODE_H\n#include "net/loop/loop.h"\n#endif\n',
 }
 
 # Of each rule about includes, in their order: what breaks it.

@@ -1,7 +1,7 @@
 /* `godwit bench digits`: trains in one thread on the CPU device, as a lone peer with one worker does, and
  * sets the CPU time against that of OpenBLAS for the same matrix products and nothing else. */
 #include "kernels/jobs/digits/digits.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/device/device.h"
 #include "kernels/math/blas.h"
 #include "tools/bench/bench.h"
@@ -103,7 +103,7 @@ static bool time_products(bench *b, size_t rows, gw_err *err) {
     const gw_tensor *first = NULL;
     for (uint32_t i = 0; i < b->plan.tensor_count; i++)
         if (b->plan.tensors[i].role == GW_SUMMED && b->plan.tensors[i].rank == 2) first = &b->plan.tensors[i];
-    GW_CHECK(first != NULL);
+    GW_ASSERT(first != NULL);
     for (uint32_t i = 0; i < b->plan.tensor_count; i++) {
         const gw_tensor *tensor = &b->plan.tensors[i];
         if (tensor->role == GW_SUMMED && tensor->rank == 2 &&

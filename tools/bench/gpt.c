@@ -1,7 +1,7 @@
 /* `godwit bench gpt`: training steps as a lone peer computes them, on its worker threads, and beside them the
  * time that the same matrix products and the same exact additions take alone. */
 #include "kernels/jobs/gpt/gpt.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/device/device.h"
 #include "kernels/device/exact_add.h"
 #include "kernels/host/memory.h"
@@ -102,7 +102,7 @@ static void add_shard(const bench *b, const float *values, int64_t *sums, uint64
     for (uint64_t first = 0; first < elements; first += ADD_ELEMENTS)
         path->add(&format, first, elements - first < ADD_ELEMENTS ? elements - first : ADD_ELEMENTS, values,
                   sums + first, &part);
-    GW_CHECK(part.bad == 0);
+    GW_ASSERT(part.bad == 0);
 }
 
 static uint64_t gradient_elements(const bench *b) {
@@ -254,8 +254,8 @@ static void print_result(const bench *b, moment (*took)[PARTS]) {
         "its exact additions alone"};
     uint64_t steps = b->training_steps;
     double *column = calloc(steps, sizeof *column), wall[PARTS];
-    GW_CHECK_MEMORY(column != NULL);
-    GW_CHECK(steps > 0);
+    GW_ASSERT_MEMORY(column != NULL);
+    GW_ASSERT(steps > 0);
     printf("%u shards of %zu tokens out of %zu, %u workers, %llu parameters; medians of %llu steps\n\n%-38s "
            "%10s %10s\n",
            b->training_shards, b->rows, b->vocabulary, b->workers,
@@ -275,7 +275,7 @@ static bool measure(bench *b) {
     moment(*took)[PARTS] = calloc(b->plan.steps, sizeof *took);
     if (took == NULL) return gw_fail(&b->err, GW_E_NOMEM, "out of memory");
     pthread_barrier_init(&b->barrier, NULL, b->workers + 1);
-    for (uint32_t w = 0; w < b->workers; w++) GW_CHECK(pthread_create(&threads[w], NULL, worker, b) == 0);
+    for (uint32_t w = 0; w < b->workers; w++) GW_ASSERT(pthread_create(&threads[w], NULL, worker, b) == 0);
     together(b, INIT);
     bool done = !atomic_load(&b->failed) && run_steps(b, took);
     together(b, STOP);

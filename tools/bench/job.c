@@ -1,6 +1,6 @@
 #include "tools/bench/job.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <argp.h>
 
@@ -23,7 +23,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static void add_options(settings *s, const gw_option *options) {
     for (; options != NULL && options->name != NULL; options++) {
-        GW_CHECK(s->count < GW_BENCH_PARAMS);
+        GW_ASSERT(s->count < GW_BENCH_PARAMS);
         s->options[s->count] =
             (struct argp_option){options->name, FIRST_KEY + s->count, options->argument, 0, options->help, 0};
         s->value[s->count++] = options->fallback;

@@ -1,6 +1,6 @@
 #include "tools/bench/mesh.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, i
 
 bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t lanes, gw_algorithm algorithm,
                   gw_err *err) {
-    GW_CHECK(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_FABRIC_LANES);
+    GW_ASSERT(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_FABRIC_LANES);
     *mesh = (gw_mesh){.kinds = kinds, .count = count, .lanes = lanes, .algorithm = algorithm};
     pthread_mutex_init(&mesh->lock, NULL);
     pthread_cond_init(&mesh->changed, NULL);
@@ -187,7 +187,7 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 double gw_mesh_percentile(double *values, uint32_t count, uint32_t percent) {
-    GW_CHECK(count > 0 && percent <= 100);
+    GW_ASSERT(count > 0 && percent <= 100);
     qsort(values, count, sizeof *values, compare_doubles);
     return values[(uint64_t)(count - 1) * percent / 100];
 }

@@ -1,5 +1,5 @@
 /* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/text/number.h"
 #include "tools/sim/gossip/measure.h"
 #include "tools/sim/model/forks.h"
@@ -77,7 +77,7 @@ enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options, MOST_OPTIONS = 10
 
 /* Ours, the table's, and the end. */
 static void all_options(struct argp_option all[MOST_OPTIONS]) {
-    GW_CHECK(OWN_OPTIONS + gw_sim_option_count < MOST_OPTIONS);
+    GW_ASSERT(OWN_OPTIONS + gw_sim_option_count < MOST_OPTIONS);
     memset(all, 0, MOST_OPTIONS * sizeof *all);
     memcpy(all, own_options, sizeof own_options);
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
@@ -379,8 +379,8 @@ static void stop_soon(int signal_number) {
 /* What was seen so far is told; a second one ends it at once. */
 static void heed_signals(void) {
     const struct sigaction once = {.sa_handler = stop_soon, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
-    GW_CHECK(sigaction(SIGINT, &once, NULL) == 0);
-    GW_CHECK(sigaction(SIGTERM, &once, NULL) == 0);
+    GW_ASSERT(sigaction(SIGINT, &once, NULL) == 0);
+    GW_ASSERT(sigaction(SIGTERM, &once, NULL) == 0);
 }
 
 static int run_seeds(const arguments *a) {

@@ -2,7 +2,7 @@
 
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
     c->options = o;
     c->result = result;
     c->links = calloc((size_t)c->count * c->count, sizeof *c->links);
-    GW_CHECK_MEMORY(c->links != NULL);
+    GW_ASSERT_MEMORY(c->links != NULL);
     for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
     c->rng = gw_rng_seeded(o->seed);
     c->engine = gw_sim_engine_create(SIM_START_NS);
@@ -73,13 +73,13 @@ static void open_cluster(sim_cluster *c, const gw_sim_options *o, gw_sim_result 
                                           .delay_least_ns = (uint64_t)o->delay_us * 1000 / 10,
                                           .delay_most_ns = (uint64_t)o->delay_us * 1000};
     c->states = calloc(o->steps + 1u, sizeof *c->states);
-    GW_CHECK_MEMORY(c->states != NULL);
+    GW_ASSERT_MEMORY(c->states != NULL);
     c->states[0] = gw_mix64(o->seed);
     c->shown = calloc(o->steps + 1u, sizeof *c->shown);
     c->effects = calloc(o->steps + 1u, sizeof *c->effects);
     c->damages = calloc(o->steps + 1u, sizeof *c->damages);
     c->gave_up = calloc(o->steps + 1u, sizeof *c->gave_up);
-    GW_CHECK_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL && c->gave_up != NULL);
+    GW_ASSERT_MEMORY(c->shown != NULL && c->effects != NULL && c->damages != NULL && c->gave_up != NULL);
     for (uint64_t step = 0; step < o->steps; step++)
         c->states[step + 1] = sim_state_after(o, c->states[step], step);
     for (uint32_t i = 0; i < c->count; i++) {
@@ -344,7 +344,8 @@ static void count_time(const sim_cluster *c) {
 
 void gw_sim_run(const gw_sim_options *options, gw_sim_result *result) {
     *result = (gw_sim_result){0};
-    GW_CHECK(options->peers >= 1 && options->peers <= SIM_PEERS && options->steps > 0 && options->shards > 0);
+    GW_ASSERT(options->peers >= 1 && options->peers <= SIM_PEERS && options->steps > 0 &&
+              options->shards > 0);
     sim_cluster *c = sim_cluster_new(options->peers);
     open_cluster(c, options, result);
     c->network.deliver = deliver;

@@ -1,6 +1,6 @@
 #include "tools/sim/swarm.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/sim/setup/limit.h"
 
 #include <errno.h>
@@ -41,14 +41,14 @@ enum { ASKING = sizeof asking / sizeof asking[0] };
 static void heed_signals(struct sigaction before[ASKING]) {
     struct sigaction asked = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
     for (int i = 0; i < ASKING; i++) {
-        GW_CHECK(sigaction(asking[i], NULL, &before[i]) == 0);
+        GW_ASSERT(sigaction(asking[i], NULL, &before[i]) == 0);
         bool nohup = asking[i] == SIGHUP && before[i].sa_handler == SIG_IGN;
-        GW_CHECK(nohup || sigaction(asking[i], &asked, NULL) == 0);
+        GW_ASSERT(nohup || sigaction(asking[i], &asked, NULL) == 0);
     }
 }
 
 static void restore_signals(const struct sigaction before[ASKING]) {
-    for (int i = 0; i < ASKING; i++) GW_CHECK(sigaction(asking[i], &before[i], NULL) == 0);
+    for (int i = 0; i < ASKING; i++) GW_ASSERT(sigaction(asking[i], &before[i], NULL) == 0);
 }
 
 static uint64_t now_s(void) {
@@ -76,9 +76,9 @@ static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, in
 static void hire(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
     int ends[2];
     fflush(NULL);
-    GW_CHECK(pipe(ends) == 0);
+    GW_ASSERT(pipe(ends) == 0);
     w->pid = fork();
-    GW_CHECK(w->pid >= 0);
+    GW_ASSERT(w->pid >= 0);
     if (w->pid == 0) {
         close(ends[0]);
         work(swarm, w->seed, until_s, ends[1]);
@@ -194,7 +194,7 @@ bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
     _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
     static worker workers[MOST_JOBS];
     struct sigaction before[ASKING];
-    GW_CHECK(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
+    GW_ASSERT(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
     memset(findings, 0, sizeof *findings);
     memset(workers, 0, sizeof workers);
     stop = 0;

@@ -1,6 +1,6 @@
 #include "tools/sim/trial.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/sim/setup/limit.h"
 
 #include <errno.h>
@@ -34,9 +34,9 @@ static void say_how_it_ended(const gw_sim_options *options, int status, gw_sim_r
 void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int ends[2];
     fflush(NULL); /* or the child prints it again */
-    GW_CHECK(pipe(ends) == 0);
+    GW_ASSERT(pipe(ends) == 0);
     pid_t child = fork();
-    GW_CHECK(child >= 0);
+    GW_ASSERT(child >= 0);
     if (child == 0) {
         close(ends[0]);
         signal(GW_SIM_OVER_LIMIT, SIG_DFL);

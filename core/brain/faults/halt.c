@@ -3,13 +3,13 @@
  * ones could be more. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 static void tell(gw_peer *p, const gw_view *view, char *why) {
-    GW_CHECK(gw_view_rank(view, &p->config.id) >= 0);
+    GW_ASSERT(gw_view_rank(view, &p->config.id) >= 0);
     gw_message message = {
         .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step, .text = why};
     for (uint32_t i = 0; i < view->count; i++)
@@ -37,7 +37,7 @@ static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_m
 /* Whoever says so may have no link to some: those who hear it pass it on. */
 void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
-    GW_CHECK(m->kind == GW_MSG_HALT && m->text != NULL);
+    GW_ASSERT(m->kind == GW_MSG_HALT && m->text != NULL);
     bool here = is_of_this_step(p, from, m);
     if (!here && !gw_votes_waits_for(p, from, &m->name)) return;
     if (here) tell(p, &p->view, m->text);

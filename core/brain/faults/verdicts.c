@@ -6,13 +6,13 @@
  * the install the peer hears of its own, gives up what must not count, and its next vote says so. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
     int rank = gw_view_rank(&p->view, id);
-    GW_CHECK(rank >= 0);
+    GW_ASSERT(rank >= 0);
     const gw_conviction one = {
         .id = *id, .epoch = p->view.epoch, .boot = p->view.members[rank].boot, .step = step};
     bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
@@ -109,9 +109,9 @@ void gw_verdicts_discount(const gw_attempt *a, bool majority, gw_install *i) {
 }
 
 void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
-    GW_CHECK(i->spared == NULL);
+    GW_ASSERT(i->spared == NULL);
     i->spared = calloc((size_t)i->convictions.count * GW_MAX_INVENTORY + 1, sizeof *i->spared);
-    GW_CHECK_MEMORY(i->spared != NULL);
+    GW_ASSERT_MEMORY(i->spared != NULL);
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
         if (!gw_verdicts_count_against(a, &i->convictions, rank)) continue;
         const gw_report *r = a->reports[rank];

@@ -15,7 +15,7 @@
  * what was held of the step. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Gossip's members as the brain sees them: links, hello, blobs. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,16 +58,16 @@ static void make_room(gw_peer *p) {
     if (p->contact_count < p->contact_capacity - p->contact_capacity / 4) return;
     p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
     gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
-    GW_CHECK_MEMORY(grown != NULL);
+    GW_ASSERT_MEMORY(grown != NULL);
     p->contacts = grown;
     bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
-    GW_CHECK_MEMORY(room);
+    GW_ASSERT_MEMORY(room);
 }
 
 /* Moves the others. */
 static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     make_room(p);
-    GW_CHECK(p->contacts != NULL);
+    GW_ASSERT(p->contacts != NULL);
     gw_contact *contact = &p->contacts[p->contact_count];
     *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX, .claims_lost = UINT64_MAX};
     gw_id_index_put(&p->contact_index, records(p), p->contact_count++);
@@ -134,7 +134,7 @@ void gw_contacts_announce(gw_peer *p) {
     gw_put_u64(&w, known);
     gw_put_u64(&w, p->own_speed);
     gw_put_u32(&w, p->fell_at);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     if (w.length == p->meta_length && memcmp(bytes, p->meta, w.length) == 0) return;
     memcpy(p->meta, bytes, w.length);
     p->meta_length = w.length;
@@ -240,7 +240,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
     if (contact == NULL) contact = add_contact(p, &event->member->id);
     bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
-    GW_CHECK(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
+    GW_ASSERT(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
     read_words(p, contact, event);
     contact->alive = false;
     uint64_t boot = event->incarnation.boot;
@@ -298,7 +298,7 @@ static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
 void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     if (p->phase == GW_AT_OVER) return;
     /* Of this peer itself gossip tells nothing else. */
-    GW_CHECK(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
+    GW_ASSERT(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
     gw_contact *contact;
     switch (event->kind) {
     case GW_GOSSIP_ALIVE:

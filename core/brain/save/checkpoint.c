@@ -3,7 +3,7 @@
  * list, from which every member writes the same manifest; when all have it the checkpoint is complete. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/placement.h"
 
 #include <inttypes.h>
@@ -109,7 +109,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 static void keep_early(gw_contact *from, gw_message *m) {
     gw_saves_forget_early(from);
     from->early = malloc(sizeof *from->early);
-    GW_CHECK_MEMORY(from->early != NULL);
+    GW_ASSERT_MEMORY(from->early != NULL);
     *from->early = *m;
     memset(m, 0, sizeof *m);
 }
@@ -147,7 +147,7 @@ void gw_saves_open(gw_peer *p, bool final) {
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
-    GW_CHECK_MEMORY(s->chunks != NULL && s->hashes != NULL);
+    GW_ASSERT_MEMORY(s->chunks != NULL && s->hashes != NULL);
     s->known = gw_set_of(chunks);
     s->durable = gw_set_of(chunks);
     s->answered = gw_set_of(p->view.count);
@@ -238,7 +238,7 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
 /* After so many times in a row, of which this is the last. */
 static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
     uint64_t wait_ms = WRITE_AGAIN_MS;
-    GW_CHECK(times > 0);
+    GW_ASSERT(times > 0);
     while (--times > 0 && wait_ms < WRITE_AGAIN_MOST_MS) wait_ms *= 2;
     return p->now + gw_peer_ms(p, wait_ms < WRITE_AGAIN_MOST_MS ? wait_ms : WRITE_AGAIN_MOST_MS);
 }
@@ -478,7 +478,7 @@ static void say_stored_to_leader(gw_peer *p) {
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
-    GW_CHECK_MEMORY(s->own_hashes != NULL);
+    GW_ASSERT_MEMORY(s->own_hashes != NULL);
     if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
     s->own_count = count;
     if (s->looks)
@@ -531,7 +531,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
         stored_nothing(p);
         return;
     }
-    GW_CHECK(event->count == s->chunk_count);
+    GW_ASSERT(event->count == s->chunk_count);
     tell_stored(p, event->hashes, s->chunk_count);
 }
 
@@ -564,7 +564,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
 static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *recorded) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
     const gw_kept *whole = gw_kept_newest(p);
-    GW_CHECK(whole != NULL);
+    GW_ASSERT(whole != NULL);
     if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
     message.step = whole->step;
     message.hash = whole->root;

@@ -2,7 +2,7 @@
  * this peer holds; and which of them stay when room is made. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +18,12 @@ gw_kept gw_kept_whole(const gw_peer *p) {
 const gw_kept *gw_kept_newest(const gw_peer *p) {
     for (uint32_t i = p->kept_count; i-- > 0;)
         if (p->kept[i].step == p->saved_step) return &p->kept[i];
-    GW_CHECK(p->saved_step == UINT64_MAX);
+    GW_ASSERT(p->saved_step == UINT64_MAX);
     return NULL;
 }
 
 static void keep_no_more(gw_peer *p, uint32_t at) {
-    GW_CHECK(at < p->kept_count);
+    GW_ASSERT(at < p->kept_count);
     memmove(p->kept + at, p->kept + at + 1, (--p->kept_count - at) * sizeof *p->kept);
 }
 
@@ -151,7 +151,7 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
 /* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
  * but does not take the place of what was acknowledged for sure before a disk is full. */
 static const gw_kept *newest_whole(const gw_peer *p) {
-    GW_CHECK(gw_kept_knows_course(p));
+    GW_ASSERT(gw_kept_knows_course(p));
     const gw_kept *known = gw_kept_newest(p), *found = &p->found;
     bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
@@ -183,7 +183,7 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     const gw_kept *whole = newest_whole(p), *known = gw_kept_newest(p);
     uint32_t most = p->config.keep, count = 0;
-    GW_CHECK(known != NULL && most > 0);
+    GW_ASSERT(known != NULL && most > 0);
     roots[count++] = whole->root;
     if (whole != known && count < most) roots[count++] = known->root;
     count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
@@ -204,7 +204,7 @@ void gw_kept_make_room(gw_peer *p, bool lacks_room) {
     if (!left && !refused) return;
     if (refused) p->room_step = p->save.step;
     gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
+    GW_ASSERT_MEMORY(roots != NULL);
     bool all = !refused || p->kept_count == 0 || !gw_kept_knows_course(p);
     uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
@@ -234,11 +234,11 @@ static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
 
 static void retain(gw_peer *p) {
     uint32_t most = p->config.keep;
-    GW_CHECK(p->kept_count > 0 && p->kept_count <= most);
+    GW_ASSERT(p->kept_count > 0 && p->kept_count <= most);
     gw_hash *roots = calloc(2 * (size_t)most + p->inventory.count, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
+    GW_ASSERT_MEMORY(roots != NULL);
     uint32_t count = p->config.fast ? float_roots(p, roots) : exact_roots(p, roots);
-    GW_CHECK(count <= 2 * most + p->inventory.count);
+    GW_ASSERT(count <= 2 * most + p->inventory.count);
     keep_only(p, roots, count);
     free(roots);
 }
@@ -252,7 +252,7 @@ static bool is_other_end(const gw_peer *p, const gw_inventory *one) {
 void gw_kept_give_up_end(gw_peer *p) {
     const gw_peer_inventory *here = &p->inventory;
     gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
-    GW_CHECK_MEMORY(roots != NULL);
+    GW_ASSERT_MEMORY(roots != NULL);
     uint32_t count = 0;
     for (uint32_t i = 0; i < here->count; i++)
         if (!is_other_end(p, &here->list[i])) roots[count++] = here->list[i].root;

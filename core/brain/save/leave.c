@@ -4,7 +4,7 @@
  * then gets the state from it before it goes. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 
@@ -163,7 +163,7 @@ static void give_up(gw_peer *p) {
 }
 
 void gw_leave_consider(gw_peer *p) {
-    GW_CHECK(p->phase != GW_AT_OVER);
+    GW_ASSERT(p->phase != GW_AT_OVER);
     if (p->now >= gw_leave_until(p))
         give_up(p);
     else if (p->leaving && !p->has_state && gw_leave_somebody_stays(p))

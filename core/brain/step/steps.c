@@ -1,7 +1,7 @@
 /* A step's life: deal, compute and steal, seal, reduce, check, apply (design sections 4 and 5). */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/shard/deal.h"
 #include "core/shard/range.h"
 
@@ -25,7 +25,7 @@ enum {
 
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
-    GW_CHECK(rank >= 0 && p->has_state && p->accumulator_step == p->step);
+    GW_ASSERT(rank >= 0 && p->has_state && p->accumulator_step == p->step);
     p->phase = GW_AT_COMPUTING;
     p->thief.active = false;
     p->lacks_shard = false;
@@ -44,7 +44,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
 
 static void begin_whole_step(gw_peer *p) {
     p->shards = p->config.shards(p->config.shards_context, p->step);
-    GW_CHECK(p->shards > 0);
+    GW_ASSERT(p->shards > 0);
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = p->step;
     begin->shards = p->shards;
@@ -115,7 +115,7 @@ static void decide(gw_peer *p) {
     gw_word word = gw_word_unpack(t->words[victim]), rest;
     uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
     bool some = gw_word_split(word, own_speed, p->speeds[victim], &rest, &t->first, &t->end);
-    GW_CHECK(some);
+    GW_ASSERT(some);
     t->victim = (uint32_t)victim;
     t->desired = gw_word_pack(rest);
     gw_action *swap = gw_peer_act(p, GW_ACT_SWAP_WORD);
@@ -272,7 +272,7 @@ static void note_speed(gw_peer *p, uint64_t measured) {
         return;
     }
     if (p->own_speed == 0 || p->speed_old) return;
-    GW_CHECK(p->idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->speed_ns);
+    GW_ASSERT(p->idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->speed_ns);
     if (p->now - p->speed_ns < p->idle_shards * (SHARD_NS / p->own_speed)) return;
     p->speed_old = true;
     if (p->idle_shards < MOST_IDLE_SHARDS) p->idle_shards *= 2;
@@ -374,7 +374,7 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
 void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (event->token != p->reduce_token) return;
     p->reduce_token = 0;
-    GW_CHECK(!p->applying);
+    GW_ASSERT(!p->applying);
     if (p->view.epoch == 0) { /* this peer was left behind meanwhile: it joins again from the state it has */
         gw_votes_send_if_ready(p);
         return;

@@ -2,7 +2,7 @@
  * one job. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -556,7 +556,7 @@ static void consider_healing(gw_peer *p) {
 }
 
 void gw_waiting_at_pause(gw_peer *p) {
-    GW_CHECK(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
+    GW_ASSERT(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
     bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
     if (gw_leave_comes_first(p) || (saves && !does_any(p, may_come_now))) return;
@@ -588,7 +588,7 @@ static bool some_are_linking(const gw_peer *p) {
 }
 
 static uint64_t admission_time(const gw_peer *p) {
-    GW_CHECK(p->joiners_since_ns != 0);
+    GW_ASSERT(p->joiners_since_ns != 0);
     uint64_t due = p->joiners_since_ns + gw_peer_ms(p, some_are_linking(p) ? LINKING_MS : ADMIT_MS);
     return due > p->admit_at_ns ? due : p->admit_at_ns;
 }

@@ -1,7 +1,7 @@
 /* Installing a view: from what its leader decided to the moment when all its members hold the state. */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static void note_pause(gw_peer *p) {
 }
 
 static void start_if_all_ready(gw_peer *p) {
-    GW_CHECK(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
+    GW_ASSERT(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
     if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
     note_pause(p);
     p->load_failures = 0;
@@ -68,7 +68,7 @@ static gw_kept known_whole(const gw_peer *p) {
 }
 
 void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
-    GW_CHECK(p->own_ready && whole->step <= p->step);
+    GW_ASSERT(p->own_ready && whole->step <= p->step);
     gw_message message = ready_message(p, whole);
     gw_peer_send_members(p, &message);
 }
@@ -265,7 +265,7 @@ static void mourn(gw_peer *p) {
 }
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
-    GW_CHECK(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
+    GW_ASSERT(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
     bool grew = note_newcomers(p, &i->view);
     adopt_view(p, i);
     note_install(p, i, grew);

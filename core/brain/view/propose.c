@@ -1,7 +1,7 @@
 /* Views: when a new one is needed, proposing, deciding what goes on in it (design sections 3 and 5). */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/brain/view/repair.h"
 
 #include <inttypes.h>
@@ -169,7 +169,7 @@ static void say_waits_for_proposer(gw_peer *p) {
 /* Who left may have installed it: what it said before comes until its link ends. */
 static bool proposer_is_gone(gw_peer *p) {
     int rank = gw_view_rank(&p->voted, &p->voted.leader);
-    GW_CHECK(rank >= 0);
+    GW_ASSERT(rank >= 0);
     const gw_contact *contact = gw_peer_contact(p, &p->voted.leader);
     return !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank) &&
            (contact == NULL || !contact->linked ||
@@ -205,7 +205,7 @@ void gw_views_consider(gw_peer *p) {
         if (p->phase != GW_AT_FROZEN) consider_links(p);
     }
     if (!p->need_change || p->attempt.active || p->applying || p->phase == GW_AT_OVER) return;
-    GW_CHECK(p->view.epoch > 0);
+    GW_ASSERT(p->view.epoch > 0);
     ask_for_repair(p);
     if (p->now < propose_time(p) || asks_about_later_view(p)) return;
     gw_member members[GW_MAX_MEMBERS];
@@ -328,7 +328,7 @@ static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, c
 static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
     a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
-    GW_CHECK_MEMORY(a->listed != NULL);
+    GW_ASSERT_MEMORY(a->listed != NULL);
     for (uint32_t i = 0; i < p->ballot.later_count; i++)
         if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
     for (uint32_t i = 0; i < p->learned_count; i++)
@@ -382,7 +382,7 @@ static const gw_view *base_of(const gw_peer *p) {
 }
 
 static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_CHECK(count > 0 && count <= GW_MAX_MEMBERS);
+    GW_ASSERT(count > 0 && count <= GW_MAX_MEMBERS);
     gw_view view = {.epoch = p->ballot.highest + 1,
                     .leader = p->config.id,
                     .job = p->job,
@@ -441,7 +441,7 @@ static bool find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
 }
 
 bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_CHECK(p->ballot.majority);
+    GW_ASSERT(p->ballot.majority);
     const gw_view view = view_of(p, members, count);
     gw_view enough;
     return find_enough(p, &view, &enough);
@@ -460,7 +460,7 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
 }
 
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_CHECK(!p->attempt.active);
+    GW_ASSERT(!p->attempt.active);
     const gw_view *base = base_of(p);
     gw_attempt *a = &p->attempt;
     a->view = view_of(p, members, count);
@@ -556,7 +556,7 @@ static bool same_promise(const gw_view *a, const gw_view *b) {
 }
 
 void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
-    GW_CHECK(at <= index && index < p->learned_count);
+    GW_ASSERT(at <= index && index < p->learned_count);
     if (at == index) return;
     p->learned_from[at] = p->learned_from[index];
     p->learned_lived[at] = p->learned_lived[index];
@@ -567,7 +567,7 @@ void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
  * tells it again. */
 static void forget_unlisted(gw_peer *p) {
     gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
-    GW_CHECK_MEMORY(list.listed != NULL);
+    GW_ASSERT_MEMORY(list.listed != NULL);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->learned_count; i++) {
         uint32_t before = list.listed_count;
@@ -696,7 +696,7 @@ static void conclude(gw_peer *p) {
                                  !p->forced && (some_absent(p) || a->view.count < p->config.peers),
                              .doubted = gw_set_of(a->view.count)};
     gw_install *i = calloc(1, sizeof *i);
-    GW_CHECK_MEMORY(i != NULL);
+    GW_ASSERT_MEMORY(i != NULL);
     i->view = a->view;
     gw_verdicts_unite(a, p->ballot.majority, &i->convictions);
     int changes_bits = gw_changes_judge(p, i);

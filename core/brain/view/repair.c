@@ -1,6 +1,6 @@
 #include "core/brain/view/repair.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/shard/deal.h"
 
 #include <stdio.h>
@@ -255,7 +255,7 @@ static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_repor
 
 static bool leader_is_fresh(const gw_report *const *reports, const gw_install *install) {
     int rank = gw_view_rank(&install->view, &install->view.leader);
-    GW_CHECK(rank >= 0);
+    GW_ASSERT(rank >= 0);
     return reports[rank]->fresh;
 }
 
@@ -444,7 +444,7 @@ static void plan_found(const gw_repair_rules *rules, const gw_report *const *rep
 gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                 gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
-    GW_CHECK(count > 0 && text_size >= 200);
+    GW_ASSERT(count > 0 && text_size >= 200);
     text[0] = '\0';
     install->fetchers = gw_set_of(count);
     install->drops = gw_set_of(count);

@@ -1,7 +1,7 @@
 /* Voting: a vote freezes this peer, and reports what it holds (design section 5, "Repair"). */
 #include "core/brain/state.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static uint64_t given_up_since(const gw_peer *p) {
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
                    const gw_peer_id *peer) {
     gw_view *listed = malloc((p->ballot.later_count + 1) * sizeof *listed);
-    GW_CHECK_MEMORY(listed != NULL);
+    GW_ASSERT_MEMORY(listed != NULL);
     uint32_t count = 0;
     if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
     if (p->ballot.majority && why == GW_REFUSE_UNLISTED && p->ballot.installed.epoch > 0)
@@ -144,7 +144,7 @@ void gw_votes_persist(gw_peer *p) {
         sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES + 4 +
         p->convictions.count * GW_CONVICTION_BYTES + sizeof p->heard_epoch + 4 + sizeof p->given_up.roots;
     uint8_t *bytes = malloc(capacity);
-    GW_CHECK_MEMORY(bytes != NULL);
+    GW_ASSERT_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
     if (!majority && p->old_ballot_length > 0)
         gw_put_bytes(&w, p->old_ballot, p->old_ballot_length);
@@ -155,7 +155,7 @@ void gw_votes_persist(gw_peer *p) {
     gw_convictions_put(&w, &p->convictions);
     gw_put_u64(&w, p->heard_epoch);
     gw_given_up_put(&w, &p->given_up);
-    GW_CHECK(!w.failed);
+    GW_ASSERT(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
     action->token = p->record_token = gw_peer_token(p);
     p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
@@ -244,7 +244,7 @@ static uint64_t least_told(const gw_peer *p) {
 
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
-    GW_CHECK_MEMORY(r != NULL);
+    GW_ASSERT_MEMORY(r != NULL);
     r->has_state = p->has_state;
     /* The view's last state may never have come. */
     bool has_end = p->has_state && p->step == p->end_step && (!p->config.fast || has_latest(p));

@@ -1,6 +1,6 @@
 #include "kernels/cuda/device/accumulator.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
@@ -103,7 +103,7 @@ static int64_t *sum_of(const gw_cuda_accumulator *acc, uint32_t tensor) {
 static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     if (!gw_cuda_try(acc->gpu, cudaStreamWaitEvent(stream, acc->added, 0), err, "cudaStreamWaitEvent"))
         return false;
-    GW_CHECK(acc->found_generation <= generation);
+    GW_ASSERT(acc->found_generation <= generation);
     if (acc->found_generation == generation) return true;
     if (!gw_cuda_try(acc->gpu,
                      cudaMemsetAsync(acc->found, 0, acc->layout->tensor_count * sizeof *acc->found, stream),
@@ -177,7 +177,7 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
                              uint64_t count, const float *floats, const int64_t *integers,
                              gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
                              gw_err *err) {
-    GW_CHECK((floats != NULL) != (integers != NULL));
+    GW_ASSERT((floats != NULL) != (integers != NULL));
     if (!gw_ledger_check(acc->ledger, entry, tensor, first, count) || count == 0) return true;
     gw_cuda_piece piece = piece_of(acc, entry->shards, tensor, first, count, of_shard, least);
     bool good = true;
@@ -200,8 +200,8 @@ bool gw_cuda_accumulator_record(gw_cuda_accumulator *acc, uint32_t shards, uint3
                                 const float *floats, const int64_t *integers, gw_cuda_adding adding,
                                 gw_cuda_found *of_shard, unsigned long long *least, cudaStream_t stream,
                                 gw_err *err) {
-    GW_CHECK((floats != NULL) != (integers != NULL));
-    GW_CHECK(adding == GW_CUDA_ADD || adding == GW_CUDA_STORE);
+    GW_ASSERT((floats != NULL) != (integers != NULL));
+    GW_ASSERT(adding == GW_CUDA_ADD || adding == GW_CUDA_STORE);
     gw_cuda_piece piece = piece_of(acc, shards, tensor, 0, acc->layout->of[tensor].elements, of_shard, least);
     return start_piece(acc, &piece, tensor, 0, floats, integers, adding, stream, err);
 }
@@ -224,7 +224,7 @@ static bool launch(gw_cuda_accumulator *acc, uint64_t generation, const gw_cuda_
 
 bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const gw_cuda_graph *graph,
                                 cudaStream_t stream, bool *started, gw_err *err) {
-    GW_CHECK(graph->store != NULL && graph->add != NULL);
+    GW_ASSERT(graph->store != NULL && graph->add != NULL);
     bool good = true;
     *started = true;
     pthread_mutex_lock(&acc->lock);

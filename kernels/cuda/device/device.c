@@ -1,7 +1,7 @@
 /* A GPU as a compute device (kernels/device/device.h): state, accumulator and sums in its memory. */
 #include "kernels/cuda/device/device.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/device/inside.h"
 #include "kernels/cuda/runtime/call.h"
@@ -81,7 +81,7 @@ static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
 
 static void read_boundary(gw_device *device, int64_t *words) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    GW_CHECK(gw_cuda_sums_words(d->sums, d->step) != NULL);
+    GW_ASSERT(gw_cuda_sums_words(d->sums, d->step) != NULL);
     memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
 }
 
@@ -110,7 +110,7 @@ static bool measure(gw_cuda_device *d, gw_err *err) {
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
-    GW_CHECK(words != NULL); /* a wrong or unfinished sum is never applied */
+    GW_ASSERT(words != NULL); /* a wrong or unfinished sum is never applied */
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         if (d->layout.tensors[t].role == GW_STATE) continue;
         d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
@@ -189,7 +189,7 @@ static const char *precision_name(gw_precision precision) {
     case GW_PRECISION_BF16:
         return "bf16";
     }
-    gw_check_failed("a known precision", __FILE__, __LINE__, __func__);
+    gw_assert_failed("a known precision", __FILE__, __LINE__, __func__);
 }
 
 /* What must be alike for a shard to give the same bytes. Code that the driver has compiled is the driver's
@@ -273,7 +273,7 @@ static bool find_gpu(const gw_gpu *gpu, gw_cuda_info *info, gw_err *err) {
 
 bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw_device **device,
                          gw_err *err) {
-    GW_CHECK(options->workers >= 1);
+    GW_ASSERT(options->workers >= 1);
     gw_cuda_info info;
     *device = NULL;
     if (options->type->gpu == NULL)

@@ -3,7 +3,7 @@
  * one that runs. */
 #include "kernels/cuda/device/inside.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
@@ -46,8 +46,8 @@ struct gw_lane {
 };
 
 void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
-    GW_CHECK(lane->owner == d);
-    GW_CHECK(pthread_equal(lane->thread, pthread_self()));
+    GW_ASSERT(lane->owner == d);
+    GW_ASSERT(pthread_equal(lane->thread, pthread_self()));
 }
 
 /* ---- emitting ---- */

@@ -3,7 +3,7 @@
  * that one is filled while the other is emptied, and shards go on meanwhile. */
 #include "kernels/cuda/device/inside.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
@@ -96,7 +96,7 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
     if (work == GW_UNIT_INIT)
         return gpu->init(d->job, d->side, range, &state, d->control, err) ||
                gw_fail_in(err, "job %s: init", d->type->name);
-    GW_CHECK(work == GW_UNIT_APPLY);
+    GW_ASSERT(work == GW_UNIT_APPLY);
     gw_sums sums = {d->sum, d->layout.tensors, NULL};
     return gpu->apply(d->job, d->side, d->step, range, &sums, &d->outcome.scalars, &state, d->control, err) ||
            gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
@@ -152,9 +152,9 @@ static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
 bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part,
                         gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    GW_CHECK(unit < device->unit_count);
+    GW_ASSERT(unit < device->unit_count);
     gw_fpmode_set();
-    GW_CHECK(work != GW_UNIT_APPLY || d->outcome.ready);
+    GW_ASSERT(work != GW_UNIT_APPLY || d->outcome.ready);
     if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
     bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_LOOK;
     bool good = only_hash || (work_on_all(d, work, err) && follow_state(d, d->control, err));
@@ -227,7 +227,7 @@ static bool write_pieces(gw_cuda_device *d, uint64_t offset, uint64_t bytes, con
 
 static bool transfer(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *to, const char *from,
                      gw_err *err) {
-    GW_CHECK(offset <= d->layout.image_bytes && bytes <= d->layout.image_bytes - offset);
+    GW_ASSERT(offset <= d->layout.image_bytes && bytes <= d->layout.image_bytes - offset);
     if (bytes == 0) return true;
     pthread_mutex_lock(&d->transfer_lock);
     bool good = gw_cuda_device_use(d, err) && (to != NULL ? read_pieces(d, offset, bytes, to, err)

@@ -1,6 +1,6 @@
 #include "kernels/cuda/device/sums.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/gpu.h"
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
@@ -336,7 +336,7 @@ static bool prepare(gw_cuda_sums *s, gw_reduce mode, gw_place place, int64_t *ow
 
 bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segments *send,
                         gw_segments *receive, gw_err *err) {
-    GW_CHECK(mode == GW_REDUCE_ALONE || mode == GW_REDUCE_EXACT || mode == GW_REDUCE_FAST);
+    GW_ASSERT(mode == GW_REDUCE_ALONE || mode == GW_REDUCE_EXACT || mode == GW_REDUCE_FAST);
     gw_held held;
     gw_ledger_held(s->ledger, &held, NULL);
     *send = (gw_segments){NULL, 0};

@@ -1,6 +1,6 @@
 #include "kernels/cuda/math/gemm.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/id.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/cuda.h"
@@ -343,7 +343,7 @@ static bool make_plan(gw_gemm *gemm, const gw_gemm_shape *shape, gw_gemm_finish 
 }
 
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, gw_err *err) {
-    GW_CHECK(shape->rows > 0 && shape->columns > 0 && shape->inner > 0);
+    GW_ASSERT(shape->rows > 0 && shape->columns > 0 && shape->inner > 0);
     for (*number = 0; *number < gemm->count; ++*number)
         if (same_shape(&gemm->plans[*number].shape, shape)) return true;
     if (gemm->count == GW_GEMM_PLANS)
@@ -370,7 +370,7 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
         algorithm_config algorithm;
         uint64_t in_product;
     } *chosen = calloc(GW_GEMM_PLANS, sizeof *chosen);
-    GW_CHECK_MEMORY(chosen != NULL);
+    GW_ASSERT_MEMORY(chosen != NULL);
     for (uint32_t i = 0; i < gemm->count; i++) {
         chosen[i].algorithm = config_of(gemm, &gemm->plans[i].algorithm);
         chosen[i].in_product = gemm->plans[i].in_product;
@@ -395,12 +395,12 @@ static bool multiply(const gw_gemm *gemm, const plan *p, const gw_gemm_operands 
 
 bool gw_gemm_run(const gw_gemm *gemm, uint32_t number, const gw_gemm_operands *operands, void *workspace,
                  cudaStream_t stream, gw_err *err) {
-    GW_CHECK(number < gemm->count);
+    GW_ASSERT(number < gemm->count);
     const plan *p = &gemm->plans[number];
     const gw_gemm_shape *s = &p->shape;
-    GW_CHECK((operands->bias != NULL) == (s->finish != GW_GEMM_PLAIN));
-    GW_CHECK((operands->before != NULL) == (s->finish == GW_GEMM_BIAS_GELU));
-    GW_CHECK(!operands->add || s->finish == GW_GEMM_PLAIN);
+    GW_ASSERT((operands->bias != NULL) == (s->finish != GW_GEMM_PLAIN));
+    GW_ASSERT((operands->before != NULL) == (s->finish == GW_GEMM_BIAS_GELU));
+    GW_ASSERT(!operands->add || s->finish == GW_GEMM_PLAIN);
     bool ours = p->in_product != s->finish, bf16 = result_of(gemm, s) == CUDA_R_16BF;
     gw_cuda_factor c = {operands->c, bf16}, from = c;
     if (ours && operands->before != NULL) from.values = operands->before;

@@ -1,6 +1,6 @@
 #include "kernels/cuda/model/mlp.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
 
@@ -43,7 +43,7 @@ static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "a shard of %u samples: on a GPU it may have %d (a smaller --micro-batch has fewer)",
                        rows, (int)GW_CUDA_COLUMN_ROWS);
-    GW_CHECK(m->size_count < GW_CUDA_MLP_SIZES);
+    GW_ASSERT(m->size_count < GW_CUDA_MLP_SIZES);
     size_plans *plans = &m->sizes[m->size_count++];
     plans->rows = rows;
     if (rows > m->most_rows) m->most_rows = rows;
@@ -197,7 +197,7 @@ void gw_cuda_mlp_lane_close(const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane) {
 static const size_plans *plans_of(const gw_cuda_mlp *m, uint32_t rows) {
     for (uint32_t i = 0; i < m->size_count; i++)
         if (m->sizes[i].rows == rows) return &m->sizes[i];
-    gw_check_failed("a number of rows that was planned for", __FILE__, __LINE__, __func__);
+    gw_assert_failed("a number of rows that was planned for", __FILE__, __LINE__, __func__);
 }
 
 static const void *weights_of(const gw_cuda_mlp *m, const gw_mlp_parameters *parameters, uint32_t layer) {

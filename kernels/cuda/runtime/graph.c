@@ -1,6 +1,6 @@
 #include "kernels/cuda/runtime/graph.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/runtime/call.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ bool gw_cuda_graph_end(int gpu, cudaStream_t stream, bool good, cudaGraphExec_t 
     if (good && !ended) *err = ending;
     bool made = good && ended &&
                 gw_cuda_try(gpu, cudaGraphInstantiate(recorded, graph, 0), err, "cudaGraphInstantiate");
-    GW_CHECK(!made || *recorded != NULL);
+    GW_ASSERT(!made || *recorded != NULL);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
     /* Takes what memory it needs on the GPU now, and not when it is started. */
     if (made && gw_cuda_try(gpu, cudaGraphUpload(*recorded, stream), err, "cudaGraphUpload")) return true;

@@ -1,6 +1,6 @@
 #include "kernels/data/bpe/cutter.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 /* Unicode's White_Space, which is what \s was where GPT-2's pattern comes from; PCRE's has U+180E as well. */
 #define SPACES                                                                                               \
@@ -55,11 +55,11 @@ static void find_valid(gw_bpe_cutter *c) {
 /* PCRE is given what is UTF-8 only: told to see to that itself, it would look at all of the rest each time.
  */
 size_t gw_bpe_cutter_piece(gw_bpe_cutter *c) {
-    GW_CHECK(c->at < c->length);
+    GW_ASSERT(c->at < c->length);
     if (c->valid <= c->at) find_valid(c);
     if (c->valid == c->at) return 1;
     int found = pcre2_match(c->pattern, (PCRE2_SPTR)c->text + c->at, c->valid - c->at, 0, PCRE2_NO_UTF_CHECK,
                             c->match, NULL);
-    GW_CHECK(found > 0); /* each character begins a piece */
+    GW_ASSERT(found > 0); /* each character begins a piece */
     return pcre2_get_ovector_pointer(c->match)[1];
 }

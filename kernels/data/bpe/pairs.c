@@ -1,6 +1,6 @@
 #include "kernels/data/bpe/pairs.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 #include <stdlib.h>
@@ -37,10 +37,10 @@ static bool grow(gw_bpe_pairs *pairs, gw_err *err) {
 }
 
 bool gw_bpe_pairs_add(gw_bpe_pairs *pairs, const gw_bpe_pair *pair, gw_err *err) {
-    GW_CHECK(pair->rank != 0);
+    GW_ASSERT(pair->rank != 0);
     if (pairs->count >= pairs->capacity / 2 && !grow(pairs, err)) return false;
     gw_bpe_pair *slot = slot_of(pairs, pair->left, pair->right);
-    GW_CHECK(slot->rank == 0);
+    GW_ASSERT(slot->rank == 0);
     *slot = *pair;
     pairs->count++;
     return true;

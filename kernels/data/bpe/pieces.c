@@ -1,6 +1,6 @@
 #include "kernels/data/bpe/pieces.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static size_t encode(gw_bpe_pieces *p, const char *piece, uint32_t length, uint3
 }
 
 size_t gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens) {
-    GW_CHECK(length >= 1 && length <= GW_BPE_PIECE);
+    GW_ASSERT(length >= 1 && length <= GW_BPE_PIECE);
     if (length >= KEY_BYTES) return encode(pieces, piece, (uint32_t)length, tokens);
     uint64_t key[KEY_WORDS] = {0};
     memcpy(key, piece, length);

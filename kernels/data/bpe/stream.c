@@ -1,6 +1,6 @@
 #include "kernels/data/bpe/stream.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/data/bpe/cutter.h"
 #include "kernels/data/bpe/pieces.h"
 
@@ -92,7 +92,7 @@ static void encode(gw_bpe_stream *s, bool more) {
 
 void gw_bpe_stream_feed(gw_bpe_stream *stream, const char *bytes, size_t length, const uint32_t **tokens,
                         size_t *count) {
-    GW_CHECK(length <= GW_BPE_FEED && length <= ROOM - stream->length);
+    GW_ASSERT(length <= GW_BPE_FEED && length <= ROOM - stream->length);
     memcpy(stream->text + stream->length, bytes, length);
     stream->length += length;
     encode(stream, true);

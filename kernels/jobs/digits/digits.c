@@ -1,6 +1,6 @@
 #include "kernels/jobs/digits/digits.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/jobs/digits/setup.h"
 #include "kernels/math/clones.h"

@@ -2,7 +2,7 @@
  * cuBLASLt. A shard's input is its pixels, as bytes, and its labels. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/cuda/math/optimizer.h"
 #include "kernels/cuda/model/mlp.h"
@@ -126,7 +126,7 @@ static bool gpu_init(void *job_pointer, void *side_pointer, const gw_range *rang
                      struct CUstream_st *stream, gw_err *err) {
     const digits_job *job = job_pointer;
     const side *s = side_pointer;
-    GW_CHECK(range->first == 0);
+    GW_ASSERT(range->first == 0);
     for (uint32_t t = 0; t < job->tensor_count; t++) {
         const gw_tensor *tensor = &job->tensors[t];
         if (tensor->group != range->group || tensor->role != GW_STATE) continue;
@@ -208,7 +208,7 @@ static bool gpu_apply(void *job_pointer, void *side_pointer, uint64_t step, cons
     bool evaluate = digits_place_of(job, step).phase == GW_EVALUATE,
          results = range->group == job->result_group;
     cudaError_t status = cudaSuccess;
-    GW_CHECK(range->first == 0);
+    GW_ASSERT(range->first == 0);
     if (evaluate && results) {
         status = gw_cuda_set_double(state->data[job->result_loss], scalars->value[DIGITS_LOSS], stream);
         if (status == cudaSuccess)

@@ -1,6 +1,6 @@
 #include "kernels/jobs/digits/setup.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/host/memory_limit.h"
 #include "kernels/host/need.h"
@@ -39,7 +39,7 @@ const gw_option digits_options[] = {
 
 static bool read_hidden(const gw_params *params, gw_mlp *mlp, gw_err *err) {
     const char *text = gw_param_text(params, "hidden");
-    GW_CHECK(text != NULL);
+    GW_ASSERT(text != NULL);
     mlp->layers = 0;
     if (strcmp(text, "none") != 0) {
         for (const char *next = text;; next++) {
@@ -81,7 +81,7 @@ static bool read_numbers(const gw_params *params, digits_job *job, gw_err *err) 
 
 static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err) {
     const char *name = gw_param_text(params, "optimizer");
-    GW_CHECK(name != NULL);
+    GW_ASSERT(name != NULL);
     if (strcmp(name, "adamw") == 0)
         job->optimizer = DIGITS_ADAMW;
     else if (strcmp(name, "sgd") == 0)
@@ -181,7 +181,7 @@ static bool check_epsilon(const digits_job *job, gw_err *err) {
 }
 
 static uint32_t add_tensor(digits_job *job, const char *name, gw_tensor tensor) {
-    GW_CHECK(job->tensor_count < sizeof job->tensors / sizeof job->tensors[0]);
+    GW_ASSERT(job->tensor_count < sizeof job->tensors / sizeof job->tensors[0]);
     tensor.name = name;
     job->tensors[job->tensor_count] = tensor;
     return job->tensor_count++;
@@ -248,12 +248,12 @@ digits_place digits_place_of(const digits_job *job, uint64_t step) {
         place.shard_rows = job->micro_batch;
     }
     place.shards = (uint32_t)((place.count + place.shard_rows - 1) / place.shard_rows);
-    GW_CHECK(place.shards >= 1 && place.shards <= GW_MAX_SHARDS);
+    GW_ASSERT(place.shards >= 1 && place.shards <= GW_MAX_SHARDS);
     return place;
 }
 
 digits_samples digits_samples_of(const digits_job *job, const digits_place *place, uint32_t shard) {
-    GW_CHECK(shard < place->shards);
+    GW_ASSERT(shard < place->shards);
     uint64_t before = (uint64_t)shard * place->shard_rows, left = place->count - before;
     bool train = place->phase == GW_TRAIN;
     const gw_images *images = train ? &job->data.train : &job->data.test;
@@ -265,7 +265,7 @@ digits_samples digits_samples_of(const digits_job *job, const digits_place *plac
 }
 
 uint64_t digits_sample_at(const digits_samples *samples, uint32_t row) {
-    GW_CHECK(row < samples->rows);
+    GW_ASSERT(row < samples->rows);
     uint64_t position = samples->first + row;
     return samples->ordered ? position : gw_permutation_at(&samples->order, position);
 }

@@ -1,6 +1,6 @@
 #include "kernels/jobs/gpt/gpt.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/jobs/gpt/setup.h"
 #include "kernels/math/norm.h"
 #include "kernels/math/normal.h"

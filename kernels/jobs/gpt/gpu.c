@@ -4,7 +4,7 @@
  * differ. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/cuda/math/optimizer.h"
 #include "kernels/cuda/model/gpt/gpt.h"
@@ -155,7 +155,7 @@ static bool gpu_init(void *job_pointer, void *side_pointer, const gw_range *rang
                      struct CUstream_st *stream, gw_err *err) {
     const gpt_job *job = job_pointer;
     const side *s = side_pointer;
-    GW_CHECK(range->first == 0);
+    GW_ASSERT(range->first == 0);
     if (range->group == job->parameters)
         return clear(s, state->data[job->results + GPT_RESULT_LOSS], sizeof(double), stream, err) &&
                clear(s, state->data[job->results + GPT_RESULT_VALIDATION], sizeof(double), stream, err);
@@ -208,7 +208,7 @@ static bool gpu_apply(void *job_pointer, void *side_pointer, uint64_t step, cons
     const gpt_job *job = job_pointer;
     const side *s = side_pointer;
     cudaError_t status = cudaSuccess;
-    GW_CHECK(range->first == 0);
+    GW_ASSERT(range->first == 0);
     if (range->group == job->parameters) {
         status = gw_cuda_set_double(state->data[gpt_result(job, step)], gpt_loss(scalars), stream);
     } else if (gpt_place_of(job, step).phase == GW_TRAIN) {

@@ -1,6 +1,6 @@
 #include "kernels/jobs/gpt/setup.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/permutation.h"
@@ -255,7 +255,7 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     gw_schedule *schedule = &job->schedule;
     const char *name = gw_param_text(params, "schedule");
     double least;
-    GW_CHECK(name != NULL);
+    GW_ASSERT(name != NULL);
     if (!gw_schedule_named(name, &schedule->kind))
         return gw_fail(err, GW_E_USAGE, "--schedule: '%s' is not one of cosine, linear, wsd, constant", name);
     if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
@@ -292,7 +292,7 @@ static bool fit_schedule(const wishes *w, gpt_job *job, gw_err *err) {
 
 static bool read_graphs(const gw_params *params, gpt_job *job, gw_err *err) {
     const char *graphs = gw_param_text(params, "graphs");
-    GW_CHECK(graphs != NULL);
+    GW_ASSERT(graphs != NULL);
     bool on = strcmp(graphs, "on") == 0, choose = strcmp(graphs, "auto") == 0;
     if (!on && !choose && strcmp(graphs, "off") != 0)
         return gw_fail(err, GW_E_USAGE, "--graphs: '%s' is not one of on, off, auto", graphs);
@@ -370,7 +370,7 @@ gpt_place gpt_place_of(const gpt_job *job, uint64_t step) {
 }
 
 uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard) {
-    GW_CHECK(shard < place->shards);
+    GW_ASSERT(shard < place->shards);
     uint64_t left = place->windows - (uint64_t)shard * job->micro_batch;
     return left < job->micro_batch ? (uint32_t)left : job->micro_batch;
 }

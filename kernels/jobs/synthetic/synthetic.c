@@ -4,7 +4,7 @@
  * With payloads the noise is keyed by every byte of them: a wrong one shows. */
 #include "kernels/jobs/synthetic/synthetic.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/jobs/synthetic/inside.h"
 
 #include <errno.h>
@@ -281,7 +281,7 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
 static bool job_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
                         gw_scalars *scalars, gw_err *err) {
     (void)job, (void)step, (void)state, (void)err;              /* a division */
-    GW_CHECK(sums->data[COUNT][0] > 0);                         /* every shard emits one */
+    GW_ASSERT(sums->data[COUNT][0] > 0);                        /* every shard emits one */
     scalars->value[0] = 0x1p-40 / (double)sums->data[COUNT][0]; /* from a pushed integer to the mean */
     return true;
 }

@@ -1,4 +1,4 @@
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/embedding.h"
 #include "kernels/math/gelu.h"

@@ -1,6 +1,6 @@
 #include "kernels/model/gpt/config.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ bool gw_gpt_option(const gw_params *params, const char *name, int64_t least, int
 
 bool gw_gpt_configure(const gw_params *params, gw_gpt *gpt, double *rate, gw_err *err) {
     const char *name = gw_param_text(params, "model");
-    GW_CHECK(name != NULL);
+    GW_ASSERT(name != NULL);
     const preset *model = find_preset(name, err);
     if (model == NULL) return false;
     int64_t layers = model->gpt.layers, heads = model->gpt.heads, channels = model->gpt.channels,

@@ -1,6 +1,6 @@
 #include "kernels/model/gpt/decode.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/host/memory.h"
 #include "kernels/math/blas.h"
@@ -93,7 +93,7 @@ const float *gw_gpt_decoder_feed(gw_gpt_decoder *d, const uint32_t *tokens, uint
     const gw_gpt *gpt = d->gpt;
     const float *const *p = d->parameters;
     size_t c = gpt->channels;
-    GW_CHECK(count >= 1 && count <= GW_GPT_FEED && count <= gpt->context - d->position);
+    GW_ASSERT(count >= 1 && count <= GW_GPT_FEED && count <= gpt->context - d->position);
     gw_embedding embedding = {1, count, c, gpt->vocabulary};
     gw_embedding_forward(&embedding, tokens, p[GPT_WORDS], p[GPT_PLACES] + d->position * c, d->x);
     for (uint32_t l = 0; l < gpt->layers; l++) run_layer(d, l, count);

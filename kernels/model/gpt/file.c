@@ -1,6 +1,6 @@
 #include "kernels/model/gpt/file.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/plain_file.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/parts.h"
@@ -110,7 +110,7 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
     const gw_safetensor *head = gw_safetensors_find(file, "lm_head.weight"),
                         *words = find(file, "wte.weight");
     if (head == NULL) return true;
-    GW_CHECK(words != NULL);
+    GW_ASSERT(words != NULL);
     bool same = strcmp(head->dtype, words->dtype) == 0 && head->size == words->size;
     if (same) {
         if (!gw_safetensors_unchanged(file, err)) return false;
@@ -156,7 +156,7 @@ bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t o
 static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
     uint32_t width = width_of(tensor);
     const uint8_t *bytes = tensor->bytes + first * width;
-    GW_CHECK(width > 0 && (first + count) * width <= tensor->size);
+    GW_ASSERT(width > 0 && (first + count) * width <= tensor->size);
     if (width == sizeof(float)) {
         memcpy(values, bytes, count * sizeof(float));
         return;
@@ -174,7 +174,7 @@ static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, f
 bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
                       uint64_t count, float *values, gw_err *err) {
     const gw_safetensor *tensor = find(file, gw_gpt_parameter_of(gpt, number).name);
-    GW_CHECK(tensor != NULL);
+    GW_ASSERT(tensor != NULL);
     if (!gw_safetensors_unchanged(file, err)) return false;
     widen(tensor, first, count, values);
     return gw_safetensors_unchanged(file, err);
@@ -232,7 +232,7 @@ static json_t *make_config(const gw_gpt *gpt, double dropout) {
                   "n_layer", (int)gpt->layers, heads, (int)gpt->heads, "activation_function", "gelu_new",
                   "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
                   dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
-    GW_CHECK(config != NULL);
+    GW_ASSERT(config != NULL);
     bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
     json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
@@ -243,7 +243,7 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output
     json_t *config = make_config(gpt, dropout);
     char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
     json_decref(config);
-    GW_CHECK_MEMORY(json != NULL);
+    GW_ASSERT_MEMORY(json != NULL);
     bool written = gw_output_write(output, json, strlen(json), err) && gw_output_write(output, "\n", 1, err);
     free(json);
     return written;
@@ -287,7 +287,7 @@ static bool check_value(const json_t *config, const json_t *own, const char *nam
     if (value == NULL || json_equal(value, ours) || (is_tanh_gelu(value) && is_tanh_gelu(ours))) return true;
     const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
     char *said = json_dumps(value, flags), *wanted = json_dumps(ours, flags);
-    GW_CHECK_MEMORY(said != NULL && wanted != NULL);
+    GW_ASSERT_MEMORY(said != NULL && wanted != NULL);
     gw_fail(err, strcmp(name, heads) == 0 ? GW_E_USAGE : GW_E_UNSUPPORTED,
             "%s beside it says %s %.40s, and this model's is %s", GW_GPT_CONFIG, name, said, wanted);
     free(said);

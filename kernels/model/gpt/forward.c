@@ -1,4 +1,4 @@
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
 #include "kernels/math/crossent.h"
@@ -75,7 +75,7 @@ double gw_gpt_forward(const gw_gpt_pass *pass, float scale) {
     const float *const *p = pass->parameters;
     gw_gpt_lane *lane = pass->lane;
     size_t rows = gpt_rows(pass), channels = gpt->channels;
-    GW_CHECK(pass->sequences >= 1 && pass->sequences <= lane->sequences);
+    GW_ASSERT(pass->sequences >= 1 && pass->sequences <= lane->sequences);
     gw_embedding embedding = {pass->sequences, gpt->context, channels, gpt->vocabulary};
     gw_dropout dropout = gpt_dropout(pass, 0, GPT_SITE_EMBEDDING);
     gw_embedding_forward(&embedding, lane->tokens, p[GPT_WORDS], p[GPT_PLACES], lane->residual[0]);

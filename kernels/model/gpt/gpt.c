@@ -1,7 +1,7 @@
 /* The shape of the model, and a lane's memory. */
 #include "kernels/model/gpt/gpt.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/memory.h"
 #include "kernels/math/attention.h"
 #include "kernels/math/embedding.h"
@@ -56,7 +56,7 @@ gw_gpt_parameter gw_gpt_parameter_of(const gw_gpt *gpt, uint32_t number) {
         "ln_1.weight",        "ln_1.bias",        "attn.c_attn.weight", "attn.c_attn.bias",
         "attn.c_proj.weight", "attn.c_proj.bias", "ln_2.weight",        "ln_2.bias",
         "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
-    GW_CHECK(number < gw_gpt_parameters(gpt));
+    GW_ASSERT(number < gw_gpt_parameters(gpt));
     gw_gpt_parameter p;
     if (number == GPT_WORDS || number == GPT_PLACES) {
         p = matrix(number == GPT_WORDS ? gpt->vocabulary : gpt->context, gpt->channels, deviation);
@@ -155,8 +155,8 @@ size_t gw_gpt_lane_bytes(const gw_gpt *gpt, uint32_t sequences, bool recompute) 
 }
 
 bool gw_gpt_lane_open(const gw_gpt *gpt, uint32_t sequences, bool recompute, gw_gpt_lane *lane, gw_err *err) {
-    GW_CHECK(gpt->layers >= 1 && gpt->layers <= GW_GPT_LAYERS && gpt->channels % gpt->heads == 0);
-    GW_CHECK(sequences >= 1 && (uint64_t)sequences * gpt->context <= GW_GPT_ROWS);
+    GW_ASSERT(gpt->layers >= 1 && gpt->layers <= GW_GPT_LAYERS && gpt->channels % gpt->heads == 0);
+    GW_ASSERT(sequences >= 1 && (uint64_t)sequences * gpt->context <= GW_GPT_ROWS);
     size_t bytes = gw_gpt_lane_bytes(gpt, sequences, recompute);
     void *memory;
     *lane = (gw_gpt_lane){0};

@@ -58,9 +58,9 @@ Test(verify, each_chosen_shard_has_an_owner_and_another_verifier) {
 /* Rank 0 owns shards 4 and 9; of two members the other verifies both. */
 static void fill(int64_t *table, uint64_t second) {
     const uint32_t chosen[] = {4, 9};
-    const gw_check own[] = {{.shard = 9, .fingerprint = 90}, {.shard = 4, .fingerprint = 40}};
-    const gw_check again[] = {{.shard = 4, .again = true, .fingerprint = 40},
-                              {.shard = 9, .again = true, .fingerprint = second}};
+    const gw_recheck own[] = {{.shard = 9, .fingerprint = 90}, {.shard = 4, .fingerprint = 40}};
+    const gw_recheck again[] = {{.shard = 4, .again = true, .fingerprint = 40},
+                                {.shard = 9, .again = true, .fingerprint = second}};
     gw_verify_put(table, chosen, 2, 2, 0, 9, own, 2);
     gw_verify_put(table, chosen, 2, 2, 1, 9, again, 2);
 }
@@ -82,7 +82,7 @@ Test(verify, a_difference_is_found_and_who_computed_what) {
 
 Test(verify, what_several_have_put_into_an_entry_tells_nothing) {
     const uint32_t chosen[] = {4, 9};
-    const gw_check late = {.shard = 9, .fingerprint = 5};
+    const gw_recheck late = {.shard = 9, .fingerprint = 5};
     int64_t table[GW_VERIFY_TABLE] = {0}, more[GW_VERIFY_TABLE] = {0};
     gw_dispute d;
     uint32_t again;
@@ -122,7 +122,7 @@ Test(verify, what_is_held_is_computed_again_by_two_whoever_holds_it) {
     }
     cr_expect_eq(again5, 1);
     cr_expect_eq(again9, 2);
-    const gw_check known = {.shard = 9, .again = true, .fingerprint = 1};
+    const gw_recheck known = {.shard = 9, .again = true, .fingerprint = 1};
     gw_verify_divide(chosen, positions, 2, cuts, MEMBERS, last, 3, &known, 1, &part);
     cr_expect_not(gw_verify_is_chosen(part.again, part.again_count, 9), "it has computed it already");
 }
@@ -133,8 +133,8 @@ Test(verify, a_held_shard_that_was_wrong_is_found_whoever_holds_it) {
     const uint32_t chosen[] = {9}, positions[] = {GW_VERIFY_HELD}, cuts[MEMBERS + 1] = {0};
     for (uint32_t owner = 0; owner < MEMBERS; owner++) {
         int64_t sum[GW_VERIFY_TABLE] = {0};
-        const gw_check own = {.shard = 9, .fingerprint = 91},
-                       right = {.shard = 9, .again = true, .fingerprint = 90};
+        const gw_recheck own = {.shard = 9, .fingerprint = 91},
+                         right = {.shard = 9, .again = true, .fingerprint = 90};
         for (uint32_t rank = 0; rank < MEMBERS; rank++) {
             int64_t table[GW_VERIFY_TABLE] = {0};
             gw_verify_part part;

@@ -1,6 +1,6 @@
 #include "tests/net/conformance/sim_fabric.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/data/lane.h"
 #include "net/lane/cursor.h"
 #include "net/onesided/asker.h"
@@ -136,7 +136,7 @@ static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const u
     memcpy(copy, header, GW_LANE_HEADER);
     for (uint32_t i = 0; i < part_count; at += parts[i++].iov_len)
         if (parts[i].iov_len > 0) memcpy(at, parts[i].iov_base, parts[i].iov_len);
-    GW_CHECK(at == copy + GW_LANE_HEADER + bytes);
+    GW_ASSERT(at == copy + GW_LANE_HEADER + bytes);
     uint64_t arrival = gw_sim_now(net->engine) + gw_sim_network_delay_ns(&net->network);
     if (arrival < to->ends[stream].arrival_ns) arrival = to->ends[stream].arrival_ns;
     to->ends[stream].arrival_ns = arrival + bytes / BYTES_A_NS + 1;
@@ -293,7 +293,7 @@ static void open_side(sim_fabric *f, uint32_t other, uint64_t link) {
         e->asker = gw_asker_open(i == BULK_STREAM ? 8 : GW_ASKER_WINDOW, &f->events);
         e->server =
             gw_server_open(id, (uint64_t)other << 32 | link, GW_PIECE_BYTES, &f->regions, f->provider);
-        GW_CHECK(e->asker != NULL && e->server != NULL);
+        GW_ASSERT(e->asker != NULL && e->server != NULL);
     }
     f->events.link_up(f->events.context, id, link, GW_PATH_TCP);
 }
@@ -463,7 +463,7 @@ static uint64_t sim_word(gw_transport *transport, gw_word_do what, uint32_t regi
                          uint64_t expected, uint64_t operand) {
     gw_words *words = fabric_of(transport)->regions.words;
     uint64_t offset, bytes;
-    GW_CHECK(gw_words_find(words, region, &offset, &bytes) && index < bytes / 8);
+    GW_ASSERT(gw_words_find(words, region, &offset, &bytes) && index < bytes / 8);
     return gw_words_do(words, what, offset + 8 * index, expected, operand);
 }
 
@@ -614,8 +614,8 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
                            const gw_transport_events *events, const gw_fetch_provider *provider) {
     gw_err err;
     sim_fabric *f = calloc(1, sizeof *f);
-    GW_CHECK_MEMORY(f != NULL);
-    GW_CHECK(number < SIM_NET_PEERS && net->peers[number] == NULL);
+    GW_ASSERT_MEMORY(f != NULL);
+    GW_ASSERT(number < SIM_NET_PEERS && net->peers[number] == NULL);
     f->base.ops = &sim_ops;
     f->net = net;
     f->number = number;
@@ -624,7 +624,7 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
     f->posted_last = &f->posted;
     f->regions.words = gw_words_open(&err);
     f->provider = gw_provider_open(provider, on_answered, f, &err);
-    GW_CHECK(f->regions.words != NULL && f->provider != NULL);
+    GW_ASSERT(f->regions.words != NULL && f->provider != NULL);
     pthread_mutex_lock(&net->lock);
     net->peers[number] = f;
     pthread_mutex_unlock(&net->lock);
@@ -633,8 +633,8 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
 
 sim_net *sim_net_open(uint32_t lanes, uint64_t seed) {
     sim_net *net = calloc(1, sizeof *net);
-    GW_CHECK_MEMORY(net != NULL);
-    GW_CHECK(lanes <= SIM_NET_LANES);
+    GW_ASSERT_MEMORY(net != NULL);
+    GW_ASSERT(lanes <= SIM_NET_LANES);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
@@ -648,7 +648,7 @@ sim_net *sim_net_open(uint32_t lanes, uint64_t seed) {
 }
 
 void sim_net_close(sim_net *net) {
-    for (uint32_t i = 0; i < SIM_NET_PEERS; i++) GW_CHECK(net->peers[i] == NULL);
+    for (uint32_t i = 0; i < SIM_NET_PEERS; i++) GW_ASSERT(net->peers[i] == NULL);
     gw_sim_network_close(&net->network);
     gw_sim_engine_destroy(net->engine);
     pthread_mutex_destroy(&net->lock);

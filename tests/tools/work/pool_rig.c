@@ -190,7 +190,8 @@ static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ti
     report(context, &(rig_report){.kind = kind, .worker = worker, .shard = shard, .ticket = ticket});
 }
 
-static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count) {
+static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_recheck *checks,
+                      uint32_t count) {
     rig_report new = {.kind = RIG_SEALED, .token = token, .speed = speed, .check_count = count};
     cr_assert_leq(count, RIG_CHECKS);
     memcpy(new.checks, checks, count * sizeof checks[0]);

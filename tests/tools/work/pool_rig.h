@@ -22,7 +22,7 @@ typedef struct rig_report {
     uint64_t ticket, speed;
     gw_token token;
     char text[64];
-    gw_check checks[RIG_CHECKS]; /* SEALED */
+    gw_recheck checks[RIG_CHECKS]; /* SEALED */
     uint32_t check_count;
 } rig_report;
 

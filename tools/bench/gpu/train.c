@@ -1,7 +1,7 @@
 #ifdef GODWIT_CUDA
 #include "tools/bench/gpu/train.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/call.h"
 #include "tools/bench/job.h"
@@ -119,7 +119,7 @@ static int by_size(const void *a, const void *b) {
 static bool train(training *t, gw_reduce mode, double *seconds, gw_err *err) {
     double took[MOST_STEPS];
     uint32_t counted = 0, steps = t->what->steps;
-    GW_CHECK(steps > 0 && steps <= MOST_STEPS);
+    GW_ASSERT(steps > 0 && steps <= MOST_STEPS);
     for (; counted < steps + WARM; t->step++) {
         gw_phase phase;
         double began = now();
@@ -146,7 +146,7 @@ bool gw_bench_gpu_taken(int gpu, uint64_t *bytes, gw_err *err) {
 static bool repeat(training *t, uint32_t *others, gw_err *err) {
     uint64_t first[MOST_REPEATED];
     const size_t bytes = t->what->repeated * sizeof *first;
-    GW_CHECK(t->what->repeated <= MOST_REPEATED);
+    GW_ASSERT(t->what->repeated <= MOST_REPEATED);
     for (uint32_t i = 0; t->what->repeated > 0 && i < GW_BENCH_REPEATS; i++) {
         t->shards = t->what->repeated;
         t->device->ops->step_begin(t->device, t->step);

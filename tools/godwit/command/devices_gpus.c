@@ -1,6 +1,6 @@
 #include "tools/godwit/command/devices_gpus.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/runtime/cuda.h"
 #include "net/nccl/api.h"
 #include "tools/godwit/text/json.h"
@@ -35,7 +35,7 @@ static void look_with_nvml(gw_gpu_survey *s) {
 gw_gpu_survey *gw_gpu_survey_take(void) {
     gw_nccl_api api;
     gw_gpu_survey *s = calloc(1, sizeof *s);
-    GW_CHECK_MEMORY(s != NULL);
+    GW_ASSERT_MEMORY(s != NULL);
     if (!gw_cuda_list(s->gpus, &s->count, &s->missing)) s->count = 0;
     s->cuda = gw_cuda_versions_found();
     s->has_nccl = gw_nccl_load(&api, &s->nccl, &s->nccl_missing);

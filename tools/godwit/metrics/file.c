@@ -1,6 +1,6 @@
 #include "tools/godwit/metrics/file.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/host/output.h"
 #include "tools/godwit/text/json.h"
@@ -169,7 +169,7 @@ static bool put_aside(gw_metrics_file *file, gw_err *err) {
     }
     bool good = true;
     if (first == '\0') {
-        GW_CHECK_MEMORY(asprintf(&aside, "%s.cut", target) >= 0);
+        GW_ASSERT_MEMORY(asprintf(&aside, "%s.cut", target) >= 0);
         good = access(aside, F_OK) != 0 ||
                gw_fail(err, GW_E_INVALID, "%s begins with zeros; remove it, or %s", file->path, aside);
         if (good && rename(target, aside) != 0)
@@ -203,7 +203,7 @@ bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) 
 
 bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err) {
     snprintf(file->job, sizeof file->job, "%s", job);
-    GW_CHECK(strlen(file->job) == sizeof file->job - 1);
+    GW_ASSERT(strlen(file->job) == sizeof file->job - 1);
     if (!scan(file, UINT64_MAX, err)) return false;
     if (fresh) file->end = file->last = file->columns = 0;
     return true;
@@ -413,7 +413,7 @@ static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *er
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
-    GW_CHECK_MEMORY(out != NULL);
+    GW_ASSERT_MEMORY(out != NULL);
     if (first) put_header(file, out);
     put_row(file, row, out);
     bool good = fclose(out) == 0 ? append(file, text, length, err)
@@ -448,7 +448,7 @@ static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
 }
 
 bool gw_metrics_file_add(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
-    GW_CHECK(row->step >= 1);
+    GW_ASSERT(row->step >= 1);
     if (!follow_rotation(file, err)) return false;
     if (row->step <= file->last) {
         if (!scan(file, row->step, err)) return false;

@@ -1,6 +1,6 @@
 #include "tools/godwit/metrics/metrics.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/thread/helper.h"
 
@@ -77,7 +77,7 @@ void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row) {
     }
     size_t length = strlen(row->report) + 1;
     task *t = malloc(sizeof *t + length);
-    GW_CHECK_MEMORY(t != NULL);
+    GW_ASSERT_MEMORY(t != NULL);
     t->metrics = metrics;
     t->row = *row;
     memcpy(t->report, row->report, length);

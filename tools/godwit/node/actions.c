@@ -1,6 +1,6 @@
 /* What each action of the brain means in the real world. */
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/node/record.h"
@@ -80,7 +80,7 @@ static void word_done(gw_wire_op *op, const gw_completion *completion) {
 
 static void word_op_start(gw_node *node, const gw_action *action) {
     word_op *w = calloc(1, sizeof *w);
-    GW_CHECK_MEMORY(w != NULL);
+    GW_ASSERT_MEMORY(w != NULL);
     *w = (word_op){.op = {.done = word_done},
                    .node = node,
                    .token = action->token,
@@ -154,7 +154,7 @@ static void install(gw_node *node, const gw_view *view) {
 }
 
 static void begin_step(gw_node *node, const gw_action *action) {
-    GW_CHECK(!atomic_load(&node->reduction.underway));
+    GW_ASSERT(!atomic_load(&node->reduction.underway));
     node->step = action->step;
     if (node->shown.step_ns == 0) node->shown.step_ns = gw_now_ns(); /* waiting for peers is no step's time */
     gw_workers_begin_step(node->workers, action->step);
@@ -197,7 +197,7 @@ static void run_persist(void *context) {
 
 static void persist(gw_node *node, const gw_action *action) {
     record *r = malloc(sizeof *r + action->length + GW_NODE_RECORD_CHECKSUM);
-    GW_CHECK_MEMORY(r != NULL);
+    GW_ASSERT_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
     r->gave_up = node->gave_up;

@@ -1,6 +1,6 @@
 /* What must be alike on every peer of a job, as text: one "name=value" a line. Its hash is the job's id, and
  * two peers that differ can name the first line that does. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/device/class.h"
 #include "tools/godwit/node/inside.h"
 
@@ -14,7 +14,7 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count) {
     uint32_t size = 0;
     while (options[size].name) size++;
     gw_param *list = calloc(size ? size : 1, sizeof *list);
-    GW_CHECK_MEMORY(list != NULL);
+    GW_ASSERT_MEMORY(list != NULL);
     *count = 0;
     for (uint32_t i = 0; i < size; i++) {
         if (options[i].local) continue;

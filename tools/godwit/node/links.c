@@ -1,6 +1,6 @@
 /* The control plane's sockets: gossip datagrams, the listening socket, control links. Everything that comes
  * in becomes an event. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/gossip/gossip.h"
 #include "net/loop/address.h"

@@ -1,6 +1,6 @@
 #include "tools/godwit/node/node.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
@@ -26,7 +26,7 @@ static void arm(gw_node *node) {
     if (deadline == UINT64_MAX)
         gw_timer_cancel(&node->deadline);
     else
-        GW_CHECK_MEMORY(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
+        GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->deadline, deadline, timer_due, node, &err));
 }
 
 /* Leaves the loop when everything that was said has gone out, or after FLUSH_NS, and no effects wait. */
@@ -54,7 +54,7 @@ static void feed_later(gw_node *node, const gw_event *event) {
     mail->event = *event;
     if (event->bytes) gw_mail_bytes(mail, event->bytes, event->length);
     if (event->text) gw_mail_text(mail, event->text);
-    GW_CHECK(!event->held && !event->slots && !event->hashes && !event->seeds);
+    GW_ASSERT(!event->held && !event->slots && !event->hashes && !event->seeds);
     gw_mailbox_post(node->mail, mail);
 }
 
@@ -150,7 +150,7 @@ static void look_at_work(void *context) {
         gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
         return;
     }
-    GW_CHECK_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
+    GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
 /* On the watch's thread. Others expel a peer whose gossip is silent; here nothing can be said to them, and
@@ -197,7 +197,7 @@ static bool serve(gw_node *node, gw_err *err) {
     gw_node_remember_loop(node);
     gw_loop_run(node->loop);
     gw_loop_watch_close(node->loop_watch);
-    GW_CHECK(node->finished);
+    GW_ASSERT(node->finished);
     gw_node_publish(node);
     return true;
 }
@@ -225,7 +225,7 @@ static int fail(gw_console *console, const gw_err *err) {
 
 int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_node *node = calloc(1, sizeof *node);
-    GW_CHECK_MEMORY(node != NULL);
+    GW_ASSERT_MEMORY(node != NULL);
     *node = (gw_node){
         .options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1, .http_fd = -1};
     gw_err err = {0};

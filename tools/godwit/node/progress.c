@@ -2,7 +2,7 @@
  * what to do about a LOAD, SAVE, MANIFEST or PERSIST that does not. Of what others ask of a disk that does
  * not answer the log tells. Other tasks in which nothing gets on have failed (node_task.c), unless they wait
  * for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
@@ -17,7 +17,7 @@ static void run_log(void *task) {
 
 void gw_node_log_stacks(gw_node *node, const char *name) {
     char *copy = strdup(name);
-    GW_CHECK_MEMORY(copy != NULL);
+    GW_ASSERT_MEMORY(copy != NULL);
     gw_helper_give(node->stacks, run_log, copy);
 }
 

@@ -1,5 +1,5 @@
 /* What people see: the brain's notices become events, and what is known becomes a snapshot. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/state/chunk.h"
 #include "tools/godwit/node/inside.h"
@@ -484,7 +484,7 @@ void gw_node_publish_opening(gw_node *node) {
 void gw_node_publish_start(gw_node *node) {
     const gw_event_start start = start_of(node);
     node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
-    GW_CHECK_MEMORY(node->shown.snapshot != NULL);
+    GW_ASSERT_MEMORY(node->shown.snapshot != NULL);
     node->shown.started_ns = node->shown.checkpoint_ns = gw_now_ns();
     gw_events_start(node->console->events, &start);
 }

@@ -1,6 +1,6 @@
 /* The file of known peers (node_known.h): read at the start, written behind the run. */
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/node/inside.h"
 
@@ -77,11 +77,11 @@ void gw_node_remember(gw_node *node, const gw_view *view) {
     }
     if (!changed) return;
     writing *w = malloc(sizeof *w);
-    GW_CHECK_MEMORY(w != NULL);
+    GW_ASSERT_MEMORY(w != NULL);
     w->node = node;
     gw_writer writer = gw_writer_on(w->bytes, sizeof w->bytes);
     gw_known_put(&writer, &remembering->known);
-    GW_CHECK(!writer.failed);
+    GW_ASSERT(!writer.failed);
     w->length = writer.length;
     gw_helper_give(node->disk, run_write, w);
 }
@@ -96,6 +96,6 @@ static void look_again(void *context) {
 void gw_node_remember_loop(gw_node *node) {
     gw_remembering *remembering = &node->remembering;
     gw_err err;
-    GW_CHECK_MEMORY(
+    GW_ASSERT_MEMORY(
         gw_timer_set(node->loop, &remembering->timer, gw_now_ns() + LOOK_NS, look_again, node, &err));
 }

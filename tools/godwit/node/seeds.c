@@ -1,6 +1,6 @@
 #include "tools/godwit/node/seeds.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/loop/address.h"
 #include "net/loop/condition.h"
@@ -172,7 +172,7 @@ static bool start_threads(gw_seeds *s, gw_err *err) {
 
 bool gw_seeds_open(char *const *seeds, uint32_t count, uint64_t wait_ns, gw_seeds_tell *tell, void *context,
                    gw_seeds **opened, gw_err *err) {
-    GW_CHECK(count <= GW_MAX_SEEDS && tell != NULL);
+    GW_ASSERT(count <= GW_MAX_SEEDS && tell != NULL);
     *opened = NULL;
     gw_seeds *s = calloc(1, sizeof *s);
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the names of --join");

@@ -8,7 +8,7 @@
  * SIGHUP is that of a terminal which was closed only where there was one. Elsewhere it is logrotate's or
  * systemd's way of asking for files to be opened anew: there is nothing to do then, and least of all to end.
  */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
@@ -138,7 +138,7 @@ void gw_signals_closing(gw_node *node, int code) {
 void gw_signals_end_soon(gw_node *node) {
     const struct itimerspec when = {.it_value = {.tv_sec = LAST_S}};
     int failed = timer_settime(node->signals.last, 0, &when, NULL);
-    GW_CHECK(failed == 0);
+    GW_ASSERT(failed == 0);
 }
 
 void gw_signals_end(gw_node *node, int code) {

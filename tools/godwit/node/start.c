@@ -1,6 +1,6 @@
 /* Opening everything a peer is made of, in order, and closing it in the opposite one. */
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/rng.h"
 #include "core/state/chunk.h"
@@ -49,14 +49,15 @@ static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ti
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
 
-static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count) {
+static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_recheck *checks,
+                      uint32_t count) {
     gw_node *node = context;
     gw_mail *mail = gw_mail_new(GW_EV_SEALED, token);
     gw_exact_bad bad;
     node->device->ops->bad(node->device, &bad);
     mail->event.speed = speed;
     mail->checks = calloc(count ? count : 1, sizeof *checks);
-    GW_CHECK_MEMORY(mail->checks != NULL);
+    GW_ASSERT_MEMORY(mail->checks != NULL);
     memcpy(mail->checks, checks, count * sizeof *checks);
     mail->event.checks = mail->checks;
     mail->event.count = count;

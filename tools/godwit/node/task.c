@@ -1,7 +1,7 @@
 /* What the compute helper does for the brain, and for how long: one that gets nowhere has failed, as others
  * may wait for it for as long as this peer lives. (LOAD, whose sources may be slow, is the brain's to judge;
  * of REDUCE see node_progress.c.) */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void run_given(void *context) {
 
 void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run) {
     given *g = malloc(sizeof *g);
-    GW_CHECK_MEMORY(g != NULL);
+    GW_ASSERT_MEMORY(g != NULL);
     *g = (given){.kind = kind,
                  .run = run,
                  .task = {.node = node,

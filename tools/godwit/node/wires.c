@@ -1,6 +1,6 @@
 #include "tools/godwit/node/wires.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/condition.h"
@@ -93,7 +93,7 @@ static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
     if (wire) wire->dropped = false;
     if (wire) return wire;
     wire = calloc(1, sizeof *wire);
-    GW_CHECK_MEMORY(wire != NULL);
+    GW_ASSERT_MEMORY(wire != NULL);
     wire->wires = wires;
     wire->id = *id;
     pthread_mutex_lock(&wires->lock);
@@ -284,7 +284,7 @@ static void tell_all(gw_wires *wires) {
     uint32_t count = 0, told = 0;
     for (const gw_wire *wire = wires->first; wire; wire = wire->next) count += wire->followed;
     gw_peer_id *ids = malloc((count + 1) * sizeof *ids);
-    GW_CHECK_MEMORY(ids != NULL);
+    GW_ASSERT_MEMORY(ids != NULL);
     for (const gw_wire *wire = wires->first; wire; wire = wire->next)
         if (wire->followed) ids[told++] = wire->id;
     for (uint32_t i = 0; i < count; i++) gw_wires_tell(wires, &ids[i]);
@@ -307,7 +307,7 @@ static void give_up(gw_wire *wire) {
 static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
     dial *d = context;
     gw_wire *wire = d->wire;
-    GW_CHECK(d->stream == stream);
+    GW_ASSERT(d->stream == stream);
     if (!gw_peer_id_equal(&remote->id, &wire->id) || !gw_same_life(&remote->incarnation, &wire->life)) {
         give_up(wire);
         return;
@@ -330,13 +330,13 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
 
 static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     (void)context, (void)stream, (void)bytes, (void)count;
-    GW_CHECK(!"a data stream was read before it was handed over");
+    GW_ASSERT(!"a data stream was read before it was handed over");
 }
 
 static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
     (void)why, (void)fault;
     dial *d = context;
-    GW_CHECK(d->stream == stream);
+    GW_ASSERT(d->stream == stream);
     gw_log(GW_DEBUG, "node/wires", "dialling a data stream: %s", text);
     d->stream = NULL;
     gw_wires *wires = d->wire->wires;
@@ -519,7 +519,7 @@ void gw_wires_stop(gw_wires *wires) {
 
 void gw_wires_close(gw_wires *wires) {
     if (!wires) return;
-    GW_CHECK(wires->stopped);
+    GW_ASSERT(wires->stopped);
     if (wires->collective) gw_collective_close(wires->collective);
     if (wires->transport) gw_transport_close(wires->transport);
     while (wires->first) {

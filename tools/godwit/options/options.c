@@ -1,6 +1,6 @@
 #include "tools/godwit/options/options.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/placement.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
@@ -320,7 +320,7 @@ static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {
         if (o->hang_timeout_ns >= 1000000000) return true;
         return gw_fail(err, GW_E_USAGE, "--hang-timeout: '%s' is less than 1s", arg);
     default:
-        GW_CHECK(key == KEY_RESUME_TIMEOUT);
+        GW_ASSERT(key == KEY_RESUME_TIMEOUT);
         return parse_time("resume-timeout", arg, &o->resume_timeout_ns, err);
     }
 }
@@ -363,7 +363,7 @@ static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
     case KEY_KEEP:
         return parse_u32("keep", arg, 1, 1000, &o->keep, err);
     default:
-        GW_CHECK(key == KEY_REPLICAS);
+        GW_ASSERT(key == KEY_REPLICAS);
         return parse_u32("replicas", arg, 1, GW_MAX_REPLICAS, &o->replicas, err);
     }
 }

@@ -1,6 +1,6 @@
 #include "tools/godwit/show/control.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "tools/godwit/thread/acceptor.h"
 
@@ -40,7 +40,7 @@ static void socket_address(int directory_fd, struct sockaddr_un *address) {
     address->sun_family = AF_UNIX;
     int length = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%s", directory_fd,
                           socket_name);
-    GW_CHECK(length > 0 && (size_t)length < sizeof address->sun_path);
+    GW_ASSERT(length > 0 && (size_t)length < sizeof address->sun_path);
 }
 
 static void set_timeout(int fd, int seconds) {

@@ -1,6 +1,6 @@
 #include "tools/godwit/show/display.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/show/outlet.h"
 #include "tools/godwit/text/report.h"
 #include "tools/godwit/text/stamp.h"
@@ -69,7 +69,7 @@ gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
     display->log_on_terminal = isatty(STDERR_FILENO) == 1;
     display->live = !display->silent && !dumb && display->on_terminal;
     display->shown_step = UINT64_MAX;
-    GW_CHECK(pthread_mutex_init(&display->lock, NULL) == 0);
+    GW_ASSERT(pthread_mutex_init(&display->lock, NULL) == 0);
     display->out = gw_outlet_open(STDOUT_FILENO, err);
     display->err =
         same_place(STDOUT_FILENO, STDERR_FILENO) ? display->out : gw_outlet_open(STDERR_FILENO, err);
@@ -85,7 +85,7 @@ static void put_text(gw_outlet *outlet, const char *format, ...) {
     va_start(args, format);
     int length = vasprintf(&text, format, args);
     va_end(args);
-    GW_CHECK(length >= 0);
+    GW_ASSERT(length >= 0);
     gw_outlet_put(outlet, text, (size_t)length);
     free(text);
 }
@@ -186,7 +186,7 @@ typedef struct part {
 enum { PARTS = 10 };
 
 static part *add(part parts[PARTS], int *count, int rank) {
-    GW_CHECK(*count < PARTS);
+    GW_ASSERT(*count < PARTS);
     parts[*count].rank = rank;
     return &parts[(*count)++];
 }
@@ -285,7 +285,7 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
         if (keep[i])
             length += (size_t)snprintf(line + length, size - length, "%s%s", length > 0 ? "  " : "",
                                        brief ? parts[i].brief : parts[i].text);
-    GW_CHECK(length == used && length <= room);
+    GW_ASSERT(length == used && length <= room);
 }
 
 static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {

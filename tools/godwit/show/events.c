@@ -1,6 +1,6 @@
 #include "tools/godwit/show/events.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/utf8.h"
 #include "net/loop/loop.h"
 #include "tools/godwit/text/json.h"
@@ -30,7 +30,7 @@ gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err)
     }
     events->mode = mode;
     events->display = display;
-    GW_CHECK(pthread_mutex_init(&events->lock, NULL) == 0);
+    GW_ASSERT(pthread_mutex_init(&events->lock, NULL) == 0);
     return events;
 }
 

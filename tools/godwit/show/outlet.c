@@ -1,6 +1,6 @@
 #include "tools/godwit/show/outlet.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/condition.h"
 #include "net/loop/loop.h"
 
@@ -163,7 +163,7 @@ int gw_outlet_close(gw_outlet *outlet) {
     pthread_cond_broadcast(&outlet->changed);
     pthread_mutex_unlock(&outlet->lock);
     pthread_join(outlet->thread, NULL);
-    GW_CHECK(outlet->first == NULL && outlet->waiting == 0);
+    GW_ASSERT(outlet->first == NULL && outlet->waiting == 0);
     int failure = outlet->failure;
     pthread_cond_destroy(&outlet->changed);
     pthread_mutex_destroy(&outlet->lock);
@@ -173,7 +173,7 @@ int gw_outlet_close(gw_outlet *outlet) {
 
 void gw_outlet_put(gw_outlet *outlet, const char *bytes, size_t count) {
     piece *one = malloc(sizeof *one + count);
-    GW_CHECK_MEMORY(one != NULL);
+    GW_ASSERT_MEMORY(one != NULL);
     one->next = NULL;
     one->count = count;
     one->done = 0;

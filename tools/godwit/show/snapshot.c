@@ -1,6 +1,6 @@
 #include "tools/godwit/show/snapshot.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/loop.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ static const gw_counter_info infos[GW_COUNTERS] = {
 };
 
 const gw_counter_info *gw_counter_of(gw_counter counter) {
-    GW_CHECK((unsigned)counter < GW_COUNTERS && infos[counter].name != NULL);
+    GW_ASSERT((unsigned)counter < GW_COUNTERS && infos[counter].name != NULL);
     return &infos[counter];
 }
 
@@ -112,7 +112,7 @@ gw_board *gw_board_open(gw_err *err) {
         gw_fail(err, GW_E_NOMEM, "snapshot: out of memory");
         return NULL;
     }
-    GW_CHECK(pthread_mutex_init(&board->lock, NULL) == 0);
+    GW_ASSERT(pthread_mutex_init(&board->lock, NULL) == 0);
     return board;
 }
 
@@ -123,8 +123,8 @@ void gw_board_close(gw_board *board) {
 }
 
 void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot) {
-    GW_CHECK(snapshot->peer_count <= GW_SNAPSHOT_PEERS);
-    GW_CHECK(snapshot->checkpoint_count <= GW_SNAPSHOT_CHECKPOINTS);
+    GW_ASSERT(snapshot->peer_count <= GW_SNAPSHOT_PEERS);
+    GW_ASSERT(snapshot->checkpoint_count <= GW_SNAPSHOT_CHECKPOINTS);
     pthread_mutex_lock(&board->lock);
     board->snapshot = *snapshot;
     board->published = true;

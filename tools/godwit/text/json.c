@@ -1,6 +1,6 @@
 #include "tools/godwit/text/json.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/text/utf8.h"
 
 #include <inttypes.h>
@@ -56,7 +56,7 @@ void gw_json_value(json_t *object, const char *key, const char *text, size_t len
 
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count) {
     char text[GW_HASH_TEXT];
-    GW_CHECK(2 * count < sizeof text);
+    GW_ASSERT(2 * count < sizeof text);
     gw_hex(bytes, count, text);
     gw_json_text(object, key, text);
 }

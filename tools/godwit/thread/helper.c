@@ -1,6 +1,6 @@
 #include "tools/godwit/thread/helper.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ void gw_helper_close(gw_helper *helper) {
 
 void gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {
     gw_job_of_helper *job = calloc(1, sizeof *job);
-    GW_CHECK_MEMORY(job != NULL);
+    GW_ASSERT_MEMORY(job != NULL);
     *job = (gw_job_of_helper){.run = run, .task = task};
     pthread_mutex_lock(&helper->lock);
     *helper->end = job;

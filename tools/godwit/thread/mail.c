@@ -1,6 +1,6 @@
 #include "tools/godwit/thread/mail.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ void gw_mailbox_close(gw_mailbox *box) {
 
 gw_mail *gw_mail_new(gw_event_kind kind, gw_token token) {
     gw_mail *mail = calloc(1, sizeof *mail);
-    GW_CHECK_MEMORY(mail != NULL);
+    GW_ASSERT_MEMORY(mail != NULL);
     mail->event.kind = kind;
     mail->event.token = token;
     return mail;
@@ -58,7 +58,7 @@ void gw_mail_outcome(gw_mail *mail, const gw_err *why) {
 
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     mail->bytes = malloc(length ? length : 1);
-    GW_CHECK_MEMORY(mail->bytes != NULL);
+    GW_ASSERT_MEMORY(mail->bytes != NULL);
     memcpy(mail->bytes, bytes, length);
     mail->event.bytes = mail->bytes;
     mail->event.length = length;
@@ -66,7 +66,7 @@ void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
 
 void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count) {
     mail->seeds = calloc(count + 1, sizeof *addrs);
-    GW_CHECK_MEMORY(mail->seeds != NULL);
+    GW_ASSERT_MEMORY(mail->seeds != NULL);
     memcpy(mail->seeds, addrs, count * sizeof *addrs);
     mail->event.seeds = mail->seeds;
     mail->event.count = count;
@@ -107,5 +107,5 @@ void gw_mailbox_post(gw_mailbox *box, gw_mail *mail) {
     box->end = &mail->next;
     pthread_mutex_unlock(&box->lock);
     gw_err err;
-    if (wake) GW_CHECK_MEMORY(gw_loop_post(box->loop, deliver_all, box, &err));
+    if (wake) GW_ASSERT_MEMORY(gw_loop_post(box->loop, deliver_all, box, &err));
 }

@@ -19,7 +19,7 @@ typedef struct gw_mail {
     gw_set held, claimed;
     int64_t *slots;
     gw_hash *hashes;
-    gw_check *checks;
+    gw_recheck *checks;
     uint8_t *bytes;
     gw_addr *seeds;
 } gw_mail;

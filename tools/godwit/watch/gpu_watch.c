@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/gpu_watch.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/condition.h"
 #include "net/loop/loop.h"
 
@@ -120,7 +120,7 @@ static bool await_first_look(gw_gpu_watch *w, gw_err *err) {
 
 gw_gpu_watch *gw_gpu_watch_open(const gw_nvml_api *api, const gw_watched_gpu *gpus, uint32_t count,
                                 const gw_gpu_watch_times *times, gw_err *err) {
-    GW_CHECK(count >= 1 && count <= GW_WATCHED_GPUS);
+    GW_ASSERT(count >= 1 && count <= GW_WATCHED_GPUS);
     gw_gpu_watch *w = calloc(1, sizeof *w);
     if (!w) {
         gw_fail(err, GW_E_NOMEM, "GPU figures: out of memory");

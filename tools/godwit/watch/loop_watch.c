@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/loop_watch.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/condition.h"
 #include "tools/godwit/watch/watchdog.h"
 
@@ -29,7 +29,7 @@ static void beat(void *context) {
     gw_err err;
     uint64_t now = gw_now_ns();
     atomic_store(&w->turned_ns, now);
-    GW_CHECK_MEMORY(gw_timer_set(w->loop, &w->timer, now + w->dog.interval_ns, beat, w, &err));
+    GW_ASSERT_MEMORY(gw_timer_set(w->loop, &w->timer, now + w->dog.interval_ns, beat, w, &err));
 }
 
 /* With the lock held: until the time, or it closes. */

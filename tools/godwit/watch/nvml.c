@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/nvml.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/nccl/library.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static bool find_devices(gw_nvml *n, const char *const *buses, gw_err *err) {
 }
 
 gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err) {
-    GW_CHECK(count >= 1 && count <= GW_NVML_GPUS);
+    GW_ASSERT(count >= 1 && count <= GW_NVML_GPUS);
     gw_nvml *n = calloc(1, sizeof *n);
     if (!n) {
         gw_fail(err, GW_E_NOMEM, "NVML: out of memory");

@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/symbol_thread.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/loop/condition.h"
 #include "net/loop/loop.h"
 
@@ -56,7 +56,7 @@ static bool ask(const uintptr_t *addresses, int count) {
 }
 
 void gw_symbol_texts(const uintptr_t *addresses, int count, char (*texts)[GW_SYMBOL_TEXT]) {
-    GW_CHECK(count <= GW_SYMBOLS_MOST);
+    GW_ASSERT(count <= GW_SYMBOLS_MOST);
     pthread_mutex_lock(&names.lock);
     bool named = ask(addresses, count);
     if (named) memcpy(texts, names.texts, (size_t)count * sizeof *texts);

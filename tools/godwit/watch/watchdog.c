@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/watchdog.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ uint64_t gw_durations_usual(const gw_durations *durations) {
 }
 
 void gw_watchdog_look(gw_watchdog *dog, uint64_t now_ns) {
-    GW_CHECK(now_ns >= dog->looked_ns);
+    GW_ASSERT(now_ns >= dog->looked_ns);
     if (dog->looked_ns != 0 && now_ns - dog->looked_ns > 2 * dog->interval_ns) dog->awake_ns = now_ns;
     dog->looked_ns = now_ns;
 }

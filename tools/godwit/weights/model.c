@@ -2,7 +2,7 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/store.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/host/memory.h"
 #include "kernels/model/gpt/config.h"
 
@@ -316,7 +316,7 @@ static bool load_first(source *s, char *const *dirs, const gw_model_choice *choi
 
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_model_choice *choice, const char *program,
                    gw_model *model, gw_err *err) {
-    GW_CHECK(dir_count > 0);
+    GW_ASSERT(dir_count > 0);
     *model = (gw_model){0};
     for (uint32_t look = 1;; look++) {
         source s;

@@ -1,7 +1,7 @@
 #include "tools/godwit/work/claims.h"
 
 #include "checkpoint/durable.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static gw_loss *losses_of(const header *memory, const gw_peer_id *self, uint32_t
     *count = (uint32_t)memory->earlier_count;
     if (*count == 0) return NULL;
     gw_loss *losses = calloc(*count, sizeof *losses);
-    GW_CHECK_MEMORY(losses != NULL);
+    GW_ASSERT_MEMORY(losses != NULL);
     for (uint32_t i = 0; i < *count; i++) {
         const left *one = &memory->earlier[i];
         losses[i] =
@@ -140,7 +140,7 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
     *fell = NULL;
     *fell_count = 0;
     gw_claims *claims = calloc(1, sizeof *claims);
-    GW_CHECK_MEMORY(claims != NULL);
+    GW_ASSERT_MEMORY(claims != NULL);
     claims->fd = -1;
     size_t before = 0;
     bool good = gw_claims_path(folder, self, claims->path, err) && open_file(claims, &before, err);
@@ -203,7 +203,7 @@ static void fill(place *at, uint64_t step, uint32_t shard) {
 }
 
 void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
-    GW_CHECK(worker < claims->workers);
+    GW_ASSERT(worker < claims->workers);
     fill(&claims->memory->places[OF_WORKERS + worker], step, shard);
 }
 

@@ -1,7 +1,7 @@
 /* Bytes by name, from and to other peers: chunks by their hash, manifests by (step, root), and, for joiners,
  * chunks of the present state by (step, fingerprint, index). */
 #include "checkpoint/catalog.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "net/loop/condition.h"
 #include "tools/godwit/node/inside.h"
@@ -92,7 +92,7 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
     gw_put_u64(&w, step);
     gw_put_u64(&w, fingerprint);
     gw_put_u64(&w, index);
-    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
+    GW_ASSERT(!w.failed && w.length == sizeof name.bytes);
     return name;
 }
 
@@ -142,7 +142,7 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
     gw_put_bytes(&w, manifest_mark, sizeof manifest_mark);
     gw_put_u64(&w, step);
     gw_put_bytes(&w, root->bytes, MANIFEST_ROOT);
-    GW_CHECK(!w.failed && w.length == sizeof name.bytes);
+    GW_ASSERT(!w.failed && w.length == sizeof name.bytes);
     return name;
 }
 
@@ -188,7 +188,7 @@ static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_has
         status = find_manifest(node, name, &found, length);
     else
         status = find_chunk(node, name, &found, length);
-    GW_CHECK((status == GW_OP_OK) == (found != NULL));
+    GW_ASSERT((status == GW_OP_OK) == (found != NULL));
     *bytes = found;
     return status;
 }

@@ -1,6 +1,6 @@
 /* The sums of this peer's GPU, if it has one: opened beside its device, told of links and views by the loop
  * (node_links.c, node_actions.c), used by reductions (node_reduce.c). And who looks after the GPU. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/cuda/runtime/cuda.h"
 #include "tools/godwit/node/inside.h"

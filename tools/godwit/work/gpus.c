@@ -1,6 +1,6 @@
 #include "tools/godwit/work/gpus.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static void try_again(void *context);
 
 static void set_retry(gw_gpus *g, uint64_t pause_ns) {
     gw_err err;
-    GW_CHECK_MEMORY(gw_timer_set(g->options.loop, &g->retry, gw_now_ns() + pause_ns, try_again, g, &err));
+    GW_ASSERT_MEMORY(gw_timer_set(g->options.loop, &g->retry, gw_now_ns() + pause_ns, try_again, g, &err));
 }
 
 /* Forms the view's communicator, if there is one to form. */
@@ -105,7 +105,7 @@ static void pause_again(void *context) {
 /* The loop is to go on with what was seen here. */
 static void post(gw_gpus *g, gw_loop_call *call) {
     gw_err err;
-    GW_CHECK_MEMORY(gw_loop_post(g->options.loop, call, g, &err));
+    GW_ASSERT_MEMORY(gw_loop_post(g->options.loop, call, g, &err));
 }
 
 static void take_id(void *context) {

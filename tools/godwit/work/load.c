@@ -1,7 +1,7 @@
 /* Bringing a whole state image here: from members that hold it, or from a checkpoint. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "core/state/placement.h"
 #include "tools/godwit/node/inside.h"
@@ -81,7 +81,7 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
     copying c = {.load = load, .image = image, .image_bytes = load->node->device->layout->image_bytes};
     c.chunks = gw_chunk_count(c.image_bytes);
     c.dead = calloc(load->count, sizeof(bool));
-    GW_CHECK_MEMORY(c.dead != NULL);
+    GW_ASSERT_MEMORY(c.dead != NULL);
     pthread_mutex_init(&c.lock, NULL);
     uint32_t wanted = load->count * 2 < LOAD_THREADS ? load->count * 2 : LOAD_THREADS, started = 0;
     if (wanted > c.chunks) wanted = c.chunks;
@@ -246,7 +246,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image, .silent = calloc(load->count + 1, sizeof *r.silent)};
     gw_set here = gw_set_of(manifest.chunk_count);
-    GW_CHECK_MEMORY(r.silent != NULL);
+    GW_ASSERT_MEMORY(r.silent != NULL);
     gw_restore restore = {
         .manifest = &manifest,
         .store = node->store,

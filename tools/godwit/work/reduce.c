@@ -8,7 +8,7 @@
  * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
  * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
 #include "net/collective/reduce.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ typedef struct reduce {
 void gw_node_collective_done(void *context, const gw_collective_result *result) {
     gw_reduction *reduction = &((gw_node *)context)->reduction;
     pthread_mutex_lock(&reduction->lock);
-    GW_CHECK(reduction->pending > 0);
+    GW_ASSERT(reduction->pending > 0);
     reduction->pending--;
     reduction->sent_bytes += result->sent_bytes;
     reduction->received_bytes += result->received_bytes;
@@ -91,12 +91,12 @@ static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) 
 /* Enters the all-reduce of all segments of one type. True also when there are none. */
 static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
-    GW_CHECK_MEMORY(pieces != NULL);
-    GW_CHECK(send.count == receive.count);
+    GW_ASSERT_MEMORY(pieces != NULL);
+    GW_ASSERT(send.count == receive.count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < send.count; i++) {
-        GW_CHECK(send.list[i].count == receive.list[i].count &&
-                 send.list[i].is_float == receive.list[i].is_float);
+        GW_ASSERT(send.list[i].count == receive.list[i].count &&
+                  send.list[i].is_float == receive.list[i].is_float);
         if (send.list[i].is_float != floats || send.list[i].count == 0) continue;
         uint64_t unused = unused_words(r, send, i), used = send.list[i].count - unused;
         if (unused > 0) memset((int64_t *)receive.list[i].data + used, 0, unused * sizeof(int64_t));
@@ -210,8 +210,8 @@ static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments rece
 
 static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
     gw_nccl_piece *pieces = calloc(send.count, sizeof *pieces);
-    GW_CHECK_MEMORY(pieces != NULL);
-    GW_CHECK(send.count == receive.count);
+    GW_ASSERT_MEMORY(pieces != NULL);
+    GW_ASSERT(send.count == receive.count);
     for (uint32_t i = 0; i < send.count; i++)
         pieces[i] = (gw_nccl_piece){.in = send.list[i].data,
                                     .out = receive.list[i].data,
@@ -244,8 +244,8 @@ static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err
 static void fill_boundary(const reduce *r) {
     gw_device *device = r->node->device;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
-    GW_CHECK_MEMORY(words != NULL);
-    GW_CHECK((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
+    GW_ASSERT_MEMORY(words != NULL);
+    GW_ASSERT((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
     if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     device->ops->set_boundary(device, words);
@@ -324,7 +324,7 @@ static void run_reduce(void *context) {
         } else {
             gw_device *device = node->device;
             mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
-            GW_CHECK_MEMORY(mail->slots != NULL);
+            GW_ASSERT_MEMORY(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);
             mail->event.slots = mail->slots;
             if (node->options->verify) mail->event.check_table = mail->slots + TABLE_AT;
@@ -350,11 +350,11 @@ static void arrange(reduce *r, const gw_view *view) {
 }
 
 void gw_node_reduce(gw_node *node, const gw_action *action) {
-    GW_CHECK(!atomic_load(&node->reduction.underway) && node->view.epoch > 0);
+    GW_ASSERT(!atomic_load(&node->reduction.underway) && node->view.epoch > 0);
     int rank = gw_view_rank(&node->view, &node->self.id);
-    GW_CHECK(rank >= 0);
+    GW_ASSERT(rank >= 0);
     reduce *r = calloc(1, sizeof *r);
-    GW_CHECK_MEMORY(r != NULL);
+    GW_ASSERT_MEMORY(r != NULL);
     *r = (reduce){.node = node,
                   .token = action->token,
                   .step = node->step,

@@ -2,7 +2,7 @@
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/writer.h"
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/state/chunk.h"
 
@@ -46,7 +46,7 @@ static bool read_state(void *context, uint64_t offset, void *bytes, size_t lengt
 
 static void expect(gw_saver *saver, const pending *what) {
     pending *entry = malloc(sizeof *entry);
-    GW_CHECK_MEMORY(entry != NULL);
+    GW_ASSERT_MEMORY(entry != NULL);
     *entry = *what;
     entry->next = NULL;
     pthread_mutex_lock(&saver->lock);
@@ -78,7 +78,7 @@ static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chu
     gw_mail *mail = gw_mail_new(GW_EV_STORED, token);
     gw_mail_outcome(mail, err);
     mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
-    GW_CHECK_MEMORY(mail->hashes != NULL);
+    GW_ASSERT_MEMORY(mail->hashes != NULL);
     for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
     mail->event.hashes = mail->hashes;
     mail->event.count = count;
@@ -133,7 +133,7 @@ static void writer_done(void *context, const gw_ckpt_done *done) {
 
 static gw_param *copy_params(const gw_param *params, uint32_t count) {
     gw_param *copy = calloc(count ? count : 1, sizeof *copy);
-    GW_CHECK_MEMORY(copy != NULL);
+    GW_ASSERT_MEMORY(copy != NULL);
     if (count > 0) memcpy(copy, params, count * sizeof *copy); /* params may be NULL where there are none */
     return copy;
 }
@@ -160,7 +160,7 @@ gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
 void gw_saver_close(gw_saver *saver) {
     if (!saver) return;
     gw_ckpt_close(saver->writer, true);
-    GW_CHECK(saver->first == NULL);
+    GW_ASSERT(saver->first == NULL);
     pthread_mutex_destroy(&saver->lock);
     free(saver->params);
     free(saver);
@@ -187,7 +187,7 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
     gw_err err;
     pending what;
     if (gw_ckpt_snapshot(saver->writer, &request, &err)) return;
-    GW_CHECK(expected(saver, GW_CKPT_SNAPSHOT, action->step, action->flag, &what));
+    GW_ASSERT(expected(saver, GW_CKPT_SNAPSHOT, action->step, action->flag, &what));
     say_stored(saver, what.token, NULL, 0, &err);
 }
 
@@ -229,7 +229,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
                              .root = manifest.root});
     pending what;
     if (!gw_ckpt_manifest(saver->writer, action->step, bytes, length, &err)) {
-        GW_CHECK(expected(saver, GW_CKPT_MANIFEST, action->step, false, &what));
+        GW_ASSERT(expected(saver, GW_CKPT_MANIFEST, action->step, false, &what));
         say_manifest(saver, what.token, &manifest.root, &err);
     }
     free(bytes);
@@ -293,7 +293,7 @@ static bool has_strays(gw_store *store, const gw_catalog *catalog) {
     size_t count = 0, named = 0;
     for (uint32_t i = 0; i < catalog->good_count; i++) count += catalog->good[i].chunk_count;
     gw_hash *names = malloc(count ? count * sizeof *names : 1);
-    GW_CHECK_MEMORY(names != NULL);
+    GW_ASSERT_MEMORY(names != NULL);
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
         for (uint32_t k = 0; k < manifest->chunk_count; k++) names[named++] = manifest->chunks[k];
@@ -313,7 +313,7 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
         gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
     *count = 0;
     *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
-    GW_CHECK_MEMORY(*list != NULL);
+    GW_ASSERT_MEMORY(*list != NULL);
     bool good = true;
     for (uint32_t i = 0; i < catalog.good_count && good; i++) {
         const gw_manifest *manifest = &catalog.good[i];

@@ -1,5 +1,5 @@
 /* The device's state: stepping it forward, and putting another in its place. Compute helper. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "kernels/device/exact_add.h"
 #include "tools/godwit/node/inside.h"
@@ -187,14 +187,14 @@ static void run_load(void *context) {
 
 static gw_peer_id *copy_ids(const gw_peer_id *ids, uint32_t count) {
     gw_peer_id *copy = calloc(count ? count : 1, sizeof *copy);
-    GW_CHECK_MEMORY(copy != NULL);
+    GW_ASSERT_MEMORY(copy != NULL);
     if (count > 0) memcpy(copy, ids, count * sizeof *copy);
     return copy;
 }
 
 void gw_node_load(gw_node *node, const gw_action *action) {
     gw_load *load = calloc(1, sizeof *load);
-    GW_CHECK_MEMORY(load != NULL);
+    GW_ASSERT_MEMORY(load != NULL);
     *load = (gw_load){.node = node,
                       .token = action->token,
                       .kind = action->load_kind,
@@ -206,13 +206,13 @@ void gw_node_load(gw_node *node, const gw_action *action) {
                            action->load_kind == GW_LOAD_INIT ? 0 : action->count);
     if (action->load_kind == GW_LOAD_MANIFEST) {
         load->inventories = calloc(action->count ? action->count : 1, sizeof(gw_set));
-        GW_CHECK_MEMORY(load->inventories != NULL);
+        GW_ASSERT_MEMORY(load->inventories != NULL);
         for (uint32_t i = 0; i < action->count; i++)
             load->inventories[i] = gw_set_copy(&action->inventories[i]);
     }
     load->member_count = node->view.count;
     load->members = calloc(GW_MAX_MEMBERS, sizeof(gw_peer_id));
-    GW_CHECK_MEMORY(load->members != NULL);
+    GW_ASSERT_MEMORY(load->members != NULL);
     for (uint32_t i = 0; i < node->view.count; i++) load->members[i] = node->view.members[i].id;
     gw_helper_give(node->compute, run_load, load);
 }

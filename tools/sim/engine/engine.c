@@ -1,6 +1,6 @@
 #include "tools/sim/engine/engine.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ bool gw_sim_step(gw_sim_engine *engine, uint64_t until_ns) {
         return false;
     }
     slot next = pop(engine);
-    GW_CHECK(next.at_ns >= engine->now_ns);
+    GW_ASSERT(next.at_ns >= engine->now_ns);
     engine->now_ns = next.at_ns;
     engine->run++;
     next.what->event.run(next.what->event.context, &next.what->event);

@@ -1,6 +1,6 @@
 #include "tools/sim/engine/garble.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/secure/packet.h"
 
 #include <stdlib.h>
@@ -18,13 +18,13 @@ static gw_packets *open_end(uint8_t number) {
     gw_err err;
     gw_identity_from_seed(seed, 1, number, &identity);
     gw_packets *packets = gw_packets_open(&identity, &plain, &cluster, &err);
-    GW_CHECK(packets != NULL);
+    GW_ASSERT(packets != NULL);
     return packets;
 }
 
 gw_sim_garbler *gw_sim_garbler_open(void) {
     gw_sim_garbler *garbler = calloc(1, sizeof *garbler);
-    GW_CHECK_MEMORY(garbler != NULL);
+    GW_ASSERT_MEMORY(garbler != NULL);
     garbler->sender = open_end(1);
     garbler->receiver = open_end(2);
     return garbler;

@@ -1,6 +1,6 @@
 #include "tools/sim/engine/network.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ void gw_sim_network_open(gw_sim_network *network, gw_sim_engine *engine, uint32_
     *network = (gw_sim_network){.engine = engine, .rng = gw_rng_seeded(seed), .endpoints = endpoints};
     network->weather = (gw_sim_weather){.delay_least_ns = 50000, .delay_most_ns = 500000};
     network->group = calloc(endpoints, 1);
-    GW_CHECK_MEMORY(network->group != NULL);
+    GW_ASSERT_MEMORY(network->group != NULL);
 }
 
 void gw_sim_network_close(gw_sim_network *network) {
@@ -31,7 +31,7 @@ static bool is_cut(const gw_sim_network *network, uint32_t from, uint32_t to) {
 }
 
 bool gw_sim_network_reaches(const gw_sim_network *network, uint32_t from, uint32_t to) {
-    GW_CHECK(from < network->endpoints && to < network->endpoints);
+    GW_ASSERT(from < network->endpoints && to < network->endpoints);
     return !is_cut(network, from, to) &&
            way_of(network, from, to)->clogged_until_ns <= gw_sim_now(network->engine);
 }
@@ -64,7 +64,7 @@ void gw_sim_network_send(gw_sim_network *network, uint32_t from, uint32_t to, co
         return;
     }
     uint8_t copy[2048];
-    GW_CHECK(length <= sizeof copy);
+    GW_ASSERT(length <= sizeof copy);
     memcpy(copy, bytes, length);
     gw_sim_event event = {
         .run = arrive, .context = network, .a = from, .b = to, .bytes = copy, .length = length};
@@ -83,10 +83,10 @@ void gw_sim_network_heal(gw_sim_network *network) {
 }
 
 static gw_sim_way *way_to_change(gw_sim_network *network, uint32_t from, uint32_t to) {
-    GW_CHECK(from < network->endpoints && to < network->endpoints);
+    GW_ASSERT(from < network->endpoints && to < network->endpoints);
     if (network->ways == NULL)
         network->ways = calloc((size_t)network->endpoints * network->endpoints, sizeof *network->ways);
-    GW_CHECK_MEMORY(network->ways != NULL);
+    GW_ASSERT_MEMORY(network->ways != NULL);
     return &network->ways[(size_t)from * network->endpoints + to];
 }
 

@@ -10,7 +10,7 @@
  */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
     if (record->length == 0) return;
     gw_reader r = gw_reader_on(record->bytes, record->length);
     gw_ballot_get(&r, ballot);
-    GW_CHECK(!r.failed);
+    GW_ASSERT(!r.failed);
 }
 
 bool sim_record_has_view(const sim_record *record) {

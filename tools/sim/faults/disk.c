@@ -5,14 +5,14 @@
  * record of any view are too few to begin the job anew (README, --quorum majority). */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 void sim_lose_disk(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u has lost its disk", p->number);
-    GW_CHECK(p->brain == NULL);
+    GW_ASSERT(p->brain == NULL);
     free(p->asked.bytes);
     p->asked = (sim_record){.bytes = NULL};
     sim_disk_free(&p->disk);

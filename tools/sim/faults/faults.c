@@ -2,7 +2,7 @@
  * own. (The network's faults are in faults_network.c, lost disks in faults_disk.c.) */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tools/sim/gossip/flock.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/secure/packet.h"
 
 #include <stdlib.h>
@@ -115,7 +115,7 @@ void gw_flock_open(gw_flock *flock, uint32_t peers, uint64_t seed) {
                         .slow_most_ns = 300000000};
     flock->engine = gw_sim_engine_create(1000000000);
     flock->peers = calloc(peers, sizeof *flock->peers);
-    GW_CHECK_MEMORY(flock->peers != NULL);
+    GW_ASSERT_MEMORY(flock->peers != NULL);
     for (uint32_t i = 0; i < peers; i++) flock->peers[i] = (gw_flock_peer){.flock = flock, .id = id_of(i)};
     gw_sim_network_open(&flock->network, flock->engine, peers, gw_rng_next(&flock->rng));
     flock->network.deliver = deliver;
@@ -138,7 +138,7 @@ void gw_flock_close(gw_flock *flock) {
 
 static void start_with(gw_flock *flock, uint32_t number, uint32_t seeds) {
     gw_flock_peer *peer = &flock->peers[number];
-    GW_CHECK(peer->gossip == NULL && seeds <= GW_GOSSIP_SEEDS);
+    GW_ASSERT(peer->gossip == NULL && seeds <= GW_GOSSIP_SEEDS);
     gw_addr seed[GW_GOSSIP_SEEDS];
     for (uint32_t i = 0; i < seeds; i++) seed[i] = gw_sim_addr(i);
     peer->boot++;
@@ -158,7 +158,7 @@ static void start_with(gw_flock *flock, uint32_t number, uint32_t seeds) {
         .sink = {peer, on_send, on_event},
     };
     gw_err err;
-    GW_CHECK(gw_gossip_create(&config, &peer->gossip, &err));
+    GW_ASSERT(gw_gossip_create(&config, &peer->gossip, &err));
 }
 
 void gw_flock_start(gw_flock *flock, uint32_t number, uint32_t seeds) {
@@ -199,7 +199,7 @@ static void stumble(void *context, const gw_sim_event *event) {
 }
 
 void gw_flock_slow(gw_flock *flock, uint32_t number) {
-    GW_CHECK(!flock->peers[number].slow);
+    GW_ASSERT(!flock->peers[number].slow);
     flock->peers[number].slow = true;
     gw_sim_event event = {.run = stumble, .context = flock, .a = number, .order = ORDER_CONTROL};
     gw_sim_schedule(flock->engine, gw_sim_now(flock->engine) + slow_time(flock), &event);
@@ -249,17 +249,17 @@ bool gw_flock_is_whole(const gw_flock *flock) {
 
 void gw_flock_start_together(gw_flock *flock) {
     gw_err err;
-    GW_CHECK(flock->roster == NULL);
+    GW_ASSERT(flock->roster == NULL);
     gw_gossip_member *members = calloc(flock->count, sizeof *members);
-    GW_CHECK_MEMORY(members != NULL);
+    GW_ASSERT_MEMORY(members != NULL);
     for (uint32_t i = 0; i < flock->count; i++) {
         start_with(flock, i, 0);
         members[i] = *gw_gossip_self(flock->peers[i].gossip);
     }
-    GW_CHECK(gw_gossip_roster_create(members, flock->count, &flock->roster, &err));
+    GW_ASSERT(gw_gossip_roster_create(members, flock->count, &flock->roster, &err));
     free(members);
     for (uint32_t i = 0; i < flock->count; i++) {
-        GW_CHECK(gw_gossip_enroll(flock->peers[i].gossip, flock->roster, &err));
+        GW_ASSERT(gw_gossip_enroll(flock->peers[i].gossip, flock->roster, &err));
         gw_gossip_start(flock->peers[i].gossip, gw_sim_now(flock->engine));
         gw_flock_replan(flock, i);
     }

@@ -1,6 +1,6 @@
 #include "tools/sim/gossip/measure.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static gw_gossip_asked asked_of(const gw_gossip_trial *trial) {
 
 void gw_gossip_measure(const gw_gossip_trial *trial, gw_gossip_figures *figures) {
     const uint32_t peers = trial->peers, crashes = trial->crashes;
-    GW_CHECK(peers >= 3 && crashes < peers - 1 && trial->slow + crashes < peers);
+    GW_ASSERT(peers >= 3 && crashes < peers - 1 && trial->slow + crashes < peers);
     *figures = (gw_gossip_figures){
         .peers = peers, .slow = trial->slow, .crashes = crashes, .asked = asked_of(trial)};
     gw_flock flock;

@@ -4,7 +4,7 @@
  * knows: so it can be said whether those are named that should be. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +71,12 @@ bool sim_would_change(sim_cluster *c, uint32_t from, uint32_t to) {
 
 uint32_t sim_change_bits(sim_cluster *c, uint32_t from, uint32_t to) {
     sim_peer *whose = at_fault(c, from, to);
-    GW_CHECK(whose != NULL);
+    GW_ASSERT(whose != NULL);
     if (whose->changes != SIM_UNTIL_IT_ENDS) whose->changes--;
     if (c->change_count == c->change_capacity) {
         c->change_capacity = 2 * c->change_capacity + 16;
         c->changes = realloc(c->changes, c->change_capacity * sizeof *c->changes);
-        GW_CHECK_MEMORY(c->changes != NULL);
+        GW_ASSERT_MEMORY(c->changes != NULL);
     }
     c->changes[c->change_count] = (sim_change){
         .from = c->peers[from].id, .to = c->peers[to].id, .whose = whose->id, .boot = whose->boot};

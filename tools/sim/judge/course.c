@@ -2,7 +2,7 @@
  * whole behind it, is true. Read off what they send. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/brain/message.h"
 
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static void check_install(sim_cluster *c, const sim_peer *p, const gw_install *i
 
 void sim_check_told(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     if (!c->options->fast) return;
-    GW_CHECK(action->length > 1);
+    GW_ASSERT(action->length > 1);
     const uint8_t kind = action->bytes[1];
     if (kind != GW_MSG_VOTE && kind != GW_MSG_INSTALL && kind != GW_MSG_READY) return;
     gw_message m;

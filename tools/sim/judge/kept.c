@@ -3,7 +3,7 @@
  * to be kept, and nobody goes on from less while the members of its view have it still. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -332,7 +332,7 @@ static bool note_end(sim_cluster *c, const gw_hash *root) {
     for (uint32_t i = 0; i < c->saved_end_count; i++)
         if (gw_hash_equal(root, &c->saved_ends[i])) return false;
     c->saved_ends = realloc(c->saved_ends, (c->saved_end_count + 1) * sizeof *c->saved_ends);
-    GW_CHECK_MEMORY(c->saved_ends != NULL);
+    GW_ASSERT_MEMORY(c->saved_ends != NULL);
     c->saved_ends[c->saved_end_count++] = *root;
     return true;
 }

@@ -4,7 +4,7 @@
  * nothing (core/brain/faults/verify.c). */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ void sim_made_add(sim_cluster *c, const sim_made *made) {
     if (c->made_count == c->made_capacity) {
         c->made_capacity = 2 * c->made_capacity + 64;
         c->made = realloc(c->made, c->made_capacity * sizeof *c->made);
-        GW_CHECK_MEMORY(c->made != NULL);
+        GW_ASSERT_MEMORY(c->made != NULL);
     }
     c->made[c->made_count++] = *made;
 }
@@ -33,7 +33,7 @@ void sim_installed(sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (c->held_count == c->held_capacity) {
         c->held_capacity = 2 * c->held_capacity + 64;
         c->held = realloc(c->held, c->held_capacity * sizeof *c->held);
-        GW_CHECK_MEMORY(c->held != NULL);
+        GW_ASSERT_MEMORY(c->held != NULL);
     }
     sim_held *held = &c->held[c->held_count++];
     *held = (sim_held){.epoch = view->epoch, .state = sim_made_state(p)};
@@ -139,7 +139,7 @@ static void check_latest_stays(sim_cluster *c, const sim_peer *p, const gw_actio
 void sim_leaves_state(sim_cluster *c, sim_peer *p, const gw_action *load) {
     sim_memory *m = &p->m;
     if (!c->options->fast || !m->has_state) return;
-    GW_CHECK(c->held_count > 0 && c->held[c->held_count - 1].epoch == m->fence.epoch);
+    GW_ASSERT(c->held_count > 0 && c->held[c->held_count - 1].epoch == m->fence.epoch);
     c->held_count--; /* this view was not installed on it */
     check_latest_stays(c, p, load);
     uint64_t shown = last_shown(c, sim_made_state(p));
@@ -181,7 +181,7 @@ static void check_shown(sim_cluster *c, const sim_peer *p, uint64_t step) {
 
 void sim_shows(sim_cluster *c, const sim_peer *p, const gw_action *action) {
     uint64_t step = action->step + 1;
-    GW_CHECK(step <= c->options->steps);
+    GW_ASSERT(step <= c->options->steps);
     if (p->m.step != step || sim_fingerprint(sim_made_state(p)) != action->fingerprint) {
         sim_violation(c, "peer %u shows step %" PRIu64 " but holds another state", p->number, action->step);
         return;

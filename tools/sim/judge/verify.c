@@ -4,7 +4,7 @@
  * had. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,9 +36,9 @@ void sim_verify_keep(sim_peer *p, const sim_worker *worker, uint64_t value) {
     if (!gw_verify_is_chosen(m->chosen, m->chosen_count, worker->shard)) return;
     for (uint32_t i = 0; i < m->check_count; i++)
         if (m->checks[i].shard == worker->shard && m->checks[i].again == worker->again) return;
-    GW_CHECK(m->check_count < 2 * GW_VERIFY_MOST);
+    GW_ASSERT(m->check_count < 2 * GW_VERIFY_MOST);
     m->checks[m->check_count++] =
-        (gw_check){.shard = worker->shard, .again = worker->again, .fingerprint = value};
+        (gw_recheck){.shard = worker->shard, .again = worker->again, .fingerprint = value};
 }
 
 static bool is_faulty(const sim_cluster *c, const sim_peer *p) {
@@ -50,7 +50,7 @@ static void note_error(sim_cluster *c, const sim_peer *p, bool part) {
     if (c->error_count == c->error_capacity) {
         c->error_capacity = 2 * c->error_capacity + 16;
         c->errors = realloc(c->errors, c->error_capacity * sizeof *c->errors);
-        GW_CHECK_MEMORY(c->errors != NULL);
+        GW_ASSERT_MEMORY(c->errors != NULL);
     }
     c->errors[c->error_count++] = (sim_error){.id = p->id, .step = p->m.step, .part = part};
 }

@@ -1,6 +1,6 @@
 #include "tools/sim/model/forks.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/ballot.h"
 #include "core/rng.h"
 
@@ -87,7 +87,7 @@ static uint32_t state_bits(const search *x) {
 }
 
 static void push_bits(packed_state *packed, uint32_t bits, uint32_t value) {
-    GW_CHECK(value < 1U << bits || bits == 0);
+    GW_ASSERT(value < 1U << bits || bits == 0);
     *packed = *packed << bits | value;
 }
 
@@ -176,7 +176,7 @@ static void memo_add(memo *m, packed_state key, uint8_t value) {
         memo bigger = {.size = m->size == 0 ? 1024 : 2 * m->size};
         bigger.keys = calloc(bigger.size, sizeof *bigger.keys);
         bigger.values = calloc(bigger.size, 1);
-        GW_CHECK_MEMORY(bigger.keys != NULL && bigger.values != NULL);
+        GW_ASSERT_MEMORY(bigger.keys != NULL && bigger.values != NULL);
         for (uint64_t i = 0; i < m->size; i++)
             if (m->keys[i] != 0) memo_add(&bigger, m->keys[i] - 1, m->values[i]);
         free(m->keys);
@@ -256,7 +256,7 @@ static bool quorum(search *x, const state *s, uint8_t k) {
     key = key << PEERS | v->members;
     if (memo_find(&x->quorum, key, &yes)) return yes;
     gw_view view, *views = calloc(VIEWS, sizeof *views);
-    GW_CHECK_MEMORY(views != NULL);
+    GW_ASSERT_MEMORY(views != NULL);
     make_view(x, s, k, &view);
     yes = true;
     for (uint8_t l = 0; l < k;
@@ -325,7 +325,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     uint8_t yes;
     if (memo_find(&x->answer, key, &yes)) return yes;
     gw_view *views = calloc(VIEWS + 2, sizeof *views);
-    GW_CHECK_MEMORY(views != NULL);
+    GW_ASSERT_MEMORY(views != NULL);
     gw_view *view = &views[VIEWS], *base = &views[VIEWS + 1];
     make_ballot(x, s, peer, view);
     make_view(x, s, k, view);
@@ -377,7 +377,7 @@ static void grow_table(search *x) {
     free(x->table);
     x->table = calloc(size, sizeof *x->table);
     x->states = realloc(x->states, size / 2 * sizeof *x->states);
-    GW_CHECK_MEMORY(x->table != NULL && x->states != NULL);
+    GW_ASSERT_MEMORY(x->table != NULL && x->states != NULL);
     x->table_size = size;
     for (uint64_t i = 0; i < x->count; i++) {
         uint64_t at = hash_of(x->states[i]) & (size - 1);

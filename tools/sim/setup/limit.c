@@ -1,6 +1,6 @@
 #include "tools/sim/setup/limit.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <sys/time.h>
@@ -11,7 +11,7 @@ static uint32_t limit_s(const gw_sim_options *options) {
 
 void gw_sim_limit(const gw_sim_options *options) {
     const struct itimerval once = {.it_value = {.tv_sec = limit_s(options)}};
-    GW_CHECK(setitimer(ITIMER_PROF, &once, NULL) == 0);
+    GW_ASSERT(setitimer(ITIMER_PROF, &once, NULL) == 0);
 }
 
 const char *gw_sim_limit_say(const gw_sim_options *options, char text[GW_SIM_LIMIT_TEXT]) {

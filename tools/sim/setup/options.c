@@ -1,6 +1,6 @@
 #include "tools/sim/setup/options.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/losses.h"
 #include "core/rng.h"
 #include "core/state/placement.h"
@@ -510,10 +510,10 @@ const char *gw_sim_command(const gw_sim_options *options, char *text, size_t siz
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
         uint32_t value = *gw_sim_option_value(&copy, option);
-        GW_CHECK(length > 0 && (size_t)length < size);
+        GW_ASSERT(length > 0 && (size_t)length < size);
         length += snprintf(text + length, size - (size_t)length, " --%s %" PRIu32, option->name, value);
     }
-    GW_CHECK((size_t)length < size);
+    GW_ASSERT((size_t)length < size);
     return text;
 }
 

@@ -1,6 +1,6 @@
 #include "tools/sim/run.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <inttypes.h>
@@ -67,7 +67,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_FAILED_FETCH] = "fetches that failed by others",
         [GW_SIM_GONE] = "peers gone for good",
     };
-    GW_CHECK(fault < GW_SIM_FAULTS);
+    GW_ASSERT(fault < GW_SIM_FAULTS);
     return names[fault];
 }
 
@@ -85,7 +85,7 @@ const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
         [GW_SIM_WRONG_BITS] = "over wrong bits",
         [GW_SIM_ALONE] = "as nobody was left",
     };
-    GW_CHECK(excuse < GW_SIM_EXCUSES);
+    GW_ASSERT(excuse < GW_SIM_EXCUSES);
     return names[excuse];
 }
 

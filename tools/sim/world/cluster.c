@@ -1,6 +1,6 @@
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 sim_cluster *sim_cluster_new(uint32_t peers) {
     sim_cluster *c = calloc(1, sizeof *c + peers * sizeof c->peers[0]);
-    GW_CHECK_MEMORY(c != NULL);
+    GW_ASSERT_MEMORY(c != NULL);
     c->count = peers;
     return c;
 }
@@ -139,7 +139,7 @@ uint32_t sim_replicas(const gw_sim_options *options) {
 
 uint32_t sim_keep(const gw_sim_options *options) {
     uint32_t keep = options->keep != 0 ? options->keep : 2;
-    GW_CHECK(keep <= GW_SIM_KEEP);
+    GW_ASSERT(keep <= GW_SIM_KEEP);
     return keep;
 }
 
@@ -156,7 +156,7 @@ void sim_sum_free(sim_sum *sum) {
 sim_sum sim_sum_copy(const sim_sum *sum) {
     sim_sum copy = *sum;
     copy.times = malloc(sum->shards + 1);
-    GW_CHECK_MEMORY(copy.times != NULL);
+    GW_ASSERT_MEMORY(copy.times != NULL);
     if (sum->shards > 0) memcpy(copy.times, sum->times, sum->shards);
     return copy;
 }
@@ -185,7 +185,7 @@ void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
     uint8_t stack[2048], *bytes = stack;
     size_t length = sizeof *op + op->length;
     if (length > sizeof stack) bytes = malloc(length);
-    GW_CHECK_MEMORY(bytes != NULL);
+    GW_ASSERT_MEMORY(bytes != NULL);
     memcpy(bytes, op, sizeof *op);
     if (op->length > 0) memcpy(bytes + sizeof *op, op->bytes, op->length);
     gw_sim_event event = {.run = run_op, .context = c, .bytes = bytes, .length = length};
@@ -262,7 +262,7 @@ static void lose_dead(sim_cluster *c, const sim_peer *p, const gw_view *view) {
 
 static void note_death(sim_cluster *c, const sim_peer *p) {
     c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
-    GW_CHECK_MEMORY(c->deaths != NULL);
+    GW_ASSERT_MEMORY(c->deaths != NULL);
     sim_death *death = &c->deaths[c->death_count++];
     *death = (sim_death){.peer = p->number,
                          .boot = p->boot,
@@ -454,7 +454,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
     if (p->finished) return;
-    GW_CHECK(!p->stepping);
+    GW_ASSERT(!p->stepping);
     p->stepping = true;
     gw_actions_reset(&p->actions);
     gw_peer_step(p->brain, event, clock_of(c, p), &p->actions);
@@ -469,7 +469,7 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
 /* ---- processes ---- */
 
 void sim_start(sim_cluster *c, sim_peer *p) {
-    GW_CHECK(p->brain == NULL);
+    GW_ASSERT(p->brain == NULL);
     const gw_sim_options *o = c->options;
     gw_inventory inventory[SIM_SAVED];
     p->boot++;
@@ -545,7 +545,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
 }
 
 void sim_crash(sim_cluster *c, sim_peer *p) {
-    GW_CHECK(p->brain != NULL && !p->stepping);
+    GW_ASSERT(p->brain != NULL && !p->stepping);
     sim_trace(c, "peer %u CRASHES", p->number);
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];

@@ -188,7 +188,7 @@ typedef struct sim_memory {
     uint32_t chosen[GW_VERIFY_MOST], chosen_count;
     gw_verify_part part;
     uint32_t next_first, next_again;
-    gw_check checks[2 * GW_VERIFY_MOST];
+    gw_recheck checks[2 * GW_VERIFY_MOST];
     uint32_t check_count;
     uint32_t probing;     /* a shard that is computed once more, plus 1; 0 = none */
     bool flipped;         /* the state is not what it was when it was made, */

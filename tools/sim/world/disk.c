@@ -2,7 +2,7 @@
  * chunks before the other. (The record is in cluster_record.c.) */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static gw_hash chunk_hash(uint64_t state, uint32_t chunk) {
 static gw_hash root_of(uint64_t step, const gw_hash *hashes, uint32_t count) {
     uint8_t bytes[8 + SIM_CHUNKS * sizeof(gw_hash)];
     gw_hash root;
-    GW_CHECK(count <= SIM_CHUNKS);
+    GW_ASSERT(count <= SIM_CHUNKS);
     memcpy(bytes, &step, 8);
     memcpy(bytes + 8, hashes, count * sizeof *hashes);
     gw_blake2b(bytes, 8 + count * sizeof *hashes, root.bytes, sizeof root.bytes);
@@ -74,7 +74,7 @@ sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool
             break;
         }
     }
-    GW_CHECK(disk->saved_count < SIM_SAVED);
+    GW_ASSERT(disk->saved_count < SIM_SAVED);
     sim_saved *saved = &disk->saved[disk->saved_count++];
     *saved = (sim_saved){
         .step = step, .state = state, .chunks = gw_set_of(SIM_CHUNKS), .damaged = gw_set_of(SIM_CHUNKS)};

@@ -3,7 +3,7 @@
  * (TCP sends them again) until it heals or the link breaks. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/brain/message.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #define DIAL_MOST_NS  (1000 * SIM_MS)
 
 sim_link *sim_link_of(sim_cluster *c, uint32_t a, uint32_t b) {
-    GW_CHECK(a != b && a < c->count && b < c->count);
+    GW_ASSERT(a != b && a < c->count && b < c->count);
     return a < b ? &c->links[a * c->count + b] : &c->links[b * c->count + a];
 }
 

@@ -4,7 +4,7 @@
  * is there although its writing has failed, until the power does. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/record/convictions.h"
 #include "core/record/losses.h"
 #include "tools/godwit/node/record.h"
@@ -14,7 +14,7 @@
 
 static sim_record copy(const uint8_t *bytes, size_t length) {
     sim_record one = {.bytes = malloc(length + GW_NODE_RECORD_CHECKSUM), .length = length};
-    GW_CHECK_MEMORY(one.bytes != NULL);
+    GW_ASSERT_MEMORY(one.bytes != NULL);
     memcpy(one.bytes, bytes, length);
     return one;
 }
@@ -104,7 +104,7 @@ static verdicts read_verdicts(const sim_record *record) {
     gw_convictions_get(&r, &v.of_others);
     v.heard = gw_get_u64(&r);
     gw_given_up_get(&r, &v.given_up);
-    GW_CHECK(!r.failed);
+    GW_ASSERT(!r.failed);
     return v;
 }
 

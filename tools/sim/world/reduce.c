@@ -2,7 +2,7 @@
  * member dies or aborts, or a link breaks, some of the others may still have all they need. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "net/collective/doubling.h"
 
 #include <inttypes.h>
@@ -60,9 +60,9 @@ static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64
             c->reductions[kept++] = c->reductions[i];
     }
     if (c->reduction_count == SIM_REDUCTIONS) c->reduction_count = kept;
-    GW_CHECK(c->reduction_count < SIM_REDUCTIONS);
+    GW_ASSERT(c->reduction_count < SIM_REDUCTIONS);
     sim_reduction *r = calloc(1, sizeof *r + view->count * sizeof r->entry[0]);
-    GW_CHECK_MEMORY(r != NULL);
+    GW_ASSERT_MEMORY(r != NULL);
     r->view = *view;
     r->step = step;
     c->reductions[c->reduction_count++] = r;
@@ -130,7 +130,7 @@ static bool turns(const sim_cluster *c, const sim_reduction *r) {
 
 static int64_t *new_table(void) {
     int64_t *table = calloc(GW_VERIFY_TABLE, sizeof *table);
-    GW_CHECK_MEMORY(table != NULL);
+    GW_ASSERT_MEMORY(table != NULL);
     return table;
 }
 
@@ -146,7 +146,7 @@ static void add_up(sim_reduction *r) {
     sim_sum *sum = &r->sum;
     *sum = (sim_sum){.there = true, .step = r->step, .shards = first->shards};
     sum->times = calloc(first->shards, 1);
-    GW_CHECK_MEMORY(sum->times != NULL);
+    GW_ASSERT_MEMORY(sum->times != NULL);
     for (uint32_t i = 0; i < r->view.count; i++) {
         const sim_entry *e = &r->entry[i];
         for (uint32_t s = 0; s < first->shards; s++)
@@ -192,7 +192,7 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     static const int64_t zeros[GW_VERIFY_TABLE];
     int64_t slots[SIM_PEERS * GW_SLOTS];
     sim_memory *m = &p->m;
-    GW_CHECK(r->entered == r->view.count);
+    GW_ASSERT(r->entered == r->view.count);
     if (!r->sum.there) add_up(r);
     for (uint32_t i = 0; i < r->view.count; i++)
         memcpy(slots + (size_t)i * GW_SLOTS, r->entry[i].row, sizeof r->entry[i].row);
@@ -497,7 +497,7 @@ static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action
     if (m->sum_epoch >= c->committed_capacity) {
         uint64_t capacity = 2 * m->sum_epoch + 64;
         c->committed = realloc(c->committed, capacity * sizeof *c->committed);
-        GW_CHECK_MEMORY(c->committed != NULL);
+        GW_ASSERT_MEMORY(c->committed != NULL);
         memset(c->committed + c->committed_capacity, 0,
                (capacity - c->committed_capacity) * sizeof *c->committed);
         c->committed_capacity = capacity;

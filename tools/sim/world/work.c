@@ -1,7 +1,7 @@
 /* Workers, the accumulator, the range word, one-sided operations. */
 #include "tools/sim/world/cluster.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
         return;
     }
     worker->busy = false;
-    GW_CHECK(worker->shard < m->accumulator.shards);
+    GW_ASSERT(worker->shard < m->accumulator.shards);
     sim_verify_keep(p, worker, op->z);
     if (worker->again) {
         perhaps_sealed(c, p);
@@ -324,7 +324,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.on_work = (sim_verdict){.by = {0}};
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
-    GW_CHECK_MEMORY(p->m.accumulator.times != NULL);
+    GW_ASSERT_MEMORY(p->m.accumulator.times != NULL);
     for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
     correct_claims(c, p, false);
     p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
@@ -341,7 +341,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     m->listed = 0;
     if (action->list != NULL) {
         m->list = calloc(action->list->size + 1, sizeof *m->list);
-        GW_CHECK_MEMORY(m->list != NULL);
+        GW_ASSERT_MEMORY(m->list != NULL);
         for (uint32_t i = gw_set_next(action->list, 0); i < action->list->size;
              i = gw_set_next(action->list, i + 1))
             m->list[m->listed++] = i;
@@ -445,7 +445,7 @@ static void unreachable(sim_cluster *c, sim_peer *p, const sim_op *op) {
 static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
     sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
-    GW_CHECK(victim != p);
+    GW_ASSERT(victim != p);
     if (m->asked_count == sizeof p->operations / sizeof p->operations[0]) {
         sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
         return;

@@ -1,4 +1,4 @@
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/model/gpt/inside.h"
 #include "kernels/cuda/runtime/call.h"
 

@@ -1,5 +1,5 @@
 /* The model on a GPU: its products, its weights as factors, a lane's memory. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/model/gpt/inside.h"
 #include "kernels/cuda/model/mlp_kernels.h"
 #include "kernels/cuda/runtime/call.h"
@@ -40,7 +40,7 @@ static bool plan_head(gw_cuda_gpt *m, cuda_gpt_plans *plans, uint64_t rows, gw_e
 static bool plan_size(gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
     for (uint32_t i = 0; i < m->size_count; i++)
         if (m->sizes[i].sequences == sequences) return true;
-    GW_CHECK(m->size_count < GW_CUDA_GPT_SIZES);
+    GW_ASSERT(m->size_count < GW_CUDA_GPT_SIZES);
     cuda_gpt_plans *plans = &m->sizes[m->size_count++];
     uint64_t rows = (uint64_t)sequences * m->shape.context;
     plans->sequences = sequences;
@@ -54,7 +54,7 @@ static bool plan_size(gw_cuda_gpt *m, uint32_t sequences, gw_err *err) {
 const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass) {
     for (uint32_t i = 0; i < pass->model->size_count; i++)
         if (pass->model->sizes[i].sequences == pass->sequences) return &pass->model->sizes[i];
-    gw_check_failed("a number of sequences that was planned for", __FILE__, __LINE__, __func__);
+    gw_assert_failed("a number of sequences that was planned for", __FILE__, __LINE__, __func__);
 }
 
 /* ---- weights as factors ---- */

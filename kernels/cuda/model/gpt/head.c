@@ -1,10 +1,10 @@
 /* The head, a chunk of rows after the other: logits, their loss, and, as long as their gradient lies in their
  * place, what it is multiplied by. Logits of a whole shard would be the largest of a lane's arrays by far. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "kernels/cuda/model/gpt/inside.h"
 
 uint64_t cuda_gpt_chunk_rows(uint64_t rows) {
-    GW_CHECK(rows > 0);
+    GW_ASSERT(rows > 0);
     uint64_t chunks = (rows + GW_CUDA_GPT_CHUNK_ROWS - 1) / GW_CUDA_GPT_CHUNK_ROWS;
     if (chunks == 1) return rows;
     uint64_t each = (rows + chunks - 1) / chunks;
@@ -63,7 +63,7 @@ bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err) {
     uint64_t rows = cuda_gpt_rows(pass), each = plans->head.rows;
     for (uint64_t first = 0; first < rows; first += each) {
         const cuda_gpt_chunk *chunk = rows - first < each ? &plans->last : &plans->head;
-        GW_CHECK(chunk->rows <= rows - first);
+        GW_ASSERT(chunk->rows <= rows - first);
         if (!lose(pass, chunk, first, scale, err) || (scale != 0.0f && !descend(pass, chunk, first, err)))
             return false;
     }

@@ -113,7 +113,7 @@ typedef struct flock_peer {
     uint64_t flip_save; /* when the state of this step is saved, one has flipped before, once; 0 = never */
     bool flipped;       /* by flip_step, in some life */
     bool look_fails;
-    gw_check checks[2 * GW_VERIFY_MOST]; /* of the deal */
+    gw_recheck checks[2 * GW_VERIFY_MOST]; /* of the deal */
     uint32_t check_count, chosen_count;
     uint32_t wrongs;      /* so many of the next chosen shards that it computes come out wrong */
     uint32_t verified;    /* that it computed again, and told to be right */

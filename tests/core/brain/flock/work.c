@@ -156,9 +156,9 @@ static void check(flock_peer *p, const gw_action *a) {
     gw_verify_divide(a->chosen, positions, a->count, a->cuts, a->members, a->rank, a->step, NULL, 0, &part);
     for (uint32_t k = 0; k < part.first_count; k++)
         p->checks[p->check_count++] =
-            (gw_check){.shard = part.first[k], .fingerprint = fingerprint_of(p, part.first[k])};
+            (gw_recheck){.shard = part.first[k], .fingerprint = fingerprint_of(p, part.first[k])};
     for (uint32_t k = 0; k < part.again_count; k++)
-        p->checks[p->check_count++] = (gw_check){
+        p->checks[p->check_count++] = (gw_recheck){
             .shard = part.again[k], .again = true, .fingerprint = fingerprint_of(p, part.again[k])};
 }
 

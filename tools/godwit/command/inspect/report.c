@@ -1,6 +1,6 @@
 #include "tools/godwit/command/inspect/report.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static double element_value(gw_dtype dtype, const uint8_t *at) {
 static void add_squares(square_sum *s, const uint8_t *bytes, size_t count) {
     if (s->carried > 0) {
         size_t taken = s->element_bytes - s->carried < count ? s->element_bytes - s->carried : count;
-        GW_CHECK(s->carried + taken <= sizeof s->carry);
+        GW_ASSERT(s->carried + taken <= sizeof s->carry);
         memcpy(s->carry + s->carried, bytes, taken);
         s->carried += taken;
         bytes += taken;

@@ -1,6 +1,6 @@
 #include "tools/godwit/work/payload/memory.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ bool gw_payload_memory_open(gw_payload_memory *m, const gw_payload_plan *plan,
 }
 
 void gw_payload_memory_close(gw_payload_memory *m) {
-    if (m->slots != NULL) GW_CHECK(munmap(m->slots, reserved_bytes(m)) == 0);
+    if (m->slots != NULL) GW_ASSERT(munmap(m->slots, reserved_bytes(m)) == 0);
     free(m->owner);
     free(m->blocks);
     *m = (gw_payload_memory){0};
@@ -65,7 +65,7 @@ uint64_t gw_payload_memory_bytes(const gw_payload_memory *m) {
 
 /* Takes memory for `more` slots. */
 static bool grow(gw_payload_memory *m, uint32_t more, gw_err *err) {
-    GW_CHECK(more <= m->shards - m->capacity);
+    GW_ASSERT(more <= m->shards - m->capacity);
     uint64_t bytes = (m->capacity + more) * m->stride;
     if (mprotect(m->slots, up(bytes, PAGE_BYTES), PROT_READ | PROT_WRITE) != 0)
         return gw_fail_errno(err, errno, "%llu bytes for shard payload", (unsigned long long)bytes);
@@ -74,7 +74,7 @@ static bool grow(gw_payload_memory *m, uint32_t more, gw_err *err) {
 }
 
 static void give_slot(gw_payload_memory *m, uint32_t shard, uint32_t slot) {
-    GW_CHECK(m->owner[slot] == NONE);
+    GW_ASSERT(m->owner[slot] == NONE);
     m->owner[slot] = shard;
     m->blocks[shard].slot = slot;
     m->blocks[shard].state = GW_BLOCK_EMPTY;
@@ -134,7 +134,7 @@ void *gw_payload_memory_block(const gw_payload_memory *m, uint32_t shard) {
 
 void gw_payload_memory_ready(gw_payload_memory *m, uint32_t shard, uint64_t entry) {
     gw_block *block = &m->blocks[shard];
-    GW_CHECK(block->slot != NONE && block->state == GW_BLOCK_LOADING);
+    GW_ASSERT(block->slot != NONE && block->state == GW_BLOCK_LOADING);
     block->state = GW_BLOCK_READY;
     m->publish(m->context, shard, entry);
 }

@@ -1,6 +1,6 @@
 #include "tools/godwit/work/payload/payload.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/host/memory.h"
 #include "net/loop/condition.h"
@@ -248,7 +248,7 @@ static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, g
 void gw_payloads_expect(gw_payloads *p, uint32_t shard, const uint32_t *next, uint32_t count) {
     if (!p->options.ahead) return;
     pthread_mutex_lock(&p->lock);
-    GW_CHECK(p->claimed_count < p->options.workers);
+    GW_ASSERT(p->claimed_count < p->options.workers);
     p->claimed[p->claimed_count++] = shard;
     p->ahead_count = 0;
     for (uint32_t i = 0; i < count && p->ahead_count < p->options.workers; i++)
@@ -287,11 +287,11 @@ void gw_payloads_release(gw_payloads *p, uint32_t shard, const void *block) {
     pthread_mutex_lock(&p->lock);
     gw_block *held = &p->memory.blocks[shard];
     if (block == gw_payload_memory_block(&p->memory, shard)) {
-        GW_CHECK(held->pins > 0);
+        GW_ASSERT(held->pins > 0);
         held->pins--;
     } else {
         staged *at = find_staged(p, shard);
-        GW_CHECK(at != NULL && at->bytes == block && at->users > 0);
+        GW_ASSERT(at != NULL && at->bytes == block && at->users > 0);
         at->users--;
     }
     pthread_cond_broadcast(&p->changed);
@@ -399,7 +399,7 @@ void gw_payloads_freeze(gw_payloads *p) {
 
 static placement place(const gw_payloads *p, const gw_peer_id *members, uint32_t count) {
     placement made = {.count = count, .members = malloc(count * sizeof *members)};
-    GW_CHECK_MEMORY(made.members != NULL);
+    GW_ASSERT_MEMORY(made.members != NULL);
     memcpy(made.members, members, count * sizeof *members);
     made.holders = gw_holders_of(p->options.plan.shards, p->options.plan.copies, members, count);
     return made;
@@ -421,7 +421,7 @@ void gw_payloads_install(gw_payloads *p, const gw_view *view) {
     bool same =
         p->now.count == view->count && memcmp(members, p->now.members, view->count * sizeof *members) == 0;
     int rank = gw_view_rank(view, &p->options.self);
-    GW_CHECK(rank >= 0);
+    GW_ASSERT(rank >= 0);
     pthread_mutex_lock(&p->lock);
     if (!same) {
         placement before = place_before(p, members, view->count);
@@ -528,7 +528,7 @@ bool gw_payloads_end(gw_payloads *p, uint64_t patience_ns) {
 
 void gw_payloads_close(gw_payloads *p) {
     if (p == NULL) return;
-    GW_CHECK(p->fetcher_count == 0);
+    GW_ASSERT(p->fetcher_count == 0);
     for (uint32_t i = 0; i < p->staged_count; i++)
         gw_memory_give(p->staged[i].bytes, gw_payload_stride(p->memory.bytes));
     free(p->staged);

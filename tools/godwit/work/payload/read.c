@@ -1,6 +1,6 @@
 #include "tools/godwit/work/payload/read.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/rng.h"
 #include "kernels/device/exact_add.h"
 #include "net/loop/condition.h"
@@ -127,7 +127,7 @@ gw_payload_read_end gw_payload_read(const gw_payload_way *way, const gw_peer_id 
 }
 
 uint64_t gw_payload_entry(uint32_t slot, const void *block, uint64_t bytes) {
-    GW_CHECK(slot < PLACE_MASK);
+    GW_ASSERT(slot < PLACE_MASK);
     uint64_t hash = gw_exact_hash_state(gw_exact_path_best(), 0, bytes, block);
     return (gw_mix64(hash) & ~(uint64_t)PLACE_MASK) | (slot + 1);
 }

@@ -79,7 +79,7 @@ struct gw_workers {
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step, computed twice */
     gw_verify_part part;                           /* of these, this peer's */
     uint32_t next_first, next_again;
-    gw_check checks[2 * GW_VERIFY_MOST]; /* results since the step began */
+    gw_recheck checks[2 * GW_VERIFY_MOST]; /* results since the step began */
     uint32_t check_count;
     gw_pool_task task;
 };

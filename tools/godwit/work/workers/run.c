@@ -1,5 +1,5 @@
 /* What a worker's thread does: claim, compute, report. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/shard/range.h"
 #include "net/loop/loop.h"
@@ -38,7 +38,7 @@ static bool claim(gw_workers *pool, uint32_t *shard) {
     if (pool->private_first == pool->private_end && !refill(pool)) return false;
     uint32_t position = pool->private_first++;
     pool->claimed++;
-    GW_CHECK(!pool->positions || position < pool->position_count);
+    GW_ASSERT(!pool->positions || position < pool->position_count);
     *shard = pool->positions ? pool->positions[position] : position;
     return true;
 }
@@ -105,10 +105,10 @@ static void spread(gw_workers *pool) {
 /* What came of a shard of this deal that is computed twice. */
 static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     if (worker->dropped || !gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard)) return;
-    gw_check check = {.shard = worker->shard, .again = worker->again, .fingerprint = fingerprint};
+    gw_recheck check = {.shard = worker->shard, .again = worker->again, .fingerprint = fingerprint};
     for (uint32_t i = 0; i < pool->check_count; i++) /* it was dealt again while this worker was at it */
         if (pool->checks[i].shard == check.shard && pool->checks[i].again == check.again) return;
-    GW_CHECK(pool->check_count < 2 * GW_VERIFY_MOST);
+    GW_ASSERT(pool->check_count < 2 * GW_VERIFY_MOST);
     pool->checks[pool->check_count++] = check;
 }
 

@@ -1,6 +1,6 @@
 #include "tools/godwit/work/workers/workers.h"
 
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/shard/range.h"
 #include "net/loop/condition.h"
@@ -36,7 +36,7 @@ static void free_pool(gw_workers *pool) {
 
 gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payloads,
                             const gw_workers_events *events, gw_err *err) {
-    GW_CHECK(count >= device->part_count); /* each part has a worker */
+    GW_ASSERT(count >= device->part_count); /* each part has a worker */
     gw_workers *pool = calloc(1, sizeof *pool);
     gw_worker *list = calloc(count, sizeof(gw_worker));
     if (!pool || !list) {
@@ -58,7 +58,7 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
         worker->pool = pool;
         worker->index = i;
         worker->upcoming = calloc(count, sizeof *worker->upcoming);
-        GW_CHECK_MEMORY(worker->upcoming != NULL);
+        GW_ASSERT_MEMORY(worker->upcoming != NULL);
         int failure = pthread_create(&worker->thread, NULL, gw_worker_main, worker);
         if (failure != 0) {
             gw_fail_thread(err, failure, "workers: thread %u", i);
@@ -162,7 +162,7 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
     if (!list) return;
     uint32_t count = gw_set_count(list);
     pool->positions = malloc((count ? count : 1) * sizeof(uint32_t));
-    GW_CHECK_MEMORY(pool->positions != NULL);
+    GW_ASSERT_MEMORY(pool->positions != NULL);
     pool->position_count = count;
     uint32_t shard = gw_set_next(list, 0);
     for (uint32_t i = 0; i < count; i++, shard = gw_set_next(list, shard + 1)) pool->positions[i] = shard;
@@ -170,7 +170,7 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
 
 static void set_chosen(gw_workers *pool, const gw_action *deal) {
     uint32_t positions[GW_VERIFY_MOST];
-    GW_CHECK(deal->count <= GW_VERIFY_MOST);
+    GW_ASSERT(deal->count <= GW_VERIFY_MOST);
     pool->chosen_count = deal->count;
     pool->part = (gw_verify_part){.first_count = 0};
     pool->next_again = 0;
@@ -198,9 +198,9 @@ static void claim_what_runs(gw_workers *pool) {
 }
 
 void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
-    GW_CHECK(deal->tag != 0 && deal->first <= deal->end);
+    GW_ASSERT(deal->tag != 0 && deal->first <= deal->end);
     pthread_mutex_lock(&pool->lock);
-    GW_CHECK(pool->begun);
+    GW_ASSERT(pool->begun);
     forget_deal(pool);
     set_positions(pool, deal);
     set_chosen(pool, deal);
@@ -216,12 +216,12 @@ void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
 }
 
 void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
-    GW_CHECK(first < end);
+    GW_ASSERT(first < end);
     pthread_mutex_lock(&pool->lock);
-    GW_CHECK(pool->dealt && !pool->sealing);
+    GW_ASSERT(pool->dealt && !pool->sealing);
     /* The word is empty, so no thief can change it; and only this thread fills it. */
     gw_word word = gw_word_unpack(gw_pool_word(pool));
-    GW_CHECK(gw_word_left(word) == 0);
+    GW_ASSERT(gw_word_left(word) == 0);
     pool->dry_said = false;
     pool->given += end - first;
     gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
@@ -335,7 +335,7 @@ static void await_task(gw_workers *pool) {
 /* Fills in *task what came of it. */
 static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
-    GW_CHECK(!pool->task.active);
+    GW_ASSERT(!pool->task.active);
     wait_idle(pool, false, UINT64_MAX);
     pool->task = *task;
     pool->task.active = true;

@@ -34,7 +34,7 @@ typedef struct gw_workers_events {
     /* No shard runs any more. `speed`: thousandths of a shard a second since the step began, over all workers
      * while busy; 0 = none was finished. `checks`: what came of the deal's chosen shards; valid in the call.
      */
-    void (*sealed)(void *context, gw_token token, uint64_t speed, const gw_check *checks, uint32_t count);
+    void (*sealed)(void *context, gw_token token, uint64_t speed, const gw_recheck *checks, uint32_t count);
     void (*shard_failed)(void *context, uint32_t shard, const char *text);
     /* A claimed shard was not begun, as its payload cannot be had: it must be dealt again. */
     void (*shard_lost)(void *context, uint32_t shard, const char *text);

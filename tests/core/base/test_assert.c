@@ -1,5 +1,5 @@
 /* What a process says before it ends of what cannot be. */
-#include "core/base/check.h"
+#include "core/base/assert.h"
 #include "last_words.h"
 
 #include <criterion/criterion.h>
@@ -8,11 +8,11 @@
 
 static void break_invariant(void *said) {
     errno = ENOMEM; /* left there long ago by what went on without */
-    GW_CHECK(said == NULL);
+    GW_ASSERT(said == NULL);
 }
 
 static void miss_memory(void *said) {
-    GW_CHECK_MEMORY(said == NULL);
+    GW_ASSERT_MEMORY(said == NULL);
 }
 
 Test(check, a_broken_invariant_ends_the_process_and_says_where) {
