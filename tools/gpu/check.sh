@@ -82,8 +82,8 @@ unpack() {
 # The test programs that do something on a GPU.
 gpu_tests() {
     find "$folder/tests" -maxdepth 1 -type f -perm -u+x \( -name 'test_kernels_cuda*' -o -name 'test_net_nccl*' \
-        -o -name 'test_net_gpu*' -o -name 'test_tools_gpu*' -o -name 'test_gpu_*' \
-        -o -name 'test_tools_compute' \) ! -name 'test_gpu_fake_*' ! -name 'test_gpu_flock_*' | sort
+        -o -name 'test_tools_watch_gpu*' -o -name 'test_tools_work_gpu*' -o -name 'test_gpu_*' \
+        -o -name 'test_tools_options_compute' \) ! -name 'test_gpu_fake_*' ! -name 'test_gpu_flock_*' | sort
 }
 
 # libraries_of PROGRAM...: the files of the shared libraries they need, but for the C library's own, which

@@ -156,7 +156,7 @@ Test(stacks, a_disk_that_hangs_costs_names_alone) {
     start(&s, "gw-sleeper", false);
     hang(SYMBOLS);
     for (int i = 0; i < 2; i++) {
-        log_until("gw-sleeper", " (test_tools_stacks at 0x");
+        log_until("gw-sleeper", " (test_tools_watch_stacks at 0x");
         cr_expect_eq(times("here_it_hangs"), 0, "%s", logged);
     }
     hang(NO_FILES);
@@ -240,7 +240,7 @@ Test(symbols, an_address_outside_of_any_file_stays_one) {
 Test(symbols, without_names_there_are_places_in_files) {
     char text[GW_SYMBOL_TEXT], start_of[64];
     gw_symbol_place((uintptr_t)here_it_hangs, text);
-    snprintf(start_of, sizeof start_of, "%p (test_tools_stacks at 0x", (void *)(uintptr_t)here_it_hangs);
+    snprintf(start_of, sizeof start_of, "%p (test_tools_watch_stacks at 0x", (void *)(uintptr_t)here_it_hangs);
     cr_expect_eq(strncmp(text, start_of, strlen(start_of)), 0, "%s", text);
     gw_symbol_place(16, text);
     cr_expect_str_eq(text, "0x10");
@@ -249,7 +249,7 @@ Test(symbols, without_names_there_are_places_in_files) {
 Test(symbols, functions_have_names_with_an_offset_and_their_file) {
     char text[GW_SYMBOL_TEXT], start_of[64];
     gw_symbol_text((uintptr_t)here_it_hangs + 3, text);
-    snprintf(start_of, sizeof start_of, "here_it_hangs+0x3 (test_tools_stacks+0x");
+    snprintf(start_of, sizeof start_of, "here_it_hangs+0x3 (test_tools_watch_stacks+0x");
     cr_expect_eq(strncmp(text, start_of, strlen(start_of)), 0, "%s", text);
     gw_symbol_text((uintptr_t)sleeper_main, text); /* static */
     cr_expect_eq(strncmp(text, "sleeper_main+0x0 (", 18), 0, "%s", text);
