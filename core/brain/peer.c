@@ -596,10 +596,8 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     if (whole != NULL) status->checkpoint_root = whole->root;
 }
 
-bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *info) {
+static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw_peer_contact_info *info) {
     static const char *const states[] = {"alive", "suspect", "dead", "left"};
-    if (index >= gw_gossip_count(p->gossip)) return false;
-    const gw_gossip_member *member = gw_gossip_at(p->gossip, index);
     *info =
         (gw_peer_contact_info){.id = member->id,
                                .incarnation = member->incarnation,
@@ -613,15 +611,25 @@ bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *
         info->step = p->step;
         info->speed = p->own_speed;
         info->checkpoint_step = p->saved_step;
-        return true;
+        return;
     }
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *contact = &p->contacts[i];
-        if (!gw_peer_id_equal(&contact->id, &member->id)) continue;
-        info->linked = contact->linked;
-        info->step = contact->step;
-        info->speed = contact->speed;
-        info->checkpoint_step = contact->checkpoint_step;
-    }
+    const gw_contact *contact = gw_peer_contact((gw_peer *)(uintptr_t)p, &member->id); /* is only read */
+    if (contact == NULL) return;
+    info->linked = contact->linked;
+    info->step = contact->step;
+    info->speed = contact->speed;
+    info->checkpoint_step = contact->checkpoint_step;
+}
+
+bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *info) {
+    if (index >= gw_gossip_count(p->gossip)) return false;
+    describe_member(p, gw_gossip_at(p->gossip, index), info);
+    return true;
+}
+
+bool gw_peer_contact_find(const gw_peer *p, const gw_peer_id *id, gw_peer_contact_info *info) {
+    const gw_gossip_member *member = gw_gossip_find(p->gossip, id);
+    if (member == NULL) return false;
+    describe_member(p, member, info);
     return true;
 }

@@ -116,5 +116,7 @@ typedef struct gw_peer_contact_info {
     uint64_t step, speed, checkpoint_step; /* speed in thousandths of a shard a second */
 } gw_peer_contact_info;
 bool gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact_info *info);
+/* The same of the peer with this id, without a search; false = gossip does not know it. */
+bool gw_peer_contact_find(const gw_peer *peer, const gw_peer_id *id, gw_peer_contact_info *info);
 
 #endif

@@ -32,6 +32,34 @@ static void teardown(void) {
 
 TestSuite(publish, .init = setup, .fini = teardown);
 
+enum { CONTACTS = 100 };
+static uint32_t visited;
+
+bool __wrap_gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact_info *info);
+bool __wrap_gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact_info *info) {
+    (void)peer;
+    visited++;
+    *info = (gw_peer_contact_info){
+        .id = {{(uint8_t)index}}, .addr = {.family = 4, .ip = {10, 0, 0, 1}, .port = 7117}, .state = "alive"};
+    return index < CONTACTS;
+}
+
+bool __wrap_gw_peer_contact_find(const gw_peer *peer, const gw_peer_id *id, gw_peer_contact_info *info);
+bool __wrap_gw_peer_contact_find(const gw_peer *peer, const gw_peer_id *id, gw_peer_contact_info *info) {
+    uint32_t before = visited;
+    bool found = __wrap_gw_peer_contact_at(peer, id->bytes[0], info);
+    visited = before;
+    return found;
+}
+
+/* Peers are told of one by one: a search among all for each would be quadratic in a join of many. */
+Test(publish, a_peer_that_died_is_not_searched_among_all) {
+    for (uint8_t i = 0; i < CONTACTS; i++)
+        gw_node_notice(node,
+                       &(gw_action){.kind = GW_ACT_NOTICE, .notice = GW_NOTICE_PEER_DEAD, .peer = {{i}}});
+    cr_expect_eq(visited, 0, "%u contacts were looked at", visited);
+}
+
 static void save(uint64_t step, uint32_t chunks, bool hash_only) {
     gw_node_show_save(node,
                       &(gw_action){.kind = GW_ACT_SAVE, .step = step, .count = chunks, .flag = hash_only});

@@ -1,5 +1,6 @@
 /* The data plane of one peer by itself: what it does while nobody is there, or nothing can be had. */
 #include "core/base/log.h"
+#include "last_words.h"
 #include "net/fabric/fabric.h"
 #include "net/lane/path_message.h"
 #include "tests/net/sealed_frame.h"
@@ -135,6 +136,54 @@ Test(wires, who_cannot_be_dialled_is_dialled_ever_later) {
         cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_wires_pause_ns(i), "after dial %u", i);
     gw_wires_follow(r.node.wires, &remote);
     cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
+}
+
+static bool no_memory;
+static uint32_t posts;
+
+bool __wrap_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
+bool __real_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
+
+bool __wrap_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err) {
+    posts++;
+    if (no_memory) return gw_fail(err, GW_E_NOMEM, "no memory for a posted call");
+    return __real_gw_loop_post(loop, call, context, err);
+}
+
+static void fail_to_dial(void *unused) {
+    (void)unused;
+    gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+    use_up_descriptors();
+    no_memory = true;
+    gw_wires_follow(r.node.wires, &remote);
+}
+
+/* Nothing else would dial a lost link again, and the peer would wait for its data for ever. */
+Test(wires, a_look_at_a_lost_link_that_cannot_be_posted_ends_the_process) {
+    char words[1000];
+    last_words(fail_to_dial, NULL, words, sizeof words);
+    cr_expect_not_null(strstr(words, "memory has run out"), "%s", words);
+    cr_expect_not_null(strstr(words, "gw_loop_post"), "%s", words);
+}
+
+/* Each look tells of every peer: one for each of many that change together would be quadratic. */
+Test(wires, links_that_change_together_are_looked_at_once) {
+    use_up_descriptors();
+    posts = 0;
+    for (uint8_t i = 0; i < OTHERS; i++) {
+        gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+        memset(&remote.id, 0xFF, sizeof remote.id);
+        remote.id.bytes[1] = i;
+        gw_wires_follow(r.node.wires, &remote);
+    }
+    cr_expect_eq(posts, 1, "%u", posts);
+    gw_loop_turn(r.node.loop, 0);
+    gw_remote another = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
+    memset(&another.id, 0xFE, sizeof another.id);
+    posts = 0;
+    gw_wires_follow(r.node.wires, &another);
+    cr_expect_eq(posts, 1, "%u", posts);
 }
 
 Test(wires, whose_links_do_not_last_is_dialled_ever_later) {

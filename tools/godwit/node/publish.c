@@ -189,10 +189,8 @@ void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count) 
 /* A peer's state has changed. */
 static void show_peer(gw_node *node, const gw_peer_id *id, const char *state) {
     gw_peer_contact_info info;
-    const gw_addr *addr = NULL;
-    for (uint32_t i = 0; addr == NULL && gw_peer_contact_at(node->peer, i, &info); i++)
-        if (gw_peer_id_equal(&info.id, id) && info.addr.family != 0) addr = &info.addr;
-    gw_events_peer(node->console->events, id, addr, state, NULL);
+    bool known = gw_peer_contact_find(node->peer, id, &info) && info.addr.family != 0;
+    gw_events_peer(node->console->events, id, known ? &info.addr : NULL, state, NULL);
 }
 
 static void stole(gw_node *node, const gw_action *action) {
@@ -304,9 +302,7 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
 /* In shards a second, as the others are told it. */
 static double own_speed(const gw_node *node) {
     gw_peer_contact_info info;
-    for (uint32_t i = 0; gw_peer_contact_at(node->peer, i, &info); i++)
-        if (gw_peer_id_equal(&info.id, &node->self.id)) return (double)info.speed / 1000.0;
-    return 0;
+    return gw_peer_contact_find(node->peer, &node->self.id, &info) ? (double)info.speed / 1000.0 : 0;
 }
 
 static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node_snapshot *s) {

@@ -1,6 +1,7 @@
 #include "tools/godwit/node/wires.h"
 
 #include "core/base/assert.h"
+#include "core/base/id_index.h"
 #include "core/base/log.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/condition.h"
@@ -35,11 +36,11 @@ typedef struct dial {
 
 /* The data connections to one peer. */
 struct gw_wire {
-    gw_wire *next;
+    gw_peer_id id; /* first, for the index */
     gw_wires *wires;
-    gw_peer_id id;
     /* the loop's */
-    bool followed, dropped;
+    bool followed;
+    uint64_t dropped; /* number of the drop, from 1; 0 = the wire is in use */
     gw_incarnation life;
     gw_addr addr;
     gw_timer redial;
@@ -69,60 +70,83 @@ struct gw_wires {
     uint64_t attempts;
     int spare;         /* a descriptor, for the fence; -1: none could be had */
     gw_quiet failures; /* to open or take over a stream, for reasons of this peer's */
-    /* What was dropped in the order of that, the latest first. Changed by the loop, under the lock, so that
-     * it reads the list without. */
-    gw_wire *first;
+    /* The list and its index are changed by the loop's thread alone, and under the lock: that thread reads
+     * them without it. */
+    gw_wire **list;
+    uint32_t count, capacity;
+    gw_id_index index;
+    uint64_t drops;   /* wires that have been dropped so far */
     uint64_t landed;  /* from peers that are forgotten; under the lock */
     uint64_t corrupt; /* links that ended so; under the lock */
     gw_quiet corruptions;
-    bool stopped; /* changed by the loop, under the lock */
+    bool look_posted; /* look_again has been posted and has not begun; under the lock */
+    bool stopped;     /* changed by the loop, under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
 };
 
 static void dial_all(void *context);
 
+static gw_id_records records(const gw_wires *wires) {
+    return (gw_id_records){wires->list, 0};
+}
+
 static gw_wire *find(const gw_wires *wires, const gw_peer_id *id) {
-    for (gw_wire *wire = wires->first; wire; wire = wire->next)
-        if (gw_peer_id_equal(&wire->id, id)) return wire;
-    return NULL;
+    uint32_t number = gw_id_index_find(&wires->index, records(wires), id);
+    return number == UINT32_MAX ? NULL : wires->list[number];
+}
+
+/* With the lock held. */
+static void make_room(gw_wires *wires) {
+    if (wires->count < wires->capacity) return;
+    wires->capacity = wires->capacity > 0 ? 2 * wires->capacity : 16;
+    gw_wire **list = realloc(wires->list, wires->capacity * sizeof *list);
+    GW_ASSERT_MEMORY(list != NULL);
+    wires->list = list;
+    GW_ASSERT_MEMORY(gw_id_index_reserve(&wires->index, records(wires), wires->count, wires->capacity));
 }
 
 static gw_wire *find_or_add(gw_wires *wires, const gw_peer_id *id) {
     gw_wire *wire = find(wires, id);
-    if (wire) wire->dropped = false;
+    if (wire) wire->dropped = 0;
     if (wire) return wire;
     wire = calloc(1, sizeof *wire);
     GW_ASSERT_MEMORY(wire != NULL);
     wire->wires = wires;
     wire->id = *id;
     pthread_mutex_lock(&wires->lock);
-    wire->next = wires->first;
-    wires->first = wire;
+    make_room(wires);
+    wires->list[wires->count] = wire;
+    gw_id_index_put(&wires->index, records(wires), wires->count++);
     pthread_mutex_unlock(&wires->lock);
     return wire;
 }
 
-/* Has a wire dropped, and frees those that were so long before it. */
-static void forget(gw_wires *wires, gw_wire *latest) {
-    uint32_t kept = 0;
-    gw_wire **place = &wires->first;
-    while (*place != latest) place = &(*place)->next;
+static int latest_drop_first(const void *a, const void *b) {
+    uint64_t first = (*(gw_wire *const *)a)->dropped, second = (*(gw_wire *const *)b)->dropped;
+    return (first < second) - (first > second);
+}
+
+/* Drops a wire. Frees wires once twice as many as are kept have been dropped: all but the KEPT latest ones
+ * and those that operations still count on. */
+static void forget(gw_wires *wires, gw_wire *wire) {
+    uint32_t dropped = 0, kept = 0;
+    wire->dropped = ++wires->drops;
+    for (uint32_t i = 0; i < wires->count; i++) dropped += wires->list[i]->dropped > 0;
+    if (dropped < 2 * KEPT) return;
     pthread_mutex_lock(&wires->lock);
-    *place = latest->next;
-    latest->next = wires->first;
-    wires->first = latest;
-    latest->dropped = true;
-    for (gw_wire **at = &wires->first; *at;) {
-        gw_wire *wire = *at;
-        if (!wire->dropped || kept++ < KEPT || wire->fetching > 0) {
-            at = &wire->next;
+    qsort(wires->list, wires->count, sizeof *wires->list, latest_drop_first); /* those in use come last */
+    for (uint32_t i = 0; i < wires->count; i++) {
+        gw_wire *old = wires->list[i];
+        if (old->dropped == 0 || i < KEPT || old->fetching > 0) {
+            wires->list[kept++] = old;
             continue;
         }
-        *at = wire->next;
-        wires->landed += atomic_load(&wire->landed);
-        free(wire);
+        wires->landed += atomic_load(&old->landed);
+        free(old);
     }
+    wires->count = kept;
+    gw_id_index_rebuild(&wires->index, records(wires), kept);
     pthread_mutex_unlock(&wires->lock);
 }
 
@@ -160,9 +184,15 @@ uint64_t gw_wires_corrupt(gw_wires *wires) {
 
 static void look_again(void *context);
 
+/* Has the loop look at every wire: at once for all changes since its last look. Nothing else would dial a
+ * link that was lost, so a look that cannot be posted is not passed over. */
 static void post_look(gw_wires *wires) {
     gw_err err;
-    gw_loop_post(wires->loop, look_again, wires, &err);
+    pthread_mutex_lock(&wires->lock);
+    bool posted = wires->look_posted;
+    wires->look_posted = true;
+    pthread_mutex_unlock(&wires->lock);
+    if (!posted) GW_ASSERT_MEMORY(gw_loop_post(wires->loop, look_again, wires, &err));
 }
 
 /* With the lock held. */
@@ -281,20 +311,24 @@ void gw_wires_tell(gw_wires *wires, const gw_peer_id *peer) {
 
 /* What is told may have wires dropped, and forgotten. */
 static void tell_all(gw_wires *wires) {
-    uint32_t count = 0, told = 0;
-    for (const gw_wire *wire = wires->first; wire; wire = wire->next) count += wire->followed;
-    gw_peer_id *ids = malloc((count + 1) * sizeof *ids);
+    uint32_t count = 0;
+    gw_peer_id *ids = malloc((wires->count + 1) * sizeof *ids);
     GW_ASSERT_MEMORY(ids != NULL);
-    for (const gw_wire *wire = wires->first; wire; wire = wire->next)
-        if (wire->followed) ids[told++] = wire->id;
+    for (uint32_t i = 0; i < wires->count; i++)
+        if (wires->list[i]->followed) ids[count++] = wires->list[i]->id;
     for (uint32_t i = 0; i < count; i++) gw_wires_tell(wires, &ids[i]);
     free(ids);
 }
 
 static void look_again(void *context) {
     gw_wires *wires = context;
-    for (gw_wire *wire = wires->first; wire; wire = wire->next)
+    pthread_mutex_lock(&wires->lock);
+    wires->look_posted = false;
+    pthread_mutex_unlock(&wires->lock);
+    for (uint32_t i = 0; i < wires->count; i++) {
+        gw_wire *wire = wires->list[i];
         if (wire->dialling == 0 && !is_standing(wires, wire)) dial_later(wire, pause_of(wires, wire));
+    }
     tell_all(wires);
 }
 
@@ -510,7 +544,8 @@ void gw_wires_stop(gw_wires *wires) {
     wires->stopped = true;
     pthread_cond_broadcast(&wires->changed);
     pthread_mutex_unlock(&wires->lock);
-    for (gw_wire *wire = wires->first; wire; wire = wire->next) {
+    for (uint32_t i = 0; i < wires->count; i++) {
+        gw_wire *wire = wires->list[i];
         gw_timer_cancel(&wire->redial);
         drop_dials(wire);
         gw_transport_unlink(wires->transport, &wire->id);
@@ -522,11 +557,9 @@ void gw_wires_close(gw_wires *wires) {
     GW_ASSERT(wires->stopped);
     if (wires->collective) gw_collective_close(wires->collective);
     if (wires->transport) gw_transport_close(wires->transport);
-    while (wires->first) {
-        gw_wire *wire = wires->first;
-        wires->first = wire->next;
-        free(wire);
-    }
+    for (uint32_t i = 0; i < wires->count; i++) free(wires->list[i]);
+    free(wires->list);
+    gw_id_index_free(&wires->index);
     pthread_cond_destroy(&wires->changed);
     pthread_mutex_destroy(&wires->lock);
     if (wires->spare >= 0) close(wires->spare);
@@ -569,9 +602,9 @@ static gw_wire *fetch_from(gw_wires *wires, const gw_peer_id *peer) {
 
 uint64_t gw_wires_landed(gw_wires *wires, const gw_peer_id *peer) {
     pthread_mutex_lock(&wires->lock);
-    uint64_t bytes = peer == NULL ? wires->landed : 0;
-    for (gw_wire *wire = wires->first; wire; wire = wire->next)
-        if (peer == NULL || gw_peer_id_equal(&wire->id, peer)) bytes += atomic_load(&wire->landed);
+    const gw_wire *from = peer != NULL ? find(wires, peer) : NULL;
+    uint64_t bytes = peer == NULL ? wires->landed : from != NULL ? atomic_load(&from->landed) : 0;
+    for (uint32_t i = 0; peer == NULL && i < wires->count; i++) bytes += atomic_load(&wires->list[i]->landed);
     pthread_mutex_unlock(&wires->lock);
     return bytes;
 }

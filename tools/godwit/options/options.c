@@ -240,10 +240,13 @@ static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
         good = gw_fail(err, GW_E_USAGE, "--join: '%s' names no peer", text);
     for (char *seed = good ? strtok_r(list, ",", &rest) : NULL; good && seed != NULL;
          seed = strtok_r(NULL, ",", &rest)) {
-        if (options->seed_count == GW_MAX_SEEDS)
+        if (options->seed_count == GW_MAX_SEEDS) {
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
-        else if ((good = parse_reachable("join", seed, "the one that the peer listens on", err)))
-            options->seeds[options->seed_count++] = strdup(seed);
+        } else if ((good = parse_reachable("join", seed, "the one that the peer listens on", err))) {
+            char *copy = strdup(seed);
+            if (copy != NULL) options->seeds[options->seed_count++] = copy;
+            good = copy != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
+        }
     }
     free(list);
     return good;
