@@ -28,6 +28,8 @@ usage: ./build.sh [COMMAND]
   (none)     install what is missing, make a release build: build/godwit
   demo       four peers on this machine, two of them killed; under a minute
   test       build and run the tests, a short search of all fuzzers among them
+  test all   the same, and the suites that take too long for every change;
+             before a release
   lint       formatting, clang-tidy, shellcheck, and the house's rules
   sanitize [WHAT]
              run the tests (whose names match WHAT, such as lab or net/) under
@@ -137,20 +139,23 @@ release() {
     build build "$1" -DCMAKE_BUILD_TYPE=Release
 }
 
-# suites_in FOLDER PATTERN: the names of CTest's suites that match.
+# suites_in FOLDER PATTERN [CTest option...]: the names of CTest's suites that match.
 suites_in() {
-    (cd "$1" && ctest -N -R "$2" | sed -n 's/^ *Test *#[0-9]*: //p')
+    local folder=$1 pattern=$2
+    shift 2
+    (cd "$folder" && ctest -N -R "$pattern" "$@" | sed -n 's/^ *Test *#[0-9]*: //p')
 }
 
-# run_tests FOLDER [PATTERN]: CTest on the suites whose names match, then what Criterion wrote for each (TAP) decides
-# what passed. The last line is "N passed, N failed, N skipped".
+# run_tests FOLDER PATTERN [CTest option...]: CTest on the suites whose names match, then what Criterion wrote for each
+# (TAP) decides what passed. The last line is "N passed, N failed, N skipped".
 run_tests() {
-    local folder=$1 pattern=${2:-.} suites
+    local folder=$1 pattern=$2 suites
+    shift 2
     rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
     mkdir -p "$folder/tap"
     # One more than there are processors: the longest suites wait most of their time (tests/CMakeLists.txt).
-    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(($(nproc) + 1))") || true
-    suites=$(suites_in "$folder" "$pattern")
+    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(($(nproc) + 1))" "$@") || true
+    suites=$(suites_in "$folder" "$pattern" "$@")
     local failed_suites=/dev/null
     if [ -f "$folder/Testing/Temporary/LastTestsFailed.log" ]; then
         failed_suites=$folder/Testing/Temporary/LastTestsFailed.log
@@ -168,7 +173,9 @@ run_test_command() {
     else
         say "no clang with libFuzzer: its searches will be skipped"
     fi
-    run_tests build
+    local options=(-LE release)
+    if [ "${1-}" = all ]; then options=(); fi
+    run_tests build . "${options[@]}"
 }
 
 sanitize() {
@@ -300,8 +307,11 @@ lab() {
 
 command=${1-build}
 case $command in
-build | demo | test | lint | coverage | clean | help)
+build | demo | lint | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
+    ;;
+test)
+    [ $# -eq 1 ] || [ "$*" = "test all" ] || misused "'test' takes no argument but 'all'; what is '$2'?"
     ;;
 esac
 case $command,${2-} in
@@ -316,7 +326,7 @@ build)
     say "built build/godwit; try ./build.sh demo, or build/godwit --help"
     ;;
 demo) demo ;;
-test) run_test_command ;;
+test) run_test_command "${2-}" ;;
 lint) lint ;;
 fuzz)
     shift
