@@ -1,7 +1,11 @@
 /* The options of `godwit run`: what is parsed, and what is refused. */
+#include "net/fabric/fabric.h"
 #include "tools/godwit/options/options.h"
 
 #include <criterion/criterion.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint32_t copies; /* texts that are copied before memory runs out */
@@ -35,4 +39,80 @@ Test(options, a_seed_for_which_there_is_no_memory_is_refused) {
     cr_assert(parse(&options, "--join", "10.0.0.1:7117,10.0.0.2:7117", &err), "%s", err.text);
     cr_expect_eq(options.seed_count, 2);
     gw_run_options_free(&options);
+}
+
+/* The job's id is the hash of these lines: peers of other versions have the same. */
+Test(options, the_identity_has_the_lines_that_it_always_had) {
+    gw_run_options options;
+    gw_err err;
+    for (int fast = 0; fast < 2; fast++) {
+        char *text = NULL;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        cr_assert(parse(&options, "--steps", "7", &err), "%s", err.text);
+        options.fast = fast;
+        gw_run_options_write_identity(&options, out);
+        fclose(out);
+        cr_expect_str_eq(text, fast ? "steps=7\nreduce=fast\n" : "steps=7\nreduce=exact\n");
+        free(text);
+        gw_run_options_free(&options);
+    }
+}
+
+Test(options, what_is_given_stands_in_the_place_of_a_default) {
+    static const struct {
+        const char *option, *value;
+        size_t field;
+        uint64_t expected;
+    } times[] = {{"--join-timeout", "250ms", offsetof(gw_run_options, join_timeout_ns), 250000000},
+                 {"--resume-timeout", "2m", offsetof(gw_run_options, resume_timeout_ns), 120000000000},
+                 {"--save-timeout", "0s", offsetof(gw_run_options, save_timeout_ns), 0},
+                 {"--hang-timeout", "1s", offsetof(gw_run_options, hang_timeout_ns), 1000000000},
+                 {"--probe-interval-ms", "10", offsetof(gw_run_options, probe_interval_ns), 10000000},
+                 {"--steps", "5", offsetof(gw_run_options, steps), 5}};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        gw_run_options options;
+        gw_err err;
+        uint64_t value;
+        cr_assert(parse(&options, times[i].option, times[i].value, &err), "%s", err.text);
+        memcpy(&value, (char *)&options + times[i].field, sizeof value);
+        cr_expect_eq(value, times[i].expected, "%s", times[i].option);
+        gw_run_options_free(&options);
+    }
+}
+
+static void refuse(const char *option, const char *value, const char *text) {
+    gw_run_options options;
+    gw_err err;
+    cr_assert_not(parse(&options, option, value, &err), "%s", option);
+    cr_expect_eq(err.code, GW_E_USAGE);
+    cr_expect_str_eq(err.text, text);
+}
+
+Test(options, what_makes_no_sense_is_refused_by_its_name) {
+    refuse("--hang-timeout", "999ms", "--hang-timeout: '999ms' is less than 1s");
+    refuse("--reduce", "exac", "--reduce: 'exac' is neither 'exact' nor 'fast'");
+    refuse("--quorum", "all", "--quorum: 'all' is neither 'any' nor 'majority'");
+    refuse("--transport", "fast", "--transport: 'fast' is none of auto, tcp, shm and rdma");
+    refuse("--dir", "", "--dir: the name is empty");
+    refuse("--cluster", "", "--cluster: the name is empty");
+    refuse("--verify", "2", "--verify: '2' is neither 'off' nor a share such as 1% or 0.5%");
+    refuse("--resume-timeout", "soon", "--resume-timeout: 'soon' is not a time such as 500ms, 30s, 5m or 2h");
+}
+
+Test(options, every_field_has_its_default) {
+    gw_run_options o;
+    gw_err err;
+    cr_assert(parse(&o, "--fresh", NULL, &err), "%s", err.text);
+    cr_expect(o.fresh && !o.forget_losses && !o.json && !o.quiet && !o.verbose && !o.no_prefetch);
+    cr_expect_str_eq(o.cluster, GW_DEFAULT_CLUSTER);
+    cr_expect(o.advertise == NULL && o.key_file == NULL && o.cpu_class == NULL && o.metrics == NULL);
+    cr_expect(o.rdma.device == NULL && !o.rdma.gid_chosen);
+    cr_expect_eq(o.transports, GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA);
+    cr_expect(o.compute.precision == 0 && o.compute.gpu_count == 0);
+    cr_expect(o.keep == 2 && o.replicas == 2 && o.time_scale_percent == 100 && o.verify == 0);
+    cr_expect_eq(o.join_timeout_ns, 30000000000u);
+    cr_expect(o.resume_timeout_ns == 60000000000u && o.save_timeout_ns == 60000000000u &&
+              o.hang_timeout_ns == 60000000000u && o.probe_interval_ns == 0 && o.steps == 0);
+    gw_run_options_free(&o);
 }

@@ -38,8 +38,9 @@ static void write_identity(const gw_node *node, FILE *out) {
     gw_param *params = gw_node_shared_params(node, &count);
     for (uint32_t i = 0; i < count; i++) fprintf(out, "%s=%s\n", params[i].name, params[i].value);
     free(params);
-    fprintf(out, "steps=%" PRIu64 "\n", node->steps);
-    fprintf(out, "reduce=%s\n", node->options->fast ? "fast" : "exact");
+    gw_run_options shared = *node->options;
+    shared.steps = node->steps; /* as many as there will be: the job may end before --steps */
+    gw_run_options_write_identity(&shared, out);
     char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
     gw_hex(node->plan.data_digest.bytes, sizeof node->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);

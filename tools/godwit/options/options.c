@@ -1,3 +1,5 @@
+/* The table of the options of `godwit run`, and its reader. An option is one row of `options`; argp's options,
+ * the help text, the defaults and the lines of the job's identity are made of the rows. */
 #include "tools/godwit/options/options.h"
 
 #include "core/base/assert.h"
@@ -9,171 +11,72 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { /* keys of options without a letter; those of the job follow JOB_KEY */
-       KEY_DIR = 0x100,
-       KEY_LISTEN,
-       KEY_ADVERTISE,
-       KEY_JOIN,
-       KEY_KEY,
-       KEY_CLUSTER,
-       KEY_PEERS,
-       KEY_JOIN_TIMEOUT,
-       KEY_WORKERS,
-       KEY_DEVICE,
-       KEY_PRECISION,
-       KEY_STEPS,
-       KEY_QUORUM,
-       KEY_REDUCE,
-       KEY_ON_BAD,
-       KEY_VERIFY,
-       KEY_CPU_CLASS,
-       KEY_TRANSPORT,
-       KEY_RDMA_DEVICE,
-       KEY_GID_INDEX,
-       KEY_CHECKPOINT_EVERY,
-       KEY_KEEP,
-       KEY_REPLICAS,
-       KEY_FRESH,
-       KEY_FORGET,
-       KEY_HTTP,
-       KEY_METRICS,
-       KEY_JSON,
-       KEY_QUIET,
-       KEY_VERBOSE,
-       KEY_PROBE_INTERVAL,
-       KEY_TIME_SCALE,
-       KEY_RESUME_TIMEOUT,
-       KEY_SAVE_TIMEOUT,
-       KEY_HANG_TIMEOUT,
-       KEY_NO_PREFETCH,
-       JOB_KEY = 0x1000,
+#define SECOND_NS INT64_C(1000000000)
+
+enum { RUN_KEY = 0x100, JOB_KEY = 0x1000 }; /* argp's keys of row 0, and of the job's option 0 */
+
+typedef enum group { PEERS = 1, WORK, CHECKPOINTS, OUTPUT, EXPERTS, JOB } group;
+
+static const char *const titles[] = {[PEERS] = "This peer and the others:",
+                                     [WORK] = "The work:",
+                                     [CHECKPOINTS] = "Checkpoints:",
+                                     [OUTPUT] = "What it shows:",
+                                     [EXPERTS] = "For experts:"};
+
+typedef struct option_row option_row;
+
+/* Parses the text of an option, checks it and stores it in *options. Fails with GW_E_USAGE (GW_E_NOMEM: out of
+ * memory) and a text that names the option. */
+typedef bool take(const option_row *option, const char *text, gw_run_options *options, gw_err *err);
+
+struct option_row {
+    const char *name;     /* without dashes */
+    const char *argument; /* as the help shows it; NULL = a switch. Of choices: "FIRST|SECOND" */
+    const char *fallback; /* taken before the command line is; NULL = the field stays zero */
+    const char *shown;    /* the default in the help, where that is not the fallback */
+    const char *help;     /* one sentence, without a full stop */
+    group group;
+    take *take;
+    size_t field;        /* offset of the member of gw_run_options that `take` stores */
+    int64_t least, most; /* bounds of a number; least: of a time, in nanoseconds */
+    bool identity;       /* part of the job's identity: all peers of a job have the same value */
 };
 
-enum { ALL_TRANSPORTS = GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA };
-
-static const struct argp_option run_options[] = {
-    {0, 0, 0, 0, "This peer and the others:", 1},
-    {"dir", KEY_DIR, "DIR", 0,
-     "Its identity and checkpoints; one running peer a directory (" GW_DEFAULT_DIR ")", 1},
-    {"listen", KEY_LISTEN, "HOST:PORT", 0,
-     "Where others reach it, TCP and UDP; port 0 picks one (" GW_DEFAULT_LISTEN ")", 1},
-    {"advertise", KEY_ADVERTISE, "HOST:PORT", 0,
-     "The address to tell others, where it is not the one listened on", 1},
-    {"join", KEY_JOIN, "HOST:PORT[,...]", 0, "Peers to ask first; they may come up later", 1},
-    {"key", KEY_KEY, "FILE", 0, "The cluster's key (godwit keygen); without one, loopback only", 1},
-    {"cluster", KEY_CLUSTER, "NAME", 0, "Peers of other clusters are ignored (" GW_DEFAULT_CLUSTER ")", 1},
-    {"peers", KEY_PEERS, "N", 0, "Wait for N peers before step 0 (1)", 1},
-    {"join-timeout", KEY_JOIN_TIMEOUT, "TIME", 0,
-     "With --join: begin alone when nobody answers for so long (30s)", 1},
-
-    {0, 0, 0, 0, "The work:", 2},
-    {"device", KEY_DEVICE, "auto|cpu|cuda[:N,...|:all]", 0,
-     "What to compute on: the processors, or GPUs (auto: GPU 0, if it can be used)", 2},
-    {"precision", KEY_PRECISION, "fp32|tf32|bf16", 0,
-     "What a GPU rounds the factors of matrix products to (tf32)", 2},
-    {"workers", KEY_WORKERS, "N", 0,
-     "Worker threads (one a core, or fewer where a container has a quota; two a GPU, for gpt one)", 2},
-    {"steps", KEY_STEPS, "N", 0,
-     "End after N steps, if the job does not end earlier (when the job does; synthetic: never)", 2},
-    {"quorum", KEY_QUORUM, "any|majority", 0,
-     "Who may go on after a partition (any: both sides, they compute the same)", 2},
-    {"reduce", KEY_REDUCE, "exact|fast", 0,
-     "fast: float sums, smaller, not the same bytes; needs --quorum majority (exact)", 2},
-    {"verify", KEY_VERIFY, "PERCENT|off", 0,
-     "Have such a share of the shards, like 1%, computed by two peers, and compare the bits; and watch the "
-     "state "
-     "in memory. The same on all peers (off)",
-     2},
-    {"on-bad", KEY_ON_BAD, "stop|skip", 0,
-     "What to do about a step with a value that is not finite: a job that has stopped there goes on from its "
-     "last "
-     "checkpoint with skip, which leaves that update out. The same on all peers (stop)",
-     2},
-    {"cpu-class", KEY_CPU_CLASS, "NAME", 0,
-     "Compute as this kind of processor does (haswell, skylakex, zen, ...), for flocks of different ones", 2},
-    {"transport", KEY_TRANSPORT, "KIND", 0,
-     "How data travel: tcp, shm (within a host), rdma, or auto, the best of these between each two peers. "
-     "Who "
-     "cannot be reached by the one that is named is not reached (auto)",
-     2},
-    {"rdma-device", KEY_RDMA_DEVICE, "NAME", 0,
-     "The RDMA device to use: godwit devices lists them (the best)", 2},
-    {"gid-index", KEY_GID_INDEX, "N", 0, "Which GID of the RDMA device to use (the best)", 2},
-
-    {0, 0, 0, 0, "Checkpoints:", 3},
-    {"checkpoint-every", KEY_CHECKPOINT_EVERY, "STEPS|TIME|off", 0,
-     "How often: 100, or 30s, 5m (30s). The last state is always saved", 3},
-    {"keep", KEY_KEEP, "N", 0, "Keep the newest N checkpoints (2)", 3},
-    {"replicas", KEY_REPLICAS, "N", 0, "Peers that hold each part of one (2)", 3},
-    {"fresh", KEY_FRESH, 0, 0, "Begin at step 0 whatever checkpoints there are", 3},
-    {"forget-losses", KEY_FORGET, 0, 0, "Try a shard again that was named poison (on every peer)", 3},
-
-    {0, 0, 0, 0, "What it shows:", 4},
-    {"http", KEY_HTTP, "[HOST:]PORT|off", 0, "Serve /api/state, /metrics and /healthz (off)", 4},
-    {"metrics", KEY_METRICS, "FILE", 0,
-     "Write a row for each step here, .csv or .jsonl; a resumed job goes on with it. See godwit plot", 4},
-    {"json", KEY_JSON, 0, 0, "Events as JSON lines on stdout", 4},
-    {"quiet", KEY_QUIET, 0, 0, "Nothing but warnings and the last line", 4},
-    {"verbose", KEY_VERBOSE, 0, 0, "Debugging lines as well", 4},
-
-    {0, 0, 0, 0, "For experts:", 5},
-    {"probe-interval-ms", KEY_PROBE_INTERVAL, "N", 0, "How often the membership protocol probes a peer", 5},
-    {"time-scale", KEY_TIME_SCALE, "PERCENT", 0,
-     "Widen every timeout of the protocol, for slow or emulated machines (100)", 5},
-    {"resume-timeout", KEY_RESUME_TIMEOUT, "TIME", 0,
-     "How long to wait for the holders of a newer checkpoint (with exact sums, where no older one is whole); "
-     "ten times as long for peers whose processes have all ended (60s)",
-     5},
-    {"save-timeout", KEY_SAVE_TIMEOUT, "TIME", 0,
-     "How long the last state is tried to be stored where no peer's disk has room or one does not answer, "
-     "and how long the last peer that is told to leave waits for a checkpoint, at least 10 s (60s)",
-     5},
-    {"hang-timeout", KEY_HANG_TIMEOUT, "TIME", 0,
-     "A shard that runs for so long, and 20 times as long as is usual here, hangs: its peer ends, and "
-     "others compute it (60s)",
-     5},
-    {"no-prefetch", KEY_NO_PREFETCH, 0, 0,
-     "Fetch a shard's payload when it is computed, not while the one before is: to measure what that gains",
-     5},
-    {0},
-};
-
-typedef struct context {
-    gw_run_options *options;
-    const char **values; /* of the job's options, in their order */
-    int value_count;
-    gw_err *err;
-} context;
-
-static bool parse_count(const char *name, const char *text, int64_t least, int64_t most, int64_t *value,
-                        gw_err *err) {
-    gw_param param = {.name = name, .value = text};
-    gw_params one = {.list = &param, .count = 1};
-    return gw_param_integer(&one, name, least, most, false, value, err);
+static void *field_of(const option_row *option, gw_run_options *options) {
+    return (char *)options + option->field;
 }
 
-static bool parse_u32(const char *name, const char *text, int64_t least, int64_t most, uint32_t *value,
-                      gw_err *err) {
+/* What options take, in general. */
+
+static bool parse_count(const option_row *option, const char *text, int64_t *value, gw_err *err) {
+    gw_param param = {.name = option->name, .value = text};
+    gw_params one = {.list = &param, .count = 1};
+    return gw_param_integer(&one, option->name, option->least, option->most, false, value, err);
+}
+
+static bool take_u32(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     int64_t number;
-    if (!parse_count(name, text, least, most, &number, err)) return false;
-    *value = (uint32_t)number;
+    if (!parse_count(option, text, &number, err)) return false;
+    *(uint32_t *)field_of(option, options) = (uint32_t)number;
     return true;
 }
 
-static bool parse_steps(const char *name, const char *text, uint64_t *value, gw_err *err) {
+static bool take_u64(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     int64_t number;
-    if (!parse_count(name, text, 1, INT64_MAX, &number, err)) return false;
-    *value = (uint64_t)number;
+    if (!parse_count(option, text, &number, err)) return false;
+    *(uint64_t *)field_of(option, options) = (uint64_t)number;
     return true;
 }
 
 /* "500ms", "30s", "5m", "2h". */
-static bool parse_time(const char *name, const char *text, uint64_t *duration_ns, gw_err *err) {
+static bool parse_time(const option_row *option, const char *text, uint64_t *duration_ns, gw_err *err) {
     static const struct {
         const char *unit;
         double seconds;
@@ -186,54 +89,73 @@ static bool parse_time(const char *name, const char *text, uint64_t *duration_ns
             *duration_ns = (uint64_t)(number * units[i].seconds * 1e9);
             return true;
         }
-    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not a time such as 500ms, 30s, 5m or 2h", name, text);
-}
-
-/* "1%", "0.01%", "off". */
-static bool parse_share(const char *name, const char *text, uint32_t *millionths, gw_err *err) {
-    char *end;
-    double percent = strtod(text, &end);
-    *millionths = 0;
-    if (strcmp(text, "off") == 0) return true;
-    if (end != text && strcmp(end, "%") == 0 && percent >= 0.0001 && percent <= 100) {
-        *millionths = (uint32_t)(percent * 1e4 + 0.5);
-        return true;
-    }
-    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither 'off' nor a share such as 1%% or 0.5%%", name,
+    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not a time such as 500ms, 30s, 5m or 2h", option->name,
                    text);
 }
 
-/* *chosen = whether text is the second of the two. */
-static bool parse_choice(const char *name, const char *text, const char *first, const char *second,
-                         bool *chosen, gw_err *err) {
-    *chosen = strcmp(text, second) == 0;
-    if (*chosen || strcmp(text, first) == 0) return true;
-    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither '%s' nor '%s'", name, text, first, second);
+static bool take_time(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    uint64_t *duration_ns = field_of(option, options);
+    if (!parse_time(option, text, duration_ns, err)) return false;
+    if (*duration_ns >= (uint64_t)option->least) return true;
+    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is less than %gs", option->name, text,
+                   (double)option->least / SECOND_NS);
 }
 
-static bool parse_address(const char *name, const char *text, const char **value, gw_err *err) {
-    char host[GW_HOST_TEXT];
-    uint16_t port;
-    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--%s", name);
-    *value = text;
+static bool take_text(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    (void)err;
+    *(const char **)field_of(option, options) = text;
     return true;
 }
 
-/* An address that others are to reach; `hint`: which port it should name. */
-static bool parse_reachable(const char *name, const char *text, const char *hint, gw_err *err) {
+static bool take_name(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    *(const char **)field_of(option, options) = text;
+    return text[0] != '\0' || gw_fail(err, GW_E_USAGE, "--%s: the name is empty", option->name);
+}
+
+static bool take_address(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char host[GW_HOST_TEXT];
     uint16_t port;
-    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--%s", name);
+    *(const char **)field_of(option, options) = text;
+    return gw_address_parse(text, host, &port, err) || gw_fail_in(err, "--%s", option->name);
+}
+
+static bool take_switch(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    (void)text, (void)err;
+    *(bool *)field_of(option, options) = true;
+    return true;
+}
+
+/* Whether the text is the second of the two words that the argument "FIRST|SECOND" names. */
+static bool parse_choice(const option_row *option, const char *text, bool *second, gw_err *err) {
+    const char *bar = strchr(option->argument, '|');
+    size_t length = (size_t)(bar - option->argument);
+    *second = strcmp(text, bar + 1) == 0;
+    if (*second || (strlen(text) == length && memcmp(text, option->argument, length) == 0)) return true;
+    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither '%.*s' nor '%s'", option->name, text, (int)length,
+                   option->argument, bar + 1);
+}
+
+static bool take_choice(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    return parse_choice(option, text, field_of(option, options), err);
+}
+
+/* What single options take. */
+
+/* An address that other peers are to reach; `hint` says which port it should name. */
+static bool check_reachable(const option_row *option, const char *text, const char *hint, gw_err *err) {
+    char host[GW_HOST_TEXT];
+    uint16_t port;
+    if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--%s", option->name);
     return port != 0 ||
-           gw_fail(err, GW_E_USAGE, "--%s: '%s': nobody can reach port 0; name %s", name, text, hint);
+           gw_fail(err, GW_E_USAGE, "--%s: '%s': nobody can reach port 0; name %s", option->name, text, hint);
 }
 
-static bool parse_advertise(gw_run_options *options, const char *text, gw_err *err) {
+static bool take_advertise(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     options->advertise = text;
-    return parse_reachable("advertise", text, "the one that leads to --listen's", err);
+    return check_reachable(option, text, "the one that leads to --listen's", err);
 }
 
-static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
+static bool take_join(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
     if (good && strspn(text, ",") == strlen(text))
@@ -242,7 +164,7 @@ static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
          seed = strtok_r(NULL, ",", &rest)) {
         if (options->seed_count == GW_MAX_SEEDS) {
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
-        } else if ((good = parse_reachable("join", seed, "the one that the peer listens on", err))) {
+        } else if ((good = check_reachable(option, seed, "the one that the peer listens on", err))) {
             char *copy = strdup(seed);
             if (copy != NULL) options->seeds[options->seed_count++] = copy;
             good = copy != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -252,142 +174,303 @@ static bool parse_join(gw_run_options *options, const char *text, gw_err *err) {
     return good;
 }
 
-static bool parse_http(gw_run_options *options, const char *text, gw_err *err) {
+static bool take_device(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    (void)option;
+    return gw_compute_parse(text, &options->compute, err);
+}
+
+static bool take_precision(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    (void)option;
+    return gw_compute_parse_precision(text, &options->compute, err);
+}
+
+static bool take_quorum(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    bool second;
+    if (!parse_choice(option, text, &second, err)) return false;
+    options->quorum = second ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY;
+    return true;
+}
+
+/* "1%", "0.01%", "off". */
+static bool take_share(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    char *end;
+    double percent = strtod(text, &end);
+    uint32_t *millionths = field_of(option, options);
+    *millionths = 0;
+    if (strcmp(text, "off") == 0) return true;
+    if (end != text && strcmp(end, "%") == 0 && percent >= 0.0001 && percent <= 100) {
+        *millionths = (uint32_t)(percent * 1e4 + 0.5);
+        return true;
+    }
+    return gw_fail(err, GW_E_USAGE, "--%s: '%s' is neither 'off' nor a share such as 1%% or 0.5%%",
+                   option->name, text);
+}
+
+static bool take_transport(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    return gw_fabric_kinds(text, &options->transports) ||
+           gw_fail(err, GW_E_USAGE, "--%s: '%s' is none of auto, tcp, shm and rdma", option->name, text);
+}
+
+static bool take_gid_index(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    options->rdma.gid_chosen = true;
+    return take_u32(option, text, options, err);
+}
+
+static bool take_checkpoint_every(const option_row *option, const char *text, gw_run_options *options,
+                                  gw_err *err) {
+    options->checkpoint_steps = options->checkpoint_ns = 0;
+    if (strcmp(text, "off") == 0) return true;
+    int64_t number;
+    bool steps = strspn(text, "0123456789") == strlen(text);
+    bool good = steps ? parse_count(option, text, &number, err)
+                      : parse_time(option, text, &options->checkpoint_ns, err);
+    if (good && steps) options->checkpoint_steps = (uint64_t)number;
+    if (good && (steps || options->checkpoint_ns > 0)) return true;
+    return gw_fail(err, GW_E_USAGE,
+                   "--%s: '%s' is neither a number of steps from 1 on, nor a time such as 30s or 5m, nor "
+                   "'off', which saves the last state only",
+                   option->name, text);
+}
+
+/* "off", "PORT", ":PORT" and "HOST:PORT". */
+static bool take_http(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     free(options->http);
     options->http = NULL;
     if (strcmp(text, "off") == 0) return true;
-    const char *port = text[0] == ':' ? text + 1 : text;
-    bool only_port = *port != '\0' && strspn(port, "0123456789") == strlen(port);
-    if (asprintf(&options->http, "%s%s", only_port ? "127.0.0.1:" : "", only_port ? port : text) < 0) {
+    char host[GW_HOST_TEXT];
+    uint16_t port;
+    const char *number = text[0] == ':' ? text + 1 : text;
+    bool only_port = *number != '\0' && strspn(number, "0123456789") == strlen(number);
+    if (asprintf(&options->http, "%s%s", only_port ? "127.0.0.1:" : "", only_port ? number : text) < 0) {
         options->http = NULL;
-        return gw_fail(err, GW_E_NOMEM, "--http: out of memory");
+        return gw_fail(err, GW_E_NOMEM, "--%s: out of memory", option->name);
     }
-    const char *checked;
-    return parse_address("http", options->http, &checked, err);
+    return gw_address_parse(options->http, host, &port, err) || gw_fail_in(err, "--%s", option->name);
 }
 
-static bool parse_metrics(gw_run_options *options, const char *text, gw_err *err) {
+static bool take_metrics(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     gw_metrics_format format;
     options->metrics = text;
-    return gw_metrics_format_of(text, &format, err) || gw_fail_in(err, "--metrics");
+    return gw_metrics_format_of(text, &format, err) || gw_fail_in(err, "--%s", option->name);
 }
 
-static bool parse_checkpoint_every(gw_run_options *options, const char *text, gw_err *err) {
-    options->checkpoint_steps = options->checkpoint_ns = 0;
-    if (strcmp(text, "off") == 0) return true;
-    bool steps = strspn(text, "0123456789") == strlen(text);
-    bool good = steps ? parse_steps("checkpoint-every", text, &options->checkpoint_steps, err)
-                      : parse_time("checkpoint-every", text, &options->checkpoint_ns, err);
-    if (good && (steps || options->checkpoint_ns > 0)) return true;
-    return gw_fail(
-        err, GW_E_USAGE,
-        "--checkpoint-every: '%s' is neither a number of steps from 1 on, nor a time such as 30s or "
-        "5m, nor 'off', which saves the last state only",
-        text);
+static bool take_milliseconds(const option_row *option, const char *text, gw_run_options *options,
+                              gw_err *err) {
+    int64_t ms;
+    if (!parse_count(option, text, &ms, err)) return false;
+    *(uint64_t *)field_of(option, options) = (uint64_t)ms * 1000000;
+    return true;
 }
 
-static bool take_place(gw_run_options *o, int key, char *arg, gw_err *err) {
-    switch (key) {
-    case KEY_DIR:
-        o->dir = arg;
-        return true;
-    case KEY_LISTEN:
-        return parse_address("listen", arg, &o->listen, err);
-    case KEY_ADVERTISE:
-        return parse_advertise(o, arg, err);
-    case KEY_JOIN:
-        return parse_join(o, arg, err);
-    case KEY_KEY:
-        if (arg[0] == '\0') return gw_fail(err, GW_E_USAGE, "--key: the name is empty");
-        o->key_file = arg;
-        return true;
-    case KEY_CLUSTER:
-        o->cluster = arg;
-        return true;
-    case KEY_PEERS:
-        return parse_u32("peers", arg, 1, GW_MAX_MEMBERS, &o->peers, err);
-    case KEY_JOIN_TIMEOUT:
-        return parse_time("join-timeout", arg, &o->join_timeout_ns, err);
-    case KEY_PROBE_INTERVAL: {
-        uint32_t ms;
-        if (!parse_u32("probe-interval-ms", arg, 10, 60000, &ms, err)) return false;
-        o->probe_interval_ns = (uint64_t)ms * 1000000;
-        return true;
-    }
-    case KEY_TIME_SCALE:
-        return parse_u32("time-scale", arg, 10, 100000, &o->time_scale_percent, err);
-    case KEY_SAVE_TIMEOUT:
-        return parse_time("save-timeout", arg, &o->save_timeout_ns, err);
-    case KEY_HANG_TIMEOUT:
-        if (!parse_time("hang-timeout", arg, &o->hang_timeout_ns, err)) return false;
-        if (o->hang_timeout_ns >= 1000000000) return true;
-        return gw_fail(err, GW_E_USAGE, "--hang-timeout: '%s' is less than 1s", arg);
-    default:
-        GW_ASSERT(key == KEY_RESUME_TIMEOUT);
-        return parse_time("resume-timeout", arg, &o->resume_timeout_ns, err);
+#define FIELD(member)         .field = offsetof(gw_run_options, member)
+#define BOUNDS(least_, most_) .least = (least_), .most = (most_)
+
+/* Rows with `identity` are in the order of their lines in the identity, whose hash is the job's id. */
+static const option_row options_of_run[] = {
+    {"dir", "DIR", GW_DEFAULT_DIR, NULL,
+     "The directory of this peer's identity and checkpoints; each running peer has one of its own", PEERS,
+     take_name, FIELD(dir)},
+    {"listen", "HOST:PORT", GW_DEFAULT_LISTEN, NULL,
+     "The address this peer listens on, TCP and UDP; port 0 takes any free one", PEERS, take_address,
+     FIELD(listen)},
+    {"advertise", "HOST:PORT", NULL, NULL,
+     "The address other peers are told, where it is not the one listened on", PEERS, take_advertise,
+     FIELD(advertise)},
+    {"join", "HOST:PORT[,...]", NULL, NULL, "The peers to ask first (seeds); they may start later", PEERS,
+     take_join, FIELD(seeds)},
+    {"key", "FILE", NULL, NULL,
+     "The cluster's key, made by godwit keygen; without one, peers connect on loopback only", PEERS,
+     take_name, FIELD(key_file)},
+    {"cluster", "NAME", GW_DEFAULT_CLUSTER, NULL,
+     "The cluster's name; peers of clusters with other names are ignored", PEERS, take_name, FIELD(cluster)},
+    {"peers", "N", NULL, "1", "How many peers must be there before step 0 begins", PEERS, take_u32,
+     FIELD(peers), BOUNDS(1, GW_MAX_MEMBERS)},
+    {"join-timeout", "TIME", "30s", NULL,
+     "With --join: how long this peer waits for an answer before it begins alone", PEERS, take_time,
+     FIELD(join_timeout_ns)},
+
+    {"device", "auto|cpu|cuda[:N,...|:all]", "auto", "auto: GPU 0, if it can be used",
+     "What computes: the processors, or GPUs", WORK, take_device, FIELD(compute)},
+    {"precision", "fp32|tf32|bf16", NULL, "tf32",
+     "The precision to which a GPU rounds the factors of matrix products", WORK, take_precision,
+     FIELD(compute.precision)},
+    {"workers", "N", NULL, "one a core, or fewer where a container has a quota; two a GPU, for gpt one",
+     "The number of worker threads", WORK, take_u32, FIELD(workers), BOUNDS(1, GW_MAX_WORKERS)},
+    {"steps", "N", NULL, "when the job does; synthetic: never",
+     "End after N steps, unless the job ends earlier", WORK, take_u64, FIELD(steps), BOUNDS(1, INT64_MAX),
+     .identity = true},
+    {"quorum", "any|majority", "any", "any: both sides, they compute the same",
+     "Which side of a partition goes on", WORK, take_quorum, FIELD(quorum)},
+    {"reduce", "exact|fast", "exact", NULL,
+     "The kind of sums: exact ones are the same bytes on any number of peers; fast ones are sums of floats, "
+     "which are smaller and differ, and need --quorum majority",
+     WORK, take_choice, FIELD(fast), .identity = true},
+    {"verify", "PERCENT|off", "off", NULL,
+     "The share of the shards, like 1%, that two peers compute and compare bit by bit; the state in memory "
+     "is "
+     "checked too; all peers need the same value",
+     WORK, take_share, FIELD(verify)},
+    {"on-bad", "stop|skip", "stop", NULL,
+     "What a step with a value that is not finite does: it stops the job, or its update is left out; with "
+     "skip, a job that has stopped goes on from its last checkpoint; all peers need the same value",
+     WORK, take_choice, FIELD(skip_bad)},
+    {"cpu-class", "NAME", NULL, NULL,
+     "Compute the bits of this kind of processor (haswell, skylakex, zen, ...), for clusters of different "
+     "ones",
+     WORK, take_text, FIELD(cpu_class)},
+    {"transport", "KIND", "auto", NULL,
+     "How data travel: tcp, shm (within a host), rdma, or auto, the best of these between each two peers; a "
+     "peer that the named one does not lead to is not reached",
+     WORK, take_transport, FIELD(transports)},
+    {"rdma-device", "NAME", NULL, "the best", "The RDMA device to use; godwit devices lists them", WORK,
+     take_text, FIELD(rdma.device)},
+    {"gid-index", "N", NULL, "the best", "The index of the RDMA device's GID to use", WORK, take_gid_index,
+     FIELD(rdma.gid_index), BOUNDS(0, UINT16_MAX)},
+
+    {"checkpoint-every", "STEPS|TIME|off", "30s", NULL,
+     "How often a checkpoint is made: every 100 steps, or every 30s or 5m; the last state is always saved",
+     CHECKPOINTS, take_checkpoint_every, FIELD(checkpoint_steps), BOUNDS(1, INT64_MAX)},
+    {"keep", "N", "2", NULL, "How many checkpoints are kept: the newest N", CHECKPOINTS, take_u32,
+     FIELD(keep), BOUNDS(1, 1000)},
+    {"replicas", "N", "2", NULL, "How many peers store each chunk of a checkpoint", CHECKPOINTS, take_u32,
+     FIELD(replicas), BOUNDS(1, GW_MAX_REPLICAS)},
+    {"fresh", NULL, NULL, NULL, "Begin at step 0 whatever checkpoints there are", CHECKPOINTS, take_switch,
+     FIELD(fresh)},
+    {"forget-losses", NULL, NULL, NULL,
+     "Compute shards again that were named poison because peers died of them (on every peer)", CHECKPOINTS,
+     take_switch, FIELD(forget_losses)},
+
+    {"http", "[HOST:]PORT|off", "off", NULL, "Serve /api/state, /metrics and /healthz", OUTPUT, take_http,
+     FIELD(http)},
+    {"metrics", "FILE", NULL, NULL,
+     "Write a row for each step to this file, .csv or .jsonl; a resumed job continues it (see godwit plot)",
+     OUTPUT, take_metrics, FIELD(metrics)},
+    {"json", NULL, NULL, NULL, "Print events as JSON lines on stdout", OUTPUT, take_switch, FIELD(json)},
+    {"quiet", NULL, NULL, NULL, "Print nothing but warnings and the last line", OUTPUT, take_switch,
+     FIELD(quiet)},
+    {"verbose", NULL, NULL, NULL, "Print debugging lines as well", OUTPUT, take_switch, FIELD(verbose)},
+
+    {"probe-interval-ms", "N", NULL, NULL, "How often the membership protocol probes a peer", EXPERTS,
+     take_milliseconds, FIELD(probe_interval_ns), BOUNDS(10, 60000)},
+    {"time-scale", "PERCENT", "100", NULL,
+     "The length of every timeout of the protocol, for slow or emulated machines", EXPERTS, take_u32,
+     FIELD(time_scale_percent), BOUNDS(10, 100000)},
+    {"resume-timeout", "TIME", "60s", NULL,
+     "How long a job that resumes waits for the holders of a newer checkpoint (with exact sums: where no "
+     "older one is whole); for peers whose processes have all ended it waits ten times as long",
+     EXPERTS, take_time, FIELD(resume_timeout_ns)},
+    {"save-timeout", "TIME", "60s", NULL,
+     "How long peers try to store the last state where no disk has room or one does not answer, and how long "
+     "the last peer that is told to leave waits for a checkpoint, at least 10s",
+     EXPERTS, take_time, FIELD(save_timeout_ns)},
+    {"hang-timeout", "TIME", "60s", NULL,
+     "How long a shard runs, and 20 times as long as is usual here, before it counts as hung: its peer ends, "
+     "and others compute it",
+     EXPERTS, take_time, FIELD(hang_timeout_ns), .least = SECOND_NS},
+    {"no-prefetch", NULL, NULL, NULL,
+     "Fetch a shard's payload when it is computed, not while the one before is: to measure what prefetching "
+     "gains",
+     EXPERTS, take_switch, FIELD(no_prefetch)},
+};
+
+enum { OPTIONS = sizeof options_of_run / sizeof options_of_run[0] };
+
+void gw_run_options_write_identity(const gw_run_options *options, FILE *out) {
+    for (const option_row *o = options_of_run; o < options_of_run + OPTIONS; o++) {
+        if (!o->identity) continue;
+        const void *field = (const char *)options + o->field;
+        const char *bar = o->argument != NULL ? strchr(o->argument, '|') : NULL;
+        GW_ASSERT(o->take == take_u64 || o->take == take_choice);
+        if (o->take == take_u64)
+            fprintf(out, "%s=%" PRIu64 "\n", o->name, *(const uint64_t *)field);
+        else if (*(const bool *)field)
+            fprintf(out, "%s=%s\n", o->name, bar + 1);
+        else
+            fprintf(out, "%s=%.*s\n", o->name, (int)(bar - o->argument), o->argument);
     }
 }
 
-static bool take_work(gw_run_options *o, int key, char *arg, gw_err *err) {
-    bool second;
-    switch (key) {
-    case KEY_WORKERS:
-        return parse_u32("workers", arg, 1, GW_MAX_WORKERS, &o->workers, err);
-    case KEY_DEVICE:
-        return gw_compute_parse(arg, &o->compute, err);
-    case KEY_PRECISION:
-        return gw_compute_parse_precision(arg, &o->compute, err);
-    case KEY_STEPS:
-        return parse_steps("steps", arg, &o->steps, err);
-    case KEY_QUORUM:
-        if (!parse_choice("quorum", arg, "any", "majority", &second, err)) return false;
-        o->quorum = second ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY;
-        return true;
-    case KEY_REDUCE:
-        return parse_choice("reduce", arg, "exact", "fast", &o->fast, err);
-    case KEY_VERIFY:
-        return parse_share("verify", arg, &o->verify, err);
-    case KEY_ON_BAD:
-        return parse_choice("on-bad", arg, "stop", "skip", &o->skip_bad, err);
-    case KEY_CPU_CLASS:
-        o->cpu_class = arg;
-        return true;
-    case KEY_TRANSPORT:
-        return gw_fabric_kinds(arg, &o->transports) ||
-               gw_fail(err, GW_E_USAGE, "--transport: '%s' is none of auto, tcp, shm and rdma", arg);
-    case KEY_RDMA_DEVICE:
-        o->rdma.device = arg;
-        return true;
-    case KEY_GID_INDEX:
-        o->rdma.gid_chosen = true;
-        return parse_u32("gid-index", arg, 0, UINT16_MAX, &o->rdma.gid_index, err);
-    case KEY_CHECKPOINT_EVERY:
-        return parse_checkpoint_every(o, arg, err);
-    case KEY_KEEP:
-        return parse_u32("keep", arg, 1, 1000, &o->keep, err);
-    default:
-        GW_ASSERT(key == KEY_REPLICAS);
-        return parse_u32("replicas", arg, 1, GW_MAX_REPLICAS, &o->replicas, err);
-    }
+/* The rows, and the job's own options, as argp's. */
+
+typedef struct parser {
+    gw_run_options *options;
+    gw_err *err;
+    uint32_t job_count;       /* of the job's options */
+    const char **values;      /* of the job's options, in their order; NULL = no value */
+    struct argp_option *argp; /* the titles and the rows, an empty one, then the job's and an empty one */
+    struct argp_option *job_argp;
+    char **docs; /* of each of `argp`; owned */
+    uint32_t doc_count;
+} parser;
+
+static void close_parser(parser *p) {
+    for (uint32_t i = 0; p->docs != NULL && i < p->doc_count; i++) free(p->docs[i]);
+    free(p->docs);
+    free(p->argp);
+    free(p->values);
 }
 
-static bool take_switch(gw_run_options *o, int key) {
-    switch (key) {
-    case KEY_FRESH:
-        return o->fresh = true;
-    case KEY_FORGET:
-        return o->forget_losses = true;
-    case KEY_JSON:
-        return o->json = true;
-    case KEY_QUIET:
-        return o->quiet = true;
-    case KEY_VERBOSE:
-        return o->verbose = true;
-    case KEY_NO_PREFETCH:
-        return o->no_prefetch = true;
-    default:
-        return false;
+/* "HELP (DEFAULT)", without a full stop. */
+static bool make_doc(parser *p, const char *help, const char *shown, const char **doc) {
+    size_t length = strlen(help);
+    if (length > 0 && help[length - 1] == '.') length--;
+    bool shows = shown != NULL && shown[0] != '\0';
+    char *text = NULL;
+    if (asprintf(&text, "%.*s%s%s%s", (int)length, help, shows ? " (" : "", shows ? shown : "",
+                 shows ? ")" : "") < 0)
+        return gw_fail(p->err, GW_E_NOMEM, "out of memory");
+    p->docs[p->doc_count++] = text;
+    *doc = text;
+    return true;
+}
+
+static bool is_taken(const char *name) {
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (strcmp(options_of_run[i].name, name) == 0) return true;
+    return strcmp(name, "help") == 0 || strcmp(name, "usage") == 0;
+}
+
+static bool add_rows(parser *p) {
+    struct argp_option *to = p->argp;
+    group last = 0;
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const option_row *o = &options_of_run[i];
+        if (o->group != last) *to++ = (struct argp_option){.doc = titles[o->group], .group = (int)o->group};
+        last = o->group;
+        *to = (struct argp_option){
+            .name = o->name, .key = RUN_KEY + (int)i, .arg = o->argument, .group = (int)o->group};
+        if (!make_doc(p, o->help, o->shown != NULL ? o->shown : o->fallback, &to->doc)) return false;
+        to++;
     }
+    p->job_argp = to + 1;
+    return true;
+}
+
+static bool add_job(parser *p, const gw_job_type *job) {
+    for (uint32_t i = 0; i < p->job_count; i++) {
+        const gw_option *o = &job->options[i];
+        struct argp_option *to = &p->job_argp[i];
+        p->values[i] = o->fallback;
+        if (is_taken(o->name))
+            return gw_fail(p->err, GW_E_INVALID, "job %s: its option --%s is one of godwit run", job->name,
+                           o->name);
+        *to = (struct argp_option){.name = o->name, .key = JOB_KEY + (int)i, .arg = o->argument};
+        if (!make_doc(p, o->help, o->argument != NULL ? o->fallback : NULL, &to->doc)) return false;
+    }
+    return true;
+}
+
+static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
+    const gw_job_type *job = options->job;
+    *p = (parser){.options = options, .err = err};
+    while (job != NULL && job->options[p->job_count].name != NULL) p->job_count++;
+    size_t most = EXPERTS + OPTIONS + p->job_count + 2; /* titles, rows, the job's, two ends */
+    p->argp = calloc(most, sizeof p->argp[0]);
+    p->docs = calloc(most, sizeof p->docs[0]);
+    p->values = calloc(p->job_count + 1, sizeof p->values[0]);
+    if (p->argp == NULL || p->docs == NULL || p->values == NULL)
+        return gw_fail(err, GW_E_NOMEM, "out of memory");
+    return add_rows(p) && add_job(p, job);
 }
 
 /* The first option of the job that takes a list of files; NULL: none does. */
@@ -397,14 +480,14 @@ static const char *files_option(const gw_job_type *job) {
     return NULL;
 }
 
-/* It may be one of several files that the shell has made of a pattern. */
-static error_t refuse_argument(const context *c, const char *arg) {
-    const char *files = files_option(c->options->job);
+/* The argument may be one of several files that the shell has made of a pattern. */
+static error_t refuse_argument(const parser *p, const char *arg) {
+    const char *files = files_option(p->options->job);
     if (files == NULL)
-        gw_fail(c->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
+        gw_fail(p->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
     else
         gw_fail(
-            c->err, GW_E_USAGE,
+            p->err, GW_E_USAGE,
             "there is one job only; what is '%.200s'? Several files are one argument: --%s a.bin,b.bin, or a "
             "pattern in quotes, which keep the shell from expanding it: --%s 'a-*.bin'",
             arg, files, files);
@@ -412,144 +495,42 @@ static error_t refuse_argument(const context *c, const char *arg) {
 }
 
 static error_t parse_run(int key, char *arg, struct argp_state *state) {
-    context *c = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        if (c->value_count > 0) state->child_inputs[0] = c; /* a job's options, if it has any */
-        return 0;
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0) return 0; /* the job: found before the options were parsed */
-        return refuse_argument(c, arg);
-    case KEY_HTTP:
-        return parse_http(c->options, arg, c->err) ? 0 : EINVAL;
-    case KEY_METRICS:
-        return parse_metrics(c->options, arg, c->err) ? 0 : EINVAL;
-    case KEY_DIR:
-    case KEY_LISTEN:
-    case KEY_ADVERTISE:
-    case KEY_JOIN:
-    case KEY_KEY:
-    case KEY_CLUSTER:
-    case KEY_PEERS:
-    case KEY_JOIN_TIMEOUT:
-    case KEY_PROBE_INTERVAL:
-    case KEY_TIME_SCALE:
-    case KEY_RESUME_TIMEOUT:
-    case KEY_SAVE_TIMEOUT:
-    case KEY_HANG_TIMEOUT:
-        return take_place(c->options, key, arg, c->err) ? 0 : EINVAL;
-    case KEY_WORKERS:
-    case KEY_DEVICE:
-    case KEY_PRECISION:
-    case KEY_STEPS:
-    case KEY_QUORUM:
-    case KEY_REDUCE:
-    case KEY_ON_BAD:
-    case KEY_VERIFY:
-    case KEY_CPU_CLASS:
-    case KEY_TRANSPORT:
-    case KEY_RDMA_DEVICE:
-    case KEY_GID_INDEX:
-    case KEY_CHECKPOINT_EVERY:
-    case KEY_KEEP:
-    case KEY_REPLICAS:
-        return take_work(c->options, key, arg, c->err) ? 0 : EINVAL;
-    default:
-        return take_switch(c->options, key) ? 0 : ARGP_ERR_UNKNOWN;
-    }
+    parser *p = state->input;
+    if (key == ARGP_KEY_INIT && p->job_count > 0) state->child_inputs[0] = p;
+    if (key == ARGP_KEY_INIT) return 0;
+    if (key == ARGP_KEY_ARG) /* the first one is the job: it was found before the options are parsed */
+        return state->arg_num == 0 ? 0 : refuse_argument(p, arg);
+    if (key < RUN_KEY || key >= RUN_KEY + OPTIONS) return ARGP_ERR_UNKNOWN;
+    const option_row *o = &options_of_run[key - RUN_KEY];
+    return o->take(o, arg, p->options, p->err) ? 0 : EINVAL;
 }
 
 static error_t parse_job(int key, char *arg, struct argp_state *state) {
-    context *c = state->input;
-    if (key < JOB_KEY || key >= JOB_KEY + c->value_count) return ARGP_ERR_UNKNOWN;
-    c->values[key - JOB_KEY] = arg != NULL ? arg : "1";
+    parser *p = state->input;
+    if (key < JOB_KEY || key >= JOB_KEY + (int)p->job_count) return ARGP_ERR_UNKNOWN;
+    p->values[key - JOB_KEY] = arg != NULL ? arg : "1";
     return 0;
 }
 
-/* ---- the job's own options as argp's ---- */
-
-typedef struct job_options {
-    uint32_t count;
-    struct argp_option *options; /* count, and an empty one */
-    char **docs;
-    const char **values;
-} job_options;
-
-static void job_options_free(job_options *job) {
-    for (uint32_t i = 0; job->docs != NULL && i < job->count; i++) free(job->docs[i]);
-    free(job->docs);
-    free(job->options);
-    free(job->values);
-}
-
-static bool taken(const char *name) {
-    for (const struct argp_option *o = run_options; o->name != NULL || o->doc != NULL; o++)
-        if (o->name != NULL && strcmp(o->name, name) == 0) return true;
-    return strcmp(name, "help") == 0 || strcmp(name, "usage") == 0;
-}
-
-static bool option_doc(const gw_option *option, char **doc, gw_err *err) {
-    bool shown = option->fallback != NULL && option->argument != NULL && option->fallback[0] != '\0';
-    const char *end = strrchr(option->help, '.');
-    int length = end != NULL && end[1] == '\0' ? (int)(end - option->help) : (int)strlen(option->help);
-    if (asprintf(doc, "%.*s%s%s%s", length, option->help, shown ? " (" : "", shown ? option->fallback : "",
-                 shown ? ")" : "") >= 0)
-        return true;
-    *doc = NULL;
-    return gw_fail(err, GW_E_NOMEM, "out of memory");
-}
-
-static bool job_options_of(const gw_job_type *type, job_options *job, gw_err *err) {
-    while (type->options[job->count].name != NULL) job->count++;
-    job->options = calloc(job->count + 1, sizeof job->options[0]);
-    job->docs = calloc(job->count + 1, sizeof job->docs[0]);
-    job->values = calloc(job->count + 1, sizeof job->values[0]);
-    if (job->options == NULL || job->docs == NULL || job->values == NULL)
-        return gw_fail(err, GW_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < job->count; i++) {
-        const gw_option *option = &type->options[i];
-        job->values[i] = option->fallback;
-        if (taken(option->name))
-            return gw_fail(err, GW_E_INVALID, "job %s: its option --%s is one of godwit run", type->name,
-                           option->name);
-        if (!option_doc(option, &job->docs[i], err)) return false;
-        job->options[i] = (struct argp_option){
-            .name = option->name, .key = JOB_KEY + (int)i, .arg = option->argument, .doc = job->docs[i]};
-    }
-    return true;
-}
-
-static bool keep_params(const gw_job_type *type, const job_options *job, gw_run_options *options,
-                        gw_err *err) {
-    gw_param *list = calloc(job->count + 1, sizeof *list);
-    if (list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < job->count; i++)
-        if (job->values[i] != NULL)
-            list[options->params.count++] = (gw_param){type->options[i].name, job->values[i]};
+static bool keep_params(const parser *p) {
+    gw_run_options *options = p->options;
+    gw_param *list = calloc(p->job_count + 1, sizeof *list);
+    if (list == NULL) return gw_fail(p->err, GW_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < p->job_count; i++)
+        if (p->values[i] != NULL)
+            list[options->params.count++] = (gw_param){options->job->options[i].name, p->values[i]};
     options->params.list = list;
     return true;
 }
 
-/* ---- the whole ---- */
-
-static void fill_defaults(gw_run_options *options) {
-    *options = (gw_run_options){
-        .dir = GW_DEFAULT_DIR,
-        .listen = GW_DEFAULT_LISTEN,
-        .cluster = GW_DEFAULT_CLUSTER,
-        .quorum = GW_QUORUM_ANY,
-        .transports = ALL_TRANSPORTS,
-        .checkpoint_ns = 30000000000,
-        .keep = 2,
-        .replicas = 2,
-        .join_timeout_ns = 30000000000,
-        .resume_timeout_ns = 60000000000,
-        .save_timeout_ns = 60000000000,
-        .hang_timeout_ns = 60000000000,
-        .time_scale_percent = 100,
-    };
+static bool take_fallbacks(gw_run_options *options, gw_err *err) {
+    *options = (gw_run_options){0};
+    for (const option_row *o = options_of_run; o < options_of_run + OPTIONS; o++)
+        if (o->fallback != NULL && !o->take(o, o->fallback, options, err)) return false;
+    return true;
 }
 
+/* What options demand of each other. */
 static bool validate(gw_run_options *options, gw_err *err) {
     if (options->quorum == GW_QUORUM_MAJORITY && options->peers == 0)
         return gw_fail(err, GW_E_USAGE, "--quorum majority needs --peers N: a majority of how many?");
@@ -559,58 +540,52 @@ static bool validate(gw_run_options *options, gw_err *err) {
                        "two halves of a partition would go on with different states");
     if (options->json && options->quiet)
         return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other");
-    if (options->cluster[0] == '\0') return gw_fail(err, GW_E_USAGE, "--cluster: the name is empty");
-    if (options->dir[0] == '\0') return gw_fail(err, GW_E_USAGE, "--dir: the name is empty");
     if (options->peers == 0) options->peers = 1;
     return true;
 }
 
 static const char run_doc[] =
-    "Runs one peer of a job. The same command on every node: the peers find each "
-    "other, elect a leader, share "
+    "Runs one peer of a job. The same command on every node: the peers find each other, elect a leader, "
+    "share "
     "the work and lose nobody's when one dies.\v"
-    "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. "
-    "'godwit run JOB --help' lists "
-    "its own options too. Defaults are in parentheses.\n\n"
-    "SIGTERM, SIGINT or SIGHUP: leave politely, the others go on; another one half a second later or more: "
-    "at once. One that was ignored when the peer was started (nohup, a script's '&') stays so, and SIGHUP "
-    "ends "
-    "nothing where there is no terminal. 'godwit stop' "
-    "stops the whole job. Run again in the same "
-    "directory, a job resumes.";
+    "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. 'godwit run JOB "
+    "--help' lists its own options too. Defaults are in parentheses.\n\n"
+    "SIGTERM, SIGINT or SIGHUP: the peer leaves politely, and the others go on; another signal half a second "
+    "later or more ends it at once. A signal that was ignored when the peer was started (nohup, a script's "
+    "'&') stays ignored, and SIGHUP ends nothing where there is no terminal. 'godwit stop' stops the whole "
+    "job. Run again in the same directory, a job resumes.";
 
-static bool parse_with_job(int argc, char **argv, gw_run_options *options, job_options *job, gw_err *err) {
+static bool parse(int argc, char **argv, parser *p) {
     char header[200] = "", name[100];
-    struct argp job_argp = {.options = job->options, .parser = parse_job};
-    const struct argp_child children[] = {{&job_argp, 0, header, 6}, {0}};
-    struct argp argp = {.options = run_options,
+    const gw_job_type *job = p->options->job;
+    struct argp job_argp = {.options = p->job_argp, .parser = parse_job};
+    const struct argp_child children[] = {{&job_argp, 0, header, JOB}, {0}};
+    struct argp argp = {.options = p->argp,
                         .parser = parse_run,
                         .doc = run_doc,
-                        .children = job->count > 0 ? children : NULL};
-    if (options->job != NULL)
-        snprintf(header, sizeof header, "Options of %s (%s):", options->job->name, options->job->about);
-    context c = {.options = options, .values = job->values, .value_count = (int)job->count, .err = err};
+                        .children = p->job_count > 0 ? children : NULL};
+    if (job != NULL) snprintf(header, sizeof header, "Options of %s (%s):", job->name, job->about);
     /* argp's usage line has all options in front of arguments, and the job comes first. */
-    snprintf(name, sizeof name, "godwit run %s", options->job != NULL ? options->job->name : "JOB");
+    snprintf(name, sizeof name, "godwit run %s", job != NULL ? job->name : "JOB");
     char *before = argv[0];
     argv[0] = name;
-    bool good = argp_parse(&argp, argc, argv, 0, NULL, &c) == 0;
+    bool good = argp_parse(&argp, argc, argv, 0, NULL, p) == 0;
     argv[0] = before;
     return good;
 }
 
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err) {
-    fill_defaults(options);
-    job_options job = {0};
-    *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
-    if (argc >= 2 && argv[1][0] != '-') {
+    parser p = {0};
+    bool good = take_fallbacks(options, err);
+    if (good && argc >= 2 && argv[1][0] != '-') {
         options->job = gw_jobs_find(argv[1], options->code, err);
-        if (options->job == NULL) return false;
+        good = options->job != NULL;
     }
-    bool good = options->job == NULL || job_options_of(options->job, &job, err);
-    good = good && parse_with_job(argc, argv, options, &job, err) && options->job != NULL &&
-           keep_params(options->job, &job, options, err) && validate(options, err);
-    job_options_free(&job);
+    good = good && open_parser(&p, options, err);
+    /* What argp refuses without a text of ours, and a command line without a job. */
+    if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
+    good = good && parse(argc, argv, &p) && options->job != NULL && keep_params(&p) && validate(options, err);
+    close_parser(&p);
     if (!good) gw_run_options_free(options);
     return good;
 }

@@ -1,4 +1,5 @@
-/* The options of `godwit run`, parsed, checked and filled with defaults. */
+/* The options of `godwit run`, parsed, checked and filled with defaults. What options there are says the table
+ * in options.c: a row each. */
 #ifndef GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 #define GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 
@@ -9,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define GW_DEFAULT_DIR     "godwit-data"
 #define GW_DEFAULT_LISTEN  "127.0.0.1:7117"
@@ -59,6 +61,10 @@ typedef struct gw_run_options {
  * job. Prints help and exits for --help; otherwise fails with GW_E_USAGE and a text that names the option.
  * The caller frees on success. */
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err);
+
+/* The lines "name=value" of those options, beside the job's own, that are part of the job's identity. */
+void gw_run_options_write_identity(const gw_run_options *options, FILE *out);
+
 void gw_run_options_free(gw_run_options *options);
 
 #endif
