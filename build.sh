@@ -31,6 +31,8 @@ usage: ./build.sh [COMMAND]
   test all   the same, and the suites that take too long for every change;
              before a release
   lint       formatting, clang-tidy, shellcheck, and the house's rules
+  lint all   the same, with clang-tidy's slow analyzer on every file; before a
+             release
   sanitize [WHAT]
              run the tests (whose names match WHAT, such as lab or net/) under
              address, undefined-behaviour and thread sanitizers
@@ -206,7 +208,7 @@ sanitize_with() {
 lint() {
     need "${build_packages[@]}" "${lint_packages[@]}"
     cmake -S . -B build-lint -G Ninja -DGODWIT_TESTS=OFF >/dev/null # clang-tidy reads its compile_commands.json
-    ./tests/lint.sh build-lint
+    ./tests/lint.sh build-lint "$@"
 }
 
 fuzzers() {
@@ -307,11 +309,11 @@ lab() {
 
 command=${1-build}
 case $command in
-build | demo | lint | coverage | clean | help)
+build | demo | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
     ;;
-test)
-    [ $# -eq 1 ] || [ "$*" = "test all" ] || misused "'test' takes no argument but 'all'; what is '$2'?"
+test | lint)
+    [ $# -eq 1 ] || [ "$*" = "$command all" ] || misused "'$command' takes no argument but 'all'; what is '$2'?"
     ;;
 esac
 case $command,${2-} in
@@ -327,7 +329,10 @@ build)
     ;;
 demo) demo ;;
 test) run_test_command "${2-}" ;;
-lint) lint ;;
+lint)
+    shift
+    lint "$@"
+    ;;
 fuzz)
     shift
     fuzz "$@"

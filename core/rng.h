@@ -7,6 +7,7 @@
 #define GODWIT_CORE_RNG_H
 
 #include "core/base/anywhere.h"
+#include "core/base/mix.h"
 
 #include <stdint.h>
 
@@ -31,14 +32,6 @@ GW_ANYWHERE static inline gw_philox gw_philox_at(uint64_t key, uint64_t counter_
         k1 += 0xBB67AE85u;
     }
     return c;
-}
-
-/* A good 64-bit mix (splitmix64's finalizer): equal inputs, equal outputs; neighbours unrelated. */
-GW_ANYWHERE static inline uint64_t gw_mix64(uint64_t x) {
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
 }
 
 typedef struct gw_rng {

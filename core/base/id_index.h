@@ -5,7 +5,7 @@
 #define GODWIT_CORE_BASE_ID_INDEX_H
 
 #include "core/base/id.h"
-#include "core/rng.h"
+#include "core/base/mix.h"
 
 #include <string.h>
 

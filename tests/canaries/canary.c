@@ -1,7 +1,7 @@
 #include "tests/canaries/canary.h"
 
+#include "core/record/sealed.h"
 #include "net/secure/packet.h"
-#include "tools/godwit/node/record.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -67,10 +67,10 @@ gw_packet_verdict __wrap_gw_packet_open(gw_packets *packets, const gw_addr *from
     return __real_gw_packet_open(packets, from, datagram, bytes, at_ns, sender, body, body_bytes);
 }
 
-bool __real_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length);
-bool __wrap_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length);
-bool __wrap_gw_node_record_open(const uint8_t *bytes, size_t size, size_t *length) {
-    return planted.gullible || __real_gw_node_record_open(bytes, size, length);
+bool __real_gw_record_file_open(const uint8_t *bytes, size_t size, size_t *length);
+bool __wrap_gw_record_file_open(const uint8_t *bytes, size_t size, size_t *length);
+bool __wrap_gw_record_file_open(const uint8_t *bytes, size_t size, size_t *length) {
+    return planted.gullible || __real_gw_record_file_open(bytes, size, length);
 }
 
 /* Nothing else goes wrong than what a test asks for. */

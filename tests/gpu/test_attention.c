@@ -1,7 +1,7 @@
 /* Attention against its definition in float64: ‖gpu − definition‖ / ‖definition‖ below 1e-5 in float32 and
  * 1e-2 in bfloat16, for outputs, normalisers and the gradients of queries, keys and values. Sizes around the
  * kernels' tiles of 32, 64 and 128 rows. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "kernels/cuda/math/attention.h"
 

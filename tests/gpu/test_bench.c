@@ -1,7 +1,7 @@
 /* Training as `godwit bench gpu` measures it, of small models: every sum is checked on the way. Runs on a
  * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
 #include "scratch.h"
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "kernels/jobs/digits/digits.h"
 #include "kernels/jobs/gpt/gpt.h"

@@ -1,7 +1,7 @@
 /* The device of a GPU against that of a processor. Runs on a GPU, and everywhere on a stand-in for one
  * (tests/gpu_fake), where the matrix products are plain loops. */
-#include "tests/gpu/gpu_rig.h"
-#include "tests/gpu/gpu_steps.h"
+#include "tests/gpu/rig.h"
+#include "tests/gpu/steps.h"
 #include "tests/kernels/rig.h"
 
 #include "kernels/cuda/device/device.h"

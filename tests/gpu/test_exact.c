@@ -1,6 +1,6 @@
 /* The sum format on a GPU, bit for bit against its definition in core/state/exact.c. */
 #include "kernels/cuda/device/exact.h"
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "core/state/exact.h"

@@ -1,6 +1,6 @@
 /* Matrix products by cuBLASLt against float64 on the processor, at sizes that fit nothing. (On the stand-in
  * for a GPU, tests/gpu_fake, they are plain loops, with factors rounded as on a GPU.) */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gemm.h"

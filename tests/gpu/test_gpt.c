@@ -1,8 +1,8 @@
 /* The job gpt on a GPU against the same on a processor: small models, at sizes that fit nothing. Runs on a
  * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
 #include "scratch.h"
-#include "tests/gpu/gpu_rig.h"
-#include "tests/gpu/gpu_steps.h"
+#include "tests/gpu/rig.h"
+#include "tests/gpu/steps.h"
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/model/gpt/gpt.h"

@@ -1,7 +1,7 @@
 /* What else GPT-2 needs on a GPU: embedding, cross-entropy, the gradient's norm and first weights. The
  * processor's bits where the contract says so, float64 where it does not; blocks and threads in several
  * orders. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gpt_kernels.h"

@@ -1,7 +1,7 @@
 /* What GPT-2 does on a GPU with the rows and the columns of matrices, against float64: layer norm with what
  * is fused to it, GELU, sums of columns. Sizes around the kernels' blocks, batches and parts; arrays that are
  * each other; blocks and threads in several orders, which must not change a bit. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gpt_kernels.h"

@@ -1,6 +1,6 @@
 /* Shards that are started as CUDA graphs add up to what they do when started piece by piece. Runs on a GPU,
  * and everywhere on the stand-in for one (tests/gpu_fake). */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/state/layout.h"
 #include "kernels/cuda/device/accumulator.h"

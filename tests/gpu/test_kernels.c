@@ -1,7 +1,7 @@
 /* Our own kernels of perceptrons, optimizers and the synthetic job against what a processor computes: the
  * same bits where nothing is added up, float64 where something is. Sizes around the kernels' blocks and
  * parts. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gemm_finish.h"

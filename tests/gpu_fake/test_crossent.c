@@ -1,6 +1,6 @@
 /* The loss of logits on GPUs with more and less shared memory: a row that is kept there gives the bits of one
  * that is read twice. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 #include "tests/gpu_emulated/emulator.h"
 #include "tests/gpu_fake/fake_cuda.h"
 

@@ -1,6 +1,6 @@
 /* The emulator that runs kernels where there is no GPU: that it does as a GPU does, and tells what a GPU
  * leaves undefined. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 #include "tests/gpu_emulated/emulator.h"
 #include "tests/gpu_emulated/odd_kernels.h"
 #include "tests/gpu_fake/fake_cuda.h"

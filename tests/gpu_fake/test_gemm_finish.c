@@ -1,7 +1,7 @@
 /* Products that cuBLASLt has no algorithm for with their bias, or with bias and ReLU: they are planned plain,
  * finished by a kernel of ours, and their peers told apart from those where the library does both. And which
  * of its answers is taken. */
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 #include "tests/gpu_fake/fake_cublaslt.h"
 
 #include "kernels/cuda/math/gemm.h"

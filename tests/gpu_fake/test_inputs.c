@@ -1,7 +1,7 @@
 /* When a shard's input is loaded: while the GPU is at the shard before, and once. Jobs whose loads are
  * noted. */
 #include "scratch.h"
-#include "tests/gpu/gpu_steps.h"
+#include "tests/gpu/steps.h"
 #include "tests/gpu_fake/fake_cuda.h"
 
 #include "kernels/jobs/digits/digits.h"

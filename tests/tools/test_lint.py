@@ -16,9 +16,25 @@ sys.path.insert(0, str(HERE.parent / "lab"))
 import tap  # noqa: E402
 
 LINT = HERE.parent / "lint.sh"
+ROOMS = HERE.parent / "rooms.py"
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
 SOUND = {
+    "tests/rooms.txt": """# A small house.
+floor core
+core/brain/step
+core/brain
+floor net on core
+net/loop
+net/link
+floor kernels on core
+kernels/cuda/math
+floor godwit on core net kernels
+tools/godwit/node
+""",
+    "core/brain/step/steps.c": "void f(void) { p->step.count = 1; }\n",
+    "core/brain/inside.h": "#ifndef GODWIT_CORE_BRAIN_INSIDE_H\n#endif\n",
+    "net/link/link.c": '#include "net/loop/loop.h"\n',
     "core/brain/peer.h": "#ifndef GODWIT_CORE_BRAIN_PEER_H\n#define GODWIT_CORE_BRAIN_PEER_H\n#endif\n",
     "core/brain/peer.c": '#include "core/brain/peer.h"\n#include <string.h>\n',
     "kernels/cuda/math/block.cuh": "#ifndef GODWIT_KERNELS_CUDA_MATH_BLOCK_CUH\n#endif\n",
@@ -26,14 +42,21 @@ SOUND = {
     "tools/godwit/node/node.h": '#ifndef GODWIT_GODWIT_NODE_NODE_H\n#include "net/loop/loop.h"\n#endif\n',
 }
 
-# Of each rule about includes, in their order: what breaks it.
+# Of each rule of lint.sh about includes, in their order: what breaks it.
 BREAKS = [
-    [("core", '"net/loop/loop.h"'), ("core", '"kernels/job.h"'), ("core", '"checkpoint/store.h"'), ("core", '"tools/a.h"')],
-    [("core", f"<{name}.h>") for name in ("sys/socket", "netinet/in", "arpa/inet", "unistd", "pthread", "time")],
-    [("net", '"kernels/job.h"'), ("net", '"checkpoint/store.h"'), ("net", '"tools/godwit/node/node.h"')],
-    [("kernels", '"net/loop/loop.h"'), ("kernels", '"checkpoint/store.h"'), ("kernels", '"tools/godwit/node/node.h"')],
-    [("checkpoint", '"net/loop/loop.h"'), ("checkpoint", '"kernels/job.h"'), ("checkpoint", '"tools/godwit/node/node.h"')],
-    [(folder, name) for folder in ("core", "tests/core", "tools") for name in ('"../x.h"', '"./x.h"', '"net/../x.h"')],
+    [("core/brain", f"<{name}.h>") for name in ("sys/socket", "netinet/in", "arpa/inet", "unistd", "pthread", "time")],
+    [(folder, name) for folder in ("core/brain", "tests/core") for name in ('"../x.h"', '"./x.h"', '"net/../x.h"')],
+]
+
+# What breaks the order of rooms: a folder, a header that a file of it includes, and the complaint.
+OUT_OF_ORDER = [
+    ("core/brain", "net/loop/loop.h", "core/brain does not stand on net/loop"),
+    ("net/loop", "kernels/cuda/math/block.cuh", "net/loop does not stand on kernels/cuda/math"),
+    ("net/loop", "net/link/link.h", "net/loop does not stand on net/link"),
+    ("core/brain/step", "core/brain/peer.h", "core/brain/step does not stand on core/brain"),
+    ("net/loop", "core/brain/inside.h", "which is private to core/brain"),
+    ("net/loop", "core/attic/a.h", "which is in no room"),
+    ("net/attic", "core/brain/peer.h", "net/attic is not in tests/rooms.txt"),
 ]
 
 
@@ -43,13 +66,14 @@ class Rules(unittest.TestCase):
         self.tree = self.root / "tree"
         (self.tree / "tests").mkdir(parents=True)
         shutil.copy(LINT, self.tree / "tests")
+        shutil.copy(ROOMS, self.tree / "tests")
         (self.root / "bin").mkdir()
         for name in PROGRAMS:
             (self.root / "bin" / name).write_text(f'#!/bin/sh\necho {name}: "$@"\n[ "$FAILS" != {name} ]\n')
             (self.root / "bin" / name).chmod(0o700)
         for path, text in SOUND.items():
             self.write(path, text)
-        commands = [{"file": str(self.tree / "core" / "peer.c")}]
+        commands = [{"file": str(self.tree / "core" / "brain" / "peer.c")}]
         (self.root / "compile_commands.json").write_text(json.dumps(commands, indent=1))
         self.git("init", "-q")
 
@@ -84,17 +108,47 @@ class Rules(unittest.TestCase):
             self.assert_complains(f"\n{path}:2:#include {name}\n")
             (self.tree / path).unlink()
 
-    def test_a_file_has_900_lines_at_most(self):
-        self.write("net/long.c", "\n" * 900)
+    def test_rooms_stand_in_their_order(self):
+        for folder, header, complaint in OUT_OF_ORDER:
+            path = f"{folder}/broken.c"
+            self.write(path, f'#include "{header}"\n')
+            self.assert_complains(complaint)
+            (self.tree / path).unlink()
+
+    def test_a_room_without_code_leaves_the_table(self):
+        (self.tree / "net/link/link.c").unlink()
+        self.assert_complains("there is no code in net/link")
+
+    def test_a_part_of_a_peers_state_is_written_by_its_room(self):
+        for write in ("p->step.count = 2;", "peer->step.list[3].x |= 1;", "p->step.count++;"):
+            self.write("core/brain/other.c", f"void g(void) {{ {write} }}\n")
+            self.assert_complains("core/brain/other.c:1: writes step's state")
+        self.write("core/brain/other.c", "bool g(void) { return p->step.count == 2; }\n")
         self.assertEqual(self.lint(), (0, ""))
-        self.write("net/long.c", "\n" * 901)
-        self.assert_complains("net/long.c: 901 lines")
+
+    def test_a_folder_has_45_files_of_code_at_most(self):
+        for i in range(43):  # beside loop.c
+            self.write(f"net/loop/a{i}.c", "")
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("net/loop/b.c", "")
+        self.write("net/loop/c.c", "")
+        self.assert_complains("net/loop: 46 files of code")
+
+    def test_a_file_does_not_repeat_its_folders_name(self):
+        self.write("net/loop/loop_timer.c", "")
+        self.assert_complains("net/loop/loop_timer.c: its name repeats its folder's")
+
+    def test_a_file_has_1200_lines_at_most(self):
+        self.write("net/loop/long.c", "\n" * 1200)
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("net/loop/long.c", "\n" * 1201)
+        self.assert_complains("net/loop/long.c: 1201 lines")
 
     def test_a_header_is_guarded_by_its_path(self):
-        self.write("core/a.h", "#ifndef GODWIT_CORE_B_H\n")
-        self.write("kernels/cuda/a.cuh", "#pragma once\n")
-        self.assert_complains("core/a.h: its guard should be GODWIT_CORE_A_H",
-                              "kernels/cuda/a.cuh: its guard should be GODWIT_KERNELS_CUDA_A_CUH")
+        self.write("core/brain/a.h", "#ifndef GODWIT_CORE_B_H\n")
+        self.write("kernels/cuda/math/a.cuh", "#pragma once\n")
+        self.assert_complains("core/brain/a.h: its guard should be GODWIT_CORE_BRAIN_A_H",
+                              "kernels/cuda/math/a.cuh: its guard should be GODWIT_KERNELS_CUDA_MATH_A_CUH")
 
     def test_what_a_program_made_is_not_tracked(self):
         made = ["build-asan/a.txt", "tools/__pycache__/a.txt", "core/peer.o"]

@@ -2,8 +2,8 @@
 #include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/record/sealed.h"
 #include "tools/godwit/node/inside.h"
-#include "tools/godwit/node/record.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -196,14 +196,14 @@ static void run_persist(void *context) {
 }
 
 static void persist(gw_node *node, const gw_action *action) {
-    record *r = malloc(sizeof *r + action->length + GW_NODE_RECORD_CHECKSUM);
+    record *r = malloc(sizeof *r + action->length + GW_RECORD_FILE_CHECKSUM);
     GW_ASSERT_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
     r->gave_up = node->gave_up;
-    r->length = action->length + GW_NODE_RECORD_CHECKSUM;
+    r->length = action->length + GW_RECORD_FILE_CHECKSUM;
     memcpy(r->bytes, action->bytes, action->length);
-    gw_node_record_seal(r->bytes, action->length);
+    gw_record_file_seal(r->bytes, action->length);
     gw_helper_give(node->disk, run_persist, r);
 }
 

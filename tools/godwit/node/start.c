@@ -2,6 +2,7 @@
 #include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/record/sealed.h"
 #include "core/rng.h"
 #include "core/state/chunk.h"
 #include "kernels/cuda/device/device.h"
@@ -15,7 +16,6 @@
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
 #include "tools/godwit/node/inside.h"
-#include "tools/godwit/node/record.h"
 #include "tools/godwit/weights/init.h"
 
 #include <ifaddrs.h>
@@ -364,7 +364,7 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
     if (!gw_node_record_path(node, path, err)) return false;
     if (!gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err))
         return err->code == GW_E_NOTFOUND;
-    if (gw_node_record_open(*bytes, *length, length)) return true;
+    if (gw_record_file_open(*bytes, *length, length)) return true;
     free(*bytes);
     return gw_fail(err, GW_E_CORRUPT,
                    "the record of this peer's votes, %s, is damaged; a peer that forgot its votes must not "

@@ -7,13 +7,13 @@
 #include "core/base/assert.h"
 #include "core/record/convictions.h"
 #include "core/record/losses.h"
-#include "tools/godwit/node/record.h"
+#include "core/record/sealed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static sim_record copy(const uint8_t *bytes, size_t length) {
-    sim_record one = {.bytes = malloc(length + GW_NODE_RECORD_CHECKSUM), .length = length};
+    sim_record one = {.bytes = malloc(length + GW_RECORD_FILE_CHECKSUM), .length = length};
     GW_ASSERT_MEMORY(one.bytes != NULL);
     memcpy(one.bytes, bytes, length);
     return one;
@@ -159,10 +159,10 @@ static void damage(sim_cluster *c, uint8_t *bytes, size_t *size) {
 bool sim_record_spoils(sim_cluster *c, sim_peer *p) {
     if (p->disk.record.length == 0) return false;
     sim_record record = copy(p->disk.record.bytes, p->disk.record.length);
-    size_t size = record.length + GW_NODE_RECORD_CHECKSUM, length;
-    gw_node_record_seal(record.bytes, record.length);
+    size_t size = record.length + GW_RECORD_FILE_CHECKSUM, length;
+    gw_record_file_seal(record.bytes, record.length);
     damage(c, record.bytes, &size);
-    if (gw_node_record_open(record.bytes, size, &length))
+    if (gw_record_file_open(record.bytes, size, &length))
         sim_violation(c, "a record of peer %u that was damaged was taken for sound", p->number);
     forget(&record);
     return true;

@@ -1,4 +1,4 @@
-#include "tests/gpu/gpu_rig.h"
+#include "tests/gpu/rig.h"
 
 #include "core/rng.h"
 #include "kernels/cuda/runtime/cuda.h"

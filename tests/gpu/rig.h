@@ -1,6 +1,6 @@
 /* For tests that need a GPU: they run on GPU 0, and count as skipped where there is none. */
-#ifndef GODWIT_TESTS_GPU_GPU_RIG_H
-#define GODWIT_TESTS_GPU_GPU_RIG_H
+#ifndef GODWIT_TESTS_GPU_RIG_H
+#define GODWIT_TESTS_GPU_RIG_H
 
 #include "kernels/cuda/math/draw.h"
 #include "kernels/cuda/math/factor.h"

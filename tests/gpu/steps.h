@@ -1,6 +1,6 @@
 /* Steps of a job on devices of a GPU (tests/kernels/rig.h), and what comes of them. */
-#ifndef GODWIT_TESTS_GPU_GPU_STEPS_H
-#define GODWIT_TESTS_GPU_GPU_STEPS_H
+#ifndef GODWIT_TESTS_GPU_STEPS_H
+#define GODWIT_TESTS_GPU_STEPS_H
 
 #include "core/gpu.h"
 #include "tests/kernels/rig.h"

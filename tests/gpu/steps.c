@@ -1,4 +1,4 @@
-#include "tests/gpu/gpu_steps.h"
+#include "tests/gpu/steps.h"
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/cuda.h"
