@@ -225,31 +225,32 @@ static void pursue(peer *p) {
 
 /* Dialling */
 
-/* How hopeful a failure is: a round that met the most hopeless one only proves that the process is gone. */
-static int hope(gw_closed why) {
+/* How much a failed dial leaves open whether the peer lives. A round of dialling is reported by its failure of
+ * the highest rank. An address that leads back to this process tells nothing about the peer (bridges of
+ * containers have the same address on every host), so it counts only where there is no other address. A round
+ * in which every other address refused proves that the process is gone. */
+static int hope(gw_closed why, gw_fault fault) {
+    if (fault == GW_FAULT_SELF) return 0;
     switch (why) {
     case GW_CLOSED_NOT:
         return -1;
     case GW_CLOSED_REFUSED:
-        return 0;
-    case GW_CLOSED_UNREACHABLE:
         return 1;
-    case GW_CLOSED_TIMEOUT:
+    case GW_CLOSED_UNREACHABLE:
         return 2;
+    case GW_CLOSED_TIMEOUT:
+        return 3;
     case GW_CLOSED_PROTOCOL:
     case GW_CLOSED_CORRUPT:
-        return 4;
+        return 5;
     default:
-        return 3;
+        return 4;
     }
 }
 
 static void note_failure(peer *p, gw_closed why, gw_fault fault, const char *text) {
-    if (fault == GW_FAULT_SELF) { /* our own address: the peer is not there */
-        why = GW_CLOSED_REFUSED;
-        fault = GW_FAULT_NONE;
-    }
-    if (hope(why) <= hope(p->round_why)) return;
+    if (fault == GW_FAULT_SELF) why = GW_CLOSED_UNREACHABLE;
+    if (hope(why, fault) <= hope(p->round_why, p->round_fault)) return;
     p->round_why = why;
     p->round_fault = fault;
     snprintf(p->round_text, sizeof p->round_text, "%.*s", (int)sizeof p->round_text - 1, text);

@@ -15,7 +15,9 @@
  * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at every
  * address: at once, or after a pause if the link had not lasted a second. A round of dialling that fails
  * reports `down` again: with GW_CLOSED_REFUSED only when every address refused, or was found to belong to
- * another peer (the process is gone: proof of death), else with the most hopeful reason of all. Rounds go on,
+ * another peer (the process is gone: proof of death), else with the most hopeful reason of all. An address
+ * that leads back to this very process counts for nothing, as it is wrong; where there is no other the reason
+ * is GW_CLOSED_UNREACHABLE with GW_FAULT_SELF. Rounds go on,
  * with a growing pause (10 ms to 1 s, jittered), while the peer is wanted. A peer that comes back with a
  * newer incarnation: down for the old life, up for the new.
  *

@@ -329,21 +329,44 @@ Test(link, refused_means_every_address_refused) {
     close_pair(&p);
 }
 
-Test(link, an_address_that_another_peer_or_we_ourselves_have_proves_death_too) {
-    pair p;
-    open_pair(&p, "1", "1");
+/* Wants a link from a to a peer that is gone, at these addresses. */
+static void want_the_gone(pair *p, const gw_addr *addrs, size_t count) {
     flock_peer gone;
-    flock_hatch(&gone, 3, "1");
-    gw_addr addrs[2] = {p.b.addr, p.a.addr};
     gw_err err;
-    flock_need(gw_links_want(p.a.links, &gone.identity.id, addrs, 2, &err), &err);
-    flock_turn_until(p.loop, a_saw_refused, &p);
-    cr_assert(gw_peer_id_equal(&last_event(&p.a)->peer, &gone.identity.id));
-    close_pair(&p);
+    flock_hatch(&gone, 3, "1");
+    flock_need(gw_links_want(p->a.links, &gone.identity.id, addrs, count, &err), &err);
 }
 
 static bool a_went_down(void *context) {
     return ((pair *)context)->a.downs > 0;
+}
+
+Test(link, an_address_that_another_peer_has_proves_death_too) {
+    pair p;
+    open_pair(&p, "1", "1");
+    want_the_gone(&p, &p.b.addr, 1);
+    flock_turn_until(p.loop, a_saw_refused, &p);
+    close_pair(&p);
+}
+
+/* A bridge of containers has the same address on every host: a peer that dials it there reaches itself. */
+Test(link, an_address_that_leads_back_here_proves_nothing) {
+    pair p;
+    open_pair(&p, "1", "1");
+    want_the_gone(&p, &p.a.addr, 1);
+    flock_turn_until(p.loop, a_went_down, &p);
+    cr_assert_eq(last_event(&p.a)->why, GW_CLOSED_UNREACHABLE);
+    cr_assert_eq(last_event(&p.a)->fault, GW_FAULT_SELF);
+    close_pair(&p);
+}
+
+Test(link, an_address_that_leads_back_here_leaves_the_word_to_the_others) {
+    pair p;
+    open_pair(&p, "1", "1");
+    gw_addr addrs[2] = {p.a.addr, flock_dead_addr()};
+    want_the_gone(&p, addrs, 2);
+    flock_turn_until(p.loop, a_saw_refused, &p);
+    close_pair(&p);
 }
 
 Test(link, a_wrong_key_is_reported_as_such_and_not_as_death) {
