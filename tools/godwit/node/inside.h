@@ -23,6 +23,7 @@
 #include "tools/godwit/node/known.h"
 #include "tools/godwit/node/node.h"
 #include "tools/godwit/node/seeds.h"
+#include "tools/godwit/node/signals.h"
 #include "tools/godwit/node/wires.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/http.h"
@@ -40,9 +41,7 @@
 #include "tools/godwit/work/workers/workers.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <time.h>
 
 /* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
 typedef struct gw_reduction {
@@ -108,21 +107,6 @@ typedef struct gw_work {
     uint64_t computed, saved; /* as seen last */
     uint64_t moved_ns;        /* when anything got on last */
 } gw_work;
-
-/* Who obeys signals, and how (node_signals.c). */
-typedef struct gw_signals {
-    pthread_t thread;
-    bool open;
-    bool terminal;        /* this process was started with a controlling one */
-    sigset_t before;      /* the caller's mask */
-    pthread_mutex_t lock; /* of the rest */
-    bool polite;          /* the next signal asks this peer to leave; otherwise it ends the process */
-    uint64_t asked_ns;    /* when one asked it to leave; 0 = none has */
-    bool closing;         /* SIGALRM is the alarm of closing; before it is a signal as the others */
-    int code;             /* of the process, when closing takes too long */
-    timer_t last;         /* by which the kernel kills the process; set at its last ways out */
-    gw_claims *claims;    /* what runs when a signal ends the process is nobody's fault */
-} gw_signals;
 
 /* The file of known peers (node_remember.c). */
 typedef struct gw_remembering {
@@ -287,18 +271,6 @@ bool gw_node_record_path(const gw_node *node, char path[GW_PATH_BYTES], gw_err *
 /* The reduction's end is about to be told to the brain; it has been told: a FREEZE may wait for that. */
 void gw_node_reduced(gw_node *node);
 void gw_node_thaw(gw_node *node);
-
-/* node_signals.c. From here on signals end the process; from `polite` on the first one is obeyed as a wish to
- * leave; from `closing` on they end it again, and so does closing for too long, with this exit code. */
-bool gw_signals_open(gw_node *node, gw_err *err);
-void gw_signals_polite(gw_node *node);
-void gw_signals_closing(gw_node *node, int code);
-/* Any thread that is about to end the process: should that hang, the process is killed some time later. */
-void gw_signals_end_soon(gw_node *node);
-/* Any thread: ends the process as it is, at once. What runs is nobody's fault. */
-_Noreturn void gw_signals_end(gw_node *node, int code);
-void gw_signals_forget_claims(gw_node *node); /* before they are closed */
-void gw_signals_close(gw_node *node);
 
 /* node_progress.c: notes what begins and ends; looks, once a second, at what goes on. */
 void gw_node_work_given(gw_node *node, const gw_action *action);

@@ -157,7 +157,7 @@ static void look_at_work(void *context) {
  * what is stuck cannot be ended. */
 static void loop_hangs(void *context, double seconds) {
     gw_node *node = context;
-    gw_signals_end_soon(node);
+    gw_signals_end_soon(&node->signals);
     gw_claims_clear(node->claims);
     gw_log(GW_ERROR, "node",
            "the event loop has been stuck for %.0f s (--hang-timeout): this process ends, so that the others "
@@ -165,7 +165,7 @@ static void loop_hangs(void *context, double seconds) {
            seconds);
     gw_stacks_log_first();
     gw_stacks_log("gw"); /* which may hold what it waits for */
-    gw_signals_end(node, 1);
+    gw_signals_end(&node->signals, 1);
 }
 
 /* ---- the run ---- */
@@ -178,10 +178,15 @@ static void seeds_told(void *context, const gw_addr *addrs, uint32_t count) {
     gw_mailbox_post(node->mail, mail);
 }
 
+/* On the signals' thread. */
+static void leave(void *context) {
+    gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(GW_EV_LEAVE, 0));
+}
+
 static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(node->options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
-    gw_signals_polite(node);
+    gw_signals_polite(&node->signals, node->claims, leave, node);
     const gw_run_options *options = node->options;
     if (!gw_seeds_open(options->seeds, options->seed_count, options->join_timeout_ns, seeds_told, node,
                        &node->seeds, err))
@@ -230,18 +235,18 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
         .options = options, .console = console, .lock.fd = -1, .tcp_fd = -1, .udp_fd = -1, .http_fd = -1};
     gw_err err = {0};
     pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
-    bool good =
-        gw_signals_open(node, &err) && gw_stacks_open(&err) && gw_node_open(node, &err) && serve(node, &err);
+    bool good = gw_signals_open(&node->signals, console->display, &err) && gw_stacks_open(&err) &&
+                gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node) : 0;
     if (good) gw_node_publish_end(node);
-    gw_signals_closing(node, good ? code : 1);
+    gw_signals_closing(&node->signals, good ? code : 1);
     if (!gw_node_close(node)) {
         /* A thread cannot be ended from outside; the process can. */
         gw_log(GW_WARN, "node", "a shard, a driver or a disk is still at it; ending without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }
-    gw_signals_close(node);
+    gw_signals_close(&node->signals);
     free(node);
     return good ? code : fail(console, &err);
 }

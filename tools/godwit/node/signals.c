@@ -1,16 +1,8 @@
-/* SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGALRM, on a thread of their own, so that they are obeyed whatever
- * the loop, a worker or a disk does. Until the loop runs nobody depends on this peer: a signal ends the
- * process as it is. Then the first one asks it to leave, and the next one ends it at once. So does one while
- * it closes, and CLOSE_S: what then still runs cannot be ended from outside; the process can. SIGQUIT always
- * does, with the core that it is for. What is said at such an end may wait for what hangs, so that the kernel
- * has been told to kill the process by then: it needs no lock, no thread and no disk for that.
- *
- * SIGHUP is that of a terminal which was closed only where there was one. Elsewhere it is logrotate's or
- * systemd's way of asking for files to be opened anew: there is nothing to do then, and least of all to end.
- */
+#include "tools/godwit/node/signals.h"
+
 #include "core/base/assert.h"
 #include "core/base/log.h"
-#include "tools/godwit/node/inside.h"
+#include "net/loop/loop.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <errno.h>
@@ -21,16 +13,16 @@
 #include <unistd.h>
 
 #define FLUSH_NS   UINT64_C(1000000000)
-#define AT_ONCE_NS UINT64_C(200000000) /* a terminal that stands still must not hold what ends at once */
+#define AT_ONCE_NS UINT64_C(200000000) /* a terminal that blocks must not delay an end at once */
 
-/* timeout(1) and some shells signal a process and then its group: it gets two for one. */
+/* timeout(1) and some shells signal a process and then its group: the process gets two signals for one. */
 #define ECHO_NS UINT64_C(500000000)
 
-/* What is logged at the end may take most of LAST_S, where many threads take no signal. */
+/* Logging where the threads are may take most of LAST_S, if many threads do not answer. */
 enum { CLOSE_S = 30, LAST_S = 25 };
 
-/* Blocked signals are queued although they are ignored: those that whoever started this process had it ignore
- * (nohup(1), a shell's `&`) stay out. SIGALRM is needed for closing. */
+/* A blocked signal is queued even if it is ignored. Signals that this process was started to ignore (nohup(1), a
+ * shell's `&`) are therefore left out. SIGALRM is the alarm of closing. */
 static void our_signals(sigset_t *ours) {
     static const int ending[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
     struct sigaction inherited;
@@ -48,11 +40,11 @@ static bool has_terminal(void) {
 }
 
 /* With the lock held. */
-_Noreturn static void end_at_once(gw_node *node, int number) {
-    if (number != SIGQUIT) gw_signals_end_soon(node); /* a core takes as long as it takes */
-    gw_claims_clear(node->signals.claims);
+_Noreturn static void end_at_once(gw_signals *s, int number) {
+    if (number != SIGQUIT) gw_signals_end_soon(s); /* a core takes as long as it takes */
+    gw_claims_clear(s->claims);
     gw_log(GW_INFO, "node", "%s: ended at once", strsignal(number));
-    gw_display_flush(node->console->display, AT_ONCE_NS);
+    gw_display_flush(s->display, AT_ONCE_NS);
     if (number == SIGQUIT) {
         sigset_t quit;
         sigemptyset(&quit);
@@ -64,15 +56,14 @@ _Noreturn static void end_at_once(gw_node *node, int number) {
 }
 
 /* With the lock held. */
-static void obey(gw_node *node, int number) {
-    gw_signals *s = &node->signals;
+static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
-        gw_signals_end_soon(node);
+        gw_signals_end_soon(s);
         gw_claims_clear(s->claims);
         gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
         gw_stacks_log_first();
         gw_stacks_log("gw");
-        gw_display_flush(node->console->display, FLUSH_NS);
+        gw_display_flush(s->display, FLUSH_NS);
         _exit(s->code);
     }
     if (number == SIGHUP && !s->terminal) {
@@ -80,87 +71,89 @@ static void obey(gw_node *node, int number) {
                strsignal(number));
         return;
     }
-    if (number == SIGQUIT) end_at_once(node, number);
+    if (number == SIGQUIT) end_at_once(s, number);
     if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
-    if (!s->polite) end_at_once(node, number);
+    if (!s->polite) end_at_once(s, number);
     s->polite = false;
     s->asked_ns = gw_now_ns();
     gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal(number));
-    gw_mailbox_post(node->mail, gw_mail_new(GW_EV_LEAVE, 0));
+    s->leave(s->context);
 }
 
 static void *signals_main(void *context) {
-    gw_node *node = context;
+    gw_signals *s = context;
     sigset_t ours;
     our_signals(&ours);
     int number, before;
     while (sigwait(&ours, &number) == 0) {
         pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* not with the lock */
-        pthread_mutex_lock(&node->signals.lock);
-        obey(node, number);
-        pthread_mutex_unlock(&node->signals.lock);
+        pthread_mutex_lock(&s->lock);
+        obey(s, number);
+        pthread_mutex_unlock(&s->lock);
         pthread_setcancelstate(before, NULL);
     }
     return NULL;
 }
 
-bool gw_signals_open(gw_node *node, gw_err *err) {
+bool gw_signals_open(gw_signals *s, gw_display *display, gw_err *err) {
     struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
     sigset_t ours;
+    *s = (gw_signals){.display = display};
     our_signals(&ours);
     signal(SIGPIPE, SIG_IGN);
-    pthread_sigmask(SIG_BLOCK, &ours, &node->signals.before);
-    pthread_mutex_init(&node->signals.lock, NULL);
-    node->signals.terminal = has_terminal(); /* when it is closed it is gone */
-    if (timer_create(CLOCK_MONOTONIC, &kill, &node->signals.last) != 0)
-        return gw_fail_errno(err, errno, "timer_create");
-    int failure = pthread_create(&node->signals.thread, NULL, signals_main, node);
-    node->signals.open = failure == 0;
+    pthread_sigmask(SIG_BLOCK, &ours, &s->before);
+    pthread_mutex_init(&s->lock, NULL);
+    s->terminal = has_terminal(); /* when it is closed it is gone */
+    if (timer_create(CLOCK_MONOTONIC, &kill, &s->last) != 0) return gw_fail_errno(err, errno, "timer_create");
+    int failure = pthread_create(&s->thread, NULL, signals_main, s);
+    s->open = failure == 0;
     return failure == 0 || gw_fail_thread(err, failure, "signal thread");
 }
 
-void gw_signals_polite(gw_node *node) {
-    pthread_mutex_lock(&node->signals.lock);
-    node->signals.polite = true;
-    node->signals.claims = node->claims;
-    pthread_mutex_unlock(&node->signals.lock);
+void gw_signals_polite(gw_signals *s, gw_claims *claims, gw_signals_leave *leave, void *context) {
+    pthread_mutex_lock(&s->lock);
+    s->polite = true;
+    s->claims = claims;
+    s->leave = leave;
+    s->context = context;
+    pthread_mutex_unlock(&s->lock);
 }
 
-void gw_signals_closing(gw_node *node, int code) {
-    pthread_mutex_lock(&node->signals.lock);
-    node->signals.polite = false;
-    node->signals.closing = true;
-    node->signals.code = code;
-    pthread_mutex_unlock(&node->signals.lock);
+void gw_signals_closing(gw_signals *s, int code) {
+    pthread_mutex_lock(&s->lock);
+    s->polite = false;
+    s->closing = true;
+    s->code = code;
+    pthread_mutex_unlock(&s->lock);
     alarm(CLOSE_S);
 }
 
-void gw_signals_end_soon(gw_node *node) {
+void gw_signals_end_soon(gw_signals *s) {
     const struct itimerspec when = {.it_value = {.tv_sec = LAST_S}};
-    int failed = timer_settime(node->signals.last, 0, &when, NULL);
+    int failed = timer_settime(s->last, 0, &when, NULL);
     GW_ASSERT(failed == 0);
 }
 
-void gw_signals_end(gw_node *node, int code) {
-    gw_display_flush(node->console->display, FLUSH_NS);
-    pthread_mutex_lock(&node->signals.lock);
-    gw_claims_clear(node->signals.claims);
+void gw_signals_end(gw_signals *s, int code) {
+    gw_display_flush(s->display, FLUSH_NS);
+    pthread_mutex_lock(&s->lock);
+    gw_claims_clear(s->claims);
     _exit(code);
 }
 
-void gw_signals_forget_claims(gw_node *node) {
-    pthread_mutex_lock(&node->signals.lock);
-    node->signals.claims = NULL;
-    pthread_mutex_unlock(&node->signals.lock);
+void gw_signals_forget_claims(gw_signals *s) {
+    pthread_mutex_lock(&s->lock);
+    s->claims = NULL;
+    pthread_mutex_unlock(&s->lock);
 }
 
-void gw_signals_close(gw_node *node) {
+void gw_signals_close(gw_signals *s) {
     alarm(0);
-    if (node->signals.open) {
-        pthread_cancel(node->signals.thread);
-        pthread_join(node->signals.thread, NULL);
-        timer_delete(node->signals.last);
+    if (s->open) {
+        pthread_cancel(s->thread);
+        pthread_join(s->thread, NULL);
+        timer_delete(s->last);
     }
-    pthread_mutex_destroy(&node->signals.lock);
-    pthread_sigmask(SIG_SETMASK, &node->signals.before, NULL);
+    pthread_mutex_destroy(&s->lock);
+    pthread_sigmask(SIG_SETMASK, &s->before, NULL);
 }

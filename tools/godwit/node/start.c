@@ -294,7 +294,7 @@ static uint32_t shards_of(const void *context, uint64_t step) {
     gw_err err;
     if (gw_step_shards(node->options->job, node->job, step, &shards, &err)) return shards;
     gw_log(GW_ERROR, "node", "%s", err.text);
-    gw_signals_end(node, 1);
+    gw_signals_end(&node->signals, 1);
 }
 
 /* An any-address says nothing to others: they are told the machine's own addresses. */
@@ -570,7 +570,7 @@ bool gw_node_close(gw_node *node) {
     gw_store_close(node->store);
     gw_workers_close(node->workers);
     gw_payloads_close(node->payloads);
-    gw_signals_forget_claims(node);
+    gw_signals_forget_claims(&node->signals);
     gw_claims_close(node->claims);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);
