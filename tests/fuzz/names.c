@@ -3,7 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "core/state/chunk.h"
 #include "tests/fuzz/target.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/work/fetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static const gw_layout layout = {.image_bytes = GW_CHUNK_BYTES + 100};
 
 /* Opened once: asking changes nothing. */
 static struct {
-    gw_node *node; /* NULL: not opened yet */
+    gw_engine engine;
+    gw_server server; /* its store is NULL until it is open */
     gw_hash stored, root;
 } shop;
 
@@ -50,23 +51,21 @@ static void save_manifest(const char *folder) {
 static void open_shop(void) {
     char folder[128];
     gw_err err;
-    if (shop.node != NULL) return;
+    if (shop.server.store != NULL) return;
     snprintf(folder, sizeof folder, "%s/names", fuzz_folder());
     GW_ASSERT(mkdir(folder, 0700) == 0);
-    gw_node *node = calloc(1, sizeof *node);
-    GW_ASSERT_MEMORY(node != NULL);
-    node->device = &device;
-    node->state.valid = true;
-    node->state.step = STEP;
-    node->state.print = (gw_state_print){.read = FINGERPRINT};
-    GW_ASSERT(pthread_rwlock_init(&node->state.lock, NULL) == 0);
-    GW_ASSERT(gw_store_open(folder, GW_STORE_WRITE, NULL, &node->store, &err));
+    shop.server.engine = &shop.engine;
+    shop.engine.device = &device;
+    shop.engine.state.valid = true;
+    shop.engine.state.step = STEP;
+    shop.engine.state.print = (gw_state_print){.read = FINGERPRINT};
+    GW_ASSERT(pthread_rwlock_init(&shop.engine.state.lock, NULL) == 0);
+    GW_ASSERT(gw_store_open(folder, GW_STORE_WRITE, NULL, &shop.server.store, &err));
     gw_store_item item = {.bytes = "sound", .length = 5};
     gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
-    GW_ASSERT(gw_store_put(node->store, 1, &item, 1, &err));
+    GW_ASSERT(gw_store_put(shop.server.store, 1, &item, 1, &err));
     shop.stored = item.name;
     save_manifest(folder);
-    shop.node = node;
 }
 
 static void names_examples(fuzz_add *add, void *context) {
@@ -106,7 +105,7 @@ static bool take_names(const uint8_t *bytes, size_t count) {
     uint64_t length;
     open_shop();
     memcpy(name.bytes, bytes, count < NAME ? count : NAME);
-    gw_fetch_provider provider = gw_node_provider(shop.node);
+    gw_fetch_provider provider = gw_server_provider(&shop.server);
     gw_op_status status = provider.find(provider.context, &asker, &name, &found, &length);
     GW_ASSERT(status == GW_OP_OK || status == GW_OP_NOTFOUND);
     if (status != GW_OP_OK) return false;

@@ -1,9 +1,10 @@
 /* What a peer serves to others by name. */
 #include "checkpoint/catalog.h"
+#include "checkpoint/durable.h"
 #include "net/data/provider.h"
 #include "scratch.h"
 #include "tests/tools/weights/manifest_rig.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/work/fetch.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -22,36 +23,34 @@ static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void 
 static const gw_layout layout = {.image_bytes = RIG_STATE_BYTES};
 static const gw_device_ops ops = {.state_read = read_state};
 static gw_device device = {.ops = &ops, .layout = &layout};
-static gw_node *node;
+static gw_engine engine;
+static gw_server server = {.engine = &engine};
 static gw_err err;
 
 static void setup(void) {
     scratch_open();
-    node = calloc(1, sizeof *node);
-    cr_assert_not_null(node);
-    node->device = &device;
-    node->job_id = (gw_hash){{RIG_JOB}};
-    cr_assert_eq(pthread_rwlock_init(&node->state.lock, NULL), 0);
-    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
+    engine.device = &device;
+    server.job_id = (gw_hash){{RIG_JOB}};
+    cr_assert_eq(pthread_rwlock_init(&engine.state.lock, NULL), 0);
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &server.store, &err), "%s", err.text);
 }
 
 static void teardown(void) {
-    gw_store_close(node->store);
-    pthread_rwlock_destroy(&node->state.lock);
-    free(node);
+    gw_store_close(server.store);
+    pthread_rwlock_destroy(&engine.state.lock);
     scratch_close();
 }
 
 TestSuite(fetch, .init = setup, .fini = teardown);
 
 static gw_op_status look_up(const gw_hash *name, const void **bytes, uint64_t *length) {
-    gw_fetch_provider provider = gw_node_provider(node);
+    gw_fetch_provider provider = gw_server_provider(&server);
     return provider.find(provider.context, NULL, name, bytes, length);
 }
 
 /* The step of the manifest that is served by this name; 0: none is. */
 static uint64_t served(uint64_t step, const gw_hash *root) {
-    gw_fetch_provider provider = gw_node_provider(node);
+    gw_fetch_provider provider = gw_server_provider(&server);
     const gw_hash name = gw_manifest_name(step, root);
     const void *bytes;
     uint64_t length;
@@ -87,7 +86,7 @@ Test(fetch, a_manifest_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
     gw_hash name = gw_manifest_name(10, &root);
     char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
     cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
-                              gw_catalog_name(&node->job_id, 10, &root, file)));
+                              gw_catalog_name(&server.job_id, 10, &root, file)));
     make_unreadable(path);
     const void *bytes;
     uint64_t length;
@@ -99,7 +98,7 @@ Test(fetch, a_damaged_manifest_is_none) {
     gw_hash root = rig_save_manifest(10, RIG_JOB);
     char path[GW_PATH_BYTES], file[GW_CATALOG_NAME_BYTES];
     cr_assert(gw_durable_path(path, &err, "%s/manifests/%s", scratch_folder(),
-                              gw_catalog_name(&node->job_id, 10, &root, file)));
+                              gw_catalog_name(&server.job_id, 10, &root, file)));
     cr_assert_eq(truncate(path, 40), 0);
     cr_assert_eq(served(10, &root), 0);
 }
@@ -110,7 +109,7 @@ Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
     const void *bytes;
     uint64_t length;
     cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_NOTFOUND);
-    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    cr_assert(gw_store_put(server.store, 1, &item, 1, &err), "%s", err.text);
     char digits[GW_HASH_TEXT], path[GW_PATH_BYTES];
     gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
     cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
@@ -122,7 +121,7 @@ Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
 static gw_hash store_chunk(const char *bytes, char path[GW_PATH_BYTES]) {
     gw_store_item item = {.bytes = bytes, .length = (uint32_t)strlen(bytes)};
     gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
-    cr_assert(gw_store_put(node->store, 1, &item, 1, &err), "%s", err.text);
+    cr_assert(gw_store_put(server.store, 1, &item, 1, &err), "%s", err.text);
     char digits[GW_HASH_TEXT];
     gw_hex(item.name.bytes, sizeof item.name.bytes, digits);
     cr_assert(gw_durable_path(path, &err, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits));
@@ -135,7 +134,7 @@ Test(fetch, what_was_set_aside_for_nothing_is_served) {
     gw_hash name = store_chunk("sound", path);
     snprintf(aside, sizeof aside, "%s.damaged", path);
     cr_assert_eq(rename(path, aside), 0);
-    gw_fetch_provider provider = gw_node_provider(node);
+    gw_fetch_provider provider = gw_server_provider(&server);
     const void *bytes;
     uint64_t length;
     cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_OK);
@@ -171,16 +170,16 @@ static gw_lookup *ask(gw_provider *provider, const gw_hash *name) {
 }
 
 static void hold_state(uint64_t fingerprint) {
-    node->state.valid = true;
-    node->state.step = STEP;
-    node->state.print = (gw_state_print){.read = fingerprint};
+    engine.state.valid = true;
+    engine.state.step = STEP;
+    engine.state.print = (gw_state_print){.read = fingerprint};
 }
 
 Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 60) {
     char path[GW_PATH_BYTES];
     hold_state(FINGERPRINT);
     gw_hash held = store_in_pipe(path), here = gw_state_chunk_name(STEP, FINGERPRINT, 0);
-    gw_fetch_provider source = gw_node_provider(node);
+    gw_fetch_provider source = gw_server_provider(&server);
     cr_assert_eq(sem_init(&answers, 0, 0), 0);
     gw_provider *provider = gw_provider_open(&source, answered, NULL, &err);
     cr_assert_not_null(provider, "%s", err.text);
@@ -212,7 +211,7 @@ Test(fetch, a_state_is_served_to_who_asks_for_that_one_only) {
             const gw_hash name = gw_state_chunk_name(STEP, fingerprints[asked], 0);
             gw_op_status status = look_up(&name, &bytes, &length);
             cr_expect_eq(status, own == asked ? GW_OP_OK : GW_OP_NOTFOUND);
-            gw_fetch_provider provider = gw_node_provider(node);
+            gw_fetch_provider provider = gw_server_provider(&server);
             if (status == GW_OP_OK) provider.release(provider.context, bytes, length);
         }
     }

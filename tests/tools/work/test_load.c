@@ -4,7 +4,7 @@
 #include "core/state/exact.h"
 #include "scratch.h"
 #include "tests/tools/weights/manifest_rig.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/work/load.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,9 +14,10 @@
 enum { PEERS = 3 };
 
 static gw_layout layout;
-static const gw_run_options options = {.time_scale_percent = 100, .replicas = 1};
 static gw_device device = {.layout = &layout};
-static gw_node *node;
+static gw_fetcher fetcher = {.time_scale_percent = 100};
+static gw_engine engine = {.device = &device};
+static gw_loader loader = {.engine = &engine, .fetcher = &fetcher, .replicas = 1};
 static gw_err err;
 static bool away[PEERS];     /* else it has no manifest */
 static const uint8_t *state; /* that all serve, of that fingerprint for all they know; NULL: nobody has one */
@@ -29,13 +30,13 @@ static uint32_t
     gives_after[PEERS]; /* it serves zeros, but does not answer when it is asked so often before */
 static _Atomic uint32_t asked_of[PEERS];
 
-bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
-                          uint64_t capacity, uint64_t *length, gw_err *why);
+bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+                     uint64_t capacity, uint64_t *length, gw_err *why);
 bool __wrap_gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
                           const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing);
 
-bool __wrap_gw_node_fetch(gw_node *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
-                          uint64_t capacity, uint64_t *length, gw_err *why) {
+bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+                     uint64_t capacity, uint64_t *length, gw_err *why) {
     (void)of;
     *length = 0;
     if (gives_after[peer->bytes[0]] != 0) {
@@ -99,17 +100,12 @@ void __wrap_gw_workers_quiet(gw_workers *pool) {
 static void setup(void) {
     scratch_open();
     layout = (gw_layout){.image_bytes = RIG_STATE_BYTES};
-    node = calloc(1, sizeof *node);
-    cr_assert_not_null(node);
-    node->device = &device;
-    node->options = &options;
-    node->job_id = (gw_hash){{RIG_JOB}};
-    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &node->store, &err), "%s", err.text);
+    loader.job_id = (gw_hash){{RIG_JOB}};
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &loader.store, &err), "%s", err.text);
 }
 
 static void teardown(void) {
-    gw_store_close(node->store);
-    free(node);
+    gw_store_close(loader.store);
     scratch_close();
 }
 
@@ -118,10 +114,11 @@ TestSuite(load, .init = setup, .fini = teardown);
 /* Who cannot be reached may have it, and it may name chunks that are here: they are not given up. */
 Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
-    node->self.id = peers[0];
+    loader.self = peers[0];
     for (uint32_t k = 0; k < 4; k++) {
         uint8_t image[RIG_STATE_BYTES];
-        gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .peers = peers, .count = PEERS};
+        gw_load load = {
+            .loader = &loader, .kind = GW_LOAD_MANIFEST, .step = 5, .peers = peers, .count = PEERS};
         away[1] = k & 1;
         away[2] = k & 2;
         cr_assert_not(gw_load_from_checkpoint(&load, image, &err));
@@ -146,11 +143,11 @@ static int open_or_not(gw_io *io, const char *path, int flags, mode_t mode) {
 Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     gw_io io = *gw_io_system();
     io.open = open_or_not;
-    gw_store_close(node->store);
-    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, &io, &node->store, &err), "%s", err.text);
+    gw_store_close(loader.store);
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, &io, &loader.store, &err), "%s", err.text);
     const gw_hash root = rig_save_manifest(5, RIG_JOB);
     refused = 1;
-    gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .root = root};
+    gw_load load = {.loader = &loader, .kind = GW_LOAD_MANIFEST, .step = 5, .root = root};
     cr_assert_not(gw_load_from_checkpoint(&load, NULL, &err));
     cr_assert_eq(refused, 0);
     cr_assert_eq(load.sound.size, 0, "told of %u chunks", load.sound.size);
@@ -161,7 +158,8 @@ Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
 /* A whole chunk's room is not to be had, and no chunk is so long. Its one chunk is nowhere. */
 Test(load, a_small_state_needs_no_room_for_a_large_one) {
     uint8_t image[RIG_STATE_BYTES];
-    gw_load load = {.node = node, .kind = GW_LOAD_MANIFEST, .step = 5, .root = rig_save_manifest(5, RIG_JOB)};
+    gw_load load = {
+        .loader = &loader, .kind = GW_LOAD_MANIFEST, .step = 5, .root = rig_save_manifest(5, RIG_JOB)};
     leave_address_space(GW_CHUNK_BYTES / 2);
     cr_assert_not(gw_load_from_checkpoint(&load, image, &err));
     cr_expect_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
@@ -181,8 +179,8 @@ Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
         gw_set_add(&inventories[i], 0);
     }
     wrong = (gw_hash){{1, 2, 3}};
-    node->self.id = peers[0];
-    gw_load load = {.node = node,
+    loader.self = peers[0];
+    gw_load load = {.loader = &loader,
                     .kind = GW_LOAD_MANIFEST,
                     .step = 5,
                     .root = rig_save_manifest(5, RIG_JOB),
@@ -213,8 +211,8 @@ static bool load_zeros(void) {
     layout.image_bytes = (uint64_t)CHUNKS * GW_CHUNK_BYTES;
     uint8_t *image = malloc(layout.image_bytes);
     cr_assert_not_null(image);
-    node->self.id = peers[0];
-    gw_load load = {.node = node,
+    loader.self = peers[0];
+    gw_load load = {.loader = &loader,
                     .kind = GW_LOAD_MANIFEST,
                     .step = 5,
                     .root = rig_save_zeros(5, RIG_JOB, CHUNKS),
@@ -289,9 +287,9 @@ static void load_from_donors(void) {
                         .fingerprint = fingerprint,
                         .count = PEERS,
                         .donors = donors};
-    pthread_rwlock_init(&node->state.lock, NULL);
-    gw_node_load(node, &action);
-    pthread_rwlock_destroy(&node->state.lock);
+    pthread_rwlock_init(&engine.state.lock, NULL);
+    gw_loader_begin(&loader, &(gw_view){0}, &action);
+    pthread_rwlock_destroy(&engine.state.lock);
 }
 
 /* After its last chunk there is still much to do, which the flock waits for. */
@@ -307,11 +305,11 @@ Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     load_from_donors();
     cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
     cr_assert_eq(mail->event.fingerprint, fingerprint);
-    cr_assert_eq(node->state.print.read, gw_exact_state_fingerprint(0, 13, image));
-    cr_assert_eq(node->state.print.rest, fingerprint - node->state.print.read);
+    cr_assert_eq(engine.state.print.read, gw_exact_state_fingerprint(0, 13, image));
+    cr_assert_eq(engine.state.print.rest, fingerprint - engine.state.print.read);
     cr_assert_eq(memcmp(written, image, bytes), 0);
     const uint32_t chunks = gw_chunk_count(bytes);
-    cr_assert_gt(atomic_load(&node->work.pieces), chunks + 2, "of %u chunks", chunks);
+    cr_assert_gt(atomic_load(&engine.pieces), chunks + 2, "of %u chunks", chunks);
     gw_mail_free(mail);
     free(written);
     free(image);

@@ -138,7 +138,7 @@ static void freeze(gw_node *node, gw_token token) {
         if (!gw_peer_id_equal(&node->view.members[i].id, &node->self.id))
             gw_wires_abandon(node->wires, &node->view.members[i].id);
     if (atomic_load(&node->reduction.underway)) {
-        gw_node_reduce_stop(node);
+        gw_reduction_stop(&node->reduction);
         node->frozen_token = token;
         return;
     }
@@ -280,22 +280,22 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         gw_workers_seal(node->workers, action->token);
         break;
     case GW_ACT_REDUCE:
-        gw_node_reduce(node, action);
+        gw_reduction_begin(&node->reduction, &node->view, node->step, action);
         break;
     case GW_ACT_PROBE:
-        gw_node_task(node, GW_TASK_PROBE, action, gw_node_probe);
+        gw_node_task(node, GW_TASK_PROBE, action, gw_task_probe);
         break;
     case GW_ACT_LOOK:
-        gw_node_task(node, GW_TASK_LOOK, action, gw_node_look);
+        gw_node_task(node, GW_TASK_LOOK, action, gw_task_look);
         break;
     case GW_ACT_APPLY:
-        gw_node_task(node, GW_TASK_APPLY, action, gw_node_apply);
+        gw_node_task(node, GW_TASK_APPLY, action, gw_task_apply);
         break;
     case GW_ACT_COMMIT:
-        gw_node_task(node, GW_TASK_COMMIT, action, gw_node_commit);
+        gw_node_task(node, GW_TASK_COMMIT, action, gw_task_commit);
         break;
     case GW_ACT_LOAD:
-        gw_node_load(node, action);
+        gw_loader_begin(&node->loader, &node->view, action);
         break;
     case GW_ACT_SAVE:
         save(node, action);

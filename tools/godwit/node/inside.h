@@ -24,7 +24,6 @@
 #include "tools/godwit/node/node.h"
 #include "tools/godwit/node/seeds.h"
 #include "tools/godwit/node/signals.h"
-#include "tools/godwit/node/wires.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/http.h"
 #include "tools/godwit/thread/helper.h"
@@ -35,40 +34,18 @@
 #include "tools/godwit/watch/watchdog.h"
 #include "tools/godwit/weights/model.h"
 #include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/engine.h"
+#include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/gpus.h"
+#include "tools/godwit/work/load.h"
 #include "tools/godwit/work/payload/payload.h"
+#include "tools/godwit/work/reduce.h"
 #include "tools/godwit/work/save.h"
+#include "tools/godwit/work/wires.h"
 #include "tools/godwit/work/workers/workers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-/* One reduction: shared by the loop (which may end it), the compute helper and the data threads. */
-typedef struct gw_reduction {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint32_t pending; /* collective calls that are not done */
-    bool failed, aborted;
-    gw_err err;
-    gw_peer_id suspect; /* of a failure; zeros = not known; */
-    bool bits_changed;  /* what came from there is not what it had (net/collective/collective.h) */
-    uint64_t sent_bytes, received_bytes;
-    bool begun; /* any, and the last one was of `step`; the loop's */
-    uint64_t step;
-    atomic_bool stop;          /* the brain froze: end soon */
-    _Atomic uint64_t stop_ns;  /* since when */
-    _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
-    atomic_bool underway;      /* from the action to its mail */
-    atomic_int place;          /* gw_place of the latest sums of several members; 0 = none yet */
-} gw_reduction;
-
-/* What is computed with: the device's state and how far it is. Under `lock`, as donors serve it. */
-typedef struct gw_held_state {
-    pthread_rwlock_t lock;
-    bool valid;
-    uint64_t step;
-    gw_state_print print; /* when it was made */
-} gw_held_state;
 
 /* What the compute helper does for the brain, and is watched at (node_task.c). The state that an earlier one
  * leaves is what a later one finds. */
@@ -98,12 +75,10 @@ typedef struct gw_awaited {
 /* Whether helpers and checkpoint writer get on (node_progress.c). The loop's, but for the atomic ones. */
 typedef struct gw_work {
     gw_awaited awaited[GW_WAITS];
-    uint64_t load_step;          /* of the state that is brought here, or was last */
-    gw_token task[GW_TASKS];     /* of each kind the one given last, until it has ended */
-    uint32_t probed;             /* the shard of the last PROBE */
-    bool hangs;                  /* a helper or a data thread: it cannot be waited for at the end */
-    atomic_uint_fast64_t pieces; /* of states brought here: any thread adds */
-    atomic_bool staging; /* the compute helper waits for the writer, which the brain has a deadline for */
+    uint64_t load_step;       /* of the state that is brought here, or was last */
+    gw_token task[GW_TASKS];  /* of each kind the one given last, until it has ended */
+    uint32_t probed;          /* the shard of the last PROBE */
+    bool hangs;               /* a helper or a data thread: it cannot be waited for at the end */
     uint64_t computed, saved; /* as seen last */
     uint64_t moved_ns;        /* when anything got on last */
 } gw_work;
@@ -170,7 +145,10 @@ typedef struct gw_node {
     gw_claims *claims; /* NULL: there is none */
     gw_remembering remembering;
     gw_seeds *seeds; /* NULL: none of them is a name */
-    gw_held_state state;
+    gw_engine engine;
+    gw_fetcher fetcher;
+    gw_server server;
+    gw_loader loader;
 
     /* This peer and its ways out. */
     gw_dirlock lock;
@@ -211,7 +189,6 @@ typedef struct gw_node {
     gw_view view;   /* installed */
     uint64_t step;  /* that was begun last */
     gw_reduction reduction;
-    _Atomic uint64_t fetched_bytes, served_bytes;
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */
     gw_work work;
@@ -220,7 +197,6 @@ typedef struct gw_node {
     gw_shown shown;
 
     /* The end. */
-    atomic_bool ending; /* helpers: give up what waits for others */
     bool finished;
     gw_finish finish;
     gw_hash final_root;
@@ -287,27 +263,12 @@ bool gw_node_commits(gw_node *node, uint64_t now_ns);
 /* As gw_stacks_log, on the stacks helper. */
 void gw_node_log_stacks(gw_node *node, const char *name);
 
-/* node_task.c. What an action asks of the compute helper; of which fields it has, see core/brain/world.h. */
-typedef struct gw_task {
-    struct gw_node *node;
-    gw_token token;
-    uint64_t step;
-    uint32_t shard;  /* PROBE */
-    bool skip, look; /* APPLY */
-} gw_task;
-
-/* Compute helper: does it, and adds to the mail what the event tells besides its outcome. */
-typedef bool gw_task_run(const gw_task *task, gw_mail *mail, gw_err *err);
+/* task.c. Has the compute helper carry out a task. */
 void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run);
 void gw_node_task_done(gw_node *node, const gw_event *event);
 /* After a look of the watchdog. True: one hangs, and the brain was told that it has failed. `usual_ns`: of
  * shards (watchdog.h). */
 bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns);
-
-/* node_reduce.c. */
-void gw_node_reduce(gw_node *node, const gw_action *action);
-void gw_node_reduce_stop(gw_node *node);
-gw_collective_done gw_node_collective_done;
 
 /* node_gpu.c. The device can be used no more: the brain is told. Any thread; `node` is a gw_node. */
 void gw_node_device_lost(void *node, const gw_err *why);
@@ -319,58 +280,8 @@ bool gw_node_gpus_close(gw_node *node);
 enum { GW_GPUS_TEXT = 80 };
 const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]);
 
-/* node_probe.c. */
-gw_task_run gw_node_probe;
-
-/* node_look.c. */
-gw_task_run gw_node_look;
-/* Compute helper, while no deal is being worked at. False: it is not (damaged), or that could not be seen. */
-bool gw_node_is_sound(gw_node *node, bool *damaged, gw_err *err);
-/* The same of what contributions read of it: APPLY looks at the rest before that is used. */
-bool gw_node_read_soundly(gw_node *node, bool *damaged, gw_err *err);
-/* The same of a state that was found to have this fingerprint. */
-bool gw_node_expects(const gw_node *node, gw_state_print found, bool *damaged, gw_err *err);
-/* Whether units failed because copies of the state, on several GPUs, differ: it is damaged. Logs which. */
-bool gw_node_copies_differ(const gw_err *err);
-
-/* node_commit.c: the job's effects. */
-gw_task_run gw_node_commit;
 /* After FINISH: a COMMIT that has ended badly makes a failure of it. */
 void gw_node_committed(gw_node *node, const gw_event *event);
-
-/* node_state.c. */
-gw_task_run gw_node_apply;
-void gw_node_load(gw_node *node, const gw_action *action);
-/* node_load.c: fills `image` (layout->image_bytes) from other members, or from a checkpoint. Compute helper.
- */
-typedef struct gw_load {
-    gw_node *node;
-    gw_token token;
-    gw_load_kind kind;
-    uint64_t step, fingerprint; /* of other members' state always known, also where it is 0: of zeros; of a
-                                   checkpoint at the latest when its manifest is here */
-    gw_hash root;
-    uint32_t count; /* of donors or holders */
-    gw_peer_id *peers;
-    gw_set *inventories; /* NULL for donors */
-    gw_peer_id *members; /* of the view, for placement */
-    uint32_t member_count;
-    uint64_t created_ms;       /* of a checkpoint: when it was made (checkpoint/manifest.h) */
-    const gw_peer_id *changed; /* of `peers`: the first from which alone the state has come with other bits */
-    gw_set sound;              /* of a checkpoint, its chunks that are here now; size 0: as before */
-    gw_state_print print;      /* of the image that came last */
-} gw_load;
-bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
-bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);
-
-/* node_fetch.c. Any thread that may wait: brings what a peer has under `name`. */
-bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
-                   uint64_t *length, gw_err *err);
-gw_fetch_provider gw_node_provider(gw_node *node);
-/* The name under which a member serves chunk `index` of the state it holds after `step` steps. */
-gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
-/* The name of a checkpoint's manifest: checkpoints of a state that did not change have one root. */
-gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 /* node_publish.c. */
 void gw_node_notice(gw_node *node, const gw_action *action);

@@ -118,17 +118,18 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     node->links = gw_links_open(node->loop, &node->local, &link_events, err);
     if (!node->links) return false;
     gw_links_bear(node->links, silence_ns(node->options));
-    gw_fetch_provider provider = gw_node_provider(node);
+    gw_fetch_provider provider = gw_server_provider(&node->server);
     gw_wires_options how = {.kinds = node->options->transports,
                             .rdma = node->options->rdma,
                             .time_scale_percent = node->options->time_scale_percent,
                             .silence_ns = silence_ns(node->options),
                             .told = data_link,
                             .told_context = node};
-    node->wires =
-        gw_wires_open(node->loop, &node->local, &how, &provider, gw_node_collective_done, node, err);
+    node->wires = gw_wires_open(node->loop, &node->local, &how, &provider, gw_reduction_call_done,
+                                &node->reduction, err);
     if (!node->wires || !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_RANGE, 1, err))
         return false;
+    node->fetcher.wires = node->reduction.wires = node->wires;
     if (node->payloads && !gw_transport_share_words(gw_wires_transport(node->wires), GW_REGION_PAYLOAD_INDEX,
                                                     node->plan.payload.shards, err))
         return false;

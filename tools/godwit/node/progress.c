@@ -150,13 +150,13 @@ void gw_node_work_look(gw_node *node, uint64_t now_ns) {
     gw_work *work = &node->work;
     bool running; /* shards are watched one by one */
     uint64_t usual_ns;
-    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) + atomic_load(&work->pieces) +
-                        gw_wires_landed(node->wires, NULL);
+    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) +
+                        atomic_load(&node->engine.pieces) + gw_wires_landed(node->wires, NULL);
     uint64_t saved = gw_saver_moved(node->saver);
     bool computes = running || computed != work->computed, saves = saved != work->saved;
     work->computed = computed;
     work->saved = saved;
-    if (computes || saves || atomic_load(&work->staging)) work->moved_ns = now_ns;
+    if (computes || saves || atomic_load(&node->engine.staging)) work->moved_ns = now_ns;
     uint64_t landed_ns = gw_payloads_landed_ns(node->payloads); /* which a PROBE may wait for */
     if (work->task[GW_TASK_PROBE] != 0 && landed_ns > work->moved_ns) work->moved_ns = landed_ns;
     if (computes) got_on(node, GW_WAIT_LOAD, now_ns);

@@ -429,8 +429,8 @@ void gw_node_publish(gw_node *node) {
     s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
     s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
     s->counter[GW_COUNT_PULLED] = counts.pulled_bytes;
-    s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetched_bytes);
-    s->counter[GW_COUNT_SERVED] = atomic_load(&node->served_bytes);
+    s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetcher.bytes);
+    s->counter[GW_COUNT_SERVED] = atomic_load(&node->server.bytes);
     memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);
     s->half_open = (uint32_t)gw_listener_half_open(node->listener);
     fill_payload(node, s);
@@ -520,7 +520,7 @@ void gw_node_publish_end(gw_node *node) {
     char summary[256] = "";
     bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED ||
                  node->finish == GW_FINISH_UNSAVED;
-    if (whole && node->state.valid)
+    if (whole && node->engine.state.valid)
         node->device->ops->summary(node->device, status.committed_step, summary, sizeof summary);
     gw_event_done done = {.outcome = outcome_text(node->finish),
                           .job = node->options->job->name,

@@ -518,11 +518,42 @@ static bool open_cheap(gw_node *node, gw_err *err) {
     return open_self(node, err) && gw_node_bind(node, err) && bind_http(node, err) && open_metrics(node, err);
 }
 
+/* Gives the parts that compute, fetch and sum up what they borrow. */
+static void hand_out(gw_node *node) {
+    const gw_run_options *options = node->options;
+    gw_engine *engine = &node->engine;
+    gw_reduction *reduction = &node->reduction;
+    engine->device = node->device;
+    engine->workers = node->workers;
+    engine->payloads = node->payloads;
+    engine->saver = node->saver;
+    node->fetcher.time_scale_percent = options->time_scale_percent;
+    node->server.engine = engine;
+    node->server.store = node->store;
+    node->server.job_id = node->job_id;
+    node->loader.engine = engine;
+    node->loader.fetcher = &node->fetcher;
+    node->loader.store = node->store;
+    node->loader.compute = node->compute;
+    node->loader.mail = node->mail;
+    node->loader.job_id = node->job_id;
+    node->loader.self = node->self.id;
+    node->loader.replicas = options->replicas;
+    reduction->engine = engine;
+    reduction->gpus = node->gpus;
+    reduction->compute = node->compute;
+    reduction->mail = node->mail;
+    reduction->self = node->self.id;
+    reduction->fast = options->fast;
+    reduction->verify = options->verify > 0;
+    reduction->time_scale_percent = options->time_scale_percent;
+}
+
 bool gw_node_open(gw_node *node, gw_err *err) {
     node->shown.started_ns = gw_now_ns();
     pthread_mutex_init(&node->reduction.lock, NULL);
     pthread_cond_init(&node->reduction.changed, NULL);
-    pthread_rwlock_init(&node->state.lock, NULL);
+    pthread_rwlock_init(&node->engine.state.lock, NULL);
     node->loop = gw_loop_open(err);
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
@@ -532,6 +563,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     if (!(node->stacks = gw_helper_open("gw-stacks", err))) return false;
+    hand_out(node);
     gw_node_publish_start(node);
     return gw_node_listen(node, err) && open_brain(node, err) && open_http(node, err);
 }
@@ -551,9 +583,9 @@ bool gw_node_close(gw_node *node) {
         gw_claims_clear(node->claims);
         return false;
     }
-    atomic_store(&node->ending, true);
+    atomic_store(&node->loader.ending, true);
     if (node->wires) gw_wires_wake(node->wires);
-    if (node->wires && atomic_load(&node->reduction.underway)) gw_node_reduce_stop(node);
+    if (node->wires && atomic_load(&node->reduction.underway)) gw_reduction_stop(&node->reduction);
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
     bool ended = gw_workers_end(node->workers, CLOSE_NS);
@@ -583,7 +615,7 @@ bool gw_node_close(gw_node *node) {
     gw_identity_wipe(&node->self);
     gw_keyring_wipe(&node->keyring);
     gw_dirlock_release(&node->lock);
-    pthread_rwlock_destroy(&node->state.lock);
+    pthread_rwlock_destroy(&node->engine.state.lock);
     pthread_cond_destroy(&node->reduction.changed);
     pthread_mutex_destroy(&node->reduction.lock);
     free(node->shown.snapshot);

@@ -21,6 +21,7 @@ static const struct {
 };
 
 typedef struct given {
+    gw_node *node;
     gw_task task;
     gw_task_kind kind;
     gw_task_run *run;
@@ -32,16 +33,17 @@ static void run_given(void *context) {
     gw_err err = {0};
     bool good = g->run(&g->task, mail, &err);
     gw_mail_outcome(mail, good ? NULL : &err);
-    gw_mailbox_post(g->task.node->mail, mail);
+    gw_mailbox_post(g->node->mail, mail);
     free(g);
 }
 
 void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_task_run *run) {
     given *g = malloc(sizeof *g);
     GW_ASSERT_MEMORY(g != NULL);
-    *g = (given){.kind = kind,
+    *g = (given){.node = node,
+                 .kind = kind,
                  .run = run,
-                 .task = {.node = node,
+                 .task = {.engine = &node->engine,
                           .token = action->token,
                           .step = action->step,
                           .shard = action->first,
@@ -83,4 +85,11 @@ bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns) {
         return true;
     }
     return false;
+}
+
+void gw_node_committed(gw_node *node, const gw_event *event) {
+    if (event->kind != GW_EV_COMMITTED || event->outcome == GW_DONE) return;
+    node->finish = GW_FINISH_FAILED;
+    free(node->final_text);
+    node->final_text = strdup(event->text);
 }

@@ -1,10 +1,9 @@
-/* Bytes by name, from and to other peers: chunks by their hash, manifests by (step, root), and, for joiners,
- * chunks of the present state by (step, fingerprint, index). */
+#include "tools/godwit/work/fetch.h"
+
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "net/loop/condition.h"
-#include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,36 +41,36 @@ static bool is_over_by(fetch *f, uint64_t end_ns) {
     return over;
 }
 
-static void wait_fetched(gw_node *node, fetch *f, const gw_peer_id *peer) {
-    const uint64_t silent_ns = SILENT_NS * node->options->time_scale_percent / 100;
-    uint64_t landed = gw_wires_landed(node->wires, peer), moved_ns = gw_now_ns(), now = moved_ns;
+static void wait_fetched(gw_fetcher *fetcher, fetch *f, const gw_peer_id *peer) {
+    const uint64_t silent_ns = SILENT_NS * fetcher->time_scale_percent / 100;
+    uint64_t landed = gw_wires_landed(fetcher->wires, peer), moved_ns = gw_now_ns(), now = moved_ns;
     while (now < moved_ns + silent_ns) {
         if (is_over_by(f, now + silent_ns / LOOKS)) return;
         now = gw_now_ns();
         uint64_t before = landed;
-        landed = gw_wires_landed(node->wires, peer);
+        landed = gw_wires_landed(fetcher->wires, peer);
         if (landed != before) moved_ns = now;
     }
     /* The buffer is the transport's until the completion, so a silent peer is abandoned, then waited for. */
-    gw_wires_abandon(node->wires, peer);
+    gw_wires_abandon(fetcher->wires, peer);
     pthread_mutex_lock(&f->lock);
     while (!f->over) pthread_cond_wait(&f->changed, &f->lock);
     pthread_mutex_unlock(&f->lock);
 }
 
-bool gw_node_fetch(gw_node *node, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint64_t capacity,
-                   uint64_t *length, gw_err *err) {
+bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+              uint64_t capacity, uint64_t *length, gw_err *err) {
     fetch f = {.op = {.done = fetched}};
     pthread_mutex_init(&f.lock, NULL);
     gw_cond_init(&f.changed);
     gw_op request = {.kind = GW_OP_FETCH, .peer = *peer, .buffer = bytes, .bytes = capacity, .name = *name};
-    gw_wires_post(node->wires, &request, &f.op);
-    wait_fetched(node, &f, peer);
+    gw_wires_post(fetcher->wires, &request, &f.op);
+    wait_fetched(fetcher, &f, peer);
     pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);
     *length = f.result.value;
     if (f.result.status == GW_OP_OK) {
-        atomic_fetch_add(&node->fetched_bytes, *length);
+        atomic_fetch_add(&fetcher->bytes, *length);
         return true;
     }
     char text[GW_SHORT_TEXT];
@@ -97,21 +96,21 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
 }
 
 /* A chunk of the state, if this peer has the very state that is asked for. */
-static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+static gw_op_status find_state_chunk(gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
     uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
-    uint64_t bytes = node->device->layout->image_bytes;
+    uint64_t bytes = server->engine->device->layout->image_bytes;
     if (index >= gw_chunk_count(bytes)) return GW_OP_NOTFOUND;
     uint32_t size = gw_chunk_length(bytes, (uint32_t)index);
     void *copy = malloc(size);
     if (!copy) return GW_OP_UNAVAILABLE;
     gw_err err;
-    pthread_rwlock_rdlock(&node->state.lock);
-    bool here = node->state.valid && node->state.step == step &&
-                gw_state_print_whole(node->state.print) == fingerprint;
-    bool good = here && node->device->ops->state_read(node->device, gw_chunk_offset((uint32_t)index), size,
-                                                      copy, &err);
-    pthread_rwlock_unlock(&node->state.lock);
+    pthread_rwlock_rdlock(&server->engine->state.lock);
+    bool here = server->engine->state.valid && server->engine->state.step == step &&
+                gw_state_print_whole(server->engine->state.print) == fingerprint;
+    bool good = here && server->engine->device->ops->state_read(
+                            server->engine->device, gw_chunk_offset((uint32_t)index), size, copy, &err);
+    pthread_rwlock_unlock(&server->engine->state.lock);
     if (!good) {
         free(copy);
         return here ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
@@ -122,12 +121,12 @@ static gw_op_status find_state_chunk(gw_node *node, const gw_hash *name, void **
 }
 
 /* A stored chunk of any length up to a whole one: the name does not say which. A damaged one is none. */
-static gw_op_status find_chunk(gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+static gw_op_status find_chunk(gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
     void *bytes = malloc(GW_CHUNK_BYTES);
     uint32_t size;
     gw_err err;
     if (!bytes) return GW_OP_UNAVAILABLE;
-    if (gw_store_find(node->store, name, bytes, &size, &err)) {
+    if (gw_store_find(server->store, name, bytes, &size, &err)) {
         *found = bytes;
         *length = size;
         return GW_OP_OK;
@@ -147,18 +146,19 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
 }
 
 /* This job's manifest of that name, encoded. A damaged one is none. */
-static gw_op_status find_manifest(const gw_node *node, const gw_hash *name, void **found, uint64_t *length) {
+static gw_op_status find_manifest(const gw_server *server, const gw_hash *name, void **found,
+                                  uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof manifest_mark, sizeof name->bytes - sizeof manifest_mark);
     uint64_t step = gw_get_u64(&r);
     gw_hash root = {{0}};
     gw_get_bytes(&r, root.bytes, MANIFEST_ROOT);
     gw_manifest manifest;
     gw_err err;
-    if (!gw_catalog_find(gw_store_io(node->store), gw_store_dir(node->store), &node->job_id, step, &root,
-                         &manifest, &err))
+    if (!gw_catalog_find(gw_store_io(server->store), gw_store_dir(server->store), &server->job_id, step,
+                         &root, &manifest, &err))
         return err.code == GW_E_IO || err.code == GW_E_NOMEM ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
     gw_hash own = gw_manifest_name(manifest.step, &manifest.root);
-    bool wanted = gw_hash_equal(&own, name) && gw_hash_equal(&manifest.job_id, &node->job_id);
+    bool wanted = gw_hash_equal(&own, name) && gw_hash_equal(&manifest.job_id, &server->job_id);
     size_t size = 0;
     bool good = wanted && gw_manifest_encode(&manifest, found, &size, &err);
     gw_manifest_free(&manifest);
@@ -179,26 +179,26 @@ static bool provided_from_memory(void *context, const gw_hash *name) {
 static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
                             uint64_t *length) {
     (void)asker;
-    gw_node *node = context;
+    gw_server *server = context;
     void *found = NULL;
     gw_op_status status;
     if (is_of_state(name))
-        status = find_state_chunk(node, name, &found, length);
+        status = find_state_chunk(server, name, &found, length);
     else if (memcmp(name->bytes, manifest_mark, sizeof manifest_mark) == 0)
-        status = find_manifest(node, name, &found, length);
+        status = find_manifest(server, name, &found, length);
     else
-        status = find_chunk(node, name, &found, length);
+        status = find_chunk(server, name, &found, length);
     GW_ASSERT((status == GW_OP_OK) == (found != NULL));
     *bytes = found;
     return status;
 }
 
 static void provided(void *context, const void *bytes, uint64_t length) {
-    atomic_fetch_add(&((gw_node *)context)->served_bytes, length);
+    atomic_fetch_add(&((gw_server *)context)->bytes, length);
     free((void *)(uintptr_t)bytes);
 }
 
-gw_fetch_provider gw_node_provider(gw_node *node) {
+gw_fetch_provider gw_server_provider(gw_server *server) {
     return (gw_fetch_provider){
-        .context = node, .find = provide, .release = provided, .in_memory = provided_from_memory};
+        .context = server, .find = provide, .release = provided, .in_memory = provided_from_memory};
 }

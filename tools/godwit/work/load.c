@@ -1,10 +1,11 @@
-/* Bringing a whole state image here: from members that hold it, or from a checkpoint. */
+/* Brings a whole state image here: from members that hold it, or from a checkpoint. */
+#include "tools/godwit/work/load.h"
+
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "core/state/placement.h"
-#include "tools/godwit/node/inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,11 +39,11 @@ static bool copy_chunk(copying *c, uint32_t index, gw_err *err) {
         pthread_mutex_unlock(&c->lock);
         if (dead) continue;
         uint64_t got;
-        if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
-        if (gw_node_fetch(load->node, &load->peers[donor], &name, c->image + gw_chunk_offset(index), length,
-                          &got, err)) {
+        if (atomic_load(&load->loader->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
+        if (gw_fetch(load->loader->fetcher, &load->peers[donor], &name, c->image + gw_chunk_offset(index),
+                     length, &got, err)) {
             if (got == length) {
-                atomic_fetch_add(&load->node->work.pieces, 1);
+                atomic_fetch_add(&load->loader->engine->pieces, 1);
                 return true;
             }
             gw_fail(err, GW_E_CORRUPT, "%llu bytes instead of %u", (unsigned long long)got, length);
@@ -76,9 +77,11 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
     if (load->count == 0) return gw_fail(err, GW_E_PEER, "nobody to copy the state from");
     gw_peer_id missing;
     /* Connections may still be on their way up; a donor that has none in a second is passed over. */
-    gw_wires_wait(load->node->wires, load->peers, load->count, &load->node->self.id, &load->node->ending,
-                  UINT64_C(1000000000) * load->node->options->time_scale_percent / 100, &missing);
-    copying c = {.load = load, .image = image, .image_bytes = load->node->device->layout->image_bytes};
+    gw_wires_wait(load->loader->fetcher->wires, load->peers, load->count, &load->loader->self,
+                  &load->loader->ending,
+                  UINT64_C(1000000000) * load->loader->fetcher->time_scale_percent / 100, &missing);
+    copying c = {
+        .load = load, .image = image, .image_bytes = load->loader->engine->device->layout->image_bytes};
     c.chunks = gw_chunk_count(c.image_bytes);
     c.dead = calloc(load->count, sizeof(bool));
     GW_ASSERT_MEMORY(c.dead != NULL);
@@ -99,14 +102,14 @@ bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err) {
 
 static bool is_wanted(const gw_load *load, const gw_manifest *manifest) {
     return gw_hash_equal(&manifest->root, &load->root) && manifest->step == load->step &&
-           gw_hash_equal(&manifest->job_id, &load->node->job_id);
+           gw_hash_equal(&manifest->job_id, &load->loader->job_id);
 }
 
 /* *silent: it may be here all the same. */
 static bool read_manifest(const gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
-    const gw_node *node = load->node;
+    const gw_loader *loader = load->loader;
     *silent = false;
-    if (!gw_catalog_find(gw_store_io(node->store), gw_store_dir(node->store), &node->job_id, load->step,
+    if (!gw_catalog_find(gw_store_io(loader->store), gw_store_dir(loader->store), &loader->job_id, load->step,
                          &load->root, manifest, err)) {
         *silent = err->code != GW_E_NOTFOUND && !gw_catalog_is_damage(err);
         return false;
@@ -128,15 +131,16 @@ static bool fetch_manifest(gw_load *load, gw_manifest *manifest, bool *silent, g
     bool good = false;
     for (uint32_t i = 0; i < load->count && !good; i++) {
         uint64_t length;
-        if (gw_peer_id_equal(&load->peers[i], &load->node->self.id)) continue;
-        if (!gw_node_fetch(load->node, &load->peers[i], &name, bytes, GW_MANIFEST_MAX_BYTES, &length, err)) {
+        if (gw_peer_id_equal(&load->peers[i], &load->loader->self)) continue;
+        if (!gw_fetch(load->loader->fetcher, &load->peers[i], &name, bytes, GW_MANIFEST_MAX_BYTES, &length,
+                      err)) {
             *silent |= err->code != GW_E_NOTFOUND;
             continue;
         }
         if (!gw_manifest_decode(bytes, length, manifest, err)) continue;
         good = is_wanted(load, manifest);
         if (good) {
-            gw_saver_keep_manifest(load->node->saver, manifest->step, bytes, length);
+            gw_saver_keep_manifest(load->loader->engine->saver, manifest->step, bytes, length);
         } else {
             gw_manifest_free(manifest);
             gw_fail(err, GW_E_CORRUPT, "manifest of another checkpoint");
@@ -152,7 +156,7 @@ static bool find_manifest(gw_load *load, gw_manifest *manifest, gw_err *err) {
     bool silent;
     if (read_manifest(load, manifest, &silent, err) || fetch_manifest(load, manifest, &silent, err))
         return true;
-    if (!silent) load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
+    if (!silent) load->sound = gw_set_of(gw_chunk_count(load->loader->engine->device->layout->image_bytes));
     return false;
 }
 
@@ -171,7 +175,7 @@ static void tell_wrong(const gw_load *load, const gw_peer_id *holder, uint32_t i
              (unsigned long long)load->step);
     mail->event.peer = *holder;
     gw_mail_text(mail, evidence);
-    gw_mailbox_post(load->node->mail, mail);
+    gw_mailbox_post(load->loader->mail, mail);
 }
 
 /* Asks all holders in turn, beginning with another one for each chunk; and then those that are silent: of one
@@ -187,11 +191,11 @@ static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const 
         uint32_t holder = (index + (*asked)++) % load->count;
         if (atomic_load(&r->silent[holder]) != last) continue;
         const gw_set *has = &load->inventories[holder];
-        if (gw_peer_id_equal(&load->peers[holder], &load->node->self.id)) continue;
+        if (gw_peer_id_equal(&load->peers[holder], &load->loader->self)) continue;
         if (index >= has->size || !gw_set_has(has, index)) continue;
         uint64_t got;
-        if (atomic_load(&load->node->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
-        if (!gw_node_fetch(load->node, &load->peers[holder], name, bytes, length, &got, err)) {
+        if (atomic_load(&load->loader->ending)) return gw_fail(err, GW_E_ABORTED, "this peer is ending");
+        if (!gw_fetch(load->loader->fetcher, &load->peers[holder], name, bytes, length, &got, err)) {
             if (err->code != GW_E_NOTFOUND) atomic_store(&r->silent[holder], true);
             continue;
         }
@@ -203,29 +207,29 @@ static bool restore_fetch(void *context, uint32_t index, uint32_t *asked, const 
 
 static bool restore_keep(void *context, uint32_t index) {
     const gw_load *load = ((restoring *)context)->load;
-    return gw_placement_holds(index, load->members, load->member_count, load->node->options->replicas,
-                              &load->node->self.id);
+    return gw_placement_holds(index, load->members, load->member_count, load->loader->replicas,
+                              &load->loader->self);
 }
 
 static bool restore_write(void *context, uint64_t offset, const void *bytes, uint32_t length, gw_err *err) {
     (void)err;
     const restoring *r = context;
     memcpy(r->image + offset, bytes, length);
-    atomic_fetch_add(&r->load->node->work.pieces, 1);
+    atomic_fetch_add(&r->load->loader->engine->pieces, 1);
     return true;
 }
 
 /* What is left of it here, every chunk read and compared: one damaged chunk is seldom alone. Of no size where
  * there is no memory to read them into: then nothing is known. */
-static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
+static gw_set sound_chunks(gw_loader *loader, const gw_manifest *manifest) {
     uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
     if (bytes == NULL) return (gw_set){0};
     gw_set sound = gw_set_of(manifest->chunk_count);
-    for (uint32_t i = 0; i < manifest->chunk_count && !atomic_load(&node->ending); i++) {
+    for (uint32_t i = 0; i < manifest->chunk_count && !atomic_load(&loader->ending); i++) {
         gw_err err;
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
-        atomic_fetch_add(&node->work.pieces, 1);
-        if (gw_store_read(node->store, &manifest->chunks[i], bytes, length, &err))
+        atomic_fetch_add(&loader->engine->pieces, 1);
+        if (gw_store_read(loader->store, &manifest->chunks[i], bytes, length, &err))
             gw_set_add(&sound, i);
         else if (err.code != GW_E_NOTFOUND)
             gw_log(GW_WARN, "checkpoint", "step %llu, chunk %u: %s", (unsigned long long)manifest->step, i,
@@ -236,20 +240,20 @@ static gw_set sound_chunks(gw_node *node, const gw_manifest *manifest) {
 }
 
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
-    gw_node *node = load->node;
+    gw_loader *loader = load->loader;
     gw_peer_id missing;
-    gw_wires_wait(node->wires, load->peers, load->count, &node->self.id, &node->ending,
-                  UINT64_C(1000000000) * node->options->time_scale_percent / 100, &missing);
+    gw_wires_wait(loader->fetcher->wires, load->peers, load->count, &loader->self, &loader->ending,
+                  UINT64_C(1000000000) * loader->fetcher->time_scale_percent / 100, &missing);
     gw_manifest manifest = {0};
     if (!find_manifest(load, &manifest, err)) return false;
-    bool good = manifest.state_bytes == node->device->layout->image_bytes;
+    bool good = manifest.state_bytes == loader->engine->device->layout->image_bytes;
     if (!good) gw_fail(err, GW_E_CORRUPT, "the manifest is not of a state of this job's size");
     restoring r = {.load = load, .image = image, .silent = calloc(load->count + 1, sizeof *r.silent)};
     gw_set here = gw_set_of(manifest.chunk_count);
     GW_ASSERT_MEMORY(r.silent != NULL);
     gw_restore restore = {
         .manifest = &manifest,
-        .store = node->store,
+        .store = loader->store,
         .tag = load->step,
         .fetch = restore_fetch,
         .keep = restore_keep,
@@ -260,7 +264,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     };
     gw_restore_stats stats = {0};
     good = good && gw_restore_run(&restore, &stats, err);
-    gw_store_release(node->store, load->step);
+    gw_store_release(loader->store, load->step);
     free(r.silent);
     if (good && stats.damaged > 0)
         gw_log(GW_WARN, "checkpoint", "%u damaged chunks of step %llu were replaced from other peers",
@@ -270,7 +274,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     bool disk_is_well = !good && (by_others || err->code == GW_E_NOMEM);
     if (good) load->sound = here;
     if (!good) gw_set_free(&here);
-    if (!good && !disk_is_well) load->sound = sound_chunks(node, &manifest);
+    if (!good && !disk_is_well) load->sound = sound_chunks(loader, &manifest);
     if (good && load->fingerprint == 0) load->fingerprint = manifest.fingerprint;
     load->created_ms = manifest.created_ms;
     gw_manifest_free(&manifest);

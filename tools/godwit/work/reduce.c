@@ -1,15 +1,13 @@
-/* One reduction: prepared and checked on the compute helper, carried by the data plane's threads or by NCCL,
- * ended early by the loop when the brain freezes.
- *
- * All buckets are reduced after the last shard, not each one while the last shards are still computed. Two
+/* All buckets are reduced after the last shard, not each one while the last shards are still computed. Two
  * peers over TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt,
  * nano), 66 to 84 of 850 (64 MiB of sums), waiting for each other included. An overlap can hide no more of it
  * than fits into the rest of one shard, on processors that are busy with that very shard: 1 to 2 % here, for
  * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
  * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
-#include "net/collective/reduce.h"
+#include "tools/godwit/work/reduce.h"
+
 #include "core/base/assert.h"
-#include "tools/godwit/node/inside.h"
+#include "net/collective/reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +17,7 @@ enum { TABLE_AT = GW_MAX_MEMBERS * GW_SLOTS }; /* in the boundary words */
 #define PROGRESS_MS 5000u /* all have entered and nothing moves: something hangs */
 
 typedef struct reduce {
-    gw_node *node;
+    gw_reduction *of;
     gw_token token;
     uint64_t step;
     uint32_t attempt, members, rank, place; /* place: in `ids` */
@@ -32,8 +30,8 @@ typedef struct reduce {
     uint64_t began_ns;
 } reduce;
 
-void gw_node_collective_done(void *context, const gw_collective_result *result) {
-    gw_reduction *reduction = &((gw_node *)context)->reduction;
+void gw_reduction_call_done(void *context, const gw_collective_result *result) {
+    gw_reduction *reduction = context;
     pthread_mutex_lock(&reduction->lock);
     GW_ASSERT(reduction->pending > 0);
     reduction->pending--;
@@ -62,7 +60,7 @@ enum { BUCKET_AGREE, BUCKET_FLOATS, BUCKET_INTEGERS };
 /* Enters an all-reduce on host memory. */
 static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, uint32_t bucket,
                   gw_err *err) {
-    gw_node *node = r->node;
+    gw_reduction *reduction = r->of;
     gw_collective_call call = {
         .tag = {.fence = r->fence, .step = r->step, .attempt = r->attempt, .bucket = bucket},
         .type = bucket == BUCKET_FLOATS ? GW_SUM_F32 : GW_SUM_I64,
@@ -71,12 +69,12 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
         .rank = r->place,
         .pieces = pieces,
         .piece_count = count,
-        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)node->options->time_scale_percent / 100),
+        .progress_ms = (uint32_t)(PROGRESS_MS * (uint64_t)reduction->time_scale_percent / 100),
         .token = r->token,
     };
-    expect_done(&node->reduction, 1);
-    bool good = gw_collective_start(gw_wires_collective(node->wires), &call, err);
-    if (!good) expect_done(&node->reduction, -1);
+    expect_done(reduction, 1);
+    bool good = gw_collective_start(gw_wires_collective(reduction->wires), &call, err);
+    if (!good) expect_done(reduction, -1);
     return good;
 }
 
@@ -85,7 +83,7 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
  * at home. */
 static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) {
     bool boundary = i == segments.count - 1;
-    return boundary && !r->node->options->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
+    return boundary && !r->of->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
 }
 
 /* Enters the all-reduce of all segments of one type. True also when there are none. */
@@ -125,13 +123,12 @@ static bool has_changed_here(const gw_reduction *reduction) {
 
 /* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
 static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
-    gw_node *node = r->node;
-    gw_reduction *reduction = &node->reduction;
+    gw_reduction *reduction = r->of;
     wait_for_others(reduction, true);
     /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
     if (!entered || atomic_load(&reduction->stop)) {
-        gw_collective_abort(gw_wires_collective(node->wires));
-        if (node->gpus) gw_gpus_abort(node->gpus);
+        gw_collective_abort(gw_wires_collective(reduction->wires));
+        if (reduction->gpus) gw_gpus_abort(reduction->gpus);
     }
     pthread_mutex_lock(&reduction->lock);
     while (reduction->pending > 0) pthread_cond_wait(&reduction->changed, &reduction->lock);
@@ -151,13 +148,12 @@ static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
 
 /* Waits for data connections to all members. */
 static gw_outcome gather(reduce *r, gw_err *err) {
-    gw_node *node = r->node;
-    gw_reduction *reduction = &node->reduction;
+    gw_reduction *reduction = r->of;
     gw_peer_id missing;
-    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * node->options->time_scale_percent / 100;
+    uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * reduction->time_scale_percent / 100;
     wait_for_others(reduction, true);
-    bool all =
-        gw_wires_wait(node->wires, r->ids, r->members, &node->self.id, &reduction->stop, patience, &missing);
+    bool all = gw_wires_wait(reduction->wires, r->ids, r->members, &reduction->self, &reduction->stop,
+                             patience, &missing);
     wait_for_others(reduction, false);
     if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];
@@ -169,22 +165,22 @@ static gw_outcome gather(reduce *r, gw_err *err) {
 
 /* One whose GPUs are several has sums to make when it is alone, too. */
 static bool has_others(const reduce *r) {
-    return r->members > 1 || r->node->device->gpu_count > 1;
+    return r->members > 1 || r->of->engine->device->gpu_count > 1;
 }
 
 /* Where the sums will lie. Members with GPUs, and those that may have such beside them, count who can sum by
  * NCCL: if that is not everybody, sums go through host memory. All have entered when it is known, and NCCL's
  * deadlines may count. (Peers of an exact job have one compute class: there either all have GPUs or none.) */
 static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
-    gw_node *node = r->node;
+    gw_reduction *reduction = r->of;
     *place = GW_PLACE_HOST;
-    if (node->device->gpu_count == 0 && !node->options->fast) return GW_DONE;
-    int64_t ready = node->gpus != NULL && gw_gpus_ready(node->gpus), all = ready;
+    if (reduction->engine->device->gpu_count == 0 && !reduction->fast) return GW_DONE;
+    int64_t ready = reduction->gpus != NULL && gw_gpus_ready(reduction->gpus), all = ready;
     gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
     gw_outcome outcome = GW_DONE;
     if (r->members > 1) outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
     if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
-    if (outcome == GW_DONE) atomic_store(&node->reduction.place, *place);
+    if (outcome == GW_DONE) atomic_store(&reduction->place, *place);
     return outcome;
 }
 
@@ -219,10 +215,10 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
                                     .type = send.list[i].is_float ? GW_SUM_F32 : GW_SUM_I64};
     gw_gpu_call call = {.fence = r->fence,
                         .pieces = pieces,
-                        .piece_count = send.count / r->node->device->gpu_count,
+                        .piece_count = send.count / r->of->engine->device->gpu_count,
                         .token = r->token};
-    expect_done(&r->node->reduction, 1);
-    gw_gpus_start(r->node->gpus, &call);
+    expect_done(r->of, 1);
+    gw_gpus_start(r->of->gpus, &call);
     free(pieces);
     return wait_done(r, true, err);
 }
@@ -242,12 +238,12 @@ static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err
 
 /* Everything that the members tell each other with the sum. */
 static void fill_boundary(const reduce *r) {
-    gw_device *device = r->node->device;
+    gw_device *device = r->of->engine->device;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
     GW_ASSERT_MEMORY(words != NULL);
     GW_ASSERT((uint64_t)r->members * GW_SLOTS <= device->layout->boundary_words);
     memcpy(words + (size_t)r->rank * GW_SLOTS, r->slots, sizeof r->slots);
-    if (r->node->options->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
+    if (r->of->verify) memcpy(words + TABLE_AT, r->table, sizeof r->table);
     device->ops->set_boundary(device, words);
     free(words);
 }
@@ -262,7 +258,7 @@ static void judge_nccl(gw_gpus *gpus, const gw_verdict *verdict) {
 }
 
 static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *verdict, gw_err *err) {
-    gw_device *device = r->node->device;
+    gw_device *device = r->of->engine->device;
     gw_segments send = {0}, receive = {0};
     gw_outcome outcome = GW_DONE;
     bool own_wrong = false;
@@ -278,15 +274,16 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
     if (own_wrong) *verdict = own_part_wrong;
     if (outcome != GW_DONE || own_wrong) return outcome;
     if (!device->ops->reduce_end(device, verdict, err)) return GW_FAILED;
-    if (place == GW_PLACE_GPU) judge_nccl(r->node->gpus, verdict);
+    if (place == GW_PLACE_GPU) judge_nccl(r->of->gpus, verdict);
     return GW_DONE;
 }
 
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
-    if (r->node->options->verify && !gw_node_read_soundly(r->node, &r->damaged, err)) return GW_FAILED;
+    if (r->of->verify && !gw_engine_read_soundly(r->of->engine, &r->damaged, err)) return GW_FAILED;
     fill_boundary(r);
-    bool others = r->members > 1, fast = others && r->node->options->fast;
-    if (others && r->again && !fast && !look_at_own_part(r->node->device, verdict, err)) return GW_FAILED;
+    bool others = r->members > 1, fast = others && r->of->fast;
+    if (others && r->again && !fast && !look_at_own_part(r->of->engine->device, verdict, err))
+        return GW_FAILED;
     if (verdict->own_wrong) return GW_DONE;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
@@ -300,19 +297,19 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
 
 static void run_reduce(void *context) {
     reduce *r = context;
-    gw_node *node = r->node;
+    gw_reduction *reduction = r->of;
     gw_mail *mail = gw_mail_new(GW_EV_REDUCED, r->token);
     gw_verdict verdict = {0};
     gw_err err = {0};
-    wait_for_others(&node->reduction, false);
-    mail->event.outcome = atomic_load(&node->reduction.stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
-    if (mail->event.outcome == GW_FAILED && has_changed_here(&node->reduction)) {
+    wait_for_others(reduction, false);
+    mail->event.outcome = atomic_load(&reduction->stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
+    if (mail->event.outcome == GW_FAILED && has_changed_here(reduction)) {
         mail->event.outcome = GW_DONE;
         verdict = own_part_wrong;
     }
     mail->took_ns = gw_now_ns() - r->began_ns;
-    mail->sent_bytes = node->reduction.sent_bytes;
-    mail->received_bytes = node->reduction.received_bytes;
+    mail->sent_bytes = reduction->sent_bytes;
+    mail->received_bytes = reduction->received_bytes;
     if (mail->event.outcome == GW_DONE) {
         mail->event.coverage_ok = verdict.coverage_ok;
         mail->event.fingerprint_ok = verdict.fingerprint_ok;
@@ -322,21 +319,21 @@ static void run_reduce(void *context) {
             if (err.text[0] == '\0') gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
             gw_mail_text(mail, err.text);
         } else {
-            gw_device *device = node->device;
+            gw_device *device = reduction->engine->device;
             mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
             GW_ASSERT_MEMORY(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);
             mail->event.slots = mail->slots;
-            if (node->options->verify) mail->event.check_table = mail->slots + TABLE_AT;
+            if (reduction->verify) mail->event.check_table = mail->slots + TABLE_AT;
         }
     } else {
-        mail->event.peer = node->reduction.suspect;
-        mail->event.changed = node->reduction.bits_changed;
+        mail->event.peer = reduction->suspect;
+        mail->event.changed = reduction->bits_changed;
         mail->event.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
-    wait_for_others(&node->reduction, true);
-    gw_mailbox_post(node->mail, mail);
+    wait_for_others(reduction, true);
+    gw_mailbox_post(reduction->mail, mail);
     free(r);
 }
 
@@ -349,39 +346,40 @@ static void arrange(reduce *r, const gw_view *view) {
     }
 }
 
-void gw_node_reduce(gw_node *node, const gw_action *action) {
-    GW_ASSERT(!atomic_load(&node->reduction.underway) && node->view.epoch > 0);
-    int rank = gw_view_rank(&node->view, &node->self.id);
+void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t step,
+                        const gw_action *action) {
+    GW_ASSERT(!atomic_load(&reduction->underway) && view->epoch > 0);
+    int rank = gw_view_rank(view, &reduction->self);
     GW_ASSERT(rank >= 0);
     reduce *r = calloc(1, sizeof *r);
     GW_ASSERT_MEMORY(r != NULL);
-    *r = (reduce){.node = node,
+    *r = (reduce){.of = reduction,
                   .token = action->token,
-                  .step = node->step,
+                  .step = step,
                   .attempt = action->attempt,
-                  .again = node->reduction.begun && node->reduction.step == node->step,
-                  .members = node->view.count,
+                  .again = reduction->begun && reduction->step == step,
+                  .members = view->count,
                   .rank = (uint32_t)rank,
                   .began_ns = gw_now_ns(),
-                  .fence = {.epoch = node->view.epoch, .view = node->view.name}};
+                  .fence = {.epoch = view->epoch, .view = view->name}};
     memcpy(r->slots, action->slots, sizeof r->slots);
     if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
-    arrange(r, &node->view);
-    node->reduction.begun = true;
-    node->reduction.step = node->step;
-    node->reduction.failed = node->reduction.aborted = false;
-    node->reduction.suspect = (gw_peer_id){0};
-    node->reduction.bits_changed = false;
-    node->reduction.sent_bytes = node->reduction.received_bytes = 0;
-    atomic_store(&node->reduction.stop, false);
-    atomic_store(&node->reduction.underway, true);
-    gw_helper_give(node->compute, run_reduce, r);
+    arrange(r, view);
+    reduction->begun = true;
+    reduction->step = step;
+    reduction->failed = reduction->aborted = false;
+    reduction->suspect = (gw_peer_id){0};
+    reduction->bits_changed = false;
+    reduction->sent_bytes = reduction->received_bytes = 0;
+    atomic_store(&reduction->stop, false);
+    atomic_store(&reduction->underway, true);
+    gw_helper_give(reduction->compute, run_reduce, r);
 }
 
-void gw_node_reduce_stop(gw_node *node) {
-    if (!atomic_load(&node->reduction.stop)) atomic_store(&node->reduction.stop_ns, gw_now_ns());
-    atomic_store(&node->reduction.stop, true);
-    gw_wires_wake(node->wires);
-    gw_collective_abort(gw_wires_collective(node->wires));
-    if (node->gpus) gw_gpus_abort(node->gpus);
+void gw_reduction_stop(gw_reduction *reduction) {
+    if (!atomic_load(&reduction->stop)) atomic_store(&reduction->stop_ns, gw_now_ns());
+    atomic_store(&reduction->stop, true);
+    gw_wires_wake(reduction->wires);
+    gw_collective_abort(gw_wires_collective(reduction->wires));
+    if (reduction->gpus) gw_gpus_abort(reduction->gpus);
 }

@@ -2,59 +2,58 @@
 #include "core/base/assert.h"
 #include "core/state/chunk.h"
 #include "kernels/device/exact_add.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/work/load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 64 << 20 /* of a state; so many at a time take well under a second */ };
 
-/* Until the state may change. */
-static void wait_staged(gw_node *node) {
-    atomic_store(&node->work.staging, true);
-    gw_saver_staged(node->saver);
-    atomic_store(&node->work.staging, false);
+void gw_engine_wait_staged(gw_engine *engine) {
+    atomic_store(&engine->staging, true);
+    gw_saver_staged(engine->saver);
+    atomic_store(&engine->staging, false);
 }
 
 /* ---- APPLY ---- */
 
 static bool apply_units(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
-    gw_node *node = task->node;
+    gw_engine *engine = task->engine;
     gw_state_print before;
-    bool good = task->look ? gw_workers_look_and_apply(node->workers, &before, print, err)
-                           : gw_workers_units(node->workers, GW_UNIT_APPLY, print, err);
-    if (!good) event->damaged = gw_node_copies_differ(err);
-    return good && (!task->look || gw_node_expects(node, before, &event->damaged, err));
+    bool good = task->look ? gw_workers_look_and_apply(engine->workers, &before, print, err)
+                           : gw_workers_units(engine->workers, GW_UNIT_APPLY, print, err);
+    if (!good) event->damaged = gw_engine_copies_differ(err);
+    return good && (!task->look || gw_engine_expects(engine, before, &event->damaged, err));
 }
 
 /* With the state's lock held for writing. *print becomes the next state's. */
 static bool step_forward(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
-    gw_node *node = task->node;
-    if (task->skip) return !task->look || gw_node_is_sound(node, &event->damaged, err);
+    gw_engine *engine = task->engine;
+    if (task->skip) return !task->look || gw_engine_is_sound(engine, &event->damaged, err);
     gw_scalars scalars = {0};
-    if (!node->device->ops->scalars(node->device, &scalars, err)) return gw_fail_in(err, "scalars");
+    if (!engine->device->ops->scalars(engine->device, &scalars, err)) return gw_fail_in(err, "scalars");
     event->stop = scalars.stop;
     return apply_units(task, print, event, err) || gw_fail_in(err, "apply");
 }
 
-bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
-    gw_node *node = task->node;
-    wait_staged(node);
-    pthread_rwlock_wrlock(&node->state.lock);
-    node->state.valid = false;
-    gw_state_print print = node->state.print;
+bool gw_task_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
+    gw_engine *engine = task->engine;
+    gw_engine_wait_staged(engine);
+    pthread_rwlock_wrlock(&engine->state.lock);
+    engine->state.valid = false;
+    gw_state_print print = engine->state.print;
     bool good = step_forward(task, &print, &mail->event, err);
     if (good) {
-        node->state.valid = true;
-        node->state.step = task->step + 1;
-        node->state.print = print;
+        engine->state.valid = true;
+        engine->state.step = task->step + 1;
+        engine->state.print = print;
         mail->event.fingerprint = gw_state_print_whole(print);
     }
-    pthread_rwlock_unlock(&node->state.lock);
+    pthread_rwlock_unlock(&engine->state.lock);
     if (!good) return gw_fail_in(err, "step %llu", (unsigned long long)task->step);
     if (!task->skip) {
         char report[200] = "";
-        node->device->ops->report(node->device, report, sizeof report);
+        engine->device->ops->report(engine->device, report, sizeof report);
         gw_mail_bytes(mail, report, strlen(report) + 1);
     }
     return true;
@@ -63,31 +62,31 @@ bool gw_node_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
 /* ---- LOAD ---- */
 
 /* What is done with a whole image takes long where it is large, and must be seen to get on. */
-static gw_state_print image_print(gw_node *node, const uint8_t *image) {
-    const gw_layout *layout = node->device->layout;
+static gw_state_print image_print(gw_engine *engine, const uint8_t *image) {
+    const gw_layout *layout = engine->device->layout;
     gw_state_print print = {0};
     for (uint64_t at = 0, within, length; at < layout->image_bytes; at += length) {
         uint32_t t = gw_layout_find(layout, at, PIECE_BYTES, &within, &length);
         *gw_state_print_part(&print, &layout->tensors[t]) += gw_exact_hash_state(
             gw_exact_path_best(), layout->of[t].first_word + within / 8, length, image + at);
-        atomic_fetch_add(&node->work.pieces, 1);
+        atomic_fetch_add(&engine->pieces, 1);
     }
     return print;
 }
 
-static bool write_image(gw_node *node, const uint8_t *image, gw_err *err) {
-    gw_device *device = node->device;
+static bool write_image(gw_engine *engine, const uint8_t *image, gw_err *err) {
+    gw_device *device = engine->device;
     uint64_t bytes = device->layout->image_bytes;
     for (uint64_t at = 0; at < bytes; at += PIECE_BYTES) {
         uint64_t length = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
         if (!device->ops->state_write(device, at, length, image + at, err)) return false;
-        atomic_fetch_add(&node->work.pieces, 1);
+        atomic_fetch_add(&engine->pieces, 1);
     }
     return true;
 }
 
 static bool is_wanted(gw_load *load, const uint8_t *image, gw_err *err) {
-    load->print = image_print(load->node, image);
+    load->print = image_print(load->loader->engine, image);
     uint64_t found = gw_state_print_whole(load->print);
     if (load->fingerprint == found) return true;
     return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
@@ -118,41 +117,42 @@ static bool read_image(gw_load *load, uint8_t *image, gw_err *err) {
     if (!gw_load_from_checkpoint(load, image, err)) return false;
     if (is_wanted(load, image, err)) return true;
     gw_set_free(&load->sound);
-    load->sound = gw_set_of(gw_chunk_count(load->node->device->layout->image_bytes));
+    load->sound = gw_set_of(gw_chunk_count(load->loader->engine->device->layout->image_bytes));
     return false;
 }
 
 /* The image is brought here whole and checked before anything of the present state changes. */
 static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
-    uint64_t bytes = load->node->device->layout->image_bytes;
+    gw_engine *engine = load->loader->engine;
+    uint64_t bytes = engine->device->layout->image_bytes;
     uint8_t *image = malloc(bytes ? bytes : 1);
     if (!image) return gw_fail(err, GW_E_NOMEM, "%llu bytes for the state", (unsigned long long)bytes);
     bool good = load->kind == GW_LOAD_PEERS ? copy_image(load, image, err) : read_image(load, image, err);
     *fingerprint = load->fingerprint;
     if (good) {
-        wait_staged(load->node);
-        pthread_rwlock_wrlock(&load->node->state.lock);
-        load->node->state.valid = false;
-        gw_workers_quiet(load->node->workers);
-        good = write_image(load->node, image, err);
-        load->node->state.valid = good;
-        load->node->state.step = load->step;
-        load->node->state.print = load->print;
-        pthread_rwlock_unlock(&load->node->state.lock);
+        gw_engine_wait_staged(engine);
+        pthread_rwlock_wrlock(&engine->state.lock);
+        engine->state.valid = false;
+        gw_workers_quiet(engine->workers);
+        good = write_image(engine, image, err);
+        engine->state.valid = good;
+        engine->state.step = load->step;
+        engine->state.print = load->print;
+        pthread_rwlock_unlock(&engine->state.lock);
     }
     free(image);
     return good;
 }
 
 static bool load_initial(gw_load *load, uint64_t *fingerprint, gw_err *err) {
-    gw_node *node = load->node;
-    wait_staged(node);
-    pthread_rwlock_wrlock(&node->state.lock);
-    node->state.valid = gw_workers_units(node->workers, GW_UNIT_INIT, &node->state.print, err);
-    node->state.step = 0;
-    *fingerprint = gw_state_print_whole(node->state.print);
-    bool good = node->state.valid;
-    pthread_rwlock_unlock(&node->state.lock);
+    gw_engine *engine = load->loader->engine;
+    gw_engine_wait_staged(engine);
+    pthread_rwlock_wrlock(&engine->state.lock);
+    engine->state.valid = gw_workers_units(engine->workers, GW_UNIT_INIT, &engine->state.print, err);
+    engine->state.step = 0;
+    *fingerprint = gw_state_print_whole(engine->state.print);
+    bool good = engine->state.valid;
+    pthread_rwlock_unlock(&engine->state.lock);
     return good;
 }
 
@@ -181,7 +181,7 @@ static void run_load(void *context) {
     mail->created_ms = good ? load->created_ms : 0;
     mail->held = load->sound;
     if (mail->held.size > 0) mail->event.held = &mail->held;
-    gw_mailbox_post(load->node->mail, mail);
+    gw_mailbox_post(load->loader->mail, mail);
     free_load(load);
 }
 
@@ -192,10 +192,10 @@ static gw_peer_id *copy_ids(const gw_peer_id *ids, uint32_t count) {
     return copy;
 }
 
-void gw_node_load(gw_node *node, const gw_action *action) {
+void gw_loader_begin(gw_loader *loader, const gw_view *view, const gw_action *action) {
     gw_load *load = calloc(1, sizeof *load);
     GW_ASSERT_MEMORY(load != NULL);
-    *load = (gw_load){.node = node,
+    *load = (gw_load){.loader = loader,
                       .token = action->token,
                       .kind = action->load_kind,
                       .step = action->step,
@@ -210,9 +210,9 @@ void gw_node_load(gw_node *node, const gw_action *action) {
         for (uint32_t i = 0; i < action->count; i++)
             load->inventories[i] = gw_set_copy(&action->inventories[i]);
     }
-    load->member_count = node->view.count;
+    load->member_count = view->count;
     load->members = calloc(GW_MAX_MEMBERS, sizeof(gw_peer_id));
     GW_ASSERT_MEMORY(load->members != NULL);
-    for (uint32_t i = 0; i < node->view.count; i++) load->members[i] = node->view.members[i].id;
-    gw_helper_give(node->compute, run_load, load);
+    for (uint32_t i = 0; i < view->count; i++) load->members[i] = view->members[i].id;
+    gw_helper_give(loader->compute, run_load, load);
 }

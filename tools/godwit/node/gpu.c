@@ -60,6 +60,10 @@ const char *gw_node_gpus_text(const gw_node *node, char text[GW_GPUS_TEXT]) {
     return text;
 }
 
+static void gpu_sum_done(void *context, const gw_collective_result *result) {
+    gw_reduction_call_done(&((gw_node *)context)->reduction, result);
+}
+
 /* NULL: sums cannot go from GPU to GPU. */
 static gw_gpus *open_sums(gw_node *node, gw_err *err) {
     gw_nccl_found found;
@@ -74,7 +78,7 @@ static gw_gpus *open_sums(gw_node *node, gw_err *err) {
                                .time_scale_percent = node->options->time_scale_percent,
                                .context = node,
                                .send = send,
-                               .done = gw_node_collective_done,
+                               .done = gpu_sum_done,
                                .lost = gw_node_device_lost};
     return gw_gpus_open(&options, err);
 }

@@ -4,7 +4,7 @@
 #include "net/fabric/fabric.h"
 #include "net/lane/path_message.h"
 #include "tests/net/sealed_frame.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/work/reduce.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -27,7 +27,11 @@ typedef struct rig {
     gw_identity self;
     gw_keyring keyring;
     gw_local local;
-    gw_node node;
+    gw_loop *loop;
+    gw_wires *wires;
+    gw_engine engine;
+    gw_reduction reduction;
+    gw_view view;
 } rig;
 
 static rig r;
@@ -45,17 +49,16 @@ static void open_rig(void) {
     gw_err err;
     gw_identity_from_seed(seed, 1, 7, &r.self);
     r.local = (gw_local){.identity = &r.self, .keyring = &r.keyring};
-    r.node.loop = gw_loop_open(&err);
-    cr_assert_not_null(r.node.loop, "%s", err.text);
-    r.node.wires =
-        gw_wires_open(r.node.loop, &r.local, &how, &provider, gw_node_collective_done, &r.node, &err);
-    cr_assert_not_null(r.node.wires, "%s", err.text);
+    r.loop = gw_loop_open(&err);
+    cr_assert_not_null(r.loop, "%s", err.text);
+    r.wires = gw_wires_open(r.loop, &r.local, &how, &provider, gw_reduction_call_done, &r.reduction, &err);
+    cr_assert_not_null(r.wires, "%s", err.text);
 }
 
 static void close_rig(void) {
-    gw_wires_stop(r.node.wires);
-    gw_wires_close(r.node.wires);
-    gw_loop_close(r.node.loop);
+    gw_wires_stop(r.wires);
+    gw_wires_close(r.wires);
+    gw_loop_close(r.loop);
 }
 
 /* No descriptor is to be had any more. */
@@ -84,13 +87,14 @@ TestSuite(wires, .init = open_rig, .fini = close_rig);
 
 /* What watches a reduction that was told to end counts from then, and a FREEZE may come again and again. */
 Test(wires, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
-    gw_node_reduce_stop(&r.node);
-    uint64_t told_ns = atomic_load(&r.node.reduction.stop_ns);
+    r.reduction.wires = r.wires;
+    gw_reduction_stop(&r.reduction);
+    uint64_t told_ns = atomic_load(&r.reduction.stop_ns);
     cr_assert_gt(told_ns, 0);
     while (gw_now_ns() == told_ns) {
     }
-    gw_node_reduce_stop(&r.node);
-    cr_assert_eq(atomic_load(&r.node.reduction.stop_ns), told_ns);
+    gw_reduction_stop(&r.reduction);
+    cr_assert_eq(atomic_load(&r.reduction.stop_ns), told_ns);
 }
 
 Test(wires, dials_that_fail_are_not_all_told) {
@@ -103,11 +107,11 @@ Test(wires, dials_that_fail_are_not_all_told) {
         gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
         memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
         remote.id.bytes[1] = i;
-        gw_wires_follow(r.node.wires, &remote);
+        gw_wires_follow(r.wires, &remote);
     }
     uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled five times more by then */
-    cr_assert(gw_timer_set(r.node.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
-    while (!over) gw_loop_turn(r.node.loop, UINT64_MAX);
+    cr_assert(gw_timer_set(r.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
+    while (!over) gw_loop_turn(r.loop, UINT64_MAX);
     cr_expect_eq(warnings, 1);
 }
 
@@ -130,11 +134,11 @@ Test(wires, who_cannot_be_dialled_is_dialled_ever_later) {
     gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
     memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
     use_up_descriptors();
-    gw_wires_follow(r.node.wires, &remote);
-    while (dials < 6) gw_loop_turn(r.node.loop, UINT64_MAX);
+    gw_wires_follow(r.wires, &remote);
+    while (dials < 6) gw_loop_turn(r.loop, UINT64_MAX);
     for (uint32_t i = 0; i < 5; i++)
         cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_wires_pause_ns(i), "after dial %u", i);
-    gw_wires_follow(r.node.wires, &remote);
+    gw_wires_follow(r.wires, &remote);
     cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
 }
 
@@ -156,7 +160,7 @@ static void fail_to_dial(void *unused) {
     memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
     use_up_descriptors();
     no_memory = true;
-    gw_wires_follow(r.node.wires, &remote);
+    gw_wires_follow(r.wires, &remote);
 }
 
 /* Nothing else would dial a lost link again, and the peer would wait for its data for ever. */
@@ -175,14 +179,14 @@ Test(wires, links_that_change_together_are_looked_at_once) {
         gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
         memset(&remote.id, 0xFF, sizeof remote.id);
         remote.id.bytes[1] = i;
-        gw_wires_follow(r.node.wires, &remote);
+        gw_wires_follow(r.wires, &remote);
     }
     cr_expect_eq(posts, 1, "%u", posts);
-    gw_loop_turn(r.node.loop, 0);
+    gw_loop_turn(r.loop, 0);
     gw_remote another = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
     memset(&another.id, 0xFE, sizeof another.id);
     posts = 0;
-    gw_wires_follow(r.node.wires, &another);
+    gw_wires_follow(r.wires, &another);
     cr_expect_eq(posts, 1, "%u", posts);
 }
 
@@ -199,8 +203,8 @@ Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
     gw_err err;
     use_up_descriptors();
     for (int i = 0; i < 3; i++) {
-        cr_assert(gw_wires_fence(r.node.wires, NULL, &err), "%s", err.text);
-        cr_assert(gw_wires_fence(r.node.wires, &view, &err), "%s", err.text);
+        cr_assert(gw_wires_fence(r.wires, NULL, &err), "%s", err.text);
+        cr_assert(gw_wires_fence(r.wires, &view, &err), "%s", err.text);
     }
 }
 
@@ -211,10 +215,10 @@ Test(wires, peers_that_are_not_wanted_any_more_are_forgotten) {
     for (uint32_t i = 1; i <= MET; i++) {
         gw_remote remote = {.incarnation = {.boot = 1, .nonce = i}}; /* the lower id: it dials */
         memcpy(remote.id.bytes + 4, &i, sizeof i);
-        gw_wires_follow(r.node.wires, &remote);
-        gw_wires_drop(r.node.wires, &remote.id);
+        gw_wires_follow(r.wires, &remote);
+        gw_wires_drop(r.wires, &remote.id);
         gw_incarnation life; /* what refuses a connection now was that */
-        gw_wires_life(r.node.wires, &remote.id, &life);
+        gw_wires_life(r.wires, &remote.id, &life);
         cr_assert(gw_same_life(&life, &remote.incarnation));
     }
     size_t after = mallinfo2().uordblks;
@@ -238,7 +242,7 @@ static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STR
                                          .word = gw_fabric_stream_word(attempt, i, STREAMS)}};
         gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
         gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
-        cr_assert(gw_fabric_adopt(gw_wires_transport(r.node.wires), &stream, &err), "%s", err.text);
+        cr_assert(gw_fabric_adopt(gw_wires_transport(r.wires), &stream, &err), "%s", err.text);
     }
 }
 
@@ -254,16 +258,16 @@ static void say_tcp_alone(int fd) {
 /* Turns the loop until the connection goes so (0: it does not stand). */
 static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
     uint64_t end = gw_now_ns() + PATIENCE_S * UINT64_C(1000000000);
-    while (gw_wires_path(r.node.wires, other) != kind) {
-        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d", (int)gw_wires_path(r.node.wires, other));
-        gw_loop_turn(r.node.loop, 1000000);
+    while (gw_wires_path(r.wires, other) != kind) {
+        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d", (int)gw_wires_path(r.wires, other));
+        gw_loop_turn(r.loop, 1000000);
     }
 }
 
 Test(wires, nothing_stands_when_a_newer_link_did_not_come_up) {
     gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
     int fds[2][STREAMS];
-    gw_wires_follow(r.node.wires, &remote);
+    gw_wires_follow(r.wires, &remote);
     adopt_streams(&remote.id, 1, fds[0]);
     say_tcp_alone(fds[0][0]);
     turn_until(&remote.id, GW_PATH_TCP);
@@ -304,42 +308,42 @@ static char reduced_text[200];
 
 static void deliver(void *context, gw_mail *mail) {
     (void)context;
-    atomic_store(&r.node.reduction.underway, false);
+    atomic_store(&r.reduction.underway, false);
     reduced = mail->event;
     snprintf(reduced_text, sizeof reduced_text, "%s", mail->text);
 }
 
 static gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
 static gw_device device = {.layout = &layout};
-static gw_run_options options = {.time_scale_percent = 1};
 
 /* In a view with one more, the lower one. */
 static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
     gw_err err;
     device.ops = ops;
-    r.node.options = &options;
-    r.node.device = &device;
-    r.node.self = r.self;
-    r.node.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
+    r.engine.device = &device;
+    r.reduction.engine = &r.engine;
+    r.reduction.wires = r.wires;
+    r.reduction.self = r.self.id;
+    r.reduction.time_scale_percent = 1;
+    r.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
     cr_assert_gt(gw_peer_id_compare(&r.self.id, other), 0); /* views are sorted */
-    pthread_mutex_init(&r.node.reduction.lock, NULL);
-    pthread_cond_init(&r.node.reduction.changed, NULL);
-    r.node.mail = gw_mailbox_open(r.node.loop, deliver, NULL, &err);
-    r.node.compute = gw_helper_open("gw-compute", &err);
+    pthread_mutex_init(&r.reduction.lock, NULL);
+    pthread_cond_init(&r.reduction.changed, NULL);
+    r.reduction.mail = gw_mailbox_open(r.loop, deliver, NULL, &err);
+    r.reduction.compute = gw_helper_open("gw-compute", &err);
 }
 
 static void close_reductions(void) {
-    gw_helper_close(r.node.compute);
-    gw_mailbox_close(r.node.mail);
+    gw_helper_close(r.reduction.compute);
+    gw_mailbox_close(r.reduction.mail);
 }
 
 /* Of a step. */
 static void reduce(uint64_t step) {
     gw_action action = {.kind = GW_ACT_REDUCE};
-    r.node.step = step;
     reduced = (gw_event){0};
-    gw_node_reduce(&r.node, &action);
-    while (reduced.kind == 0) gw_loop_turn(r.node.loop, 10000000);
+    gw_reduction_begin(&r.reduction, &r.view, step, &action);
+    while (reduced.kind == 0) gw_loop_turn(r.loop, 10000000);
     cr_assert_eq(reduced.kind, GW_EV_REDUCED);
 }
 
@@ -368,7 +372,7 @@ Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself)
     cr_assert_eq(reduced.outcome, GW_DONE);
     cr_assert(reduced.coverage_ok && !reduced.fingerprint_ok && reduced.damaged);
     cr_assert_str_eq(reduced_text, "bucket 1");
-    options.fast = true; /* as floats are made of it */
+    r.reduction.fast = true; /* as floats are made of it */
     reduce(8);
     expect_nobody_there(2);
     close_reductions();
@@ -383,8 +387,8 @@ static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_seg
     (void)ours, (void)mode, (void)place;
     if (refused != GW_OK) return gw_fail(err, refused, "other bits");
     *send = *receive = (gw_segments){NULL, 0};
-    r.node.reduction.pending++;
-    gw_node_collective_done(&r.node, &broken);
+    r.reduction.pending++;
+    gw_reduction_call_done(&r.reduction, &broken);
     return true;
 }
 
@@ -393,7 +397,7 @@ Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
     gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
     gw_err err;
     int fds[STREAMS];
-    gw_wires_follow(r.node.wires, &remote);
+    gw_wires_follow(r.wires, &remote);
     adopt_streams(&remote.id, 1, fds);
     say_tcp_alone(fds[0]);
     turn_until(&remote.id, GW_PATH_TCP);

@@ -1,0 +1,47 @@
+/* The action REDUCE: the sums of a step. Prepared and checked on the compute helper, carried by the data plane's
+ * threads or by NCCL, ended early by the loop when the brain freezes. */
+#ifndef GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
+#define GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
+
+#include "core/record/view.h"
+#include "tools/godwit/thread/helper.h"
+#include "tools/godwit/work/engine.h"
+#include "tools/godwit/work/gpus.h"
+#include "tools/godwit/work/wires.h"
+
+/* One at a time: shared by the loop (which may end it), the compute helper and the data threads. */
+typedef struct gw_reduction {
+    gw_engine *engine; /* borrowed, as are the other pointers */
+    gw_wires *wires;
+    gw_gpus *gpus; /* NULL: sums go through host memory */
+    gw_helper *compute;
+    gw_mailbox *mail;
+    gw_peer_id self;
+    bool fast, verify; /* as the options --reduce and --verify say */
+    uint32_t time_scale_percent;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t pending; /* collective calls that are not done */
+    bool failed, aborted;
+    gw_err err;
+    gw_peer_id suspect; /* of a failure; zeros = not known */
+    bool bits_changed; /* the suspect's part came with other bits than it had (net/collective/collective.h) */
+    uint64_t sent_bytes, received_bytes;
+    bool begun; /* the loop's: there has been a reduction, and the last one was of `step` */
+    uint64_t step;
+    atomic_bool stop;          /* the brain froze: end soon */
+    _Atomic uint64_t stop_ns;  /* when `stop` was set */
+    _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
+    atomic_bool underway;      /* from the action to its mail */
+    atomic_int place;          /* gw_place of the latest sums of several members; 0 = none yet */
+} gw_reduction;
+
+/* Loop: begins a REDUCE of `step` in a view, which ends by the event REDUCED. */
+void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t step, const gw_action *action);
+/* Loop: has the reduction under way end soon. */
+void gw_reduction_stop(gw_reduction *reduction);
+/* Any thread: a collective call is done; the context is the gw_reduction. */
+gw_collective_done gw_reduction_call_done;
+
+#endif
