@@ -41,7 +41,7 @@
 #include "tools/godwit/work/payload/payload.h"
 #include "tools/godwit/work/reduce.h"
 #include "tools/godwit/work/save.h"
-#include "tools/godwit/work/wires.h"
+#include "tools/godwit/work/data/wires.h"
 #include "tools/godwit/work/workers/workers.h"
 
 #include <pthread.h>

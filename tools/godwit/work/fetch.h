@@ -5,7 +5,7 @@
 
 #include "checkpoint/store.h"
 #include "tools/godwit/work/engine.h"
-#include "tools/godwit/work/wires.h"
+#include "tools/godwit/work/data/wires.h"
 
 /* What fetches from other peers. */
 typedef struct gw_fetcher {

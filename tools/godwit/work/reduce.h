@@ -7,7 +7,7 @@
 #include "tools/godwit/thread/helper.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/gpus.h"
-#include "tools/godwit/work/wires.h"
+#include "tools/godwit/work/data/wires.h"
 
 /* One at a time: shared by the loop (which may end it), the compute helper and the data threads. */
 typedef struct gw_reduction {

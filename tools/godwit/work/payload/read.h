@@ -7,7 +7,7 @@
 #ifndef GODWIT_TOOLS_GODWIT_WORK_PAYLOAD_READ_H
 #define GODWIT_TOOLS_GODWIT_WORK_PAYLOAD_READ_H
 
-#include "tools/godwit/work/wires.h"
+#include "tools/godwit/work/data/wires.h"
 
 enum { GW_PAYLOAD_PIECE_BYTES = 1 << 20, GW_PAYLOAD_WINDOW = 4 /* pieces in flight */ };
 

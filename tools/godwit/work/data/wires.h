@@ -4,8 +4,8 @@
  * the control link is up. Streams leave the loop once they are authenticated and belong to the transport.
  *
  * Threads: the loop's unless a function says otherwise. */
-#ifndef GODWIT_TOOLS_GODWIT_WORK_WIRES_H
-#define GODWIT_TOOLS_GODWIT_WORK_WIRES_H
+#ifndef GODWIT_TOOLS_GODWIT_WORK_DATA_WIRES_H
+#define GODWIT_TOOLS_GODWIT_WORK_DATA_WIRES_H
 
 #include "core/record/view.h"
 #include "net/collective/collective.h"

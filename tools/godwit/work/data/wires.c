@@ -1,4 +1,4 @@
-#include "tools/godwit/work/wires.h"
+#include "tools/godwit/work/data/wires.h"
 
 #include "core/base/assert.h"
 #include "core/base/id_index.h"
