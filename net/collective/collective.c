@@ -11,24 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A lane as this room sees it: its channels and, in order, its parts of the calls. Its thread's. */
-typedef struct gw_lane_ends {
+/* A rail as this room sees it: its channels and, in order, its parts of the calls. Its thread's. */
+typedef struct gw_rail_ends {
     gw_collective *collective;
-    uint32_t lane;
-    gw_lane_peer **peers; /* state: the part whose message is landing there, or NULL */
+    uint32_t rail;
+    gw_rail_peer **peers; /* state: the part whose message is landing there, or NULL */
     uint32_t peer_count, peer_capacity;
     gw_part *first, *last;
-    gw_collective_tag latest;    /* of the calls this lane has seen */
+    gw_collective_tag latest;    /* of the calls this rail has seen */
     uint64_t progress_ns;        /* when something was sent or landed last */
     gw_part *inbox, *inbox_last; /* under the collective's lock */
-} gw_lane_ends;
+} gw_rail_ends;
 
 struct gw_collective {
     gw_transport *transport;
     gw_collective_done *done;
     void *context;
-    uint32_t lane_count;
-    gw_lane_ends *lanes;
+    uint32_t rail_count;
+    gw_rail_ends *rails;
     pthread_mutex_t lock;
     pthread_cond_t idle; /* the queue is empty and nobody delivers */
     gw_call *first, *last;
@@ -81,7 +81,7 @@ static void deliver(gw_collective *collective) {
     pthread_mutex_unlock(&collective->lock);
 }
 
-/* Ends every call that is not done yet; the lanes take their parts down when they wake. */
+/* Ends every call that is not done yet; the rails take their parts down when they wake. */
 static void end_calls(gw_collective *collective, gw_collective_status status, const gw_peer_id *suspect,
                       bool changed, const gw_err *err) {
     pthread_mutex_lock(&collective->lock);
@@ -93,17 +93,17 @@ static void end_calls(gw_collective *collective, gw_collective_status status, co
         atomic_store(&call->status, (int)status);
     }
     pthread_mutex_unlock(&collective->lock);
-    for (uint32_t i = 0; i < collective->lane_count; i++)
-        collective->transport->ops->lane_wake(collective->transport, i);
+    for (uint32_t i = 0; i < collective->rail_count; i++)
+        collective->transport->ops->rail_wake(collective->transport, i);
 }
 
-static void fail_calls(gw_lane_ends *lane, const gw_peer_id *suspect, const gw_err *err) {
-    end_calls(lane->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
+static void fail_calls(gw_rail_ends *rail, const gw_peer_id *suspect, const gw_err *err) {
+    end_calls(rail->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
 }
 
 /* Whether what has landed from this peer is what it had, and what was added up here still is; fails the calls
  * where it is not. */
-static bool is_unchanged(gw_lane_ends *lane, const gw_part *part, const gw_lane_peer *peer) {
+static bool is_unchanged(gw_rail_ends *rail, const gw_part *part, const gw_rail_peer *peer) {
     const gw_collective_tag *tag = &part->call->is.tag;
     char id[GW_SHORT_TEXT], what[100] = "what this peer had added up has other bits now";
     gw_err err;
@@ -113,12 +113,12 @@ static bool is_unchanged(gw_lane_ends *lane, const gw_part *part, const gw_lane_
                  gw_peer_id_short(&peer->id, id));
     gw_fail(&err, GW_E_CORRUPT, "net/collective: step %llu bucket %u: %s", (unsigned long long)tag->step,
             tag->bucket, what);
-    end_calls(lane->collective, GW_COLLECTIVE_FAILED, part->own_changed ? NULL : &peer->id, true, &err);
+    end_calls(rail->collective, GW_COLLECTIVE_FAILED, part->own_changed ? NULL : &peer->id, true, &err);
     return false;
 }
 
-static void end_part(gw_lane_ends *lane, gw_part *part) {
-    gw_collective *collective = lane->collective;
+static void end_part(gw_rail_ends *rail, gw_part *part) {
+    gw_collective *collective = rail->collective;
     part->ops->close(part);
     pthread_mutex_lock(&collective->lock);
     GW_ASSERT(part->call->parts_left > 0);
@@ -126,53 +126,53 @@ static void end_part(gw_lane_ends *lane, gw_part *part) {
     pthread_mutex_unlock(&collective->lock);
 }
 
-/* ---- a lane: all on its thread ---- */
+/* ---- a rail: all on its thread ---- */
 
-static void push_all(gw_lane_ends *lane) {
-    gw_transport *transport = lane->collective->transport;
-    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_push(transport, lane->peers[i]);
+static void push_all(gw_rail_ends *rail) {
+    gw_transport *transport = rail->collective->transport;
+    for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_push(transport, rail->peers[i]);
 }
 
-/* Calls that were ended are still to be taken down on this lane. */
-static bool is_ending(const gw_lane_ends *lane) {
-    return lane->first != NULL && atomic_load(&lane->first->call->status) != 0;
+/* Calls that were ended are still to be taken down on this rail. */
+static bool is_ending(const gw_rail_ends *rail) {
+    return rail->first != NULL && atomic_load(&rail->first->call->status) != 0;
 }
 
 /* Takes the parts out that are done, and (they come in order) lets the next ones send. */
-static void settle(gw_lane_ends *lane) {
+static void settle(gw_rail_ends *rail) {
     bool ended = false;
-    for (gw_part **at = &lane->first, *before = NULL; *at != NULL;) {
+    for (gw_part **at = &rail->first, *before = NULL; *at != NULL;) {
         gw_part *part = *at;
         if (part->done && atomic_load(&part->call->status) == 0) {
             *at = part->next;
-            if (lane->last == part) lane->last = before;
-            end_part(lane, part);
+            if (rail->last == part) rail->last = before;
+            end_part(rail, part);
             ended = true;
         } else {
             before = part;
             at = &part->next;
         }
     }
-    if (ended) deliver(lane->collective);
+    if (ended) deliver(rail->collective);
 }
 
-static void on_up(void *context, gw_lane_peer *peer) {
+static void on_up(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_rail_ends *rail = &collective->rails[peer->rail];
     peer->state = NULL;
-    if (lane->peer_count == lane->peer_capacity) {
-        uint32_t capacity = lane->peer_capacity == 0 ? 8 : 2 * lane->peer_capacity;
-        gw_lane_peer **peers = realloc(lane->peers, capacity * sizeof(gw_lane_peer *));
+    if (rail->peer_count == rail->peer_capacity) {
+        uint32_t capacity = rail->peer_capacity == 0 ? 8 : 2 * rail->peer_capacity;
+        gw_rail_peer **peers = realloc(rail->peers, capacity * sizeof(gw_rail_peer *));
         if (peers == NULL) {
             gw_err err;
             gw_fail(&err, GW_E_NOMEM, "net/collective: no memory for a channel");
-            collective->transport->ops->lane_refuse(collective->transport, peer, &err);
+            collective->transport->ops->rail_refuse(collective->transport, peer, &err);
             return;
         }
-        lane->peers = peers;
-        lane->peer_capacity = capacity;
+        rail->peers = peers;
+        rail->peer_capacity = capacity;
     }
-    lane->peers[lane->peer_count++] = peer;
+    rail->peers[rail->peer_count++] = peer;
 }
 
 static bool is_member(const gw_call *call, const gw_peer_id *id) {
@@ -181,13 +181,13 @@ static bool is_member(const gw_call *call, const gw_peer_id *id) {
     return false;
 }
 
-static void on_down(void *context, gw_lane_peer *peer) {
+static void on_down(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
-    for (uint32_t i = 0; i < lane->peer_count; i++)
-        if (lane->peers[i] == peer) lane->peers[i--] = lane->peers[--lane->peer_count];
+    gw_rail_ends *rail = &collective->rails[peer->rail];
+    for (uint32_t i = 0; i < rail->peer_count; i++)
+        if (rail->peers[i] == peer) rail->peers[i--] = rail->peers[--rail->peer_count];
     bool hit = false;
-    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+    for (gw_part *part = rail->first; part != NULL; part = part->next) {
         if (part->sending_to == peer) {
             part->sending_to = NULL;
             part->in_flight = 0;
@@ -198,40 +198,40 @@ static void on_down(void *context, gw_lane_peer *peer) {
     char id[GW_SHORT_TEXT];
     gw_err err;
     gw_fail(&err, GW_E_PEER, "net/collective: the link to %s broke", gw_peer_id_short(&peer->id, id));
-    fail_calls(lane, &peer->id, &err);
+    fail_calls(rail, &peer->id, &err);
 }
 
-static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
-    if (is_ending(lane)) return false;
-    for (gw_part *part = lane->first; part != NULL; part = part->next) {
+    gw_rail_ends *rail = &collective->rails[peer->rail];
+    if (is_ending(rail)) return false;
+    for (gw_part *part = rail->first; part != NULL; part = part->next) {
         if (part->tx_done) continue;
         bool has = part->ops->next(part, peer, message);
         if (has) part->sent_bytes += message->bytes;
-        if (part->tx_done) push_all(lane);
+        if (part->tx_done) push_all(rail);
         return has;
     }
     return false;
 }
 
-static void on_sent(void *context, gw_lane_peer *peer) {
+static void on_sent(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
-    gw_part *part = lane->first;
+    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_part *part = rail->first;
     while (part != NULL && (part->sending_to != peer || part->in_flight == 0)) part = part->next;
     GW_ASSERT(part != NULL);
-    lane->progress_ns = gw_now_ns();
+    rail->progress_ns = gw_now_ns();
     part->in_flight--;
     if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
     bool blocked = !part->tx_done;
     part->ops->sent(part, peer);
-    if (!is_unchanged(lane, part, peer)) return;
-    if (blocked && part->tx_done) push_all(lane);
-    settle(lane);
+    if (!is_unchanged(rail, part, peer)) return;
+    if (blocked && part->tx_done) push_all(rail);
+    settle(rail);
 }
 
-static gw_arrival disagree(gw_lane_ends *lane, const gw_lane_peer *peer, const gw_call *call,
+static gw_arrival disagree(gw_rail_ends *rail, const gw_rail_peer *peer, const gw_call *call,
                            const gw_part_header *header) {
     char id[GW_SHORT_TEXT];
     gw_err err;
@@ -242,31 +242,31 @@ static gw_arrival disagree(gw_lane_ends *lane, const gw_lane_peer *peer, const g
             (unsigned long long)header->tag.step, header->tag.bucket, gw_peer_id_short(&peer->id, id),
             (unsigned long long)header->elements, (int)header->sum, header->members,
             (unsigned long long)call->elements, (int)call->is.type, call->is.member_count);
-    fail_calls(lane, &peer->id, &err);
+    fail_calls(rail, &peer->id, &err);
     return GW_ARRIVAL_REFUSE;
 }
 
-static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_rail_ends *rail = &collective->rails[peer->rail];
     gw_part_header header;
     if (!gw_part_decode(message->header, &header)) return GW_ARRIVAL_REFUSE;
-    gw_part *part = lane->first;
+    gw_part *part = rail->first;
     while (part != NULL && compare_tags(&part->call->is.tag, &header.tag) != 0) part = part->next;
     if (part == NULL) {
-        if (compare_tags(&header.tag, &lane->latest) <= 0) return GW_ARRIVAL_DROP;
+        if (compare_tags(&header.tag, &rail->latest) <= 0) return GW_ARRIVAL_DROP;
         /* Same epoch, other view: the other half of a partition; its calls never come here. */
-        bool foreign = header.tag.fence.epoch == lane->latest.fence.epoch &&
-                       !gw_view_name_equal(&header.tag.fence.view, &lane->latest.fence.view);
+        bool foreign = header.tag.fence.epoch == rail->latest.fence.epoch &&
+                       !gw_view_name_equal(&header.tag.fence.view, &rail->latest.fence.view);
         return foreign ? GW_ARRIVAL_DROP : GW_ARRIVAL_PARK;
     }
     const gw_call *call = part->call;
     if (!gw_view_name_equal(&header.tag.fence.view, &call->is.tag.fence.view)) return GW_ARRIVAL_DROP;
     if (atomic_load(&call->status) != 0) return GW_ARRIVAL_DROP;
-    if (is_ending(lane)) return GW_ARRIVAL_PARK; /* until the calls before it are taken down */
+    if (is_ending(rail)) return GW_ARRIVAL_PARK; /* until the calls before it are taken down */
     if (header.elements != call->elements || header.members != call->is.member_count ||
         header.sum != call->is.type)
-        return disagree(lane, peer, call, &header);
+        return disagree(rail, peer, call, &header);
     gw_arrival arrival = part->ops->arrive(part, peer, &header, message);
     if (arrival == GW_ARRIVAL_LAND) {
         peer->state = part;
@@ -275,7 +275,7 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     return arrival;
 }
 
-static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
+static void on_fold(void *context, gw_rail_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
     (void)context;
     gw_part *part = peer->state;
     GW_ASSERT(part != NULL);
@@ -283,129 +283,129 @@ static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const vo
     part->ops->fold(part, offset, payload, bytes);
 }
 
-static void arm(gw_lane_ends *lane);
+static void arm(gw_rail_ends *rail);
 
-static void on_landed(void *context, gw_lane_peer *peer) {
+static void on_landed(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[peer->lane];
+    gw_rail_ends *rail = &collective->rails[peer->rail];
     gw_part *part = peer->state;
     GW_ASSERT(part != NULL);
     peer->state = NULL;
     if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
-    lane->progress_ns = gw_now_ns();
+    rail->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
-    if (!is_unchanged(lane, part, peer)) return;
-    if (blocked && part->tx_done) push_all(lane);
-    if (waiting && part->all_entered && !part->done) arm(lane);
-    settle(lane);
+    if (!is_unchanged(rail, part, peer)) return;
+    if (blocked && part->tx_done) push_all(rail);
+    if (waiting && part->all_entered && !part->done) arm(rail);
+    settle(rail);
 }
 
 /* Ends the parts of ended calls: lets go of their memory first. A failure or abort ends all calls there are,
  * so the ended ones are the oldest, and none of later calls have anything in flight: see on_next and
  * on_arrive. */
-static void take_down(gw_lane_ends *lane) {
-    gw_transport *transport = lane->collective->transport;
-    if (!is_ending(lane)) return;
-    for (uint32_t i = 0; i < lane->peer_count; i++) {
-        (void)transport->ops->lane_release(transport, lane->peers[i]);
-        lane->peers[i]->state = NULL;
+static void take_down(gw_rail_ends *rail) {
+    gw_transport *transport = rail->collective->transport;
+    if (!is_ending(rail)) return;
+    for (uint32_t i = 0; i < rail->peer_count; i++) {
+        (void)transport->ops->rail_release(transport, rail->peers[i]);
+        rail->peers[i]->state = NULL;
     }
-    while (is_ending(lane)) {
-        gw_part *part = lane->first;
-        lane->first = part->next;
-        end_part(lane, part);
+    while (is_ending(rail)) {
+        gw_part *part = rail->first;
+        rail->first = part->next;
+        end_part(rail, part);
     }
-    if (lane->first == NULL) lane->last = NULL;
-    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_resume(transport, lane->peers[i]);
-    push_all(lane);
-    deliver(lane->collective);
+    if (rail->first == NULL) rail->last = NULL;
+    for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_resume(transport, rail->peers[i]);
+    push_all(rail);
+    deliver(rail->collective);
 }
 
 /* A link to every member must stand: one that breaks later fails the call, and so must one that broke before.
  */
-static void open_part(gw_lane_ends *lane, gw_part *part) {
+static void open_part(gw_rail_ends *rail, gw_part *part) {
     const gw_collective_call *is = &part->call->is;
-    gw_lane_peer *peer;
+    gw_rail_peer *peer;
     gw_err err;
     for (uint32_t i = 0; i < is->member_count; i++) {
         if (i == is->rank || gw_part_peer(part, i, &peer, &err)) continue;
-        fail_calls(lane, &is->members[i], &err);
+        fail_calls(rail, &is->members[i], &err);
         return;
     }
-    if (!part->ops->open(part, &err)) fail_calls(lane, NULL, &err);
+    if (!part->ops->open(part, &err)) fail_calls(rail, NULL, &err);
 }
 
-static void take_inbox(gw_lane_ends *lane) {
-    gw_collective *collective = lane->collective;
+static void take_inbox(gw_rail_ends *rail) {
+    gw_collective *collective = rail->collective;
     gw_transport *transport = collective->transport;
     pthread_mutex_lock(&collective->lock);
-    gw_part *part = lane->inbox;
-    lane->inbox = lane->inbox_last = NULL;
+    gw_part *part = rail->inbox;
+    rail->inbox = rail->inbox_last = NULL;
     pthread_mutex_unlock(&collective->lock);
     bool came = part != NULL;
-    if (came) transport->ops->lane_refresh(transport, lane->lane);
+    if (came) transport->ops->rail_refresh(transport, rail->rail);
     while (part != NULL) {
         gw_part *next = part->next;
         part->next = NULL;
-        lane->latest = part->call->is.tag;
-        if (lane->last == NULL)
-            lane->first = part;
+        rail->latest = part->call->is.tag;
+        if (rail->last == NULL)
+            rail->first = part;
         else
-            lane->last->next = part;
-        lane->last = part;
-        if (atomic_load(&part->call->status) == 0) open_part(lane, part);
+            rail->last->next = part;
+        rail->last = part;
+        if (atomic_load(&part->call->status) == 0) open_part(rail, part);
         part = next;
     }
     if (!came) return;
-    for (uint32_t i = 0; i < lane->peer_count; i++) transport->ops->lane_resume(transport, lane->peers[i]);
-    push_all(lane);
-    take_down(lane); /* what was ended before it came here */
+    for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_resume(transport, rail->peers[i]);
+    push_all(rail);
+    take_down(rail); /* what was ended before it came here */
 }
 
 /* Sets the alarm for the first part that is to fail when nothing moves. */
-static void arm(gw_lane_ends *lane) {
+static void arm(gw_rail_ends *rail) {
     uint64_t at = UINT64_MAX;
-    for (gw_part *part = lane->first; part != NULL; part = part->next) {
-        uint64_t limit = lane->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
+    for (gw_part *part = rail->first; part != NULL; part = part->next) {
+        uint64_t limit = rail->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
         if (part->all_entered && !part->done && limit < at) at = limit;
     }
-    lane->collective->transport->ops->lane_alarm(lane->collective->transport, lane->lane, at);
+    rail->collective->transport->ops->rail_alarm(rail->collective->transport, rail->rail, at);
 }
 
-static void check_deadline(gw_lane_ends *lane) {
+static void check_deadline(gw_rail_ends *rail) {
     uint64_t now = gw_now_ns();
-    for (gw_part *part = lane->first; part != NULL; part = part->next) {
-        uint64_t limit = lane->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
+    for (gw_part *part = rail->first; part != NULL; part = part->next) {
+        uint64_t limit = rail->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
         if (!part->all_entered || part->done || now < limit) continue;
         gw_err err;
         gw_fail(&err, GW_E_TIMEOUT, "net/collective: step %llu bucket %u: no progress for %u ms",
                 (unsigned long long)part->call->is.tag.step, part->call->is.tag.bucket,
                 part->call->is.progress_ms);
-        fail_calls(lane, NULL, &err);
+        fail_calls(rail, NULL, &err);
         return;
     }
 }
 
 static void on_woken(void *context, uint32_t number) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[number];
-    take_down(lane);
-    take_inbox(lane);
-    settle(lane);
-    arm(lane);
+    gw_rail_ends *rail = &collective->rails[number];
+    take_down(rail);
+    take_inbox(rail);
+    settle(rail);
+    arm(rail);
 }
 
 static void on_alarmed(void *context, uint32_t number) {
     gw_collective *collective = context;
-    gw_lane_ends *lane = &collective->lanes[number];
-    check_deadline(lane);
-    take_down(lane);
-    settle(lane);
-    arm(lane);
+    gw_rail_ends *rail = &collective->rails[number];
+    check_deadline(rail);
+    take_down(rail);
+    settle(rail);
+    arm(rail);
 }
 
-bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_err *err) {
+bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_err *err) {
     const gw_peer_id *id = &part->call->is.members[rank];
     for (uint32_t i = part->ends->peer_count; i > 0; i--) { /* newest first */
         *peer = part->ends->peers[i - 1];
@@ -421,19 +421,19 @@ bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_er
 bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
                         gw_collective **collective, gw_err *err) {
     gw_collective *c = calloc(1, sizeof *c);
-    uint32_t lanes = transport->ops->lanes(transport);
-    gw_lane_ends *ends = calloc(lanes, sizeof *ends);
+    uint32_t rails = transport->ops->rails(transport);
+    gw_rail_ends *ends = calloc(rails, sizeof *ends);
     if (c == NULL || ends == NULL) {
         free(c);
         free(ends);
         return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     }
     *c = (gw_collective){
-        .transport = transport, .done = done, .context = context, .lane_count = lanes, .lanes = ends};
+        .transport = transport, .done = done, .context = context, .rail_count = rails, .rails = ends};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->idle, NULL);
-    for (uint32_t i = 0; i < lanes; i++) ends[i] = (gw_lane_ends){.collective = c, .lane = i};
-    gw_lane_user user = {.context = c,
+    for (uint32_t i = 0; i < rails; i++) ends[i] = (gw_rail_ends){.collective = c, .rail = i};
+    gw_rail_user user = {.context = c,
                          .up = on_up,
                          .down = on_down,
                          .next = on_next,
@@ -443,7 +443,7 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
                          .landed = on_landed,
                          .woken = on_woken,
                          .alarmed = on_alarmed};
-    transport->ops->lane_use(transport, &user);
+    transport->ops->rail_use(transport, &user);
     *collective = c;
     return true;
 }
@@ -471,14 +471,14 @@ static bool check_call(const gw_collective_call *is, gw_err *err) {
 }
 
 /* One block holds the call and all of its arrays. */
-static gw_call *make_call(const gw_collective_call *is, uint32_t lanes) {
+static gw_call *make_call(const gw_collective_call *is, uint32_t rails) {
     size_t members = is->member_count * sizeof(gw_peer_id),
            pieces = is->piece_count * sizeof(gw_collective_piece),
-           starts = (is->piece_count + (size_t)1) * sizeof(uint64_t), parts = lanes * sizeof(gw_part);
+           starts = (is->piece_count + (size_t)1) * sizeof(uint64_t), parts = rails * sizeof(gw_part);
     gw_call *call = calloc(1, sizeof *call + parts + pieces + starts + members);
     if (call == NULL) return NULL;
     call->parts = (gw_part *)(call + 1);
-    gw_collective_piece *piece_copy = (gw_collective_piece *)(call->parts + lanes);
+    gw_collective_piece *piece_copy = (gw_collective_piece *)(call->parts + rails);
     call->starts = (uint64_t *)(piece_copy + is->piece_count);
     gw_peer_id *member_copy = (gw_peer_id *)(call->starts + is->piece_count + 1);
     memcpy(piece_copy, is->pieces, pieces);
@@ -503,15 +503,15 @@ static void cut_into_parts(gw_collective *collective, gw_call *call) {
         }
         return;
     }
-    call->part_count = small ? 1 : collective->lane_count;
+    call->part_count = small ? 1 : collective->rail_count;
     for (uint32_t i = 0; i < call->part_count; i++) {
         uint64_t first = call->elements * i / call->part_count,
                  end = call->elements * (i + 1) / call->part_count;
         call->parts[i] = (gw_part){.ops = small ? &gw_doubling_ops : &gw_ring_ops,
                                    .call = call,
                                    .transport = collective->transport,
-                                   .lane = i,
-                                   .ends = &collective->lanes[i],
+                                   .rail = i,
+                                   .ends = &collective->rails[i],
                                    .first = first,
                                    .count = end - first};
     }
@@ -519,7 +519,7 @@ static void cut_into_parts(gw_collective *collective, gw_call *call) {
 
 bool gw_collective_start(gw_collective *collective, const gw_collective_call *is, gw_err *err) {
     if (!check_call(is, err)) return false;
-    gw_call *call = make_call(is, collective->lane_count);
+    gw_call *call = make_call(is, collective->rail_count);
     if (call == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory for a call");
     cut_into_parts(collective, call);
     call->started_ns = gw_now_ns();
@@ -534,12 +534,12 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
             collective->last->next = call;
         collective->last = call;
         for (uint32_t i = 0; i < call->part_count; i++) {
-            gw_lane_ends *lane = &collective->lanes[i];
-            if (lane->inbox_last == NULL)
-                lane->inbox = &call->parts[i];
+            gw_rail_ends *rail = &collective->rails[i];
+            if (rail->inbox_last == NULL)
+                rail->inbox = &call->parts[i];
             else
-                lane->inbox_last->next = &call->parts[i];
-            lane->inbox_last = &call->parts[i];
+                rail->inbox_last->next = &call->parts[i];
+            rail->inbox_last = &call->parts[i];
         }
     }
     pthread_mutex_unlock(&collective->lock);
@@ -548,8 +548,8 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
         return gw_fail(err, GW_E_INVALID, "net/collective: step %llu bucket %u: the tag does not rise",
                        (unsigned long long)is->tag.step, is->tag.bucket);
     }
-    uint32_t parts = is->member_count == 1 ? 0 : collective->lane_count; /* `call` may be gone by now */
-    for (uint32_t i = 0; i < parts; i++) collective->transport->ops->lane_wake(collective->transport, i);
+    uint32_t parts = is->member_count == 1 ? 0 : collective->rail_count; /* `call` may be gone by now */
+    for (uint32_t i = 0; i < parts; i++) collective->transport->ops->rail_wake(collective->transport, i);
     if (parts == 0) deliver(collective);
     return true;
 }
@@ -564,10 +564,10 @@ void gw_collective_close(gw_collective *collective) {
     while (collective->first != NULL || collective->delivering)
         pthread_cond_wait(&collective->idle, &collective->lock);
     pthread_mutex_unlock(&collective->lock);
-    collective->transport->ops->lane_use(collective->transport, NULL);
-    for (uint32_t i = 0; i < collective->lane_count; i++) free(collective->lanes[i].peers);
+    collective->transport->ops->rail_use(collective->transport, NULL);
+    for (uint32_t i = 0; i < collective->rail_count; i++) free(collective->rails[i].peers);
     pthread_mutex_destroy(&collective->lock);
     pthread_cond_destroy(&collective->idle);
-    free(collective->lanes);
+    free(collective->rails);
     free(collective);
 }

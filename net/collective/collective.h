@@ -1,4 +1,4 @@
-/* All-reduce on host memory over any transport (net/data/lane.h): ring reduce-scatter and all-gather,
+/* All-reduce on host memory over any transport (net/data/rail.h): ring reduce-scatter and all-gather,
  * pipelined in chunks (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", 2009), and recursive doubling for small sums (Thakur, Rabenseifner and Gropp, "Optimization
  * of collective communication operations in MPICH", 2005), for any number of members.

@@ -21,7 +21,7 @@ typedef struct doubling {
     uint32_t rounds;         /* m */
     uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
     bool to_send, to_land;   /* still, in this stage */
-    gw_lane_peer *peers[34]; /* by stage; NULL: nothing to do then */
+    gw_rail_peer *peers[34]; /* by stage; NULL: nothing to do then */
     struct iovec tx_part, rx_part, *pieces;
     uint64_t bytes;
     uint8_t *sum, *theirs;       /* `bytes` each, */
@@ -58,9 +58,9 @@ static void enter_stage(gw_part *part, doubling *d) {
     bool even = rank % 2 == 0;
     d->to_send = d->stage == 0 ? even : d->stage == last ? !even : true;
     d->to_land = d->stage == 0 ? !even : d->stage == last ? even : true;
-    gw_lane_peer *peer = d->peers[d->stage];
-    part->transport->ops->lane_resume(part->transport, peer);
-    part->transport->ops->lane_push(part->transport, peer);
+    gw_rail_peer *peer = d->peers[d->stage];
+    part->transport->ops->rail_resume(part->transport, peer);
+    part->transport->ops->rail_push(part->transport, peer);
 }
 
 static bool doubling_open(gw_part *part, gw_err *err) {
@@ -122,7 +122,7 @@ static void advance(gw_part *part, doubling *d) {
     enter_stage(part, d);
 }
 
-static bool doubling_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *message) {
+static bool doubling_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *message) {
     doubling *d = part->state;
     if (!d->to_send || peer != d->peers[d->stage]) return false;
     d->to_send = false;
@@ -136,13 +136,13 @@ static bool doubling_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *me
     return true;
 }
 
-static void doubling_sent(gw_part *part, gw_lane_peer *peer) {
+static void doubling_sent(gw_part *part, gw_rail_peer *peer) {
     (void)peer;
     advance(part, part->state);
 }
 
-static gw_arrival doubling_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
-                                  gw_lane_message *message) {
+static gw_arrival doubling_arrive(gw_part *part, gw_rail_peer *peer, const gw_part_header *header,
+                                  gw_rail_message *message) {
     doubling *d = part->state;
     if (header->type != GW_PART_ROUND || header->index > d->rounds + 1) return GW_ARRIVAL_REFUSE;
     if (header->index < d->stage || peer != d->peers[header->index] || message->bytes != d->bytes)
@@ -156,7 +156,7 @@ static gw_arrival doubling_arrive(gw_part *part, gw_lane_peer *peer, const gw_pa
     return GW_ARRIVAL_LAND;
 }
 
-static void doubling_landed(gw_part *part, gw_lane_peer *peer) {
+static void doubling_landed(gw_part *part, gw_rail_peer *peer) {
     (void)peer;
     doubling *d = part->state;
     d->to_land = false;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint64_t checksum,
-                    uint8_t header[GW_LANE_HEADER]) {
+                    uint8_t header[GW_RAIL_HEADER]) {
     const gw_collective_call *is = &part->call->is;
-    gw_writer w = gw_writer_on(header, GW_LANE_HEADER);
+    gw_writer w = gw_writer_on(header, GW_RAIL_HEADER);
     gw_put_u8(&w, (uint8_t)type);
     gw_put_u8(&w, (uint8_t)is->type);
     gw_put_u16(&w, (uint16_t)is->member_count);
@@ -19,11 +19,11 @@ void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, u
     gw_put_u32(&w, is->tag.bucket);
     gw_put_u64(&w, part->call->elements);
     gw_put_u64(&w, checksum);
-    GW_ASSERT(!w.failed && w.length == GW_LANE_HEADER);
+    GW_ASSERT(!w.failed && w.length == GW_RAIL_HEADER);
 }
 
-bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header) {
-    gw_reader r = gw_reader_on(bytes, GW_LANE_HEADER);
+bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header) {
+    gw_reader r = gw_reader_on(bytes, GW_RAIL_HEADER);
     header->type = (gw_part_message)gw_get_u8(&r);
     header->sum = (gw_sum_type)gw_get_u8(&r);
     header->members = gw_get_u16(&r);

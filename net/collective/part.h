@@ -1,8 +1,8 @@
 /* Shared by net/collective/collective.c (the queue), net/collective/ring.c and net/collective/doubling.c (the
- * algorithms) alone: an all-reduce as its lanes see it.
+ * algorithms) alone: an all-reduce as its rails see it.
  *
- * A call is cut into one *part* a lane: a slice of the vector that runs by itself on that lane's thread, so
- * that parts share nothing but the call's end. Small calls have a part on lane 0 only.
+ * A call is cut into one *part* a rail: a slice of the vector that runs by itself on that rail's thread, so
+ * that parts share nothing but the call's end. Small calls have a part on rail 0 only.
  *
  * What is sent is covered by a checksum from the moment in which it is in its sender's registers until it is
  * in its receiver's: who finds that it does not fit fails the call, and names the sender, or nobody where it
@@ -10,14 +10,14 @@
  * changes in memory between two additions, or on the way, gets into a sum, and float sums, which nothing else
  * could check, are what was added up.
  *
- * Message header (GW_LANE_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
+ * Message header (GW_RAIL_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
  * epoch u64 | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | checksum u64. */
 #ifndef GODWIT_NET_COLLECTIVE_PART_H
 #define GODWIT_NET_COLLECTIVE_PART_H
 
 #include "net/collective/collective.h"
 #include "net/collective/reduce.h"
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 
 #include <stdatomic.h>
 
@@ -54,7 +54,7 @@ typedef struct gw_call {
     uint64_t *starts;      /* first element of each piece in the concatenation, and the end */
     uint64_t elements;
     uint32_t parts_left; /* under the collective's lock */
-    gw_part *parts;      /* one for each lane that has one */
+    gw_part *parts;      /* one for each rail that has one */
     uint32_t part_count;
     uint64_t started_ns;
     /* The end, when it is not a good one: written under the collective's lock, status last. */
@@ -64,28 +64,28 @@ typedef struct gw_call {
     gw_err err;
 } gw_call;
 
-/* An algorithm. All on the part's lane thread. */
+/* An algorithm. All on the part's rail thread. */
 typedef struct gw_part_ops {
     /* Finds its peers (gw_part_peer) and memory. */
     bool (*open)(gw_part *part, gw_err *err);
-    /* As in gw_lane_user, for messages of this part. */
-    bool (*next)(gw_part *part, gw_lane_peer *peer, gw_lane_message *message);
-    void (*sent)(gw_part *part, gw_lane_peer *peer);
-    gw_arrival (*arrive)(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
-                         gw_lane_message *message);
+    /* As in gw_rail_user, for messages of this part. */
+    bool (*next)(gw_part *part, gw_rail_peer *peer, gw_rail_message *message);
+    void (*sent)(gw_part *part, gw_rail_peer *peer);
+    gw_arrival (*arrive)(gw_part *part, gw_rail_peer *peer, const gw_part_header *header,
+                         gw_rail_message *message);
     /* For messages that `arrive` said may be folded; may be NULL. */
     void (*fold)(gw_part *part, uint32_t offset, const void *payload, uint32_t bytes);
-    void (*landed)(gw_part *part, gw_lane_peer *peer);
+    void (*landed)(gw_part *part, gw_rail_peer *peer);
     void (*close)(gw_part *part); /* also after an open that failed */
 } gw_part_ops;
 
 struct gw_part {
     const gw_part_ops *ops;
     gw_call *call;
-    gw_part *next; /* of the lane: the next call's part */
+    gw_part *next; /* of the rail: the next call's part */
     gw_transport *transport;
-    uint32_t lane;
-    struct gw_lane_ends *ends; /* the lane's channels: gw_part_peer */
+    uint32_t rail;
+    struct gw_rail_ends *ends; /* the rail's channels: gw_part_peer */
     void *state;               /* the algorithm's */
     uint64_t first, count;     /* slice of the concatenated vector */
     /* Set by the algorithm: */
@@ -94,20 +94,20 @@ struct gw_part {
     bool all_entered;         /* every member has entered: the deadline counts */
     bool changed;             /* what has landed last is not what its sender had */
     bool own_changed;         /* what this member has added up is not in its memory any more */
-    gw_lane_peer *sending_to; /* where messages are that were taken and are not sent yet */
+    gw_rail_peer *sending_to; /* where messages are that were taken and are not sent yet */
     uint32_t in_flight;       /* how many */
-    /* Payload given to the lane, and landed or landing from it. */
+    /* Payload given to the rail, and landed or landing from it. */
     uint64_t sent_bytes, received_bytes;
 };
 
 extern const gw_part_ops gw_ring_ops, gw_doubling_ops;
 
-/* The lane's channel to a member; fails with GW_E_PEER when there is none. */
-bool gw_part_peer(const gw_part *part, uint32_t rank, gw_lane_peer **peer, gw_err *err);
+/* The rail's channel to a member; fails with GW_E_PEER when there is none. */
+bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_err *err);
 
 void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint64_t checksum,
-                    uint8_t header[GW_LANE_HEADER]);
-bool gw_part_decode(const uint8_t bytes[GW_LANE_HEADER], gw_part_header *header);
+                    uint8_t header[GW_RAIL_HEADER]);
+bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header);
 
 /* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
  * piece of the call. Returns how many. */

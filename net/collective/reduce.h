@@ -27,7 +27,7 @@ typedef struct gw_checksum {
 void gw_checksum_add(gw_checksum *checksum, const void *words, uint64_t bytes);
 uint64_t gw_checksum_end(const gw_checksum *checksum);
 
-/* out[i] = theirs[i] + in[i] for i < count; int64 wraps. Float lanes are added one by one, so that the result
+/* out[i] = theirs[i] + in[i] for i < count; int64 wraps. Float elements are added one by one, so that the result
  * does not depend on the instruction set. All aligned to the element; theirs is out, or all are disjoint.
  * `before` takes theirs, `after` what was added up: each element as it is in the registers that it is added
  * up in, which memory is read into once and written from once. */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 typedef struct ring {
-    gw_lane_peer *left, *right;
+    gw_rail_peer *left, *right;
     uint32_t chunks;   /* K, of a block */
     uint32_t messages; /* 2 (N - 1) K */
     uint32_t sent, landed;
@@ -77,7 +77,7 @@ static void update(gw_part *part) {
     part->done = part->tx_done && part->in_flight == 0 && r->landed == r->messages && part->all_entered;
 }
 
-static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *message) {
+static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *message) {
     ring *r = part->state;
     if (peer != r->right) return false;
     message->bytes = 0;
@@ -104,7 +104,7 @@ static bool ring_next(gw_part *part, gw_lane_peer *peer, gw_lane_message *messag
     return true;
 }
 
-static void ring_sent(gw_part *part, gw_lane_peer *peer) {
+static void ring_sent(gw_part *part, gw_rail_peer *peer) {
     const ring *r = part->state;
     GW_ASSERT(peer == r->right);
     update(part);
@@ -115,8 +115,8 @@ static bool gathers(const gw_part *part, const ring *r) {
     return r->landed < (part->call->is.member_count - 1) * r->chunks;
 }
 
-static gw_arrival ring_arrive(gw_part *part, gw_lane_peer *peer, const gw_part_header *header,
-                              gw_lane_message *message) {
+static gw_arrival ring_arrive(gw_part *part, gw_rail_peer *peer, const gw_part_header *header,
+                              gw_rail_message *message) {
     ring *r = part->state;
     if (peer != r->left) return GW_ARRIVAL_REFUSE;
     r->landing_enter = header->type == GW_PART_ENTER;
@@ -162,7 +162,7 @@ static void take_chunk(gw_part *part, ring *r) {
     r->checksums[r->landed++] = adds ? gw_checksum_end(&r->added) : r->expected;
 }
 
-static void ring_landed(gw_part *part, gw_lane_peer *peer) {
+static void ring_landed(gw_part *part, gw_rail_peer *peer) {
     ring *r = part->state;
     GW_ASSERT(peer == r->left);
     if (r->landing_enter)
@@ -171,7 +171,7 @@ static void ring_landed(gw_part *part, gw_lane_peer *peer) {
         take_chunk(part, r);
     if (part->changed) return;
     update(part);
-    part->transport->ops->lane_push(part->transport, r->right);
+    part->transport->ops->rail_push(part->transport, r->right);
 }
 
 const gw_part_ops gw_ring_ops = {.open = ring_open,

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-void gw_request_encode(const gw_request *request, uint8_t header[GW_LANE_HEADER]) {
-    memset(header, 0, GW_LANE_HEADER);
-    gw_writer w = gw_writer_on(header, GW_LANE_HEADER);
+void gw_request_encode(const gw_request *request, uint8_t header[GW_RAIL_HEADER]) {
+    memset(header, 0, GW_RAIL_HEADER);
+    gw_writer w = gw_writer_on(header, GW_RAIL_HEADER);
     gw_put_u8(&w, GW_HEADER_REQUEST);
     gw_put_u8(&w, (uint8_t)request->kind);
     gw_put_u8(&w, (uint8_t)request->region);
@@ -26,9 +26,9 @@ void gw_request_encode(const gw_request *request, uint8_t header[GW_LANE_HEADER]
     GW_ASSERT(!w.failed);
 }
 
-void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_LANE_HEADER]) {
-    memset(header, 0, GW_LANE_HEADER);
-    gw_writer w = gw_writer_on(header, GW_LANE_HEADER);
+void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_RAIL_HEADER]) {
+    memset(header, 0, GW_RAIL_HEADER);
+    gw_writer w = gw_writer_on(header, GW_RAIL_HEADER);
     gw_put_u8(&w, GW_HEADER_REPLY);
     gw_put_u8(&w, (uint8_t)reply->kind);
     gw_put_u8(&w, (uint8_t)reply->status);
@@ -72,8 +72,8 @@ static bool decode_reply(gw_reader *r, gw_reply *reply) {
            reply->status <= GW_OP_UNAVAILABLE && last <= 1;
 }
 
-gw_header_type gw_header_decode(const uint8_t header[GW_LANE_HEADER], gw_request *request, gw_reply *reply) {
-    gw_reader r = gw_reader_on(header, GW_LANE_HEADER);
+gw_header_type gw_header_decode(const uint8_t header[GW_RAIL_HEADER], gw_request *request, gw_reply *reply) {
+    gw_reader r = gw_reader_on(header, GW_RAIL_HEADER);
     uint8_t type = gw_get_u8(&r);
     if (type == GW_HEADER_REQUEST && decode_request(&r, request)) return GW_HEADER_REQUEST;
     if (type == GW_HEADER_REPLY && decode_reply(&r, reply)) return GW_HEADER_REPLY;

@@ -1,4 +1,4 @@
-/* The headers of one-sided operations over TCP (each GW_LANE_HEADER bytes, little-endian):
+/* The headers of one-sided operations over TCP (each GW_RAIL_HEADER bytes, little-endian):
  *
  *   request  1 | kind u8 | region u8 | 0 | bytes u32 | id u64 |
  *              epoch u64 | view 16 | offset u64 | expected u64 | operand u64      or, FETCH:
@@ -10,11 +10,11 @@
 #ifndef GODWIT_NET_DATA_REQUEST_H
 #define GODWIT_NET_DATA_REQUEST_H
 
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 
 enum {
     GW_PIECE_BYTES = 256 * 1024, /* large READs and FETCHes go in pieces of this */
-    GW_SMALL_BYTES = 4096,       /* READs up to this take the lane of small operations */
+    GW_SMALL_BYTES = 4096,       /* READs up to this take the rail of small operations */
 };
 
 typedef struct gw_request {
@@ -37,9 +37,9 @@ typedef struct gw_reply {
 
 typedef enum gw_header_type { GW_HEADER_BAD, GW_HEADER_REQUEST, GW_HEADER_REPLY } gw_header_type;
 
-void gw_request_encode(const gw_request *request, uint8_t header[GW_LANE_HEADER]);
-void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_LANE_HEADER]);
+void gw_request_encode(const gw_request *request, uint8_t header[GW_RAIL_HEADER]);
+void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_RAIL_HEADER]);
 /* Fills in the one that it is. */
-gw_header_type gw_header_decode(const uint8_t header[GW_LANE_HEADER], gw_request *request, gw_reply *reply);
+gw_header_type gw_header_decode(const uint8_t header[GW_RAIL_HEADER], gw_request *request, gw_reply *reply);
 
 #endif

@@ -1,7 +1,7 @@
 #include "net/data/transport.h"
 
 #include "core/base/assert.h"
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 
 bool gw_transport_register(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
                            gw_err *err) {

@@ -1,5 +1,5 @@
 /* The data plane between peers: one-sided operations on each other's memory, fetches by name, and
- * (net/data/lane.h) the messages that collectives are made of. This is the interface that every backend
+ * (net/data/rail.h) the messages that collectives are made of. This is the interface that every backend
  * implements; TCP is net/fabric/fabric.h. RDMA and shared memory fit below it without a change to callers.
  *
  * One-sided operations. A peer has *regions* under small numbers that are the same on every peer ("region 1
@@ -40,7 +40,7 @@
 #include <stdint.h>
 
 typedef struct gw_transport gw_transport;
-typedef struct gw_transport_ops gw_transport_ops; /* net/data/lane.h: what a backend implements */
+typedef struct gw_transport_ops gw_transport_ops; /* net/data/rail.h: what a backend implements */
 
 enum {
     GW_MAX_REGIONS = 16,           /* region numbers are below this */
@@ -77,7 +77,7 @@ typedef struct gw_op {
     void *buffer;
     uint64_t expected, operand;
     gw_hash name;
-    /* NULL: nobody counts. What a READ or FETCH brings, over a lane or by a device, is added as it comes,
+    /* NULL: nobody counts. What a READ or FETCH brings, over a rail or by a device, is added as it comes,
      * long before a large one is complete (and once more, where it begins again); must live until the
      * completion. */
     _Atomic uint64_t *landed;

@@ -18,13 +18,13 @@ static gw_fabric *fabric_of(gw_transport *transport) {
 
 static void enter_both(gw_fabric *f) {
     pthread_mutex_lock(&f->change_lock);
-    gw_lane_thread_enter(f->lanes[STREAM_WORDS]);
-    gw_lane_thread_enter(f->lanes[STREAM_BULK]);
+    gw_rail_thread_enter(f->rails[STREAM_WORDS]);
+    gw_rail_thread_enter(f->rails[STREAM_BULK]);
 }
 
 static void leave_both(gw_fabric *f) {
-    gw_lane_thread_leave(f->lanes[STREAM_BULK]);
-    gw_lane_thread_leave(f->lanes[STREAM_WORDS]);
+    gw_rail_thread_leave(f->rails[STREAM_BULK]);
+    gw_rail_thread_leave(f->rails[STREAM_WORDS]);
     pthread_mutex_unlock(&f->change_lock);
 }
 
@@ -109,12 +109,12 @@ static bool fabric_fence(gw_transport *transport, const gw_fence *fence, const g
     return copied && moved;
 }
 
-/* Too large for the lane of small operations. */
+/* Too large for the rail of small operations. */
 static bool is_large(const gw_op *op) {
     return op->kind == GW_OP_FETCH || (op->kind == GW_OP_READ && op->bytes > GW_SMALL_BYTES);
 }
 
-/* Offers an operation to the peer's path. False: it goes by the lanes. */
+/* Offers an operation to the peer's path. False: it goes by the rails. */
 static bool post_direct(gw_fabric *f, const gw_op *op) {
     gw_completion completion = {.token = op->token, .peer = op->peer, .kind = op->kind};
     gw_path_posted how = GW_PATH_PASS;
@@ -128,7 +128,7 @@ static bool post_direct(gw_fabric *f, const gw_op *op) {
     return how != GW_PATH_PASS;
 }
 
-void gw_fabric_post_lanes(gw_fabric *f, const gw_op *op) {
+void gw_fabric_post_rails(gw_fabric *f, const gw_op *op) {
     size_t payload = op->kind == GW_OP_WRITE ? op->bytes : 0;
     gw_posted *posted = calloc(1, sizeof *posted + payload);
     if (posted == NULL) {
@@ -144,7 +144,7 @@ void gw_fabric_post_lanes(gw_fabric *f, const gw_op *op) {
 static void fabric_post(gw_transport *transport, const gw_op *op) {
     gw_fabric *f = fabric_of(transport);
     if (f->loop != NULL && post_direct(f, op)) return;
-    gw_fabric_post_lanes(f, op);
+    gw_fabric_post_rails(f, op);
 }
 
 static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
@@ -161,7 +161,7 @@ static void fabric_abandon(gw_transport *transport, const gw_peer_id *peer) {
 }
 
 static void fabric_spin(gw_transport *transport, bool spin) {
-    gw_lane_thread_spin(fabric_of(transport)->lanes[STREAM_WORDS], spin);
+    gw_rail_thread_spin(fabric_of(transport)->rails[STREAM_WORDS], spin);
 }
 
 static gw_transport_counts fabric_count(gw_transport *transport) {
@@ -180,53 +180,53 @@ static void on_answered(void *context, gw_lookup *lookup) {
         gw_onesided_answered(f->bulk, lookup);
 }
 
-/* ---- lanes ---- */
+/* ---- rails ---- */
 
-static gw_lane_thread *lane_of(gw_transport *transport, uint32_t lane) {
+static gw_rail_thread *rail_of(gw_transport *transport, uint32_t rail) {
     gw_fabric *f = fabric_of(transport);
-    GW_ASSERT(lane < f->streams - FIRST_LANE);
-    return f->lanes[FIRST_LANE + lane];
+    GW_ASSERT(rail < f->streams - FIRST_RAIL);
+    return f->rails[FIRST_RAIL + rail];
 }
 
-static uint32_t fabric_lanes(const gw_transport *transport) {
-    return ((const gw_fabric *)transport)->streams - FIRST_LANE;
+static uint32_t fabric_rails(const gw_transport *transport) {
+    return ((const gw_fabric *)transport)->streams - FIRST_RAIL;
 }
 
-static void fabric_lane_use(gw_transport *transport, const gw_lane_user *user) {
-    for (uint32_t i = 0; i < fabric_lanes(transport); i++) {
-        gw_lane_thread *lane = lane_of(transport, i);
-        gw_lane_thread_enter(lane);
-        gw_lane_thread_use(lane, user);
-        gw_lane_thread_leave(lane);
+static void fabric_rail_use(gw_transport *transport, const gw_rail_user *user) {
+    for (uint32_t i = 0; i < fabric_rails(transport); i++) {
+        gw_rail_thread *rail = rail_of(transport, i);
+        gw_rail_thread_enter(rail);
+        gw_rail_thread_use(rail, user);
+        gw_rail_thread_leave(rail);
     }
 }
 
-static void fabric_lane_wake(gw_transport *transport, uint32_t lane) {
-    gw_lane_thread_wake(lane_of(transport, lane));
+static void fabric_rail_wake(gw_transport *transport, uint32_t rail) {
+    gw_rail_thread_wake(rail_of(transport, rail));
 }
 
-static void fabric_lane_refresh(gw_transport *transport, uint32_t lane) {
-    gw_lane_thread_refresh(lane_of(transport, lane));
+static void fabric_rail_refresh(gw_transport *transport, uint32_t rail) {
+    gw_rail_thread_refresh(rail_of(transport, rail));
 }
 
-static void fabric_lane_push(gw_transport *transport, gw_lane_peer *peer) {
-    gw_lane_thread_push(lane_of(transport, peer->lane), peer);
+static void fabric_rail_push(gw_transport *transport, gw_rail_peer *peer) {
+    gw_rail_thread_push(rail_of(transport, peer->rail), peer);
 }
 
-static void fabric_lane_resume(gw_transport *transport, gw_lane_peer *peer) {
-    gw_lane_thread_resume(lane_of(transport, peer->lane), peer);
+static void fabric_rail_resume(gw_transport *transport, gw_rail_peer *peer) {
+    gw_rail_thread_resume(rail_of(transport, peer->rail), peer);
 }
 
-static bool fabric_lane_release(gw_transport *transport, gw_lane_peer *peer) {
-    return gw_lane_thread_release(lane_of(transport, peer->lane), peer);
+static bool fabric_rail_release(gw_transport *transport, gw_rail_peer *peer) {
+    return gw_rail_thread_release(rail_of(transport, peer->rail), peer);
 }
 
-static void fabric_lane_alarm(gw_transport *transport, uint32_t lane, uint64_t at_ns) {
-    gw_lane_thread_alarm(lane_of(transport, lane), at_ns);
+static void fabric_rail_alarm(gw_transport *transport, uint32_t rail, uint64_t at_ns) {
+    gw_rail_thread_alarm(rail_of(transport, rail), at_ns);
 }
 
-static void fabric_lane_refuse(gw_transport *transport, gw_lane_peer *peer, const gw_err *why) {
-    gw_lane_thread_refuse(lane_of(transport, peer->lane), peer, why);
+static void fabric_rail_refuse(gw_transport *transport, gw_rail_peer *peer, const gw_err *why) {
+    gw_rail_thread_refuse(rail_of(transport, peer->rail), peer, why);
 }
 
 /* ---- life ---- */
@@ -236,13 +236,13 @@ static void fabric_close(gw_transport *transport) {
     gw_fabric_cut_all(f);
     if (f->loop != NULL) gw_settle_stop(f);
     for (uint32_t i = 0; i < f->streams; i++)
-        if (f->lanes[i] != NULL) gw_lane_thread_stop(f->lanes[i]);
+        if (f->rails[i] != NULL) gw_rail_thread_stop(f->rails[i]);
     if (f->provider != NULL) gw_provider_close(f->provider);
     if (f->loop != NULL) gw_settle_close(f);
     if (f->words != NULL) gw_onesided_close(f->words);
     if (f->bulk != NULL) gw_onesided_close(f->bulk);
     for (uint32_t i = 0; i < f->streams; i++)
-        if (f->lanes[i] != NULL) gw_lane_thread_close(f->lanes[i]);
+        if (f->rails[i] != NULL) gw_rail_thread_close(f->rails[i]);
     free(f->regions.members);
     if (f->regions.words != NULL) gw_words_close(f->regions.words);
     while (f->pairs != NULL) {
@@ -264,7 +264,7 @@ uint64_t gw_fabric_busy_since(gw_transport *transport) {
     const gw_fabric *f = fabric_of(transport);
     uint64_t first = f->loop != NULL ? gw_loop_busy_since(f->loop) : 0;
     for (uint32_t i = 0; i < f->streams; i++) {
-        uint64_t since = gw_lane_thread_busy_since(f->lanes[i]);
+        uint64_t since = gw_rail_thread_busy_since(f->rails[i]);
         if (since != 0 && (first == 0 || since < first)) first = since;
     }
     return first;
@@ -286,15 +286,15 @@ static const gw_transport_ops fabric_ops = {
     .spin = fabric_spin,
     .count = fabric_count,
     .close = fabric_close,
-    .lanes = fabric_lanes,
-    .lane_use = fabric_lane_use,
-    .lane_wake = fabric_lane_wake,
-    .lane_refresh = fabric_lane_refresh,
-    .lane_push = fabric_lane_push,
-    .lane_resume = fabric_lane_resume,
-    .lane_release = fabric_lane_release,
-    .lane_alarm = fabric_lane_alarm,
-    .lane_refuse = fabric_lane_refuse,
+    .rails = fabric_rails,
+    .rail_use = fabric_rail_use,
+    .rail_wake = fabric_rail_wake,
+    .rail_refresh = fabric_rail_refresh,
+    .rail_push = fabric_rail_push,
+    .rail_resume = fabric_rail_resume,
+    .rail_release = fabric_rail_release,
+    .rail_alarm = fabric_rail_alarm,
+    .rail_refuse = fabric_rail_refuse,
 };
 
 static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err *err) {
@@ -302,31 +302,31 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
         const char *name = i == STREAM_WORDS  ? "gw-data-words"
                            : i == STREAM_BULK ? "gw-data-bulk"
                                               : "gw-data-sums";
-        f->lanes[i] = gw_lane_thread_open(name, gw_stream_lane(i), gw_fabric_broken, f, err);
-        if (f->lanes[i] == NULL) return false;
-        if (options->silence_ns != 0) gw_lane_thread_bear(f->lanes[i], options->silence_ns);
+        f->rails[i] = gw_rail_thread_open(name, gw_stream_rail(i), gw_fabric_broken, f, err);
+        if (f->rails[i] == NULL) return false;
+        if (options->silence_ns != 0) gw_rail_thread_bear(f->rails[i], options->silence_ns);
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);
     if (f->provider == NULL) return false;
-    f->words = gw_onesided_open(f->lanes[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions, NULL,
+    f->words = gw_onesided_open(f->rails[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions, NULL,
                                 &f->events, gw_settle_told, f, err);
     if (f->words == NULL) return false;
-    f->bulk = gw_onesided_open(f->lanes[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
+    f->bulk = gw_onesided_open(f->rails[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
                                &f->events, NULL, NULL, err);
     return f->bulk != NULL;
 }
 
 bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, gw_err *err) {
-    if (options->lanes < 1 || options->lanes > GW_FABRIC_LANES)
-        return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d lanes, not %u", GW_FABRIC_LANES,
-                       options->lanes);
+    if (options->rails < 1 || options->rails > GW_FABRIC_RAILS)
+        return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d rails, not %u", GW_FABRIC_RAILS,
+                       options->rails);
     GW_ASSERT(options->kinds != 0);
     gw_fabric *f = calloc(1, sizeof *f);
     if (f == NULL) return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a transport");
     f->base.ops = &fabric_ops;
     f->events = options->events;
     f->kinds = options->kinds;
-    f->streams = FIRST_LANE + options->lanes;
+    f->streams = FIRST_RAIL + options->rails;
     f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
     f->retry_ns = options->retry_ns != 0 ? options->retry_ns : UINT64_C(30000000000);
     pthread_mutex_init(&f->change_lock, NULL);

@@ -1,13 +1,13 @@
-/* The transport of net/data/transport.h: links over TCP, upgraded by paths (net/lane/path.h).
+/* The transport of net/data/transport.h: links over TCP, upgraded by paths (net/rail/path.h).
  *
  * A link to a peer is a set of TCP streams, authenticated and detached by net/link/stream.h: stream 0 for
  * small one-sided operations and what the sides tell each other, stream 1 for large READs and fetches, the
- * rest for collectives, a lane each. Every stream number has a data thread of its own that serves that stream
+ * rest for collectives, a rail each. Every stream number has a data thread of its own that serves that stream
  * of all peers, so that neither a 64 MiB READ nor a reduction delays a compare-and-swap. With a key, frames
  * travel in records (net/secure/record.h); without one, bare.
  *
  * Who dials: one side of each pair (the node's rule: the lower id), all streams of a link, each with
- * gw_stream_dial(..., GW_STREAM_DATA, gw_fabric_stream_word(attempt, number, gw_fabric_streams(t))). Both
+ * gw_stream_dial(..., GW_STREAM_DATA, gw_fabric_stream_label(attempt, number, gw_fabric_streams(t))). Both
  * sides hand every data stream that is ready to gw_fabric_adopt.
  *
  * When the last of an attempt's streams is in, the two sides settle how the link goes: by the best path that
@@ -25,7 +25,7 @@
 #include "net/rdma/rdma.h"
 
 enum {
-    GW_FABRIC_LANES = 8, /* most lanes (streams for collectives) of a link */
+    GW_FABRIC_RAILS = 8, /* most rails (streams for collectives) of a link */
     GW_FABRIC_TCP = 1 << GW_PATH_TCP,
     GW_FABRIC_SHM = 1 << GW_PATH_SHM,
     GW_FABRIC_RDMA = 1 << GW_PATH_RDMA,
@@ -33,7 +33,7 @@ enum {
 
 typedef struct gw_fabric_options {
     uint32_t kinds;       /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
-    uint32_t lanes;       /* 1 to GW_FABRIC_LANES; 1 unless there are idle cores and a fast network */
+    uint32_t rails;       /* 1 to GW_FABRIC_RAILS; 1 unless there are idle cores and a fast network */
     uint64_t settle_ns;   /* how long a path may take to be established; 0: one second */
     uint64_t retry_ns;    /* until a path that failed is tried again, doubling; 0: 30 seconds */
     uint64_t silence_ns;  /* how long the other side of a sealed stream may be silent; 0: GW_SILENCE_NS */
@@ -49,7 +49,7 @@ bool gw_fabric_kinds(const char *name, uint32_t *kinds);
  * kinds are allowed that this machine does not have. */
 bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, gw_err *err);
 
-/* Streams of a link: 2 + lanes. */
+/* Streams of a link: 2 + rails. */
 uint32_t gw_fabric_streams(const gw_transport *transport);
 
 /* Any thread: since when (gw_now_ns) the data thread (of a stream, or of the paths) that has been at one turn
@@ -62,7 +62,7 @@ uint64_t gw_fabric_files_since(gw_transport *transport);
 
 /* The word that a dialler names a stream by (gw_stream_dial). `attempt`: above all that the dialler has used
  * for links to this peer, in all its lives, and below 2^48. `number`: 0 to streams - 1. */
-uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams);
+uint64_t gw_fabric_stream_label(uint64_t attempt, uint32_t number, uint32_t streams);
 
 /* Takes a data stream (also on failure: then it is closed). When it is the last of a link, that link replaces
  * the peer's older one. Streams of a newer attempt push out those that wait from an older one, whose late

@@ -4,16 +4,16 @@
 #define GODWIT_NET_FABRIC_INSIDE_H
 
 #include "net/fabric/fabric.h"
-#include "net/lane/path_message.h"
 #include "net/onesided/onesided.h"
+#include "net/rail/path_message.h"
 
 #include <pthread.h>
 
 enum {
     STREAM_WORDS = 0,
     STREAM_BULK = 1,
-    FIRST_LANE = 2,
-    STREAMS = FIRST_LANE + GW_FABRIC_LANES,
+    FIRST_RAIL = 2,
+    STREAMS = FIRST_RAIL + GW_FABRIC_RAILS,
 };
 _Static_assert(STREAMS <= (int)GW_PATH_STREAMS, "paths have room for all streams");
 
@@ -50,13 +50,13 @@ typedef struct gw_pair {
     bool dialled;     /* by us: attempts of both sides are told apart */
     uint32_t waiting_count;
     gw_detached waiting[STREAMS]; /* fd -1: not in yet */
-    gw_data_link *base;           /* the TCP link, whose stream 0 is in its lane; NULL: none */
-    gw_data_link *lanes;          /* the other streams' channels; NULL: there are none (yet) */
+    gw_data_link *base;           /* the TCP link, whose stream 0 is in its rail; NULL: none */
+    gw_data_link *rails;          /* the other streams' channels; NULL: there are none (yet) */
     uint64_t said;                /* the number of the link that link_up told of last; 0: of none */
-    bool changing; /* the other side may change `lanes` for a path's at any moment: that they end does not
+    bool changing; /* the other side may change `rails` for a path's at any moment: that they end does not
                       end the link */
     /* under posts_lock */
-    gw_path_end *direct; /* takes operations; NULL: they go by the lanes */
+    gw_path_end *direct; /* takes operations; NULL: they go by the rails */
     bool direct_over;    /* its link has ended: only to be abandoned */
     gw_settling settling;
 } gw_pair;
@@ -66,10 +66,10 @@ typedef struct gw_fabric {
     gw_transport_events events;
     uint32_t kinds, streams;
     uint64_t settle_ns, retry_ns;
-    gw_lane_thread *lanes[STREAMS]; /* by stream number */
+    gw_rail_thread *rails[STREAMS]; /* by stream number */
     gw_onesided *words, *bulk;
     gw_provider *provider;
-    gw_regions regions;          /* changed inside the gates of both one-sided lanes */
+    gw_regions regions;          /* changed inside the gates of both one-sided rails */
     pthread_mutex_t change_lock; /* one change of regions or fence at a time */
     pthread_mutex_t links_lock;  /* before posts_lock */
     pthread_rwlock_t posts_lock;
@@ -86,11 +86,11 @@ typedef struct gw_fabric {
     gw_err path_errs[GW_PATH_KINDS];
 } gw_fabric;
 
-/* Posts an operation to the lanes. Any thread. */
-void gw_fabric_post_lanes(gw_fabric *fabric, const gw_op *op);
+/* Posts an operation to the rails. Any thread. */
+void gw_fabric_post_rails(gw_fabric *fabric, const gw_op *op);
 
-/* What the users of a stream's lane call it, and the most payload of its messages. */
-uint32_t gw_stream_lane(uint32_t stream);
+/* What the users of a stream's rail call it, and the most payload of its messages. */
+uint32_t gw_stream_rail(uint32_t stream);
 uint32_t gw_stream_payload(uint32_t stream);
 
 /* Links. Any thread. */
@@ -115,7 +115,7 @@ void gw_fabric_changing(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool ch
 bool gw_fabric_furnish(gw_fabric *fabric, gw_pair *pair, uint64_t link, gw_path_kind kind,
                        gw_channel *channels[STREAMS], gw_path_end *direct);
 void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer);
-void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why); /* gw_lane_broken */
+void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why); /* gw_rail_broken */
 
 /* Settling. From any thread, with or without links_lock. */
 /* A TCP link stands whose streams but the first are to be settled; takes these. */
@@ -136,7 +136,7 @@ void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const 
 bool gw_settle_open(gw_fabric *fabric, const gw_rdma_options *rdma, gw_err *err);
 /* No link stands any more: ends the thread and all path ends. */
 void gw_settle_stop(gw_fabric *fabric);
-/* After the lane threads have ended. */
+/* After the rail threads have ended. */
 void gw_settle_close(gw_fabric *fabric);
 
 #endif

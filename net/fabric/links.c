@@ -1,18 +1,18 @@
 /* Streams become links, links get channels, links end. */
 #include "core/base/assert.h"
 #include "net/fabric/inside.h"
-#include "net/lane/tcp_channel.h"
+#include "net/rail/tcp_channel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t gw_stream_lane(uint32_t stream) {
-    return stream < FIRST_LANE ? stream : stream - FIRST_LANE;
+uint32_t gw_stream_rail(uint32_t stream) {
+    return stream < FIRST_RAIL ? stream : stream - FIRST_RAIL;
 }
 
 uint32_t gw_stream_payload(uint32_t stream) {
     if (stream == STREAM_WORDS) return GW_SMALL_BYTES;
-    return stream == STREAM_BULK ? GW_PIECE_BYTES : GW_LANE_PAYLOAD;
+    return stream == STREAM_BULK ? GW_PIECE_BYTES : GW_RAIL_PAYLOAD;
 }
 
 bool gw_fabric_kinds(const char *name, uint32_t *kinds) {
@@ -32,7 +32,7 @@ bool gw_fabric_kinds(const char *name, uint32_t *kinds) {
 }
 
 void gw_fabric_wake(gw_fabric *f) {
-    for (uint32_t i = 0; i < f->streams; i++) gw_lane_thread_wake(f->lanes[i]);
+    for (uint32_t i = 0; i < f->streams; i++) gw_rail_thread_wake(f->rails[i]);
 }
 
 gw_pair *gw_fabric_find(const gw_fabric *f, const gw_peer_id *peer) {
@@ -68,11 +68,11 @@ static void end_data_link(gw_data_link **link) {
     *link = NULL;
 }
 
-/* Takes the link away from its peer; the lanes must be woken. */
+/* Takes the link away from its peer; the rails must be woken. */
 static void end_link(gw_fabric *f, gw_pair *pair) {
     if (pair->base == NULL) return;
     gw_settle_end(f, pair, pair->base->number);
-    end_data_link(&pair->lanes);
+    end_data_link(&pair->rails);
     end_data_link(&pair->base);
     pair->said = 0;
     pair->changing = false;
@@ -96,11 +96,11 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, &link->peer);
     /* Not the first: another stream of it broke earlier, or it was ended on purpose. */
-    if (pair != NULL && pair->lanes == link && pair->changing) {
-        end_data_link(&pair->lanes);
+    if (pair != NULL && pair->rails == link && pair->changing) {
+        end_data_link(&pair->rails);
         gw_fabric_wake(f);
-    } else if (pair != NULL && (pair->base == link || pair->lanes == link)) {
-        if (pair->lanes == link) gw_settle_broken(f, pair, pair->base->number, why);
+    } else if (pair != NULL && (pair->base == link || pair->rails == link)) {
+        if (pair->rails == link) gw_settle_broken(f, pair, pair->base->number, why);
         break_link(f, pair, why);
     }
     pthread_mutex_unlock(&f->links_lock);
@@ -109,7 +109,7 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
 void gw_fabric_changing(gw_fabric *f, gw_pair *pair, uint64_t base, bool changing) {
     pthread_mutex_lock(&f->links_lock);
     if (pair->base != NULL && pair->base->number == base) {
-        bool stranded = pair->changing && !changing && pair->lanes == NULL;
+        bool stranded = pair->changing && !changing && pair->rails == NULL;
         gw_err err;
         pair->changing = changing;
         gw_fail(&err, GW_E_PEER, "net/fabric: the channels ended, and no others took their place");
@@ -141,14 +141,14 @@ static gw_data_link *make_link(gw_fabric *f, const gw_peer_id *peer) {
     return link;
 }
 
-/* With the lock held: gives the channels to their lanes as one link; takes them also on failure. */
+/* With the lock held: gives the channels to their rails as one link; takes them also on failure. */
 static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *channels[STREAMS], gw_err *err) {
     gw_data_link *link = make_link(f, &pair->peer);
     bool done = link != NULL || gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a link");
     for (uint32_t i = 0; i < f->streams && done; i++) {
         if (channels[i] == NULL) continue;
         channels[i]->peer.link = link->number;
-        done = gw_lane_thread_add(f->lanes[i], channels[i], link, err);
+        done = gw_rail_thread_add(f->rails[i], channels[i], link, err);
         channels[i] = NULL;
     }
     gw_fabric_drop_channels(f, channels);
@@ -157,7 +157,7 @@ static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *chan
 }
 
 static void say_up(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
-    pair->said = pair->lanes->number;
+    pair->said = pair->rails->number;
     if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->said, kind);
 }
 
@@ -171,10 +171,10 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         gw_fabric_drop_channels(f, channels);
         return false;
     }
-    end_data_link(&pair->lanes);
+    end_data_link(&pair->rails);
     gw_fabric_wake(f); /* what it had goes down before the new channels come up */
-    pair->lanes = seat_channels(f, pair, channels, &err);
-    if (pair->lanes == NULL) {
+    pair->rails = seat_channels(f, pair, channels, &err);
+    if (pair->rails == NULL) {
         break_link(f, pair, &err);
     } else {
         pthread_rwlock_wrlock(&f->posts_lock);
@@ -184,12 +184,12 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         pair->changing = false;
         say_up(f, pair, kind);
     }
-    stands = pair->lanes != NULL;
+    stands = pair->rails != NULL;
     pthread_mutex_unlock(&f->links_lock);
     return stands;
 }
 
-uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t streams) {
+uint64_t gw_fabric_stream_label(uint64_t attempt, uint32_t number, uint32_t streams) {
     GW_ASSERT(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
     return attempt << 16 | (uint64_t)streams << 8 | number;
 }
@@ -197,7 +197,7 @@ uint64_t gw_fabric_stream_word(uint64_t attempt, uint32_t number, uint32_t strea
 bool gw_fabric_tcp_channels(gw_fabric *f, gw_detached streams[STREAMS], uint32_t from, uint32_t to,
                             gw_channel *channels[STREAMS], gw_err *err) {
     for (uint32_t i = from; i < to; i++) {
-        channels[i] = gw_tcp_channel_open(&streams[i], gw_stream_lane(i), gw_stream_payload(i), err);
+        channels[i] = gw_tcp_channel_open(&streams[i], gw_stream_rail(i), gw_stream_payload(i), err);
         if (channels[i] != NULL) continue;
         gw_fabric_drop_channels(f, channels);
         return false;
@@ -217,8 +217,8 @@ static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
         return true;
     }
     if (!gw_fabric_tcp_channels(f, pair->waiting, 1, f->streams, rest, err)) return false;
-    pair->lanes = seat_channels(f, pair, rest, err);
-    if (pair->lanes == NULL) return false;
+    pair->rails = seat_channels(f, pair, rest, err);
+    if (pair->rails == NULL) return false;
     say_up(f, pair, GW_PATH_TCP);
     return true;
 }
@@ -232,9 +232,9 @@ static bool establish(gw_fabric *f, gw_pair *pair, gw_err *err) {
     return done;
 }
 
-static bool check_word(const gw_fabric *f, const gw_detached *stream, gw_err *err) {
-    uint64_t word = stream->remote.word;
-    uint32_t number = word & 0xff, streams = word >> 8 & 0xff;
+static bool check_label(const gw_fabric *f, const gw_detached *stream, gw_err *err) {
+    uint64_t label = stream->remote.label;
+    uint32_t number = label & 0xff, streams = label >> 8 & 0xff;
     char id[GW_SHORT_TEXT];
     gw_peer_id_short(&stream->remote.id, id);
     if (stream->remote.kind != GW_STREAM_DATA)
@@ -249,12 +249,12 @@ static bool check_word(const gw_fabric *f, const gw_detached *stream, gw_err *er
 
 bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) {
     gw_fabric *f = (gw_fabric *)transport;
-    if (!check_word(f, stream, err)) {
+    if (!check_label(f, stream, err)) {
         gw_detached_close(stream);
         return false;
     }
-    uint64_t attempt = stream->remote.word >> 16;
-    uint32_t place = stream->remote.word & 0xff;
+    uint64_t attempt = stream->remote.label >> 16;
+    uint32_t place = stream->remote.label & 0xff;
     bool dialled = stream->remote.dialled;
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = pair_for(f, &stream->remote.id);

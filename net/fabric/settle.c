@@ -5,7 +5,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/fabric/inside.h"
-#include "net/lane/tcp_channel.h"
+#include "net/rail/tcp_channel.h"
 #include "net/rdma/path.h"
 #include "net/shm/shm.h"
 
@@ -158,7 +158,7 @@ static void host_completed(gw_path_end *end, const gw_completion *completion) {
 }
 
 static void host_pass(gw_path_end *end, const gw_op *op) {
-    gw_fabric_post_lanes(end->path->host->fabric, op);
+    gw_fabric_post_rails(end->path->host->fabric, op);
 }
 
 static void host_pulled(gw_path_end *end, uint64_t bytes) {
@@ -332,7 +332,7 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
         done = gw_fabric_tcp_channels(f, s->spare, 1, f->streams, channels, &err);
     }
     for (uint32_t i = 1; i < f->streams && end != NULL && done; i++) {
-        channels[i] = end->path->ops->channel(end, i, gw_stream_lane(i), &err);
+        channels[i] = end->path->ops->channel(end, i, gw_stream_rail(i), &err);
         done = channels[i] != NULL;
     }
     gw_timer_cancel(&s->timer);
@@ -679,7 +679,7 @@ bool gw_settle_open(gw_fabric *f, const gw_rdma_options *rdma, gw_err *err) {
     if (f->loop == NULL) return false;
     f->host = (gw_path_host){.fabric = f,
                              .loop = f->loop,
-                             .direct = f->lanes[STREAM_WORDS],
+                             .direct = f->rails[STREAM_WORDS],
                              .words = f->regions.words,
                              .streams = f->streams,
                              .tell = host_tell,
@@ -720,7 +720,7 @@ void gw_settle_stop(gw_fabric *f) {
 }
 
 void gw_settle_close(gw_fabric *f) {
-    gw_loop_turn(f->loop, 0); /* jobs that the lanes left */
+    gw_loop_turn(f->loop, 0); /* jobs that the rails left */
     for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
         if (f->paths[kind] != NULL) f->paths[kind]->ops->close(f->paths[kind]);

@@ -4,7 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/wire.h"
 #include "core/rng.h"
-#include "net/loop/quiet.h"
+#include "net/loop/warning_rate.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ struct gw_links {
     gw_rng rng;
     uint64_t serial; /* of the last connection */
     uint64_t offers; /* made so far, to anybody */
-    gw_quiet clones;
+    gw_rate_limit clones;
     gw_timer heartbeat;
     uint32_t silence_most; /* heartbeats */
     gw_timer sweep;        /* frees peers that are of no use any more, never inside a callback */
@@ -353,7 +353,7 @@ static bool judge_life(connection *c, const gw_remote *remote) {
     if (gw_same_life(&known, &found)) return true;
     char text[GW_SHORT_TEXT];
     uint64_t times;
-    if (known.boot == found.boot && gw_quiet_may_speak(&p->links->clones, gw_now_ns(), &times))
+    if (known.boot == found.boot && gw_rate_limit_admits(&p->links->clones, gw_now_ns(), &times))
         gw_log(GW_WARN, "net/link",
                "two processes use the identity of peer %s, seen %" PRIu64
                " time%s: one --dir is a copy of the other",
@@ -365,10 +365,10 @@ static bool judge_life(connection *c, const gw_remote *remote) {
 }
 
 /* The dialler names the last ordinal it took: if that is our link, the link broke over there. */
-static void heed_word(peer *p, uint64_t word) {
+static void heed_label(peer *p, uint64_t label) {
     if (!we_offer(p)) return;
-    if (p->offered != NULL && word >= p->offered->ordinal) drop(p->offered);
-    if (p->link != NULL && word >= p->link->ordinal) lose_link(p, "the connection broke on the other side");
+    if (p->offered != NULL && label >= p->offered->ordinal) drop(p->offered);
+    if (p->link != NULL && label >= p->link->ordinal) lose_link(p, "the connection broke on the other side");
 }
 
 static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
@@ -382,13 +382,13 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
     }
     c->phase = SPARE;
     bool dialled = remote->dialled;
-    uint64_t word = remote->word;
+    uint64_t label = remote->label;
     if (!judge_life(c, remote)) {
         drop(c);
         lose_way(p, GW_CLOSED_END, GW_FAULT_NONE, "the connection was of another life of the peer");
         return;
     }
-    if (!dialled) heed_word(p, word);
+    if (!dialled) heed_label(p, label);
     pursue(p);
 }
 

@@ -3,8 +3,8 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/loop/address.h"
-#include "net/loop/quiet.h"
 #include "net/loop/reserve.h"
+#include "net/loop/warning_rate.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,7 +35,7 @@ struct gw_listener {
     int fd;
     half_open ring; /* ring.newer is the oldest, ring.older the newest */
     size_t half_open_count;
-    gw_quiet quiet;
+    gw_rate_limit warnings;
 };
 
 /* Binding */
@@ -115,7 +115,7 @@ static void failed(gw_listener *listener, const gw_addr *from, gw_closed why, gw
     /* A dialler that breaks off is normal: two peers that dial each other at once keep one connection. */
     bool known = from->family != 0; /* not when accepting failed */
     bool strange = why != GW_CLOSED_END && why != GW_CLOSED_RESET && fault != GW_FAULT_SELF;
-    if (strange && gw_quiet_may_speak(&listener->quiet, gw_now_ns(), &count))
+    if (strange && gw_rate_limit_admits(&listener->warnings, gw_now_ns(), &count))
         gw_log(GW_WARN, "net/listener", "%" PRIu64 " connection%s turned away%s%s: %s", count,
                count == 1 ? "" : "s", known ? ", last from " : "", known ? gw_addr_text(from, address) : "",
                text);

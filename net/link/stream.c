@@ -450,7 +450,7 @@ static gw_stream *make(gw_loop *loop, int fd, gw_handshake *handshake, const gw_
 }
 
 gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
-                          uint64_t word, const gw_stream_events *events, gw_err *err) {
+                          uint64_t label, const gw_stream_events *events, gw_err *err) {
     struct sockaddr_storage address;
     socklen_t bytes = gw_address_to_sockaddr(to, &address);
     int fd = gw_reserve_spare(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -460,7 +460,7 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
     }
     uint8_t randomness[32];
     randombytes_buf(randomness, sizeof randomness);
-    gw_handshake *handshake = gw_handshake_dial(local, kind, word, randomness, err);
+    gw_handshake *handshake = gw_handshake_dial(local, kind, label, randomness, err);
     sodium_memzero(randomness, sizeof randomness);
     gw_stream_tune(fd);
     int failed = connect(fd, (struct sockaddr *)&address, bytes) == 0 ? 0 : errno;

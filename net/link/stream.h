@@ -22,8 +22,8 @@
  * answer. Who swallows that one as well, and all that come after it, is shown by their absence.
  *
  * Who says one: of a control stream both sides, on their loops, while it is the link (net/link/link.h); of a
- * sealed data stream both sides, on the threads of their lanes, while the lane has a user, also while what
- * came is parked (net/lane/thread.h). Between the records of a message there is none, but then these come. A
+ * sealed data stream both sides, on the threads of their rails, while the rail has a user, also while what
+ * came is parked (net/rail/thread.h). Between the records of a message there is none, but then these come. A
  * plain data stream has no records, and no heartbeats. */
 #define GW_HEARTBEAT_NS 2000000000u
 /* And so long, at least, and at most GW_HEARTBEAT_NS longer, the other side may say nothing where this one
@@ -71,7 +71,7 @@ void gw_stream_tune(int fd);
 /* Connects to `to`. Failing to connect is reported by `closed`, never from inside this call; this fails only
  * for want of memory or descriptors. `local` must outlive the stream. */
 gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
-                          uint64_t word, const gw_stream_events *events, gw_err *err);
+                          uint64_t label, const gw_stream_events *events, gw_err *err);
 /* Answers on an accepted, non-blocking socket, which it takes (closed on failure). net/link/listener.h does
  * this.
  */

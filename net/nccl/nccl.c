@@ -313,11 +313,11 @@ static uint64_t patience_of(const gw_nccl *n) {
 /* False: it failed, and n->why says why. */
 static bool move_sum(gw_nccl *n) {
     bool broken;
-    bool quiet = settled(n, "during a sum", &broken);
+    bool is_settled = settled(n, "during a sum", &broken);
     if (broken) return false;
-    if (quiet && n->issuing && !mark_bucket(n)) return false;
+    if (is_settled && n->issuing && !mark_bucket(n)) return false;
     if (!land_buckets(n)) return false;
-    if (quiet && !all_issued(n) && n->issued - n->landed < WINDOW && !issue_bucket(n)) return false;
+    if (is_settled && !all_issued(n) && n->issued - n->landed < WINDOW && !issue_bucket(n)) return false;
     if (n->silent_ns < patience_of(n)) return true;
     return gw_fail(&n->why, GW_E_TIMEOUT, "NCCL: no progress in %s for %llu ms, %llu of its parts done",
                    n->connected ? "a sum" : "a communicator's first sum",

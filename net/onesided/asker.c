@@ -174,7 +174,7 @@ void gw_asker_landed(gw_asker *asker) {
 
 /* Completes everything: what was asked for in any part with UNKNOWN, the rest with UNREACHABLE. */
 static void end_all(gw_asker *asker) {
-    /* Handlers may not add to this asker meanwhile: posting goes through the lane's inbox. */
+    /* Handlers may not add to this asker meanwhile: posting goes through the rail's inbox. */
     gw_posted *waiting = asker->first;
     asker->first = NULL;
     asker->last = &asker->first;

@@ -1,6 +1,6 @@
 /* The asking side of one-sided operations on one channel: which operations wait, which pieces of them are
  * asked for, where their answers go. Large READs are cut in pieces, a window of requests in flight, besides
- * FETCHes that were abandoned and are not answered yet. Belongs to the lane's thread. */
+ * FETCHes that were abandoned and are not answered yet. Belongs to the rail's thread. */
 #ifndef GODWIT_NET_ONESIDED_ASKER_H
 #define GODWIT_NET_ONESIDED_ASKER_H
 

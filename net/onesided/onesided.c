@@ -19,14 +19,14 @@ typedef struct telling {
 
 typedef enum cargo { NOTHING, REQUEST, REPLY, TELLING } cargo;
 
-/* What a lane peer's `state` is. */
+/* What a rail peer's `state` is. */
 typedef struct end {
     struct end *next;
-    gw_lane_peer *peer;
+    gw_rail_peer *peer;
     uint64_t number;
     gw_asker *asker;
     gw_server *server;
-    cargo sending;   /* what the lane has taken */
+    cargo sending;   /* what the rail has taken */
     bool asked_last; /* take turns between requests and replies */
     telling *tellings, **tellings_last, *telling;
     cargo landing_cargo; /* REQUEST (a WRITE) and TELLING land in `written` */
@@ -39,7 +39,7 @@ _Static_assert(GW_WRITE_BYTES <= (int)GW_SMALL_BYTES && GW_PATH_HELLO_BYTES <= (
                "they fit");
 
 struct gw_onesided {
-    gw_lane_thread *lane;
+    gw_rail_thread *rail;
     uint32_t window, read_bytes;
     const gw_regions *regions;
     gw_provider *provider;
@@ -72,9 +72,9 @@ static void free_tellings(telling *first) {
     }
 }
 
-/* ---- the lane's user: inside the gate ---- */
+/* ---- the rail's user: inside the gate ---- */
 
-static void on_up(void *context, gw_lane_peer *peer) {
+static void on_up(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
     end *e = calloc(1, sizeof *e);
     peer->state = NULL;
@@ -90,7 +90,7 @@ static void on_up(void *context, gw_lane_peer *peer) {
         free(e);
         gw_err err;
         gw_fail(&err, GW_E_NOMEM, "net/onesided: no memory for a channel");
-        gw_lane_thread_refuse(onesided->lane, peer, &err);
+        gw_rail_thread_refuse(onesided->rail, peer, &err);
         return;
     }
     e->peer = peer;
@@ -100,7 +100,7 @@ static void on_up(void *context, gw_lane_peer *peer) {
     onesided->ends = e;
 }
 
-static void on_down(void *context, gw_lane_peer *peer) {
+static void on_down(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
     end *gone = peer->state;
     if (gone == NULL) return;
@@ -116,7 +116,7 @@ static void on_down(void *context, gw_lane_peer *peer) {
     free(gone);
 }
 
-static bool next_telling(end *e, gw_lane_message *message) {
+static bool next_telling(end *e, gw_rail_message *message) {
     telling *t = e->tellings;
     if (t == NULL) return false;
     e->tellings = t->next;
@@ -127,28 +127,28 @@ static bool next_telling(end *e, gw_lane_message *message) {
     return true;
 }
 
-static bool next_reply(end *e, gw_lane_message *message) {
+static bool next_reply(end *e, gw_rail_message *message) {
     gw_reply reply;
     if (!gw_server_next(e->server, &reply, &e->payload)) return false;
     gw_reply_encode(&reply, message->header);
     return true;
 }
 
-static bool next_request(end *e, gw_lane_message *message) {
+static bool next_request(end *e, gw_rail_message *message) {
     gw_request request;
     if (!gw_asker_next(e->asker, &request, &e->payload)) return false;
     gw_request_encode(&request, message->header);
     return true;
 }
 
-static cargo pick_next(end *e, gw_lane_message *message) {
+static cargo pick_next(end *e, gw_rail_message *message) {
     if (next_telling(e, message)) return TELLING;
     if (e->asked_last && next_reply(e, message)) return REPLY;
     if (next_request(e, message)) return REQUEST;
     return next_reply(e, message) ? REPLY : NOTHING;
 }
 
-static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context;
     end *e = peer->state;
     if (e == NULL) return false;
@@ -162,7 +162,7 @@ static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message)
     return true;
 }
 
-static void on_sent(void *context, gw_lane_peer *peer) {
+static void on_sent(void *context, gw_rail_peer *peer) {
     (void)context;
     end *e = peer->state;
     GW_ASSERT(e->sending != NOTHING);
@@ -181,7 +181,7 @@ static bool serve(gw_onesided *onesided, end *e, const gw_request *request, cons
 }
 
 static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
-                               gw_lane_message *message) {
+                               gw_rail_message *message) {
     if (request->kind == GW_OP_WRITE) {
         if (message->bytes != request->bytes || request->bytes > GW_WRITE_BYTES) return GW_ARRIVAL_REFUSE;
         e->landing_cargo = REQUEST;
@@ -190,11 +190,11 @@ static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *
         return GW_ARRIVAL_LAND;
     }
     if (message->bytes != 0 || !serve(onesided, e, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
-    gw_lane_thread_push(onesided->lane, e->peer);
+    gw_rail_thread_push(onesided->rail, e->peer);
     return GW_ARRIVAL_DROP; /* no payload: nothing to land */
 }
 
-static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_onesided *onesided = context;
     end *e = peer->state;
     gw_request request;
@@ -218,13 +218,13 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     case GW_HEADER_REPLY:
         arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
         if (arrival == GW_ARRIVAL_LAND) e->landing_cargo = REPLY;
-        gw_lane_thread_push(onesided->lane, peer); /* a place in the window may be free */
+        gw_rail_thread_push(onesided->rail, peer); /* a place in the window may be free */
         break;
     }
     return arrival;
 }
 
-static void on_landed(void *context, gw_lane_peer *peer) {
+static void on_landed(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
     end *e = peer->state;
     cargo landed = e->landing_cargo;
@@ -237,9 +237,9 @@ static void on_landed(void *context, gw_lane_peer *peer) {
     } else if (!serve(onesided, e, &e->write, e->written, e->write.bytes)) {
         gw_err err;
         gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
-        gw_lane_thread_refuse(onesided->lane, peer, &err);
+        gw_rail_thread_refuse(onesided->rail, peer, &err);
     }
-    gw_lane_thread_push(onesided->lane, peer);
+    gw_rail_thread_push(onesided->rail, peer);
 }
 
 static end *find_end(const gw_onesided *onesided, const gw_peer_id *peer) {
@@ -252,7 +252,7 @@ static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (e->number != lookup->channel) continue;
         gw_server_answered(e->server, lookup);
-        gw_lane_thread_push(onesided->lane, e->peer);
+        gw_rail_thread_push(onesided->rail, e->peer);
         return;
     }
     gw_lookup_free(lookup);
@@ -264,13 +264,13 @@ static void take_telling(gw_onesided *onesided, telling *t) {
         t->next = NULL;
         *e->tellings_last = t;
         e->tellings_last = &t->next;
-        gw_lane_thread_push(onesided->lane, e->peer);
+        gw_rail_thread_push(onesided->rail, e->peer);
         return;
     }
     free(t);
 }
 
-/* Hands what other threads left to its channels, which must be up or gone. `refresh`: on the lane's thread
+/* Hands what other threads left to its channels, which must be up or gone. `refresh`: on the rail's thread
  * only; without it there are none any more. */
 static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
@@ -283,7 +283,7 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
     onesided->posted_last = &onesided->posted;
     onesided->answered = NULL;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    if (refresh) gw_lane_thread_refresh(onesided->lane);
+    if (refresh) gw_rail_thread_refresh(onesided->rail);
     while (tellings != NULL) {
         telling *next = tellings->next;
         take_telling(onesided, tellings);
@@ -296,7 +296,7 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
             complete_unreachable(onesided, posted);
         } else {
             gw_asker_add(e->asker, posted);
-            gw_lane_thread_push(onesided->lane, e->peer);
+            gw_rail_thread_push(onesided->rail, e->peer);
         }
         posted = next;
     }
@@ -335,7 +335,7 @@ static gw_posted *take_posted(gw_onesided *onesided, const gw_peer_id *peer) {
 
 /* ---- from outside ---- */
 
-gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t read_bytes,
+gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
                               const gw_transport_events *events, gw_onesided_told *told, void *told_context,
                               gw_err *err) {
@@ -344,7 +344,7 @@ gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t re
         gw_fail(err, GW_E_NOMEM, "net/onesided: no memory");
         return NULL;
     }
-    *onesided = (gw_onesided){.lane = lane,
+    *onesided = (gw_onesided){.rail = rail,
                               .window = window,
                               .read_bytes = read_bytes,
                               .regions = regions,
@@ -355,7 +355,7 @@ gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t re
     onesided->posted_last = &onesided->posted;
     onesided->tellings_last = &onesided->tellings;
     pthread_mutex_init(&onesided->inbox_lock, NULL);
-    gw_lane_user user = {.context = onesided,
+    gw_rail_user user = {.context = onesided,
                          .up = on_up,
                          .down = on_down,
                          .next = on_next,
@@ -363,9 +363,9 @@ gw_onesided *gw_onesided_open(gw_lane_thread *lane, uint32_t window, uint32_t re
                          .arrive = on_arrive,
                          .landed = on_landed,
                          .woken = on_woken};
-    gw_lane_thread_enter(lane);
-    gw_lane_thread_use(lane, &user);
-    gw_lane_thread_leave(lane);
+    gw_rail_thread_enter(rail);
+    gw_rail_thread_use(rail, &user);
+    gw_rail_thread_leave(rail);
     return onesided;
 }
 
@@ -382,7 +382,7 @@ void gw_onesided_post(gw_onesided *onesided, gw_posted *posted) {
     *onesided->posted_last = posted;
     onesided->posted_last = &posted->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    gw_lane_thread_wake(onesided->lane);
+    gw_rail_thread_wake(onesided->rail);
 }
 
 uint64_t gw_onesided_served(gw_onesided *onesided) {
@@ -400,7 +400,7 @@ void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t li
     *onesided->tellings_last = t;
     onesided->tellings_last = &t->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    gw_lane_thread_wake(onesided->lane);
+    gw_rail_thread_wake(onesided->rail);
 }
 
 void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
@@ -408,7 +408,7 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     lookup->next = onesided->answered;
     onesided->answered = lookup;
     pthread_mutex_unlock(&onesided->inbox_lock);
-    gw_lane_thread_wake(onesided->lane);
+    gw_rail_thread_wake(onesided->rail);
 }
 
 /* Has the channel let go of the asker's memory, if it has any. What the other side asks or tells must not be
@@ -416,13 +416,13 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
 static void let_go(gw_onesided *onesided, end *e) {
     bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == TELLING;
     if (e->sending != REQUEST && e->landing_cargo != REPLY) return;
-    (void)gw_lane_thread_release(onesided->lane, e->peer);
+    (void)gw_rail_thread_release(onesided->rail, e->peer);
     if (e->sending != NOTHING) on_sent(onesided, e->peer);
     e->landing_cargo = NOTHING;
     if (!lands_theirs) return;
     gw_err err;
     gw_fail(&err, GW_E_PEER, "net/onesided: abandoned in the middle of a message from the peer");
-    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+    gw_rail_thread_refuse(onesided->rail, e->peer, &err);
 }
 
 static void end_unanswered(gw_onesided *onesided, end *e) {
@@ -430,12 +430,12 @@ static void end_unanswered(gw_onesided *onesided, end *e) {
     gw_fail(&err, GW_E_PEER,
             "net/onesided: the peer has not answered %d fetches, all given up by now: does its disk hang?",
             GW_ASKER_WINDOW);
-    gw_lane_thread_refuse(onesided->lane, e->peer, &err);
+    gw_rail_thread_refuse(onesided->rail, e->peer, &err);
 }
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
-    gw_lane_thread_enter(onesided->lane);
-    /* The rest of the inbox is left to the lane's thread: it may be for a channel that is not up yet. */
+    gw_rail_thread_enter(onesided->rail);
+    /* The rest of the inbox is left to the rail's thread: it may be for a channel that is not up yet. */
     gw_posted *posted = take_posted(onesided, peer);
     while (posted != NULL) {
         gw_posted *next = posted->next;
@@ -447,6 +447,6 @@ void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
         let_go(onesided, e);
         if (!gw_asker_abandon(e->asker)) end_unanswered(onesided, e);
     }
-    gw_lane_thread_leave(onesided->lane);
-    gw_lane_thread_wake(onesided->lane);
+    gw_rail_thread_leave(onesided->rail);
+    gw_rail_thread_wake(onesided->rail);
 }

@@ -1,6 +1,6 @@
 /* The serving side of one-sided operations on one channel: executes requests on the regions and queues the
  * answers. Small operations are executed as they arrive, READs when their answer can be sent, FETCHes by the
- * provider. Belongs to the lane's thread, inside its gate. */
+ * provider. Belongs to the rail's thread, inside its gate. */
 #ifndef GODWIT_NET_ONESIDED_SERVER_H
 #define GODWIT_NET_ONESIDED_SERVER_H
 

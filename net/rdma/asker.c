@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    TASKS = 16, /* outstanding; more go by the lanes */
+    TASKS = 16, /* outstanding; more go by the rails */
     PLACE = GW_WRITE_BYTES,
     AT_ONCE = 256, /* askers looked after in one round */
     EVENTS = 16,
@@ -50,8 +50,8 @@ struct gw_rdma_asker {
 };
 
 struct gw_rdma_askers {
-    gw_lane_thread *thread;
-    gw_lane_watch watch;
+    gw_rail_thread *thread;
+    gw_rail_watch watch;
     gw_rdma_asker_events events;
     int epoll_fd;       /* of the queue pairs' completions */
     atomic_bool asleep; /* the thread sleeps, or is about to */
@@ -219,7 +219,7 @@ static bool on_arm(void *context) {
 
 /* ---- life ---- */
 
-gw_rdma_askers *gw_rdma_askers_open(gw_lane_thread *thread, const gw_rdma_asker_events *events, gw_err *err) {
+gw_rdma_askers *gw_rdma_askers_open(gw_rail_thread *thread, const gw_rdma_asker_events *events, gw_err *err) {
     gw_rdma_askers *askers = calloc(1, sizeof *askers);
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (askers == NULL || epoll_fd < 0) {
@@ -230,8 +230,8 @@ gw_rdma_askers *gw_rdma_askers_open(gw_lane_thread *thread, const gw_rdma_asker_
     }
     *askers = (gw_rdma_askers){.thread = thread, .events = *events, .epoll_fd = epoll_fd};
     pthread_mutex_init(&askers->lock, NULL);
-    askers->watch = (gw_lane_watch){epoll_fd, askers, on_poll, on_arm};
-    if (gw_lane_thread_watch(thread, &askers->watch, err)) return askers;
+    askers->watch = (gw_rail_watch){epoll_fd, askers, on_poll, on_arm};
+    if (gw_rail_thread_watch(thread, &askers->watch, err)) return askers;
     close(epoll_fd);
     pthread_mutex_destroy(&askers->lock);
     free(askers);
@@ -241,7 +241,7 @@ gw_rdma_askers *gw_rdma_askers_open(gw_lane_thread *thread, const gw_rdma_asker_
 void gw_rdma_askers_close(gw_rdma_askers *askers) {
     if (askers == NULL) return;
     GW_ASSERT(askers->list == NULL);
-    gw_lane_thread_unwatch(askers->thread, &askers->watch);
+    gw_rail_thread_unwatch(askers->thread, &askers->watch);
     close(askers->epoll_fd);
     pthread_mutex_destroy(&askers->lock);
     free(askers);

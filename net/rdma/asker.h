@@ -1,9 +1,9 @@
 /* This peer's operations on another's words: one READ, WRITE or atomic of the device each, by a queue pair of
- * their own. What it cannot do, the lanes can: it passes.
+ * their own. What it cannot do, the rails can: it passes.
  *
  * An operation goes directly only when the owner has told the keys of its words for the operation's fence.
  * When these are the owner's no more, its device refuses: nothing has happened, the operation goes by the
- * lanes, and the queue pair is to be replaced.
+ * rails, and the queue pair is to be replaced.
  *
  * Whoever posts to a queue pair that has nothing else to do waits for the answer, polling, for as long as a
  * card takes to give it: a thief has nothing better to do, and no thread must be woken. What takes longer,
@@ -21,13 +21,13 @@ typedef struct gw_rdma_asker gw_rdma_asker;
 
 typedef struct gw_rdma_asker_events {
     void (*completed)(gw_path_end *end, const gw_completion *completion);
-    void (*passed)(gw_path_end *end, const gw_op *op); /* by the lanes, please */
+    void (*passed)(gw_path_end *end, const gw_op *op); /* by the rails, please */
     /* The queue pair is of no more use. `refused`: by the owner's fence, and not because it is gone. */
     void (*broken)(gw_path_end *end, const gw_err *why, bool refused);
 } gw_rdma_asker_events;
 
 /* Watched by `thread` from now on. NULL on failure. */
-gw_rdma_askers *gw_rdma_askers_open(gw_lane_thread *thread, const gw_rdma_asker_events *events, gw_err *err);
+gw_rdma_askers *gw_rdma_askers_open(gw_rail_thread *thread, const gw_rdma_asker_events *events, gw_err *err);
 /* All its askers have been closed. */
 void gw_rdma_askers_close(gw_rdma_askers *askers);
 

@@ -1,7 +1,7 @@
 #include "net/rdma/channel.h"
 
 #include "core/base/assert.h"
-#include "net/lane/frame.h"
+#include "net/rail/frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static uint32_t poll_queue(rdma_channel *c) {
 
 static gw_rdma_work *new_work(rdma_channel *c) {
     gw_rdma_work *work = &c->works[c->posted++ % WORKS];
-    *work = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING, .quiet = true, .immediate = c->rx.used};
+    *work = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING, .unsignalled = true, .immediate = c->rx.used};
     work->remote = c->tx.to.address;
     work->rkey = c->tx.to.rkey;
     c->rx.told = c->rx.used;
@@ -111,8 +111,8 @@ static bool has_room(const rdma_channel *c) {
     return c->tx.filled - c->tx.freed < SLOTS && c->posted - c->done < WORKS;
 }
 
-static bool take_next(rdma_channel *c, const gw_lane_user *user) {
-    gw_lane_message message;
+static bool take_next(rdma_channel *c, const gw_rail_user *user) {
+    gw_rail_message message;
     if (!gw_channel_take(&c->base, user, &message)) return false;
     c->tx.begun = false;
     gw_frame_encode(&message, c->tx.frame);
@@ -125,7 +125,7 @@ static uint32_t put_head(const rdma_channel *c, uint8_t *slot) {
     return HEAD;
 }
 
-static gw_flow rdma_send(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow rdma_send(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
     rdma_channel *c = channel_of(channel);
     poll_queue(c);
     if (is_broken(c)) return say_broken(c, err);
@@ -151,7 +151,7 @@ static gw_flow rdma_send(gw_channel *channel, const gw_lane_user *user, gw_err *
 /* ---- receiving ---- */
 
 /* Uses the oldest slot that has arrived. */
-static gw_flow use_slot(rdma_channel *c, const gw_lane_user *user, gw_err *err) {
+static gw_flow use_slot(rdma_channel *c, const gw_rail_user *user, gw_err *err) {
     uint32_t place = c->rx.used % SLOTS, length = c->rx.lengths[place], used = 0;
     uint8_t *slot = c->slots + (size_t)place * c->slot_bytes;
     if (c->base.in.state == GW_INCOMING_HEAD) {
@@ -173,7 +173,7 @@ static gw_flow use_slot(rdma_channel *c, const gw_lane_user *user, gw_err *err) 
     return GW_FLOW_MORE;
 }
 
-static gw_flow rdma_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow rdma_receive(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
     rdma_channel *c = channel_of(channel);
     if (c->base.in.parked) return GW_FLOW_IDLE;
     poll_queue(c);

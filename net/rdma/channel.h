@@ -1,14 +1,14 @@
-/* The channel of a lane over a queue pair (net/lane/channel.h). Messages go through slots: the sender WRITEs
+/* The channel of a rail over a queue pair (net/rail/channel.h). Messages go through slots: the sender WRITEs
  * each with an immediate into the next slot of the receiver, who copies from there to its place and gives the
  * slot back. The immediate of everything that is sent says how many slots its sender has given back so far
  * (mod 2^32).
  *
- * A message begins a slot: frame (net/lane/frame.h), zeros up to 128 bytes; payload. What does not fit goes
+ * A message begins a slot: frame (net/rail/frame.h), zeros up to 128 bytes; payload. What does not fit goes
  * on at the beginning of the next slots. */
 #ifndef GODWIT_NET_RDMA_CHANNEL_H
 #define GODWIT_NET_RDMA_CHANNEL_H
 
-#include "net/lane/channel.h"
+#include "net/rail/channel.h"
 #include "net/rdma/queue.h"
 
 /* Where a side's slots are: what the other must be told. */

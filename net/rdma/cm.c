@@ -3,7 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "net/loop/address.h"
-#include "net/loop/quiet.h"
+#include "net/loop/warning_rate.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct gw_rdma_cm {
     gw_rdma_connection *connections;
     gw_rdma_connection *parked; /* dropped, not ended yet */
     gw_timer parting;           /* set while some are parked */
-    gw_quiet refusals;
+    gw_rate_limit refusals;
 };
 
 /* ---- what a dialler says ---- */
@@ -234,7 +234,7 @@ static void establish(gw_rdma_connection *connection) {
 
 static void note_refusal(gw_rdma_cm *cm) {
     uint64_t times;
-    if (gw_quiet_may_speak(&cm->refusals, gw_now_ns(), &times))
+    if (gw_rate_limit_admits(&cm->refusals, gw_now_ns(), &times))
         gw_log(GW_WARN, "net/rdma", "%s: refused %llu connection requests without a valid tag",
                cm->device->name, (unsigned long long)times);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Queue numbers of dials that are not for a lane (those are their streams'): for operations, for READs. */
+/* Queue numbers of dials that are not for a rail (those are their streams'): for operations, for READs. */
 enum { ASKED = 0, LENT = GW_PATH_STREAMS };
 
 typedef struct gw_rdma_end end;
@@ -31,8 +31,8 @@ struct gw_rdma_end {
     bool heard;                     /* `self` and `their_secret` are filled in */
     gw_peer_id self;
     uint8_t their_secret[GW_RDMA_SECRET];
-    gw_channel *channels[GW_PATH_STREAMS]; /* NULL: none, or the lane's already */
-    line lanes[GW_PATH_STREAMS];
+    gw_channel *channels[GW_PATH_STREAMS]; /* NULL: none, or the rail's already */
+    line rails[GW_PATH_STREAMS];
     bool failed;
     gw_rdma_asker *asker;
     line ask;   /* our operations */
@@ -81,7 +81,7 @@ static bool dial(end *e, line *to, gw_rdma_queue *queue, gw_err *err) {
     return to->connection != NULL;
 }
 
-/* A queue pair for our operations, the first or another one. Without it they go by the lanes. */
+/* A queue pair for our operations, the first or another one. Without it they go by the rails. */
 static void dial_words(end *e) {
     gw_err err;
     gw_timer_cancel(&e->again);
@@ -102,10 +102,10 @@ static void dial_reads(gw_path_end *base) {
     if (queue == NULL || !dial(e, &e->read, queue, &err)) fail_end(e, &err);
 }
 
-static void dial_lanes(end *e) {
+static void dial_rails(end *e) {
     gw_err err;
     for (uint32_t i = 1; i < host_of(e)->streams; i++) {
-        if (dial(e, &e->lanes[i], gw_rdma_channel_queue(e->channels[i]), &err)) continue;
+        if (dial(e, &e->rails[i], gw_rdma_channel_queue(e->channels[i]), &err)) continue;
         fail_end(e, &err);
         return;
     }
@@ -126,7 +126,7 @@ static void on_connected(void *context, void *owner) {
     if (l == &e->read) gw_rdma_reader_use(e->reader);
     if (l == &e->ask || l == &e->read) return;
     for (uint32_t i = 1; i < host_of(e)->streams; i++)
-        if (!e->lanes[i].connected) return;
+        if (!e->rails[i].connected) return;
     host_of(e)->ready(&e->base);
 }
 
@@ -172,9 +172,9 @@ static gw_rdma_queue *on_asked(void *context, const uint8_t *bytes, size_t count
         return lend(e);
     }
     bool expected = !e->base.leads && hello.queue < ends->host->streams &&
-                    e->lanes[hello.queue].connection == NULL && e->channels[hello.queue] != NULL;
+                    e->rails[hello.queue].connection == NULL && e->channels[hello.queue] != NULL;
     if (!expected) return NULL;
-    *owner = &e->lanes[hello.queue];
+    *owner = &e->rails[hello.queue];
     return gw_rdma_channel_queue(e->channels[hello.queue]);
 }
 
@@ -205,7 +205,7 @@ static void lose_ask(end *e, const gw_err *why) {
     if (e->ask.connected && now >= e->asks_since_ns + GW_RDMA_PAUSE_NS) e->dialled_again = false;
     if (e->dialled_again)
         pause =
-            gw_rdma_pause_begin(&e->ask_pause, &e->base.peer, why, "operations on its words go by the lanes");
+            gw_rdma_pause_begin(&e->ask_pause, &e->base.peer, why, "operations on its words go by the rails");
     e->dialled_again = true;
     if (!gw_timer_set(host_of(e)->loop, &e->again, now + pause, dial_words_again, e, &err)) fail_end(e, &err);
 }
@@ -214,7 +214,7 @@ static void on_ended(void *context, void *owner, const gw_err *why) {
     line *l = owner;
     end *e = l->of;
     (void)context;
-    if (l == &e->serve) { /* for operations alone: they go by the lanes until it dials again */
+    if (l == &e->serve) { /* for operations alone: they go by the rails until it dials again */
         gw_rdma_guest_dismiss(&e->guest);
     } else if (l == &e->lend) {
         stop_lending(e);
@@ -335,7 +335,7 @@ static void on_slots(end *e, const gw_rdma_told_slots *told) {
     e->self = told->addressee;
     memcpy(e->their_secret, told->secret, sizeof e->their_secret);
     if (e->base.leads)
-        dial_lanes(e);
+        dial_rails(e);
     else
         tell_slots(e);
 }
@@ -399,7 +399,7 @@ static void free_end(end *e) {
     stop_lending(e);
     gw_rdma_lender_close(e->lender);
     for (uint32_t i = 1; i < GW_PATH_STREAMS; i++) {
-        gw_rdma_connection_drop(e->lanes[i].connection);
+        gw_rdma_connection_drop(e->rails[i].connection);
         if (e->channels[i] != NULL) e->channels[i]->ops->close(e->channels[i]);
     }
     sodium_memzero(e->secret, sizeof e->secret);
@@ -421,7 +421,7 @@ static bool furnish(end *e, gw_err *err) {
     e->read = (line){.of = e, .number = LENT};
     e->lend = (line){.of = e, .number = LENT};
     for (uint32_t i = 1; i < host->streams; i++) {
-        e->lanes[i] = (line){.of = e, .number = i};
+        e->rails[i] = (line){.of = e, .number = i};
         e->channels[i] = gw_rdma_channel_open(e->ends->memory, host->payload_most[i], err);
         if (e->channels[i] == NULL) return false;
         e->channels[i]->peer.id = e->base.peer;
@@ -460,7 +460,7 @@ gw_path_end *gw_rdma_end_open(gw_rdma_ends *ends, const gw_path_end *as, const g
     return &e->base;
 }
 
-gw_channel *gw_rdma_end_channel(gw_path_end *base, uint32_t stream, uint32_t lane, gw_err *err) {
+gw_channel *gw_rdma_end_channel(gw_path_end *base, uint32_t stream, uint32_t rail, gw_err *err) {
     end *e = end_of(base);
     gw_channel *channel = e->channels[stream];
     if (channel == NULL || e->failed) {
@@ -468,7 +468,7 @@ gw_channel *gw_rdma_end_channel(gw_path_end *base, uint32_t stream, uint32_t lan
         return NULL;
     }
     e->channels[stream] = NULL;
-    channel->peer = (gw_lane_peer){.id = base->peer, .lane = lane};
+    channel->peer = (gw_rail_peer){.id = base->peer, .rail = rail};
     if (stream == 1) gw_rdma_guest_stand(&e->guest);
     return channel;
 }

@@ -1,5 +1,5 @@
 /* One side of an RDMA path between two peers: its secrets, its queue pairs and how they are connected. Each
- * end has one queue pair for every lane, dialled by the side that leads, and one for its operations on the
+ * end has one queue pair for every rail, dialled by the side that leads, and one for its operations on the
  * other's words, dialled by itself: an operation that the other's fence refuses breaks nothing but the
  * asker's own queue pair, which is dialled anew; so is one that could not be connected, as long as the keys
  * are told: at once, and then after the pauses of net/rdma/pause.h. For the same reason a third kind is for
@@ -37,7 +37,7 @@ void gw_rdma_ends_close(gw_rdma_ends *ends);
 gw_path_end *gw_rdma_end_open(gw_rdma_ends *ends, const gw_path_end *as, const gw_addr *address, gw_err *err);
 void gw_rdma_end_close(gw_path_end *end);
 void gw_rdma_end_message(gw_path_end *end, const uint8_t *bytes, uint32_t count);
-gw_channel *gw_rdma_end_channel(gw_path_end *end, uint32_t stream, uint32_t lane, gw_err *err);
+gw_channel *gw_rdma_end_channel(gw_path_end *end, uint32_t stream, uint32_t rail, gw_err *err);
 gw_path_posted gw_rdma_end_post(gw_path_end *end, const gw_op *op, gw_completion *completion);
 void gw_rdma_end_abandon(gw_path_end *end);
 void gw_rdma_end_found(gw_path_end *end, gw_lookup *lookup);

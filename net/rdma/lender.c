@@ -64,7 +64,7 @@ static void answer(gw_rdma_lender *lender, uint64_t id, gw_rdma_answer how, cons
 static void lend(gw_rdma_lender *lender, place *p, const gw_rdma_loan *loan) {
     p->loan = loan;
     p->taken = loan != NULL;
-    answer(lender, p->id, loan != NULL ? GW_RDMA_LENT : GW_RDMA_BY_LANES, loan);
+    answer(lender, p->id, loan != NULL ? GW_RDMA_LENT : GW_RDMA_BY_RAILS, loan);
 }
 
 void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want) {
@@ -72,7 +72,7 @@ void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want
     bool by_name = want->what == GW_RDMA_BY_NAME;
     gw_lookup *lookup = p != NULL && by_name ? calloc(1, sizeof *lookup) : NULL;
     if (p == NULL || (by_name && lookup == NULL)) {
-        answer(lender, want->id, GW_RDMA_BY_LANES, NULL);
+        answer(lender, want->id, GW_RDMA_BY_RAILS, NULL);
         return;
     }
     *p = (place){.taken = true, .id = want->id};
@@ -94,9 +94,9 @@ void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
         lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
         return;
     }
-    /* The lanes have a word for what cannot be had just now. */
+    /* The rails have a word for what cannot be had just now. */
     bool absent = lookup->status == GW_OP_NOTFOUND;
-    if (!p->forsaken) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_LANES, NULL);
+    if (!p->forsaken) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_RAILS, NULL);
     p->taken = false;
     gw_lookup_free(lookup);
 }

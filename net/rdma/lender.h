@@ -9,7 +9,7 @@
 #include "net/rdma/message.h"
 #include "net/rdma/owner.h"
 
-enum { GW_RDMA_LENT_MOST = 16 /* to one peer at once: what it wants beyond goes by the lanes */ };
+enum { GW_RDMA_LENT_MOST = 16 /* to one peer at once: what it wants beyond goes by the rails */ };
 
 typedef struct gw_rdma_lender gw_rdma_lender;
 

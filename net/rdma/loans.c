@@ -89,7 +89,7 @@ static bool let_one_go(gw_rdma_loans *loans) {
     return oldest != NULL;
 }
 
-/* Once: everything goes on by the lanes. */
+/* Once: everything goes on by the rails. */
 static void warn(gw_rdma_loans *loans, const gw_err *err) {
     gw_log(loans->warned ? GW_DEBUG : GW_WARN, "net/rdma", "%s: others get it in messages", err->text);
     loans->warned = true;

@@ -11,7 +11,7 @@
  *
  * Data regions belong to a view, answers to none. Nobody is asked to give a part of a region back before the
  * fence moves: its slice is deregistered, and who still reads it is refused by the device (nothing happens to
- * anybody; the lanes say what is wrong). Its key is not given out again soon, should the device use it anew.
+ * anybody; the rails say what is wrong). Its key is not given out again soon, should the device use it anew.
  * Slices that are not lent keep their keys: whoever once knew them
  * keeps to what it was lent, as whoever holds the cluster's key is trusted to.
  *
@@ -52,7 +52,7 @@ void gw_rdma_loans_remove(gw_rdma_loans *loans, uint32_t region);
 /* When this returns, READs of parts of regions that were lent before are refused. */
 void gw_rdma_loans_revoke(gw_rdma_loans *loans);
 
-/* NULL: it cannot be lent, and must go by the lanes. */
+/* NULL: it cannot be lent, and must go by the rails. */
 const gw_rdma_loan *gw_rdma_loans_lend_part(gw_rdma_loans *loans, uint32_t region, uint64_t offset,
                                             uint64_t bytes);
 /* Takes the lookup, which has found bytes, also on failure. */

@@ -141,7 +141,7 @@ static bool read_lent(gw_reader *r, gw_rdma_told_lent *lent) {
     lent->id = gw_get_u64(r);
     lent->address = gw_get_u64(r);
     lent->bytes = gw_get_u64(r);
-    return gw_reader_done(r) && lent->answer >= GW_RDMA_LENT && lent->answer <= GW_RDMA_BY_LANES;
+    return gw_reader_done(r) && lent->answer >= GW_RDMA_LENT && lent->answer <= GW_RDMA_BY_RAILS;
 }
 
 static bool read_back(gw_reader *r, gw_rdma_told_back *back) {

@@ -11,7 +11,7 @@
  *            epoch u64 | view 16 | offset u64 (what 2: `bytes` bytes of a data region)
  *          The sender would READ this. `id` is its own.
  *   lent   4 | answer u8 | 0 u16 | rkey u32 | id u64 | address u64 | bytes u64
- *          The answer: it may, there; or there is nothing by that name; or it must ask by the lanes.
+ *          The answer: it may, there; or there is nothing by that name; or it must ask by the rails.
  *   back   5 | 0 u8 | 0 u16 | id u64
  *          The sender of that want reads it no more, or does not care for the answer.
  *
@@ -19,7 +19,7 @@
 #ifndef GODWIT_NET_RDMA_MESSAGE_H
 #define GODWIT_NET_RDMA_MESSAGE_H
 
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/rdma/channel.h"
 #include "net/rdma/cm.h"
 
@@ -50,7 +50,7 @@ typedef struct gw_rdma_told_want {
     uint64_t offset;
 } gw_rdma_told_want;
 
-typedef enum gw_rdma_answer { GW_RDMA_LENT = 1, GW_RDMA_NOTHING, GW_RDMA_BY_LANES } gw_rdma_answer;
+typedef enum gw_rdma_answer { GW_RDMA_LENT = 1, GW_RDMA_NOTHING, GW_RDMA_BY_RAILS } gw_rdma_answer;
 
 typedef struct gw_rdma_told_lent {
     gw_rdma_answer answer;

@@ -206,7 +206,7 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     pthread_mutex_lock(&owner->lock);
     free(owner->members);
     owner->members = copy;
-    owner->member_count = copy != NULL ? count : 0; /* without memory: nobody is told, all go by the lanes */
+    owner->member_count = copy != NULL ? count : 0; /* without memory: nobody is told, all go by the rails */
     owner->fence = (gw_fence){0};
     gw_rdma_loans_revoke(owner->loans);
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next) {
@@ -223,7 +223,7 @@ static void publish(gw_rdma_owner *owner) {
     gw_err err;
     bool done = gw_rdma_words_publish(owner->words, &err);
     if (!done && !owner->without)
-        gw_log(GW_WARN, "net/rdma", "%s: operations on this peer's words go by the lanes", err.text);
+        gw_log(GW_WARN, "net/rdma", "%s: operations on this peer's words go by the rails", err.text);
     if (done && owner->without)
         gw_log(GW_INFO, "net/rdma", "operations on this peer's words go directly again");
     owner->without = !done;

@@ -17,7 +17,7 @@
 #ifndef GODWIT_NET_RDMA_OWNER_H
 #define GODWIT_NET_RDMA_OWNER_H
 
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/rdma/cm.h"
 #include "net/rdma/loans.h"
 #include "net/rdma/message.h"

@@ -1,4 +1,4 @@
-/* The path between two peers that have RDMA devices on one fabric (net/lane/path.h).
+/* The path between two peers that have RDMA devices on one fabric (net/rail/path.h).
  *
  * Its ends are net/rdma/end.h's.
  *
@@ -13,7 +13,7 @@
 #ifndef GODWIT_NET_RDMA_PATH_H
 #define GODWIT_NET_RDMA_PATH_H
 
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/rdma/rdma.h"
 
 /* NULL: this machine cannot have it; err says why. `host` outlives it. In a build without libibverbs' headers

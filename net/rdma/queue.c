@@ -273,7 +273,7 @@ static void fill_request(const gw_rdma_queue *queue, const gw_rdma_work *work, u
     }
     if (writes && bytes > 0 && bytes <= queue->inline_bytes) request->send_flags |= IBV_SEND_INLINE;
     /* At least every half of the queue completes by itself, so that its places come back. */
-    if ((last && !work->quiet) || queue->posted - queue->signalled + 1 >= queue->send_depth / 2)
+    if ((last && !work->unsignalled) || queue->posted - queue->signalled + 1 >= queue->send_depth / 2)
         request->send_flags |= IBV_SEND_SIGNALED;
 }
 

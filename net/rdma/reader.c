@@ -33,7 +33,7 @@ typedef struct task {
     gw_op op;
     uint64_t asked;     /* bytes that parts were made for */
     uint32_t parts;     /* under way */
-    bool waits, passes; /* some of it has no part yet; it goes by the lanes */
+    bool waits, passes; /* some of it has no part yet; it goes by the rails */
     gw_op_status status;
     uint64_t value;
 } task;
@@ -140,7 +140,7 @@ static void end_part(gw_rdma_reader *reader, part *p, endings *ended) {
     settle(reader, t, ended);
 }
 
-/* The part has been lent and is not READ: its task goes by the lanes. */
+/* The part has been lent and is not READ: its task goes by the rails. */
 static void forgo(gw_rdma_reader *reader, part *p, endings *ended) {
     tell_back(reader, p->id);
     p->of->passes = true;
@@ -309,7 +309,7 @@ static void poll_queue(gw_rdma_reader *reader, harvest *h) {
         gw_rdma_queue_poll(reader->queue, &handlers);
 }
 
-/* The queue pair has broken. What it was READING goes by the lanes, the rest by the next one. Where that
+/* The queue pair has broken. What it was READING goes by the rails, the rest by the next one. Where that
  * breaks as well, time after time, READs do not work between these two for the time being. */
 static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refused, endings *ended) {
     char id[GW_SHORT_TEXT];
@@ -404,7 +404,7 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
     bool fetches = t->op.kind == GW_OP_FETCH;
     gw_err err;
     if (lent->answer != GW_RDMA_LENT) {
-        t->passes = lent->answer == GW_RDMA_BY_LANES;
+        t->passes = lent->answer == GW_RDMA_BY_RAILS;
         if (!t->passes) t->status = GW_OP_NOTFOUND;
         end_part(reader, p, ended);
         return fetches || t->passes;

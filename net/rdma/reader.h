@@ -4,15 +4,15 @@
  * The owner is told what is wanted, over the encrypted stream, and answers where it lies and with which key
  * (net/rdma/loans.h); the bytes are READ by a queue pair of this room's own, and the loan is given back. A
  * READ is cut into parts that may each be lent, a FETCH is one; several are under way at once. Small ones go
- * by the lanes: there a message each way is all it takes.
+ * by the rails: there a message each way is all it takes.
  *
  * Nothing of this changes anything at the owner, so that whatever fails (it cannot be lent, the key was
- * revoked, the queue pair broke) goes by the lanes after all, from its beginning. A queue pair that broke is
+ * revoked, the queue pair broke) goes by the rails after all, from its beginning. A queue pair that broke is
  * replaced, whatever it broke of, and the link does not mind: Soft-RoCE, when a key is revoked in the middle
  * of a READ, refuses the READ's first packet, which who has had that one does not heed, and its retries run
- * out as if there were nobody. Whether there is somebody shows in the lanes, by what goes there instead.
+ * out as if there were nobody. Whether there is somebody shows in the rails, by what goes there instead.
  *
- * Where several in a row break before anything was READ, or one cannot be connected, all goes by the lanes
+ * Where several in a row break before anything was READ, or one cannot be connected, all goes by the rails
  * for a while, 30 s and then ever longer, up to ten minutes; the log says when that begins, and when it is
  * over.
  *

@@ -3,7 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
-#include "net/loop/quiet.h"
+#include "net/loop/warning_rate.h"
 #include "net/secure/replay.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ struct gw_packets {
     uint64_t counter;
     gw_replay *replay;
     uint64_t counts[GW_PACKET_VERDICTS];
-    gw_quiet quiet[GW_PACKET_VERDICTS];
+    gw_rate_limit warnings[GW_PACKET_VERDICTS];
 };
 
 const char *gw_packet_verdict_text(gw_packet_verdict verdict) {
@@ -185,7 +185,7 @@ static gw_packet_verdict judge(gw_packets *packets, uint8_t *datagram, size_t by
 static void warn(gw_packets *packets, gw_packet_verdict verdict, const gw_addr *from, uint64_t now_ns) {
     uint64_t dropped;
     char text[GW_ADDR_TEXT];
-    if (!gw_quiet_may_speak(&packets->quiet[verdict], now_ns, &dropped)) return;
+    if (!gw_rate_limit_admits(&packets->warnings[verdict], now_ns, &dropped)) return;
     gw_log(GW_WARN, "net/packet", "dropped %" PRIu64 " gossip packet%s, last from %s: %s", dropped,
            dropped == 1 ? "" : "s", gw_addr_text(from, text), gw_packet_verdict_text(verdict));
 }

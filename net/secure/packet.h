@@ -20,7 +20,7 @@
  * and the number of its blob) stands against it. And what cannot be taken back, that a process or the job has
  * ended, is not believed of whom this process has never been linked to (gw_contacts_has_met in core/).
  *
- * What is dropped is counted and, for each reason, logged ever more seldom (net/loop/quiet.h).
+ * What is dropped is counted and, for each reason, logged ever more seldom (net/loop/warning_rate.h).
  * Thread: belongs to one thread. Pure but for randomness and the log. */
 #ifndef GODWIT_NET_SECURE_PACKET_H
 #define GODWIT_NET_SECURE_PACKET_H

@@ -68,11 +68,11 @@ bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes
 
 bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
                        bool *more, gw_err *err) {
-    uint32_t word = get_u32(header), length = word & length_mask;
-    if ((word & ~(length_mask | more_bit)) != 0 || length > cipher->payload_most)
-        return gw_fail(err, GW_E_CORRUPT, "a record header %08x that makes no sense", word);
+    uint32_t bits = get_u32(header), length = bits & length_mask;
+    if ((bits & ~(length_mask | more_bit)) != 0 || length > cipher->payload_most)
+        return gw_fail(err, GW_E_CORRUPT, "a record header %08x that makes no sense", bits);
     *record_bytes = gw_record_bytes(cipher, length);
-    *more = (word & more_bit) != 0;
+    *more = (bits & more_bit) != 0;
     return true;
 }
 

@@ -34,7 +34,7 @@ struct gw_handshake {
     uint8_t transcript[32];
     gw_algorithm algorithm;
     gw_stream_kind kind;
-    uint64_t word;
+    uint64_t label;
     gw_remote remote;
     uint8_t hello[GW_HANDSHAKE_HEADER + HELLO_BODY]; /* kept until the transcript begins */
     size_t in_count, out_count, out_sent;
@@ -155,7 +155,7 @@ static void put_sealed(gw_handshake *h, gw_writer *w) {
     gw_put_incarnation(w, &local->identity->incarnation);
     gw_put_addr(w, &local->listen);
     gw_put_u8(w, h->dialler ? (uint8_t)h->kind : 0);
-    gw_put_u64(w, h->dialler ? h->word : 0);
+    gw_put_u64(w, h->dialler ? h->label : 0);
     gw_put_string(w, local->build);
     size_t bytes = claims_bytes(local), text_bytes = signed_text(h, h->dialler, claims, bytes, text);
     GW_ASSERT(!w->failed && w->bytes + w->length == claims + bytes);
@@ -194,7 +194,7 @@ static gw_fault read_claims(gw_handshake *h, const uint8_t *plain, size_t plain_
     gw_get_incarnation(&r, &remote->incarnation);
     gw_get_addr(&r, &remote->listen);
     uint8_t kind = gw_get_u8(&r);
-    uint64_t word = gw_get_u64(&r);
+    uint64_t label = gw_get_u64(&r);
     gw_get_string(&r, remote->build, sizeof remote->build);
     make_printable(remote->build);
     bool known = h->dialler ? kind == 0 : kind == GW_STREAM_CONTROL || kind == GW_STREAM_DATA;
@@ -203,7 +203,7 @@ static gw_fault read_claims(gw_handshake *h, const uint8_t *plain, size_t plain_
     gw_identity_peer_id(public_key, &remote->id);
     remote->dialled = h->dialler;
     remote->kind = h->dialler ? h->kind : (gw_stream_kind)kind;
-    remote->word = h->dialler ? h->word : word;
+    remote->label = h->dialler ? h->label : label;
     const gw_identity *own = h->local->identity;
     if (!gw_peer_id_equal(&remote->id, &own->id)) return GW_FAULT_NONE;
     return remote->incarnation.nonce == own->incarnation.nonce ? GW_FAULT_SELF : GW_FAULT_CLONE;
@@ -431,13 +431,13 @@ static gw_handshake *start(const gw_local *local, const uint8_t randomness[32], 
     return h;
 }
 
-gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint64_t word,
+gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint64_t label,
                                 const uint8_t randomness[32], gw_err *err) {
     gw_handshake *h = start(local, randomness, err);
     if (h == NULL) return NULL;
     h->dialler = true;
     h->kind = kind;
-    h->word = word;
+    h->label = label;
     h->expected = ANSWER;
     make_ephemeral(h);
     put_hello(h);

@@ -61,9 +61,9 @@ typedef struct gw_remote {
     gw_addr from;   /* the socket's other end: set by net/link/stream.h */
     char build[GW_BUILD_TEXT];
     gw_stream_kind kind;
-    uint64_t word; /* the dialler's: its meaning belongs to the kind (data: which lane; control:
+    uint64_t label; /* the dialler's: its meaning belongs to the kind (data: which rail; control:
                       net/link/link.h) */
-    bool dialled;  /* by us */
+    bool dialled;   /* by us */
 } gw_remote;
 
 /* Why a handshake failed; GW_FAULT_NONE while it has not. */
@@ -89,7 +89,7 @@ typedef struct gw_handshake gw_handshake;
 
 /* Starts one side. `randomness` is 32 fresh secret bytes (randombytes_buf), the only source of chance.
  * The dialler says what the stream is for. NULL when out of memory. */
-gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint64_t word,
+gw_handshake *gw_handshake_dial(const gw_local *local, gw_stream_kind kind, uint64_t label,
                                 const uint8_t randomness[32], gw_err *err);
 gw_handshake *gw_handshake_answer(const gw_local *local, const uint8_t randomness[32], gw_err *err);
 void gw_handshake_close(gw_handshake *handshake);

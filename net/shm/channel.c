@@ -1,7 +1,7 @@
 #include "net/shm/channel.h"
 
 #include "core/base/assert.h"
-#include "net/lane/frame.h"
+#include "net/rail/frame.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -135,7 +135,7 @@ static bool shm_arm(gw_channel *base, bool receive, bool send) {
 /* ---- life ---- */
 
 gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell, int other,
-                                uint32_t payload_most, const gw_peer_id *peer, uint32_t lane, gw_err *err) {
+                                uint32_t payload_most, const gw_peer_id *peer, uint32_t rail, gw_err *err) {
     shm_channel *channel = calloc(1, sizeof *channel);
     if (channel == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/shm_channel: no memory for a channel");
@@ -143,7 +143,7 @@ gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell,
         close(other);
         return NULL;
     }
-    channel->base = (gw_channel){.peer = {.id = *peer, .lane = lane}, .ops = &shm_ops, .fd = bell};
+    channel->base = (gw_channel){.peer = {.id = *peer, .rail = rail}, .ops = &shm_ops, .fd = bell};
     channel->other_bell = other;
     channel->base.payload_most = payload_most;
     uint64_t to = 2 * (uint64_t)index + !first, from = 2 * (uint64_t)index + first;
@@ -171,8 +171,8 @@ static gw_flow broken(gw_err *err, const char *what) {
 
 /* ---- sending ---- */
 
-static bool take_next(shm_channel *channel, const gw_lane_user *user) {
-    gw_lane_message message;
+static bool take_next(shm_channel *channel, const gw_rail_user *user) {
+    gw_rail_message message;
     if (!gw_channel_take(&channel->base, user, &message)) return false;
     memset(channel->tx.frame, 0, FRAME);
     gw_frame_encode(&message, channel->tx.frame);
@@ -198,7 +198,7 @@ static uint64_t send_piece(shm_channel *channel, uint64_t room) {
     return moved;
 }
 
-static gw_flow shm_send(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+static gw_flow shm_send(gw_channel *base, const gw_rail_user *user, gw_err *err) {
     shm_channel *channel = shm_of(base);
     gw_flow flow = GW_FLOW_MORE;
     uint64_t moved = 0;
@@ -227,7 +227,7 @@ static bool parse_frame(shm_channel *channel) {
 }
 
 /* Asks the user about the message whose header is in. */
-static gw_flow ask(shm_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow ask(shm_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = gw_channel_ask(&channel->base, user, err);
     if (flow != GW_FLOW_MORE) return flow;
     publish_tail(&channel->from, FRAME);
@@ -236,7 +236,7 @@ static gw_flow ask(shm_channel *channel, const gw_lane_user *user, gw_err *err) 
 }
 
 /* Takes a piece of the payload at hand; returns how many bytes of the ring. */
-static uint64_t take_piece(shm_channel *channel, const gw_lane_user *user, uint64_t there) {
+static uint64_t take_piece(shm_channel *channel, const gw_rail_user *user, uint64_t there) {
     const gw_cursor *payload = &channel->base.in.payload;
     uint64_t take = payload->left;
     if (take > PIECE) take = PIECE;
@@ -247,7 +247,7 @@ static uint64_t take_piece(shm_channel *channel, const gw_lane_user *user, uint6
     return padded(take);
 }
 
-static gw_flow receive_some(shm_channel *channel, const gw_lane_user *user, uint64_t *moved, gw_err *err) {
+static gw_flow receive_some(shm_channel *channel, const gw_rail_user *user, uint64_t *moved, gw_err *err) {
     uint64_t bytes;
     if (channel->base.in.state == GW_INCOMING_ASK) {
         *moved += FRAME;
@@ -264,7 +264,7 @@ static gw_flow receive_some(shm_channel *channel, const gw_lane_user *user, uint
     return GW_FLOW_MORE;
 }
 
-static gw_flow shm_receive(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+static gw_flow shm_receive(gw_channel *base, const gw_rail_user *user, gw_err *err) {
     shm_channel *channel = shm_of(base);
     gw_flow flow = GW_FLOW_MORE;
     uint64_t moved = 0;

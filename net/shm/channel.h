@@ -3,11 +3,11 @@
  *
  * The rings of a pair lie in one file, two for each stream: a page with positions, then the data. Only the
  * sender of a ring moves its head, only the receiver its tail. Messages start at multiples of 64 bytes: frame
- * (net/lane/frame.h), zeros up to 128; payload, padded to 64. */
+ * (net/rail/frame.h), zeros up to 128; payload, padded to 64. */
 #ifndef GODWIT_NET_SHM_CHANNEL_H
 #define GODWIT_NET_SHM_CHANNEL_H
 
-#include "net/lane/channel.h"
+#include "net/rail/channel.h"
 
 /* The size of the file for `count` channels. */
 uint64_t gw_shm_rings_bytes(uint32_t count);
@@ -16,6 +16,6 @@ uint64_t gw_shm_rings_bytes(uint32_t count);
  * file; the other side says false. `bell` is this side's, `other` the other's; both are taken, also on
  * failure. */
 gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell, int other,
-                                uint32_t payload_most, const gw_peer_id *peer, uint32_t lane, gw_err *err);
+                                uint32_t payload_most, const gw_peer_id *peer, uint32_t rail, gw_err *err);
 
 #endif

@@ -419,7 +419,7 @@ static gw_path_end *shm_end_open(gw_path *path, const gw_path_end *as, const uin
     return &end->base;
 }
 
-static gw_channel *shm_channel(gw_path_end *base, uint32_t stream, uint32_t lane, gw_err *err) {
+static gw_channel *shm_channel(gw_path_end *base, uint32_t stream, uint32_t rail, gw_err *err) {
     shm_end *end = end_of(base);
     uint32_t index = stream - 1;
     int bell = end->bells[index], other = end->other_bells[index];
@@ -429,7 +429,7 @@ static gw_channel *shm_channel(gw_path_end *base, uint32_t stream, uint32_t lane
     }
     end->bells[index] = end->other_bells[index] = -1;
     return gw_shm_channel_open(end->rings, index, base->leads, bell, other,
-                               base->path->host->payload_most[stream], &base->peer, lane, err);
+                               base->path->host->payload_most[stream], &base->peer, rail, err);
 }
 
 static void shm_end_close(gw_path_end *base) {

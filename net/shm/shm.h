@@ -1,6 +1,6 @@
-/* The path between processes of one host, network namespace and user (net/lane/path.h): shared memory. A
+/* The path between processes of one host, network namespace and user (net/rail/path.h): shared memory. A
  * peer's words are mapped by those who may touch them, and operations are done on them by the asker's own
- * CPU; lanes are rings with one copy in and one out.
+ * CPU; rails are rings with one copy in and one out.
  *
  * Descriptors are handed over a Unix socket in the abstract name space. The side that leads connects to the
  * name on the other's card and shows a token that it was told over the link's encrypted stream: so the socket
@@ -16,7 +16,7 @@
 #ifndef GODWIT_NET_SHM_SHM_H
 #define GODWIT_NET_SHM_SHM_H
 
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 
 /* NULL: this machine cannot have it; err says why. `host` outlives it. */
 gw_path *gw_shm_open(const gw_path_host *host, gw_err *err);

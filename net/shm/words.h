@@ -8,7 +8,7 @@
 #define GODWIT_NET_SHM_WORDS_H
 
 #include "core/base/wire.h"
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/shm/door.h"
 
 #include <pthread.h>

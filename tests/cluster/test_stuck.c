@@ -102,11 +102,11 @@ static void data_thread(const char *args, const char *thread, int n, const char 
 /* In a reduction that all have entered the others see that nothing moves; before that they would wait for as
  * long as this peer lives. */
 Test(stuck, a_data_thread_of_reductions_that_hangs_ends_its_peer) {
-    data_thread(JOB, "gw-data-sums", 60, "lane_main");
+    data_thread(JOB, "gw-data-sums", 60, "rail_main");
 }
 
 Test(stuck, a_data_thread_of_steals_that_hangs_ends_its_peer) {
-    data_thread(JOB, "gw-data-words", 2, "lane_main");
+    data_thread(JOB, "gw-data-words", 2, "rail_main");
 }
 
 /* It makes the links' faster ways, here shared memory; of RDMA it is the one that connects. */

@@ -3,7 +3,7 @@
  * The first byte says what it is; the rest is a card, or packets, each behind its length u16 and a byte for
  * its descriptors: how many (low bits), and of what the first is. Cards and tokens, which no two processes
  * have in common, are added (exclusive or) to the right ones: zeros are valid. */
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/shm/channel.h"
 #include "net/shm/shm.h"
 #include "net/shm/words.h"

@@ -1,7 +1,7 @@
 /* What a peer with a link sends past the control messages: frames on its sockets, messages about GPUs. */
 #include "core/base/wire.h"
-#include "net/lane/tcp_channel.h"
 #include "net/nccl/gpu_team.h"
+#include "net/rail/tcp_channel.h"
 #include "tests/fuzz/target.h"
 #include "tests/net/sealed_frame.h"
 
@@ -34,11 +34,11 @@ typedef struct listener {
     bool parked;
 } listener;
 
-static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)peer;
     listener *l = context;
     GW_ASSERT(l->place == NULL && message->bytes <= l->most && l->said_bytes - l->at >= FRAME);
-    GW_ASSERT(memcmp(message->header, l->said + l->at + 8, GW_LANE_HEADER) == 0);
+    GW_ASSERT(memcmp(message->header, l->said + l->at + 8, GW_RAIL_HEADER) == 0);
     uint8_t wish = message->header[0];
     if (wish >= WISHES) return GW_ARRIVAL_REFUSE;
     bool again = l->parked;
@@ -57,7 +57,7 @@ static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *mes
     return GW_ARRIVAL_LAND;
 }
 
-static void landed(void *context, gw_lane_peer *peer) {
+static void landed(void *context, gw_rail_peer *peer) {
     (void)peer;
     listener *l = context;
     GW_ASSERT(l->place != NULL && l->at <= l->said_bytes);
@@ -87,7 +87,7 @@ static void open_records(const uint8_t *bytes, size_t count, listener *l) {
 }
 
 static void check_frames(listener *l) {
-    gw_lane_message message;
+    gw_rail_message message;
     for (size_t at = 0; l->said_bytes - at >= FRAME; at += message.bytes) {
         seal_frame(l->said + at);
         if (!gw_frame_decode(l->said + at, l->most, &message)) return;
@@ -140,7 +140,7 @@ static gw_channel *open_channel(bool sealed, uint32_t most, const uint8_t *bytes
 
 /* Whether all of it made sense, to the end of a message. */
 static bool listen_to(gw_channel *channel, listener *l) {
-    const gw_lane_user user = {.context = l, .arrive = arrive, .landed = landed};
+    const gw_rail_user user = {.context = l, .arrive = arrive, .landed = landed};
     gw_flow flow = GW_FLOW_MORE;
     gw_err err;
     for (uint32_t turns = 0; flow == GW_FLOW_MORE || flow == GW_FLOW_IDLE; turns++) {
@@ -188,7 +188,7 @@ static void put_message(gw_writer *w, uint8_t flags, uint8_t wish, uint32_t byte
     for (uint32_t i = 0; i < bytes; i++) payload[i] = (uint8_t)(i ^ i >> 8);
     if (sealed) gw_put_u16(w, (uint16_t)(FRAME + (apart ? 0 : bytes)));
     uint8_t frame[FRAME] = {0};
-    frame[FRAME - GW_LANE_HEADER] = wish;
+    frame[FRAME - GW_RAIL_HEADER] = wish;
     seal_frame_of(bytes, frame);
     gw_put_bytes(w, frame, sizeof frame);
     uint32_t first = apart ? 3000 : bytes;

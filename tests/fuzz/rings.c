@@ -6,7 +6,7 @@
  * it begins with one that has the check that it should have, which no search would hit. After each turn the
  * other side receives. */
 #include "core/base/wire.h"
-#include "net/lane/channel.h"
+#include "net/rail/channel.h"
 #include "net/shm/channel.h"
 #include "tests/fuzz/target.h"
 #include "tests/net/sealed_frame.h"
@@ -28,7 +28,7 @@ typedef struct receiver {
     uint32_t messages;
 } receiver;
 
-static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     receiver *r = context;
     (void)peer;
     GW_ASSERT(message->bytes <= PAYLOAD);
@@ -46,7 +46,7 @@ static gw_arrival arrive(void *context, gw_lane_peer *peer, gw_lane_message *mes
     return GW_ARRIVAL_LAND;
 }
 
-static void fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
+static void fold(void *context, gw_rail_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
     receiver *r = context;
     (void)peer;
     GW_ASSERT(offset == r->folded && bytes <= r->bytes - offset);
@@ -55,7 +55,7 @@ static void fold(void *context, gw_lane_peer *peer, uint32_t offset, const void 
     r->folded += bytes;
 }
 
-static void landed(void *context, gw_lane_peer *peer) {
+static void landed(void *context, gw_rail_peer *peer) {
     const receiver *r = context;
     (void)peer;
     GW_ASSERT(r->folded == 0 || r->folded == r->bytes);
@@ -71,7 +71,7 @@ static gw_channel *open_channel(int rings) {
 }
 
 /* False: the channel is broken. */
-static bool receive_all(gw_channel *channel, const gw_lane_user *user) {
+static bool receive_all(gw_channel *channel, const gw_rail_user *user) {
     gw_err err;
     for (int k = 0; k < MOST_LOOKS; k++) {
         gw_flow flow = channel->ops->receive(channel, user, &err);
@@ -85,7 +85,7 @@ static bool receive_all(gw_channel *channel, const gw_lane_user *user) {
 static bool take_rings(const uint8_t *bytes, size_t count) {
     static receiver r;
     r = (receiver){.messages = 0};
-    const gw_lane_user user = {.context = &r, .arrive = arrive, .fold = fold, .landed = landed};
+    const gw_rail_user user = {.context = &r, .arrive = arrive, .fold = fold, .landed = landed};
     const size_t ring = gw_shm_rings_bytes(1) / 2 - PAGE;
     int rings = memfd_create("rings", MFD_CLOEXEC);
     GW_ASSERT(rings >= 0 && ftruncate(rings, (off_t)gw_shm_rings_bytes(1)) == 0);

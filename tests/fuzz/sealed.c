@@ -403,7 +403,7 @@ static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *cl
     gw_put_incarnation(&w, &remote.incarnation);
     gw_put_addr(&w, &remote.listen);
     gw_put_u8(&w, r->dials ? (uint8_t)remote.kind : 0);
-    if (r->dials) gw_put_u64(&w, remote.word);
+    if (r->dials) gw_put_u64(&w, remote.label);
     GW_ASSERT(!w.failed && w.length <= count && memcmp(again, claims, w.length) == 0);
     gw_cipher_wipe(&seal);
     gw_cipher_wipe(&open);

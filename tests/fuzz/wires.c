@@ -3,9 +3,9 @@
 #include "core/gossip/gossip.h"
 #include "net/collective/part.h"
 #include "net/data/request.h"
-#include "net/lane/path_message.h"
 #include "net/loop/address.h"
 #include "net/onesided/asker.h"
+#include "net/rail/path_message.h"
 #include "tests/fuzz/target.h"
 #ifdef GODWIT_RDMA
 #include "net/rdma/message.h"
@@ -228,17 +228,17 @@ static void headers_examples(fuzz_add *add, void *context) {
     uint8_t bytes[1 + GW_PATH_HELLO_BYTES] = {HEADER};
     gw_request request = {.kind = GW_OP_READ, .region = 1, .bytes = 8, .id = 3, .offset = 16};
     gw_request_encode(&request, bytes + 1);
-    add(context, bytes, 1 + GW_LANE_HEADER);
+    add(context, bytes, 1 + GW_RAIL_HEADER);
     gw_reply reply = {.kind = GW_OP_READ, .status = GW_OP_OK, .last = true, .id = 3};
     gw_reply_encode(&reply, bytes + 1);
-    add(context, bytes, 1 + GW_LANE_HEADER);
+    add(context, bytes, 1 + GW_RAIL_HEADER);
     gw_call call = {.is = {.member_count = 2, .tag = {.step = 3}}, .elements = 100};
     const gw_part part = {.call = &call};
     gw_part_encode(&part, GW_PART_CHUNK, 1, 4, bytes + 1);
-    add(context, bytes, 1 + GW_LANE_HEADER);
+    add(context, bytes, 1 + GW_RAIL_HEADER);
     gw_path_note note = {.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 5};
     gw_path_note_encode(&note, bytes + 1);
-    add(context, bytes, 1 + GW_LANE_HEADER);
+    add(context, bytes, 1 + GW_RAIL_HEADER);
     gw_path_hello hello = {.kinds = GW_PATH_BIT(GW_PATH_TCP) | GW_PATH_BIT(GW_PATH_SHM)};
     hello.cards[GW_PATH_SHM] = (gw_path_card){.count = 3, .bytes = {1, 2, 3}};
     bytes[0] = HELLO;
@@ -269,7 +269,7 @@ static void headers_examples(fuzz_add *add, void *context) {
 }
 
 static bool take_header(const uint8_t *bytes, size_t count) {
-    uint8_t header[GW_LANE_HEADER] = {0};
+    uint8_t header[GW_RAIL_HEADER] = {0};
     memcpy(header, bytes, count < sizeof header ? count : sizeof header);
     gw_request request;
     gw_reply reply;
@@ -452,7 +452,7 @@ static bool take_reply(asked *a, gw_reader *r) {
     uint32_t bytes = gw_get_u32(r);
     reply.value = gw_get_u64(r);
     reply.offset = gw_get_u64(r);
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     gw_request request;
     gw_reply_encode(&reply, header);
     if (gw_header_decode(header, &request, &reply) != GW_HEADER_REPLY || bytes > GW_PIECE_BYTES) return false;

@@ -1,4 +1,4 @@
-/* A lane's channel over a queue pair, both ends driven by hand in one thread. */
+/* A rail's channel over a queue pair, both ends driven by hand in one thread. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENDS = RDMA_RIG_ENDS, MOST = GW_LANE_PAYLOAD };
+enum { ENDS = RDMA_RIG_ENDS, MOST = GW_RAIL_PAYLOAD };
 
 /* What the messages of a run are made of: everything follows from their number. */
 static uint32_t length_of(uint32_t number) {
@@ -29,7 +29,7 @@ static uint8_t byte_of(uint32_t number, uint32_t at) {
 }
 
 typedef struct user {
-    gw_lane_user calls;
+    gw_rail_user calls;
     gw_channel *channel;
     uint32_t to_send, sent, taken; /* messages */
     uint8_t *out;
@@ -41,35 +41,35 @@ typedef struct user {
     bool parked_once;
 } user;
 
-static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     user *u = context;
     (void)peer;
     if (u->taken == u->to_send || u->taken != u->sent) return false;
     uint32_t number = u->taken++, bytes = length_of(number);
     for (uint32_t i = 0; i < bytes; i++) u->out[i] = byte_of(number, i);
-    *message = (gw_lane_message){.bytes = bytes, .part_count = 3, .parts = u->out_parts};
+    *message = (gw_rail_message){.bytes = bytes, .part_count = 3, .parts = u->out_parts};
     memcpy(message->header, &number, sizeof number);
-    message->header[GW_LANE_HEADER - 1] = (uint8_t)number;
+    message->header[GW_RAIL_HEADER - 1] = (uint8_t)number;
     u->out_parts[0] = (struct iovec){u->out, bytes / 3};
     u->out_parts[1] = (struct iovec){u->out, 0};
     u->out_parts[2] = (struct iovec){u->out + bytes / 3, bytes - bytes / 3};
     return true;
 }
 
-static void on_sent(void *context, gw_lane_peer *peer) {
+static void on_sent(void *context, gw_rail_peer *peer) {
     user *u = context;
     (void)peer;
     memset(u->out, 0xee, length_of(u->sent)); /* it is ours again */
     u->sent++;
 }
 
-static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     user *u = context;
     (void)peer;
     uint32_t number;
     memcpy(&number, message->header, sizeof number);
     cr_assert_eq(number, u->arrived, "in order");
-    cr_assert_eq(message->header[GW_LANE_HEADER - 1], (uint8_t)number);
+    cr_assert_eq(message->header[GW_RAIL_HEADER - 1], (uint8_t)number);
     cr_assert_eq(message->bytes, length_of(number));
     if (u->park_every != 0 && number % u->park_every == 0 && !u->parked_once) {
         u->parked_once = true;
@@ -91,7 +91,7 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     return GW_ARRIVAL_LAND;
 }
 
-static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
+static void on_fold(void *context, gw_rail_peer *peer, uint32_t offset, const void *payload, uint32_t bytes) {
     user *u = context;
     (void)peer;
     cr_assert_eq(offset, u->folded);
@@ -101,7 +101,7 @@ static void on_fold(void *context, gw_lane_peer *peer, uint32_t offset, const vo
     u->folded += bytes;
 }
 
-static void on_landed(void *context, gw_lane_peer *peer) {
+static void on_landed(void *context, gw_rail_peer *peer) {
     user *u = context;
     (void)peer;
     for (uint32_t i = 0; i < u->bytes; i++) cr_assert_eq(u->in[i], byte_of(u->arrived - 1, i));
@@ -175,7 +175,7 @@ Test(rdma_channel, messages_of_all_sizes_both_ways) {
     rdma_rig_close(&rig);
 }
 
-/* As a lane that sleeps does it: nobody is called without the descriptor's word, and none is lost. */
+/* As a rail that sleeps does it: nobody is called without the descriptor's word, and none is lost. */
 Test(rdma_channel, sleeps_and_is_woken) {
     rdma_rig rig;
     static user users[ENDS];
@@ -184,15 +184,15 @@ Test(rdma_channel, sleeps_and_is_woken) {
     users[0].to_send = users[1].to_send = 30;
     while (!is_through(&users[0], &users[1]) || !is_through(&users[1], &users[0])) {
         struct pollfd fds[ENDS];
-        bool quiet = true;
+        bool idle = true;
         for (int i = 0; i < ENDS; i++) {
             gw_channel *c = users[i].channel;
             while (move(&users[i])) {
             }
             fds[i] = (struct pollfd){.fd = c->fd, .events = POLLIN};
-            quiet = c->ops->arm(c, true, users[i].taken < users[i].to_send) && quiet;
+            idle = c->ops->arm(c, true, users[i].taken < users[i].to_send) && idle;
         }
-        if (quiet && !(is_through(&users[0], &users[1]) && is_through(&users[1], &users[0])))
+        if (idle && !(is_through(&users[0], &users[1]) && is_through(&users[1], &users[0])))
             cr_assert_geq(poll(fds, ENDS, 20000), 1, "asleep for ever");
     }
     close_ends(&rig, users);

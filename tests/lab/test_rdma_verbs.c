@@ -133,7 +133,7 @@ static void count_said(void *context, uint32_t immediate, uint32_t bytes) {
     c->bytes += bytes;
 }
 
-/* Far more work than the queue is deep, most of it quiet; the other side keeps up with its receives. */
+/* Far more work than the queue is deep, most of it unsignalled; the other side keeps up with its receives. */
 Test(rdma_verbs, immediates_come_in_order) {
     enum { WORKS = 1000, SIZE = 40 };
     rdma_rig rig;
@@ -147,7 +147,7 @@ Test(rdma_verbs, immediates_come_in_order) {
                      receives = {&receiver, count_done, count_said};
     for (uint32_t i = 0; i < WORKS; i++) {
         works[i] = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING,
-                                  .quiet = i + 1 < WORKS,
+                                  .unsignalled = i + 1 < WORKS,
                                   .immediate = i,
                                   .local = ours,
                                   .bytes = SIZE, /* small enough to need no key */

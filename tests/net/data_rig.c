@@ -166,9 +166,9 @@ static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool
     gw_algorithm algorithm = !r->sealed            ? GW_ALGORITHM_PLAIN
                              : gw_record_has_aes() ? GW_ALGORITHM_AES256GCM
                                                    : GW_ALGORITHM_CHACHA20;
-    uint64_t word = gw_fabric_stream_word(r->attempts, number, 2 + r->lanes);
-    gw_detached stream = {.fd = fd,
-                          .remote = {.id = *from, .kind = GW_STREAM_DATA, .word = word, .dialled = dialled}};
+    uint64_t label = gw_fabric_stream_label(r->attempts, number, 2 + r->rails);
+    gw_detached stream = {
+        .fd = fd, .remote = {.id = *from, .kind = GW_STREAM_DATA, .label = label, .dialled = dialled}};
     cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     gw_cipher_start(&stream.seal, algorithm, keys[dialled], GW_RECORD_DATA);
     gw_cipher_start(&stream.open, algorithm, keys[!dialled], GW_RECORD_DATA);
@@ -181,11 +181,11 @@ void rig_connect(rig *r, uint32_t a, uint32_t b) {
         sim_net_link(r->net, a, b);
         return;
     }
-    int fds[2 + GW_FABRIC_LANES][2];
+    int fds[2 + GW_FABRIC_RAILS][2];
     r->attempts++;
-    for (uint32_t number = 0; number < 2 + r->lanes; number++) connect_pair(fds[number]);
+    for (uint32_t number = 0; number < 2 + r->rails; number++) connect_pair(fds[number]);
     if (r->connected != NULL) r->connected();
-    for (uint32_t number = 0; number < 2 + r->lanes; number++) {
+    for (uint32_t number = 0; number < 2 + r->rails; number++) {
         hand_over(r, &r->peers[a], &r->peers[b].id, fds[number][0], true, number);
         hand_over(r, &r->peers[b], &r->peers[a].id, fds[number][1], false, number);
     }
@@ -201,7 +201,7 @@ void rig_link(rig *r, uint32_t a, uint32_t b) {
 static void link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds, bool dialled) {
     struct timeval patience = {.tv_sec = PATIENCE_S};
     r->attempts++;
-    for (uint32_t number = 0; number < 2 + r->lanes; number++) {
+    for (uint32_t number = 0; number < 2 + r->rails; number++) {
         int pair[2];
         connect_pair(pair);
         cr_assert_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
@@ -218,27 +218,27 @@ void rig_link_raw_dialled(rig *r, uint32_t i, const gw_peer_id *peer, int *fds) 
     link_raw(r, i, peer, fds, true);
 }
 
-rig *rig_open(uint32_t count, uint32_t lanes, bool sealed) {
-    return rig_open_over(GW_FABRIC_TCP, count, lanes, sealed);
+rig *rig_open(uint32_t count, uint32_t rails, bool sealed) {
+    return rig_open_over(GW_FABRIC_TCP, count, rails, sealed);
 }
 
-rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed) {
+rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t rails, bool sealed) {
     uint32_t alike[RIG_PEERS] = {0};
     for (uint32_t i = 0; i < count; i++) alike[i] = kinds;
-    rig *r = rig_open_apart(alike, count, lanes, sealed);
+    rig *r = rig_open_apart(alike, count, rails, sealed);
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < a; b++) rig_link(r, a, b);
     return r;
 }
 
-static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns,
+static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns,
                      uint64_t retry_ns) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
     r->count = count;
-    r->lanes = lanes;
+    r->rails = rails;
     r->sealed = sealed;
-    if ((kinds[0] & RIG_SIMULATED) != 0) r->net = sim_net_open(lanes, kinds[0]);
+    if ((kinds[0] & RIG_SIMULATED) != 0) r->net = sim_net_open(rails, kinds[0]);
     for (uint32_t i = 0; i < count; i++) {
         rig_peer *p = &r->peers[i];
         gw_err err;
@@ -247,7 +247,7 @@ static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool
         pthread_cond_init(&p->changed, NULL);
         gw_fabric_options options = {.retry_ns = retry_ns,
                                      .kinds = kinds[i],
-                                     .lanes = lanes,
+                                     .rails = rails,
                                      .settle_ns = settle_ns,
                                      .events = {p, on_completed, on_up, on_down},
                                      .provider = {p, find_sevens, release_sevens}};
@@ -261,16 +261,16 @@ static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool
     return r;
 }
 
-rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed) {
-    return open_rig(kinds, count, lanes, sealed, SETTLE_NS, RETRY_NS);
+rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed) {
+    return open_rig(kinds, count, rails, sealed, SETTLE_NS, RETRY_NS);
 }
 
-rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns) {
-    return open_rig(kinds, count, lanes, sealed, settle_ns, RETRY_NS);
+rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns) {
+    return open_rig(kinds, count, rails, sealed, settle_ns, RETRY_NS);
 }
 
-rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t retry_ns) {
-    return open_rig(kinds, count, lanes, sealed, SETTLE_NS, retry_ns);
+rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t retry_ns) {
+    return open_rig(kinds, count, rails, sealed, SETTLE_NS, retry_ns);
 }
 
 void rig_close(rig *r) {

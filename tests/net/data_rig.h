@@ -35,7 +35,7 @@ typedef struct rig_peer {
 
 typedef struct rig {
     void (*connected)(void); /* the sockets of a link are there, and nobody has them yet; may be NULL */
-    uint32_t count, lanes;
+    uint32_t count, rails;
     bool sealed;
     struct sim_net *net; /* NULL: not simulated */
     uint64_t attempts;
@@ -45,21 +45,21 @@ typedef struct rig {
 gw_peer_id rig_id(uint32_t i);
 gw_fence rig_fence(uint64_t epoch);
 
-/* `count` peers with `lanes` lanes each, all linked to each other, with a collective each. `kinds` of paths
+/* `count` peers with `rails` rails each, all linked to each other, with a collective each. `kinds` of paths
  * are allowed (net/fabric/fabric.h); rig_open: TCP alone. */
-rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t lanes, bool sealed);
+rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t rails, bool sealed);
 /* Not linked yet, each with kinds of its own. */
-rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed);
+rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed);
 /* The same with another settle_ns than emulated machines need. */
-rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t settle_ns);
+rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns);
 /* The same with another retry_ns than the short one of tests. */
-rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t lanes, bool sealed, uint64_t retry_ns);
-rig *rig_open(uint32_t count, uint32_t lanes, bool sealed);
+rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t retry_ns);
+rig *rig_open(uint32_t count, uint32_t rails, bool sealed);
 void rig_close(rig *r);
 /* Streams for a new link between two peers; a dials. rig_link: it stands on return. */
 void rig_connect(rig *r, uint32_t a, uint32_t b);
 void rig_link(rig *r, uint32_t a, uint32_t b);
-/* A link of peer i to somebody who is not there: the test holds the other ends (2 + lanes sockets). */
+/* A link of peer i to somebody who is not there: the test holds the other ends (2 + rails sockets). */
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);
 void rig_link_raw_dialled(rig *r, uint32_t i, const gw_peer_id *peer, int *fds); /* by peer i */
 void rig_move_fence(rig_peer *p, const gw_fence *fence, const gw_peer_id *members, uint32_t count);

@@ -1,13 +1,13 @@
-/* Frames (net/lane/frame.h) made by hand. */
+/* Frames (net/rail/frame.h) made by hand. */
 #ifndef GODWIT_TESTS_NET_SEALED_FRAME_H
 #define GODWIT_TESTS_NET_SEALED_FRAME_H
 
 #include "core/base/wire.h"
-#include "net/lane/frame.h"
+#include "net/rail/frame.h"
 
 /* Of which length and header are there: gives it the check that it should have. */
 static inline void seal_frame(uint8_t frame[GW_FRAME_BYTES]) {
-    gw_lane_message message;
+    gw_rail_message message;
     (void)gw_frame_decode(frame, UINT32_MAX, &message);
     gw_frame_encode(&message, frame);
 }

@@ -19,7 +19,7 @@
 enum { ROUNDS = 3, WARM_UP = 3, MOST_REPEATS = 1000, SIZES = 6 };
 
 typedef struct options {
-    uint32_t peers, lanes, repeats;
+    uint32_t peers, rails, repeats;
     uint64_t bytes; /* 0: a table of sizes */
     uint32_t kinds;
     const char *transport;
@@ -171,7 +171,7 @@ static bool run_godwit(const options *o, uint32_t kinds, uint64_t bytes, uint32_
     gw_mesh mesh;
     gw_err err;
     job j = {.repeats = repeats, .bytes = bytes, .ns = c->ns + c->count};
-    if (!gw_mesh_make(&mesh, kinds, o->peers, o->lanes, algorithm, &err)) {
+    if (!gw_mesh_make(&mesh, kinds, o->peers, o->rails, algorithm, &err)) {
         fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
         return false;
     }
@@ -268,7 +268,7 @@ static bool print_row(const options *o, uint64_t bytes, const char *mpi) {
 }
 
 static bool print_paths(const options *o, const uint64_t sizes[SIZES]) {
-    printf("all-reduce of int64, %u processes, %u lanes: milliseconds\n", o->peers, o->lanes);
+    printf("all-reduce of int64, %u processes, %u rails: milliseconds\n", o->peers, o->rails);
     printf("%10s %10s %10s %10s %10s\n%10s %10s %10s %10s\n", "bytes", o->transport, o->transport, "tcp",
            "ratio", "", "median", "best", "median");
     bool good = true;
@@ -294,7 +294,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         o->peers = (uint32_t)gw_number_of_option(state, "--peers", argument, 2, GW_MESH_PEERS);
         return 0;
     case 'l':
-        o->lanes = (uint32_t)gw_number_of_option(state, "--lanes", argument, 1, GW_FABRIC_LANES);
+        o->rails = (uint32_t)gw_number_of_option(state, "--lanes", argument, 1, GW_FABRIC_RAILS);
         return 0;
     case 'r':
         o->repeats = (uint32_t)gw_number_of_option(state, "--repeats", argument, 1, MOST_REPEATS);
@@ -323,7 +323,7 @@ int gw_bench_allreduce(int argc, char **argv) {
         .doc =
             "Measures int64 all-reduce between processes on this machine: over TCP, in plain and encrypted, "
             "and OpenMPI's TCP path where it is installed; or over another path beside TCP."};
-    options o = {.peers = 2, .lanes = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
+    options o = {.peers = 2, .rails = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     static const uint64_t sizes[SIZES] = {8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
@@ -331,10 +331,10 @@ int gw_bench_allreduce(int argc, char **argv) {
     char mpi[64];
     bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);
     if (!has_mpi && !o.no_mpi) fputs("OpenMPI (mpicc, mpirun) is not here: no comparison\n", stderr);
-    printf("all-reduce of int64, %u processes, %u lanes: median milliseconds. of AEAD: the time that a core "
+    printf("all-reduce of int64, %u processes, %u rails: median milliseconds. of AEAD: the time that a core "
            "needs to "
            "seal and open the same bytes, as a share of 'encrypted'\n",
-           o.peers, o.lanes);
+           o.peers, o.rails);
     printf("%10s %10s %10s %10s %10s %10s\n", "bytes", "plain", "OpenMPI", "plain/MPI", "encrypted",
            "of AEAD");
     bool good = true;

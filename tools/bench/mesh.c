@@ -54,10 +54,10 @@ static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, i
     return true;
 }
 
-bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t lanes, gw_algorithm algorithm,
+bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails, gw_algorithm algorithm,
                   gw_err *err) {
-    GW_ASSERT(count >= 1 && count <= GW_MESH_PEERS && lanes >= 1 && lanes <= GW_FABRIC_LANES);
-    *mesh = (gw_mesh){.kinds = kinds, .count = count, .lanes = lanes, .algorithm = algorithm};
+    GW_ASSERT(count >= 1 && count <= GW_MESH_PEERS && rails >= 1 && rails <= GW_FABRIC_RAILS);
+    *mesh = (gw_mesh){.kinds = kinds, .count = count, .rails = rails, .algorithm = algorithm};
     pthread_mutex_init(&mesh->lock, NULL);
     pthread_cond_init(&mesh->changed, NULL);
     memset(mesh->fds, 0xff, sizeof mesh->fds);
@@ -70,7 +70,7 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t lanes,
     if (!done) gw_fail_errno(err, errno, "listen on 127.0.0.1");
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < a; b++)
-            for (uint32_t s = 0; s < 2 + lanes && done; s++)
+            for (uint32_t s = 0; s < 2 + rails && done; s++)
                 done = connect_pair(listener, &at, &mesh->fds[a][b][s], &mesh->fds[b][a][s], err);
     if (listener >= 0) close(listener);
     if (done && (pipe(mesh->finished) != 0 || pipe(mesh->released) != 0))
@@ -119,15 +119,15 @@ bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *event
     mesh->events = *events;
     gw_fabric_options options = {
         .kinds = mesh->kinds,
-        .lanes = mesh->lanes,
+        .rails = mesh->rails,
         .events = {.context = mesh, .completed = on_completed, .link_up = on_up, .link_down = on_down}};
     bool done = gw_fabric_open(&options, transport, err);
     for (uint32_t to = 0; to < mesh->count && done; to++) {
-        for (uint32_t s = 0; s < 2 + mesh->lanes && to != rank && done; s++) {
+        for (uint32_t s = 0; s < 2 + mesh->rails && to != rank && done; s++) {
             gw_detached stream = {.fd = mesh->fds[rank][to][s],
                                   .remote = {.id = gw_mesh_id(to),
                                              .kind = GW_STREAM_DATA,
-                                             .word = gw_fabric_stream_word(1, s, 2 + mesh->lanes),
+                                             .label = gw_fabric_stream_label(1, s, 2 + mesh->rails),
                                              .dialled = rank > to}};
             mesh->fds[rank][to][s] = -1;
             gw_cipher_start(&stream.seal, mesh->algorithm, keys[rank > to], GW_RECORD_DATA);

@@ -9,14 +9,14 @@
 enum { GW_MESH_PEERS = 16 };
 
 typedef struct gw_mesh {
-    uint32_t kinds, count, lanes; /* kinds: of paths, net/fabric/fabric.h */
+    uint32_t kinds, count, rails; /* kinds: of paths, net/fabric/fabric.h */
     gw_algorithm algorithm;
     gw_transport_events events; /* of the member that this process is */
     uint32_t ups;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int finished[2], released[2];                               /* pipes: gw_mesh_finish */
-    int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_FABRIC_LANES]; /* [of][to][stream] */
+    int fds[GW_MESH_PEERS][GW_MESH_PEERS][2 + GW_FABRIC_RAILS]; /* [of][to][stream] */
 } gw_mesh;
 
 /* The id of member `rank`. */
@@ -24,7 +24,7 @@ gw_peer_id gw_mesh_id(uint32_t rank);
 /* The algorithm that peers with a key would use on this machine. */
 gw_algorithm gw_mesh_sealed(void);
 /* Connects all streams of `count` members. */
-bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t lanes, gw_algorithm algorithm,
+bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails, gw_algorithm algorithm,
                   gw_err *err);
 /* In the process of member `rank`: its transport, when it is linked to all others. */
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,

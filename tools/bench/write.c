@@ -3,7 +3,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 #include "net/loop/loop.h"
 #include "tools/godwit/text/number.h"
 
@@ -25,8 +25,8 @@ typedef struct side {
     const gw_transport_ops *ops;
     gw_transport *transport;
     uint32_t rank, bytes, messages; /* messages: of a round */
-    gw_lane_peer *peer;
-    uint32_t to_send, arrived, rounds; /* the lane's thread */
+    gw_rail_peer *peer;
+    uint32_t to_send, arrived, rounds; /* the rail's thread */
     uint64_t begun_ns;
     double ns[ROUNDS];
     uint8_t *buffer;
@@ -46,35 +46,35 @@ static void finish(side *s) {
 static void begin_round(side *s) {
     s->begun_ns = gw_now_ns();
     s->to_send = s->messages;
-    s->ops->lane_push(s->transport, s->peer);
+    s->ops->rail_push(s->transport, s->peer);
 }
 
-static void on_up(void *context, gw_lane_peer *peer) {
+static void on_up(void *context, gw_rail_peer *peer) {
     side *s = context;
     s->peer = peer;
     if (s->rank == 0) begin_round(s);
 }
 
-static void on_down(void *context, gw_lane_peer *peer) {
+static void on_down(void *context, gw_rail_peer *peer) {
     (void)peer;
     finish(context);
 }
 
-static bool on_next(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     side *s = context;
     (void)peer;
     if (s->to_send == 0) return false;
     s->to_send--;
-    *message = (gw_lane_message){.bytes = s->rank == 0 ? s->bytes : 0, .part_count = 1, .parts = &s->part};
+    *message = (gw_rail_message){.bytes = s->rank == 0 ? s->bytes : 0, .part_count = 1, .parts = &s->part};
     return true;
 }
 
-static void on_sent(void *context, gw_lane_peer *peer) {
+static void on_sent(void *context, gw_rail_peer *peer) {
     (void)context;
     (void)peer;
 }
 
-static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     side *s = context;
     (void)peer;
     message->parts = &s->part;
@@ -82,12 +82,12 @@ static gw_arrival on_arrive(void *context, gw_lane_peer *peer, gw_lane_message *
     return message->bytes == (s->rank == 0 ? 0 : s->bytes) ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
 }
 
-static void on_landed(void *context, gw_lane_peer *peer) {
+static void on_landed(void *context, gw_rail_peer *peer) {
     side *s = context;
     if (s->rank != 0) {
         if (++s->arrived % s->messages != 0) return;
         s->to_send++;
-        s->ops->lane_push(s->transport, peer);
+        s->ops->rail_push(s->transport, peer);
         return;
     }
     s->ns[s->rounds++] = (double)(gw_now_ns() - s->begun_ns);
@@ -97,9 +97,9 @@ static void on_landed(void *context, gw_lane_peer *peer) {
         finish(s);
 }
 
-static void on_woken(void *context, uint32_t lane) {
+static void on_woken(void *context, uint32_t rail) {
     (void)context;
-    (void)lane;
+    (void)rail;
 }
 
 static void ignore_completion(void *context, const gw_completion *completion) {
@@ -122,7 +122,7 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     }
     s.part = (struct iovec){s.buffer, o->bytes};
     s.ops = s.transport->ops;
-    gw_lane_user user = {.context = &s,
+    gw_rail_user user = {.context = &s,
                          .up = on_up,
                          .down = on_down,
                          .next = on_next,
@@ -130,14 +130,14 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
                          .arrive = on_arrive,
                          .landed = on_landed,
                          .woken = on_woken};
-    s.ops->lane_use(s.transport, &user);
+    s.ops->rail_use(s.transport, &user);
     if (rank == 0) {
         pthread_mutex_lock(&s.lock);
         while (!s.done) pthread_cond_wait(&s.changed, &s.lock);
         pthread_mutex_unlock(&s.lock);
     }
     gw_mesh_finish(mesh, rank);
-    s.ops->lane_use(s.transport, NULL);
+    s.ops->rail_use(s.transport, NULL);
     gw_transport_close(s.transport);
     free(s.buffer);
     if (rank != 0) return true;
@@ -158,7 +158,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
         return EINVAL;
     case 'b':
-        o->bytes = (uint32_t)gw_number_of_option(state, "--bytes", argument, 1, GW_LANE_PAYLOAD);
+        o->bytes = (uint32_t)gw_number_of_option(state, "--bytes", argument, 1, GW_RAIL_PAYLOAD);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -175,7 +175,7 @@ int gw_bench_write(int argc, char **argv) {
     options o = {.kinds = GW_FABRIC_TCP};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
-    static const uint32_t sizes[SIZES] = {4096, 65536, GW_LANE_PAYLOAD};
+    static const uint32_t sizes[SIZES] = {4096, 65536, GW_RAIL_PAYLOAD};
     printf("%10s %10s\n", "bytes", "MB/s");
     for (int i = 0; i < SIZES; i++) {
         options one = o;

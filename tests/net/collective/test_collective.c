@@ -1,4 +1,4 @@
-/* All-reduce over lanes: calls that make no sense, members that disagree, stale and foreign messages. What
+/* All-reduce over rails: calls that make no sense, members that disagree, stale and foreign messages. What
  * every kind of path must do is in conformance_sums.c. */
 #include "tests/net/vectors.h"
 

@@ -22,7 +22,7 @@
     X(spinning_serves_alike)                                                                                 \
     X(integers_among_1_to_7)                                                                                 \
     X(floats_among_1_to_7)                                                                                   \
-    X(integers_on_three_lanes)                                                                               \
+    X(integers_on_three_rails)                                                                               \
     X(nothing_to_sum_is_a_barrier)                                                                           \
     X(buckets_are_queued_and_end_in_order)                                                                   \
     X(aborting_what_others_have_not_entered)                                                                 \

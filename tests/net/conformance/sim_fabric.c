@@ -1,10 +1,10 @@
 #include "tests/net/conformance/sim_fabric.h"
 
 #include "core/base/assert.h"
-#include "net/data/lane.h"
-#include "net/lane/cursor.h"
+#include "net/data/rail.h"
 #include "net/onesided/asker.h"
 #include "net/onesided/server.h"
+#include "net/rail/cursor.h"
 #include "tools/sim/engine/network.h"
 
 #include <pthread.h>
@@ -16,8 +16,8 @@
 enum {
     WORDS_STREAM = 0,
     BULK_STREAM = 1,
-    FIRST_LANE = 2,
-    STREAMS = FIRST_LANE + SIM_NET_LANES,
+    FIRST_RAIL = 2,
+    STREAMS = FIRST_RAIL + SIM_NET_RAILS,
     BYTES_A_NS = 4, /* of the links */
     PATIENCE_S = 60,
 };
@@ -28,13 +28,13 @@ typedef struct sim_fabric sim_fabric;
 typedef struct parcel {
     struct parcel *next;
     uint32_t bytes;
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     _Alignas(64) uint8_t payload[];
 } parcel;
 
 /* One end of a stream of a link. */
 typedef struct end {
-    gw_lane_peer peer; /* first; of lanes */
+    gw_rail_peer peer; /* first; of rails */
     gw_asker *asker;   /* of the others */
     gw_server *server;
     bool parked, pumping; /* pumping: an event for it is due */
@@ -56,7 +56,7 @@ struct sim_fabric {
     gw_transport_events events;
     gw_provider *provider;
     gw_regions regions;
-    gw_lane_user user;
+    gw_rail_user user;
     bool used;
     side sides[SIM_NET_PEERS];
     gw_posted *posted, **posted_last;
@@ -128,15 +128,15 @@ static void break_soon(sim_fabric *f, uint32_t other) {
 
 static void on_arrival(void *context, const gw_sim_event *event);
 
-static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const uint8_t header[GW_LANE_HEADER],
+static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const uint8_t header[GW_RAIL_HEADER],
                          const struct iovec *parts, uint32_t part_count, uint32_t bytes) {
     sim_net *net = f->net;
     side *to = &net->peers[other]->sides[f->number];
-    uint8_t *copy = malloc(GW_LANE_HEADER + bytes), *at = copy + GW_LANE_HEADER;
-    memcpy(copy, header, GW_LANE_HEADER);
+    uint8_t *copy = malloc(GW_RAIL_HEADER + bytes), *at = copy + GW_RAIL_HEADER;
+    memcpy(copy, header, GW_RAIL_HEADER);
     for (uint32_t i = 0; i < part_count; at += parts[i++].iov_len)
         if (parts[i].iov_len > 0) memcpy(at, parts[i].iov_base, parts[i].iov_len);
-    GW_ASSERT(at == copy + GW_LANE_HEADER + bytes);
+    GW_ASSERT(at == copy + GW_RAIL_HEADER + bytes);
     uint64_t arrival = gw_sim_now(net->engine) + gw_sim_network_delay_ns(&net->network);
     if (arrival < to->ends[stream].arrival_ns) arrival = to->ends[stream].arrival_ns;
     to->ends[stream].arrival_ns = arrival + bytes / BYTES_A_NS + 1;
@@ -146,7 +146,7 @@ static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const u
                           .b = f->number << 8 | stream,
                           .c = f->sides[other].link,
                           .bytes = copy,
-                          .length = GW_LANE_HEADER + bytes};
+                          .length = GW_RAIL_HEADER + bytes};
     gw_sim_schedule(net->engine, to->ends[stream].arrival_ns, &event);
     pthread_cond_broadcast(&net->changed);
     free(copy);
@@ -156,7 +156,7 @@ static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const u
 
 static void pump_operations(sim_fabric *f, uint32_t other, uint32_t stream) {
     const end *e = &f->sides[other].ends[stream];
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     struct iovec payload;
     gw_request request;
     gw_reply reply;
@@ -194,11 +194,11 @@ static bool take_operation(sim_fabric *f, const end *e, const parcel *p) {
     return true;
 }
 
-/* ---- lanes ---- */
+/* ---- rails ---- */
 
-static void pump_lane(sim_fabric *f, uint32_t other, uint32_t stream) {
+static void pump_rail(sim_fabric *f, uint32_t other, uint32_t stream) {
     end *e = &f->sides[other].ends[stream];
-    gw_lane_message message;
+    gw_rail_message message;
     while (f->used && f->user.next(f->user.context, &e->peer, &message)) {
         send_message(f, other, stream, message.header, message.parts, message.part_count, message.bytes);
         f->user.sent(f->user.context, &e->peer);
@@ -206,8 +206,8 @@ static void pump_lane(sim_fabric *f, uint32_t other, uint32_t stream) {
 }
 
 static bool take_message(sim_fabric *f, end *e, parcel *p) {
-    gw_lane_message message = {.bytes = p->bytes};
-    memcpy(message.header, p->header, GW_LANE_HEADER);
+    gw_rail_message message = {.bytes = p->bytes};
+    memcpy(message.header, p->header, GW_RAIL_HEADER);
     if (!f->used) return true;
     switch (f->user.arrive(f->user.context, &e->peer, &message)) {
     case GW_ARRIVAL_PARK:
@@ -236,7 +236,7 @@ static void use_parcels(sim_fabric *f, uint32_t other, uint32_t stream) {
     uint64_t link = s->link;
     while (s->link == link && e->first != NULL && !e->parked) {
         parcel *p = e->first;
-        bool good = stream < FIRST_LANE ? take_operation(f, e, p) : take_message(f, e, p);
+        bool good = stream < FIRST_RAIL ? take_operation(f, e, p) : take_message(f, e, p);
         if (e->parked) return;
         e->first = p->next;
         if (e->first == NULL) e->last = &e->first;
@@ -254,10 +254,10 @@ static void on_pump(void *context, const gw_sim_event *event) {
     use_parcels(f, other, stream);
     if (f->sides[other].link != event->c || f->net->peers[other] == NULL) return;
     if (f->net->peers[other]->sides[f->number].link != event->c) return; /* the other side is gone */
-    if (stream < FIRST_LANE)
+    if (stream < FIRST_RAIL)
         pump_operations(f, other, stream);
     else
-        pump_lane(f, other, stream);
+        pump_rail(f, other, stream);
 }
 
 static void on_arrival(void *context, const gw_sim_event *event) {
@@ -265,12 +265,12 @@ static void on_arrival(void *context, const gw_sim_event *event) {
     uint32_t stream;
     end *e = end_of(context, event, &f, &stream);
     if (e == NULL) return;
-    uint32_t bytes = (uint32_t)(event->length - GW_LANE_HEADER);
+    uint32_t bytes = (uint32_t)(event->length - GW_RAIL_HEADER);
     parcel *p = aligned_alloc(64, (sizeof *p + bytes + 63) / 64 * 64);
     p->next = NULL;
     p->bytes = bytes;
-    memcpy(p->header, event->bytes, GW_LANE_HEADER);
-    memcpy(p->payload, event->bytes + GW_LANE_HEADER, bytes);
+    memcpy(p->header, event->bytes, GW_RAIL_HEADER);
+    memcpy(p->payload, event->bytes + GW_RAIL_HEADER, bytes);
     *e->last = p;
     e->last = &p->next;
     pump_soon(f, (uint32_t)(event->b >> 8), stream);
@@ -285,8 +285,8 @@ static void open_side(sim_fabric *f, uint32_t other, uint64_t link) {
     for (uint32_t i = 0; i < f->net->streams; i++) {
         end *e = &s->ends[i];
         e->last = &e->first;
-        e->peer = (gw_lane_peer){.id = *id, .lane = i - FIRST_LANE, .link = link};
-        if (i >= FIRST_LANE) {
+        e->peer = (gw_rail_peer){.id = *id, .rail = i - FIRST_RAIL, .link = link};
+        if (i >= FIRST_RAIL) {
             if (f->used) f->user.up(f->user.context, &e->peer);
             continue;
         }
@@ -309,7 +309,7 @@ static void close_side(sim_fabric *f, uint32_t other) {
             e->first = p->next;
             free(p);
         }
-        if (i < FIRST_LANE) {
+        if (i < FIRST_RAIL) {
             gw_asker_close(e->asker);
             gw_server_close(e->server);
         } else if (f->used) {
@@ -323,7 +323,7 @@ static void on_down(void *context, const gw_sim_event *event) {
     uint32_t stream, other = (uint32_t)(event->b >> 8);
     gw_err why;
     if (end_of(context, event, &f, &stream) == NULL) return;
-    gw_peer_id id = f->sides[other].ends[FIRST_LANE].peer.id;
+    gw_peer_id id = f->sides[other].ends[FIRST_RAIL].peer.id;
     close_side(f, other);
     gw_fail(&why, GW_E_PEER, "tests/sim_fabric: the link broke");
     f->events.link_down(f->events.context, &id, event->c, &why);
@@ -479,19 +479,19 @@ static bool sim_fence(gw_transport *transport, const gw_fence *fence, const gw_p
     return true;
 }
 
-/* ---- what collectives ask of lanes ---- */
+/* ---- what collectives ask of rails ---- */
 
-static uint32_t sim_lanes(const gw_transport *transport) {
-    return ((const sim_fabric *)transport)->net->streams - FIRST_LANE;
+static uint32_t sim_rails(const gw_transport *transport) {
+    return ((const sim_fabric *)transport)->net->streams - FIRST_RAIL;
 }
 
-static void sim_lane_use(gw_transport *transport, const gw_lane_user *user) {
+static void sim_rail_use(gw_transport *transport, const gw_rail_user *user) {
     sim_fabric *f = fabric_of(transport);
     sim_net *net = enter(transport);
     f->used = user != NULL;
     if (user != NULL) f->user = *user;
     for (uint32_t i = 0; i < SIM_NET_PEERS && user != NULL; i++)
-        for (uint32_t k = FIRST_LANE; k < net->streams && f->sides[i].link != 0; k++)
+        for (uint32_t k = FIRST_RAIL; k < net->streams && f->sides[i].link != 0; k++)
             f->user.up(f->user.context, &f->sides[i].ends[k].peer);
     leave(net);
 }
@@ -503,39 +503,39 @@ static void on_wake(void *context, const gw_sim_event *event) {
     f->user.woken(f->user.context, (uint32_t)event->b);
 }
 
-static void sim_lane_wake(gw_transport *transport, uint32_t lane) {
+static void sim_rail_wake(gw_transport *transport, uint32_t rail) {
     sim_net *net = enter(transport);
-    schedule(net, gw_sim_now(net->engine), on_wake, fabric_of(transport)->number, lane, 0);
+    schedule(net, gw_sim_now(net->engine), on_wake, fabric_of(transport)->number, rail, 0);
     leave(net);
 }
 
-static void sim_lane_refresh(gw_transport *transport, uint32_t lane) { /* links are seen at once here */
+static void sim_rail_refresh(gw_transport *transport, uint32_t rail) { /* links are seen at once here */
     (void)transport;
-    (void)lane;
+    (void)rail;
 }
 
-static uint32_t other_of(const sim_fabric *f, const gw_lane_peer *peer) {
+static uint32_t other_of(const sim_fabric *f, const gw_rail_peer *peer) {
     for (uint32_t i = 0; i < SIM_NET_PEERS; i++)
-        if (f->sides[i].link != 0 && peer == &f->sides[i].ends[FIRST_LANE + peer->lane].peer) return i;
+        if (f->sides[i].link != 0 && peer == &f->sides[i].ends[FIRST_RAIL + peer->rail].peer) return i;
     return SIM_NET_PEERS;
 }
 
-static void sim_lane_push(gw_transport *transport, gw_lane_peer *peer) {
+static void sim_rail_push(gw_transport *transport, gw_rail_peer *peer) {
     sim_net *net = enter(transport);
     uint32_t other = other_of(fabric_of(transport), peer);
-    if (other < SIM_NET_PEERS) pump_soon(fabric_of(transport), other, FIRST_LANE + peer->lane);
+    if (other < SIM_NET_PEERS) pump_soon(fabric_of(transport), other, FIRST_RAIL + peer->rail);
     leave(net);
 }
 
-static void sim_lane_resume(gw_transport *transport, gw_lane_peer *peer) {
+static void sim_rail_resume(gw_transport *transport, gw_rail_peer *peer) {
     sim_net *net = enter(transport);
     ((end *)peer)->parked = false;
-    sim_lane_push(transport, peer);
+    sim_rail_push(transport, peer);
     leave(net);
 }
 
 /* Messages are copied when they are taken, and land whole. */
-static bool sim_lane_release(gw_transport *transport, gw_lane_peer *peer) {
+static bool sim_rail_release(gw_transport *transport, gw_rail_peer *peer) {
     (void)transport;
     (void)peer;
     return true;
@@ -543,13 +543,13 @@ static bool sim_lane_release(gw_transport *transport, gw_lane_peer *peer) {
 
 /* The collectives' clock is the machine's, and their alarms are for what takes too long: in virtual time that
  * never comes. */
-static void sim_lane_alarm(gw_transport *transport, uint32_t lane, uint64_t at_ns) {
+static void sim_rail_alarm(gw_transport *transport, uint32_t rail, uint64_t at_ns) {
     (void)transport;
-    (void)lane;
+    (void)rail;
     (void)at_ns;
 }
 
-static void sim_lane_refuse(gw_transport *transport, gw_lane_peer *peer, const gw_err *why) {
+static void sim_rail_refuse(gw_transport *transport, gw_rail_peer *peer, const gw_err *why) {
     (void)why;
     sim_net *net = enter(transport);
     uint32_t other = other_of(fabric_of(transport), peer);
@@ -599,15 +599,15 @@ static const gw_transport_ops sim_ops = {
     .spin = sim_spin,
     .count = sim_count,
     .close = sim_close,
-    .lanes = sim_lanes,
-    .lane_use = sim_lane_use,
-    .lane_wake = sim_lane_wake,
-    .lane_refresh = sim_lane_refresh,
-    .lane_push = sim_lane_push,
-    .lane_resume = sim_lane_resume,
-    .lane_release = sim_lane_release,
-    .lane_alarm = sim_lane_alarm,
-    .lane_refuse = sim_lane_refuse,
+    .rails = sim_rails,
+    .rail_use = sim_rail_use,
+    .rail_wake = sim_rail_wake,
+    .rail_refresh = sim_rail_refresh,
+    .rail_push = sim_rail_push,
+    .rail_resume = sim_rail_resume,
+    .rail_release = sim_rail_release,
+    .rail_alarm = sim_rail_alarm,
+    .rail_refuse = sim_rail_refuse,
 };
 
 gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
@@ -631,17 +631,17 @@ gw_transport *sim_net_join(sim_net *net, uint32_t number, const gw_peer_id *id,
     return &f->base;
 }
 
-sim_net *sim_net_open(uint32_t lanes, uint64_t seed) {
+sim_net *sim_net_open(uint32_t rails, uint64_t seed) {
     sim_net *net = calloc(1, sizeof *net);
     GW_ASSERT_MEMORY(net != NULL);
-    GW_ASSERT(lanes <= SIM_NET_LANES);
+    GW_ASSERT(rails <= SIM_NET_RAILS);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&net->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     pthread_cond_init(&net->changed, NULL);
-    net->streams = FIRST_LANE + lanes;
+    net->streams = FIRST_RAIL + rails;
     net->engine = gw_sim_engine_create(0);
     gw_sim_network_open(&net->network, net->engine, SIM_NET_PEERS, seed);
     return net;

@@ -10,11 +10,11 @@
 
 #include "net/data/transport.h"
 
-enum { SIM_NET_PEERS = 8, SIM_NET_LANES = 4 };
+enum { SIM_NET_PEERS = 8, SIM_NET_RAILS = 4 };
 
 typedef struct sim_net sim_net;
 
-sim_net *sim_net_open(uint32_t lanes, uint64_t seed);
+sim_net *sim_net_open(uint32_t rails, uint64_t seed);
 /* All its transports have been closed. */
 void sim_net_close(sim_net *net);
 

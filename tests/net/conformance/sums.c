@@ -1,4 +1,4 @@
-/* All-reduce over lanes as every kind of path must do it (conformance.h): right sums for any size and number
+/* All-reduce over rails as every kind of path must do it (conformance.h): right sums for any size and number
  * of members, early and late entry, abort, death. */
 #include "tests/net/conformance/conformance.h"
 #include "tests/net/vectors.h"
@@ -31,9 +31,9 @@ static void check_all(rig *r, uint32_t members, uint64_t epoch, uint64_t count, 
 
 static const uint64_t sizes[] = {1, 2, 7, 100, 4095, 4096, 4097, 8191, 8192, 8193, 20001, 100003};
 
-static void check_sizes(uint32_t kinds, uint32_t lanes, bool sealed, gw_sum_type type) {
+static void check_sizes(uint32_t kinds, uint32_t rails, bool sealed, gw_sum_type type) {
     uint64_t epoch = 0;
-    rig *r = rig_open_over(kinds, 7, lanes, sealed);
+    rig *r = rig_open_over(kinds, 7, rails, sealed);
     for (uint32_t members = 1; members <= 7; members++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             check_all(r, members, ++epoch, sizes[i], type);
@@ -52,7 +52,7 @@ void conform_floats_among_1_to_7(uint32_t kinds, bool sealed) {
     check_sizes(kinds, 1, sealed, GW_SUM_F32);
 }
 
-void conform_integers_on_three_lanes(uint32_t kinds, bool sealed) {
+void conform_integers_on_three_rails(uint32_t kinds, bool sealed) {
     check_sizes(kinds, 3, sealed, GW_SUM_I64);
 }
 

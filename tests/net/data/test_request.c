@@ -18,8 +18,8 @@ static gw_request sample(void) {
 }
 
 Test(request, the_bytes_of_a_request) {
-    uint8_t header[GW_LANE_HEADER];
-    const uint8_t expected[GW_LANE_HEADER] = {
+    uint8_t header[GW_RAIL_HEADER];
+    const uint8_t expected[GW_RAIL_HEADER] = {
         1,    3,    3,    0,    0x44, 0x33, 0x22, 0x11, 8,    7,    6,    5,    4,    3,    2,    1,
         9,    0,    0,    0,    0,    0,    0,    0,    0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,
         0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf, 0x10, 0,    0,    0,    0,    0,    0,    0,
@@ -30,7 +30,7 @@ Test(request, the_bytes_of_a_request) {
 }
 
 Test(request, a_request_comes_back) {
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     gw_request request = sample(), got;
     gw_reply reply;
     request.bytes = GW_PIECE_BYTES;
@@ -43,7 +43,7 @@ Test(request, a_request_comes_back) {
 }
 
 Test(request, a_fetch_carries_a_name) {
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     gw_request request = {.kind = GW_OP_FETCH, .id = 5, .capacity = 77}, got;
     gw_reply reply;
     memset(request.name.bytes, 0xcd, sizeof request.name.bytes);
@@ -56,8 +56,8 @@ Test(request, a_fetch_carries_a_name) {
 }
 
 Test(request, the_bytes_of_a_reply) {
-    uint8_t header[GW_LANE_HEADER];
-    uint8_t expected[GW_LANE_HEADER] = {2, 5, 1, 1,    0, 0, 0, 0, 8, 7, 6, 5,   4,
+    uint8_t header[GW_RAIL_HEADER];
+    uint8_t expected[GW_RAIL_HEADER] = {2, 5, 1, 1,    0, 0, 0, 0, 8, 7, 6, 5,   4,
                                         3, 2, 1, 0x40, 0, 0, 0, 0, 0, 0, 0, 0x50};
     gw_reply reply = {GW_OP_FETCH, GW_OP_OK, true, 0x0102030405060708, 0x40, 0x50}, got;
     gw_request request;
@@ -69,7 +69,7 @@ Test(request, the_bytes_of_a_reply) {
 }
 
 Test(request, what_makes_no_sense_is_not_accepted) {
-    uint8_t good[GW_LANE_HEADER], bad[GW_LANE_HEADER];
+    uint8_t good[GW_RAIL_HEADER], bad[GW_RAIL_HEADER];
     gw_request request = sample(), got;
     gw_reply reply = {GW_OP_READ, GW_OP_OK, true, 1, 0, 0}, got_reply;
     request.bytes = 8;

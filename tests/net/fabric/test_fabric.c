@@ -4,7 +4,7 @@
 
 #include "core/base/log.h"
 #include "net/data/request.h"
-#include "net/lane/path_message.h"
+#include "net/rail/path_message.h"
 #include "net/shm/channel.h"
 #include "net/shm/door.h"
 #include "tests/net/sealed_frame.h"

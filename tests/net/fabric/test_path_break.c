@@ -4,7 +4,7 @@
 #include "tests/net/data_rig.h"
 
 #include "core/base/log.h"
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/rdma/path.h"
 
 #include <criterion/criterion.h>
@@ -42,12 +42,12 @@ static gw_flow look(const gw_channel *channel, gw_flow good, gw_err *err) {
     return GW_FLOW_BROKEN;
 }
 
-static gw_flow frail_send(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow frail_send(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
     (void)user;
     return look(channel, GW_FLOW_IDLE, err);
 }
 
-static gw_flow frail_receive(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow frail_receive(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
     (void)user;
     return look(channel, GW_FLOW_BLOCKED, err);
 }
@@ -63,7 +63,7 @@ static void frail_close(gw_channel *channel) {
     free(channel);
 }
 
-static gw_channel *frail_channel_open(gw_path_end *end, uint32_t stream, uint32_t lane, gw_err *err) {
+static gw_channel *frail_channel_open(gw_path_end *end, uint32_t stream, uint32_t rail, gw_err *err) {
     static const gw_channel_ops ops = {
         .send = frail_send, .receive = frail_receive, .arm = frail_arm, .close = frail_close};
     (void)err;
@@ -72,7 +72,7 @@ static gw_channel *frail_channel_open(gw_path_end *end, uint32_t stream, uint32_
     channel->path = (const frail_path *)end->path;
     channel->base.peer.id = end->peer;
     channel->base.peer.link = end->link;
-    channel->base.peer.lane = lane;
+    channel->base.peer.rail = rail;
     channel->base.ops = &ops;
     channel->base.fd = dup(channel->path->bell);
     channel->base.payload_most = end->path->host->payload_most[stream];

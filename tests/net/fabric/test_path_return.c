@@ -3,7 +3,7 @@
 #include "tests/net/data_rig.h"
 
 #include "core/base/log.h"
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/rdma/path.h"
 
 #include <criterion/criterion.h>

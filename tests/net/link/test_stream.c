@@ -172,7 +172,7 @@ Test(stream, both_ends_learn_who_is_there_and_where) {
     gw_addr seen = flock_addr(4242); /* 0.0.0.0:4242, seen from here */
     cr_assert(gw_addr_equal(&w.accepted.remote.listen, &seen));
     cr_assert(w.dialled.remote.dialled && !w.accepted.remote.dialled);
-    cr_assert_eq(w.accepted.remote.word, 7);
+    cr_assert_eq(w.accepted.remote.label, 7);
     close_world(&w);
 }
 

@@ -38,7 +38,7 @@ static uint32_t dials, connections;
 
 static _Atomic uint64_t now_ns = 1000 * SECOND;
 static gw_loop *loop;
-static gw_lane_thread *thread;
+static gw_rail_thread *thread;
 static gw_rdma_ends ends;
 static gw_path_end *end;
 static uint32_t warnings, infos;
@@ -159,7 +159,7 @@ void __wrap_gw_rdma_cm_close(gw_rdma_cm *cm) {
 gw_rdma_connection *__wrap_gw_rdma_cm_dial(gw_rdma_cm *cm, const gw_addr *address, gw_rdma_queue *queue,
                                            const uint8_t hello[GW_RDMA_HELLO], void *owner, gw_err *err) {
     (void)cm, (void)address, (void)queue, (void)hello, (void)err;
-    if (hello[1] == 0) { /* the lanes' are not answered here */
+    if (hello[1] == 0) { /* the rails' are not answered here */
         cr_assert_null(dialler, "one at a time");
         dialler = owner;
         dials++;
@@ -262,7 +262,7 @@ static void setup(void) {
     uint16_t port;
     gw_log_set_sink(count_line, NULL);
     loop = gw_loop_open(&err);
-    thread = gw_lane_thread_open("test-lane", 0, NULL, NULL, &err);
+    thread = gw_rail_thread_open("test-rail", 0, NULL, NULL, &err);
     cr_assert(loop != NULL && thread != NULL, "%s", err.text);
     host.loop = loop;
     host.direct = thread;
@@ -277,8 +277,8 @@ static void setup(void) {
 static void teardown(void) {
     gw_rdma_end_close(end);
     gw_rdma_ends_close(&ends);
-    gw_lane_thread_stop(thread);
-    gw_lane_thread_close(thread);
+    gw_rail_thread_stop(thread);
+    gw_rail_thread_close(thread);
     gw_loop_close(loop);
     gw_log_set_sink(NULL, NULL);
 }
@@ -348,22 +348,22 @@ Test(rdma_end, who_has_no_keys_does_not_dial) {
     cr_expect_eq(dials, 5);
 }
 
-/* ---- a lane's channel that is about to sleep ---- */
+/* ---- a rail's channel that is about to sleep ---- */
 
-static bool send_once(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool send_once(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer;
-    *message = (gw_lane_message){.bytes = 0};
+    *message = (gw_rail_message){.bytes = 0};
     return true;
 }
 
-static void note_sent(void *context, gw_lane_peer *peer) {
+static void note_sent(void *context, gw_rail_peer *peer) {
     (void)context, (void)peer;
 }
 
 /* More completed before it was armed than one poll takes; what gives the slots back is the last of them, and
  * makes no event any more. */
 Test(rdma_end, a_channel_sleeps_over_no_completion) {
-    static const gw_lane_user user = {.next = send_once, .sent = note_sent};
+    static const gw_rail_user user = {.next = send_once, .sent = note_sent};
     gw_err err;
     gw_channel *channel = gw_rdma_end_channel(end, 1, 0, &err);
     cr_assert_not_null(channel, "%s", err.text);

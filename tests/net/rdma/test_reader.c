@@ -194,7 +194,7 @@ static void keep_line(void *context, gw_level level, const char *room, const cha
     warnings += level == GW_WARN;
 }
 
-/* Fetches something that the other side lends. False: it goes by the lanes from the beginning. */
+/* Fetches something that the other side lends. False: it goes by the rails from the beginning. */
 static bool fetch(void) {
     static uint8_t buffer[BYTES];
     static uint64_t id;

@@ -30,7 +30,7 @@ typedef struct node {
     gw_peer_id other;
     uint64_t said, heard, last; /* messages; the number of the last one heard */
     uint64_t ups, downs, wrong; /* wrong: altered, repeated or out of order */
-    bool up, quiet;             /* quiet: says no messages by itself */
+    bool up, silent;            /* silent: says no messages by itself */
     gw_closed why;              /* it was down last */
     uint64_t datagrams_said, datagrams_heard, datagrams_wrong;
     bool got[MOST_DATAGRAMS];
@@ -130,7 +130,7 @@ static void say(void *context) {
     gw_err err;
     uint64_t words[WORDS];
     uint8_t datagram[GW_DATAGRAM_BYTES];
-    if (n->up && !n->quiet) {
+    if (n->up && !n->silent) {
         compose(++n->said, words);
         (void)gw_links_send(n->links, &n->other, words, sizeof words, &err); /* lost with its link */
     }
@@ -236,7 +236,7 @@ Test(attack, a_record_that_was_swallowed_is_noticed_though_nobody_says_more) {
     open_scene("1");
     gw_err err;
     uint64_t words[WORDS], limit = gw_now_ns() + 60 * UINT64_C(1000000000);
-    s.a.quiet = s.b.quiet = true;
+    s.a.silent = s.b.silent = true;
     meddler_strike(s.m, MEDDLE_RECORD, MEDDLE_DROP);
     compose(++s.a.said, words);
     flock_need(gw_links_send(s.a.links, &s.a.other, words, sizeof words, &err), &err);
@@ -245,7 +245,7 @@ Test(attack, a_record_that_was_swallowed_is_noticed_though_nobody_says_more) {
         cr_assert_lt(gw_now_ns(), limit, "it was not struck");
     }
     flock_turn_until(s.loop, is_down, NULL);
-    s.a.quiet = s.b.quiet = false;
+    s.a.silent = s.b.silent = false;
     wait_struck(MEDDLE_RECORD, 1);
     expect_nothing_wrong();
     close_scene();
@@ -259,12 +259,12 @@ static bool both_were_down(void *context) {
 /* All is acknowledged, and what the other side says comes, so that TCP and gossip see nothing. */
 static void swallow_all(meddle_deaf to, const node *unheard) {
     open_scene("1");
-    s.a.quiet = s.b.quiet = true;
+    s.a.silent = s.b.silent = true;
     meddler_swallow(s.m, to);
     flock_turn_until(s.loop, both_were_down, NULL);
     cr_expect_eq(unheard->why, GW_CLOSED_TIMEOUT);
     meddler_swallow(s.m, MEDDLE_HEARS);
-    s.a.quiet = s.b.quiet = false;
+    s.a.silent = s.b.silent = false;
     wait_struck(MEDDLE_RECORD, 0);
     expect_nothing_wrong();
     close_scene();
@@ -301,7 +301,7 @@ Test(attack, an_offer_that_is_swallowed_with_all_that_follows_is_not_waited_for)
 /* Longer than one that says nothing at all. */
 Test(attack, a_link_on_which_nobody_has_anything_to_say_stays) {
     open_scene("1");
-    s.a.quiet = s.b.quiet = true;
+    s.a.silent = s.b.silent = true;
     uint64_t end = gw_now_ns() + GW_SILENCE_NS + 2 * (uint64_t)GW_HEARTBEAT_NS;
     while (gw_now_ns() < end) gw_loop_turn(s.loop, 1000000);
     cr_expect(s.a.up && s.b.up && s.a.downs == 0 && s.b.downs == 0);

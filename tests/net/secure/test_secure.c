@@ -155,7 +155,7 @@ static void learns(const char *keys) {
     cr_assert_str_eq(of_b.build, "v?[2J", "no escape codes in what people read");
     cr_assert(of_b.dialled && !of_a.dialled);
     cr_assert(of_a.kind == GW_STREAM_DATA && of_b.kind == GW_STREAM_DATA);
-    cr_assert(of_a.word == 42 && of_b.word == 42);
+    cr_assert(of_a.label == 42 && of_b.label == 42);
     uint8_t record[100], payload[100];
     gw_err err;
     flock_need(gw_record_seal(&a_seal, "to b", 4, false, record, &err), &err);

@@ -1,6 +1,6 @@
 /* Shared memory in particular: a victim that is stopped, memory that was taken away, and what another process
  * may put into memory that both have. */
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 #include "net/shm/channel.h"
 #include "net/shm/words.h"
 #include "tests/net/shm/stopped_victim.h"
@@ -184,7 +184,7 @@ Test(shm, words_that_make_no_sense_are_not_mapped) {
 
 /* ---- rings ---- */
 
-static gw_arrival refuse(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival refuse(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
     cr_assert_fail("a message arrived");
     return GW_ARRIVAL_REFUSE;
@@ -201,7 +201,7 @@ static gw_flow receive_from(uint64_t head, uint32_t length, gw_err *err) {
     uint64_t ring = gw_shm_rings_bytes(1) / 2; /* the second one is what the first side receives by */
     cr_assert_eq(pwrite(rings, &head, sizeof head, (off_t)ring), sizeof head);
     cr_assert_eq(pwrite(rings, &length, sizeof length, (off_t)ring + 4096), sizeof length);
-    gw_lane_user user = {.arrive = refuse};
+    gw_rail_user user = {.arrive = refuse};
     gw_flow flow = channel->ops->receive(channel, &user, err);
     channel->ops->close(channel);
     close(rings);
@@ -218,14 +218,14 @@ Test(shm, nonsense_in_a_ring_breaks_the_channel) {
     cr_assert_eq(err.code, GW_E_PEER);
 }
 
-static bool send_once(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool send_once(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)peer;
     int *left = context;
-    *message = (gw_lane_message){.header = {1}};
+    *message = (gw_rail_message){.header = {1}};
     return (*left)-- > 0;
 }
 
-static void note_sent(void *context, gw_lane_peer *peer) {
+static void note_sent(void *context, gw_rail_peer *peer) {
     (void)context, (void)peer;
 }
 
@@ -238,7 +238,7 @@ Test(shm, what_is_no_bell_is_not_rung) {
     cr_assert_eq(pwrite(rings, &asleep, sizeof asleep, 2 * 64), sizeof asleep);
     gw_channel *channel = gw_shm_channel_open(rings, 0, true, eventfd(0, 0), mute, 4096, &peer, 0, &err);
     cr_assert_not_null(channel, "%s", err.text);
-    gw_lane_user user = {.context = &left, .next = send_once, .sent = note_sent};
+    gw_rail_user user = {.context = &left, .next = send_once, .sent = note_sent};
     cr_assert_eq(channel->ops->send(channel, &user, &err), GW_FLOW_IDLE);
     channel->ops->close(channel);
     close(rings);

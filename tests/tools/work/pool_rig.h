@@ -4,7 +4,7 @@
 #define GODWIT_TESTS_TOOLS_WORK_POOL_RIG_H
 
 #include "core/shard/range.h"
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 #include "tools/godwit/work/workers/workers.h"
 
 #include <pthread.h>

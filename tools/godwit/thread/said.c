@@ -14,7 +14,7 @@ bool gw_said_may_speak(gw_said *said, const char *text, uint64_t now_ns, uint64_
         if (same) break;
     }
     if (!gw_hash_equal(&found->hash, &hash)) *found = (struct gw_said_text){.hash = hash};
-    return gw_quiet_may_speak(&found->quiet, now_ns, times);
+    return gw_rate_limit_admits(&found->quiet, now_ns, times);
 }
 
 static const char *after_digits(const char *text) {
@@ -34,8 +34,8 @@ static bool same_but_for_steps(const char *a, const char *b) {
 bool gw_said_phase_is_news(gw_said_phase *said, const char *text, uint64_t now_ns) {
     uint64_t times;
     if (strcmp(said->text, text) == 0) return false;
-    if (!same_but_for_steps(said->text, text)) said->quiet = (gw_quiet){0};
-    if (!gw_quiet_may_speak(&said->quiet, now_ns, &times)) return false;
+    if (!same_but_for_steps(said->text, text)) said->quiet = (gw_rate_limit){0};
+    if (!gw_rate_limit_admits(&said->quiet, now_ns, &times)) return false;
     snprintf(said->text, sizeof said->text, "%s", text);
     return true;
 }

@@ -1,10 +1,10 @@
-/* What was said before, and comes again and again for weeks, is written ever more seldom (net/loop/quiet.h).
+/* What was said before, and comes again and again for weeks, is written ever more seldom (net/loop/warning_rate.h).
  * Pure; the clock is the caller's. */
 #ifndef GODWIT_TOOLS_GODWIT_THREAD_SAID_H
 #define GODWIT_TOOLS_GODWIT_THREAD_SAID_H
 
 #include "core/base/id.h"
-#include "net/loop/quiet.h"
+#include "net/loop/warning_rate.h"
 
 enum { GW_SAID_TEXTS = 32, GW_SAID_PHASE = 160 };
 
@@ -12,7 +12,7 @@ enum { GW_SAID_TEXTS = 32, GW_SAID_PHASE = 160 };
 typedef struct gw_said {
     struct gw_said_text {
         gw_hash hash;
-        gw_quiet quiet;
+        gw_rate_limit quiet;
     } texts[GW_SAID_TEXTS];
 } gw_said;
 
@@ -22,7 +22,7 @@ bool gw_said_may_speak(gw_said *said, const char *text, uint64_t now_ns, uint64_
 /* The phase told last. Starts as zeros. */
 typedef struct gw_said_phase {
     char text[GW_SAID_PHASE];
-    gw_quiet quiet;
+    gw_rate_limit quiet;
 } gw_said_phase;
 
 /* Whether to tell a phase: another one at once; the same never; one in which the numbers of steps alone are

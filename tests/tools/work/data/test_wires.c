@@ -2,7 +2,7 @@
 #include "core/base/log.h"
 #include "last_words.h"
 #include "net/fabric/fabric.h"
-#include "net/lane/path_message.h"
+#include "net/rail/path_message.h"
 #include "tests/net/sealed_frame.h"
 #include "tools/godwit/work/reduce.h"
 
@@ -239,7 +239,7 @@ static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STR
         gw_detached stream = {.fd = pair[1],
                               .remote = {.id = *other,
                                          .kind = GW_STREAM_DATA,
-                                         .word = gw_fabric_stream_word(attempt, i, STREAMS)}};
+                                         .label = gw_fabric_stream_label(attempt, i, STREAMS)}};
         gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
         gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
         cr_assert(gw_fabric_adopt(gw_wires_transport(r.wires), &stream, &err), "%s", err.text);

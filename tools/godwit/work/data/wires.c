@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/condition.h"
-#include "net/loop/quiet.h"
+#include "net/loop/warning_rate.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,7 +44,7 @@ struct gw_wire {
     gw_incarnation life;
     gw_addr addr;
     gw_timer redial;
-    dial dials[2 + GW_FABRIC_LANES];
+    dial dials[2 + GW_FABRIC_RAILS];
     uint32_t dialling;
     uint32_t failed;         /* dials in a row, since the control link came up */
     _Atomic uint64_t landed; /* bytes of what was fetched from there; any thread */
@@ -69,7 +69,7 @@ struct gw_wires {
     uint32_t streams;
     uint64_t attempts;
     int spare;         /* a descriptor, for the fence; -1: none could be had */
-    gw_quiet failures; /* to open or take over a stream, for reasons of this peer's */
+    gw_rate_limit failures; /* to open or take over a stream, for reasons of this peer's */
     /* The list and its index are changed by the loop's thread alone, and under the lock: that thread reads
      * them without it. */
     gw_wire **list;
@@ -78,7 +78,7 @@ struct gw_wires {
     uint64_t drops;   /* wires that have been dropped so far */
     uint64_t landed;  /* from peers that are forgotten; under the lock */
     uint64_t corrupt; /* links that ended so; under the lock */
-    gw_quiet corruptions;
+    gw_rate_limit corruptions;
     bool look_posted; /* look_again has been posted and has not begun; under the lock */
     bool stopped;     /* changed by the loop, under the lock */
     pthread_mutex_t lock;
@@ -168,7 +168,7 @@ void gw_wires_tell_corrupt(gw_wires *wires, const char *kind, const gw_peer_id *
     uint64_t times;
     pthread_mutex_lock(&wires->lock);
     uint64_t corrupt = ++wires->corrupt;
-    bool speaks = gw_quiet_may_speak(&wires->corruptions, gw_now_ns(), &times);
+    bool speaks = gw_rate_limit_admits(&wires->corruptions, gw_now_ns(), &times);
     pthread_mutex_unlock(&wires->lock);
     if (speaks)
         gw_log(GW_WARN, "node/wires", "%s to %s ended, number %" PRIu64 " that did so: %s", kind,
@@ -267,7 +267,7 @@ static void fail_here(gw_wires *wires, gw_wire *wire, const gw_err *why) {
     note_why(wire, why->text, true);
     pthread_mutex_unlock(&wires->lock);
     post_look(wires);
-    if (gw_quiet_may_speak(&wires->failures, gw_now_ns(), &times))
+    if (gw_rate_limit_admits(&wires->failures, gw_now_ns(), &times))
         gw_log(GW_WARN, "node/wires", "%" PRIu64 " data stream%s failed: %s", times, times == 1 ? "" : "s",
                why->text);
 }
@@ -395,7 +395,7 @@ static void dial_all(void *context) {
             .context = d, .ready = on_ready, .message = on_message, .closed = on_closed};
         gw_err err;
         d->stream = gw_stream_dial(wires->loop, wires->local, &wire->addr, GW_STREAM_DATA,
-                                   gw_fabric_stream_word(attempt, i, wires->streams), &events, &err);
+                                   gw_fabric_stream_label(attempt, i, wires->streams), &events, &err);
         if (!d->stream) {
             fail_here(wires, wire, &err);
             give_up(wire);
@@ -521,7 +521,7 @@ gw_wires *gw_wires_open(gw_loop *loop, const gw_local *local, const gw_wires_opt
     gw_cond_init(&wires->changed);
     gw_fabric_options options = {
         .kinds = how->kinds,
-        .lanes = 1,
+        .rails = 1,
         .settle_ns = SETTLE_NS * how->time_scale_percent / 100,
         .silence_ns = how->silence_ns,
         .rdma = scaled(&how->rdma, how->time_scale_percent),

@@ -79,7 +79,7 @@ gw_transport *gw_wires_transport(gw_wires *wires);
 
 /* Any thread: starts *request, whose token this sets. `op` must live until its `done`. */
 void gw_wires_post(gw_wires *wires, gw_op *request, gw_wire_op *op);
-/* Any thread: bytes of FETCHes that have come over lanes from `peer` (NULL: from anybody), those of
+/* Any thread: bytes of FETCHes that have come over rails from `peer` (NULL: from anybody), those of
  * unfinished ones too. */
 uint64_t gw_wires_landed(gw_wires *wires, const gw_peer_id *peer);
 /* Any thread: what is outstanding on `peer` (NULL: on anybody) completes with GW_OP_UNKNOWN. */

@@ -1,10 +1,10 @@
-#include "net/lane/channel.h"
+#include "net/rail/channel.h"
 
 #include "core/base/assert.h"
 
 #include <stdlib.h>
 
-bool gw_channel_take(gw_channel *channel, const gw_lane_user *user, gw_lane_message *message) {
+bool gw_channel_take(gw_channel *channel, const gw_rail_user *user, gw_rail_message *message) {
     GW_ASSERT(!channel->out.active);
     if (!user->next(user->context, &channel->peer, message)) return false;
     GW_ASSERT(message->bytes <= channel->payload_most);
@@ -13,7 +13,7 @@ bool gw_channel_take(gw_channel *channel, const gw_lane_user *user, gw_lane_mess
     return true;
 }
 
-void gw_channel_sent(gw_channel *channel, const gw_lane_user *user) {
+void gw_channel_sent(gw_channel *channel, const gw_rail_user *user) {
     channel->out.active = false;
     if (channel->out.own == NULL) {
         user->sent(user->context, &channel->peer);
@@ -23,8 +23,8 @@ void gw_channel_sent(gw_channel *channel, const gw_lane_user *user) {
     channel->out.own = NULL;
 }
 
-gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *err) {
-    gw_lane_message *message = &channel->in.message;
+gw_flow gw_channel_ask(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
+    gw_rail_message *message = &channel->in.message;
     GW_ASSERT(channel->in.state == GW_INCOMING_ASK);
     message->parts = NULL;
     message->part_count = 0;
@@ -47,7 +47,7 @@ gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *er
     return GW_FLOW_MORE;
 }
 
-void gw_channel_deliver(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
+void gw_channel_deliver(gw_channel *channel, const gw_rail_user *user, uint8_t *bytes, size_t count) {
     gw_incoming *in = &channel->in;
     GW_ASSERT(count <= in->payload.left);
     bool lands = in->state == GW_INCOMING_LAND, folds = lands && in->message.fold && user->fold != NULL;
@@ -60,7 +60,7 @@ void gw_channel_deliver(gw_channel *channel, const gw_lane_user *user, uint8_t *
     in->payload.left -= count;
 }
 
-void gw_channel_received(gw_channel *channel, const gw_lane_user *user) {
+void gw_channel_received(gw_channel *channel, const gw_rail_user *user) {
     bool landed = channel->in.state == GW_INCOMING_LAND;
     channel->in.state = GW_INCOMING_HEAD;
     if (landed) user->landed(user->context, &channel->peer);

@@ -1,13 +1,13 @@
-#include "net/lane/path_message.h"
+#include "net/rail/path_message.h"
 
 #include "core/base/assert.h"
 #include "core/base/wire.h"
 
 #include <string.h>
 
-void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_LANE_HEADER]) {
-    memset(header, 0, GW_LANE_HEADER);
-    gw_writer w = gw_writer_on(header, GW_LANE_HEADER);
+void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_RAIL_HEADER]) {
+    memset(header, 0, GW_RAIL_HEADER);
+    gw_writer w = gw_writer_on(header, GW_RAIL_HEADER);
     gw_put_u8(&w, GW_HEADER_PATH);
     gw_put_u8(&w, (uint8_t)note->what);
     gw_put_u8(&w, (uint8_t)note->kind);
@@ -16,8 +16,8 @@ void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_LANE_HEADER
     GW_ASSERT(!w.failed);
 }
 
-bool gw_path_note_decode(const uint8_t header[GW_LANE_HEADER], gw_path_note *note) {
-    gw_reader r = gw_reader_on(header, GW_LANE_HEADER);
+bool gw_path_note_decode(const uint8_t header[GW_RAIL_HEADER], gw_path_note *note) {
+    gw_reader r = gw_reader_on(header, GW_RAIL_HEADER);
     uint8_t type = gw_get_u8(&r);
     note->what = (gw_path_what)gw_get_u8(&r);
     note->kind = (gw_path_kind)gw_get_u8(&r);

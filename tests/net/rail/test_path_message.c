@@ -1,11 +1,11 @@
 /* The bytes of what the two sides of a link tell each other about its paths, and what is not accepted. */
-#include "net/lane/path_message.h"
+#include "net/rail/path_message.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
 Test(path_message, the_bytes_of_a_header) {
-    uint8_t header[GW_LANE_HEADER], expected[GW_LANE_HEADER] = {3, 3, 2, 0, 0x44, 0x33, 0x22, 0x11};
+    uint8_t header[GW_RAIL_HEADER], expected[GW_RAIL_HEADER] = {3, 3, 2, 0, 0x44, 0x33, 0x22, 0x11};
     gw_path_note note = {.what = GW_PATH_TELL, .kind = GW_PATH_SHM, .serial = 0x11223344}, got;
     gw_path_note_encode(&note, header);
     cr_assert_arr_eq(header, expected, sizeof header);
@@ -14,7 +14,7 @@ Test(path_message, the_bytes_of_a_header) {
 }
 
 Test(path_message, headers_that_make_no_sense_are_refused) {
-    uint8_t header[GW_LANE_HEADER];
+    uint8_t header[GW_RAIL_HEADER];
     gw_path_note note = {.what = GW_PATH_USE}, got;
     gw_path_note_encode(&note, header);
     header[0] = 1; /* a request */

@@ -1,8 +1,8 @@
-#include "net/lane/tcp_channel.h"
+#include "net/rail/tcp_channel.h"
 
 #include "core/base/assert.h"
-#include "net/lane/frame.h"
 #include "net/loop/silence.h"
+#include "net/rail/frame.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -81,7 +81,7 @@ void gw_detached_close(gw_detached *stream) {
     *stream = (gw_detached){.fd = -1};
 }
 
-gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint32_t payload_most, gw_err *err) {
+gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t payload_most, gw_err *err) {
     tcp_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;
     size_t record_most = longest_record(payload_most), capacity = sealed ? 2 * record_most : AHEAD;
@@ -97,7 +97,7 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t lane, uint32_t pay
     }
     if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
     channel->base =
-        (gw_channel){.peer = {.id = stream->remote.id, .lane = lane}, .ops = &tcp_ops, .fd = stream->fd};
+        (gw_channel){.peer = {.id = stream->remote.id, .rail = rail}, .ops = &tcp_ops, .fd = stream->fd};
     channel->sealed = sealed;
     channel->base.payload_most = payload_most;
     channel->record_most = record_most;
@@ -127,8 +127,8 @@ static void tcp_close(gw_channel *base) {
 
 /* ---- sending ---- */
 
-static bool take_next(tcp_channel *channel, const gw_lane_user *user) {
-    gw_lane_message message;
+static bool take_next(tcp_channel *channel, const gw_rail_user *user) {
+    gw_rail_message message;
     if (!gw_channel_take(&channel->base, user, &message)) return false;
     gw_frame_encode(&message, channel->tx.frame);
     channel->tx.frame_sent = 0;
@@ -142,7 +142,7 @@ static gw_flow socket_trouble(const char *verb, gw_err *err) {
     return GW_FLOW_BROKEN;
 }
 
-static gw_flow send_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow send_plain(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     if (!channel->base.out.active && !take_next(channel, user)) return GW_FLOW_IDLE;
     struct iovec parts[PARTS];
     uint32_t count = 0;
@@ -206,7 +206,7 @@ static uint32_t tcp_heartbeat(gw_channel *base) {
     return 0;
 }
 
-static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow send_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     if (channel->tx.start == channel->tx.end) channel->tx.start = channel->tx.end = 0;
     while (channel->tx.start == 0 && 2 * channel->record_most - channel->tx.end >= channel->record_most) {
         if (!channel->base.out.active && !take_next(channel, user)) break;
@@ -222,7 +222,7 @@ static gw_flow send_sealed(tcp_channel *channel, const gw_lane_user *user, gw_er
     return GW_FLOW_MORE;
 }
 
-static gw_flow tcp_send(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+static gw_flow tcp_send(gw_channel *base, const gw_rail_user *user, gw_err *err) {
     tcp_channel *channel = tcp_of(base);
     return channel->sealed ? send_sealed(channel, user, err) : send_plain(channel, user, err);
 }
@@ -235,7 +235,7 @@ static gw_flow broken(gw_err *err, const char *what) {
 }
 
 /* Asks the user about the message whose header is in. */
-static gw_flow ask(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow ask(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = gw_channel_ask(&channel->base, user, err);
     channel->base.in.message.fold = false; /* most of a payload is read straight into its place */
     if (flow == GW_FLOW_MORE && channel->base.in.message.bytes == 0)
@@ -249,13 +249,13 @@ static bool parse_frame(tcp_channel *channel, const uint8_t *frame) {
 }
 
 /* Moves payload that lies at `bytes` to its place. */
-static void take_payload(tcp_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count) {
+static void take_payload(tcp_channel *channel, const gw_rail_user *user, uint8_t *bytes, size_t count) {
     gw_channel_deliver(&channel->base, user, bytes, count);
     if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
 }
 
 /* Uses what has been read. MORE: all used that can be. */
-static gw_flow use_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow use_plain(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start;
         uint8_t *bytes = channel->rx.bytes + channel->rx.start;
@@ -283,7 +283,7 @@ static void close_up(tcp_channel *channel) {
     channel->rx.end = have;
 }
 
-static gw_flow receive_plain(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow receive_plain(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = use_plain(channel, user, err);
     if (flow != GW_FLOW_MORE) return flow;
     close_up(channel);
@@ -326,7 +326,7 @@ static bool open_record(tcp_channel *channel, const uint8_t *record, size_t reco
 }
 
 /* Opens one whole record and uses its content. */
-static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_t *record,
+static gw_flow use_record(tcp_channel *channel, const gw_rail_user *user, uint8_t *record,
                           size_t record_bytes, gw_err *err) {
     uint8_t *plain = record + GW_RECORD_HEADER;
     size_t length = record_bytes - gw_record_bytes(&channel->open, 0);
@@ -358,7 +358,7 @@ static gw_flow use_record(tcp_channel *channel, const gw_lane_user *user, uint8_
 }
 
 /* A header record is used in two goes: asking may park, and its payload must wait with it. */
-static gw_flow use_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start, record_bytes;
         uint8_t *record = channel->rx.bytes + channel->rx.start;
@@ -383,7 +383,7 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err
     }
 }
 
-static gw_flow receive_sealed(tcp_channel *channel, const gw_lane_user *user, gw_err *err) {
+static gw_flow receive_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = use_sealed(channel, user, err);
     if (flow != GW_FLOW_MORE) return flow;
     close_up(channel);
@@ -396,7 +396,7 @@ static gw_flow receive_sealed(tcp_channel *channel, const gw_lane_user *user, gw
     return use_sealed(channel, user, err);
 }
 
-static gw_flow tcp_receive(gw_channel *base, const gw_lane_user *user, gw_err *err) {
+static gw_flow tcp_receive(gw_channel *base, const gw_rail_user *user, gw_err *err) {
     tcp_channel *channel = tcp_of(base);
     if (channel->base.in.parked) return GW_FLOW_IDLE;
     return channel->sealed ? receive_sealed(channel, user, err) : receive_plain(channel, user, err);

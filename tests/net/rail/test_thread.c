@@ -1,7 +1,7 @@
-/* A lane's thread: what it promises about time. What it does with channels is in conformance_*.c. */
-#include "net/lane/tcp_channel.h"
-#include "net/lane/thread.h"
+/* A rail's thread: what it promises about time. What it does with channels is in conformance_*.c. */
 #include "net/loop/loop.h"
+#include "net/rail/tcp_channel.h"
+#include "net/rail/thread.h"
 #include "tests/net/sealed_frame.h"
 #include "tests/net/shm/stopped_child.h"
 
@@ -18,35 +18,35 @@ enum { FRAME = GW_FRAME_BYTES };
 /* ---- a process that is stopped ---- */
 
 typedef struct waiting {
-    gw_lane_thread *lane;
+    gw_rail_thread *rail;
     uint64_t deadline_ns;
     int output;
 } waiting;
 
-static void set_alarm(void *context, gw_lane_peer *peer) {
+static void set_alarm(void *context, gw_rail_peer *peer) {
     const waiting *w = context;
     (void)peer;
-    gw_lane_thread_alarm(w->lane, w->deadline_ns);
+    gw_rail_thread_alarm(w->rail, w->deadline_ns);
     cr_assert_eq(write(w->output, "", 1), 1);
 }
 
-static bool say_nothing(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool say_nothing(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
     return false;
 }
 
-static gw_arrival leave_as_input(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival leave_as_input(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
     _exit(STOPPED_INPUT_FIRST);
 }
 
-static void leave_as_late(void *context, uint32_t lane) {
-    (void)context, (void)lane;
+static void leave_as_late(void *context, uint32_t rail) {
+    (void)context, (void)rail;
     _exit(STOPPED_LATE_FIRST);
 }
 
-static void ignore_wake(void *context, uint32_t lane) {
-    (void)context, (void)lane;
+static void ignore_wake(void *context, uint32_t rail) {
+    (void)context, (void)rail;
 }
 
 static void wait_for_either(int input, int output, uint64_t deadline_ns) {
@@ -54,7 +54,7 @@ static void wait_for_either(int input, int output, uint64_t deadline_ns) {
     gw_err err;
     gw_detached stream = {.fd = input};
     waiting w = {.deadline_ns = deadline_ns, .output = output};
-    gw_lane_user user = {.context = &w,
+    gw_rail_user user = {.context = &w,
                          .up = set_alarm,
                          .next = say_nothing,
                          .arrive = leave_as_input,
@@ -65,17 +65,17 @@ static void wait_for_either(int input, int output, uint64_t deadline_ns) {
     cr_assert_eq(fcntl(input, F_SETFL, O_NONBLOCK), 0);
     gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
     gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
-    w.lane = gw_lane_thread_open("test-lane", 0, NULL, NULL, &err);
-    cr_assert_not_null(w.lane, "%s", err.text);
-    gw_lane_thread_enter(w.lane);
-    gw_lane_thread_use(w.lane, &user);
-    gw_lane_thread_leave(w.lane);
+    w.rail = gw_rail_thread_open("test-rail", 0, NULL, NULL, &err);
+    cr_assert_not_null(w.rail, "%s", err.text);
+    gw_rail_thread_enter(w.rail);
+    gw_rail_thread_use(w.rail, &user);
+    gw_rail_thread_leave(w.rail);
     gw_channel *channel = gw_tcp_channel_open(&stream, 0, 0, &err);
-    cr_assert(channel != NULL && gw_lane_thread_add(w.lane, channel, link, &err), "%s", err.text);
+    cr_assert(channel != NULL && gw_rail_thread_add(w.rail, channel, link, &err), "%s", err.text);
     for (;;) pause();
 }
 
-Test(lane_thread, who_was_stopped_hears_what_came_before_what_is_late) {
+Test(rail_thread, who_was_stopped_hears_what_came_before_what_is_late) {
     uint8_t frame[FRAME] = {0};
     seal_frame(frame);
     cr_assert_eq(stopped_child(wait_for_either, frame, sizeof frame), STOPPED_INPUT_FIRST);
@@ -85,7 +85,7 @@ Test(lane_thread, who_was_stopped_hears_what_came_before_what_is_late) {
 
 enum { READ_NS = 1000, SPUN_NS = 100000, MOST_NS = 10 * SPUN_NS, MOST_LOOKS = SPUN_NS / READ_NS / 2 };
 
-/* All of it is the lane's thread's, until it says that it has ended. */
+/* All of it is the rail's thread's, until it says that it has ended. */
 static struct {
     bool counts;                /* the clock gets on by READ_NS whenever it is read */
     uint64_t now_ns, woken_ns;  /* when it was woken last */
@@ -128,34 +128,34 @@ static bool sleep_now(void *context) {
     return true;
 }
 
-static void note_wake(void *context, uint32_t lane) {
-    (void)context, (void)lane;
+static void note_wake(void *context, uint32_t rail) {
+    (void)context, (void)rail;
     if (!polling.ended) polling.woken_ns = polling.now_ns;
 }
 
-static void ignore_alarm(void *context, uint32_t lane) {
-    (void)context, (void)lane;
+static void ignore_alarm(void *context, uint32_t rail) {
+    (void)context, (void)rail;
 }
 
 /* While it polls it may keep the very core that the other end's thread waits for. */
-Test(lane_thread, who_polls_yields_between_looks_and_sleeps_soon, .timeout = 60) {
+Test(rail_thread, who_polls_yields_between_looks_and_sleeps_soon, .timeout = 60) {
     gw_err err;
-    gw_lane_user user = {.woken = note_wake, .alarmed = ignore_alarm};
-    gw_lane_watch watch = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .poll = look, .arm = sleep_now};
+    gw_rail_user user = {.woken = note_wake, .alarmed = ignore_alarm};
+    gw_rail_watch watch = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .poll = look, .arm = sleep_now};
     polling.counts = true;
     polling.now_ns = 1;
     cr_assert(watch.fd >= 0 && sem_init(&polling.end, 0, 0) == 0);
-    gw_lane_thread *lane = gw_lane_thread_open("test-lane", 0, NULL, NULL, &err);
-    cr_assert_not_null(lane, "%s", err.text);
-    gw_lane_thread_enter(lane);
-    gw_lane_thread_use(lane, &user);
-    gw_lane_thread_leave(lane);
-    gw_lane_thread_spin(lane, true);
-    cr_assert(gw_lane_thread_watch(lane, &watch, &err), "%s", err.text); /* which wakes it */
+    gw_rail_thread *rail = gw_rail_thread_open("test-rail", 0, NULL, NULL, &err);
+    cr_assert_not_null(rail, "%s", err.text);
+    gw_rail_thread_enter(rail);
+    gw_rail_thread_use(rail, &user);
+    gw_rail_thread_leave(rail);
+    gw_rail_thread_spin(rail, true);
+    cr_assert(gw_rail_thread_watch(rail, &watch, &err), "%s", err.text); /* which wakes it */
     cr_assert_eq(sem_wait(&polling.end), 0);
-    gw_lane_thread_unwatch(lane, &watch);
-    gw_lane_thread_stop(lane);
-    gw_lane_thread_close(lane);
+    gw_rail_thread_unwatch(rail, &watch);
+    gw_rail_thread_stop(rail);
+    gw_rail_thread_close(rail);
     cr_expect_geq(polling.spun_ns, SPUN_NS);
     cr_expect_lt(polling.spun_ns, 2 * SPUN_NS, "%lu", polling.spun_ns);
     cr_expect(polling.most_looks > 0 && polling.most_looks < MOST_LOOKS, "%u", polling.most_looks);

@@ -3,7 +3,7 @@
 #include "tests/net/data_rig.h"
 
 #include "net/data/request.h"
-#include "net/lane/tcp_channel.h"
+#include "net/rail/tcp_channel.h"
 #include "tests/net/sealed_frame.h"
 
 #include <criterion/criterion.h>
@@ -15,11 +15,11 @@
 
 enum { WORDS = 1, FRAME = GW_FRAME_BYTES };
 
-static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_word, int *other) {
+static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_label, int *other) {
     int fds[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     *other = fds[1];
-    gw_detached stream = {.fd = fds[0], .remote = {.id = *peer, .kind = GW_STREAM_DATA, .word = stream_word}};
+    gw_detached stream = {.fd = fds[0], .remote = {.id = *peer, .kind = GW_STREAM_DATA, .label = stream_label}};
     gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
     gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
     return stream;
@@ -39,21 +39,21 @@ Test(tcp, streams_that_make_no_sense_are_closed) {
     gw_err err;
     int other;
     gw_detached stream =
-        stream_of(&peer, gw_fabric_stream_word(1, 0, 4), &other); /* another number of lanes */
+        stream_of(&peer, gw_fabric_stream_label(1, 0, 4), &other); /* another number of rails */
     cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
     stream = stream_of(&peer, 1 << 16 | 3 << 8 | 3, &other); /* stream 3 of 3 */
     cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
-    stream = stream_of(&peer, gw_fabric_stream_word(1, 0, 3), &other);
+    stream = stream_of(&peer, gw_fabric_stream_label(1, 0, 3), &other);
     stream.remote.kind = GW_STREAM_CONTROL;
     cr_assert(!gw_fabric_adopt(t, &stream, &err) && err.code == GW_E_PEER);
     expect_closed(other);
     cr_assert_eq(r->peers[0].ups, 0);
     rig_close(r);
-    gw_fabric_options options = {.kinds = GW_FABRIC_TCP, .lanes = 0};
+    gw_fabric_options options = {.kinds = GW_FABRIC_TCP, .rails = 0};
     cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);
-    options.lanes = GW_FABRIC_LANES + 1;
+    options.rails = GW_FABRIC_RAILS + 1;
     cr_assert(!gw_fabric_open(&options, &t, &err) && err.code == GW_E_USAGE);
 }
 
@@ -64,23 +64,23 @@ Test(tcp, a_new_attempt_pushes_out_the_streams_of_an_older_one) {
     gw_err err;
     int old[2], late, fresh[3], again;
     for (uint32_t i = 0; i < 2; i++) {
-        gw_detached stream = stream_of(&peer, gw_fabric_stream_word(1, i, 3), &old[i]);
+        gw_detached stream = stream_of(&peer, gw_fabric_stream_label(1, i, 3), &old[i]);
         cr_assert(gw_fabric_adopt(t, &stream, &err));
     }
-    gw_detached stream = stream_of(&peer, gw_fabric_stream_word(2, 2, 3), &fresh[2]);
+    gw_detached stream = stream_of(&peer, gw_fabric_stream_label(2, 2, 3), &fresh[2]);
     cr_assert(gw_fabric_adopt(t, &stream, &err));
     expect_closed(old[0]);
     expect_closed(old[1]);
-    stream = stream_of(&peer, gw_fabric_stream_word(1, 2, 3), &late);
+    stream = stream_of(&peer, gw_fabric_stream_label(1, 2, 3), &late);
     cr_assert(gw_fabric_adopt(t, &stream, &err));
     cr_assert_eq(r->peers[0].ups, 0);
     for (uint32_t i = 0; i < 2; i++) {
-        stream = stream_of(&peer, gw_fabric_stream_word(2, i, 3), &fresh[i]);
+        stream = stream_of(&peer, gw_fabric_stream_label(2, i, 3), &fresh[i]);
         cr_assert(gw_fabric_adopt(t, &stream, &err));
     }
     cr_assert_eq(r->peers[0].ups, 1);
     expect_closed(late);
-    stream = stream_of(&peer, gw_fabric_stream_word(3, 0, 3), &again); /* waits for the rest of it */
+    stream = stream_of(&peer, gw_fabric_stream_label(3, 0, 3), &again); /* waits for the rest of it */
     cr_assert(gw_fabric_adopt(t, &stream, &err));
     gw_transport_unlink(t, &peer);
     expect_closed(again);
@@ -253,17 +253,17 @@ Test(tcp, who_says_nothing_at_all_loses_the_link_and_who_has_nothing_to_say_does
 
 static bool parks; /* what the channel's user makes of what comes: or drops it */
 
-static bool nothing_to_say(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static bool nothing_to_say(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
     return false;
 }
 
-static gw_arrival park_or_drop(void *context, gw_lane_peer *peer, gw_lane_message *message) {
+static gw_arrival park_or_drop(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
     return parks ? GW_ARRIVAL_PARK : GW_ARRIVAL_DROP;
 }
 
-static const gw_lane_user listener = {.next = nothing_to_say, .arrive = park_or_drop};
+static const gw_rail_user listener = {.next = nothing_to_say, .arrive = park_or_drop};
 
 /* As its thread does: takes what has come, and then it is time for a heartbeat. */
 static uint32_t silence_of(gw_channel *channel) {
@@ -287,7 +287,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     gw_detached stream = stream_of(&peer, 0, &other);
     stream.open = seal;
     stream.seal = open;
-    gw_channel *channel = gw_tcp_channel_open(&stream, 0, GW_LANE_PAYLOAD, &err);
+    gw_channel *channel = gw_tcp_channel_open(&stream, 0, GW_RAIL_PAYLOAD, &err);
     cr_assert_not_null(channel, "%s", err.text);
     for (uint32_t i = 1; i <= 3; i++) cr_expect_eq(silence_of(channel), i);
     send_record(other, &seal, frame, 0);
@@ -311,7 +311,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     channel->ops->close(channel);
     close(other);
     stream = stream_of(&peer, 0, &other);
-    channel = gw_tcp_channel_open(&stream, 0, GW_LANE_PAYLOAD, &err);
+    channel = gw_tcp_channel_open(&stream, 0, GW_RAIL_PAYLOAD, &err);
     cr_assert_not_null(channel, "%s", err.text);
     for (uint32_t i = 0; i < 9; i++)
         cr_expect_eq(silence_of(channel), 0, "without a key there are no heartbeats");

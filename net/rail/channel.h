@@ -1,11 +1,11 @@
-/* One message channel of a lane: the interface that sockets (net/lane/tcp_channel.h), shared memory and RDMA
- * implement. A channel does no waiting and has no thread: the lane's thread (net/lane/thread.h) calls it, and
+/* One message channel of a rail: the interface that sockets (net/rail/tcp_channel.h), shared memory and RDMA
+ * implement. A channel does no waiting and has no thread: the rail's thread (net/rail/thread.h) calls it, and
  * everything here belongs to that thread, its gate held. */
-#ifndef GODWIT_NET_LANE_CHANNEL_H
-#define GODWIT_NET_LANE_CHANNEL_H
+#ifndef GODWIT_NET_RAIL_CHANNEL_H
+#define GODWIT_NET_RAIL_CHANNEL_H
 
-#include "net/data/lane.h"
-#include "net/lane/cursor.h"
+#include "net/data/rail.h"
+#include "net/rail/cursor.h"
 
 typedef struct gw_channel gw_channel;
 
@@ -21,10 +21,10 @@ typedef enum gw_flow {
 typedef struct gw_channel_ops {
     /* A limited amount of sending or receiving (about a system call's, or 128 KiB); calls the user's
      * handlers. */
-    gw_flow (*send)(gw_channel *, const gw_lane_user *, gw_err *);
-    gw_flow (*receive)(gw_channel *, const gw_lane_user *, gw_err *);
+    gw_flow (*send)(gw_channel *, const gw_rail_user *, gw_err *);
+    gw_flow (*receive)(gw_channel *, const gw_rail_user *, gw_err *);
     /* NULL: `fd` tells by itself, edge-triggered, when a blocked channel can go on (sockets). Else the
-     * channel is *polled*: it is called again and again while the lane is awake, and before the lane sleeps
+     * channel is *polled*: it is called again and again while the rail is awake, and before the rail sleeps
      * this arranges for `fd` to become readable when a blocked receive or send can go on. False: it can
      * already, so do not sleep. No event may be lost between the last receive or send and this call. */
     bool (*arm)(gw_channel *, bool receive, bool send);
@@ -55,17 +55,17 @@ typedef enum gw_incoming_state {
 /* The message that is being received. */
 typedef struct gw_incoming {
     gw_incoming_state state;
-    bool parked; /* the user is not asked again before lane_resume, which clears it */
-    gw_lane_message message;
+    bool parked; /* the user is not asked again before rail_resume, which clears it */
+    gw_rail_message message;
     gw_cursor payload;
 } gw_incoming;
 
 /* Every kind's object begins with this. Starts as zeros but for the first five. */
 struct gw_channel {
-    gw_lane_peer peer; /* first: gw_channel_of */
+    gw_rail_peer peer; /* first: gw_channel_of */
     const gw_channel_ops *ops;
-    int fd;      /* watched by the lane, edge-triggered; the channel's */
-    void *owner; /* the lane thread's */
+    int fd;      /* watched by the rail, edge-triggered; the channel's */
+    void *owner; /* the rail thread's */
     uint32_t payload_most;
     gw_outgoing out;
     gw_incoming in;
@@ -74,22 +74,22 @@ struct gw_channel {
 /* What all kinds do alike with messages, for their send and receive. */
 
 /* Takes the user's next message to send, for the kind to put its header and bytes somewhere. False: none. */
-bool gw_channel_take(gw_channel *channel, const gw_lane_user *user, gw_lane_message *message);
+bool gw_channel_take(gw_channel *channel, const gw_rail_user *user, gw_rail_message *message);
 /* All of it has been sent. */
-void gw_channel_sent(gw_channel *channel, const gw_lane_user *user);
+void gw_channel_sent(gw_channel *channel, const gw_rail_user *user);
 /* Asks the user about the message whose header and bytes are in. MORE: it lands, or is dropped. */
-gw_flow gw_channel_ask(gw_channel *channel, const gw_lane_user *user, gw_err *err);
-/* Moves payload that lies in memory to its place, or has the user fold it: pieces as gw_lane_user.fold asks.
+gw_flow gw_channel_ask(gw_channel *channel, const gw_rail_user *user, gw_err *err);
+/* Moves payload that lies in memory to its place, or has the user fold it: pieces as gw_rail_user.fold asks.
  */
-void gw_channel_deliver(gw_channel *channel, const gw_lane_user *user, uint8_t *bytes, size_t count);
+void gw_channel_deliver(gw_channel *channel, const gw_rail_user *user, uint8_t *bytes, size_t count);
 /* All of it has been received. */
-void gw_channel_received(gw_channel *channel, const gw_lane_user *user);
+void gw_channel_received(gw_channel *channel, const gw_rail_user *user);
 
-/* Lets go of the user's memory, as lane_release says. False: out of memory, the channel must be closed. */
+/* Lets go of the user's memory, as rail_release says. False: out of memory, the channel must be closed. */
 bool gw_channel_release(gw_channel *channel);
 
-/* The channel that a lane peer is the face of. */
-static inline gw_channel *gw_channel_of(gw_lane_peer *peer) {
+/* The channel that a rail peer is the face of. */
+static inline gw_channel *gw_channel_of(gw_rail_peer *peer) {
     return (gw_channel *)peer;
 }
 

@@ -5,7 +5,7 @@
  *
  * Life. Each side describes itself by a *card*; one side of the pair *leads*: it looks at both cards, opens
  * an *end* of the path, and has the other side open one; the ends talk (`tell`, `message`) until the leading
- * one is `ready`, which means that both sides can take channels and operations. From then on all lanes but
+ * one is `ready`, which means that both sides can take channels and operations. From then on all rails but
  * the small operations' have channels of the path, and operations are offered to `post`. Whatever fails is
  * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason. A
  * channel may be the first to notice: it breaks with GW_E_TIMEOUT or GW_E_IO when the path has failed, and
@@ -14,19 +14,19 @@
  * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and
  * abandon (any thread) and fence_begin, fence_end and word (any thread, see there). A path may use the loop
  * for its own descriptors and timers. host functions may be called from any thread. */
-#ifndef GODWIT_NET_LANE_PATH_H
-#define GODWIT_NET_LANE_PATH_H
+#ifndef GODWIT_NET_RAIL_PATH_H
+#define GODWIT_NET_RAIL_PATH_H
 
 #include "net/data/provider.h"
 #include "net/data/words.h"
-#include "net/lane/channel.h"
-#include "net/lane/thread.h"
 #include "net/loop/loop.h"
+#include "net/rail/channel.h"
+#include "net/rail/thread.h"
 
 enum {
     GW_PATH_CARD_BYTES = 512,     /* longest card */
     GW_PATH_MESSAGE_BYTES = 2048, /* longest message between ends */
-    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. lanes */
+    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. rails */
 };
 
 typedef struct gw_path gw_path;
@@ -36,7 +36,7 @@ typedef struct gw_path_end gw_path_end;
 typedef struct gw_path_host {
     struct gw_fabric *fabric;
     gw_loop *loop;
-    gw_lane_thread *direct; /* the small operations' thread: for gw_lane_thread_watch */
+    gw_rail_thread *direct; /* the small operations' thread: for gw_rail_thread_watch */
     gw_words *words;        /* this peer's words */
     uint32_t streams;       /* channels are made for streams 1 to streams - 1 */
     uint32_t payload_most[GW_PATH_STREAMS];
@@ -47,7 +47,7 @@ typedef struct gw_path_host {
     void (*failed)(gw_path_end *end, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
     void (*completed)(gw_path_end *end, const gw_completion *completion);
-    /* Such an operation has not happened, and can not by this path: it goes by the lanes after all. */
+    /* Such an operation has not happened, and can not by this path: it goes by the rails after all. */
     void (*pass)(gw_path_end *end, const gw_op *op);
     /* So many bytes were taken from the other side's memory by the path, for a FETCH or a large READ. */
     void (*pulled)(gw_path_end *end, uint64_t bytes);
@@ -71,7 +71,7 @@ struct gw_path_end {
 typedef enum gw_path_posted {
     GW_PATH_DONE = 1, /* `completion` is filled in */
     GW_PATH_STARTED,  /* host->completed will be called (or has been) */
-    GW_PATH_PASS,     /* not by this path: nothing happened, it goes by the lanes */
+    GW_PATH_PASS,     /* not by this path: nothing happened, it goes by the rails */
 } gw_path_posted;
 
 typedef struct gw_path_ops {
@@ -84,10 +84,10 @@ typedef struct gw_path_ops {
     gw_path_end *(*open)(gw_path *, const gw_path_end *as, const uint8_t *card, uint32_t count, gw_err *err);
     /* What the other side's end told. Bytes of another process: check them. */
     void (*message)(gw_path_end *, const uint8_t *bytes, uint32_t count);
-    /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.lane is `lane`,
-     * its peer.link `link`. Channels belong to their lane threads, which may close them after the end: what
+    /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.rail is `rail`,
+     * its peer.link `link`. Channels belong to their rail threads, which may close them after the end: what
      * they share with it is freed with the last of them. */
-    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t lane, gw_err *err);
+    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t rail, gw_err *err);
     /* Never after or during `close_end`. */
     gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
     /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */

@@ -1,10 +1,10 @@
-#include "net/lane/cursor.h"
+#include "net/rail/cursor.h"
 
 #include "core/base/assert.h"
 
 #include <string.h>
 
-gw_cursor gw_cursor_on(const gw_lane_message *message) {
+gw_cursor gw_cursor_on(const gw_rail_message *message) {
     return (gw_cursor){.parts = message->parts, .part_count = message->part_count, .left = message->bytes};
 }
 

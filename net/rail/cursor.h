@@ -1,10 +1,10 @@
-/* A position in the parts of a message's payload (net/data/lane.h). Plain values; the parts are somebody
+/* A position in the parts of a message's payload (net/data/rail.h). Plain values; the parts are somebody
  * else's.
  */
-#ifndef GODWIT_NET_LANE_CURSOR_H
-#define GODWIT_NET_LANE_CURSOR_H
+#ifndef GODWIT_NET_RAIL_CURSOR_H
+#define GODWIT_NET_RAIL_CURSOR_H
 
-#include "net/data/lane.h"
+#include "net/data/rail.h"
 
 typedef struct gw_cursor {
     const struct iovec *parts;
@@ -13,7 +13,7 @@ typedef struct gw_cursor {
     size_t left;   /* bytes until the payload's end */
 } gw_cursor;
 
-gw_cursor gw_cursor_on(const gw_lane_message *message);
+gw_cursor gw_cursor_on(const gw_rail_message *message);
 /* At most `left`. */
 void gw_cursor_advance(gw_cursor *c, size_t bytes);
 /* The next bytes as parts for a system call; returns how many parts, and their sum in *bytes. */

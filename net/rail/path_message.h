@@ -1,7 +1,7 @@
-/* What the two sides of a link tell each other about its paths (net/lane/path.h), on the stream of small
+/* What the two sides of a link tell each other about its paths (net/rail/path.h), on the stream of small
  * operations.
  *
- * Header (GW_LANE_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
+ * Header (GW_RAIL_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
  *   HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
  *          From each side when the link begins; and when a path that failed may be tried again from who had
  *          left it alone, which the side that does not lead answers with its own.
@@ -10,10 +10,10 @@
  *   TELL   the path's own bytes, for its end of that try
  *   FAIL   text: that try came to nothing here (from either side)
  *   USE    text: this kind it is (of that try); kind 0: none, end the link. The text says why not another */
-#ifndef GODWIT_NET_LANE_PATH_MESSAGE_H
-#define GODWIT_NET_LANE_PATH_MESSAGE_H
+#ifndef GODWIT_NET_RAIL_PATH_MESSAGE_H
+#define GODWIT_NET_RAIL_PATH_MESSAGE_H
 
-#include "net/lane/path.h"
+#include "net/rail/path.h"
 
 #define GW_PATH_BIT(kind) (1u << (kind))
 
@@ -45,9 +45,9 @@ typedef struct gw_path_hello {
 
 enum { GW_PATH_HELLO_BYTES = 2 + GW_PATH_KINDS * (3 + GW_PATH_CARD_BYTES) };
 
-void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_LANE_HEADER]);
+void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_RAIL_HEADER]);
 /* False: not a path message, or one that makes no sense. */
-bool gw_path_note_decode(const uint8_t header[GW_LANE_HEADER], gw_path_note *note);
+bool gw_path_note_decode(const uint8_t header[GW_RAIL_HEADER], gw_path_note *note);
 /* Returns how many bytes. */
 uint32_t gw_path_hello_encode(const gw_path_hello *hello, uint8_t bytes[GW_PATH_HELLO_BYTES]);
 bool gw_path_hello_decode(const uint8_t *bytes, uint32_t count, gw_path_hello *hello);

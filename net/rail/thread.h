@@ -1,0 +1,80 @@
+/* A data thread: one epoll loop that serves one stream number of every linked peer, for one user, over
+ * channels of any kind.
+ *
+ * The thread holds the rail's *gate* whenever it calls handlers or touches sockets, and lets go of it to
+ * wait. Who else enters the gate has the rail to itself: that is how fences, regions and users change
+ * synchronously. */
+#ifndef GODWIT_NET_RAIL_THREAD_H
+#define GODWIT_NET_RAIL_THREAD_H
+
+#include "net/rail/channel.h"
+
+#include <stdatomic.h>
+
+typedef struct gw_rail_thread gw_rail_thread;
+
+/* What the streams of one link share. Freed with its last reference: one of whoever made it, one a channel.
+ */
+typedef struct gw_data_link {
+    gw_peer_id peer;
+    uint64_t number;
+    atomic_bool ended; /* once true, every rail drops its channel the next time it wakes */
+    atomic_uint references;
+} gw_data_link;
+
+void gw_data_link_forget(gw_data_link *link); /* gives one reference back */
+
+/* Called on the rail's thread, gate held, when a channel broke by itself; the channel is gone already. */
+typedef void gw_rail_broken(void *context, gw_data_link *link, const gw_err *why);
+
+/* Starts the thread, called `name` (a constant of at most 15 characters); without a user yet, nothing is
+ * read.
+ */
+gw_rail_thread *gw_rail_thread_open(const char *name, uint32_t number, gw_rail_broken *broken, void *context,
+                                    gw_err *err);
+/* How long the other side of a channel may be silent (net/rail/channel.h, heartbeat), instead of
+ * GW_SILENCE_NS; before the rail has a user. */
+void gw_rail_thread_bear(gw_rail_thread *rail, uint64_t silence_ns);
+/* Ends the thread, with a `down` for every channel. Calls from other threads do nothing from now on. */
+void gw_rail_thread_stop(gw_rail_thread *rail);
+/* Frees a stopped rail. */
+void gw_rail_thread_close(gw_rail_thread *rail);
+
+/* Any thread. Takes a channel of `link` (also on failure: closed); `up` follows soon. */
+bool gw_rail_thread_add(gw_rail_thread *rail, gw_channel *channel, gw_data_link *link, gw_err *err);
+/* Any thread: looks for ended links and calls the user's `woken`, soon. */
+void gw_rail_thread_wake(gw_rail_thread *rail);
+/* Any thread: when (gw_now_ns) the thread began the turn that it is at, or waits for the gate to; 0 = it
+ * sleeps. A turn never waits for a peer. */
+uint64_t gw_rail_thread_busy_since(const gw_rail_thread *rail);
+/* Any thread: poll for a while before each sleep (net/data/transport.h). */
+void gw_rail_thread_spin(gw_rail_thread *rail, bool spin);
+/* Any thread but the rail's; must not already be inside. */
+void gw_rail_thread_enter(gw_rail_thread *rail);
+void gw_rail_thread_leave(gw_rail_thread *rail);
+
+/* Something else that a rail's thread looks after: a completion queue. Called on the thread, gate held. */
+typedef struct gw_rail_watch {
+    int fd; /* becomes readable when there is something, once armed; edge-triggered */
+    void *context;
+    bool (*poll)(void *context); /* does what there is to do; true when there was anything */
+    bool (*arm)(void *context);  /* before the thread sleeps; false: there is something, do not */
+} gw_rail_watch;
+
+enum { GW_RAIL_WATCHES = 8 };
+
+/* Any thread but the rail's, outside of the gate. `watch` is kept, not copied, until _unwatch has returned.
+ */
+bool gw_rail_thread_watch(gw_rail_thread *rail, gw_rail_watch *watch, gw_err *err);
+void gw_rail_thread_unwatch(gw_rail_thread *rail, gw_rail_watch *watch);
+
+/* Inside the gate only; _refresh only on the rail's thread. See gw_transport_ops. */
+void gw_rail_thread_use(gw_rail_thread *rail, const gw_rail_user *user);
+void gw_rail_thread_refresh(gw_rail_thread *rail);
+void gw_rail_thread_push(gw_rail_thread *rail, gw_rail_peer *peer);
+void gw_rail_thread_resume(gw_rail_thread *rail, gw_rail_peer *peer);
+bool gw_rail_thread_release(gw_rail_thread *rail, gw_rail_peer *peer);
+void gw_rail_thread_alarm(gw_rail_thread *rail, uint64_t at_ns);
+void gw_rail_thread_refuse(gw_rail_thread *rail, gw_rail_peer *peer, const gw_err *why);
+
+#endif
