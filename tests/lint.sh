@@ -33,6 +33,7 @@ forbid 'core/([^o]|o[^s])' '<(sys/.*|net.*|arpa/.*|unistd|fcntl|poll|pthread|thr
     "core is pure: no sockets, files, threads, clocks:"
 forbid '' '"([^"]*/)?\.\.?/' "includes are written from the root:"
 python3 tests/rooms.py || bad=1
+python3 tests/pages.py || bad=1
 
 for file in "${sources[@]}"; do
     case $file in

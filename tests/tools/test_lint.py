@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "lab"))
 import tap  # noqa: E402
 
 LINT = HERE.parent / "lint.sh"
-ROOMS = HERE.parent / "rooms.py"
+SCRIPTS = (LINT, HERE.parent / "rooms.py", HERE.parent / "pages.py")
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
 SOUND = {
@@ -32,6 +32,7 @@ kernels/cuda/math
 floor godwit on core net kernels
 tools/godwit/node
 """,
+    "tests/analyzer.h": "#ifndef GODWIT_TESTS_ANALYZER_H\n#endif\n",
     "core/brain/step/steps.c": "void f(void) { p->step.count = 1; }\n",
     "core/brain/inside.h": "#ifndef GODWIT_CORE_BRAIN_INSIDE_H\n#endif\n",
     "net/link/link.c": '#include "net/loop/loop.h"\n',
@@ -65,8 +66,8 @@ class Rules(unittest.TestCase):
         self.root = pathlib.Path(os.path.realpath(self.enterContext(tempfile.TemporaryDirectory())))
         self.tree = self.root / "tree"
         (self.tree / "tests").mkdir(parents=True)
-        shutil.copy(LINT, self.tree / "tests")
-        shutil.copy(ROOMS, self.tree / "tests")
+        for script in SCRIPTS:
+            shutil.copy(script, self.tree / "tests")
         (self.root / "bin").mkdir()
         for name in PROGRAMS:
             (self.root / "bin" / name).write_text(f'#!/bin/sh\necho {name}: "$@"\n[ "$FAILS" != {name} ]\n')
@@ -114,6 +115,21 @@ class Rules(unittest.TestCase):
             self.write(path, f'#include "{header}"\n')
             self.assert_complains(complaint)
             (self.tree / path).unlink()
+
+    def test_what_pages_and_comments_name_is_there(self):
+        self.write("core/README.md", "# Core\n\n`core/brain/peer.c`, `gw_peer_step`, [it](#core), [up](../README.md)\n")
+        self.write("README.md", "`brain/peer.h` is in [core](core/README.md#core)\n")
+        self.write("net/loop/timer.c", "/* core/brain/old.h */\nvoid gw_timer(void);\n")
+        self.assert_complains(
+            "README.md: it names brain/peer.h", "core/README.md: it names gw_peer_step",
+            "net/loop/timer.c:1: it names core/brain/old.h",
+        )
+        self.write("README.md", "`core/brain/` is in [core](core/README.md#heart), [there](core/b.md)" + " " * 9000)
+        self.assert_complains("core/README.md#heart leads to no heading", "core/b.md leads nowhere", "8192 is the most")
+        self.write("README.md", "`core/brain/` is in [core](core/README.md#core)\n")
+        self.write("core/README.md", "# Core\n\n`gw_timer` is in `net/loop/timer.c`.\n")
+        self.write("net/loop/timer.c", "/* core/brain/peer.h */\nvoid gw_timer(void);\n")
+        self.assertEqual(self.lint(), (0, ""))
 
     def test_a_room_without_code_leaves_the_table(self):
         (self.tree / "net/link/link.c").unlink()
