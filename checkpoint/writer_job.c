@@ -3,15 +3,9 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/lanes.h"
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-uint64_t gw_ckpt_now_us(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 void gw_ckpt_job_free(gw_ckpt_job *job) {
     free((uint32_t *)(uintptr_t)job->request.indices);
@@ -93,9 +87,9 @@ typedef struct batch {
 static bool store_batch(gw_ckpt_writer *writer, uint64_t tag, batch *b, gw_err *err) {
     if (writer->store == NULL)
         return gw_fail(err, GW_E_UNSUPPORTED, "checkpoint/writer: this peer has no usable state directory");
-    uint64_t began = gw_ckpt_now_us();
+    uint64_t began = gw_now_ns() / 1000;
     bool done = gw_store_put(writer->store, tag, b->items, b->count, err);
-    b->write_us = gw_ckpt_now_us() - began;
+    b->write_us = gw_now_ns() / 1000 - began;
     for (uint32_t i = 0; done && i < b->count; i++)
         if (b->items[i].written) b->written_bytes += b->items[i].length;
     return done;
@@ -107,14 +101,14 @@ static void unpin_batch(gw_ckpt_writer *writer, uint64_t tag, const batch *b) {
 }
 
 static void hash_batch(batch *b) {
-    uint64_t began = gw_ckpt_now_us();
+    uint64_t began = gw_now_ns() / 1000;
     gw_lane lanes[GW_STORE_BATCH];
     for (uint32_t i = 0; i < b->count; i++) {
         lanes[i] = (gw_lane){b->items[i].bytes, b->items[i].length, &b->items[i].name};
         b->bytes += b->items[i].length;
     }
     gw_lanes_hash(lanes, b->count);
-    b->hash_us = gw_ckpt_now_us() - began;
+    b->hash_us = gw_now_ns() / 1000 - began;
 }
 
 static void account(gw_ckpt_writer *writer, gw_ckpt_job *job, const batch *b) {
@@ -194,7 +188,7 @@ static void work_on_files(gw_ckpt_writer *writer, gw_ckpt_job *job) {
 }
 
 bool gw_ckpt_work(gw_ckpt_writer *writer, gw_ckpt_job *job, bool *progress) {
-    if (job->began_us == 0) job->began_us = gw_ckpt_now_us();
+    if (job->began_us == 0) job->began_us = gw_now_ns() / 1000;
     *progress = true;
     if (job->kind == GW_CKPT_SNAPSHOT) {
         uint32_t before = job->handled;

@@ -45,8 +45,6 @@ struct gw_ckpt_writer {
     gw_ckpt_stats stats;
 };
 
-uint64_t gw_ckpt_now_us(void);
-
 /* Copies one chunk of the first snapshot that has one to copy and gets a buffer. Called with the lock held,
  * which is given up while copying. False: nothing to copy, or no buffer. */
 bool gw_ckpt_stage_one(gw_ckpt_writer *writer);

@@ -1,9 +1,9 @@
 #include "net/collective/collective.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "net/collective/part.h"
 #include "net/collective/reduce.h"
-#include "net/loop/loop.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

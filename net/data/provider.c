@@ -1,7 +1,7 @@
 #include "net/data/provider.h"
 
 #include "core/base/assert.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,6 +4,7 @@
  * alone takes that without a word and only answers a HELLO. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "net/fabric/inside.h"
 #include "net/rail/tcp_channel.h"
 #include "net/rdma/path.h"

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/base/wire.h"
+#include "core/os/clock.h"
 #include "core/rng.h"
 #include "net/loop/warning_rate.h"
 

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "net/loop/address.h"
 #include "net/loop/reserve.h"
 #include "net/loop/warning_rate.h"

@@ -1,6 +1,7 @@
 #include "net/link/stream.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "net/link/send_queue.h"
 #include "net/loop/address.h"
 #include "net/loop/reserve.h"

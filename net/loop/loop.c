@@ -1,6 +1,7 @@
 #include "net/loop/loop.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { READY_BATCH = 64 };
@@ -40,13 +40,6 @@ struct gw_loop {
     bool stopping;
     post_queue running; /* the loop thread's own: swapped with incoming, so neither is allocated anew */
 };
-
-uint64_t gw_now_ns(void) {
-    struct timespec now;
-    int failed = clock_gettime(CLOCK_MONOTONIC, &now);
-    GW_ASSERT(failed == 0);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 gw_loop *gw_loop_open(gw_err *err) {
     gw_loop *loop = calloc(1, sizeof *loop);

@@ -5,8 +5,8 @@
  * callback at a time; a callback may add, change and remove any watch or timer, its own included, and after
  * gw_watch_remove or gw_timer_cancel returns, that callback is not called again.
  *
- * Thread: all functions belong to the loop's thread but gw_loop_post, gw_loop_stop and gw_now_ns, which any
- * thread may call. */
+ * Thread: all functions belong to the loop's thread but gw_loop_post, gw_loop_stop and gw_loop_busy_since,
+ * which any thread may call. */
 #ifndef GODWIT_NET_LOOP_LOOP_H
 #define GODWIT_NET_LOOP_LOOP_H
 
@@ -37,9 +37,6 @@ typedef struct gw_timer {
     gw_loop_call *call;
     void *context;
 } gw_timer;
-
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t gw_now_ns(void);
 
 /* A loop with nothing to do; NULL on failure. Closing one checks that no watch or timer is left and drops
  * posted calls that have not run. */

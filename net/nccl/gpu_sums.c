@@ -1,9 +1,9 @@
 #include "net/nccl/gpu_sums.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "net/collective/reduce.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,8 +1,8 @@
 #include "net/rail/thread.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "net/link/stream.h"
-#include "net/loop/loop.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #include "net/rdma/asker.h"
 
 #include "core/base/assert.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #include "net/rdma/loop.h"
 
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <pthread.h>
 #include <sched.h>

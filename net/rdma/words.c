@@ -1,7 +1,7 @@
 #include "net/rdma/words.h"
 
 #include "core/base/log.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

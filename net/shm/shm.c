@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/wire.h"
+#include "core/os/clock.h"
 #include "net/loop/reserve.h"
 #include "net/shm/channel.h"
 #include "net/shm/words.h"

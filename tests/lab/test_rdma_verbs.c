@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
+#include "core/os/clock.h"
 #include "net/rdma/loop.h"
 #include "tests/lab/rdma_rig.h"
 #include "tests/net/rdma/here.h"

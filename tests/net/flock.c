@@ -1,5 +1,6 @@
 #include "tests/net/flock.h"
 
+#include "core/os/clock.h"
 #include "net/loop/address.h"
 
 #include <criterion/criterion.h>

@@ -1,11 +1,11 @@
 /* int64 all-reduce between processes on loopback, in plain and encrypted, beside OpenMPI's TCP path in the
  * same run when it is installed (tools/bench/mpi/, compiled here by mpicc). */
+#include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 #include "tools/bench/records.h"
 
 #include "net/collective/collective.h"
-#include "net/loop/loop.h"
 #include "tools/godwit/text/number.h"
 
 #include <argp.h>

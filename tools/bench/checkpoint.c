@@ -1,5 +1,6 @@
 /* What a checkpoint costs on this machine: hashing, writing behind the run, restoring. A lone peer's: every
  * chunk is its own. */
+#include "core/os/clock.h"
 #include "tools/bench/bench.h"
 
 #include "checkpoint/catalog.h"
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 enum { MIB = 1 << 20, MOST_STATE_MIB = 64 << 10, RESTORE_THREADS = 2 };
 
@@ -50,9 +50,7 @@ static error_t parse_bench(int key, char *arg, struct argp_state *state) {
 }
 
 static double wall_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (double)gw_now_ns() * 1e-9;
 }
 
 static double cpu_s(void) {

@@ -1,6 +1,6 @@
 #include "tools/bench/records.h"
 
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <stdlib.h>
 

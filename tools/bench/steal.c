@@ -2,11 +2,11 @@
  * steal); "busy link": while 64 MiB READs from the same victim go on beside; "bare": by verbs alone. Over TCP
  * the threads at both ends sleep between operations (blocking) or do not (polling); over other paths there is
  * no thread at the victim's end (direct). */
+#include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 #include "tools/bench/verbs.h"
 
-#include "net/loop/loop.h"
 #include "tools/godwit/text/number.h"
 
 #include <argp.h>

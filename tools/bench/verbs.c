@@ -1,7 +1,7 @@
 #include "tools/bench/verbs.h"
 
 #ifdef GODWIT_RDMA
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 #include "net/rdma/queue.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* How fast messages go one way between two processes: what a large one-sided transfer comes to. Over RDMA
  * each is WRITTEN into the receiver's slots (net/rdma/channel.h), and copied from there. */
+#include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
 
 #include "net/data/rail.h"
-#include "net/loop/loop.h"
 #include "tools/godwit/text/number.h"
 
 #include <argp.h>

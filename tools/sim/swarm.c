@@ -1,6 +1,7 @@
 #include "tools/sim/swarm.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "tools/sim/setup/limit.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_JOBS = 256, USUAL_PATIENCE_S = 30, LOOK_MS = 1000 };
@@ -52,9 +52,7 @@ static void restore_signals(const struct sigaction before[ASKING]) {
 }
 
 static uint64_t now_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec;
+    return gw_now_ns() / 1000000000;
 }
 
 static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, int fd) {

@@ -1,4 +1,5 @@
 /* The loop's promises: order of timers and posts, and no call after a removal. */
+#include "core/os/clock.h"
 #include "tests/net/flock.h"
 #include "tests/net/shm/stopped_child.h"
 

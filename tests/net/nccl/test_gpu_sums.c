@@ -1,7 +1,7 @@
 /* The thread that drives NCCL, against the NCCL of nccl_fake.h: what it says, to whom, and in which order. */
+#include "core/os/clock.h"
 #include "tests/net/nccl/fake.h"
 
-#include "net/loop/loop.h"
 #include "net/nccl/gpu_sums.h"
 
 #include <criterion/criterion.h>

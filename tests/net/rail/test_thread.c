@@ -1,5 +1,4 @@
 /* A rail's thread: what it promises about time. What it does with channels is in conformance_*.c. */
-#include "net/loop/loop.h"
 #include "net/rail/tcp_channel.h"
 #include "net/rail/thread.h"
 #include "tests/net/sealed_frame.h"

@@ -1,6 +1,7 @@
 /* Attacks on what two peers say to each other, on real sockets: whatever a man in the middle does, what is
  * taken is what was said, in that order, once; and they go on talking. The same attacks get through where
  * there is no key, which shows that they are attacks. */
+#include "core/os/clock.h"
 #include "net/link/link.h"
 #include "net/link/udp.h"
 #include "net/secure/packet.h"

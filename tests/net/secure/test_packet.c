@@ -1,4 +1,5 @@
 /* Gossip packets: who can open what, what is dropped and why, and the pinned bytes of the format. */
+#include "core/os/clock.h"
 #include "net/link/udp.h"
 #include "net/secure/packet.h"
 #include "net/secure/replay.h"

@@ -1,6 +1,6 @@
 #include "tests/net/shm/stopped_child.h"
 
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,6 +1,6 @@
 #include "tests/net/shm/stopped_victim.h"
 
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 #include "tools/bench/mesh.h"
 
 #include <criterion/criterion.h>

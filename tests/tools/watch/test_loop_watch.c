@@ -1,4 +1,5 @@
 /* A loop that gets stuck is noticed by the thread that watches it; one that turns is not. */
+#include "core/os/clock.h"
 #include "tools/godwit/watch/loop_watch.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,6 @@
 /* Stacks of threads that do not move, as the log gets them. */
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "kernels/host/plain_file.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"

@@ -1,5 +1,6 @@
 /* A flock of peers with GPUs, on one loop: from an installed view to a sum, over links that the test carries
  * and an NCCL that lives in its memory (tests/net/nccl/fake.h). */
+#include "core/os/clock.h"
 #include "tests/net/nccl/fake.h"
 
 #include "core/base/log.h"

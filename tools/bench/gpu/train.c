@@ -2,6 +2,7 @@
 #include "tools/bench/gpu/train.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/call.h"
 #include "tools/bench/job.h"
@@ -11,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_LANES = 2, MOST_STEPS = 100, WARM = 3, MOST_REPEATED = 8 };
 
@@ -105,9 +105,7 @@ static bool finish_step(training *t, gw_reduce mode, gw_err *err) {
 }
 
 static double now(void) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+    return (double)gw_now_ns() * 1e-9;
 }
 
 static int by_size(const void *a, const void *b) {

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/gossip/gossip.h"
+#include "core/os/clock.h"
 #include "net/loop/address.h"
 #include "tools/godwit/node/inside.h"
 

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
 

@@ -4,6 +4,7 @@
  * for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
 

@@ -1,6 +1,7 @@
 /* What people see: the brain's notices become events, and what is known becomes a snapshot. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "core/state/chunk.h"
 #include "tools/godwit/node/inside.h"
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PUBLISH_NS UINT64_C(250000000)
@@ -16,12 +16,6 @@
 #define SOON_NS UINT64_C(50000000)
 
 enum { STALLED = 4 }; /* usual steps without one: the means say nothing of now */
-
-static double wall_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- notices ---- */
 
@@ -95,7 +89,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     gw_events_step(node->console->events, &event);
     gw_metrics_row row = {.step = event.step,
                           .phase = phase == GW_EVALUATE ? "evaluate" : "train",
-                          .time = wall_clock(),
+                          .time = (double)gw_wall_ns() * 1e-9,
                           .ms = ms,
                           .members = event.members,
                           .shards = shards,
@@ -170,7 +164,7 @@ void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t co
 
 /* By the clock of whoever wrote it, which may be ahead. */
 void gw_node_show_loaded(gw_node *node, uint64_t created_ms) {
-    double age_s = wall_clock() - (double)created_ms * 1e-3;
+    double age_s = (double)gw_wall_ns() * 1e-9 - (double)created_ms * 1e-3;
     node->shown.checkpoint_ns = gw_now_ns();
     node->shown.checkpoint_s = age_s > 0 ? age_s : 0;
 }
@@ -402,7 +396,7 @@ void gw_node_publish(gw_node *node) {
     uint64_t now = gw_now_ns();
     shown->published_ns = now;
     memset(s, 0, sizeof *s);
-    s->time = wall_clock();
+    s->time = (double)gw_wall_ns() * 1e-9;
     s->uptime_s = (double)(now - shown->started_ns) * 1e-9;
     snprintf(s->job, sizeof s->job, "%s", node->options->job->name);
     s->job_id = node->job_id;

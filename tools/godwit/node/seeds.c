@@ -2,9 +2,9 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "net/loop/address.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
 
 #include <pthread.h>
 #include <stdio.h>

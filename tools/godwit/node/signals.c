@@ -2,7 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "core/record/sealed.h"
 #include "core/rng.h"
 #include "core/state/chunk.h"

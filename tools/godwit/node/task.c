@@ -2,6 +2,7 @@
  * may wait for it for as long as this peer lives. (LOAD, whose sources may be slow, is the brain's to judge;
  * of REDUCE see node_progress.c.) */
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>

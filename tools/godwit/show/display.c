@@ -1,6 +1,7 @@
 #include "tools/godwit/show/display.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "tools/godwit/show/outlet.h"
 #include "tools/godwit/text/report.h"
 #include "tools/godwit/text/stamp.h"
@@ -38,12 +39,6 @@ struct gw_display {
     uint64_t shown_ms, shown_step;
     uint32_t plain_lines;
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static size_t terminal_width(void) {
     size_t width = gw_terminal_width();
@@ -331,7 +326,7 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
 }
 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
-    uint64_t now = now_ms();
+    uint64_t now = gw_now_ns() / 1000000;
     pthread_mutex_lock(&display->lock);
     say_trouble(display, false);
     if (display->live)

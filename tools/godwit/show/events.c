@@ -2,7 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/report.h"
 #include "tools/godwit/thread/said.h"
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct gw_events {
     gw_events_mode mode;
@@ -41,11 +40,9 @@ void gw_events_close(gw_events *events) {
 }
 
 static json_t *object_of(const char *event) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     json_t *object = json_object();
     json_object_set_new(object, "event", json_string(event));
-    json_object_set_new(object, "time", json_real((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
+    json_object_set_new(object, "time", json_real((double)gw_wall_ns() * 1e-9));
     return object;
 }
 

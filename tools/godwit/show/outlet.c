@@ -1,8 +1,8 @@
 #include "tools/godwit/show/outlet.h"
 
 #include "core/base/assert.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 
 #include <errno.h>
 #include <poll.h>

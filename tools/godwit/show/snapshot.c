@@ -1,7 +1,7 @@
 #include "tools/godwit/show/snapshot.h"
 
 #include "core/base/assert.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 #include "tools/godwit/watch/loop_watch.h"
 
 #include "core/base/assert.h"
-#include "net/loop/condition.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "tools/godwit/watch/watchdog.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 #include "tools/godwit/watch/symbol_thread.h"
 
 #include "core/base/assert.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 
 #include <pthread.h>
 #include <string.h>

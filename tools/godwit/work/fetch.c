@@ -2,8 +2,9 @@
 
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "core/state/chunk.h"
-#include "net/loop/condition.h"
 
 #include <stdlib.h>
 #include <string.h>

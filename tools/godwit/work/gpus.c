@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -7,6 +7,7 @@
 #include "tools/godwit/work/reduce.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
 #include "net/collective/reduce.h"
 
 #include <stdlib.h>

@@ -4,12 +4,12 @@
 #include "checkpoint/writer.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "core/state/chunk.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { STAGING_BYTES = 256 << 20 };
 
@@ -191,12 +191,6 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
     say_stored(saver, what.token, NULL, 0, &err);
 }
 
-static uint64_t wall_clock_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
 void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     const gw_saver_options *options = &saver->options;
     gw_manifest manifest = {
@@ -205,7 +199,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
         .step = action->step,
         .fingerprint = action->fingerprint,
         .ended = action->ended,
-        .created_ms = wall_clock_ms(),
+        .created_ms = gw_wall_ns() / 1000000,
         .params = saver->params,
         .param_count = options->param_count,
         .tensors = options->plan->tensors,

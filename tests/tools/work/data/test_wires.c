@@ -1,5 +1,6 @@
 /* The data plane of one peer by itself: what it does while nobody is there, or nothing can be had. */
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "last_words.h"
 #include "net/fabric/fabric.h"
 #include "net/rail/path_message.h"

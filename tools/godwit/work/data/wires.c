@@ -3,8 +3,9 @@
 #include "core/base/assert.h"
 #include "core/base/id_index.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "net/fabric/fabric.h"
-#include "net/loop/condition.h"
 #include "net/loop/warning_rate.h"
 
 #include <fcntl.h>
@@ -68,7 +69,7 @@ struct gw_wires {
     void *told_context;
     uint32_t streams;
     uint64_t attempts;
-    int spare;         /* a descriptor, for the fence; -1: none could be had */
+    int spare;              /* a descriptor, for the fence; -1: none could be had */
     gw_rate_limit failures; /* to open or take over a stream, for reasons of this peer's */
     /* The list and its index are changed by the loop's thread alone, and under the lock: that thread reads
      * them without it. */

@@ -2,9 +2,9 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "kernels/host/memory.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
 #include "tools/godwit/work/payload/memory.h"
 
 #include <pthread.h>

@@ -1,10 +1,10 @@
 #include "tools/godwit/work/payload/read.h"
 
 #include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "core/rng.h"
 #include "kernels/device/exact_add.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

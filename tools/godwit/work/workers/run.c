@@ -1,8 +1,8 @@
 /* What a worker's thread does: claim, compute, report. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "core/shard/range.h"
-#include "net/loop/loop.h"
 #include "tools/godwit/work/workers/pool.h"
 
 #include <stdio.h>

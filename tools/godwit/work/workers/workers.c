@@ -2,9 +2,9 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "core/shard/range.h"
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
 #include "tools/godwit/work/workers/pool.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "net/loop/condition.h"
+#include "core/os/condition.h"
 
 #include "core/base/assert.h"
 

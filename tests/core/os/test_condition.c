@@ -1,6 +1,6 @@
 /* Waits for conditions end when they are signalled, and at their time. */
-#include "net/loop/condition.h"
-#include "net/loop/loop.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 
 #include <criterion/criterion.h>
 
