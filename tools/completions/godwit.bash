@@ -1,0 +1,383 @@
+# bash completion for godwit
+# Made by tools/completions/generate.py of the manual pages in tools/man: edit those.
+
+# _godwit_table COMMAND WORD: sets `offered`, the options of the command (and of its job or subject WORD), and
+# `kinds`, which maps those that take an argument to what that is.
+_godwit_table() {
+    offered='' kinds=()
+    case $1 in
+    bench)
+        offered+=' --help --usage'
+        if [ "$2" = allreduce ]; then
+            offered+=' --bytes= -b --lanes= -l --peers= -p --repeats= -r --transport= -t --no-mpi -x'
+            kinds[--bytes]='any'
+            kinds[-b]='any'
+            kinds[--lanes]='any'
+            kinds[-l]='any'
+            kinds[--peers]='any'
+            kinds[-p]='any'
+            kinds[--repeats]='any'
+            kinds[-r]='any'
+            kinds[--transport]='words tcp shm rdma auto'
+            kinds[-t]='words tcp shm rdma auto'
+        fi
+        if [ "$2" = steal ]; then
+            offered+=' --count= -n --transport= -t'
+            kinds[--count]='any'
+            kinds[-n]='any'
+            kinds[--transport]='words tcp shm rdma auto'
+            kinds[-t]='words tcp shm rdma auto'
+        fi
+        if [ "$2" = write ]; then
+            offered+=' --bytes= -b --transport= -t'
+            kinds[--bytes]='any'
+            kinds[-b]='any'
+            kinds[--transport]='words tcp shm rdma auto'
+            kinds[-t]='words tcp shm rdma auto'
+        fi
+        if [ "$2" = checkpoint ]; then
+            offered+=' --dir= -d --rounds= -r --state= -s'
+            kinds[--dir]='dir'
+            kinds[-d]='dir'
+            kinds[--rounds]='any'
+            kinds[-r]='any'
+            kinds[--state]='any'
+            kinds[-s]='any'
+        fi
+        if [ "$2" = digits ]; then
+            offered+=' --batch= --data= --epochs= --epsilon= --hidden= --lr= --micro-batch= --momentum= --optimizer= --samples= --seed= --weight-decay='
+            kinds[--batch]='any'
+            kinds[--epochs]='any'
+            kinds[--epsilon]='any'
+            kinds[--hidden]='any'
+            kinds[--lr]='any'
+            kinds[--micro-batch]='any'
+            kinds[--momentum]='any'
+            kinds[--samples]='any'
+            kinds[--seed]='any'
+            kinds[--weight-decay]='any'
+            kinds[--data]='dir'
+            kinds[--optimizer]='words adamw sgd'
+        fi
+        if [ "$2" = gpu ]; then
+            offered+=' --gpu= -g --json -j'
+            kinds[--gpu]='any'
+            kinds[-g]='any'
+        fi
+        if [ "$2" = gpt ]; then
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay= --workers='
+            kinds[--batch-tokens]='any'
+            kinds[--beta1]='any'
+            kinds[--beta2]='any'
+            kinds[--channels]='any'
+            kinds[--clip]='any'
+            kinds[--context]='any'
+            kinds[--decay-updates]='any'
+            kinds[--dropout]='any'
+            kinds[--epochs]='any'
+            kinds[--epsilon]='any'
+            kinds[--eval-every]='any'
+            kinds[--heads]='any'
+            kinds[--layers]='any'
+            kinds[--lr]='any'
+            kinds[--micro-batch]='any'
+            kinds[--min-lr]='any'
+            kinds[--seed]='any'
+            kinds[--updates]='any'
+            kinds[--val-tokens]='any'
+            kinds[--vocab]='any'
+            kinds[--warmup]='any'
+            kinds[--weight-decay]='any'
+            kinds[--workers]='any'
+            kinds[--data]='file'
+            kinds[--init]='file'
+            kinds[--val]='file'
+            kinds[--graphs]='words on off auto'
+            kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
+            kinds[--schedule]='words cosine linear wsd constant'
+        fi
+        ;;
+    devices)
+        offered+=' --rdma-device= -d --gid-index= -g --gpus -G --json -j --help --usage'
+        kinds[--rdma-device]='any'
+        kinds[-d]='any'
+        kinds[--gid-index]='any'
+        kinds[-g]='any'
+        ;;
+    export)
+        offered+=' --job= --step= --to= --help --usage'
+        kinds[--job]='any'
+        kinds[--step]='any'
+        kinds[--to]='file'
+        ;;
+    force-view)
+        offered+=' --dir= -d --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    generate)
+        offered+=' --bytes --ignore-end --job= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
+        kinds[--job]='any'
+        kinds[--prompt]='any'
+        kinds[--seed]='any'
+        kinds[--step]='any'
+        kinds[--temperature]='any'
+        kinds[--tokens]='any'
+        kinds[--top-k]='any'
+        kinds[--tokenizer]='dir'
+        ;;
+    inspect)
+        offered+=' --json -j --help --usage'
+        ;;
+    keygen)
+        offered+=' --help --usage'
+        ;;
+    plot)
+        offered+=' --log --output= -o --x= --y= --help --usage'
+        kinds[--output]='file'
+        kinds[-o]='file'
+        kinds[--x]='any'
+        kinds[--y]='any'
+        ;;
+    run)
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        kinds[--advertise]='any'
+        kinds[--cluster]='any'
+        kinds[--join]='any'
+        kinds[--join-timeout]='any'
+        kinds[--listen]='any'
+        kinds[--peers]='any'
+        kinds[--gid-index]='any'
+        kinds[--rdma-device]='any'
+        kinds[--steps]='any'
+        kinds[--workers]='any'
+        kinds[--keep]='any'
+        kinds[--replicas]='any'
+        kinds[--hang-timeout]='any'
+        kinds[--probe-interval-ms]='any'
+        kinds[--resume-timeout]='any'
+        kinds[--save-timeout]='any'
+        kinds[--time-scale]='any'
+        kinds[--dir]='dir'
+        kinds[--key]='file'
+        kinds[--metrics]='file'
+        kinds[--cpu-class]='words haswell skylakex zen'
+        kinds[--device]='words auto cpu cuda'
+        kinds[--on-bad]='words stop skip'
+        kinds[--precision]='words fp32 tf32 bf16'
+        kinds[--quorum]='words any majority'
+        kinds[--reduce]='words exact fast'
+        kinds[--transport]='words tcp shm rdma auto'
+        kinds[--verify]='words off'
+        kinds[--checkpoint-every]='words off'
+        kinds[--http]='words off'
+        if [ "$2" = digits ]; then
+            offered+=' --batch= --data= --epochs= --epsilon= --hidden= --lr= --micro-batch= --momentum= --optimizer= --samples= --seed= --weight-decay='
+            kinds[--batch]='any'
+            kinds[--epochs]='any'
+            kinds[--epsilon]='any'
+            kinds[--hidden]='any'
+            kinds[--lr]='any'
+            kinds[--micro-batch]='any'
+            kinds[--momentum]='any'
+            kinds[--samples]='any'
+            kinds[--seed]='any'
+            kinds[--weight-decay]='any'
+            kinds[--data]='dir'
+            kinds[--optimizer]='words adamw sgd'
+        fi
+        if [ "$2" = gpt ]; then
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay='
+            kinds[--batch-tokens]='any'
+            kinds[--beta1]='any'
+            kinds[--beta2]='any'
+            kinds[--channels]='any'
+            kinds[--clip]='any'
+            kinds[--context]='any'
+            kinds[--decay-updates]='any'
+            kinds[--dropout]='any'
+            kinds[--epochs]='any'
+            kinds[--epsilon]='any'
+            kinds[--eval-every]='any'
+            kinds[--heads]='any'
+            kinds[--layers]='any'
+            kinds[--lr]='any'
+            kinds[--micro-batch]='any'
+            kinds[--min-lr]='any'
+            kinds[--seed]='any'
+            kinds[--updates]='any'
+            kinds[--val-tokens]='any'
+            kinds[--vocab]='any'
+            kinds[--warmup]='any'
+            kinds[--weight-decay]='any'
+            kinds[--data]='file'
+            kinds[--init]='file'
+            kinds[--val]='file'
+            kinds[--graphs]='words on off auto'
+            kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
+            kinds[--schedule]='words cosine linear wsd constant'
+        fi
+        if [ "$2" = synthetic ]; then
+            offered+=' --bad-shard= --crash-shard= --payload-bytes= --payload-copies= --seed= --shard-ms= --shards= --skew= --spin --state-bytes= --sum-elements='
+            kinds[--bad-shard]='any'
+            kinds[--crash-shard]='any'
+            kinds[--payload-bytes]='any'
+            kinds[--payload-copies]='any'
+            kinds[--seed]='any'
+            kinds[--shard-ms]='any'
+            kinds[--shards]='any'
+            kinds[--skew]='any'
+            kinds[--state-bytes]='any'
+            kinds[--sum-elements]='any'
+        fi
+        ;;
+    sim)
+        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --fail= --fast= --fault-ms= --flap= --flip-ms= --force= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --part= --partition-ms= --path-ms= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --wrong= --forks= --founders= --gossip= --jobs= --keep-going --minutes= --peers= --processor-time= --repairs --shrink --trace --without='
+        kinds[--quorum]='words any majority'
+        kinds[--reduce]='words exact fast'
+        kinds[--seed]='any'
+        kinds[--seeds]='any'
+        kinds[--bad-step]='any'
+        kinds[--blind-ms]='any'
+        kinds[--bound-ms]='any'
+        kinds[--break-ms]='any'
+        kinds[--change-ms]='any'
+        kinds[--checkpoint-every]='any'
+        kinds[--checkpoint-time]='any'
+        kinds[--clog-ms]='any'
+        kinds[--core]='any'
+        kinds[--corrupt]='any'
+        kinds[--crash-ms]='any'
+        kinds[--crawl-ms]='any'
+        kinds[--damage-ms]='any'
+        kinds[--data-ms]='any'
+        kinds[--delay-us]='any'
+        kinds[--device-ms]='any'
+        kinds[--drift]='any'
+        kinds[--drop]='any'
+        kinds[--duplicate]='any'
+        kinds[--end-step]='any'
+        kinds[--fail]='any'
+        kinds[--fault-ms]='any'
+        kinds[--flap]='any'
+        kinds[--flip-ms]='any'
+        kinds[--full-ms]='any'
+        kinds[--garble]='any'
+        kinds[--hang-ms]='any'
+        kinds[--haul]='any'
+        kinds[--jump-ms]='any'
+        kinds[--keep]='any'
+        kinds[--leave-ms]='any'
+        kinds[--lose]='any'
+        kinds[--names]='any'
+        kinds[--part]='any'
+        kinds[--partition-ms]='any'
+        kinds[--path-ms]='any'
+        kinds[--pause-ms]='any'
+        kinds[--poison-step]='any'
+        kinds[--power-ms]='any'
+        kinds[--record-ms]='any'
+        kinds[--refuse]='any'
+        kinds[--replicas]='any'
+        kinds[--restart-ms]='any'
+        kinds[--resume-ms]='any'
+        kinds[--shard-us]='any'
+        kinds[--shards]='any'
+        kinds[--slow]='any'
+        kinds[--slow-disk-ms]='any'
+        kinds[--spoil]='any'
+        kinds[--stay]='any'
+        kinds[--steps]='any'
+        kinds[--stop-ms]='any'
+        kinds[--tail]='any'
+        kinds[--torn]='any'
+        kinds[--unanswered]='any'
+        kinds[--unsynced]='any'
+        kinds[--verify]='any'
+        kinds[--wipe]='any'
+        kinds[--wrong]='any'
+        kinds[--forks]='any'
+        kinds[--founders]='any'
+        kinds[--gossip]='any'
+        kinds[--jobs]='any'
+        kinds[--minutes]='any'
+        kinds[--peers]='any'
+        kinds[--processor-time]='any'
+        kinds[--fast]='words 0 1'
+        kinds[--force]='words 0 1'
+        kinds[--majority]='words 0 1'
+        kinds[--skip]='words 0 1'
+        kinds[--without]='words promises listed installed lowest leader lives once durable given-up'
+        ;;
+    status)
+        offered+=' --dir= -d --json -j --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    stop)
+        offered+=' --dir= -d --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    tokenize)
+        offered+=' --shard-tokens= --to= --tokenizer= --help --usage'
+        kinds[--shard-tokens]='any'
+        kinds[--to]='file'
+        kinds[--tokenizer]='dir'
+        ;;
+    esac
+}
+
+_godwit() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
+    local word='' kind offered
+    local -A kinds
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen plot run sim status stop tokenize help --help --version' -- "$current")
+        return
+    fi
+    if [ "$command" = help ]; then
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen plot run sim status stop tokenize' -- "$current")
+        return
+    fi
+    [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
+    _godwit_table "$command" "$word"
+    # readline splits --option=value at the '='
+    if [ "$current" = = ]; then
+        current=''
+    elif [ "$before" = = ]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    kind=${kinds[$before]-}
+    if [ -z "$kind" ]; then
+        if [[ $current == -* ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$current")
+            [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
+            return
+        fi
+        case $command,$COMP_CWORD in
+        run,2) kind='job digits gpt synthetic' ;;
+        bench,2) kind='words allreduce steal write aead accumulate checkpoint digits gpu gpt' ;;
+        keygen,*) kind='file' ;;
+        inspect,*) kind='file' ;;
+        tokenize,*) kind='file' ;;
+        export,*) kind='dir' ;;
+        generate,*) kind='dir' ;;
+        plot,*) kind='file' ;;
+        esac
+    fi
+    case $kind in
+    file) mapfile -t COMPREPLY < <(compgen -f -- "$current") && compopt -o filenames 2>/dev/null ;;
+    dir) mapfile -t COMPREPLY < <(compgen -d -- "$current") && compopt -o filenames 2>/dev/null ;;
+    job*)
+        mapfile -t COMPREPLY < <(compgen -W "${kind#job }" -- "$current"
+            compgen -d -- "$current"
+            compgen -f -X '!*.so' -- "$current")
+        compopt -o filenames 2>/dev/null
+        ;;
+    words*) mapfile -t COMPREPLY < <(compgen -W "${kind#words }" -- "$current") ;;
+    esac
+    return 0
+}
+complete -F _godwit godwit
