@@ -16,10 +16,10 @@
 #include "kernels/jobs/gpt/gpt.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
+#include "net/loop/own_address.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/weights/init.h"
 
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,26 +298,6 @@ static uint32_t shards_of(const void *context, uint64_t step) {
     gw_signals_end(&node->signals, 1);
 }
 
-/* An any-address says nothing to others: they are told the machine's own addresses. */
-static uint32_t own_addrs(const gw_node *node, gw_addr *addrs) {
-    addrs[0] = node->local.listen;
-    if (!gw_address_is_any(&node->local.listen)) return 1;
-    struct ifaddrs *list;
-    if (getifaddrs(&list) != 0) return 1;
-    uint32_t count = 0;
-    for (struct ifaddrs *at = list; at && count < GW_MAX_ADDRS; at = at->ifa_next) {
-        if (!at->ifa_addr) continue;
-        gw_addr addr = gw_address_from_sockaddr(at->ifa_addr);
-        bool local_only = addr.family == 6 && addr.ip[0] == 0xfe && (addr.ip[1] & 0xc0) == 0x80;
-        if (addr.family == 0 || local_only || gw_address_is_loopback(&addr)) continue;
-        if (node->local.listen.family == 4 && addr.family != 4) continue;
-        addr.port = node->local.listen.port;
-        addrs[count++] = addr;
-    }
-    freeifaddrs(list);
-    return count > 0 ? count : 1;
-}
-
 static void fill_config(gw_node *node, gw_peer_config *config) {
     const gw_run_options *options = node->options;
     *config = (gw_peer_config){
@@ -352,9 +332,10 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .probe_interval_ns = options->probe_interval_ns,
         .time_scale_percent = options->time_scale_percent,
     };
-    config->addr_count = own_addrs(node, config->addrs);
     config->joins = options->seed_count > 0;
     config->seed_count = gw_seeds_known(options->seeds, options->seed_count, config->seeds);
+    config->addr_count = (uint32_t)gw_own_addresses(&node->local.listen, config->seeds, config->seed_count,
+                                                    config->addrs, GW_MAX_ADDRS);
     gw_node_recall(node, config);
 }
 
