@@ -46,7 +46,7 @@ def code_only(text):
 def lines_of_checks(path, text):
     """The numbers of the lines that GW_ASSERT statements cover."""
     code, covered = code_only(text), set()
-    for found in re.finditer(r"\bGW_CHECK\(", code):
+    for found in re.finditer(r"\bGW_ASSERT\(", code):
         before = code[code.rfind("\n", 0, found.start()) + 1 : found.start()].strip()
         if before == "#define":
             continue
