@@ -36,7 +36,7 @@ static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
     pthread_mutex_unlock(&writer->lock);
     gw_ckpt_done done = {
         .kind = job->kind,
-        .tag = job->tag,
+        .token = job->token,
         .hash_only = job->request.hash_only,
         .chunks = job->chunks,
         .chunk_count = job->dead ? 0 : job->request.count, /* of snapshots alone */
@@ -127,11 +127,11 @@ static bool fail_memory(gw_err *err) {
     return gw_fail(err, GW_E_NOMEM, "checkpoint/writer: out of memory");
 }
 
-static gw_ckpt_job *new_job(gw_ckpt_kind kind, uint64_t tag, uint32_t chunk_count) {
+static gw_ckpt_job *new_job(gw_ckpt_kind kind, uint64_t token, uint32_t chunk_count) {
     gw_ckpt_job *job = calloc(1, sizeof *job);
     if (job == NULL) return NULL;
     job->kind = kind;
-    job->tag = tag;
+    job->token = token;
     job->chunks = calloc(chunk_count > 0 ? chunk_count : 1, sizeof *job->chunks);
     if (job->chunks != NULL) return job;
     free(job);
@@ -151,10 +151,11 @@ static void enqueue(gw_ckpt_writer *writer, gw_ckpt_job *job) {
 bool gw_ckpt_snapshot(gw_ckpt_writer *writer, const gw_ckpt_request *request, gw_err *err) {
     for (uint32_t i = 0; i < request->count; i++)
         GW_ASSERT(request->indices[i] < gw_chunk_count(request->state_bytes));
-    gw_ckpt_job *job = new_job(GW_CKPT_SNAPSHOT, request->tag, request->count);
+    gw_ckpt_job *job = new_job(GW_CKPT_SNAPSHOT, request->token, request->count);
     if (job == NULL) return fail_memory(err);
     size_t room = request->count > 0 ? request->count : 1;
     uint32_t *indices = malloc(room * sizeof *indices);
+    job->tag = request->tag;
     job->request = *request;
     job->request.indices = indices;
     job->buffers = calloc(room, sizeof *job->buffers);
@@ -174,8 +175,8 @@ void gw_ckpt_finish_staging(gw_ckpt_writer *writer) {
     pthread_mutex_unlock(&writer->lock);
 }
 
-bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err) {
-    gw_ckpt_job *job = new_job(GW_CKPT_MANIFEST, tag, 0);
+bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t token, const void *bytes, size_t length, gw_err *err) {
+    gw_ckpt_job *job = new_job(GW_CKPT_MANIFEST, token, 0);
     if (job == NULL) return fail_memory(err);
     job->payload = malloc(length > 0 ? length : 1);
     if (job->payload == NULL) {
@@ -188,9 +189,9 @@ bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, s
     return true;
 }
 
-bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
+bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t token, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err) {
-    gw_ckpt_job *job = new_job(GW_CKPT_RETAIN, tag, 0);
+    gw_ckpt_job *job = new_job(GW_CKPT_RETAIN, token, 0);
     if (job == NULL) return fail_memory(err);
     job->kept = malloc(kept_count > 0 ? kept_count * sizeof *kept : 1);
     if (job->kept == NULL) {

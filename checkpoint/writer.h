@@ -39,7 +39,7 @@ typedef struct gw_ckpt_chunk {
 
 typedef struct gw_ckpt_done {
     gw_ckpt_kind kind;
-    uint64_t tag;                  /* the caller's */
+    uint64_t token;                /* the one given with the request */
     bool hash_only;                /* snapshots */
     const gw_ckpt_chunk *chunks;   /* snapshots: all, in the order given. Valid during the call */
     uint32_t chunk_count;          /* 0 when it failed */
@@ -64,7 +64,8 @@ bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, 
 void gw_ckpt_close(gw_ckpt_writer *writer, bool drain);
 
 typedef struct gw_ckpt_request {
-    uint64_t tag;            /* for the callback, for pins and for gw_ckpt_abandon; one per attempt */
+    uint64_t token;          /* the caller's, for the callback */
+    uint64_t tag;            /* for pins and for gw_ckpt_abandon; one per attempt */
     uint64_t state_bytes;    /* the whole image's */
     const uint32_t *indices; /* which chunks; copied */
     uint32_t count;          /* 0 is allowed: the callback comes all the same */
@@ -82,13 +83,13 @@ bool gw_ckpt_snapshot(gw_ckpt_writer *writer, const gw_ckpt_request *request, gw
 void gw_ckpt_finish_staging(gw_ckpt_writer *writer);
 
 /* Makes an encoded manifest (copied) durable. */
-bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t tag, const void *bytes, size_t length, gw_err *err);
+bool gw_ckpt_manifest(gw_ckpt_writer *writer, uint64_t token, const void *bytes, size_t length, gw_err *err);
 
 /* Deletes the manifests of `job_id` whose roots are not in `kept` (copied) or have a newer one, then the
  * chunks that no manifest left needs and nobody has pinned. When a kept manifest that is here, or any one
  * that is not damaged, cannot be read no chunk is deleted (checkpoint/catalog.h), and it ends with GW_E_IO.
  */
-bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t tag, const gw_hash *job_id, const gw_hash *kept,
+bool gw_ckpt_retain(gw_ckpt_writer *writer, uint64_t token, const gw_hash *job_id, const gw_hash *kept,
                     uint32_t kept_count, gw_err *err);
 
 /* Gives up the snapshots of a tag, which should not be used again (give each attempt its own): those

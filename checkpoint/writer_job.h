@@ -11,9 +11,9 @@
 typedef struct gw_ckpt_job {
     struct gw_ckpt_job *next;
     gw_ckpt_kind kind;
-    uint64_t tag;
-    bool dead;      /* failed, abandoned or closed: nothing more of it is begun; `err` says why */
-    bool abandoned; /* what it still pins must be unpinned */
+    uint64_t token, tag; /* tag: of a snapshot */
+    bool dead;           /* failed, abandoned or closed: nothing more of it is begun; `err` says why */
+    bool abandoned;      /* what it still pins must be unpinned */
     gw_err err;
     uint64_t bytes, written_bytes, began_us;
 

@@ -42,6 +42,7 @@ TestSuite(writer, .init = setup, .fini = teardown, .timeout = 120);
 
 static void snapshot_of(uint64_t tag, gw_ckpt_read_fn *read, void *context, bool hash_only) {
     gw_ckpt_request request = {
+        .token = tag,
         .tag = tag,
         .state_bytes = FIXTURE_STATE_BYTES,
         .indices = all,
@@ -79,7 +80,7 @@ Test(writer, stores_the_chunks_and_reports_their_names) {
     const mail *letter = mailbox_next(&box);
     cr_assert_null(letter->done.err);
     cr_assert_eq(letter->done.kind, GW_CKPT_SNAPSHOT);
-    cr_assert_eq(letter->done.tag, 1);
+    cr_assert_eq(letter->done.token, 1);
     cr_assert_eq(letter->done.chunk_count, FIXTURE_CHUNKS);
     for (uint32_t i = 0; i < FIXTURE_CHUNKS; i++) {
         cr_assert_eq(letter->chunks[i].index, i);
@@ -347,10 +348,10 @@ Test(writer, an_abandoned_snapshot_ends_and_pins_nothing) {
     open_gate(&g);
     gw_ckpt_finish_staging(writer);
     const mail *letter = mailbox_next(&box);
-    cr_assert_eq(letter->done.tag, 1);
+    cr_assert_eq(letter->done.token, 1);
     cr_assert_eq(letter->err.code, GW_E_ABORTED);
     letter = mailbox_next(&box);
-    cr_assert_eq(letter->done.tag, 2);
+    cr_assert_eq(letter->done.token, 2);
     cr_assert_null(letter->done.err);
     gw_ckpt_abandon(writer, 2);
     gw_store_swept swept;

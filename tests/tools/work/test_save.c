@@ -54,11 +54,14 @@ static int slow_unlink(gw_io *io, const char *path) {
 
 static bool stored; /* a SAVE has ended */
 static gw_outcome outcome;
+static gw_token ended[8]; /* tokens of the SAVEs that have ended, in that order */
+static uint32_t ended_count;
 
 void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *mail);
 void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *mail) {
     (void)box;
     outcome = mail->event.outcome;
+    ended[ended_count++ % 8] = mail->event.token;
     gw_mail_free(mail);
     set(&stored);
 }
@@ -148,4 +151,17 @@ Test(save, that_is_abandoned_holds_up_no_apply) {
     set(&opened);
     wait_until(&stored);
     cr_assert_eq(outcome, GW_ABORTED);
+}
+
+/* The brain may give a SAVE of a step again, of the same kind, before the one before has ended. */
+Test(save, that_is_given_twice_ends_by_the_token_of_each) {
+    uint32_t chunk = 0;
+    for (gw_token token = 11; token <= 13; token++)
+        gw_saver_save(
+            saver,
+            &(gw_action){.kind = GW_ACT_SAVE, .token = token, .step = 3, .chunks = &chunk, .count = 1});
+    gw_saver_close(saver);
+    saver = NULL;
+    cr_assert_eq(ended_count, 3);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(ended[i], 11 + i);
 }

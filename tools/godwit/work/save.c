@@ -7,30 +7,24 @@
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STAGING_BYTES = 256 << 20 };
 
-/* A job of the writer that the brain waits for. */
-typedef struct pending {
-    struct pending *next;
-    gw_ckpt_kind kind;
-    gw_token token;
+/* A request to the writer: its address is the token that comes back when it has ended. */
+typedef struct request {
+    gw_token token; /* of the action; 0 = a manifest that came from another peer */
     uint64_t step;
-    bool hash_only;
-    gw_hash root;
-} pending;
+    gw_hash root; /* of a manifest */
+} request;
 
 struct gw_saver {
     gw_saver_options options;
     gw_param *params;
     gw_ckpt_writer *writer;
-    pthread_mutex_t lock;
-    pending *first, **end; /* in the order submitted */
-    bool retain_fails;     /* the writer thread's */
-    bool has_save; /* of the SAVE given last; it may be under way, or pin chunks without a manifest: */
+    bool retain_fails; /* the writer thread's */
+    bool has_save; /* a SAVE, of `save_step`, may be under way, or pin chunks that no manifest names yet */
     uint64_t save_step;
 };
 
@@ -44,33 +38,16 @@ static bool read_state(void *context, uint64_t offset, void *bytes, size_t lengt
     return device->ops->state_read(device, offset, length, bytes, err);
 }
 
-static void expect(gw_saver *saver, const pending *what) {
-    pending *entry = malloc(sizeof *entry);
-    GW_ASSERT_MEMORY(entry != NULL);
-    *entry = *what;
-    entry->next = NULL;
-    pthread_mutex_lock(&saver->lock);
-    *saver->end = entry;
-    saver->end = &entry->next;
-    pthread_mutex_unlock(&saver->lock);
+static request *request_of(gw_token token, uint64_t step, const gw_hash *root) {
+    request *r = malloc(sizeof *r);
+    GW_ASSERT_MEMORY(r != NULL);
+    *r = (request){.token = token, .step = step};
+    if (root != NULL) r->root = *root;
+    return r;
 }
 
-/* The oldest expected end of this kind and step. */
-static bool expected(gw_saver *saver, gw_ckpt_kind kind, uint64_t step, bool hash_only, pending *out) {
-    bool found = false;
-    pthread_mutex_lock(&saver->lock);
-    for (pending **at = &saver->first; *at; at = &(*at)->next) {
-        pending *entry = *at;
-        if (entry->kind != kind || entry->step != step || entry->hash_only != hash_only) continue;
-        *out = *entry;
-        *at = entry->next;
-        if (!*at) saver->end = at;
-        free(entry);
-        found = true;
-        break;
-    }
-    pthread_mutex_unlock(&saver->lock);
-    return found;
+static uint64_t token_of(const request *r) {
+    return (uint64_t)(uintptr_t)r;
 }
 
 static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chunks, uint32_t count,
@@ -92,14 +69,14 @@ static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, c
     gw_mailbox_post(saver->options.mail, mail);
 }
 
-/* Manifests of others and retentions are the writer's jobs that the brain does not hear of. */
+/* The brain is told nothing of the manifests of other peers and of retentions. */
 static void say_kept(uint64_t step, const gw_err *err) {
     if (err)
         gw_log(GW_WARN, "checkpoint", "manifest of step %llu, which came from a peer, is not kept: %s",
                (unsigned long long)step, err->text);
 }
 
-/* Said when it begins to fail. */
+/* Logs the first of several retentions that fail in a row. */
 static void say_retained(gw_saver *saver, const gw_err *err) {
     bool fails = err && err->code != GW_E_ABORTED;
     if (fails && !saver->retain_fails)
@@ -107,28 +84,27 @@ static void say_retained(gw_saver *saver, const gw_err *err) {
     saver->retain_fails = fails;
 }
 
+static void manifest_done(gw_saver *saver, const request *r, const gw_err *err) {
+    if (r->token == 0) {
+        say_kept(r->step, err);
+        return;
+    }
+    /* From here on the manifest keeps the chunks, not the pins. */
+    if (!err) gw_store_release(saver->options.store, r->step);
+    say_manifest(saver, r->token, &r->root, err);
+}
+
 /* On the writer's thread. */
 static void writer_done(void *context, const gw_ckpt_done *done) {
     gw_saver *saver = context;
-    pending what;
-    switch (done->kind) {
-    case GW_CKPT_SNAPSHOT:
-        if (expected(saver, GW_CKPT_SNAPSHOT, done->tag, done->hash_only, &what))
-            say_stored(saver, what.token, done->chunks, done->err ? 0 : done->chunk_count, done->err);
-        break;
-    case GW_CKPT_MANIFEST:
-        if (!expected(saver, GW_CKPT_MANIFEST, done->tag, false, &what)) {
-            say_kept(done->tag, done->err);
-            break;
-        }
-        /* From here on the manifest keeps the chunks, not the pins. */
-        if (!done->err) gw_store_release(saver->options.store, done->tag);
-        say_manifest(saver, what.token, &what.root, done->err);
-        break;
-    case GW_CKPT_RETAIN:
+    request *r = (request *)(uintptr_t)done->token; /* NULL for a retention */
+    if (done->kind == GW_CKPT_SNAPSHOT)
+        say_stored(saver, r->token, done->chunks, done->err ? 0 : done->chunk_count, done->err);
+    else if (done->kind == GW_CKPT_MANIFEST)
+        manifest_done(saver, r, done->err);
+    else
         say_retained(saver, done->err);
-        break;
-    }
+    free(r);
 }
 
 static gw_param *copy_params(const gw_param *params, uint32_t count) {
@@ -146,10 +122,7 @@ gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
     }
     saver->options = *options;
     saver->params = copy_params(options->params, options->param_count);
-    saver->end = &saver->first;
-    pthread_mutex_init(&saver->lock, NULL);
     if (!gw_ckpt_open(options->store, STAGING_BYTES, writer_done, saver, &saver->writer, err)) {
-        pthread_mutex_destroy(&saver->lock);
         free(saver->params);
         free(saver);
         return NULL;
@@ -160,8 +133,6 @@ gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
 void gw_saver_close(gw_saver *saver) {
     if (!saver) return;
     gw_ckpt_close(saver->writer, true);
-    GW_ASSERT(saver->first == NULL);
-    pthread_mutex_destroy(&saver->lock);
     free(saver->params);
     free(saver);
 }
@@ -171,7 +142,9 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
     if (saver->has_save && saver->save_step != action->step) gw_ckpt_abandon(saver->writer, saver->save_step);
     saver->has_save = true;
     saver->save_step = action->step;
-    gw_ckpt_request request = {
+    request *r = request_of(action->token, action->step, NULL);
+    const gw_ckpt_request snapshot = {
+        .token = token_of(r),
         .tag = action->step,
         .state_bytes = saver->options.device->layout->image_bytes,
         .indices = action->chunks,
@@ -180,15 +153,10 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
         .read = read_state,
         .read_context = saver,
     };
-    expect(saver, &(pending){.kind = GW_CKPT_SNAPSHOT,
-                             .token = action->token,
-                             .step = action->step,
-                             .hash_only = action->flag});
     gw_err err;
-    pending what;
-    if (gw_ckpt_snapshot(saver->writer, &request, &err)) return;
-    GW_ASSERT(expected(saver, GW_CKPT_SNAPSHOT, action->step, action->flag, &what));
-    say_stored(saver, what.token, NULL, 0, &err);
+    if (gw_ckpt_snapshot(saver->writer, &snapshot, &err)) return;
+    say_stored(saver, r->token, NULL, 0, &err);
+    free(r);
 }
 
 void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
@@ -217,14 +185,10 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
         say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
         return;
     }
-    expect(saver, &(pending){.kind = GW_CKPT_MANIFEST,
-                             .token = action->token,
-                             .step = action->step,
-                             .root = manifest.root});
-    pending what;
-    if (!gw_ckpt_manifest(saver->writer, action->step, bytes, length, &err)) {
-        GW_ASSERT(expected(saver, GW_CKPT_MANIFEST, action->step, false, &what));
-        say_manifest(saver, what.token, &manifest.root, &err);
+    request *r = request_of(action->token, action->step, &manifest.root);
+    if (!gw_ckpt_manifest(saver->writer, token_of(r), bytes, length, &err)) {
+        say_manifest(saver, r->token, &r->root, &err);
+        free(r);
     }
     free(bytes);
 }
@@ -241,8 +205,11 @@ void gw_saver_staged(gw_saver *saver) {
 }
 
 void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length) {
+    request *r = request_of(0, step, NULL);
     gw_err err;
-    if (!gw_ckpt_manifest(saver->writer, step, bytes, length, &err)) say_kept(step, &err);
+    if (gw_ckpt_manifest(saver->writer, token_of(r), bytes, length, &err)) return;
+    say_kept(step, &err);
+    free(r);
 }
 
 void gw_saver_abandon(gw_saver *saver) {
