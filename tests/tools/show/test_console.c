@@ -5,7 +5,7 @@
 #include "tools/godwit/show/events.h"
 #include "tools/godwit/show/snapshot.h"
 #include "tools/godwit/text/json.h"
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 #include "tools/godwit/text/utf8.h"
 
 #include <criterion/criterion.h>
@@ -57,13 +57,13 @@ Test(display, shows_of_reals_what_a_person_looks_at) {
     };
     char text[100];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gw_report_brief(cases[i][0], text, sizeof text);
+        gw_key_values_brief(cases[i][0], text, sizeof text);
         cr_expect_str_eq(text, cases[i][1]);
     }
     const char *report = "loss=3.284153 word lr=0.1234567", *brief = "loss=3.2842 word lr=0.12346";
     for (size_t size = 1; size < sizeof text; size++) {
         memset(text, 'x', sizeof text);
-        gw_report_brief(report, text, size);
+        gw_key_values_brief(report, text, size);
         cr_expect_lt(strlen(text), size);
         cr_expect_eq(strncmp(text, brief, size - 1), 0, "%s", text);
     }
@@ -103,7 +103,7 @@ Test(display, counts_in_reports_are_whole) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t count = 0;
-        cr_expect_eq(gw_report_count(cases[i].report, "tokens", &count), cases[i].counts, "%s",
+        cr_expect_eq(gw_key_values_count(cases[i].report, "tokens", &count), cases[i].counts, "%s",
                      cases[i].report);
         if (cases[i].counts) cr_expect_eq(count, cases[i].count, "%s", cases[i].report);
     }
@@ -117,14 +117,14 @@ Test(display, what_a_report_lacks_is_kept_of_those_before_it) {
         {"word loss=2 lr=7 tokens=6", "loss=2 lr=7 tokens=6 val_loss=4"},
         {"val_loss=1 val_loss=2 x=", "val_loss=1 x= loss=2 lr=7 tokens=6"},
     };
-    char kept[GW_REPORT_KEPT] = "", many[20];
+    char kept[GW_KEY_VALUES_BYTES] = "", many[20];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gw_report_keep(kept, cases[i][0]);
+        gw_key_values_keep(kept, cases[i][0]);
         cr_expect_str_eq(kept, cases[i][1]);
     }
     for (int i = 0; i < 100; i++) {
         snprintf(many, sizeof many, "key%d=%d", i, i);
-        gw_report_keep(kept, many);
+        gw_key_values_keep(kept, many);
         cr_expect_eq(strncmp(kept, many, strlen(many)), 0, "%s", kept);
         cr_expect_lt(strlen(kept), sizeof kept);
     }

@@ -3,7 +3,7 @@
 #include "tools/godwit/command/status_peers.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/control.h"
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <argp.h>
@@ -93,7 +93,7 @@ static void print_evaluation(const json_t *s) {
     char head[64], brief[LINE];
     if (evaluation == NULL || evaluation[0] == '\0') return;
     snprintf(head, sizeof head, "last evaluation: step %lld", count_of(s, "evaluation_step"));
-    gw_report_brief(evaluation, brief, sizeof brief);
+    gw_key_values_brief(evaluation, brief, sizeof brief);
     print_text(head, ", ", brief);
 }
 
@@ -107,7 +107,7 @@ static void print_run(const json_t *s) {
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
     if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
     putchar('\n');
-    gw_report_brief(report != NULL ? report : "", brief, sizeof brief);
+    gw_key_values_brief(report != NULL ? report : "", brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
     print_evaluation(s);
     if (count_of(s, "members") > 0)

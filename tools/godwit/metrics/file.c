@@ -57,7 +57,7 @@ static bool read_header(gw_metrics_file *file, const char *line) {
     snprintf(copy, sizeof copy, "%.*s", (int)strcspn(line, "\r\n"), line);
     file->columns = 0;
     while ((name = strsep(&rest, ",")) != NULL) {
-        if (file->columns == GW_METRICS_COLUMNS || name[0] == '\0' || strlen(name) >= GW_REPORT_KEY)
+        if (file->columns == GW_METRICS_COLUMNS || name[0] == '\0' || strlen(name) >= GW_KEY_VALUES_KEY)
             return false;
         add_column(file, name);
     }
@@ -265,10 +265,10 @@ static char *json_row(const gw_metrics_file *file, const gw_metrics_row *row) {
     gw_json_real(object, "ms", row->ms);
     gw_json_count(object, "members", row->members);
     gw_json_count(object, "shards", row->shards);
-    char key[GW_REPORT_KEY];
+    char key[GW_KEY_VALUES_KEY];
     const char *rest = row->report, *value;
     size_t length;
-    while (gw_report_next(&rest, key, &value, &length))
+    while (gw_key_values_next(&rest, key, &value, &length))
         if (!is_fixed(key)) gw_json_value(object, key, value, length);
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16)), *line = NULL;
     json_decref(object);
@@ -285,11 +285,11 @@ static uint32_t column_named(const gw_metrics_file *file, const char *key) {
 
 /* Takes up the report's keys that have no column yet: their number. Those beyond the bound have none. */
 static uint32_t take_columns(gw_metrics_file *file, const char *report) {
-    char key[GW_REPORT_KEY];
+    char key[GW_KEY_VALUES_KEY];
     const char *rest = report, *value;
     size_t length;
     uint32_t before = file->columns;
-    while (gw_report_next(&rest, key, &value, &length))
+    while (gw_key_values_next(&rest, key, &value, &length))
         if (file->columns < GW_METRICS_COLUMNS && strpbrk(key, ",\"") == NULL &&
             column_named(file, key) == UINT32_MAX)
             add_column(file, key);
@@ -316,11 +316,11 @@ static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE
     fprintf(out, "%" PRIu64 ",%s,%s,%.3f,%.3f,%" PRIu32 ",%" PRIu32, row->step, file->job, row->phase,
             row->time, row->ms, row->members, row->shards);
     for (uint32_t i = FIXED; i < file->columns; i++) {
-        char key[GW_REPORT_KEY];
+        char key[GW_KEY_VALUES_KEY];
         const char *rest = row->report, *value;
         size_t length;
         fputc(',', out);
-        while (gw_report_next(&rest, key, &value, &length))
+        while (gw_key_values_next(&rest, key, &value, &length))
             if (strcmp(key, file->column[i]) == 0) {
                 put_cell(out, value, length);
                 break;

@@ -13,7 +13,7 @@
 #define GODWIT_TOOLS_GODWIT_METRICS_FILE_H
 
 #include "core/base/err.h"
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 
 #include <stdint.h>
 
@@ -38,7 +38,7 @@ typedef struct gw_metrics_file {
     bool torn;          /* there may be bytes behind the whole rows */
     uint64_t end, last; /* bytes of whole rows; step of the last one, 0: there is none */
     uint32_t columns;   /* CSV, in the file's header; 0: it has none yet */
-    char column[GW_METRICS_COLUMNS][GW_REPORT_KEY];
+    char column[GW_METRICS_COLUMNS][GW_KEY_VALUES_KEY];
 } gw_metrics_file;
 
 /* By what the path ends with: .csv or .jsonl. Fails with GW_E_USAGE. */

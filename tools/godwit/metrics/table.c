@@ -28,11 +28,11 @@ uint32_t gw_metrics_table_column(const gw_metrics_table *table, const char *name
 static bool add_column(gw_metrics_table *table, const char *name, gw_err *err) {
     if (table->columns == GW_TABLE_COLUMNS)
         return gw_fail(err, GW_E_LIMIT, "more than %d columns", GW_TABLE_COLUMNS);
-    if (name[0] == '\0' || strlen(name) >= GW_REPORT_KEY)
+    if (name[0] == '\0' || strlen(name) >= GW_KEY_VALUES_KEY)
         return gw_fail(err, GW_E_INVALID, "'%.40s' is no name of a column", name);
     if (gw_metrics_table_column(table, name) != UINT32_MAX)
         return gw_fail(err, GW_E_INVALID, "two columns are named '%s'", name);
-    snprintf(table->name[table->columns++], GW_REPORT_KEY, "%s", name);
+    snprintf(table->name[table->columns++], GW_KEY_VALUES_KEY, "%s", name);
     return true;
 }
 

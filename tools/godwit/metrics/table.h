@@ -4,7 +4,7 @@
 #define GODWIT_TOOLS_GODWIT_METRICS_TABLE_H
 
 #include "tools/godwit/metrics/curve.h"
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ enum { GW_TABLE_COLUMNS = 64 }; /* at most */
 
 typedef struct gw_metrics_table {
     uint32_t columns;
-    char name[GW_TABLE_COLUMNS][GW_REPORT_KEY];
+    char name[GW_TABLE_COLUMNS][GW_KEY_VALUES_KEY];
     uint64_t rows;
     double first_x;                   /* the first number of the column of all x; NAN: there is none */
     gw_curve curve[GW_TABLE_COLUMNS]; /* each column's over that of all x: of rows with numbers in both */

@@ -228,7 +228,7 @@ static void save(gw_node *node, const gw_action *action) {
 /* Some trouble, such as a stranger that is started again and again, lasts for weeks. */
 static void say(gw_node *node, const gw_action *action) {
     uint64_t times = 1;
-    if (action->level == GW_WARN && !gw_said_may_speak(&node->warned, action->text, gw_now_ns(), &times))
+    if (action->level == GW_WARN && !gw_repeats_admit(&node->warned, action->text, gw_now_ns(), &times))
         return;
     if (times == 1)
         gw_log(action->level, "peer", "%s", action->text);

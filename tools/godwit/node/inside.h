@@ -26,14 +26,15 @@
 #include "tools/godwit/node/signals.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/http.h"
+#include "tools/godwit/show/repeats.h"
 #include "tools/godwit/thread/helper.h"
 #include "tools/godwit/thread/mail.h"
-#include "tools/godwit/thread/said.h"
 #include "tools/godwit/watch/gpu_watch.h"
 #include "tools/godwit/watch/loop_watch.h"
 #include "tools/godwit/watch/watchdog.h"
 #include "tools/godwit/weights/model.h"
 #include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/data/wires.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/gpus.h"
@@ -41,7 +42,6 @@
 #include "tools/godwit/work/payload/payload.h"
 #include "tools/godwit/work/reduce.h"
 #include "tools/godwit/work/save.h"
-#include "tools/godwit/work/data/wires.h"
 #include "tools/godwit/work/workers/workers.h"
 
 #include <pthread.h>
@@ -113,9 +113,9 @@ typedef struct gw_shown {
     uint64_t checkpoint_ns; /* when the newest checkpoint known was `checkpoint_s` seconds old */
     double checkpoint_s;
     char phase[96], corruption[400];
-    char applied[200], report[200]; /* of the step applied last; of the one committed last */
-    char latest[GW_REPORT_KEPT];    /* each key of reports as it was last */
-    char evaluation[200];           /* of the evaluation committed last, with which so many steps were done */
+    char applied[200], report[200];   /* of the step applied last; of the one committed last */
+    char latest[GW_KEY_VALUES_BYTES]; /* each key of reports as it was last */
+    char evaluation[200]; /* of the evaluation committed last, with which so many steps were done */
     uint64_t evaluation_step;
     gw_snapshot_checkpoint checkpoints[GW_SNAPSHOT_CHECKPOINTS];
     uint32_t checkpoint_count;
@@ -185,9 +185,9 @@ typedef struct gw_node {
     gw_watchdog dog;
     gw_loop_watch *loop_watch;
     bool feeding;
-    gw_said warned; /* by the brain */
-    gw_view view;   /* installed */
-    uint64_t step;  /* that was begun last */
+    gw_repeats warned; /* by the brain */
+    gw_view view;      /* installed */
+    uint64_t step;     /* that was begun last */
     gw_reduction reduction;
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
     gw_token frozen_token; /* FREEZE waits for the reduction's end; 0 = none */

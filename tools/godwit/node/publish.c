@@ -36,7 +36,7 @@ static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
 static void add_tokens(gw_shown *shown, uint64_t steps_done) {
     uint64_t now, before = shown->tokens;
     bool follows = shown->tokens_step != 0 && shown->tokens_step + 1 == steps_done;
-    if (!gw_report_count(shown->report, "tokens", &now)) return;
+    if (!gw_key_values_count(shown->report, "tokens", &now)) return;
     shown->tokens = now;
     shown->tokens_step = steps_done;
     if (!follows || now < before) return;
@@ -53,7 +53,7 @@ static bool ends_evaluation(const gw_node *node, uint64_t step, gw_phase phase) 
 
 /* A step later another report stands in the place of this one. */
 static void keep_report(gw_shown *shown, uint64_t steps_done, gw_phase phase) {
-    gw_report_keep(shown->latest, shown->report);
+    gw_key_values_keep(shown->latest, shown->report);
     if (phase != GW_EVALUATE || shown->report[0] == '\0') return;
     memcpy(shown->evaluation, shown->report, sizeof shown->evaluation);
     shown->evaluation_step = steps_done;

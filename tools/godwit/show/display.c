@@ -2,9 +2,9 @@
 
 #include "core/base/assert.h"
 #include "core/os/clock.h"
-#include "tools/godwit/show/outlet.h"
-#include "tools/godwit/text/report.h"
-#include "tools/godwit/text/stamp.h"
+#include "tools/godwit/show/async_writer.h"
+#include "tools/godwit/text/key_values.h"
+#include "tools/godwit/text/timestamp.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <errno.h>
@@ -29,11 +29,11 @@ enum {
 
 struct gw_display {
     pthread_mutex_t lock;
-    gw_outlet *out, *err; /* one and the same when both lead to one place, so that the order is kept */
+    gw_async_writer *out, *err; /* one and the same when both lead to one place, so that the order is kept */
     bool silent, live;
     bool on_terminal, log_on_terminal; /* stdout is, stderr is */
-    bool failure_said;
-    uint64_t left_out_said;
+    bool failure_reported;
+    uint64_t left_out_reported;
     bool drawn; /* the live line is on the screen */
     char line[MAX_WIDTH + 1];
     uint64_t shown_ms, shown_step;
@@ -65,23 +65,23 @@ gw_display *gw_display_open(gw_display_mode mode, gw_err *err) {
     display->live = !display->silent && !dumb && display->on_terminal;
     display->shown_step = UINT64_MAX;
     GW_ASSERT(pthread_mutex_init(&display->lock, NULL) == 0);
-    display->out = gw_outlet_open(STDOUT_FILENO, err);
+    display->out = gw_async_writer_open(STDOUT_FILENO, err);
     display->err =
-        same_place(STDOUT_FILENO, STDERR_FILENO) ? display->out : gw_outlet_open(STDERR_FILENO, err);
+        same_place(STDOUT_FILENO, STDERR_FILENO) ? display->out : gw_async_writer_open(STDERR_FILENO, err);
     if (display->out != NULL && display->err != NULL) return display;
     gw_display_close(display);
     return NULL;
 }
 
-static void put_text(gw_outlet *outlet, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put_text(gw_outlet *outlet, const char *format, ...) {
+static void put_text(gw_async_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put_text(gw_async_writer *writer, const char *format, ...) {
     char *text;
     va_list args;
     va_start(args, format);
     int length = vasprintf(&text, format, args);
     va_end(args);
     GW_ASSERT(length >= 0);
-    gw_outlet_put(outlet, text, (size_t)length);
+    gw_async_writer_put(writer, text, (size_t)length);
     free(text);
 }
 
@@ -97,9 +97,9 @@ static void draw(gw_display *display) {
 }
 
 static const char *what_follows(const gw_display *display, int failure) {
-    if (gw_outlet_failure_stays(display->out, failure)) return "nothing more is written there";
-    return gw_outlet_lacks_room(failure) ? "until there is room lines are left out"
-                                         : "it is tried again, and lines wait";
+    if (gw_async_writer_failure_stays(display->out, failure)) return "nothing more is written there";
+    return gw_async_writer_lacks_room(failure) ? "until there is room lines are left out"
+                                               : "it is tried again, and lines wait";
 }
 
 static const char *what_ails(int failure) {
@@ -108,9 +108,9 @@ static const char *what_ails(int failure) {
 }
 
 static void say_failure(gw_display *display, int failure) {
-    bool said = display->failure_said;
-    display->failure_said = failure != 0;
-    if (failure == 0 || said || display->err == display->out) return;
+    bool reported = display->failure_reported;
+    display->failure_reported = failure != 0;
+    if (failure == 0 || reported || display->err == display->out) return;
     put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n", what_ails(failure),
              what_follows(display, failure));
 }
@@ -118,12 +118,12 @@ static void say_failure(gw_display *display, int failure) {
 /* What became of stdout, where it can still be said. How much is missing is said once the outage is over, or
  * at the end: that may have been printed to the very disk that is full. */
 static void say_trouble(gw_display *display, bool at_end) {
-    int failure = gw_outlet_failure(display->out);
+    int failure = gw_async_writer_failure(display->out);
     say_failure(display, failure);
-    if (!gw_outlet_idle(display->out) || (failure != 0 && !at_end)) return;
-    uint64_t left_out = gw_outlet_left_out(display->out);
-    if (left_out == display->left_out_said) return;
-    display->left_out_said = left_out;
+    if (!gw_async_writer_idle(display->out) || (failure != 0 && !at_end)) return;
+    uint64_t left_out = gw_async_writer_left_out(display->out);
+    if (left_out == display->left_out_reported) return;
+    display->left_out_reported = left_out;
     put_text(display->err,
              "godwit: stdout: %" PRIu64 " lines are left out so far: they were not taken in time, or there "
              "was no room for them\n",
@@ -134,10 +134,10 @@ void gw_display_flush(gw_display *display, uint64_t patience_ns) {
     pthread_mutex_lock(&display->lock);
     erase(display);
     display->live = false;
-    display->silent = true; /* nor a plain line behind what was said last */
+    display->silent = true; /* no plain line follows the last message */
     pthread_mutex_unlock(&display->lock);
-    gw_outlet_flush(display->out, patience_ns);
-    gw_outlet_flush(display->err, patience_ns);
+    gw_async_writer_flush(display->out, patience_ns);
+    gw_async_writer_flush(display->err, patience_ns);
 }
 
 bool gw_display_close(gw_display *display) {
@@ -145,12 +145,13 @@ bool gw_display_close(gw_display *display) {
     bool both = display->out != NULL && display->err != NULL;
     if (both) {
         erase(display);
-        gw_outlet_flush(display->out, UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
+        gw_async_writer_flush(display->out,
+                              UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
         say_trouble(display, true);
     }
-    gw_outlet *err = display->err == display->out ? NULL : display->err;
-    int failure = gw_outlet_close(display->out);
-    gw_outlet_close(err);
+    gw_async_writer *err = display->err == display->out ? NULL : display->err;
+    int failure = gw_async_writer_close(display->out);
+    gw_async_writer_close(err);
     pthread_mutex_destroy(&display->lock);
     free(display);
     return failure == 0 || failure == EPIPE;
@@ -220,7 +221,7 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     }
     if (s->report[0] != '\0') {
         next = add(parts, &count, 2);
-        gw_report_brief(s->report, next->text, sizeof next->text);
+        gw_key_values_brief(s->report, next->text, sizeof next->text);
         only_loss(next->text, next->brief, sizeof next->brief);
     }
     if (s->shards_per_s > 0) {
@@ -285,29 +286,29 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
 
 static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
     if (display->drawn && now - display->shown_ms < LIVE_INTERVAL_MS) return;
-    if (!gw_outlet_idle(display->out)) return; /* the screen stands still */
+    if (!gw_async_writer_idle(display->out)) return; /* the screen stands still */
     display->shown_ms = now;
     gw_display_format(snapshot, terminal_width() - 1, display->line, sizeof display->line);
     draw(display);
 }
 
-/* In front of a line. */
-typedef struct said {
-    char at[GW_STAMP_TEXT + 1];
-} said;
+/* The time in front of a line. */
+typedef struct line_time {
+    char at[GW_TIMESTAMP_TEXT + 1];
+} line_time;
 
-static said said_now(bool dated) {
+static line_time time_now(bool dated) {
     struct timespec now;
-    char stamp[GW_STAMP_TEXT];
-    said line;
+    char stamp[GW_TIMESTAMP_TEXT];
+    line_time line;
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(line.at, sizeof line.at, "%s ", gw_stamp(&now, dated, stamp));
+    snprintf(line.at, sizeof line.at, "%s ", gw_timestamp(&now, dated, stamp));
     return line;
 }
 
-/* On stdout; nothing where a line is seen when it comes. */
-static said said_out(const gw_display *display) {
-    return display->on_terminal ? (said){""} : said_now(true);
+/* Of a line on stdout: none on a terminal, where a person sees the line when it comes. */
+static line_time time_on_stdout(const gw_display *display) {
+    return display->on_terminal ? (line_time){""} : time_now(true);
 }
 
 static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
@@ -322,7 +323,7 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
     display->plain_lines++;
     char line[MAX_WIDTH + 1];
     gw_display_format(snapshot, MAX_WIDTH, line, sizeof line);
-    put_text(display->out, "%s%s\n", said_out(display).at, line);
+    put_text(display->out, "%s%s\n", time_on_stdout(display).at, line);
 }
 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
@@ -336,11 +337,11 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     pthread_mutex_unlock(&display->lock);
 }
 
-static void print_above(gw_display *display, gw_outlet *outlet, const char *at, const char *text) {
+static void print_above(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
     pthread_mutex_lock(&display->lock);
     bool was_drawn = display->drawn;
     erase(display);
-    put_text(outlet, "%s%s\n", at, text);
+    put_text(writer, "%s%s\n", at, text);
     if (was_drawn) draw(display);
     pthread_mutex_unlock(&display->lock);
 }
@@ -354,9 +355,9 @@ void gw_display_err(gw_display *display, const char *text) {
 }
 
 void gw_display_say(gw_display *display, const char *text) {
-    print_above(display, display->out, said_out(display).at, text);
+    print_above(display, display->out, time_on_stdout(display).at, text);
 }
 
 void gw_display_log(gw_display *display, const char *text) {
-    print_above(display, display->err, said_now(!display->log_on_terminal).at, text);
+    print_above(display, display->err, time_now(!display->log_on_terminal).at, text);
 }

@@ -3,9 +3,9 @@
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
 #include "core/os/clock.h"
+#include "tools/godwit/show/repeats.h"
 #include "tools/godwit/text/json.h"
-#include "tools/godwit/text/report.h"
-#include "tools/godwit/thread/said.h"
+#include "tools/godwit/text/key_values.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@ struct gw_events {
     gw_events_mode mode;
     gw_display *display;
     pthread_mutex_t lock; /* guards phase */
-    gw_said_phase phase;
+    gw_phase_filter phase;
 };
 
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err) {
@@ -54,10 +54,10 @@ static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
 static void set_report(json_t *object, const char *key, const char *report) {
     if (report == NULL || report[0] == '\0') return;
     json_t *fields = json_object();
-    char word[GW_REPORT_KEY];
+    char word[GW_KEY_VALUES_KEY];
     const char *rest = report, *value;
     size_t length;
-    while (gw_report_next(&rest, word, &value, &length)) gw_json_value(fields, word, value, length);
+    while (gw_key_values_next(&rest, word, &value, &length)) gw_json_value(fields, word, value, length);
     json_object_set_new(object, key, fields);
 }
 
@@ -158,7 +158,7 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
 
 void gw_events_phase(gw_events *events, const char *text) {
     pthread_mutex_lock(&events->lock);
-    bool news = gw_said_phase_is_news(&events->phase, text, gw_now_ns());
+    bool news = gw_phase_filter_is_news(&events->phase, text, gw_now_ns());
     pthread_mutex_unlock(&events->lock);
     if (!news) return;
     if (strcmp(text, "computing") != 0) say(events, "%s", text);
@@ -212,7 +212,7 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
 static void say_evaluation(gw_events *events, const gw_event_step *step) {
     char brief[256];
     if (!step->evaluated || step->report == NULL || step->report[0] == '\0') return;
-    gw_report_brief(step->report, brief, sizeof brief);
+    gw_key_values_brief(step->report, brief, sizeof brief);
     say(events, "evaluation at step %" PRIu64 ": %s", step->step, brief);
 }
 
@@ -326,7 +326,7 @@ void gw_events_log(gw_events *events, gw_level level, const char *room, const ch
 static void done_line(const gw_event_done *done, char *line, size_t size) {
     char state[GW_HASH_TEXT] = "-", summary[256] = "";
     if (done->has_state) gw_hex(done->state.bytes, sizeof done->state.bytes, state);
-    if (done->summary != NULL) gw_report_brief(done->summary, summary, sizeof summary);
+    if (done->summary != NULL) gw_key_values_brief(done->summary, summary, sizeof summary);
     snprintf(line, size,
              "godwit: %s job=%s steps=%" PRIu64 " state=%s%s%s peers=%" PRIu32 " repaired=%" PRIu64
              " stolen=%" PRIu64,

@@ -7,7 +7,7 @@
 #include "core/base/id.h"
 #include "core/record/view.h"
 #include "net/secure/packet.h"
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 #include "tools/godwit/watch/gpu_watch.h"
 
 #include <stdbool.h>
@@ -119,12 +119,12 @@ typedef struct gw_node_snapshot {
     double shards_per_s; /* of the whole flock: recent steps' shards by their time, of step_ms's kind */
     double tokens_per_s; /* the same of tokens; 0: the job counts none ("tokens=N" in its reports) */
     uint32_t workers;
-    uint64_t fingerprint;        /* of the state after `step` steps */
-    char report[160];            /* the job's words about its last step ("loss=0.31") */
-    char latest[GW_REPORT_KEPT]; /* each key that it has reported in this run, as it was last */
-    char evaluation[160];        /* its words about its last evaluation; empty = none in this run */
-    uint64_t evaluation_step;    /* steps done with that one */
-    char corruption[400];        /* the last one seen, with step, peer and evidence; empty = none */
+    uint64_t fingerprint;             /* of the state after `step` steps */
+    char report[160];                 /* the job's words about its last step ("loss=0.31") */
+    char latest[GW_KEY_VALUES_BYTES]; /* each key that it has reported in this run, as it was last */
+    char evaluation[160];             /* its words about its last evaluation; empty = none in this run */
+    uint64_t evaluation_step;         /* steps done with that one */
+    char corruption[400];             /* the last one seen, with step, peer and evidence; empty = none */
     uint64_t rss_bytes;
 
     bool disk_fails;          /* checkpoints cannot be written here, or others not read them */

@@ -1,16 +1,16 @@
 /* Times of lines, in zones on both sides of UTC. */
-#include "tools/godwit/text/stamp.h"
+#include "tools/godwit/text/timestamp.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
 static void expect(const char *zone, time_t seconds, const char *dated, const char *brief) {
     const struct timespec time = {.tv_sec = seconds, .tv_nsec = 45999999};
-    char text[GW_STAMP_TEXT];
+    char text[GW_TIMESTAMP_TEXT];
     setenv("TZ", zone, 1);
     tzset();
-    cr_expect_str_eq(gw_stamp(&time, true, text), dated);
-    cr_expect_str_eq(gw_stamp(&time, false, text), brief);
+    cr_expect_str_eq(gw_timestamp(&time, true, text), dated);
+    cr_expect_str_eq(gw_timestamp(&time, false, text), brief);
 }
 
 Test(stamp, says_the_offset_of_local_time) {

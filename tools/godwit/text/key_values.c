@@ -1,4 +1,4 @@
-#include "tools/godwit/text/report.h"
+#include "tools/godwit/text/key_values.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,26 +8,26 @@
 
 enum { NUMBER = 40, DIGITS = 5 }; /* bytes of a number with its end; of it, those that are shown */
 
-bool gw_report_next(const char **rest, char key[GW_REPORT_KEY], const char **value, size_t *length) {
+bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const char **value, size_t *length) {
     for (;;) {
         *rest += strspn(*rest, " ");
         size_t word = strcspn(*rest, " ");
         if (word == 0) return false;
         const char *begin = *rest, *equals = memchr(begin, '=', word);
         *rest += word;
-        if (equals == NULL || equals == begin || equals - begin >= GW_REPORT_KEY) continue;
-        snprintf(key, GW_REPORT_KEY, "%.*s", (int)(equals - begin), begin);
+        if (equals == NULL || equals == begin || equals - begin >= GW_KEY_VALUES_KEY) continue;
+        snprintf(key, GW_KEY_VALUES_KEY, "%.*s", (int)(equals - begin), begin);
         *value = equals + 1;
         *length = word - (size_t)(equals + 1 - begin);
         return true;
     }
 }
 
-bool gw_report_count(const char *report, const char *key, uint64_t *count) {
-    char other[GW_REPORT_KEY], *end;
+bool gw_key_values_count(const char *report, const char *key, uint64_t *count) {
+    char other[GW_KEY_VALUES_KEY], *end;
     const char *value;
     size_t length;
-    while (gw_report_next(&report, other, &value, &length)) {
+    while (gw_key_values_next(&report, other, &value, &length)) {
         if (strcmp(other, key) != 0 || length == 0 || strspn(value, "0123456789") != length) continue;
         errno = 0;
         *count = strtoull(value, &end, 10);
@@ -37,29 +37,29 @@ bool gw_report_count(const char *report, const char *key, uint64_t *count) {
 }
 
 static bool has_key(const char *report, const char *key) {
-    char other[GW_REPORT_KEY];
+    char other[GW_KEY_VALUES_KEY];
     const char *value;
     size_t length;
-    while (gw_report_next(&report, other, &value, &length))
+    while (gw_key_values_next(&report, other, &value, &length))
         if (strcmp(other, key) == 0) return true;
     return false;
 }
 
-static void add_keys(char kept[GW_REPORT_KEPT], const char *report) {
-    char key[GW_REPORT_KEY];
+static void add_keys(char kept[GW_KEY_VALUES_BYTES], const char *report) {
+    char key[GW_KEY_VALUES_KEY];
     const char *value;
     size_t length, used = strlen(kept);
-    while (gw_report_next(&report, key, &value, &length)) {
+    while (gw_key_values_next(&report, key, &value, &length)) {
         size_t needed = (used > 0 ? 1 : 0) + strlen(key) + 1 + length;
-        if (needed >= GW_REPORT_KEPT - used || has_key(kept, key)) continue;
-        snprintf(kept + used, GW_REPORT_KEPT - used, "%s%s=%.*s", used > 0 ? " " : "", key, (int)length,
+        if (needed >= GW_KEY_VALUES_BYTES - used || has_key(kept, key)) continue;
+        snprintf(kept + used, GW_KEY_VALUES_BYTES - used, "%s%s=%.*s", used > 0 ? " " : "", key, (int)length,
                  value);
         used += needed;
     }
 }
 
-void gw_report_keep(char kept[GW_REPORT_KEPT], const char *report) {
-    char before[GW_REPORT_KEPT];
+void gw_key_values_keep(char kept[GW_KEY_VALUES_BYTES], const char *report) {
+    char before[GW_KEY_VALUES_BYTES];
     snprintf(before, sizeof before, "%s", kept);
     kept[0] = '\0';
     add_keys(kept, report);
@@ -79,7 +79,7 @@ static void brief_word(const char *word, size_t length, char *text, size_t size)
         snprintf(text, size, "%.*g", DIGITS, value);
 }
 
-void gw_report_brief(const char *report, char *text, size_t size) {
+void gw_key_values_brief(const char *report, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
     while (*report != '\0' && used + 1 < size) {

@@ -1,5 +1,5 @@
 /* Output by a thread of its own: nobody who prints waits for who reads. */
-#include "tools/godwit/show/outlet.h"
+#include "tools/godwit/show/async_writer.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static gw_outlet *open_outlet(int fd) {
+static gw_async_writer *open_writer(int fd) {
     gw_err err;
-    gw_outlet *outlet = gw_outlet_open(fd, &err);
-    cr_assert_not_null(outlet, "%s", err.text);
-    return outlet;
+    gw_async_writer *writer = gw_async_writer_open(fd, &err);
+    cr_assert_not_null(writer, "%s", err.text);
+    return writer;
 }
 
 /* The numbered piece: 1000 bytes. */
@@ -46,35 +46,35 @@ static void expect_piece(int fd, uint32_t number) {
     cr_assert_eq(next_piece(fd), number);
 }
 
-Test(outlet, whoever_prints_does_not_wait_for_who_reads) {
+Test(async_writer, whoever_prints_does_not_wait_for_who_reads) {
     enum { PIECES = 2000 }; /* far more than a pipe holds */
     int ends[2];
     char text[1001];
     cr_assert_eq(pipe(ends), 0);
-    gw_outlet *outlet = open_outlet(ends[1]);
+    gw_async_writer *writer = open_writer(ends[1]);
     for (uint32_t i = 0; i < PIECES; i++) {
         piece(i, text);
-        gw_outlet_put(outlet, text, 1000);
+        gw_async_writer_put(writer, text, 1000);
     }
-    gw_outlet_flush(outlet, 1);
-    cr_assert_not(gw_outlet_idle(outlet));
+    gw_async_writer_flush(writer, 1);
+    cr_assert_not(gw_async_writer_idle(writer));
     for (uint32_t i = 0; i < PIECES; i++) expect_piece(ends[0], i);
-    cr_assert_eq(gw_outlet_close(outlet), 0);
+    cr_assert_eq(gw_async_writer_close(writer), 0);
     close(ends[1]);
     cr_assert_eq(read(ends[0], text, 1), 0, "nothing more");
 }
 
-Test(outlet, what_waits_is_bounded_and_what_is_left_out_is_counted) {
-    enum { PIECES = GW_OUTLET_BYTES / 1000 + 1000 };
+Test(async_writer, what_waits_is_bounded_and_what_is_left_out_is_counted) {
+    enum { PIECES = GW_ASYNC_WRITER_BYTES / 1000 + 1000 };
     int ends[2];
     char text[1001];
     cr_assert_eq(pipe(ends), 0);
-    gw_outlet *outlet = open_outlet(ends[1]);
+    gw_async_writer *writer = open_writer(ends[1]);
     for (uint32_t i = 0; i < PIECES; i++) {
         piece(i, text);
-        gw_outlet_put(outlet, text, 1000);
+        gw_async_writer_put(writer, text, 1000);
     }
-    uint64_t left_out = gw_outlet_left_out(outlet);
+    uint64_t left_out = gw_async_writer_left_out(writer);
     cr_assert(left_out > 500 && left_out <= 1000, "%lu", left_out);
     expect_piece(ends[0], 0);
     /* Whole ones, in order; which are missing depends on when the pipe was full. */
@@ -83,78 +83,78 @@ Test(outlet, what_waits_is_bounded_and_what_is_left_out_is_counted) {
         cr_assert_gt(number, last);
         last = number;
     }
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
-    gw_outlet_put(outlet, text, 1000); /* there is room again */
-    cr_assert_eq(gw_outlet_close(outlet), 0);
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
+    gw_async_writer_put(writer, text, 1000); /* there is room again */
+    cr_assert_eq(gw_async_writer_close(writer), 0);
     expect_piece(ends[0], PIECES - 1);
 }
 
-Test(outlet, a_reader_that_goes_is_an_error_and_no_signal) {
+Test(async_writer, a_reader_that_goes_is_an_error_and_no_signal) {
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
     signal(SIGPIPE, SIG_DFL);
-    gw_outlet *outlet = open_outlet(ends[1]);
-    cr_assert_eq(gw_outlet_failure(outlet), 0);
+    gw_async_writer *writer = open_writer(ends[1]);
+    cr_assert_eq(gw_async_writer_failure(writer), 0);
     close(ends[0]);
-    gw_outlet_put(outlet, "x\n", 2);
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
-    cr_assert_eq(gw_outlet_failure(outlet), EPIPE);
-    gw_outlet_put(outlet, "y\n", 2);
-    cr_assert_eq(gw_outlet_close(outlet), EPIPE);
+    gw_async_writer_put(writer, "x\n", 2);
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
+    cr_assert_eq(gw_async_writer_failure(writer), EPIPE);
+    gw_async_writer_put(writer, "y\n", 2);
+    cr_assert_eq(gw_async_writer_close(writer), EPIPE);
 }
 
-Test(outlet, a_full_disk_is_told_at_the_end) {
+Test(async_writer, a_full_disk_is_told_at_the_end) {
     int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     cr_assert_geq(fd, 0);
-    gw_outlet *outlet = open_outlet(fd);
-    gw_outlet_put(outlet, "x\n", 2);
-    cr_assert_eq(gw_outlet_close(outlet), ENOSPC);
+    gw_async_writer *writer = open_writer(fd);
+    gw_async_writer_put(writer, "x\n", 2);
+    cr_assert_eq(gw_async_writer_close(writer), ENOSPC);
     close(fd);
 }
 
 /* The disk is full for a while, in the middle of a line. */
-Test(outlet, what_comes_after_a_full_disk_is_written) {
-    char path[] = "/tmp/godwit-outlet-XXXXXX", text[100] = "";
+Test(async_writer, what_comes_after_a_full_disk_is_written) {
+    char path[] = "/tmp/godwit-writer-XXXXXX", text[100] = "";
     int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
     unlink(path);
-    gw_outlet *outlet = open_outlet(fd);
+    gw_async_writer *writer = open_writer(fd);
     struct rlimit usual, full;
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &usual), 0);
     full = (struct rlimit){.rlim_cur = 6, .rlim_max = usual.rlim_max};
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &full), 0);
-    gw_outlet_put(outlet, "one\n", 4);
-    gw_outlet_put(outlet, "two\n", 4);
-    gw_outlet_put(outlet, "three\n", 6);
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
-    cr_expect_eq(gw_outlet_failure(outlet), EFBIG);
-    cr_expect_not(gw_outlet_failure_stays(outlet, EFBIG));
-    cr_expect_eq(gw_outlet_left_out(outlet), 2);
+    gw_async_writer_put(writer, "one\n", 4);
+    gw_async_writer_put(writer, "two\n", 4);
+    gw_async_writer_put(writer, "three\n", 6);
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
+    cr_expect_eq(gw_async_writer_failure(writer), EFBIG);
+    cr_expect_not(gw_async_writer_failure_stays(writer, EFBIG));
+    cr_expect_eq(gw_async_writer_left_out(writer), 2);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &usual), 0);
-    gw_outlet_put(outlet, "four\n", 5);
-    gw_outlet_put(outlet, "five\n", 5);
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
-    cr_expect_eq(gw_outlet_left_out(outlet), 2);
-    cr_expect_eq(gw_outlet_close(outlet), 0);
+    gw_async_writer_put(writer, "four\n", 5);
+    gw_async_writer_put(writer, "five\n", 5);
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
+    cr_expect_eq(gw_async_writer_left_out(writer), 2);
+    cr_expect_eq(gw_async_writer_close(writer), 0);
     cr_assert_gt(pread(fd, text, sizeof text - 1, 0), 0);
     cr_expect_str_eq(text, "one\ntw\nfour\nfive\n");
     close(fd);
 }
 
 /* As a terminal may be left by another program. */
-Test(outlet, a_descriptor_that_does_not_block_loses_nothing) {
+Test(async_writer, a_descriptor_that_does_not_block_loses_nothing) {
     enum { PIECES = 300 };
     int ends[2];
     char text[1001];
     cr_assert_eq(pipe2(ends, O_NONBLOCK), 0);
     cr_assert_eq(fcntl(ends[0], F_SETFL, 0), 0);
-    gw_outlet *outlet = open_outlet(ends[1]);
+    gw_async_writer *writer = open_writer(ends[1]);
     for (uint32_t i = 0; i < PIECES; i++) {
         piece(i, text);
-        gw_outlet_put(outlet, text, 1000);
+        gw_async_writer_put(writer, text, 1000);
     }
     for (uint32_t i = 0; i < PIECES; i++) expect_piece(ends[0], i);
-    cr_assert_eq(gw_outlet_close(outlet), 0);
+    cr_assert_eq(gw_async_writer_close(writer), 0);
 }
 
 /* A file whose server fails now and then: what write() does there, in front of the C library's. */
@@ -172,7 +172,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 }
 
 static int open_failing(int failure, int times) {
-    char path[] = "/tmp/godwit-outlet-XXXXXX";
+    char path[] = "/tmp/godwit-writer-XXXXXX";
     int fd = mkstemp(path);
     cr_assert_geq(fd, 0);
     unlink(path);
@@ -182,41 +182,41 @@ static int open_failing(int failure, int times) {
     return fd;
 }
 
-Test(outlet, errors_that_pass_cost_nothing) {
+Test(async_writer, errors_that_pass_cost_nothing) {
     static const int passing[] = {EIO, ESTALE, ETIMEDOUT};
     for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
         char text[100] = "";
         int fd = open_failing(passing[i], 3);
         atomic_store(&good_bytes, 2); /* in the middle of a line */
-        gw_outlet *outlet = open_outlet(fd);
-        gw_outlet_put(outlet, "one\n", 4);
-        gw_outlet_put(outlet, "two\n", 4);
-        gw_outlet_flush(outlet, UINT64_C(60000000000));
-        cr_expect_eq(gw_outlet_failure(outlet), 0);
-        gw_outlet_put(outlet, "three\n", 6);
-        cr_expect_eq(gw_outlet_close(outlet), 0);
+        gw_async_writer *writer = open_writer(fd);
+        gw_async_writer_put(writer, "one\n", 4);
+        gw_async_writer_put(writer, "two\n", 4);
+        gw_async_writer_flush(writer, UINT64_C(60000000000));
+        cr_expect_eq(gw_async_writer_failure(writer), 0);
+        gw_async_writer_put(writer, "three\n", 6);
+        cr_expect_eq(gw_async_writer_close(writer), 0);
         cr_assert_gt(pread(fd, text, sizeof text - 1, 0), 0);
         cr_expect_str_eq(text, "one\ntwo\nthree\n");
         close(fd);
     }
 }
 
-Test(outlet, what_does_not_fit_into_an_outage_is_counted) {
-    enum { PIECES = GW_OUTLET_BYTES / 1000 + 100 };
+Test(async_writer, what_does_not_fit_into_an_outage_is_counted) {
+    enum { PIECES = GW_ASYNC_WRITER_BYTES / 1000 + 100 };
     char text[1001];
     int fd = open_failing(ETIMEDOUT, INT_MAX);
-    gw_outlet *outlet = open_outlet(fd);
+    gw_async_writer *writer = open_writer(fd);
     for (uint32_t i = 0; i < PIECES; i++) {
         piece(i, text);
-        gw_outlet_put(outlet, text, 1000);
+        gw_async_writer_put(writer, text, 1000);
     }
-    uint64_t left_out = gw_outlet_left_out(outlet);
-    cr_expect_eq(left_out, PIECES - GW_OUTLET_BYTES / 1000);
+    uint64_t left_out = gw_async_writer_left_out(writer);
+    cr_expect_eq(left_out, PIECES - GW_ASYNC_WRITER_BYTES / 1000);
     atomic_store(&failures, 0);
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
     piece(PIECES, text);
-    gw_outlet_put(outlet, text, 1000);
-    cr_expect_eq(gw_outlet_close(outlet), 0);
+    gw_async_writer_put(writer, text, 1000);
+    cr_expect_eq(gw_async_writer_close(writer), 0);
     cr_assert_eq(lseek(fd, 0, SEEK_SET), 0);
     for (uint32_t i = 0; i < PIECES - left_out; i++) expect_piece(fd, i);
     expect_piece(fd, PIECES);
@@ -224,26 +224,26 @@ Test(outlet, what_does_not_fit_into_an_outage_is_counted) {
 }
 
 /* Nor is anybody kept waiting for it. */
-Test(outlet, an_outage_that_outlasts_the_end_is_told) {
+Test(async_writer, an_outage_that_outlasts_the_end_is_told) {
     int fd = open_failing(EIO, INT_MAX);
-    gw_outlet *outlet = open_outlet(fd);
-    for (int i = 0; i < 1000; i++) gw_outlet_put(outlet, "x\n", 2);
-    cr_expect_eq(gw_outlet_close(outlet), EIO);
+    gw_async_writer *writer = open_writer(fd);
+    for (int i = 0; i < 1000; i++) gw_async_writer_put(writer, "x\n", 2);
+    cr_expect_eq(gw_async_writer_close(writer), EIO);
     cr_expect_gt(atomic_load(&failures), INT_MAX - 100, "not each piece for so long");
     close(fd);
 }
 
-Test(outlet, a_terminal_that_hung_up_stays_so) {
+Test(async_writer, a_terminal_that_hung_up_stays_so) {
     int main_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     cr_assert(main_end >= 0 && grantpt(main_end) == 0 && unlockpt(main_end) == 0);
     int fd = open(ptsname(main_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
     cr_assert_geq(fd, 0);
-    gw_outlet *outlet = open_outlet(fd);
+    gw_async_writer *writer = open_writer(fd);
     close(main_end);
-    gw_outlet_put(outlet, "x\n", 2);
-    gw_outlet_flush(outlet, UINT64_C(60000000000));
-    cr_expect_eq(gw_outlet_failure(outlet), EIO);
-    cr_expect(gw_outlet_failure_stays(outlet, EIO));
-    cr_expect_eq(gw_outlet_close(outlet), EIO);
+    gw_async_writer_put(writer, "x\n", 2);
+    gw_async_writer_flush(writer, UINT64_C(60000000000));
+    cr_expect_eq(gw_async_writer_failure(writer), EIO);
+    cr_expect(gw_async_writer_failure_stays(writer, EIO));
+    cr_expect_eq(gw_async_writer_close(writer), EIO);
     close(fd);
 }
