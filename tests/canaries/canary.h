@@ -8,7 +8,8 @@
 #define GODWIT_TESTS_CANARIES_CANARY_H
 
 #include "core/brain/peer.h"
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/judge/judge.h"
+#include "tools/sim/run.h"
 
 enum { CANARY_STEPS = 150, CANARY_SHARDS = 24 }; /* of quiet runs */
 

@@ -138,15 +138,13 @@ static void install_in_two(sim_cluster *c) {
 }
 
 /* Of two peers, in one view: the first has the manifest, the other all chunks. */
-static sim_cluster *open_two(gw_sim_options *options, gw_sim_result *result) {
-    sim_cluster *c = sim_cluster_new(2);
-    c->options = options;
-    c->result = result;
-    c->complete[c->complete_count++] = (sim_complete){.step = 5, .state = 77, .root = sim_root(5, 77)};
+static sim_judges *open_two(gw_sim_options *options, gw_sim_result *result) {
+    sim_cluster *c = sim_cluster_open(options, result);
+    sim_judges *judges = sim_judges_open(c);
+    judges->kept.complete[judges->kept.complete_count++] =
+        (sim_complete){.step = 5, .state = 77, .root = sim_root(5, 77)};
     for (uint32_t i = 0; i < 2; i++) {
         sim_peer *p = &c->peers[i];
-        p->number = i;
-        sim_name(p);
         p->boot = 1;
         p->brain = (gw_peer *)p; /* it runs; nothing asks it */
         p->strays = true;
@@ -155,62 +153,62 @@ static sim_cluster *open_two(gw_sim_options *options, gw_sim_result *result) {
         for (uint32_t chunk = 0; chunk < SIM_CHUNKS && i == 1; chunk++) gw_set_add(&saved->chunks, chunk);
     }
     install_in_two(c);
-    return c;
+    return judges;
 }
 
-static void close_two(sim_cluster *c) {
-    for (uint32_t i = 0; i < 2; i++) gw_set_free(&c->peers[i].disk.saved[0].chunks);
-    free(c);
+static void close_all(sim_judges *judges) {
+    sim_cluster *c = judges->c;
+    for (uint32_t i = 0; i < c->count; i++) c->peers[i].brain = NULL;
+    sim_cluster_close(c);
+    sim_judges_close(judges);
 }
 
 /* That somebody could not load it once excuses those only who do not count on a life that has told that it
  * has nothing of it. */
 Test(canary_checkpoints, one_that_could_not_be_loaded_once_is_passed_over_later) {
     const char *phrase = "but its view has all of the checkpoint";
-    gw_sim_options options = {.founders = 2, .steps = 9};
+    gw_sim_options options = {.peers = 2, .founders = 2, .steps = 9, .shards = 1};
     gw_sim_result result = {.failed = false};
-    gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
-    sim_cluster *c = open_two(&options, &result);
+    const sim_load_request load = {.kind = GW_LOAD_INIT};
+    sim_judges *judges = open_two(&options, &result);
+    sim_cluster *c = judges->c;
     sim_peer *other = &c->peers[1];
     other->disk.saved[0].untold = 1;
-    sim_check_load(c, &c->peers[0], &load);
+    SIM_NOTIFY(c, state_wanted, &c->peers[0], &load);
     cr_assert(!result.failed, "%s", result.why);
     cr_assert_eq(result.untold, 1);
     other->disk.saved[0].manifest = true; /* it has come here since */
-    sim_check_load(c, &c->peers[0], &load);
+    SIM_NOTIFY(c, state_wanted, &c->peers[0], &load);
     cr_assert_not_null(strstr(result.why, phrase));
     other->disk.saved[0].manifest = false;
     result.failed = false;
     other->boot++; /* its next life has told nothing */
     install_in_two(c);
-    sim_check_load(c, &c->peers[0], &load);
+    SIM_NOTIFY(c, state_wanted, &c->peers[0], &load);
     cr_assert(result.failed && result.untold == 1);
-    close_two(c);
+    close_all(judges);
 }
 
 /* A checkpoint that ends a job of float sums, and one who knows it goes on from another one. */
 Test(canary_checkpoints, an_end_on_record_is_undone) {
-    gw_sim_options options = {.fast = 1, .majority = 1, .founders = 3, .steps = 5};
+    gw_sim_options options = {.fast = 1, .majority = 1, .peers = 1, .founders = 3, .steps = 5, .shards = 1};
     gw_sim_result result = {.done_ns = 1};
-    gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
-    sim_cluster *c = sim_cluster_new(1);
-    c->options = &options;
-    c->result = &result;
-    c->final_root = sim_root(5, 77);
+    const sim_load_request load = {.kind = GW_LOAD_INIT};
+    sim_cluster *c = sim_cluster_open(&options, &result);
+    sim_judges *judges = sim_judges_open(c);
+    judges->kept.final_root = sim_root(5, 77);
     sim_peer *p = &c->peers[0];
-    sim_name(p);
     p->boot = 1;
     p->brain = (gw_peer *)p; /* it runs; nothing asks it */
     p->m.fence = (gw_view){.epoch = 3, .count = 1, .members[0] = {.id = p->id, .boot = 1}};
     p->disk.saved[p->disk.saved_count++] =
         (sim_saved){.step = 5, .state = 77, .manifest = true, .chunks = gw_set_of(SIM_CHUNKS)};
-    sim_check_load(c, p, &load);
+    SIM_NOTIFY(c, state_wanted, p, &load);
     cr_assert(!result.failed, "%s", result.why);
     p->disk.saved[0].ended = true;
-    sim_check_load(c, p, &load);
+    SIM_NOTIFY(c, state_wanted, p, &load);
     cr_assert_not_null(strstr(result.why, "but its view knows that the job has ended"));
-    gw_set_free(&p->disk.saved[0].chunks);
-    free(c);
+    close_all(judges);
 }
 
 /* ---- what is saved ---- */

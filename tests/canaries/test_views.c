@@ -135,17 +135,13 @@ Test(canary_views, effects_of_another_step_or_state_take_place_or_none) {
     canary_find(&options, "but is at step", have_effects_of_the_step_before);
     canary_find(&options, "no effect of step 5 has taken place", have_no_effects_of_step_5);
     gw_sim_result result = {.failed = false};
-    uint64_t states[2] = {1, 2};
-    uint32_t effects[2] = {0};
-    sim_cluster *c = sim_cluster_new(1);
-    c->options = &options;
-    c->result = &result;
-    c->states = states;
-    c->effects = effects;
-    c->engine = gw_sim_engine_create(1);
+    gw_sim_options one = {.peers = 1, .founders = 1, .steps = 1, .shards = 1};
+    sim_cluster *c = sim_cluster_open(&one, &result);
+    sim_judges *judges = sim_judges_open(c);
+    c->states[1] = 2;
     c->peers[0].m = (sim_memory){.has_state = true, .step = 1, .state = 3, .commit_token = 1};
     sim_commit_settle(c, &c->peers[0]);
     cr_assert_not_null(strstr(result.why, "has effects of step 0 from another state"));
-    gw_sim_engine_destroy(c->engine);
-    free(c);
+    sim_cluster_close(c);
+    sim_judges_close(judges);
 }

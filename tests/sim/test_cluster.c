@@ -1,6 +1,8 @@
 /* What the simulator itself does and excuses, in clusters made by hand: whatever the lots of its seeds, and
  * whatever the brains would make of it, which here neither hear nor ask for anything but what a test says. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/faults/faults.h"
+#include "tools/sim/judge/judge.h"
+#include "tools/sim/world/inside.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@ static struct {
     gw_hash chunks[SIM_CHUNKS];
 } heard;                         /* by the last event of all */
 static const gw_view *installed; /* whoever hears something tells people that it is in this view */
+static const gw_peer_id *blamed; /* or that this peer's bits were wrong */
 
 gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
 gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);
@@ -31,6 +34,12 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     heard.kind = event->kind;
     heard.outcome = event->outcome;
     if (event->kind == GW_EV_STORED) memcpy(heard.chunks, event->hashes, event->count * sizeof(gw_hash));
+    if (blamed != NULL) {
+        gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
+        notice->notice = GW_NOTICE_CORRUPT;
+        notice->peer = *blamed;
+        notice->text = "it computed other bits";
+    }
     if (installed == NULL) return;
     gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
     notice->notice = GW_NOTICE_VIEW;
@@ -49,31 +58,24 @@ uint64_t __wrap_gw_peer_deadline(const gw_peer *peer) {
 static gw_sim_options options;
 static gw_sim_result result;
 static sim_cluster *c;
+static sim_faults *faults;
+static sim_judges *judges;
 
 static void setup(void) {
     options = (gw_sim_options){.peers = PEERS, .founders = PEERS, .steps = STEPS, .shards = 4};
     result = (gw_sim_result){0};
     installed = NULL;
-    c = sim_cluster_new(PEERS);
-    c->options = &options;
-    c->result = &result;
-    c->rng = gw_rng_seeded(1);
-    c->engine = gw_sim_engine_create(SIM_START_NS);
-    gw_sim_network_open(&c->network, c->engine, PEERS, 1);
-    c->links = calloc((size_t)PEERS * PEERS, sizeof *c->links);
-    c->states = calloc(STEPS + 1, sizeof *c->states);
-    c->shown = calloc(STEPS + 1, sizeof *c->shown);
-    cr_assert(c->links != NULL && c->states != NULL && c->shown != NULL);
-    for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
-    for (uint32_t i = 0; i < PEERS; i++) {
-        c->peers[i] = (sim_peer){.number = i, .slowness = 1, .clock_rate = 1, .clock_base_ns = sim_now(c)};
-        c->peers[i].clock_since_ns = sim_now(c);
-        sim_name(&c->peers[i]);
-    }
+    blamed = NULL;
+    c = sim_cluster_open(&options, &result);
+    faults = sim_faults_open(c);
+    judges = sim_judges_open(c);
+    memset(c->states, 0, (STEPS + 1) * sizeof *c->states);
 }
 
 static void teardown(void) {
-    sim_cluster_free(c);
+    sim_cluster_close(c);
+    sim_judges_close(judges);
+    sim_faults_close(faults);
 }
 
 TestSuite(cluster, .init = setup, .fini = teardown);
@@ -203,15 +205,16 @@ typedef enum fate { STAYS, DIES, GOES_ON } fate;
  * alone has the checkpoint of step 4 that was told to be complete. */
 static bool is_undone(fate of) {
     const uint32_t members[] = {0, 1};
-    const gw_action load = {.kind = GW_ACT_LOAD, .load_kind = GW_LOAD_INIT};
+    const sim_load_request load = {.kind = GW_LOAD_INIT};
     anew();
     start(0, 2);
     put_checkpoint(1, 4, 7);
-    c->complete[c->complete_count++] = (sim_complete){.step = 4, .state = 7, .root = sim_root(4, 7)};
+    judges->kept.complete[judges->kept.complete_count++] =
+        (sim_complete){.step = 4, .state = 7, .root = sim_root(4, 7)};
     c->peers[0].m.fence = view_of(3, members, 2);
     c->peers[1].m.fence = view_of(of == GOES_ON ? 4 : 2, members, 2);
     if (of == DIES) sim_crash(c, &c->peers[1]);
-    sim_check_load(c, &c->peers[0], &load);
+    SIM_NOTIFY(c, state_wanted, &c->peers[0], &load);
     return result.failed;
 }
 
@@ -223,14 +226,14 @@ Test(cluster, who_has_ended_or_gone_on_brings_nothing_into_a_view_that_is_instal
 
 /* Of a chunk there are as many copies. */
 static bool may_be_complete(uint32_t copies) {
-    const gw_action notice = {.notice = GW_NOTICE_CHECKPOINT, .step = 4, .root = sim_root(4, 7)};
+    const gw_hash root = sim_root(4, 7);
     anew();
     start(0, 3);
     for (uint32_t i = 1; i < 3; i++) {
         put_checkpoint(i, 4, 7);
         if (copies < i) c->peers[i].disk.saved[0].chunks.words[0] &= ~UINT64_C(8);
     }
-    sim_told_complete(c, &c->peers[0], &notice);
+    SIM_NOTIFY(c, checkpoint_told, &c->peers[0], 4, &root);
     return !result.failed;
 }
 
@@ -262,18 +265,20 @@ Test(cluster, a_sum_of_other_states_is_found_as_it_is_applied) {
 /* Peer 0 shows another state of step 0 than was shown, which peer 1 holds, of whom something is told. */
 static bool is_known(bool own_fault) {
     anew();
-    const gw_action notice = {.notice = GW_NOTICE_CORRUPT, .peer = c->peers[own_fault].id};
-    const gw_action show = {.notice = GW_NOTICE_STEP, .fingerprint = sim_fingerprint(8)};
     options.majority = options.fast = 1;
     start(0, 2);
+    SIM_NOTIFY(c, bits_wrong, &c->peers[own_fault], SIM_WRONG_STATE); /* so that it may be blamed */
     for (uint32_t i = 0; i < 2; i++) {
         c->peers[i].m.has_state = true;
         c->peers[i].m.step = 1;
         c->peers[i].m.state = 8 - i;
     }
-    c->shown[1] = 7;
-    sim_tells_fault(c, &c->peers[1], &notice);
-    sim_shows(c, &c->peers[0], &show);
+    judges->shown.state[1] = 7;
+    blamed = &c->peers[own_fault].id;
+    const gw_event event = {.kind = GW_EV_TIMER};
+    sim_event(c, &c->peers[1], &event);
+    blamed = NULL;
+    SIM_NOTIFY(c, state_shown, &c->peers[0], 0, sim_fingerprint(8));
     return result.failed;
 }
 
@@ -347,7 +352,7 @@ static bool is_poison(uint32_t shard, uint32_t step) {
     sim_peer *p = &c->peers[4];
     p->finish = GW_FINISH_FAILED;
     snprintf(p->finish_text, sizeof p->finish_text, "shard %u of step %u is poison", shard, step);
-    return sim_names_poison(c, p);
+    return sim_names_poison(judges, p);
 }
 
 /* Three that had begun a shard end as the power fails. */

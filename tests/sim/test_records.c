@@ -1,6 +1,7 @@
 /* What is recorded of votes, where it cannot be written, is lost or damaged; and disks that are lost where a
  * majority rules. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/faults/faults.h"
+#include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -177,23 +178,17 @@ static void put_record(sim_record *record, const gw_view *installed) {
 /* Of so many peers, the first `members` of which have founded the job; the first `know` of these have it on
  * record. Whether the last one of the members may lose its disk. */
 static bool may_lose(uint32_t peers, uint32_t founders, uint32_t members, uint32_t know) {
-    gw_sim_options options = {.majority = 1, .peers = peers, .founders = founders};
+    gw_sim_options options = {.majority = 1, .peers = peers, .founders = founders, .steps = 1, .shards = 1};
     gw_sim_result result = {.failed = false};
     gw_view view = {.epoch = 1, .count = members};
-    sim_cluster *c = sim_cluster_new(peers);
-    c->options = &options;
-    c->result = &result;
-    for (uint32_t i = 0; i < peers; i++) {
-        c->peers[i].number = i;
-        sim_name(&c->peers[i]);
-        if (i < members) view.members[i] = (gw_member){.id = c->peers[i].id, .boot = 1, .nonce = 1};
-    }
+    sim_cluster *c = sim_cluster_open(&options, &result);
+    for (uint32_t i = 0; i < members; i++)
+        view.members[i] = (gw_member){.id = c->peers[i].id, .boot = 1, .nonce = 1};
     view.leader = c->peers[0].id;
     gw_view_seal(&view);
     for (uint32_t i = 0; i < peers; i++) put_record(&c->peers[i].disk.record, i < know ? &view : NULL);
     bool may = sim_can_lose_disk(c, &c->peers[members - 1]);
-    for (uint32_t i = 0; i < peers; i++) sim_disk_free(&c->peers[i].disk);
-    free(c);
+    sim_cluster_close(c);
     return may;
 }
 

@@ -8,37 +8,12 @@
  * view can only found the job anew, with all. And where an operator is to force a view (cluster_force.c), any
  * are left.
  */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
-    gw_ballot_open(ballot, true);
-    if (record->length == 0) return;
-    gw_reader r = gw_reader_on(record->bytes, record->length);
-    gw_ballot_get(&r, ballot);
-    GW_ASSERT(!r.failed);
-}
-
-bool sim_record_has_view(const sim_record *record) {
-    gw_ballot ballot;
-    sim_ballot_read(record, &ballot);
-    bool has = ballot.installed.epoch > 0;
-    gw_ballot_close(&ballot);
-    return has;
-}
-
-bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
-    gw_view rest = {0};
-    for (uint32_t i = 0; i < view->count; i++) {
-        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL: its disk is lost */
-        if (member != NULL && among[member->number]) rest.members[rest.count++] = view->members[i];
-    }
-    return gw_view_majority(view, &rest);
-}
 
 typedef struct lot {
     uint32_t order[SIM_PEERS]; /* in which they are asked to stay */

@@ -1,31 +1,157 @@
-/* Who loses its disk, and with it the key that it is named by: it comes back as a peer that nobody knows.
- * Where a majority rules, its name stands for ever for one who does not answer, and what it promised is
- * forgotten; so it may be lost if all have seen it die, if the others are a majority of every view that it or
- * one of them has installed or promised, by the rule of the ballots themselves, and if those who have no
- * record of any view are too few to begin the job anew (README, --quorum majority). */
-#include "tools/sim/world/cluster.h"
+/* What goes wrong with disks: they are full, hang, crawl, lose or damage what is on them, take no records, or
+ * are lost as a whole. With its disk a peer loses the key that it is named by: it comes back as a peer that
+ * nobody knows. Where a majority rules, its name then stands for ever for a peer that does not answer, and what
+ * that had promised is forgotten; so a disk may be lost only if all have seen its peer die, if the others are a
+ * majority of every view that it or one of them has installed or promised, by the rule of the ballots
+ * themselves, and if the peers that have no record of any view are too few to begin the job anew. */
+#include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
+#include "core/record/sealed.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+void sim_fill_disk(sim_cluster *c) {
+    sim_peer *p = sim_any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_FULL_DISK]++;
+    SIM_NOTIFY(c, mishap, p, SIM_DISK_REFUSES);
+    p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
+    sim_trace(c, "the disk of peer %u is full", p->number);
+}
+
+void sim_hang_disk(sim_cluster *c) {
+    sim_peer *p = sim_any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_HANGING_DISK]++;
+    SIM_NOTIFY(c, mishap, p, SIM_DISK_REFUSES);
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
+    uint64_t for_ns = sim_lasting_ns(c, for_ms);
+    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_hang(c, p, for_ns);
+}
+
+void sim_crawl_disk(sim_cluster *c) {
+    sim_peer *p = sim_any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_CRAWLING_DISK]++;
+    uint64_t for_ns = sim_lasting_ns(c, sim_between(c, 10000, 120000));
+    sim_trace(c, "the disk of peer %u crawls for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
+    sim_disk_crawl(c, p, for_ns);
+}
+
+void sim_slow_disk(sim_cluster *c) {
+    sim_peer *p = sim_any_running(c);
+    if (p == NULL) return;
+    c->result->faults[GW_SIM_SLOW_DISK]++;
+    p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
+    sim_trace(c, "the disk of peer %u is slow", p->number);
+}
+
+static bool damage_one(sim_cluster *c, sim_peer *p) {
+    if (p->disk.saved_count == 0) return false;
+    sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
+    if (saved->manifest && sim_chance(c, 0.1)) {
+        saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
+    } else {
+        uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
+        if (!gw_set_has(&saved->chunks, chunk)) return false;
+        gw_set_add(&saved->damaged, chunk);
+    }
+    SIM_NOTIFY(c, disks_lost);
+    return true;
+}
+
+static void lose_chunk(sim_saved *saved, uint32_t chunk, uint64_t boot) {
+    saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
+    saved->lost |= UINT64_C(1) << chunk;
+    saved->lost_boot = boot;
+}
+
+void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
+    const uint64_t lately_ns = 2000 * SIM_MS;
+    for (uint32_t i = 0; i < p->disk.saved_count; i++) {
+        sim_saved *saved = &p->disk.saved[i];
+        for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
+            bool late =
+                gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
+            if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
+            bool torn = !sim_chance(c, 0.5);
+            c->result->faults[torn ? GW_SIM_TORN_CHUNK : GW_SIM_LOST_CHUNK]++;
+            if (torn)
+                gw_set_add(&saved->damaged, chunk);
+            else
+                lose_chunk(saved, chunk, p->boot);
+        }
+    }
+    SIM_NOTIFY(c, disks_lost);
+}
+
+void sim_damage_disk(sim_cluster *c) {
+    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
+    bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
+    for (int i = 0; i < (misdirected ? 2 : 1); i++) {
+        if (!damage_one(c, p)) continue;
+        sim_trace(c, "the disk of peer %u damages what is on it", p->number);
+        c->result->faults[misdirected ? GW_SIM_MISDIRECTED : GW_SIM_FLIPPED_CHUNK]++;
+    }
+}
+
+/* Records fail for I/O errors, now and then or always, or as the disk is full, for checkpoints as well. */
+static void fail_records(sim_cluster *c, sim_peer *p) {
+    bool full = sim_chance(c, 0.5), always = sim_chance(c, 0.5);
+    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 3000) : sim_between(c, 3000, 30000);
+    p->record_fails_until_ns = sim_now(c) + sim_lasting_ns(c, for_ms);
+    p->record_fails = full || always ? 1 : 0.5;
+    sim_trace(c, "the disk of peer %u takes no record%s", p->number, full ? ", as it is full" : "");
+    if (!full) return;
+    c->result->faults[GW_SIM_FULL_DISK]++;
+    SIM_NOTIFY(c, mishap, p, SIM_DISK_REFUSES);
+    if (p->disk_full_until_ns < p->record_fails_until_ns) p->disk_full_until_ns = p->record_fails_until_ns;
+}
+
+void sim_refuse_records(sim_cluster *c) {
+    sim_peer *p = sim_any_running(c);
+    if (p != NULL && p->record_fails_until_ns <= sim_now(c)) fail_records(c, p);
+}
+
+static void damage_record(sim_cluster *c, uint8_t *bytes, size_t *size) {
+    if (sim_chance(c, 0.3)) { /* torn */
+        *size = sim_between(c, 0, *size - 1);
+        return;
+    }
+    uint64_t bit = sim_between(c, 0, *size * 8 - 1);
+    bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ 1U << bit % 8);
+}
+
+bool sim_record_spoils(sim_cluster *c, sim_peer *p) {
+    if (p->disk.record.length == 0) return false;
+    sim_record record = sim_record_copy(p->disk.record.bytes, p->disk.record.length);
+    size_t size = record.length + GW_RECORD_FILE_CHECKSUM, length;
+    gw_record_file_seal(record.bytes, record.length);
+    damage_record(c, record.bytes, &size);
+    if (gw_record_file_open(record.bytes, size, &length))
+        sim_violation(c, "a record of peer %u that was damaged was taken for sound", p->number);
+    sim_record_free(&record);
+    return true;
+}
 
 void sim_lose_disk(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u has lost its disk", p->number);
     GW_ASSERT(p->brain == NULL);
-    free(p->asked.bytes);
-    p->asked = (sim_record){.bytes = NULL};
+    sim_record_free(&p->asked);
     sim_disk_free(&p->disk);
-    sim_disks_lost(c);
+    SIM_NOTIFY(c, disks_lost);
     const gw_peer_id lost = p->id;
     p->disks++;
-    p->name_stopped |= p->stopped_ns != 0;
-    p->name_unsaved |= p->unsaved_ns != 0;
     sim_name(p);
+    SIM_NOTIFY(c, mishap, p, SIM_DISK_IS_ANOTHER);
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->peers[i].wants[p->number]) sim_want_lost(c, &c->peers[i], &lost, true);
         c->peers[i].wants[p->number] = false;
-        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = c->peers[i].greeted_by[p->number] = 0;
+        c->peers[i].met[p->number] = c->peers[i].met_nonce[p->number] = 0;
     }
 }
 

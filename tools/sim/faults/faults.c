@@ -1,10 +1,10 @@
-/* What goes wrong with processes and disks, and when: each kind comes at random intervals with a mean of its
- * own. (The network's faults are in faults_network.c, lost disks in faults_disk.c.) */
-#include "tools/sim/world/cluster.h"
+/* When faults strike, what goes wrong with processes and clocks, and who comes back. */
+#include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms) {
@@ -24,7 +24,7 @@ uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms) {
     return for_ns < left_ns ? for_ns : left_ns;
 }
 
-static sim_peer *any_running(sim_cluster *c) {
+sim_peer *sim_any_running(sim_cluster *c) {
     uint32_t first = (uint32_t)sim_between(c, 0, c->count - 1);
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[(first + i) % c->count];
@@ -33,7 +33,7 @@ static sim_peer *any_running(sim_cluster *c) {
     return NULL;
 }
 
-/* ---- coming back ---- */
+/* Coming back. */
 
 static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
     return p->gone || (p->finished && p->finish == GW_FINISH_DONE);
@@ -74,25 +74,6 @@ static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns) 
     gw_sim_schedule(c->engine, sim_now(c) + delay_ns, &event);
 }
 
-void sim_ended(sim_cluster *c, const sim_peer *p) {
-    if (p->excused) restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
-}
-
-/* ---- the kinds ---- */
-
-bool sim_is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
-    uint32_t poison = c->options->poison_step;
-    return poison != 0 && step == poison && shard == sim_shards(c->options, step) - 1;
-}
-
-bool sim_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind) {
-    uint32_t permille = c->options->refuse_permille;
-    if (c->calm || permille == 0 || !sim_chance(c, permille / 1000.0)) return false;
-    c->result->faults[kind]++;
-    sim_trace(c, "peer %u is refused something: %s", p->number, gw_sim_fault_name(kind));
-    return p->refused = true;
-}
-
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p) {
     sim_crash(c, p);
     if (p->host_down) sim_disk_unsynced(c, p);
@@ -107,7 +88,7 @@ static void crash_one(sim_cluster *c, sim_peer *p) {
 }
 
 static void crash(sim_cluster *c) {
-    sim_peer *p = any_running(c);
+    sim_peer *p = sim_any_running(c);
     if (p != NULL) crash_one(c, p);
 }
 
@@ -130,7 +111,7 @@ static void jump(sim_cluster *c) {
 }
 
 static void pause_one(sim_cluster *c) {
-    sim_peer *p = any_running(c);
+    sim_peer *p = sim_any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 10, 500) : sim_between(c, 500, 6000);
     uint64_t for_ns = sim_lasting_ns(c, for_ms);
@@ -140,10 +121,10 @@ static void pause_one(sim_cluster *c) {
 }
 
 static void leave_one(sim_cluster *c) {
-    sim_peer *p = any_running(c);
+    sim_peer *p = sim_any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_LEAVE]++;
-    sim_asked_to_leave(c, p);
+    SIM_NOTIFY(c, mishap, p, SIM_ASKED_TO_LEAVE);
     sim_trace(c, "peer %u is asked to leave", p->number);
     gw_event event = {.kind = GW_EV_LEAVE};
     sim_event(c, p, &event);
@@ -151,78 +132,26 @@ static void leave_one(sim_cluster *c) {
 
 /* The user stops the whole job, and starts it again. */
 static void stop_job(sim_cluster *c) {
-    sim_peer *p = any_running(c);
+    sim_peer *p = sim_any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_STOP]++;
-    for (uint32_t i = 0; i < c->count; i++) c->peers[i].heard_of_stop |= sim_runs(&c->peers[i]);
+    SIM_NOTIFY(c, mishap, p, SIM_ASKED_TO_STOP);
     sim_trace(c, "the job is to stop, says peer %u", p->number);
     gw_event event = {.kind = GW_EV_STOP};
     sim_event(c, p, &event);
 }
 
 static void lose_device(sim_cluster *c) {
-    sim_peer *p = any_running(c);
+    sim_peer *p = sim_any_running(c);
     if (p == NULL || p->paused_until_ns > sim_now(c)) return;
     c->result->faults[GW_SIM_LOST_DEVICE]++;
-    p->device_lost = true;
+    SIM_NOTIFY(c, mishap, p, SIM_LOST_DEVICE);
     sim_trace(c, "what peer %u computes with breaks down", p->number);
     gw_event event = {.kind = GW_EV_DEVICE_LOST, .text = "it has fallen off the bus"};
     sim_event(c, p, &event);
 }
 
-static void fill_disk(sim_cluster *c) {
-    sim_peer *p = any_running(c);
-    if (p == NULL) return;
-    c->result->faults[GW_SIM_FULL_DISK]++;
-    p->disk_refuses = true;
-    p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
-    sim_trace(c, "the disk of peer %u is full", p->number);
-}
-
-static void hang_disk(sim_cluster *c) {
-    sim_peer *p = any_running(c);
-    if (p == NULL) return;
-    c->result->faults[GW_SIM_HANGING_DISK]++;
-    p->disk_refuses = true;
-    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 5000) : sim_between(c, 5000, 90000);
-    uint64_t for_ns = sim_lasting_ns(c, for_ms);
-    sim_trace(c, "the disk of peer %u hangs for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
-    sim_disk_hang(c, p, for_ns);
-}
-
-static void crawl_disk(sim_cluster *c) {
-    sim_peer *p = any_running(c);
-    if (p == NULL) return;
-    c->result->faults[GW_SIM_CRAWLING_DISK]++;
-    uint64_t for_ns = sim_lasting_ns(c, sim_between(c, 10000, 120000));
-    sim_trace(c, "the disk of peer %u crawls for %" PRIu64 " ms", p->number, for_ns / SIM_MS);
-    sim_disk_crawl(c, p, for_ns);
-}
-
-static void slow_disk(sim_cluster *c) {
-    sim_peer *p = any_running(c);
-    if (p == NULL) return;
-    c->result->faults[GW_SIM_SLOW_DISK]++;
-    p->disk_slow_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 500, 10000));
-    sim_trace(c, "the disk of peer %u is slow", p->number);
-}
-
-static void refuse_records(sim_cluster *c) {
-    sim_peer *p = any_running(c);
-    if (p != NULL && p->record_fails_until_ns <= sim_now(c)) sim_record_fail(c, p);
-}
-
-static void damage(sim_cluster *c) {
-    sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
-    for (int i = 0; i < (misdirected ? 2 : 1); i++) {
-        if (!sim_disk_damage(c, p)) continue;
-        sim_trace(c, "the disk of peer %u damages what is on it", p->number);
-        c->result->faults[misdirected ? GW_SIM_MISDIRECTED : GW_SIM_FLIPPED_CHUNK]++;
-    }
-}
-
-/* ---- when ---- */
+/* When faults strike. */
 
 typedef struct fault {
     void (*strike)(sim_cluster *c);
@@ -243,14 +172,14 @@ static const fault faults[] = {
     {leave_one, offsetof(gw_sim_options, leave_ms)},
     {stop_job, offsetof(gw_sim_options, stop_ms)},
     {lose_device, offsetof(gw_sim_options, device_ms)},
-    {fill_disk, offsetof(gw_sim_options, full_ms)},
-    {hang_disk, offsetof(gw_sim_options, hang_ms)},
-    {crawl_disk, offsetof(gw_sim_options, crawl_ms)},
-    {slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
-    {damage, offsetof(gw_sim_options, damage_ms)},
+    {sim_fill_disk, offsetof(gw_sim_options, full_ms)},
+    {sim_hang_disk, offsetof(gw_sim_options, hang_ms)},
+    {sim_crawl_disk, offsetof(gw_sim_options, crawl_ms)},
+    {sim_slow_disk, offsetof(gw_sim_options, slow_disk_ms)},
+    {sim_damage_disk, offsetof(gw_sim_options, damage_ms)},
     {sim_flip, offsetof(gw_sim_options, flip_ms)},
     {sim_begin_to_change, offsetof(gw_sim_options, change_ms)},
-    {refuse_records, offsetof(gw_sim_options, record_ms)},
+    {sim_refuse_records, offsetof(gw_sim_options, record_ms)},
 };
 
 static uint32_t mean_of(const sim_cluster *c, const fault *f) {
@@ -301,7 +230,7 @@ void sim_faults_end(sim_cluster *c) {
     gw_sim_network_open_ways(&c->network);
     gw_sim_weather *weather = &c->network.weather;
     weather->drop = weather->duplicate = weather->garble = weather->tail = 0;
-    sim_mend_data(c);
+    sim_data_mend(c);
     sim_leave_a_core(c);
     name_living_seeds(c);
     for (uint32_t i = 0; i < c->count; i++) {
@@ -314,4 +243,74 @@ void sim_faults_end(sim_cluster *c) {
         if (sim_runs(p) && p->by_name) sim_look_up(c, p, SIM_LOOK_UP_CALM_MS);
         if (p->brain == NULL && !stays_away(p)) restart_later(c, p, sim_between(c, 1, 1000) * SIM_MS);
     }
+}
+
+/* A process that has ended by itself for a reason that is none of the job's is started again, sooner or later. */
+static void on_exit_of(void *context, sim_peer *p) {
+    sim_cluster *c = context;
+    if (sim_reason_of_end(p) != GW_SIM_NO_EXCUSE)
+        restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
+}
+
+static void forget_payloads(const sim_cluster *c, const sim_peer *p) {
+    sim_faults_of(c)->payloads[p->number] = (struct sim_payloads){.lost = 0};
+}
+
+static void on_life(void *context, sim_peer *p) {
+    forget_payloads(context, p);
+}
+
+static void on_end(void *context, sim_peer *p) {
+    if (p->changes == SIM_UNTIL_IT_ENDS) p->changes = 0;
+    forget_payloads(context, p);
+}
+
+static const sim_observer observer = {
+    .life_begins = on_life, .process_ends = on_end, .process_exited = on_exit_of};
+
+static const sim_hazards hazards = {.gives_up = sim_hazard_gives_up,
+                                    .loses_payload = sim_hazard_loses_payload,
+                                    .computes = sim_hazard_computes,
+                                    .dies_of = sim_hazard_dies_of,
+                                    .fails_probe = sim_hazard_fails_probe,
+                                    .refuses = sim_hazard_refuses,
+                                    .loses_answer = sim_hazard_loses_answer,
+                                    .touches_part = sim_hazard_touches_part,
+                                    .damages_sum = sim_hazard_damages_sum,
+                                    .would_change = sim_hazard_would_change,
+                                    .changes = sim_hazard_changes};
+
+sim_faults *sim_faults_open(sim_cluster *c) {
+    const gw_sim_options *o = c->options;
+    sim_faults *f = calloc(1, sizeof *f);
+    GW_ASSERT_MEMORY(f != NULL);
+    f->damages = calloc(o->steps + 1u, sizeof *f->damages);
+    f->gave_up = calloc(o->steps + 1u, sizeof *f->gave_up);
+    f->payloads = calloc(c->count, sizeof *f->payloads);
+    GW_ASSERT_MEMORY(f->damages != NULL && f->gave_up != NULL && f->payloads != NULL);
+    c->hazards = &hazards;
+    c->hazards_context = f;
+    sim_observe(c, &observer, c);
+    c->network.weather = (gw_sim_weather){.drop = o->drop_permille / 1000.0,
+                                          .duplicate = o->duplicate_permille / 1000.0,
+                                          .garble = o->garble_permille / 1000.0,
+                                          .tail = o->tail_permille / 1000.0,
+                                          .delay_least_ns = (uint64_t)o->delay_us * 1000 / 10,
+                                          .delay_most_ns = (uint64_t)o->delay_us * 1000};
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        if (sim_chance(c, o->slow_permille / 1000.0)) p->slowness = 1 + 3 * gw_rng_unit(&c->rng);
+        if (o->drift_permille != 0)
+            p->clock_rate = 1 + o->drift_permille / 1000.0 * (2 * gw_rng_unit(&c->rng) - 1);
+        c->result->faults[GW_SIM_SLOW_PEER] += p->slowness > 1;
+        c->result->faults[GW_SIM_SKEWED_CLOCK] += p->clock_rate < 1 || p->clock_rate > 1;
+    }
+    return f;
+}
+
+void sim_faults_close(sim_faults *f) {
+    free(f->damages);
+    free(f->gave_up);
+    free(f->payloads);
+    free(f);
 }

@@ -1,6 +1,6 @@
 /* What goes wrong with the network: cuts in two that may flap, pairs that are parted, ways that are clogged,
  * and links that break. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/faults/inside.h"
 
 #include <inttypes.h>
 
@@ -8,7 +8,7 @@ static void heal(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     (void)event;
     sim_trace(c, "the network heals");
-    c->flap++;
+    sim_faults_of(c)->flap++;
     gw_sim_network_heal(&c->network);
 }
 
@@ -28,7 +28,7 @@ static void break_if_cut_later(sim_cluster *c, uint32_t a, uint32_t b) {
 static void flap(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     bool cut = event->b != 0, one_way = event->c != 0;
-    if (c->calm || c->flap != event->a) return;
+    if (c->calm || sim_faults_of(c)->flap != event->a) return;
     c->result->faults[GW_SIM_FLAP] += cut;
     sim_trace(c, "the network %s", cut ? "is cut again" : "heals for a moment");
     c->network.cut[0][1] = cut;
@@ -41,7 +41,7 @@ static void flap(void *context, const gw_sim_event *event) {
 void sim_partition(sim_cluster *c) {
     bool one_way = sim_chance(c, 0.4);
     gw_sim_network_heal(&c->network);
-    c->flap++;
+    sim_faults_of(c)->flap++;
     for (uint32_t i = 0; i < c->count; i++) c->network.group[i] = sim_chance(c, 0.5);
     c->network.cut[0][1] = true;
     c->network.cut[1][0] = !one_way;
@@ -51,7 +51,8 @@ void sim_partition(sim_cluster *c) {
     for (uint32_t a = 0; a < c->count; a++)
         for (uint32_t b = a + 1; b < c->count; b++) break_if_cut_later(c, a, b);
     if (sim_chance(c, c->options->flap_permille / 1000.0)) {
-        gw_sim_event event = {.run = flap, .context = c, .a = c->flap, .b = false, .c = one_way};
+        gw_sim_event event = {
+            .run = flap, .context = c, .a = sim_faults_of(c)->flap, .b = false, .c = one_way};
         gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 20, 800) * SIM_MS, &event);
     }
     gw_sim_event event = {.run = heal, .context = c};
@@ -66,7 +67,7 @@ void sim_break_link(sim_cluster *c) {
     sim_break(c, a, b);
 }
 
-/* ---- single ways ---- */
+/* Single ways and data links. */
 
 /* Two different peers, by lot; false where there are none. */
 static bool any_two(sim_cluster *c, uint32_t *a, uint32_t *b) {
@@ -109,4 +110,26 @@ void sim_clog(sim_cluster *c) {
     c->result->faults[GW_SIM_CLOG]++;
     sim_trace(c, "nothing moves from peer %u to %u for %" PRIu64 " ms", a, b, for_ns / SIM_MS);
     gw_sim_network_clog_way(&c->network, a, b, sim_now(c) + for_ns);
+}
+
+/* Data links: one of a peer, or all that it has, as where it has no descriptors left. */
+void sim_lose_data(sim_cluster *c) {
+    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
+    bool all = sim_chance(c, 0.5), fault = sim_chance(c, 0.5);
+    uint64_t most_ms = sim_chance(c, 0.3) ? 30000 : 3000,
+             for_ns = sim_lasting_ns(c, sim_between(c, 100, most_ms));
+    for (uint32_t other = 0; other < c->count; other++) {
+        if (other == a || (!all && other != b)) continue;
+        c->result->faults[GW_SIM_LOST_DATA]++;
+        sim_data_lose(c, a, other, for_ns, fault);
+    }
+}
+
+void sim_lose_path(sim_cluster *c) {
+    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
+    uint64_t most_ms = sim_chance(c, 0.5) ? 90000 : 3000,
+             for_ns = sim_lasting_ns(c, sim_between(c, 100, most_ms));
+    if (a == b || sim_path_lost(c, a, b)) return;
+    c->result->faults[GW_SIM_LOST_PATH]++;
+    sim_path_lose(c, a, b, for_ns);
 }

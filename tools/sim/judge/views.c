@@ -1,33 +1,42 @@
-/* Views for newcomers: whether anybody is admitted. */
-#include "tools/sim/world/cluster.h"
+/* Views for newcomers: a few may admit nobody, as newcomers die or are out of reach meanwhile, but views that
+ * only follow one another keep all others from their work. */
+#include "tools/sim/judge/judge.h"
 
 #include "core/brain/message.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-void sim_note_proposal(sim_peer *p, const sim_peer *to, const gw_action *message) {
-    if (message->bytes[1] == GW_MSG_PROPOSE) p->m.proposed_others |= p->m.viewed[to->number] == 0;
+static void on_sent(void *context, sim_peer *p, const sim_peer *to, const uint8_t *bytes, size_t length) {
+    struct sim_admission *own = &((sim_judges *)context)->views.of[p->number];
+    if (to != NULL && length > 1 && bytes[1] == GW_MSG_PROPOSE)
+        own->proposed_others |= own->viewed[to->number] == 0;
 }
 
-/* A view for newcomers has somebody new in it, or was proposed with somebody first. One may die or be out of
- * reach meanwhile, so not every time; but views that only follow one another keep all others from what they
- * are at. */
-void sim_check_admits(sim_cluster *c, sim_peer *p, const gw_view *view, const char *cause) {
+/* A view for newcomers has a new member, or was proposed with one first. */
+static void on_announced(void *context, sim_peer *p, const gw_view *view, const char *cause) {
     enum { MOST = 5 };
-    sim_memory *m = &p->m;
-    bool leads = gw_peer_id_equal(&view->leader, &p->id), in_vain = leads && !m->proposed_others;
-    in_vain &= strncmp(cause, "newcomers", strlen("newcomers")) == 0 && m->viewed_step == m->step;
-    for (uint32_t i = 0; i < c->count; i++) {
-        const sim_peer *q = &c->peers[i];
+    sim_judges *j = context;
+    struct sim_admission *own = &j->views.of[p->number];
+    bool leads = gw_peer_id_equal(&view->leader, &p->id), in_vain = leads && !own->proposed_others;
+    in_vain &= strncmp(cause, "newcomers", strlen("newcomers")) == 0 && own->step == p->m.step;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_peer *q = &j->c->peers[i];
         uint64_t life = gw_view_rank_of_life(view, &q->id, q->boot, q->nonce) >= 0 ? q->boot : 0;
-        in_vain &= life == m->viewed[i];
-        m->viewed[i] = life;
+        in_vain &= life == own->viewed[i];
+        own->viewed[i] = life;
     }
-    m->admitted_nobody = in_vain ? m->admitted_nobody + 1 : 0;
-    m->viewed_step = m->step;
-    m->proposed_others = false;
-    if (m->admitted_nobody >= MOST)
-        sim_violation(c, "peer %u leads view %" PRIu64 ", and %d views for newcomers have admitted nobody",
+    own->in_vain = in_vain ? own->in_vain + 1 : 0;
+    own->step = p->m.step;
+    own->proposed_others = false;
+    if (own->in_vain >= MOST)
+        sim_violation(j->c, "peer %u leads view %" PRIu64 ", and %d views for newcomers have admitted nobody",
                       p->number, view->epoch, MOST);
 }
+
+static void forget(void *context, sim_peer *p) {
+    ((sim_judges *)context)->views.of[p->number] = (struct sim_admission){.step = 0};
+}
+
+const sim_observer sim_views_observer = {
+    .message_sent = on_sent, .view_announced = on_announced, .life_begins = forget, .process_ends = forget};

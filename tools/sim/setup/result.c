@@ -1,9 +1,10 @@
-#include "tools/sim/run.h"
+#include "tools/sim/setup/result.h"
 
 #include "core/base/assert.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const char *gw_sim_fault_name(gw_sim_fault fault) {

@@ -1,5 +1,7 @@
 #include "tools/sim/world/cluster.h"
 
+#include "tools/sim/world/inside.h"
+
 #include "core/base/assert.h"
 
 #include <inttypes.h>
@@ -8,43 +10,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- small things ---- */
-
-sim_cluster *sim_cluster_new(uint32_t peers) {
-    sim_cluster *c = calloc(1, sizeof *c + peers * sizeof c->peers[0]);
+sim_cluster *sim_cluster_open(const gw_sim_options *o, gw_sim_result *result) {
+    sim_cluster *c = calloc(1, sizeof *c + o->peers * sizeof c->peers[0]);
     GW_ASSERT_MEMORY(c != NULL);
-    c->count = peers;
+    c->count = o->peers;
+    c->options = o;
+    c->result = result;
+    c->hazards = &sim_no_hazards;
+    c->links = calloc((size_t)c->count * c->count, sizeof *c->links);
+    c->states = calloc(o->steps + 1u, sizeof *c->states);
+    GW_ASSERT_MEMORY(c->links != NULL && c->states != NULL);
+    for (uint32_t i = 0; i < SIM_SEEDS; i++) c->seeds[i] = i;
+    c->rng = gw_rng_seeded(o->seed);
+    c->engine = gw_sim_engine_create(SIM_START_NS);
+    gw_sim_network_open(&c->network, c->engine, o->peers, gw_rng_next(&c->rng));
+    for (uint32_t i = 0; i < c->count; i++) {
+        sim_peer *p = &c->peers[i];
+        *p = (sim_peer){.number = i, .slowness = 1, .clock_rate = 1, .clock_base_ns = sim_now(c)};
+        p->clock_since_ns = sim_now(c);
+        sim_name(p);
+    }
+    c->states[0] = gw_mix64(o->seed);
+    for (uint64_t step = 0; step < o->steps; step++)
+        c->states[step + 1] = sim_state_after(o, c->states[step], step);
     return c;
 }
 
-void sim_cluster_free(sim_cluster *c) {
+void sim_cluster_close(sim_cluster *c) {
     for (uint32_t i = 0; i < c->count; i++) {
         sim_peer *p = &c->peers[i];
         gw_peer_destroy(p->brain);
         sim_work_forget(p);
         gw_actions_free(&p->actions);
         sim_disk_free(&p->disk);
-        free(p->asked.bytes);
+        sim_record_free(&p->asked);
     }
     sim_reductions_free(c);
     gw_sim_garbler_close(c->garbler);
     gw_sim_network_close(&c->network);
     gw_sim_engine_destroy(c->engine);
-    for (uint32_t i = 0; i < c->death_count; i++) gw_set_free(&c->deaths[i].begun);
-    free(c->deaths);
-    free(c->errors);
-    free(c->changes);
-    free(c->saved_ends);
     free(c->links);
     free(c->states);
-    free(c->committed);
-    free(c->made);
-    free(c->held);
-    free(c->shown);
-    free(c->effects);
-    free(c->damages);
-    free(c->gave_up);
     free(c);
+}
+
+void sim_observe(sim_cluster *c, const sim_observer *table, void *context) {
+    sim_observers *all = &c->observers;
+    GW_ASSERT(all->count < SIM_OBSERVERS);
+    all->table[all->count] = table;
+    all->context[all->count++] = context;
 }
 
 uint64_t sim_now(const sim_cluster *c) {
@@ -76,10 +90,6 @@ uint64_t sim_between(sim_cluster *c, uint64_t least, uint64_t most) {
     return least + gw_rng_below(&c->rng, most - least + 1);
 }
 
-uint64_t sim_lot(const gw_sim_options *options, uint64_t of) {
-    return gw_mix64(options->seed ^ gw_mix64(of));
-}
-
 bool sim_chance(sim_cluster *c, double probability) {
     return gw_rng_unit(&c->rng) < probability;
 }
@@ -105,49 +115,6 @@ void sim_name(sim_peer *p) {
     p->id = sim_name_with(p->number, p->disks);
 }
 
-uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
-    return gw_mix64(gw_mix64(state ^ gw_mix64(step)) + shard);
-}
-
-uint64_t sim_next_state(uint64_t state, uint64_t sum) {
-    return gw_mix64(state) + gw_mix64(sum ^ 0x5eed);
-}
-
-uint64_t sim_fingerprint(uint64_t state) {
-    return gw_mix64(state ^ 0xf1f1) | 1;
-}
-
-/* Steps differ in size, so that a mixed-up step shows. */
-uint32_t sim_shards(const void *context, uint64_t step) {
-    const gw_sim_options *options = context;
-    return options->shards + (uint32_t)(step % 3);
-}
-
-uint64_t sim_step_sum(const gw_sim_options *options, uint64_t state, uint64_t step) {
-    uint64_t sum = 0;
-    for (uint32_t s = 0; s < sim_shards(options, step); s++) sum += sim_contribution(state, step, s);
-    return sum;
-}
-
-uint64_t sim_last_step(const gw_sim_options *options) {
-    return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
-}
-
-uint32_t sim_replicas(const gw_sim_options *options) {
-    return options->replicas != 0 ? options->replicas : 2;
-}
-
-uint32_t sim_keep(const gw_sim_options *options) {
-    uint32_t keep = options->keep != 0 ? options->keep : 2;
-    GW_ASSERT(keep <= GW_SIM_KEEP);
-    return keep;
-}
-
-uint64_t sim_resume_ns(const gw_sim_options *options) {
-    if (options->resume_ms != 0) return options->resume_ms * SIM_MS;
-    return (options->fast ? 60000 : 10000) * SIM_MS;
-}
-
 void sim_sum_free(sim_sum *sum) {
     free(sum->times);
     *sum = (sim_sum){0};
@@ -161,7 +128,7 @@ sim_sum sim_sum_copy(const sim_sum *sum) {
     return copy;
 }
 
-/* ---- what happens later ---- */
+/* What happens later. */
 
 sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
     return (sim_op){.handle = handle, .peer = p->number, .life = p->boot};
@@ -193,13 +160,13 @@ void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op) {
     if (bytes != stack) free(bytes);
 }
 
-/* ---- the clock ---- */
+/* Clocks. */
 
 static uint64_t clock_of(const sim_cluster *c, const sim_peer *p) {
     return p->clock_base_ns + (uint64_t)((double)(sim_now(c) - p->clock_since_ns) * p->clock_rate);
 }
 
-/* When its clock will say this, a little late rather than early. */
+/* When the peer's clock will say this, a little late rather than early. */
 static uint64_t when(const sim_cluster *c, const sim_peer *p, uint64_t clock_ns) {
     uint64_t now_ns = sim_now(c), clock_now_ns = clock_of(c, p);
     if (clock_ns <= clock_now_ns) return now_ns;
@@ -242,102 +209,67 @@ void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns) {
     sim_later(c, 0, &op);
 }
 
-/* ---- actions ---- */
-
-/* One that had no state yet may be in a view of this peer, for whom it died in the step that this one is in,
- * of it knows not what. */
-static void lose(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
-    gw_peer_status status;
-    if (death->had_state || view == NULL) return;
-    if (gw_view_rank_of_life(view, id, death->boot, death->nonce) < 0) return;
-    gw_peer_status_get(by->brain, &status);
-    death->step = status.step;
-}
-
-/* It had voted for this view, and died before that was installed. */
-static void lose_dead(sim_cluster *c, const sim_peer *p, const gw_view *view) {
-    for (uint32_t i = 0; i < c->death_count; i++)
-        lose(&c->deaths[i], p, view, &c->peers[c->deaths[i].peer].id);
-}
-
-static void note_death(sim_cluster *c, const sim_peer *p) {
-    c->deaths = realloc(c->deaths, (c->death_count + 1) * sizeof *c->deaths);
-    GW_ASSERT_MEMORY(c->deaths != NULL);
-    sim_death *death = &c->deaths[c->death_count++];
-    *death = (sim_death){.peer = p->number,
-                         .boot = p->boot,
-                         .nonce = p->nonce,
-                         .had_state = p->m.has_state,
-                         .step = p->m.accumulator.step,
-                         .begun = gw_set_of(p->m.accumulator.shards)};
-    for (uint32_t i = 0; i < c->count; i++) {
-        gw_peer_status status;
-        const sim_peer *q = &c->peers[i];
-        if (q == p || !sim_runs(q)) continue;
-        death->unseen |= q->paused_until_ns > sim_now(c);
-        gw_peer_status_get(q->brain, &status);
-        lose(death, q, status.view, &p->id);
-    }
-    for (uint32_t i = 0; i < p->m.accumulator.shards; i++)
-        if (p->m.accumulator.times[i] > 0) gw_set_add(&death->begun, i);
-    for (uint32_t i = 0; i < p->m.check_count; i++) gw_set_add(&death->begun, p->m.checks[i].shard);
-    if (p->m.probing != 0 && p->m.probing <= death->begun.size) gw_set_add(&death->begun, p->m.probing - 1);
-    for (uint32_t w = 0; w < SIM_WORKERS; w++)
-        if (p->m.workers[w].busy) gw_set_add(&death->begun, p->m.workers[w].shard);
-}
+/* Processes and their ends. */
 
 static void end_process(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "peer %u ends", p->number);
     if (!p->finished) {
-        note_death(c, p);
+        SIM_NOTIFY(c, last_word, p);
         p->ended_ns = sim_now(c);
     }
     gw_peer_destroy(p->brain);
     p->brain = NULL;
-    sim_changes_ended(p);
+    SIM_NOTIFY(c, process_ends, p);
     sim_break_all(c, p);
     sim_reduce_hurt(c, p->number, -1);
     sim_work_forget(p);
 }
 
-static void flushed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+static void exit_process(sim_cluster *c, sim_peer *p, const sim_op *op) {
     (void)op;
     end_process(c, p);
-    sim_ended(c, p);
+    SIM_NOTIFY(c, process_exited, p);
 }
 
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
-    note_death(c, p); /* others hear its last words before its process ends */
+    SIM_NOTIFY(c, last_word, p); /* others hear its last messages before its process ends */
     p->finished = true;
     p->ended_ns = sim_now(c);
     p->finish = action->finish;
     p->finish_root = action->root;
     p->finish_step = action->step;
     snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
-    sim_judge_end(c, p);
-    sim_disk_check_stall(c, p, p->finish_text);
+    SIM_NOTIFY(c, finished, p);
     c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
-    if (action->finish == GW_FINISH_DONE) {
-        if (c->result->done_ns == 0) c->result->done_ns = sim_now(c);
-        c->last_effect_failed |= p->m.commit_failed; /* tools/godwit/work/commit.c */
-        uint64_t last = sim_last_step(c->options);
-        /* fast: what was shown last of the last step, which is another than before only if nobody knew. */
-        gw_hash root = sim_root(last, c->options->fast ? c->shown[last] : c->states[last]);
-        c->final_root = root;
-        if (!gw_hash_equal(&root, &action->root))
-            sim_violation(c, "peer %u ended with another root than it should", p->number);
-    }
-    if (action->finish == GW_FINISH_DONE || action->finish == GW_FINISH_STOPPED) sim_check_saved_end(c, p);
-    sim_op op = sim_op_to(p, flushed);
+    if (action->finish == GW_FINISH_DONE && c->result->done_ns == 0) c->result->done_ns = sim_now(c);
+    sim_op op = sim_op_to(p, exit_process);
     sim_later(c, SIM_LAST_WORDS_NS, &op);
+}
+
+/* What a brain tells of a fault of its own peer may have cost it its state; with float sums the world follows
+ * it in that. */
+static void follow_own_fault(sim_cluster *c, sim_peer *p, const gw_action *notice) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    if (!c->options->fast || !gw_peer_id_equal(&notice->peer, &p->id) || status.has_state) return;
+    sim_commit_settle(c, p);
+    p->m.has_state = false;
+}
+
+/* A brain that hears of an earlier verdict on its peer gives up its state, and says so in its log. Effects that
+ * are under way are of that state, and take place before. */
+static void follow_earlier_fault(sim_cluster *c, sim_peer *p, const char *text) {
+    if (strstr(text, " was found to compute or to hold other bits") == NULL) return;
+    sim_commit_settle(c, p);
+    p->m.has_state = false;
 }
 
 static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
     switch (action->notice) {
     case GW_NOTICE_VIEW:
         c->result->views++;
-        sim_check_admits(c, p, action->view, action->text);
+        SIM_NOTIFY(c, view_announced, p, action->view, action->text);
         sim_disk_remember(c, p, action->view);
         sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
                   action->view->count, action->text);
@@ -349,21 +281,21 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         c->result->steals++;
         break;
     case GW_NOTICE_CHECKPOINT:
-        sim_told_complete(c, p, action);
+        SIM_NOTIFY(c, checkpoint_told, p, action->step, &action->root);
         break;
     case GW_NOTICE_RESUMED:
         c->result->resumes++;
         break;
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
-        sim_shows(c, p, action);
+        SIM_NOTIFY(c, state_shown, p, action->step, action->fingerprint);
         break;
     case GW_NOTICE_BAD:
-        sim_told_bad(c, p, action);
+        SIM_NOTIFY(c, bad_told, p, action);
         break;
     case GW_NOTICE_CORRUPT:
-        sim_convict(c, p, action);
-        sim_tells_fault(c, p, action);
+        SIM_NOTIFY(c, fault_told, p, action);
+        follow_own_fault(c, p, action);
         break;
     default:
         if (action->text != NULL && action->text[0] > ' ')
@@ -387,13 +319,12 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
             sim_want(c, p, other->number, action->flag);
         break;
     case GW_ACT_MESSAGE:
-        sim_check_told(c, p, action);
-        if (other != NULL) sim_note_proposal(p, other, action);
+        SIM_NOTIFY(c, message_sent, p, other, action->bytes, action->length);
         if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
         break;
     case GW_ACT_INSTALL:
-        sim_installed(c, p, action->view);
-        lose_dead(c, p, action->view);
+        p->m.installed = action->view->name;
+        SIM_NOTIFY(c, view_installed, p, action->view);
         sim_work_action(c, p, action);
         break;
     case GW_ACT_FREEZE:
@@ -424,7 +355,6 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_LOAD:
         sim_commit_settle(c, p);
-        sim_check_load(c, p, action);
         sim_load(c, p, action);
         break;
     case GW_ACT_SAVE:
@@ -439,8 +369,8 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     case GW_ACT_LOG:
         sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
-        sim_disk_check_stall(c, p, action->text);
-        sim_heed_earlier_fault(c, p, action->text);
+        SIM_NOTIFY(c, logged, p, action->text);
+        follow_earlier_fault(c, p, action->text);
         break;
     case GW_ACT_NOTICE:
         note(c, p, action);
@@ -466,18 +396,13 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
     if (!p->finished) plan_timer(c, p);
 }
 
-/* ---- processes ---- */
-
 void sim_start(sim_cluster *c, sim_peer *p) {
     GW_ASSERT(p->brain == NULL);
     const gw_sim_options *o = c->options;
     gw_inventory inventory[SIM_SAVED];
     p->boot++;
     p->nonce = gw_rng_next(&c->rng);
-    p->finished = p->told_end = p->host_down = p->abrupt = p->asked_to_leave = p->device_lost = false;
-    p->gave_up = p->refused = p->heard_of_stop = false;
-    for (uint32_t i = 0; i < c->count; i++)
-        p->heard_of_stop |= sim_runs(&c->peers[i]) && c->peers[i].heard_of_stop;
+    p->finished = p->host_down = p->abrupt = false;
     p->by_name = o->names_permille != 0 && sim_chance(c, o->names_permille / 1000.0);
     p->timer_ns = UINT64_MAX;
     p->started_ns = sim_now(c);
@@ -488,7 +413,6 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     memset(p->dials, 0, sizeof p->dials);
     memset(p->met, 0, sizeof p->met);
     memset(p->met_nonce, 0, sizeof p->met_nonce);
-    memset(p->greeted_by, 0, sizeof p->greeted_by);
     gw_peer_config config = {.id = p->id,
                              .incarnation = {.boot = p->boot, .nonce = p->nonce},
                              .cluster = {"sim"},
@@ -514,7 +438,6 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .keep = sim_keep(o),
                              .replicas = sim_replicas(o),
                              .join_timeout_ns = 5000 * SIM_MS,
-                             /* fast: whoever gives up waiting for a shown state may show another */
                              .resume_timeout_ns = sim_resume_ns(o),
                              .save_timeout_ns = sim_save_timeout_ns(o),
                              .seed = gw_rng_next(&c->rng),
@@ -527,7 +450,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     config.known_count = p->disk.known_count;
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
     config.strays = p->strays = sim_disk_has_strays(&p->disk);
-    sim_begins_anew(c, p);
+    SIM_NOTIFY(c, life_begins, p);
     gw_err err;
     p->brain = gw_peer_create(&config, &err);
     if (p->brain == NULL) {
@@ -553,6 +476,6 @@ void sim_crash(sim_cluster *c, sim_peer *p) {
         p->disk.fell[p->disk.fell_count++] =
             (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
     }
-    sim_record_ended(c, p);
+    sim_record_crash(c, p);
     end_process(c, p);
 }

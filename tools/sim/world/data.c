@@ -1,7 +1,7 @@
 /* Data links, which may be gone although control links stand: their ends cannot read each other's words,
  * fetch from each other, or sum together, and are told so. Or they stand, and just no sums pass: whoever
  * tries hears that it fails, and with whom. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 static int side_of(uint32_t peer, uint32_t other) {
     return peer < other ? 0 : 1;
@@ -11,7 +11,7 @@ bool sim_data_lost(sim_cluster *c, uint32_t a, uint32_t b) {
     return a != b && sim_now(c) < sim_link_of(c, a, b)->data_lost_until_ns;
 }
 
-static bool path_lost(sim_cluster *c, uint32_t a, uint32_t b) {
+bool sim_path_lost(sim_cluster *c, uint32_t a, uint32_t b) {
     return a != b && sim_now(c) < sim_link_of(c, a, b)->path_lost_until_ns;
 }
 
@@ -19,7 +19,7 @@ uint32_t sim_parted_from(sim_cluster *c, const gw_view *view, uint32_t a) {
     for (uint32_t i = 0; i < view->count; i++) {
         const sim_peer *other = sim_by_id(c, &view->members[i].id);
         if (other == NULL) continue;
-        if (sim_data_lost(c, a, other->number) || path_lost(c, a, other->number)) return other->number;
+        if (sim_data_lost(c, a, other->number) || sim_path_lost(c, a, other->number)) return other->number;
     }
     return SIM_PEERS;
 }
@@ -59,7 +59,7 @@ static void come_back(void *context, const gw_sim_event *event) {
     if (!sim_data_lost(c, a, b)) tell_both(c, a, b);
 }
 
-static void lose(sim_cluster *c, uint32_t a, uint32_t b, uint64_t for_ns, bool fault_of_a) {
+void sim_data_lose(sim_cluster *c, uint32_t a, uint32_t b, uint64_t for_ns, bool fault_of_a) {
     sim_link *link = sim_link_of(c, a, b);
     sim_trace(c, "the data link of %u and %u is gone", a, b);
     link->data_lost_until_ns = sim_now(c) + for_ns;
@@ -73,32 +73,13 @@ static void lose(sim_cluster *c, uint32_t a, uint32_t b, uint64_t for_ns, bool f
     gw_sim_schedule(c->engine, link->data_lost_until_ns + 1, &event);
 }
 
-/* One of a peer, or all that it has, as where it has no descriptors left. */
-void sim_lose_data(sim_cluster *c) {
-    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
-    bool all = sim_chance(c, 0.5), fault = sim_chance(c, 0.5);
-    uint64_t most_ms = sim_chance(c, 0.3) ? 30000 : 3000,
-             for_ns = sim_lasting_ns(c, sim_between(c, 100, most_ms));
-    for (uint32_t other = 0; other < c->count; other++) {
-        if (other == a || (!all && other != b)) continue;
-        c->result->faults[GW_SIM_LOST_DATA]++;
-        lose(c, a, other, for_ns, fault);
-    }
-}
-
-/* Of two peers. */
-void sim_lose_path(sim_cluster *c) {
-    uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
-    uint64_t most_ms = sim_chance(c, 0.5) ? 90000 : 3000,
-             for_ns = sim_lasting_ns(c, sim_between(c, 100, most_ms));
-    if (a == b || path_lost(c, a, b)) return;
-    c->result->faults[GW_SIM_LOST_PATH]++;
+void sim_path_lose(sim_cluster *c, uint32_t a, uint32_t b, uint64_t for_ns) {
     sim_trace(c, "no sums pass between %u and %u", a, b);
     sim_link_of(c, a, b)->path_lost_until_ns = sim_now(c) + for_ns;
     sim_reduce_hurt(c, a, (int)b);
 }
 
-void sim_mend_data(sim_cluster *c) {
+void sim_data_mend(sim_cluster *c) {
     for (uint32_t a = 0; a < c->count; a++)
         for (uint32_t b = a + 1; b < c->count; b++) {
             sim_link_of(c, a, b)->path_lost_until_ns = 0;

@@ -1,6 +1,6 @@
 /* What survives a crash. Writes become durable some time before they are reported, a half of a checkpoint's
  * chunks before the other. (The record is in cluster_record.c.) */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
 
@@ -17,7 +17,8 @@ static void free_saved(sim_saved *saved) {
 }
 
 void sim_disk_free(sim_disk *disk) {
-    sim_record_free(disk);
+    sim_record_free(&disk->record);
+    sim_record_free(&disk->flushed);
     for (uint32_t i = 0; i < disk->saved_count; i++) free_saved(&disk->saved[i]);
     *disk = (sim_disk){0};
 }
@@ -35,31 +36,6 @@ void sim_disk_remember(sim_cluster *c, sim_peer *p, const gw_view *view) {
     if (p->disk_full_until_ns > sim_now(c) || p->disk_hangs_until_ns > sim_now(c)) return;
     for (uint32_t i = 0; i < c->count; i++)
         if (i != p->number && gw_view_rank(view, &c->peers[i].id) >= 0) know(&p->disk, i);
-}
-
-static gw_hash chunk_hash(uint64_t state, uint32_t chunk) {
-    gw_hash hash;
-    for (uint64_t i = 0; i < 4; i++) {
-        uint64_t word = gw_mix64(state ^ gw_mix64(chunk * 4 + i));
-        memcpy(hash.bytes + 8 * i, &word, 8);
-    }
-    return hash;
-}
-
-static gw_hash root_of(uint64_t step, const gw_hash *hashes, uint32_t count) {
-    uint8_t bytes[8 + SIM_CHUNKS * sizeof(gw_hash)];
-    gw_hash root;
-    GW_ASSERT(count <= SIM_CHUNKS);
-    memcpy(bytes, &step, 8);
-    memcpy(bytes + 8, hashes, count * sizeof *hashes);
-    gw_blake2b(bytes, 8 + count * sizeof *hashes, root.bytes, sizeof root.bytes);
-    return root;
-}
-
-gw_hash sim_root(uint64_t step, uint64_t state) {
-    gw_hash hashes[SIM_CHUNKS];
-    for (uint32_t i = 0; i < SIM_CHUNKS; i++) hashes[i] = chunk_hash(state, i);
-    return root_of(step, hashes, SIM_CHUNKS);
 }
 
 sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool make) {
@@ -165,22 +141,6 @@ bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
     return true;
 }
 
-/* A brain notices after half a minute, and says so within a second. */
-#define PATIENCE_NS (31000 * SIM_MS)
-
-void sim_disk_check_stall(sim_cluster *c, const sim_peer *p, const char *text) {
-    bool hung = p->disk_hangs_until_ns != 0 && sim_now(c) < p->disk_hangs_until_ns + PATIENCE_NS;
-    if (!hung && strstr(text, "made no progress") != NULL)
-        sim_violation(c, "peer %u, whose disk does not hang, says: %s", p->number, text);
-}
-
-bool sim_disk_ails(const sim_cluster *c, const sim_peer *p) {
-    uint64_t until_ns =
-        p->disk_full_until_ns > p->disk_hangs_until_ns ? p->disk_full_until_ns : p->disk_hangs_until_ns;
-    if (until_ns < p->record_fails_until_ns) until_ns = p->record_fails_until_ns;
-    return until_ns != 0 && sim_now(c) < until_ns + PATIENCE_NS;
-}
-
 /* How long a write takes. */
 uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
     enum { SLOWER = 100 };
@@ -215,7 +175,7 @@ static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t chunk;
         memcpy(&chunk, op->bytes + i * sizeof chunk, sizeof chunk);
-        hashes[i] = chunk_hash(op->x, chunk);
+        hashes[i] = sim_chunk_hash(op->x, chunk);
         failed |= !hash_only && (saved == NULL || !gw_set_has(&saved->chunks, chunk));
     }
     gw_event event = {.kind = GW_EV_STORED,
@@ -256,16 +216,6 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, time_ns, &op);
 }
 
-/* Others count on it from the next checkpoint on, if it counts on itself: it may have given up to write. */
-static void note_taken(sim_peer *p, uint64_t step) {
-    gw_peer_status status;
-    if (!p->disk_refuses || !sim_runs(p)) return;
-    gw_peer_status_get(p->brain, &status);
-    if (!status.disk_writable) return;
-    p->disk_refuses = false;
-    p->disk_counts_from = step + 1;
-}
-
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
     if (!hash_only && sim_disk_waits(c, p, op)) return;
@@ -284,27 +234,14 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .text = failed ? "disk full" : NULL,
                       .root = root};
     sim_event(c, p, &event);
-    if (!hash_only && !failed) note_taken(p, op->x);
-}
-
-/* Whose disk hangs has been asked for no chunk, not even for its hash, and has only what the others tell to
- * make the root of. (Of a state that has changed in memory nobody here knows it.) */
-static bool is_told_by_others(const sim_cluster *c, const gw_action *manifest, const gw_hash *root) {
-    const gw_action load = {.load_kind = GW_LOAD_MANIFEST, .step = manifest->step, .root = *root};
-    uint64_t state = c->options->fast ? sim_state_of(c, &load) : c->states[manifest->step];
-    gw_hash right = sim_root(manifest->step, state);
-    return manifest->flag && (gw_hash_equal(root, &right) || c->options->flip_ms != 0);
+    if (!hash_only && !failed) SIM_NOTIFY(c, manifest_stored, p, op->x);
 }
 
 static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    gw_hash root = root_of(action->step, action->hashes, action->count);
+    gw_hash root = sim_root_of(action->step, action->hashes, action->count);
     gw_hash own = sim_root(p->m.saved_step, p->m.saved_state);
     bool saved_here = p->m.saved_step == action->step && gw_hash_equal(&root, &own);
-    if (!saved_here && !is_told_by_others(c, action, &root)) {
-        sim_violation(c, "peer %u writes a manifest of step %" PRIu64 " of another state", p->number,
-                      action->step);
-        return;
-    }
+    SIM_NOTIFY(c, manifest_made, p, action->step, &root, saved_here, action->flag);
     sim_op op = sim_op_to(p, manifest_stored);
     op.token = action->token;
     op.x = action->step;
@@ -320,7 +257,6 @@ static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint32_t kept = 0;
     p->m.has_open = false;
-    p->m.gave_way |= p->disk_refuses;
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         bool keep = false;
@@ -342,8 +278,9 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
         manifest(c, p, action);
         break;
     default:
+        SIM_NOTIFY(c, retain_begins, p);
         retain(p, action);
-        sim_check_kept(c, p);
+        SIM_NOTIFY(c, retain_ends, p);
         break;
     }
 }
@@ -362,43 +299,4 @@ gw_set sim_disk_sound(const sim_saved *saved) {
     gw_set sound = gw_set_copy(&saved->chunks);
     sound.words[0] &= ~saved->damaged.words[0]; /* SIM_CHUNKS fit into one */
     return sound;
-}
-
-bool sim_disk_damage(sim_cluster *c, sim_peer *p) {
-    if (p->disk.saved_count == 0) return false;
-    sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
-    if (saved->manifest && sim_chance(c, 0.1)) {
-        saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
-    } else {
-        uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
-        if (!gw_set_has(&saved->chunks, chunk)) return false;
-        gw_set_add(&saved->damaged, chunk);
-    }
-    sim_disks_lost(c);
-    return true;
-}
-
-static void lose_chunk(sim_saved *saved, uint32_t chunk, uint64_t boot) {
-    saved->chunks.words[0] &= ~(UINT64_C(1) << chunk);
-    saved->lost |= UINT64_C(1) << chunk;
-    saved->lost_boot = boot;
-}
-
-void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
-    const uint64_t lately_ns = 2000 * SIM_MS;
-    for (uint32_t i = 0; i < p->disk.saved_count; i++) {
-        sim_saved *saved = &p->disk.saved[i];
-        for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
-            bool late =
-                gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
-            if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
-            bool torn = !sim_chance(c, 0.5);
-            c->result->faults[torn ? GW_SIM_TORN_CHUNK : GW_SIM_LOST_CHUNK]++;
-            if (torn)
-                gw_set_add(&saved->damaged, chunk);
-            else
-                lose_chunk(saved, chunk, p->boot);
-        }
-    }
-    sim_disks_lost(c);
 }

@@ -1,5 +1,5 @@
 /* Fetching states: S_0, from checkpoints on one's own and others' disks, and from peers that have them. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/state/placement.h"
 
@@ -96,7 +96,7 @@ static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uin
         if (donor == p || !may_fetch(c, p, donor) || !donor->m.has_state || donor->m.step != f->step)
             continue;
         if (f->fingerprint != 0 && sim_fingerprint(donor->m.state) != f->fingerprint) continue;
-        if (sim_would_change(c, donor->number, p->number)) {
+        if (c->hazards->would_change(c, donor->number, p->number)) {
             if (*changes == SIM_PEERS) *changes = donor->number;
             continue;
         }
@@ -131,10 +131,11 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
 
 /* From each alone nothing better has come. */
 static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, const fetch *f, uint32_t from) {
-    gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED};
+    gw_event event = {
+        .kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED, .peer = c->peers[from].id};
     c->result->faults[GW_SIM_CHANGED_STATE]++;
     bool holds = p->m.has_state && f->step <= p->m.step + 1;
-    sim_hears_of_change(c, p, sim_change_bits(c, from, p->number), holds, &event);
+    sim_hear_of_change(c, p, c->hazards->changes(c, from, p->number), holds, false, &event);
 }
 
 static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -162,17 +163,16 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_LOADED, .token = op->token, .outcome = there ? GW_DONE : GW_FAILED};
     gw_set sound = known && own != NULL ? sim_disk_sound(own) : gw_set_of(SIM_CHUNKS), here = {0};
     if (there) {
-        if (f.kind == GW_LOAD_MANIFEST) sim_told_kept(c, p, &f.root);
         const sim_saved *kept = f.kind == GW_LOAD_MANIFEST ? keep_loaded(c, p, &f, state) : NULL;
         if (kept != NULL) here = gw_set_copy(&kept->chunks);
         if (kept != NULL) event.held = &here;
         p->m.has_state = true;
-        p->m.on_state = (sim_verdict){.by = {0}};
-        p->m.held_epoch = f.epoch;
         p->m.step = f.step;
         p->m.state = state;
         p->m.flipped = false;
         event.fingerprint = sim_fingerprint(p->m.state);
+        const sim_load_request load = {f.kind, f.step, f.fingerprint, f.root, f.epoch, NULL, 0};
+        SIM_NOTIFY(c, state_loaded, p, &load);
     } else {
         event.text = "no source could be reached";
         bool told = f.kind == GW_LOAD_MANIFEST && !by_others;
@@ -183,16 +183,6 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
     gw_set_free(&sound);
     gw_set_free(&here);
-}
-
-/* Exact: the state of a later step is the better one, unless somebody may have computed it wrong, or its peer
- * was found to change bits. */
-static void check_no_roll_back(sim_cluster *c, const sim_peer *p, const gw_action *action) {
-    bool trusted = c->options->flip_ms == 0 && c->options->wrong_permille == 0;
-    trusted &= p->m.found_wrong == 0;
-    if (!c->options->fast && trusted && p->m.has_state && action->step < p->m.step)
-        sim_violation(c, "peer %u goes back from step %" PRIu64 " to step %" PRIu64, p->number, p->m.step,
-                      action->step);
 }
 
 void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -209,11 +199,18 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
         if (action->load_kind == GW_LOAD_MANIFEST) f.told[f.count] = action->inventories[i].words[0];
         f.sources[f.count++] = source->number;
     }
+    bool by_peers = action->load_kind == GW_LOAD_PEERS;
+    const sim_load_request load = {f.kind,
+                                   f.step,
+                                   f.fingerprint,
+                                   f.root,
+                                   f.epoch,
+                                   by_peers ? action->donors : NULL,
+                                   by_peers ? action->count : 0};
+    SIM_NOTIFY(c, state_wanted, p, &load);
     if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
     if (action->step > c->options->steps)
         sim_violation(c, "peer %u loads step %" PRIu64, p->number, action->step);
-    check_no_roll_back(c, p, action);
-    sim_leaves_state(c, p, action);
     sim_op op = sim_op_to(p, loaded);
     op.token = action->token;
     op.bytes = (const uint8_t *)&f;

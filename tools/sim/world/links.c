@@ -1,7 +1,7 @@
 /* Control links as the node has them: at most one between two peers, dialled by whoever wants it, messages in
  * order and once while it stands, those in flight lost when it breaks. A cut of the network stalls messages
  * (TCP sends them again) until it heals or the link breaks. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
 #include "core/brain/message.h"
@@ -236,8 +236,7 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     link->taken[side]++;
     const sim_peer *from = &c->peers[op->from];
     uint8_t kind = op->length > 1 ? op->bytes[1] : 0;
-    if (kind == GW_MSG_HELLO) p->greeted_by[op->from] = from->boot;
-    p->told_end |= kind == GW_MSG_END && from->finish == GW_FINISH_DONE;
+    SIM_NOTIFY(c, message_arrives, p, from, kind);
     gw_event event = {.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = op->bytes, .length = op->length};
     sim_event(c, p, &event);
 }

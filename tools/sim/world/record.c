@@ -2,7 +2,7 @@
  * beside the old one, which takes its place when it is on disk. So a record is there whole or not at all; one
  * that is being written when its process ends is lost. Where only the folder could not be flushed the new one
  * is there although its writing has failed, until the power does. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
 #include "core/record/convictions.h"
@@ -12,32 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sim_record copy(const uint8_t *bytes, size_t length) {
+sim_record sim_record_copy(const uint8_t *bytes, size_t length) {
     sim_record one = {.bytes = malloc(length + GW_RECORD_FILE_CHECKSUM), .length = length};
     GW_ASSERT_MEMORY(one.bytes != NULL);
     memcpy(one.bytes, bytes, length);
     return one;
 }
 
-static void forget(sim_record *record) {
+void sim_record_free(sim_record *record) {
     free(record->bytes);
     *record = (sim_record){.bytes = NULL};
 }
 
-void sim_record_free(sim_disk *disk) {
-    forget(&disk->record);
-    forget(&disk->flushed);
-    disk->unflushed = false;
-}
-
-static void replace(sim_disk *disk, sim_record record, bool flushed) {
+void sim_record_replace(sim_disk *disk, sim_record record, bool flushed) {
     if (flushed || disk->unflushed)
-        forget(&disk->record);
+        sim_record_free(&disk->record);
     else
         disk->flushed = disk->record;
     disk->record = record;
     disk->unflushed = !flushed;
-    if (flushed) forget(&disk->flushed);
+    if (flushed) sim_record_free(&disk->flushed);
 }
 
 enum { WRITTEN, FAILED, UNFLUSHED };
@@ -45,7 +39,8 @@ enum { WRITTEN, FAILED, UNFLUSHED };
 static void persist_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_hangs(c, p, op)) return;
     p->m.records_open--;
-    if (op->x != FAILED) replace(&p->disk, copy(op->bytes, op->length), op->x == WRITTEN);
+    if (op->x != FAILED)
+        sim_record_replace(&p->disk, sim_record_copy(op->bytes, op->length), op->x == WRITTEN);
 }
 
 static void persist_told(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -64,8 +59,8 @@ static uint64_t outcome(sim_cluster *c, const sim_peer *p) {
 }
 
 void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    forget(&p->asked);
-    p->asked = copy(action->bytes, action->length);
+    sim_record_free(&p->asked);
+    p->asked = sim_record_copy(action->bytes, action->length);
     p->m.records_open++;
     uint64_t at_ns = sim_now(c) + sim_disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
     if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
@@ -124,46 +119,46 @@ bool sim_record_lacks_verdict(const sim_peer *p) {
     return read_verdicts(&p->asked).heard > read_verdicts(&p->disk.record).heard;
 }
 
-/* ---- and what goes wrong with it ---- */
-
-/* For I/O errors, now and then or always, or as the disk is full, for checkpoints, too. */
-void sim_record_fail(sim_cluster *c, sim_peer *p) {
-    bool full = sim_chance(c, 0.5), always = sim_chance(c, 0.5);
-    uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 3000) : sim_between(c, 3000, 30000);
-    p->record_fails_until_ns = sim_now(c) + sim_lasting_ns(c, for_ms);
-    p->record_fails = full || always ? 1 : 0.5;
-    sim_trace(c, "the disk of peer %u takes no record%s", p->number, full ? ", as it is full" : "");
-    if (!full) return;
-    c->result->faults[GW_SIM_FULL_DISK]++;
-    p->disk_refuses = true;
-    if (p->disk_full_until_ns < p->record_fails_until_ns) p->disk_full_until_ns = p->record_fails_until_ns;
-}
-
-void sim_record_ended(sim_cluster *c, sim_peer *p) {
+void sim_record_crash(sim_cluster *c, sim_peer *p) {
     c->result->faults[GW_SIM_LOST_RECORD] += p->m.records_open > 0;
     if (!p->host_down || !p->disk.unflushed || !sim_chance(c, 0.5)) return;
     c->result->faults[GW_SIM_LOST_RECORD]++;
     sim_trace(c, "the record of peer %u is the one before", p->number);
-    replace(&p->disk, copy(p->disk.flushed.bytes, p->disk.flushed.length), true);
+    sim_record_replace(&p->disk, sim_record_copy(p->disk.flushed.bytes, p->disk.flushed.length), true);
 }
 
-static void damage(sim_cluster *c, uint8_t *bytes, size_t *size) {
-    if (sim_chance(c, 0.3)) { /* torn */
-        *size = sim_between(c, 0, *size - 1);
-        return;
+/* What it says of views. */
+
+void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
+    gw_ballot_open(ballot, true);
+    if (record->length == 0) return;
+    gw_reader r = gw_reader_on(record->bytes, record->length);
+    gw_ballot_get(&r, ballot);
+    GW_ASSERT(!r.failed);
+}
+
+bool sim_record_has_view(const sim_record *record) {
+    gw_ballot ballot;
+    sim_ballot_read(record, &ballot);
+    bool has = ballot.installed.epoch > 0;
+    gw_ballot_close(&ballot);
+    return has;
+}
+
+bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
+    gw_view rest = {0};
+    for (uint32_t i = 0; i < view->count; i++) {
+        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL: its disk is lost */
+        if (member != NULL && among[member->number]) rest.members[rest.count++] = view->members[i];
     }
-    uint64_t bit = sim_between(c, 0, *size * 8 - 1);
-    bytes[bit / 8] = (uint8_t)(bytes[bit / 8] ^ 1U << bit % 8);
+    return gw_view_majority(view, &rest);
 }
 
-bool sim_record_spoils(sim_cluster *c, sim_peer *p) {
-    if (p->disk.record.length == 0) return false;
-    sim_record record = copy(p->disk.record.bytes, p->disk.record.length);
-    size_t size = record.length + GW_RECORD_FILE_CHECKSUM, length;
-    gw_record_file_seal(record.bytes, record.length);
-    damage(c, record.bytes, &size);
-    if (gw_record_file_open(record.bytes, size, &length))
-        sim_violation(c, "a record of peer %u that was damaged was taken for sound", p->number);
-    forget(&record);
-    return true;
+bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among) {
+    gw_ballot ballot;
+    sim_ballot_read(&p->asked, &ballot);
+    bool lacks = ballot.installed.epoch > 0 && !sim_is_majority(c, &ballot.installed, among);
+    for (uint32_t k = 0; k < ballot.later_count; k++) lacks |= !sim_is_majority(c, &ballot.later[k], among);
+    gw_ballot_close(&ballot);
+    return lacks;
 }

@@ -1,6 +1,6 @@
 /* Collectives, one member at a time: each enters with what its accumulator holds, and ends on its own. When a
  * member dies or aborts, or a link breaks, some of the others may still have all they need. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
 #include "net/collective/doubling.h"
@@ -11,7 +11,29 @@
 
 #define STALL_MOST_NS (2000 * SIM_MS) /* without progress, after all have entered */
 
-enum { DAMAGES_OF_A_STEP = 2 };
+typedef struct sim_entry { /* one member in a collective */
+    bool entered, ended;
+    bool lucky; /* has all it needs: ends well although the others do not */
+    uint32_t peer;
+    uint64_t life;
+    gw_token token;
+    sim_sum snapshot;
+    int64_t row[GW_SLOTS];
+    int64_t *table; /* GW_VERIFY_TABLE words; NULL = zeros. Owned */
+} sim_entry;
+
+struct sim_reduction {
+    gw_view view;
+    uint64_t step;
+    uint32_t entered;
+    uint32_t arrangement; /* of its members: the same for all of them */
+    bool broken;
+    bool damaged;      /* one member or more got a damaged sum */
+    uint64_t full_ns;  /* since when all members are in */
+    sim_sum sum;       /* of all entries, made when a member first ends well */
+    int64_t *table;    /* the sum of their tables; NULL = zeros */
+    sim_entry entry[]; /* of each rank */
+};
 
 static uint64_t front_of(const gw_view_name *name) {
     uint64_t front;
@@ -69,25 +91,6 @@ static sim_reduction *open_reduction(sim_cluster *c, const gw_view *view, uint64
     return r;
 }
 
-/* What fails again and again with the same member is not tried for ever (core/brain/members/links.c): one of
- * the two is soon left out, by the other one or by both. Who has been left out for a minute may be tried
- * again. */
-static void name(sim_cluster *c, sim_peer *p, const sim_peer *with, gw_event *event) {
-    enum { MOST_NAMED = 6 };
-    const uint64_t forgiven_ns = 45000 * SIM_MS; /* by the fastest clock that drifts */
-    sim_memory *m = &p->m;
-    uint32_t i = with->number;
-    bool anew = m->named_boot[i] != with->boot || sim_now(c) >= m->named_ns[i] + forgiven_ns;
-    m->named[i] = anew ? 1 : m->named[i] + 1;
-    m->named_ns[i] = sim_now(c);
-    m->named_boot[i] = with->boot;
-    event->peer = with->id;
-    c->result->faults[GW_SIM_NAMED_REDUCTION]++;
-    if (m->named[i] > MOST_NAMED && c->options->jump_ms == 0)
-        sim_violation(c, "peer %u sums with peer %u, which has failed %u times", p->number, i,
-                      m->named[i] - 1);
-}
-
 static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     sim_reduction *r = find(c, op->x, op->y);
@@ -95,7 +98,12 @@ static void fail(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.reduce_token = 0;
     c->result->faults[GW_SIM_FAILED_REDUCTION]++;
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED, .text = "link broke"};
-    if (op->z != SIM_PEERS) name(c, p, &c->peers[op->z], &event);
+    if (op->z != SIM_PEERS) {
+        const sim_peer *with = &c->peers[op->z];
+        event.peer = with->id;
+        c->result->faults[GW_SIM_NAMED_REDUCTION]++;
+        SIM_NOTIFY(c, sum_failed, p, with);
+    }
     sim_event(c, p, &event);
 }
 
@@ -112,8 +120,8 @@ static sim_op op_of_entry(const sim_cluster *c, const sim_reduction *r, const si
 /* with: the member that it has failed with; SIM_PEERS = it does not know. */
 static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
     sim_op op = op_of_entry(c, r, e, fail);
-    op.z = c->options->path_ms != 0 ? with
-                                    : SIM_PEERS; /* seeds that were named before this stay what they are */
+    op.z =
+        c->options->path_ms != 0 ? with : SIM_PEERS; /* only where paths are lost do members name another */
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
 }
 
@@ -167,27 +175,6 @@ static bool covers(const sim_sum *sum) {
     return true;
 }
 
-/* A bit of it flips: it shows if somebody applies it. */
-static void damage_sum(sim_cluster *c, sim_sum *sum) {
-    c->result->faults[GW_SIM_DAMAGED_SUM]++;
-    sum->value ^= UINT64_C(1) << gw_mix64(sum->value) % 64;
-}
-
-/* A third sum of one step that fails its checks stops the job, as it should (core/brain/view/repair.c):
- * chance may not bring that about. */
-static bool may_damage(sim_cluster *c, sim_reduction *r) {
-    if (r->damaged) return true;
-    if (c->damages[r->step] == DAMAGES_OF_A_STEP) return false;
-    r->damaged = true;
-    c->damages[r->step]++;
-    return true;
-}
-
-/* fast: what a view makes of a sum is its own. */
-static uint64_t as_made(const sim_cluster *c, uint64_t value, uint64_t view) {
-    return c->options->fast ? value ^ gw_mix64(view) : value;
-}
-
 static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
     static const int64_t zeros[GW_VERIFY_TABLE];
     int64_t slots[SIM_PEERS * GW_SLOTS];
@@ -200,26 +187,23 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     m->sum = sim_sum_copy(&r->sum);
     m->sum_epoch = r->view.epoch;
     m->sum_name = front_of(&r->view.name);
-    m->sum.value = as_made(c, m->sum.value, m->sum_name);
+    m->sum.value = sim_sum_of_view(c->options, m->sum.value, m->sum_name);
 
     e->ended = true;
     m->reduce_token = 0;
-    for (uint32_t i = 0; i < r->view.count; i++) m->named[r->entry[i].peer] = 0;
+    SIM_NOTIFY(c, sum_reduced, p, &r->view);
     if (r->broken) c->result->faults[GW_SIM_SPLIT_REDUCTION]++;
     gw_bad first;
-    bool corrupt = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0) && may_damage(c, r),
-         whole = covers(&m->sum), right = !corrupt && !m->sum.spoilt;
-    if (corrupt) {
-        damage_sum(c, &m->sum);
-        sim_trace(c, "a bit of peer %u's sum of step %" PRIu64 " flips", p->number, r->step);
-    }
+    bool corrupt = c->hazards->damages_sum(c, p, r->step, &m->sum, &r->damaged), whole = covers(&m->sum),
+         right = !corrupt && !m->sum.spoilt;
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
                       .coverage_ok = whole,
                       .fingerprint_ok = right,
                       .damaged = e->snapshot.spoilt,
-                      .bad_count = sim_bad_in(c->options, &m->sum, &first),
+                      .bad_count =
+                          sim_bad_among(c->options, m->sum.step, m->sum.shards, m->sum.times, &first),
                       .slots = whole && right ? slots : NULL,
                       .check_table = r->table != NULL ? r->table : zeros};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
@@ -276,15 +260,6 @@ static void refuse_part(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_MS, &op);
 }
 
-/* Of a step that no sum of has failed: this one may fail twice, as others may see it first. */
-static void perhaps_spoil_part(sim_cluster *c, sim_peer *p) {
-    uint64_t step = p->m.accumulator.step;
-    if (c->calm || c->options->part_permille == 0 || c->damages[step] != 0) return;
-    if (!sim_chance(c, c->options->part_permille / 1000.0)) return;
-    c->damages[step] = DAMAGES_OF_A_STEP;
-    sim_spoil_part(c, p);
-}
-
 /* Found before anything of it leaves. */
 static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, damaged);
@@ -311,21 +286,33 @@ static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
     }
 }
 
+void sim_hear_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds, bool in_sum,
+                        gw_event *event) {
+    SIM_NOTIFY(c, change_arrives, p, which, holds);
+    event->changed = true;
+    event->text = "other bits than it had there";
+    sim_event(c, p, event);
+    SIM_NOTIFY(c, change_heard, p, which, in_sum);
+}
+
 static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     sim_reduction *r = find(c, op->x, op->y);
     if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
     p->m.reduce_token = 0;
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_FAILED};
+    memcpy(event.peer.bytes, op->bytes, sizeof event.peer.bytes);
     c->result->faults[GW_SIM_CHANGED_SUM]++;
-    sim_hears_of_changed_sum(c, p, (uint32_t)op->z, &event);
+    sim_hear_of_change(c, p, (uint32_t)op->z, true, true, &event);
 }
 
 static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint32_t to) {
     uint32_t sender = r->entry[from].peer, receiver = r->entry[to].peer;
-    if (!sim_would_change(c, sender, receiver)) return false;
+    if (!c->hazards->would_change(c, sender, receiver)) return false;
     sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
-    op.z = sim_change_bits(c, sender, receiver);
+    op.bytes = c->peers[sender].id.bytes; /* its name by then, whatever disk it has later */
+    op.length = sizeof c->peers[sender].id.bytes;
+    op.z = c->hazards->changes(c, sender, receiver);
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
     r->broken = true;
     return true;
@@ -362,7 +349,7 @@ static void change_bits(sim_cluster *c, sim_reduction *r) {
     bool stuck[GW_MAX_MEMBERS] = {false};
     if (r->view.count == 1) return;
     gw_view_arrange(&r->view, r->arrangement, ranks);
-    (sim_sums_are_small(c) ? change_in_pairs : change_in_ring)(c, r, ranks, stuck);
+    (sim_sums_are_small(c->options) ? change_in_pairs : change_in_ring)(c, r, ranks, stuck);
     for (uint32_t rank = 0; rank < r->view.count && r->broken; rank++)
         r->entry[rank].lucky = !stuck[rank] && !c->options->fast && sim_chance(c, 0.4);
 }
@@ -380,8 +367,8 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                       p->number, action->step);
         return;
     }
-    sim_check_expelled(c, p);
-    perhaps_spoil_part(c, p);
+    SIM_NOTIFY(c, sum_entered, p);
+    c->hazards->touches_part(c, p);
     bool again = m->tried == action->step + 1;
     m->tried = action->step + 1;
     if (again && a->spoilt) {
@@ -475,63 +462,7 @@ void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
     }
 }
 
-/* ---- applying ---- */
-
-static void check_sum(sim_cluster *c, const sim_peer *p, const gw_action *action) {
-    const sim_memory *m = &p->m;
-    if (!m->has_state || !m->sum.there || m->sum.step != action->step || m->step != action->step) {
-        sim_violation(
-            c, "peer %u applies step %" PRIu64 ", its sum is of step %" PRIu64 ", its state of %" PRIu64,
-            p->number, action->step, m->sum.step, m->step);
-        return;
-    }
-    for (uint32_t s = 0; s < m->sum.shards; s++)
-        if (m->sum.times[s] != 1)
-            sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that has shard %u %u times",
-                          p->number, action->step, s, m->sum.times[s]);
-    if (m->sum.mixed || (m->sum.state != m->state && !m->flipped))
-        sim_violation(c, "peer %u applies a sum of step %" PRIu64 " that was computed from other states",
-                      p->number, action->step);
-    if (!c->options->majority || c->forced) return; /* those who are gone may have used the epoch */
-
-    if (m->sum_epoch >= c->committed_capacity) {
-        uint64_t capacity = 2 * m->sum_epoch + 64;
-        c->committed = realloc(c->committed, capacity * sizeof *c->committed);
-        GW_ASSERT_MEMORY(c->committed != NULL);
-        memset(c->committed + c->committed_capacity, 0,
-               (capacity - c->committed_capacity) * sizeof *c->committed);
-        c->committed_capacity = capacity;
-    }
-    if (c->committed[m->sum_epoch] != 0 && c->committed[m->sum_epoch] != m->sum_name)
-        sim_violation(c, "two views of epoch %" PRIu64 " committed steps", m->sum_epoch);
-    c->committed[m->sum_epoch] = m->sum_name;
-}
-
-/* fast: the members of a view make the same of a step. */
-static void check_lineage(sim_cluster *c, const sim_peer *p, uint64_t parent) {
-    const sim_memory *m = &p->m;
-    for (uint32_t i = 0; i < c->made_count; i++) {
-        if (c->made[i].view != m->sum_name || c->made[i].step != m->step) continue;
-        if (c->made[i].state != m->state)
-            sim_violation(c, "peer %u holds another state of step %" PRIu64 " than others of its view",
-                          p->number, m->step);
-        return;
-    }
-    sim_made_add(c, &(sim_made){m->sum_name, m->step, m->state, parent});
-}
-
-/* fast: no undisturbed run tells what the state must be, but what was summed is known. What nobody was there
- * to compute again may be wrong, as with exact sums. */
-static void check_value(sim_cluster *c, const sim_peer *p, uint64_t parent) {
-    const sim_memory *m = &p->m;
-    uint64_t right = sim_step_sum(c->options, parent, m->step - 1);
-    if (m->sum.value == as_made(c, right, m->sum_name)) return;
-    if (sim_computes_alone(c, p, m->step - 1))
-        c->result->unseen = 1;
-    else
-        sim_violation(c, "peer %u has applied a sum of step %" PRIu64 " that is not that of its shards",
-                      p->number, m->step - 1);
-}
+/* Applying. */
 
 /* Found as the state is read. */
 static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -550,21 +481,6 @@ static void apply_failed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-static void check_applied(sim_cluster *c, const sim_peer *p, uint64_t parent) {
-    const sim_memory *m = &p->m;
-    if (m->step > sim_last_step(c->options)) {
-        sim_violation(c, "peer %u computes step %" PRIu64 " after the job has ended", p->number, m->step - 1);
-    } else if (c->options->fast) {
-        check_lineage(c, p, parent);
-        check_value(c, p, parent);
-    } else if (m->state != c->states[m->step] && sim_computes_alone(c, p, m->step - 1)) {
-        c->result->unseen = 1;
-    } else if (m->state != c->states[m->step]) {
-        sim_violation(c, "peer %u holds another state of step %" PRIu64 " than the undisturbed run",
-                      p->number, m->step);
-    }
-}
-
 static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
     uint64_t parent = m->state;
@@ -573,14 +489,15 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
         apply_damaged(c, p, op);
         return;
     }
-    if (sim_refuses(c, p, GW_SIM_FAILED_UPDATE)) {
+    if (c->hazards->refuses(c, p, GW_SIM_FAILED_UPDATE)) {
         apply_failed(c, p, op);
         return;
     }
-    m->state = sim_next_state(m->state, op->y ? as_made(c, SIM_SKIPPED, m->sum_name) : m->sum.value);
+    m->state = sim_next_state(m->state,
+                              op->y ? sim_sum_of_view(c->options, SIM_SKIPPED, m->sum_name) : m->sum.value);
     m->step++;
     c->result->steps_applied++;
-    check_applied(c, p, parent);
+    SIM_NOTIFY(c, step_applied, p, parent);
     gw_event event = {.kind = GW_EV_APPLIED,
                       .token = op->token,
                       .outcome = GW_DONE,
@@ -590,8 +507,7 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    check_sum(c, p, action);
-    sim_check_skip(c, p, action);
+    SIM_NOTIFY(c, step_applies, p, action->step, action->flag);
     if (c->result->failed) return;
     p->m.applying = true;
     sim_op op = sim_op_to(p, applied);

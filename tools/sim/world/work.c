@@ -1,5 +1,5 @@
 /* Workers, the accumulator, the range word, one-sided operations. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LOSSES = 2, BATCH = 2 }; /* positions that the owner moves from its word at a time */
+enum { BATCH = 2 }; /* positions that the owner moves from its word at a time */
 
 static void feed(sim_cluster *c, sim_peer *p);
 
@@ -28,7 +28,8 @@ static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
 static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {
         .kind = GW_EV_SEALED, .token = op->token, .checks = p->m.checks, .count = p->m.check_count};
-    sim_bad_in(c->options, &p->m.accumulator, &event.bad);
+    const sim_sum *a = &p->m.accumulator;
+    sim_bad_among(c->options, a->step, a->shards, a->times, &event.bad);
     if (p->m.busy_ns > 0 && p->m.done > 0)
         event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
     p->m.done = p->m.busy_ns = 0;
@@ -49,14 +50,10 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_memory *m = &p->m;
     sim_worker *worker = &m->workers[op->x];
     if (!worker->busy || worker->turn != op->y) return; /* cancelled */
-    if (sim_is_poison(c, m->accumulator.step, worker->shard)) {
-        c->result->faults[GW_SIM_POISON_DEATH]++;
-        sim_crash_and_restart(c, p);
-        return;
-    }
+    if (c->hazards->dies_of(c, p, worker->shard)) return;
     worker->busy = false;
     GW_ASSERT(worker->shard < m->accumulator.shards);
-    sim_verify_keep(p, worker, op->z);
+    sim_recheck_keep(p, worker, op->z);
     if (worker->again) {
         perhaps_sealed(c, p);
         feed(c, p);
@@ -80,21 +77,9 @@ static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     feed(c, p);
 }
 
-bool sim_loses(sim_cluster *c, sim_peer *p, uint32_t shard) {
-    sim_memory *m = &p->m;
-    if (c->calm || c->options->lose_permille == 0) return false;
-    if (m->lost_step != m->accumulator.step) m->losses = 0;
-    if (m->losses == MOST_LOSSES || !sim_chance(c, c->options->lose_permille / 1000.0)) return false;
-    m->lost_step = m->accumulator.step;
-    m->losses++;
-    c->result->faults[GW_SIM_LOST_CLAIM]++;
-    sim_trace(c, "peer %u cannot have what shard %u needs", p->number, shard);
-    return true;
-}
-
 /* The claim is given back. */
 static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
-    if (!sim_loses(c, p, worker->shard)) return false;
+    if (!c->hazards->loses_payload(c, p, worker->shard)) return false;
     worker->busy = false;
     sim_op op = sim_op_to(p, lost);
     op.x = worker->shard;
@@ -102,56 +87,9 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     return true;
 }
 
-static void give_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    const sim_worker *worker = &p->m.workers[op->x];
-    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
-    gw_event event = {.kind = GW_EV_SHARD_FAILED, .shard = worker->shard, .text = "out of memory"};
-    p->gave_up = true;
-    sim_event(c, p, &event);
-}
-
-static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    const sim_worker *worker = &p->m.workers[op->x];
-    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
-    c->result->faults[GW_SIM_TORN_SHARD]++;
-    sim_trace(c, "peer %u has added shard %u in part", p->number, worker->shard);
-    p->m.accumulator.torn = true;
-    p->m.accumulator.value ^= gw_mix64(op->y);
-}
-
-/* It may have added a part of its shard, and be silent for long before it says that it cannot go on: not so
- * long that its peer would end in calm. */
-static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
-    enum { MOST_MS = 2000 };
-    uint32_t permille = c->options->torn_permille;
-    if (sim_now(c) + in_ns + MOST_MS * SIM_MS > sim_heal_ns(c)) return in_ns;
-    if (permille == 0 || p->m.workers[fails->x].again || !sim_chance(c, permille / 1000.0)) return in_ns;
-    sim_op op = *fails;
-    op.handle = tear;
-    sim_later(c, in_ns, &op);
-    return in_ns + sim_between(c, 1, MOST_MS) * SIM_MS;
-}
-
-/* The worker cannot compute its shard, and says so after a while. As many as would name the shard poison are
- * to be more than chance. */
-static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
-    uint64_t step = p->m.accumulator.step;
-    if (c->calm || c->options->fail_permille == 0 || c->gave_up[step] == GW_POISON_LOSSES - 1) return false;
-    if (!sim_chance(c, c->options->fail_permille / 1000.0)) return false;
-    c->gave_up[step]++;
-    c->result->faults[GW_SIM_FAILED_SHARD]++;
-    sim_trace(c, "peer %u cannot compute shard %u", p->number, p->m.workers[w].shard);
-    sim_op op = sim_op_to(p, give_up);
-    op.x = w;
-    op.y = p->m.workers[w].turn;
-    uint64_t in_ns = sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000);
-    sim_later(c, perhaps_tear(c, p, &op, in_ns), &op);
-    return true;
-}
-
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_memory *m = &p->m;
-    if (gives_up(c, p, w)) return;
+    if (c->hazards->gives_up(c, p, w)) return;
     if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
@@ -163,7 +101,7 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_op op = sim_op_to(p, shard_done);
     op.x = w;
     op.y = m->workers[w].turn;
-    op.z = sim_compute(c, p, m->workers[w].shard);
+    op.z = c->hazards->computes(c, p, m->workers[w].shard);
     op.bytes = (const uint8_t *)&m->state;
     op.length = sizeof m->state;
 
@@ -321,7 +259,6 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     if (action->shards != shards)
         sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
                       action->shards, shards);
-    p->m.on_work = (sim_verdict){.by = {0}};
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_ASSERT_MEMORY(p->m.accumulator.times != NULL);
@@ -329,6 +266,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     correct_claims(c, p, false);
     p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
     p->m.part = (gw_verify_part){.first_count = 0};
+    SIM_NOTIFY(c, step_begun, p);
 }
 
 static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -353,7 +291,7 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     m->private_first = m->private_end = 0;
     m->claiming = true;
     m->dry_told = false;
-    sim_verify_deal(p, action);
+    sim_recheck_deal(p, action);
     feed(c, p);
 }
 
@@ -423,10 +361,7 @@ static void on_request(sim_cluster *c, sim_peer *p, const sim_op *op) {
         back.x = GW_WORD_DIFFERS;
     else if (r.swap)
         p->m.word = r.desired;
-    if (!c->calm && r.swap &&
-        sim_chance(c, c->options->unanswered_permille / 1000.0)) { /* the answer is lost, the swap is not */
-        c->result->faults[GW_SIM_LOST_ANSWER]++;
-        sim_trace(c, "peer %u never hears what came of its steal from peer %u", op->from, p->number);
+    if (r.swap && c->hazards->loses_answer(c, op->from, p->number)) {
         sim_break(c, p->number, op->from);
         return;
     }

@@ -1,7 +1,7 @@
 /* Majority: more are gone for good than a majority can do without, and whoever runs the cluster, who knows
  * that they are, forces a view (godwit force-view). It is one person who looks now and then, and only while
  * nothing moves; what those who are left can do by themselves they do. */
-#include "tools/sim/world/cluster.h"
+#include "tools/sim/faults/inside.h"
 
 /* Longer than one peer takes for a step. */
 static uint64_t look_every_ns(const gw_sim_options *o) {
@@ -9,9 +9,9 @@ static uint64_t look_every_ns(const gw_sim_options *o) {
 }
 
 static bool has_moved(sim_cluster *c) {
-    uint64_t before = c->steps_seen;
-    c->steps_seen = c->result->steps_applied;
-    return c->steps_seen != before || c->result->done_ns != 0;
+    uint64_t before = sim_faults_of(c)->steps_seen;
+    sim_faults_of(c)->steps_seen = c->result->steps_applied;
+    return sim_faults_of(c)->steps_seen != before || c->result->done_ns != 0;
 }
 
 /* One that is in a view; or was in one; or anyone. */
@@ -38,7 +38,7 @@ static void look(void *context, const gw_sim_event *event) {
     sim_peer *p = choose(c);
     if (p == NULL) return;
     c->result->forced++;
-    c->forced = true;
+    SIM_NOTIFY(c, view_forced, p);
     sim_trace(c, "a view is forced at peer %u", p->number);
     gw_event force = {.kind = GW_EV_FORCE_VIEW};
     sim_event(c, p, &force);

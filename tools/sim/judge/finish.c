@@ -1,0 +1,257 @@
+/* The end of a run: whether the job, and everybody in it, ends as it should, and in time. */
+#include "tools/sim/judge/judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Once a peer is done the others have this long to end, too: some wait long for those that ended, and then
+ * others for these. In a long haul one that was cut off may have all steps to make, alone, with nobody left
+ * to tell it of the end. */
+uint64_t sim_aftermath_ns(const gw_sim_options *o) {
+    uint64_t alone_ns = o->haul != 0 ? (uint64_t)o->steps * o->shards * o->shard_us * 1000 : 0;
+    return 100000 * SIM_MS + 24 * sim_resume_ns(o) + alone_ns;
+}
+
+static bool is_on_record(const sim_cluster *c, uint32_t peers, const sim_saved *checkpoint) {
+    for (uint32_t i = 0; i < peers; i++) {
+        const sim_disk *disk = &c->peers[i].disk;
+        for (uint32_t k = 0; k < disk->saved_count; k++) {
+            const sim_saved *one = &disk->saved[k];
+            if (one->manifest && one->step == checkpoint->step && one->state == checkpoint->state)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Different ones, of all disks. */
+static uint32_t count_checkpoints(const sim_cluster *c) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const sim_disk *disk = &c->peers[i].disk;
+        for (uint32_t k = 0; k < disk->saved_count; k++)
+            count += disk->saved[k].manifest && !is_on_record(c, i, &disk->saved[k]);
+    }
+    return count;
+}
+
+/* In calm the job is done after this, at most, from now on: those that are left wait for what the others may
+ * know, and for each checkpoint that lacks chunks, for somebody who has the rest of it: one that is damaged,
+ * or (float sums) any of those on record, as that was given up with steps that were made again, and somebody
+ * who was away kept a part, or as the disks with the rest are lost. */
+uint64_t sim_bound_ns(const sim_cluster *c) {
+    enum { SOME_WAITS = 6 };
+    const gw_sim_options *o = c->options;
+    bool lacks_chunks = o->damage_ms != 0 || o->unsynced_permille != 0 || o->fast;
+    uint64_t waits = lacks_chunks ? SOME_WAITS : 0, each = o->fast ? count_checkpoints(c) + 1 : 0;
+    if (each > waits) waits = each;
+    if (o->core != 0) waits += 24;
+    return o->bound_ms * SIM_MS + waits * sim_resume_ns(o);
+}
+
+/* It stops the job, as it should. */
+static bool stops_the_job(sim_judges *j, const sim_peer *p) {
+    bool poisoned = p->finished && sim_names_poison(j, p), bad = p->finished && sim_ends_of_bad(j->c, p);
+    j->c->result->poisoned |= poisoned;
+    j->c->result->bad |= bad;
+    return poisoned || bad;
+}
+
+static bool failed_end(const sim_judges *j, const sim_peer *p) {
+    return p->finished && (p->finish == GW_FINISH_FAILED || p->finish == GW_FINISH_DENIED) &&
+           !j->ends.of[p->number].excused;
+}
+
+/* Whether nothing more is to come; decides what that means. Each peer stops the job by itself. */
+bool sim_is_over(sim_judges *j) {
+    bool done = false, running = false;
+    if (j->c->result->unseen) return true;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_peer *p = &j->c->peers[i];
+        bool stops = stops_the_job(j, p);
+        if (!stops && failed_end(j, p)) {
+            sim_violation(j->c, "peer %u gave up: %s", i, p->finish_text);
+            return true;
+        }
+        done |= stops || (p->finished && p->finish == GW_FINISH_DONE);
+        running |= sim_runs(p);
+    }
+    return done && !running && j->c->calm;
+}
+
+static void describe(const sim_judges *j, char *text, size_t size) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < j->c->count && used < size; i++) {
+        const sim_peer *p = &j->c->peers[i];
+        gw_peer_status status = {.phase = p->finished ? "ended" : "down"};
+        if (sim_runs(p)) gw_peer_status_get(p->brain, &status);
+        int more = snprintf(text + used, size - used, " [%u: %s, step %" PRIu64 ", view %" PRIu64 " of %u]",
+                            i, status.phase, status.step, status.view == NULL ? 0 : status.view->epoch,
+                            status.view == NULL ? 0 : status.view->count);
+        used += more > 0 ? (size_t)more : 0;
+    }
+}
+
+/* It waits without a view, and so do others that it has met, too few to begin a job, or to be the majority of
+ * those who began it or of the newest view: those who ended may come back. */
+static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
+    uint32_t waiting = 1;
+    bool among[SIM_PEERS] = {false};
+    among[p->number] = true;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        gw_peer_status status;
+        const sim_peer *other = &j->c->peers[i];
+        if (!sim_runs(other) || (other != p && other->boot != p->met[i])) continue;
+        gw_peer_status_get(other->brain, &status);
+        if (status.view != NULL) return false;
+        waiting += other != p;
+        among[i] = true;
+    }
+    uint32_t founders = j->c->options->founders,
+             least = j->c->options->majority ? founders / 2 + 1 : founders;
+    return waiting > 1 &&
+           (waiting < least || (j->c->options->majority && !sim_is_majority(j->c, &j->final.newest, among)));
+}
+
+/* All who run for so long, with nothing going wrong, meet if a seed does: whoever has company asks one of the
+ * seeds every five seconds, any of them, and others of these may be gone. */
+#define MEET_NS (30000 * SIM_MS)
+
+static uint64_t later(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Since when this life was there for others, with nothing going wrong any more. */
+static uint64_t there_since_ns(const sim_judges *j, const sim_peer *p) {
+    return later(later(p->started_ns, p->paused_until_ns), j->c->result->healed_ns);
+}
+
+/* This life, and the last one of one that ended the job, ran for so long with a seed that was there for both
+ * that each heard of the other. (Without one they may look for each other in vain.) */
+static bool had_met(const sim_judges *j, const sim_peer *p, const sim_peer *done) {
+    uint64_t since_ns = later(there_since_ns(j, p), there_since_ns(j, done));
+    for (uint32_t i = 0; i < SIM_SEEDS; i++) {
+        if (j->c->seeds[i] >= j->c->count) continue;
+        const sim_peer *seed = &j->c->peers[j->c->seeds[i]];
+        uint64_t until_ns =
+            sim_runs(seed) || seed->ended_ns > done->ended_ns ? done->ended_ns : seed->ended_ns;
+        if (until_ns >= later(since_ns, there_since_ns(j, seed)) + MEET_NS) return true;
+    }
+    return false;
+}
+
+/* By majority: those that it knows to have ended, as their hosts say so, leave one of what it has installed
+ * and promised. The others may be cut off, for all that it knows, and it waits for them. */
+static bool may_hope(sim_judges *j, const sim_peer *p) {
+    bool left[SIM_PEERS] = {false};
+    for (uint32_t i = 0; i < j->c->count; i++)
+        left[i] = j->c->peers[i].brain != NULL || j->c->peers[i].host_down;
+    return j->c->options->majority && !sim_lacks_majority(j->c, p, left);
+}
+
+/* It has the final manifest and sums that everybody would make alike; or one that has ended the job told it
+ * so, or ended before its eyes; or it met that one, which ended while it was cut off, and does not wait with
+ * others to begin a job. Whoever was away or cut off for all of that cannot know. */
+static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
+    bool recorded = false, met = false, told = j->ends.of[p->number].told_end;
+    for (uint32_t i = 0; i < p->disk.saved_count; i++)
+        recorded |= p->disk.saved[i].manifest && p->disk.saved[i].step == sim_last_step(j->c->options);
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_peer *done = &j->c->peers[i];
+        if (done->finish != GW_FINISH_DONE) continue;
+        met |= done->boot == j->ends.of[p->number].greeted_by[i];
+        told |= had_met(j, p, done);
+    }
+    return told || (met && !waits_with_too_few(j, p) && !may_hope(j, p)) ||
+           (recorded && !j->c->options->fast);
+}
+
+static const gw_view *view_of(const sim_peer *p) {
+    gw_peer_status status;
+    gw_peer_status_get(p->brain, &status);
+    return status.view;
+}
+
+/* All members of its view run, in the lives that it names, and are in it: nobody is missing, and they could
+ * end. */
+static bool lives_in_whole_view(sim_judges *j, const sim_peer *p) {
+    const gw_view *view = view_of(p);
+    if (view == NULL) return false;
+    for (uint32_t i = 0; i < view->count; i++) {
+        const sim_peer *member = sim_by_id(j->c, &view->members[i].id);
+        if (member == NULL || !sim_runs(member) || member->boot != view->members[i].boot) return false;
+        const gw_view *its = view_of(member);
+        if (its == NULL || !gw_view_name_equal(&its->name, &view->name)) return false;
+    }
+    return true;
+}
+
+static void count_calm(const sim_judges *j, uint64_t bound) {
+    gw_sim_result *r = j->c->result;
+    if (r->done_ns <= r->healed_ns) return;
+    uint64_t took_ns = r->done_ns - r->healed_ns;
+    r->calm_most_share = (double)took_ns / (double)bound;
+    if (j->c->options->haul != 0) return;
+    r->calmed = 1;
+    r->calm_ns = r->calm_most_ns = took_ns;
+}
+
+/* What stopped the job at one peer stops it at all: who goes on without those that have ended comes to it, or
+ * to the job's end. By majority those who have ended may be missing. */
+void sim_check_all_stop(sim_judges *j) {
+    char text[400] = "";
+    bool goes_on = false;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_peer *p = &j->c->peers[i];
+        if (!sim_runs(p)) continue;
+        bool lives = j->c->options->majority ? lives_in_whole_view(j, p) : view_of(p) != NULL;
+        goes_on |= lives;
+        j->c->result->waiting += !lives;
+    }
+    if (j->c->result->failed || !goes_on) return;
+    describe(j, text, sizeof text);
+    sim_violation(j->c, "a peer has stopped the job, others do not end:%s", text);
+}
+
+void sim_check_done(sim_judges *j, uint64_t bound) {
+    char text[400] = "";
+    if (j->c->result->done_ns != 0) {
+        count_calm(j, bound);
+        return;
+    }
+    describe(j, text, sizeof text);
+    sim_violation(j->c, "the job is not done %" PRIu64 " ms after everything was healed:%s", bound / SIM_MS,
+                  text);
+}
+
+static void check_effects(sim_judges *j) {
+    uint64_t steps = sim_last_step(j->c->options);
+    for (uint64_t step = 0; step < steps; step++)
+        if (j->shown.effects[step] == 0 && !(step + 1 == steps && j->shown.last_effect_failed))
+            sim_violation(j->c, "the job is done, and no effect of step %" PRIu64 " has taken place", step);
+}
+
+/* A peer that nothing tells of the end waits for ever, as it may. */
+void sim_check_all_end(sim_judges *j) {
+    char text[400] = "";
+    check_effects(j);
+    bool waits = false;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_peer *p = &j->c->peers[i];
+        if (!sim_runs(p)) continue;
+        bool may_wait = !knows_of_the_end(j, p) && !lives_in_whole_view(j, p);
+        waits |= !may_wait;
+        j->c->result->waiting += may_wait;
+    }
+    if (j->c->result->failed || !waits) return;
+    describe(j, text, sizeof text);
+    sim_violation(j->c, "a peer is done, others do not end:%s", text);
+}
+
+static void on_installed(void *context, sim_peer *p, const gw_view *view) {
+    sim_judges *j = context;
+    (void)p;
+    if (view->epoch > j->final.newest.epoch) j->final.newest = *view;
+}
+
+const sim_observer sim_final_observer = {.view_installed = on_installed};

@@ -1,0 +1,66 @@
+/* With float sums no undisturbed run tells what a state must be; so each state is noted as a view first makes
+ * it, with the state that it was made from, and the other members of the view must make the same. */
+#include "tools/sim/judge/judge.h"
+
+#include "core/base/assert.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void on_applied(void *context, sim_peer *p, uint64_t parent) {
+    sim_judges *j = context;
+    sim_lineage *l = &j->lineage;
+    const sim_memory *m = &p->m;
+    if (!j->c->options->fast || m->step > sim_last_step(j->c->options)) return;
+    for (uint32_t i = 0; i < l->made_count; i++) {
+        if (l->made[i].view != m->sum_name || l->made[i].step != m->step) continue;
+        if (l->made[i].state != m->state)
+            sim_violation(j->c, "peer %u holds another state of step %" PRIu64 " than others of its view",
+                          p->number, m->step);
+        return;
+    }
+    if (l->made_count == l->made_capacity) {
+        l->made_capacity = 2 * l->made_capacity + 64;
+        l->made = realloc(l->made, l->made_capacity * sizeof *l->made);
+        GW_ASSERT_MEMORY(l->made != NULL);
+    }
+    l->made[l->made_count++] = (sim_made){m->sum_name, m->step, m->state, parent};
+}
+
+const sim_made *sim_maker(const sim_judges *j, uint64_t state) {
+    const sim_lineage *l = &j->lineage;
+    for (uint32_t i = 0; i < l->made_count; i++)
+        if (l->made[i].state == state) return &l->made[i];
+    return NULL;
+}
+
+const sim_made *sim_made_with(const sim_judges *j, uint64_t step, uint64_t fingerprint) {
+    const sim_lineage *l = &j->lineage;
+    for (uint32_t i = 0; i < l->made_count; i++)
+        if (l->made[i].step == step && sim_fingerprint(l->made[i].state) == fingerprint) return &l->made[i];
+    return NULL;
+}
+
+bool sim_descends(const sim_judges *j, uint64_t state, uint64_t from) {
+    while (state != from) {
+        const sim_made *made = sim_maker(j, state);
+        if (made == NULL) return false;
+        state = made->parent;
+    }
+    return true;
+}
+
+uint64_t sim_state_of(const sim_judges *j, const sim_load_request *load) {
+    const sim_lineage *l = &j->lineage;
+    for (uint32_t i = 0; i < l->made_count; i++) {
+        const sim_made *made = &l->made[i];
+        if (made->step != load->step) continue;
+        if (load->kind == GW_LOAD_PEERS && sim_fingerprint(made->state) == load->fingerprint)
+            return made->state;
+        gw_hash root = sim_root(made->step, made->state);
+        if (load->kind == GW_LOAD_MANIFEST && gw_hash_equal(&root, &load->root)) return made->state;
+    }
+    return j->c->states[0];
+}
+
+const sim_observer sim_lineage_observer = {.step_applied = on_applied};

@@ -1,0 +1,93 @@
+/* Shards that kill whoever computes them: a peer that ends the job as a shard is poison must be right, by the
+ * lives that have ended. */
+#include "tools/sim/judge/judge.h"
+
+#include "core/base/assert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A life that had no state may be in a view of the peer `by`, for which it died in the step that this one is in:
+ * its own step nobody knows. */
+static void learn_step(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
+    gw_peer_status status;
+    if (death->had_state || view == NULL) return;
+    if (gw_view_rank_of_life(view, id, death->boot, death->nonce) < 0) return;
+    gw_peer_status_get(by->brain, &status);
+    death->step = status.step;
+}
+
+/* A life may have voted for this view, and died before it was installed. */
+static void on_installed(void *context, sim_peer *p, const gw_view *view) {
+    sim_judges *j = context;
+    for (uint32_t i = 0; i < j->poison.count; i++) {
+        sim_death *death = &j->poison.deaths[i];
+        learn_step(death, p, view, &j->c->peers[death->peer].id);
+    }
+}
+
+static void on_last_word(void *context, sim_peer *p) {
+    sim_judges *j = context;
+    sim_poison *all = &j->poison;
+    const sim_memory *m = &p->m;
+    all->deaths = realloc(all->deaths, (all->count + 1) * sizeof *all->deaths);
+    GW_ASSERT_MEMORY(all->deaths != NULL);
+    sim_death *death = &all->deaths[all->count++];
+    *death = (sim_death){.peer = p->number,
+                         .boot = p->boot,
+                         .nonce = p->nonce,
+                         .had_state = m->has_state,
+                         .step = m->accumulator.step,
+                         .begun = gw_set_of(m->accumulator.shards)};
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        gw_peer_status status;
+        const sim_peer *q = &j->c->peers[i];
+        if (q == p || !sim_runs(q)) continue;
+        death->unseen |= q->paused_until_ns > sim_now(j->c);
+        gw_peer_status_get(q->brain, &status);
+        learn_step(death, q, status.view, &p->id);
+    }
+    for (uint32_t i = 0; i < m->accumulator.shards; i++)
+        if (m->accumulator.times[i] > 0) gw_set_add(&death->begun, i);
+    for (uint32_t i = 0; i < m->check_count; i++) gw_set_add(&death->begun, m->checks[i].shard);
+    if (m->probing != 0 && m->probing <= death->begun.size) gw_set_add(&death->begun, m->probing - 1);
+    for (uint32_t w = 0; w < SIM_WORKERS; w++)
+        if (m->workers[w].busy) gw_set_add(&death->begun, m->workers[w].shard);
+}
+
+/* As many of the lives that ended as it takes, but for one, had begun the shard. */
+static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
+    uint32_t begun = 1;
+    for (uint32_t i = 0; i < j->poison.count; i++) {
+        const sim_death *death = &j->poison.deaths[i];
+        begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
+    }
+    return begun >= GW_POISON_LOSSES;
+}
+
+/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have them,
+ * chance does that. All but one of the lives had begun the shard, and may have been through with it if that news
+ * was lost with them: nobody knows the shard of the first death of a step. That life may have died before it had
+ * applied a sum, and so in the next step for peers that had, or steps later than a peer knows that stood still.
+ * Where shards were computed together as often, any of them may be named. */
+bool sim_names_poison(const sim_judges *j, const sim_peer *p) {
+    unsigned shard;
+    uint64_t step;
+    const char *behind = strstr(p->finish_text, " of step "), * or = strstr(p->finish_text, " or ");
+    if (p->finish != GW_FINISH_FAILED || behind == NULL || strstr(behind, " is poison") == NULL) return false;
+    if (sscanf(p->finish_text, "shard %u", &shard) != 1) return false;
+    if (sscanf(behind, " of step %" SCNu64, &step) != 1) return false;
+    uint32_t lost = 0, most = 0;
+    for (uint32_t i = 0; i < j->poison.count; i++) {
+        const sim_death *death = &j->poison.deaths[i];
+        lost += death->step == step || death->step + 1 == step || (death->unseen && death->step > step);
+        if (death->step == step && death->begun.size > most) most = death->begun.size;
+    }
+    bool begun = was_begun(j, step, shard), ties = or != NULL && or < behind;
+    for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(j, step, other);
+    return lost >= GW_POISON_LOSSES && begun;
+}
+
+const sim_observer sim_poison_observer = {.view_installed = on_installed, .last_word = on_last_word};

@@ -1,0 +1,136 @@
+/* What a simulated run reports: whether it failed and why, the faults that struck it, and counts of what the
+ * flock did. Counts of several runs add up. */
+#ifndef GODWIT_TOOLS_SIM_SETUP_RESULT_H
+#define GODWIT_TOOLS_SIM_SETUP_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What went wrong, by kind. */
+typedef enum gw_sim_fault {
+    GW_SIM_CRASH,
+    GW_SIM_POWER_LOSS,
+    GW_SIM_RESTART,
+    GW_SIM_WIPE,
+    GW_SIM_POISON_DEATH,
+    GW_SIM_PAUSE,
+    GW_SIM_SLOW_PEER,
+    GW_SIM_SKEWED_CLOCK,
+    GW_SIM_CLOCK_JUMP,
+    GW_SIM_PARTITION,
+    GW_SIM_ONE_WAY,
+    GW_SIM_FLAP,
+    GW_SIM_BLIND,
+    GW_SIM_CLOG,
+    GW_SIM_BREAK,
+    GW_SIM_LOST_DATA,
+    GW_SIM_LOST_PATH,
+    GW_SIM_DROP,
+    GW_SIM_DUPLICATE,
+    GW_SIM_GARBLE,
+    GW_SIM_LATE,
+    GW_SIM_FULL_DISK,
+    GW_SIM_HANGING_DISK,
+    GW_SIM_SLOW_DISK,
+    GW_SIM_CRAWLING_DISK,
+    GW_SIM_FLIPPED_CHUNK,
+    GW_SIM_MISDIRECTED,
+    GW_SIM_LOST_CHUNK,
+    GW_SIM_TORN_CHUNK,
+    GW_SIM_FAILED_RECORD,
+    GW_SIM_LOST_RECORD,
+    GW_SIM_SPOILT_RECORD,
+    GW_SIM_LEAVE,
+    GW_SIM_STOP,
+    GW_SIM_LOST_DEVICE,
+    GW_SIM_FAILED_SHARD,
+    GW_SIM_TORN_SHARD,
+    GW_SIM_TORN_FREEZE,
+    GW_SIM_FAILED_UPDATE,
+    GW_SIM_FAILED_EFFECT,
+    GW_SIM_FAILED_LOOK,
+    GW_SIM_FAILED_PROBE,
+    GW_SIM_LATE_NAME,
+    GW_SIM_STALE_NAME,
+    GW_SIM_DAMAGED_SUM,
+    GW_SIM_SPOILT_PART,
+    GW_SIM_WRONG,
+    GW_SIM_FLIP,
+    GW_SIM_CHANGING_MACHINE,
+    GW_SIM_CHANGED_SUM,
+    GW_SIM_CHANGED_STATE,
+    GW_SIM_LOST_CLAIM,
+    GW_SIM_LOST_ANSWER,
+    GW_SIM_FAILED_REDUCTION,
+    GW_SIM_SPLIT_REDUCTION,
+    GW_SIM_NAMED_REDUCTION,
+    GW_SIM_FAILED_FETCH,
+    GW_SIM_GONE,
+    GW_SIM_FAULTS,
+} gw_sim_fault;
+
+const char *gw_sim_fault_name(gw_sim_fault fault); /* in the plural */
+
+/* Why a process may end by itself before the job is done. */
+typedef enum gw_sim_excuse {
+    GW_SIM_NO_EXCUSE,
+    GW_SIM_LEFT,
+    GW_SIM_STOPPED,
+    GW_SIM_MISSED_END,
+    GW_SIM_OWN_DISK,
+    GW_SIM_DISKS,
+    GW_SIM_DEVICE,
+    GW_SIM_GAVE_UP,
+    GW_SIM_REFUSED,
+    GW_SIM_WRONG_BITS,
+    GW_SIM_ALONE,
+    GW_SIM_EXCUSES,
+} gw_sim_excuse;
+
+const char *gw_sim_excuse_name(gw_sim_excuse excuse);
+
+typedef struct gw_sim_result {
+    bool failed;
+    bool endless; /* it has failed, as it took too much of processor time (limit.h) */
+    char why[512];
+    uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
+    uint64_t bad;      /* ended early: of a sum that is not finite, as it should be */
+    uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
+    /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
+    uint64_t healed_ns, done_ns, ended_ns;
+    uint64_t virtual_ns;                   /* from the start until nothing more began or ended */
+    uint64_t fire_ns;                      /* and of these, while faults happened */
+    uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and what of these times was theirs */
+    /* Jobs, but for long hauls, that were done after all was healed: how long after, in all and at most. And
+     * of all jobs the most of the time that one might take. */
+    uint64_t calmed, calm_ns, calm_most_ns;
+    double calm_most_share;
+    uint64_t events;
+    uint64_t views, repairs, steals, resumes, steps_applied;
+    uint64_t steps_shown; /* (peer, step) that others may see */
+    uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
+    uint64_t disputes;    /* (peer, step) in which members differed about a shard */
+    uint64_t expelled;    /* peers that ended as faulty machines */
+    uint64_t mistaken;    /* verdicts on sound machines, between several that change bits */
+    uint64_t checkpoints; /* told to be complete */
+    /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
+     * heard that they were complete, or had a full disk */
+    uint64_t lost_with_lives, lost_unheard;
+    uint64_t spoilt; /* of those that were to be kept: disks have lost what made them whole */
+    /* such that were told to be complete and not asked for all their copies, as a later one had been told
+     * before, or as disks had lost some since they held them */
+    uint64_t told_late, told_lost;
+    uint64_t
+        untold; /* loads of less than there was, as lives had told that they had nothing of it (cluster.h) */
+    uint64_t forced;  /* views that an operator has forced */
+    uint64_t waiting; /* peers that wait for ever when the others have ended, as they may */
+    uint64_t faults[GW_SIM_FAULTS];
+    uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
+} gw_sim_result;
+
+/* Adds up the counts. */
+void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one);
+/* For people: the counts of `seeds` runs. */
+void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t failed);
+
+#endif
