@@ -1,6 +1,6 @@
 /* Opens NCCL and the CUDA driver. */
 #include "net/nccl/api.h"
-#include "net/nccl/library.h"
+#include "core/os/library.h"
 
 #include <stdio.h>
 

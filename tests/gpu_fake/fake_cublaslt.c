@@ -324,17 +324,15 @@ static const struct {
 #undef ONE
 };
 
-void *gw_cuda_library_open(const char *name, gw_cuda_library_judge *is_good, const void *context,
-                           gw_err *err) {
-    (void)name;
-    return is_good(context, refused, err) ? refused : NULL;
-}
-
-void *gw_cuda_library_function(void *library, const char *library_name, const char *name, gw_err *err) {
-    (void)library, (void)library_name;
-    void *found = NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        if (strcmp(functions[i].name, name) == 0) memcpy(&found, &functions[i].function, sizeof found);
-    if (found == NULL) gw_fail(err, GW_E_UNSUPPORTED, "the stand-in has no function %s", name);
-    return found;
+bool gw_cuda_library_open(const gw_library_wanted *wanted, void *table, gw_err *err) {
+    for (size_t at = 0; at < wanted->function_count; at++) {
+        const gw_library_function *wants = &wanted->functions[at];
+        function found = NULL;
+        for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+            if (strcmp(functions[i].name, wants->name) == 0) found = functions[i].function;
+        if (found == NULL)
+            return gw_fail(err, GW_E_UNSUPPORTED, "the stand-in has no function %s", wants->name);
+        memcpy((char *)table + wants->offset, &found, sizeof found);
+    }
+    return wanted->judge(wanted->context, "the stand-in", table, err);
 }

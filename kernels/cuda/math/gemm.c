@@ -8,6 +8,7 @@
 
 #include <cublasLt.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,35 +69,36 @@ struct gw_gemm {
 #define LIBRARY_OF(major) "libcublasLt.so." STRING(major)
 static const char library_name[] = LIBRARY_OF(CUBLAS_VER_MAJOR);
 
-static bool load_functions(void *opened, lt_functions *lt, gw_err *err) {
-    void *found;
-#define LOAD(name)                                                                                           \
-    found = gw_cuda_library_function(opened, library_name, "cublasLt" #name, err);                           \
-    if (found == NULL) return false;                                                                         \
-    memcpy(&lt->name, &found, sizeof found); /* POSIX: a function's address fits an object pointer */
-    FUNCTIONS(LOAD)
-#undef LOAD
-    return true;
-}
+static const gw_library_function lt_table[] = {
+#define ENTRY(name) {"cublasLt" #name, offsetof(lt_functions, name), false},
+    FUNCTIONS(ENTRY)
+#undef ENTRY
+};
 
 static const char *version_text(size_t version, char text[24]) {
     snprintf(text, 24, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return text;
 }
 
-static bool is_good(const void *context, void *opened, gw_err *why) {
+/* A gw_library_judge: the library must be at least as new as the headers that this program was built with. */
+static bool is_new_enough(const void *context, const char *path, const void *table, gw_err *why) {
     char theirs[24], ours[24];
-    (void)context;
-    if (!load_functions(opened, &library.call, why)) return false;
-    library.version = library.call.GetVersion();
-    return library.version >= CUBLAS_VERSION ||
+    (void)context, (void)path;
+    size_t version = ((const lt_functions *)table)->GetVersion();
+    return version >= CUBLAS_VERSION ||
            gw_fail(why, GW_E_UNSUPPORTED, "version %s is older than %s, which this program was built with",
-                   version_text(library.version, theirs), version_text(CUBLAS_VERSION, ours));
+                   version_text(version, theirs), version_text(CUBLAS_VERSION, ours));
 }
 
 /* With the lock held. */
 static bool open_library(gw_err *err) {
-    if (!library.open) library.open = gw_cuda_library_open(library_name, is_good, NULL, err) != NULL;
+    if (library.open) return true;
+    const gw_library_wanted wanted = {.file = library_name,
+                                      .functions = lt_table,
+                                      .function_count = sizeof lt_table / sizeof lt_table[0],
+                                      .judge = is_new_enough};
+    library.open = gw_cuda_library_open(&wanted, &library.call, err);
+    if (library.open) library.version = library.call.GetVersion();
     return library.open;
 }
 

@@ -96,55 +96,23 @@ Test(cuda_list, the_version_of_a_library_is_in_its_files_name, .init = scratch_o
     cr_expect(strcmp(text, "unknown") == 0 || strchr(text, '.') != NULL, "%s", text);
 }
 
-/* Why the dynamic linker itself could not open it: what it found may need a library that is not there. */
-Test(cuda_list, what_the_dynamic_linker_says_is_told) {
-    gw_err err;
-    cr_assert_null(gw_cuda_library_open("libgodwit-none.so.1", NULL, NULL, &err));
-    cr_assert(strstr(err.text, "cannot open shared object file") && strstr(err.text, "LD_LIBRARY_PATH"), "%s",
-              err.text);
-}
-
-/* Any but those in `context`, a folder; and of them all how many were asked for. */
-static unsigned judged;
-static bool lies_elsewhere(const void *context, void *library, gw_err *why) {
-    struct link_map *map = NULL;
-    judged++;
-    cr_assert_eq(dlinfo(library, RTLD_DI_LINKMAP, &map), 0);
-    return strstr(map->l_name, context) == NULL || gw_fail(why, GW_E_UNSUPPORTED, "version 1 is too old");
-}
-
-/* $CUDA_HOME has one, and so has $CUDA_PATH. */
-static void put_two(void) {
-    static const char *const variables[] = {"CUDA_HOME", "CUDA_PATH"};
-    for (int i = 0; i < 2; i++) {
-        char file[400];
-        cr_assert_eq(mkdir(scratch_path(variables[i]), 0700), 0);
-        snprintf(file, sizeof file, "%s/lib64", scratch_path(variables[i]));
-        cr_assert_eq(mkdir(file, 0700), 0);
-        strcat(file, "/libgodwit-some.so");
-        copy_library(file);
-        cr_assert_eq(setenv(variables[i], scratch_path(variables[i]), 1), 0);
-    }
-}
-
-Test(cuda_list, a_library_that_is_no_good_does_not_hide_the_next, .init = scratch_open,
+Test(cuda_list, a_library_of_the_toolkit_is_searched_for_in_the_toolkits_folders, .init = scratch_open,
      .fini = scratch_close) {
-    struct link_map *map = NULL;
+    const gw_library_wanted wanted = {.file = "libgodwit-some.so"};
+    char file[400];
     gw_err err;
-    put_two();
-    void *found = gw_cuda_library_open("libgodwit-some.so", lies_elsewhere, "/CUDA_HOME/", &err);
-    cr_assert_not_null(found, "%s", err.text);
-    cr_assert(dlinfo(found, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "/CUDA_PATH/lib64/"), "%s",
-              map->l_name);
-    cr_assert_eq(judged, 2);
-}
-
-Test(cuda_list, libraries_that_are_no_good_are_named_with_why, .init = scratch_open, .fini = scratch_close) {
-    gw_err err;
-    put_two();
-    cr_assert_null(gw_cuda_library_open("libgodwit-some.so", lies_elsewhere, "libgodwit-some.so", &err));
-    cr_assert(strstr(err.text, "/CUDA_HOME/lib64/libgodwit-some.so: version 1 is too old"), "%s", err.text);
-    cr_assert(strstr(err.text, "/CUDA_PATH/lib64/libgodwit-some.so: version 1 is too old"), "%s", err.text);
+    cr_assert_eq(setenv("CUDA_HOME", "/nonexistent/home", 1), 0);
+    cr_assert_eq(setenv("CUDA_PATH", scratch_path("toolkit"), 1), 0);
+    cr_assert_not(gw_cuda_library_open(&wanted, NULL, &err));
+    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
+    cr_assert(strstr(err.text, "/nonexistent/home/lib64") && strstr(err.text, "the CUDA toolkit") &&
+                  strstr(err.text, "/toolkit/lib64") && strstr(err.text, "/usr/local/cuda/lib64"),
+              "%s", err.text);
+    cr_assert_eq(mkdir(scratch_path("toolkit"), 0700), 0);
+    cr_assert_eq(mkdir(scratch_path("toolkit/lib64"), 0700), 0);
+    snprintf(file, sizeof file, "%s", scratch_path("toolkit/lib64/libgodwit-some.so"));
+    copy_library(file);
+    cr_assert(gw_cuda_library_open(&wanted, NULL, &err), "%s", err.text);
 }
 #endif
 

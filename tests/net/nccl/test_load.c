@@ -1,84 +1,9 @@
-/* Opening libraries that may not be there, and judging the version of NCCL. */
+/* Opening NCCL, which may not be there, and judging its version. */
 #include "net/nccl/api.h"
-#include "net/nccl/library.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct table {
-    size_t (*length)(const char *text);
-} table;
-
-static const gw_library_function c_functions[] = {{"strlen", offsetof(table, length), false}};
-static const char *const nowhere[] = {"/nonexistent/lib64", NULL};
-
-static gw_library_wanted wanted(const char *file) {
-    return (gw_library_wanted){.file = file,
-                               .variable = "GODWIT_TEST_LIBRARY",
-                               .folders = nowhere,
-                               .advice = "install what is missing",
-                               .functions = c_functions,
-                               .function_count = 1};
-}
-
-Test(library, a_library_that_is_there_gives_its_functions) {
-    table t = {0};
-    char path[GW_LIBRARY_PATH] = "";
-    gw_err err;
-    gw_library_wanted w = wanted("libc.so.6");
-    cr_assert(gw_library_open(&w, &t, path, &err), "%s", err.text);
-    cr_assert_eq(t.length("godwit"), 6);
-    cr_assert(strstr(path, "libc.so.6") != NULL && path[0] == '/', "%s", path);
-}
-
-Test(library, one_that_is_missing_says_where_it_was_looked_for_and_what_to_do) {
-    table t = {0};
-    char path[GW_LIBRARY_PATH];
-    gw_err err;
-    setenv("LD_LIBRARY_PATH", "/some/place", 1);
-    gw_library_wanted w = wanted("libgodwit-none.so.9");
-    cr_assert(!gw_library_open(&w, &t, path, &err));
-    cr_assert_eq(err.code, GW_E_UNSUPPORTED);
-    cr_assert(strstr(err.text, "libgodwit-none.so.9") && strstr(err.text, "/nonexistent/lib64") &&
-                  strstr(err.text, "LD_LIBRARY_PATH=/some/place") &&
-                  strstr(err.text, "install what is missing"),
-              "%s", err.text);
-}
-
-Test(library, one_without_a_function_is_too_old_and_says_which) {
-    table t = {0};
-    char path[GW_LIBRARY_PATH];
-    gw_err err;
-    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), false}};
-    gw_library_wanted w = wanted("libc.so.6");
-    w.functions = odd;
-    cr_assert(!gw_library_open(&w, &t, path, &err));
-    cr_assert(strstr(err.text, "gw_no_such_function") != NULL, "%s", err.text);
-}
-
-Test(library, a_function_that_is_optional_may_be_missing) {
-    table t = {.length = strlen};
-    char path[GW_LIBRARY_PATH];
-    gw_err err;
-    const gw_library_function odd[] = {{"gw_no_such_function", offsetof(table, length), true}};
-    gw_library_wanted w = wanted("libc.so.6");
-    w.functions = odd;
-    cr_assert(gw_library_open(&w, &t, path, &err), "%s", err.text);
-    cr_assert(t.length == NULL);
-}
-
-Test(library, a_file_that_the_user_names_is_the_one_that_is_opened) {
-    table t = {0};
-    char path[GW_LIBRARY_PATH];
-    gw_err err;
-    gw_library_wanted w = wanted("libc.so.6");
-    setenv("GODWIT_TEST_LIBRARY", "/nonexistent/mine.so", 1);
-    cr_assert(!gw_library_open(&w, &t, path, &err));
-    cr_assert(strstr(err.text, "/nonexistent/mine.so") != NULL, "%s", err.text);
-    setenv("GODWIT_TEST_LIBRARY", "", 1);
-    cr_assert(gw_library_open(&w, &t, path, &err));
-}
 
 Test(nccl_load, versions_are_judged) {
     char warning[160], text[24];

@@ -1,7 +1,7 @@
 #include "tools/godwit/watch/nvml.h"
 
 #include "core/base/assert.h"
-#include "net/nccl/library.h"
+#include "core/os/library.h"
 
 #include <stdlib.h>
 #include <string.h>
