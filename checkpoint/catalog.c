@@ -1,7 +1,7 @@
 #include "checkpoint/catalog.h"
 
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
+#include "core/os/durable.h"
 
 #include <errno.h>
 #include <stdio.h>

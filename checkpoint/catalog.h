@@ -6,9 +6,9 @@
 #ifndef GODWIT_CHECKPOINT_CATALOG_H
 #define GODWIT_CHECKPOINT_CATALOG_H
 
-#include "checkpoint/io.h"
 #include "checkpoint/manifest.h"
 #include "core/base/err.h"
+#include "core/os/io.h"
 
 #include <stdbool.h>
 #include <stddef.h>

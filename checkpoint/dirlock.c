@@ -1,6 +1,6 @@
 #include "checkpoint/dirlock.h"
 
-#include "checkpoint/durable.h"
+#include "core/os/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>

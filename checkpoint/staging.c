@@ -1,7 +1,7 @@
 #include "checkpoint/staging.h"
 
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
+#include "core/os/durable.h"
 #include "core/state/chunk.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "checkpoint/store.h"
 
-#include "checkpoint/durable.h"
 #include "checkpoint/pins.h"
 #include "checkpoint/sound.h"
 #include "core/base/assert.h"
+#include "core/os/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,9 +16,9 @@
 #ifndef GODWIT_CHECKPOINT_STORE_H
 #define GODWIT_CHECKPOINT_STORE_H
 
-#include "checkpoint/io.h"
 #include "core/base/err.h"
 #include "core/base/id.h"
+#include "core/os/io.h"
 #include "core/state/chunk.h"
 
 #include <stdbool.h>

@@ -43,7 +43,8 @@ static bool load_functions(const gw_library_wanted *wanted, void *library, void 
     return true;
 }
 
-/* Tries one candidate. `in_place`: it was looked for in one folder, where it may be missing, which is no news. */
+/* Tries one candidate. `in_place`: it was looked for in one folder, where it may be missing, which is no
+ * news. */
 static bool try_file(search *s, const char *file, bool in_place) {
     const gw_library_wanted *wanted = s->wanted;
     gw_err why;

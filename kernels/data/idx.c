@@ -1,7 +1,7 @@
 #include "kernels/data/idx.h"
 
 #include "core/base/assert.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 #include <stdlib.h>
 #include <string.h>

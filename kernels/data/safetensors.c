@@ -1,8 +1,8 @@
 #include "kernels/data/safetensors.h"
 
 #include "core/base/assert.h"
-#include "kernels/host/output.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/output.h"
+#include "core/os/plain_file.h"
 #include "kernels/host/read_progress.h"
 
 #include <jansson.h>

@@ -4,7 +4,7 @@
 #define GODWIT_KERNELS_DATA_SAFETENSORS_H
 
 #include "core/godwit.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 typedef struct gw_safetensor {
     const char *name;

@@ -4,7 +4,7 @@
 #define GODWIT_KERNELS_DATA_TOKEN_HASH_H
 
 #include "core/base/id.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 typedef struct gw_token_content {
     gw_hash hash;     /* of the whole file */

@@ -2,8 +2,8 @@
 
 #include "core/base/assert.h"
 #include "core/base/wire.h"
+#include "core/os/output.h"
 #include "kernels/data/tokens.h"
-#include "kernels/host/output.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "core/base/err.h"
 #include "core/base/id.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 #include "net/secure/identity.h"
 
 #include "core/base/assert.h"
-#include "net/secure/private_file.h"
+#include "core/os/private_file.h"
 
 #include <inttypes.h>
 #include <limits.h>

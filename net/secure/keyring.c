@@ -1,7 +1,7 @@
 #include "net/secure/keyring.h"
 
 #include "core/base/assert.h"
-#include "net/secure/private_file.h"
+#include "core/os/private_file.h"
 
 #include <sodium.h>
 #include <stdio.h>

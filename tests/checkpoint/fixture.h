@@ -3,9 +3,9 @@
 #ifndef GODWIT_TESTS_CHECKPOINT_FIXTURE_H
 #define GODWIT_TESTS_CHECKPOINT_FIXTURE_H
 
-#include "checkpoint/io.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
+#include "core/os/io.h"
 
 #include <stdatomic.h>
 

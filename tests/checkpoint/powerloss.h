@@ -4,7 +4,7 @@
 #ifndef GODWIT_TESTS_CHECKPOINT_POWERLOSS_H
 #define GODWIT_TESTS_CHECKPOINT_POWERLOSS_H
 
-#include "checkpoint/io.h"
+#include "core/os/io.h"
 
 typedef enum powerloss_kind {
     LOSE_NOTHING,  /* the process is killed, the machine goes on */

@@ -1,9 +1,9 @@
 /* Files that people bring: data, weights, tokenizers, metrics, keys. */
+#include "core/os/output.h"
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/data/bpe/stream.h"
 #include "kernels/data/idx.h"
 #include "kernels/data/tokens.h"
-#include "kernels/host/output.h"
 #include "kernels/model/gpt/file.h"
 #include "net/secure/keyring.h"
 #include "tests/fuzz/target.h"

@@ -1,9 +1,9 @@
 #include "kernels/data/bpe/bpe.h"
 
+#include "core/os/plain_file.h"
 #include "kernels/data/bpe/cutter.h"
 #include "kernels/data/bpe/parts.h"
 #include "kernels/data/bpe/stream.h"
-#include "kernels/host/plain_file.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 #include "kernels/model/gpt/file.h"
 
 #include "core/base/assert.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/parts.h"
 

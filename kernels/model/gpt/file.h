@@ -3,8 +3,8 @@
 #ifndef GODWIT_KERNELS_MODEL_GPT_FILE_H
 #define GODWIT_KERNELS_MODEL_GPT_FILE_H
 
+#include "core/os/output.h"
 #include "kernels/data/safetensors.h"
-#include "kernels/host/output.h"
 #include "kernels/model/gpt/gpt.h"
 
 /* The vocabulary of the model in the file; 0 when it holds no such thing. */

@@ -1,7 +1,7 @@
 #include "kernels/data/token_shards.h"
 
+#include "core/os/output.h"
 #include "kernels/data/tokens.h"
-#include "kernels/host/output.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>

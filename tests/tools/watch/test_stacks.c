@@ -1,7 +1,7 @@
 /* Stacks of threads that do not move, as the log gets them. */
 #include "core/base/log.h"
 #include "core/os/clock.h"
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
 #include "tools/godwit/watch/symbols.h"
@@ -241,7 +241,8 @@ Test(symbols, an_address_outside_of_any_file_stays_one) {
 Test(symbols, without_names_there_are_places_in_files) {
     char text[GW_SYMBOL_TEXT], start_of[64];
     gw_symbol_place((uintptr_t)here_it_hangs, text);
-    snprintf(start_of, sizeof start_of, "%p (test_tools_watch_stacks at 0x", (void *)(uintptr_t)here_it_hangs);
+    snprintf(start_of, sizeof start_of, "%p (test_tools_watch_stacks at 0x",
+             (void *)(uintptr_t)here_it_hangs);
     cr_expect_eq(strncmp(text, start_of, strlen(start_of)), 0, "%s", text);
     gw_symbol_place(16, text);
     cr_expect_str_eq(text, "0x10");

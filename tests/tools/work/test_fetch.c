@@ -1,6 +1,6 @@
 /* What a peer serves to others by name. */
 #include "checkpoint/catalog.h"
-#include "checkpoint/durable.h"
+#include "core/os/durable.h"
 #include "net/data/provider.h"
 #include "scratch.h"
 #include "tests/tools/weights/manifest_rig.h"

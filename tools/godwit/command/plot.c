@@ -1,5 +1,5 @@
 /* `godwit plot`: a picture of what `godwit run --metrics` wrote, drawn by gnuplot. */
-#include "kernels/host/output.h"
+#include "core/os/output.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/metrics/table.h"
 

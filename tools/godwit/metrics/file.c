@@ -2,7 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
-#include "kernels/host/output.h"
+#include "core/os/output.h"
 #include "tools/godwit/text/json.h"
 
 #include <errno.h>

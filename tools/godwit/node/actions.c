@@ -1,8 +1,8 @@
 /* What each action of the brain means in the real world. */
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/durable.h"
 #include "core/record/sealed.h"
 #include "tools/godwit/node/inside.h"
 

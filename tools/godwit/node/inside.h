@@ -9,10 +9,10 @@
 #define GODWIT_TOOLS_GODWIT_NODE_INSIDE_H
 
 #include "checkpoint/dirlock.h"
-#include "checkpoint/durable.h"
 #include "checkpoint/store.h"
 #include "checkpoint/writer.h"
 #include "core/brain/peer.h"
+#include "core/os/durable.h"
 #include "kernels/device/device.h"
 #include "net/link/link.h"
 #include "net/link/listener.h"

@@ -1,8 +1,8 @@
 /* The file of known peers (node_known.h): read at the start, written behind the run. */
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/durable.h"
 #include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Opening everything a peer is made of, in order, and closing it in the opposite one. */
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/durable.h"
 #include "core/record/sealed.h"
 #include "core/rng.h"
 #include "core/state/chunk.h"

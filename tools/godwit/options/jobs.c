@@ -1,6 +1,6 @@
 #include "tools/godwit/options/jobs.h"
 
-#include "checkpoint/durable.h"
+#include "core/os/durable.h"
 #include "kernels/jobs/jobs.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 #include "tools/godwit/watch/symbols.h"
 
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 #include <elf.h>
 #include <inttypes.h>

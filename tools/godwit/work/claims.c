@@ -1,7 +1,7 @@
 #include "tools/godwit/work/claims.h"
 
-#include "checkpoint/durable.h"
 #include "core/base/assert.h"
+#include "core/os/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>

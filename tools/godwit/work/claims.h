@@ -15,8 +15,8 @@
 #ifndef GODWIT_TOOLS_GODWIT_WORK_CLAIMS_H
 #define GODWIT_TOOLS_GODWIT_WORK_CLAIMS_H
 
-#include "checkpoint/durable.h"
 #include "core/base/err.h"
+#include "core/os/durable.h"
 #include "core/record/losses.h"
 
 #define GW_CLAIMS_FOLDER "/dev/shm"

@@ -1,4 +1,4 @@
-#include "checkpoint/durable.h"
+#include "core/os/durable.h"
 
 #include "core/base/assert.h"
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, ...) {
@@ -18,8 +19,7 @@ bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, 
     va_end(args);
     GW_ASSERT(length >= 0);
     if (length >= GW_PATH_BYTES)
-        return gw_fail(err, GW_E_LIMIT, "checkpoint/durable: a path is over %d bytes: %.60s...",
-                       GW_PATH_BYTES - 1, path);
+        return gw_fail(err, GW_E_LIMIT, "a path is over %d bytes: %.60s...", GW_PATH_BYTES - 1, path);
     return true;
 }
 
@@ -36,7 +36,7 @@ bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) 
         mkdir_errno = ENOTDIR;
     }
     const char *next = mkdir_errno == ENOENT ? " (make the folder above it first, by mkdir -p)" : "";
-    return gw_fail_errno(err, mkdir_errno, "checkpoint/durable: creating folder %s%s", path, next);
+    return gw_fail_errno(err, mkdir_errno, "cannot create the folder %s%s", path, next);
 }
 
 static int flush(gw_io *io, int fd, bool folder) {
@@ -48,11 +48,17 @@ static int flush(gw_io *io, int fd, bool folder) {
 
 bool gw_durable_sync_folder(gw_io *io, const char *path, gw_err *err) {
     int fd = io->open(io, path, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: opening folder %s", path);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot open the folder %s", path);
     bool done = flush(io, fd, true) == 0;
-    if (!done) gw_fail_errno(err, errno, "checkpoint/durable: flushing folder %s", path);
+    if (!done) gw_fail_errno(err, errno, "cannot flush the folder %s", path);
     io->close(io, fd);
     return done;
+}
+
+bool gw_durable_folder_of(const char *path, char folder[GW_PATH_BYTES], gw_err *err) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) return gw_durable_path(folder, err, ".");
+    return gw_durable_path(folder, err, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
 bool gw_durable_root(gw_io *io, const char *path, gw_err *err) {
@@ -64,17 +70,21 @@ bool gw_durable_root(gw_io *io, const char *path, gw_err *err) {
     return gw_durable_sync_folder(io, parent, created ? err : &ignored) || !created;
 }
 
-static bool write_all(gw_io *io, int fd, const uint8_t *bytes, size_t length) {
-    while (length > 0) {
-        ssize_t count = io->write(io, fd, bytes, length);
+/* Returns false, with errno, where not all could be written. */
+static bool write_all(gw_io *io, int fd, const void *bytes, size_t length) {
+    for (size_t done = 0; done < length;) {
+        ssize_t count = io->write(io, fd, (const uint8_t *)bytes + done, length - done);
         if (count < 0 && errno == EINTR) continue;
         if (count == 0) errno = EIO;
         if (count <= 0) return false;
-        GW_ASSERT((size_t)count <= length);
-        bytes += count;
-        length -= (size_t)count;
+        done += (size_t)count;
+        GW_ASSERT(done <= length);
     }
     return true;
+}
+
+bool gw_durable_write_fd(gw_io *io, int fd, const char *path, const void *bytes, size_t count, gw_err *err) {
+    return write_all(io, fd, bytes, count) || gw_fail_errno(err, errno, "cannot write %s", path);
 }
 
 /* Whether the bytes may be written past the page cache. */
@@ -82,13 +92,13 @@ static bool fits_direct(const void *bytes, size_t length) {
     return length > 0 && length % GW_DURABLE_ALIGN == 0 && (uintptr_t)bytes % GW_DURABLE_ALIGN == 0;
 }
 
-/* 0, or the errno of what failed; `err` is set then and nothing is left. */
+/* Returns 0, or the errno of the call that failed; then *err is set and no file is left. */
 static int create_and_write(gw_io *io, const char *path, int more_flags, const void *bytes, size_t length,
                             int *fd, gw_err *err) {
     *fd = io->open(io, path, O_WRONLY | O_CREAT | O_TRUNC | more_flags, 0600);
     if (*fd >= 0 && write_all(io, *fd, bytes, length)) return 0;
     int why = errno;
-    gw_fail_errno(err, why, "checkpoint/durable: %s %s", *fd < 0 ? "creating" : "writing", path);
+    gw_fail_errno(err, why, "cannot %s %s", *fd < 0 ? "create" : "write", path);
     if (*fd >= 0) {
         io->close(io, *fd);
         io->unlink(io, path);
@@ -106,11 +116,26 @@ bool gw_durable_begin(gw_io *io, const char *path, const void *bytes, size_t len
 
 bool gw_durable_finish(gw_io *io, const char *path, int fd, gw_err *err) {
     bool done = flush(io, fd, false) == 0;
-    if (!done) gw_fail_errno(err, errno, "checkpoint/durable: flushing %s", path);
+    if (!done) gw_fail_errno(err, errno, "cannot flush %s", path);
     if (io->close(io, fd) < 0 && errno != EINTR && done)
-        done = gw_fail_errno(err, errno, "checkpoint/durable: closing %s", path);
+        done = gw_fail_errno(err, errno, "cannot close %s", path);
     if (!done) io->unlink(io, path);
     return done;
+}
+
+bool gw_durable_create(gw_io *io, const char *path, const void *bytes, size_t length, gw_err *err) {
+    char folder[GW_PATH_BYTES];
+    if (!gw_durable_folder_of(path, folder, err)) return false;
+    int fd = io->open(io, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (fd < 0 && errno == EEXIST)
+        return gw_fail(err, GW_E_DENIED, "%s exists already; it is not overwritten", path);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot create %s", path);
+    if (!gw_durable_write_fd(io, fd, path, bytes, length, err)) {
+        io->close(io, fd);
+        io->unlink(io, path);
+        return false;
+    }
+    return gw_durable_finish(io, path, fd, err) && gw_durable_sync_folder(io, folder, err);
 }
 
 bool gw_durable_replace(gw_io *io, const char *temporary, const char *folder, const char *path,
@@ -119,7 +144,7 @@ bool gw_durable_replace(gw_io *io, const char *temporary, const char *folder, co
     if (!gw_durable_begin(io, temporary, bytes, length, &fd, err)) return false;
     if (!gw_durable_finish(io, temporary, fd, err)) return false;
     if (io->rename(io, temporary, path) < 0) {
-        gw_fail_errno(err, errno, "checkpoint/durable: renaming %s to %s", temporary, path);
+        gw_fail_errno(err, errno, "cannot rename %s to %s", temporary, path);
         io->unlink(io, temporary);
         return false;
     }
@@ -132,7 +157,7 @@ bool gw_durable_read_fd(gw_io *io, int fd, const char *path, void *bytes, size_t
     while (*got < count) {
         ssize_t part = io->read(io, fd, (uint8_t *)bytes + *got, count - *got);
         if (part < 0 && errno == EINTR) continue;
-        if (part < 0) return gw_fail_errno(err, errno, "checkpoint/durable: reading %s", path);
+        if (part < 0) return gw_fail_errno(err, errno, "cannot read %s", path);
         if (part == 0) break;
         *got += (size_t)part;
     }
@@ -142,15 +167,14 @@ bool gw_durable_read_fd(gw_io *io, int fd, const char *path, void *bytes, size_t
 static bool read_open(gw_io *io, int fd, const char *path, size_t limit, void **bytes, size_t *length,
                       gw_err *err) {
     struct stat status;
-    if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "checkpoint/durable: looking at %s", path);
-    if (!S_ISREG(status.st_mode))
-        return gw_fail(err, GW_E_INVALID, "checkpoint/durable: %s is not a regular file", path);
+    if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "cannot look at %s", path);
+    if (!S_ISREG(status.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is not a regular file", path);
     if ((uint64_t)status.st_size > limit)
-        return gw_fail(err, GW_E_LIMIT, "checkpoint/durable: %s has %lld bytes, more than %zu", path,
-                       (long long)status.st_size, limit);
+        return gw_fail(err, GW_E_LIMIT, "%s has %lld bytes, more than %zu", path, (long long)status.st_size,
+                       limit);
     size_t size = (size_t)status.st_size;
     *bytes = malloc(size > 0 ? size : 1);
-    if (*bytes == NULL) return gw_fail_errno(err, ENOMEM, "checkpoint/durable: reading %s", path);
+    if (*bytes == NULL) return gw_fail_errno(err, ENOMEM, "cannot read %s", path);
     if (gw_durable_read_fd(io, fd, path, *bytes, size, length, err)) return true;
     free(*bytes);
     *bytes = NULL;
@@ -159,8 +183,8 @@ static bool read_open(gw_io *io, int fd, const char *path, size_t limit, void **
 
 bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, size_t *length, gw_err *err) {
     int fd = io->open(io, path, O_RDONLY | O_NONBLOCK, 0); /* a FIFO must not hang us before fstat */
-    if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "checkpoint/durable: no file %s", path);
-    if (fd < 0) return gw_fail_errno(err, errno, "checkpoint/durable: opening %s", path);
+    if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
     bool done = read_open(io, fd, path, limit, bytes, length, err);
     io->close(io, fd);
     return done;
@@ -169,13 +193,13 @@ bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, si
 bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context, gw_err *err) {
     DIR *stream = opendir(folder);
     if (stream == NULL && errno == ENOENT) return true;
-    if (stream == NULL) return gw_fail_errno(err, errno, "checkpoint/durable: opening folder %s", folder);
+    if (stream == NULL) return gw_fail_errno(err, errno, "cannot open the folder %s", folder);
     bool done = true;
     while (done) {
         errno = 0; /* the end of the folder leaves it */
         const struct dirent *entry = readdir(stream);
         if (entry == NULL && errno != 0)
-            done = gw_fail_errno(err, errno, "checkpoint/durable: reading folder %s", folder);
+            done = gw_fail_errno(err, errno, "cannot read the folder %s", folder);
         if (entry == NULL) break;
         done = entry->d_name[0] == '.' || each(context, folder, entry->d_name, err);
     }

@@ -1,4 +1,4 @@
-#include "checkpoint/io.h"
+#include "core/os/io.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,13 +57,13 @@ gw_io *gw_io_system(void) {
     return &table;
 }
 
-/* ---- counted ---- */
+/* The counting table. */
 
 static gw_io *under(gw_io *io) {
     return ((gw_io_counted *)io)->under;
 }
 
-/* An answer counts, whatever it is: errors have ways of their own. */
+/* Counts a call that has returned, with success or not: errors are reported elsewhere. */
 static ssize_t count(gw_io *io, ssize_t answer) {
     atomic_fetch_add(&((gw_io_counted *)io)->changes, 1);
     return answer;

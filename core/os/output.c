@@ -1,4 +1,6 @@
-#include "kernels/host/output.h"
+#include "core/os/output.h"
+
+#include "core/os/durable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,19 +14,21 @@
 
 enum { LINKS = 40, TRIES = 10 };
 
-/* What the link says, seen from where the link is; the caller frees. NULL, with errno: it cannot be read. */
+/* The path to which a symbolic link leads, relative to the same folder as `path`; the caller frees it.
+ * Returns NULL, with errno, if the link cannot be read. */
 static char *read_link(const char *path) {
-    char said[PATH_MAX], *next = NULL;
-    ssize_t length = readlink(path, said, sizeof said);
+    char text[PATH_MAX], *next = NULL;
+    ssize_t length = readlink(path, text, sizeof text);
     if (length < 0) return NULL;
-    const char *slash = said[0] == '/' ? NULL : strrchr(path, '/');
+    const char *slash = text[0] == '/' ? NULL : strrchr(path, '/');
     int folder = slash != NULL ? (int)(slash - path + 1) : 0;
-    if (asprintf(&next, "%.*s%.*s", folder, path, (int)length, said) >= 0) return next;
+    if (asprintf(&next, "%.*s%.*s", folder, path, (int)length, text) >= 0) return next;
     errno = ENOMEM;
     return NULL;
 }
 
-/* The name behind all links, of a file that need not be there; the caller frees. NULL, with errno: none. */
+/* The name of a file, which need not exist, behind all symbolic links; the caller frees it. Returns NULL,
+ * with errno, on failure. */
 static char *follow(const char *path) {
     struct stat stat;
     char *target = strdup(path);
@@ -48,7 +52,7 @@ static bool lock(int fd, const char *path, gw_err *err) {
     return gw_fail_errno(err, errno, "cannot lock %s", path);
 }
 
-/* Between the opening and the lock the other writer may have renamed or removed the file. */
+/* The loop is there because another writer may rename or remove the file between open and flock. */
 int gw_output_lock(const char *path, int flags, gw_err *err) {
     for (int i = 0; i < TRIES; i++) {
         struct stat opened, named;
@@ -100,21 +104,14 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
 }
 
 bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err) {
-    for (const char *next = bytes; count > 0;) {
-        ssize_t written = write(output->fd, next, count);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return gw_fail_errno(err, errno, "cannot write %s", output->target);
-        next += written;
-        count -= (size_t)written;
-    }
-    return true;
+    return gw_durable_write_fd(gw_io_system(), output->fd, output->target, bytes, count, err);
 }
 
 bool gw_output_flush(const gw_output *output, gw_err *err) {
     return fsync(output->fd) == 0 || gw_fail_errno(err, errno, "cannot write %s", output->target);
 }
 
-/* The lock is that of what is written, whatever its name. */
+/* The lock of output->fd stays with the file that is being written, whatever its name. */
 bool gw_output_move(gw_output *output, const char *path, gw_err *err) {
     gw_output other;
     if (!gw_output_open(path, &other, err)) return false;
@@ -130,8 +127,8 @@ bool gw_output_move(gw_output *output, const char *path, gw_err *err) {
     return true;
 }
 
-/* The lock, and so the descriptor, lasts longer than the name: the next writer would empty what is about to
- * be renamed, and lose what it writes to our unlink. */
+/* The descriptor, which holds the lock, is closed after the partial name is gone: otherwise the next
+ * writer could truncate the file that is about to be renamed, or lose its own file to this unlink. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err) {
     good = good && gw_output_flush(output, err);
     if (good && rename(output->partial, output->target) != 0)

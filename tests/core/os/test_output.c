@@ -1,5 +1,5 @@
+#include "core/os/output.h"
 #include "kernels/data/safetensors.h"
-#include "kernels/host/output.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-#include "kernels/host/plain_file.h"
+#include "core/os/plain_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static bool look(gw_plain_file *file, gw_err *err) {
 }
 
 bool gw_plain_open(const char *path, gw_plain_file *file, gw_err *err) {
-    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a FIFO would wait for its writer here */
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* O_NONBLOCK: opening a FIFO does not hang */
     *file = (gw_plain_file){.path = path, .fd = open(path, flags)};
     if (file->fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (file->fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
