@@ -51,7 +51,7 @@ bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err);
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);
 
 /* Writes tensors (dtype and size as above), in their order, and flushes; the file appears as by
- * kernels/host/output.h. Blocks on the disk. */
+ * core/os/output.h. Blocks on the disk. */
 bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err);
 
 #endif

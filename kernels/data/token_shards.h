@@ -1,5 +1,5 @@
 /* Writes token shards as kernels/data/tokens.h reads them (llm.c's .bin): one file while its tokens are few
- * enough, else several, numbered. They appear together when all are whole (kernels/host/output.h). Thread:
+ * enough, else several, numbered. They appear together when all are whole (core/os/output.h). Thread:
  * any; a gw_token_shards belongs to its caller. */
 #ifndef GODWIT_KERNELS_DATA_TOKEN_SHARDS_H
 #define GODWIT_KERNELS_DATA_TOKEN_SHARDS_H
