@@ -22,8 +22,8 @@ static void show(gw_peer *p) {
     const gw_uncommitted *u = &p->uncommitted;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
     notice->step = u->step;
-    notice->count = u->members;
-    notice->fingerprint = u->fingerprint;
+    notice->notice.committed.members = u->members;
+    notice->notice.committed.fingerprint = u->fingerprint;
 }
 
 /* The effects of the step behind the committed state, also where this peer has not made that step: those that

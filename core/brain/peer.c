@@ -33,18 +33,18 @@ void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) {
     const char *text = keep_text(p, format, args);
     va_end(args);
     gw_action *log = gw_peer_act(p, GW_ACT_LOG);
-    log->level = level;
-    log->text = text;
+    log->log.level = level;
+    log->log.text = text;
 }
 
-gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...) {
+gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format, ...) {
     va_list args;
     va_start(args, format);
     const char *text = keep_text(p, format, args);
     va_end(args);
     gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
-    action->notice = notice;
-    action->text = text;
+    action->notice.kind = notice;
+    action->notice.text = text;
     return action;
 }
 
@@ -56,8 +56,8 @@ void gw_peer_waits(gw_peer *p, const char *format, ...) {
     const char *text = keep_text(p, format, args);
     va_end(args);
     gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
-    action->notice = GW_NOTICE_PHASE;
-    action->text = text;
+    action->notice.kind = GW_NOTICE_PHASE;
+    action->notice.text = text;
 }
 
 uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds) {
@@ -71,8 +71,8 @@ void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {
     size_t length = gw_message_encode(message, &bytes);
     gw_action *action = gw_peer_act(p, GW_ACT_MESSAGE);
     action->peer = *to;
-    action->length = length;
-    action->bytes = gw_actions_copy(p->actions, bytes, length);
+    action->message.length = length;
+    action->message.bytes = gw_actions_copy(p->actions, bytes, length);
     free(bytes);
 }
 
@@ -102,10 +102,10 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
-    action->finish = finish;
-    action->text = text;
+    action->finish.result = finish;
+    action->finish.text = text;
     action->step = p->step;
-    if (root != NULL) action->root = *root;
+    if (root != NULL) action->finish.root = *root;
     p->phase = GW_AT_OVER;
 }
 
@@ -122,9 +122,9 @@ bool gw_peer_is_leader(const gw_peer *p) {
 static void sink_send(void *context, const gw_addr *to, const void *bytes, size_t length) {
     gw_peer *p = context;
     gw_action *action = gw_peer_act(p, GW_ACT_DATAGRAM);
-    action->addr = *to;
-    action->length = length;
-    action->bytes = gw_actions_copy(p->actions, bytes, length);
+    action->datagram.to = *to;
+    action->datagram.length = length;
+    action->datagram.bytes = gw_actions_copy(p->actions, bytes, length);
 }
 
 static void sink_event(void *context, const gw_gossip_event *event) {
@@ -327,7 +327,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
     if (from == NULL || !from->linked) return;
     gw_message message;
     gw_err err;
-    if (!gw_message_decode(event->bytes, event->length, &message, &err)) {
+    if (!gw_message_decode(event->message.bytes, event->message.length, &message, &err)) {
         char id[GW_SHORT_TEXT];
         gw_peer_say(p, GW_WARN, "from %s: %s", gw_peer_id_short(&from->id, id), err.text);
         return;
@@ -393,10 +393,10 @@ static void on_stop(gw_peer *p) {
 }
 
 static void on_seeds(gw_peer *p, const gw_event *event) {
-    GW_ASSERT(event->count <= GW_MAX_SEEDS);
-    for (uint32_t i = 0; i < event->count; i++) p->config.seeds[i] = event->seeds[i];
-    p->config.seed_count = event->count;
-    if (p->seeds_ns == 0 && event->count > 0) p->seeds_ns = p->now;
+    GW_ASSERT(event->seeds.count <= GW_MAX_SEEDS);
+    for (uint32_t i = 0; i < event->seeds.count; i++) p->config.seeds[i] = event->seeds.addrs[i];
+    p->config.seed_count = event->seeds.count;
+    if (p->seeds_ns == 0 && event->seeds.count > 0) p->seeds_ns = p->now;
     gw_addr seeds[GW_GOSSIP_SEEDS];
     uint32_t count = sought(&p->config, seeds);
     gw_gossip_seek(p->gossip, seeds, count, p->now);
@@ -415,7 +415,8 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_TIMER:
         break; /* the considerations below look at the clock */
     case GW_EV_DATAGRAM:
-        gw_gossip_datagram(p->gossip, &event->addr, event->bytes, event->length, p->now);
+        gw_gossip_datagram(p->gossip, &event->datagram.from, event->datagram.bytes, event->datagram.length,
+                           p->now);
         break;
     case GW_EV_LINK_UP:
     case GW_EV_LINK_DOWN:
@@ -477,7 +478,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_patience_progress(p, event);
         break;
     case GW_EV_SHARD_FAILED:
-        gw_poison_give_up(p, event->shard, event);
+        gw_poison_give_up(p, event->shard_failed.shard, event);
         break;
     case GW_EV_DEVICE_LOST:
         on_device_lost(p, event);

@@ -408,7 +408,7 @@ struct gw_peer {
 gw_token gw_peer_token(gw_peer *p);
 gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind);
 void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
-gw_action *gw_peer_notice(gw_peer *p, gw_notice notice, const char *format, ...)
+gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Says what this peer waits for, at most every two seconds and only when it changed or persists. */
 void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -49,7 +49,7 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     __real_gw_peer_step(peer, &heard, at_ns, actions);
     uint32_t own = actions->count; /* what is added is left alone */
     for (uint32_t i = 0; i < own; i++) {
-        if (actions->list[i].kind == GW_ACT_REDUCE) note_row(peer, actions->list[i].slots);
+        if (actions->list[i].kind == GW_ACT_REDUCE) note_row(peer, actions->list[i].reduce.slots);
         if (planted.act != NULL) planted.act(peer, actions, i);
     }
 }
@@ -146,8 +146,8 @@ void canary_end(gw_peer *peer, gw_actions *actions, uint32_t at, gw_finish finis
     if (actions->list[at].kind != GW_ACT_BEGIN_STEP || canary_step_of(peer) != 7 || canary_seen++ != 0)
         return;
     gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
-    action->finish = finish;
-    action->text = text;
+    action->finish.result = finish;
+    action->finish.text = text;
 }
 
 void canary_hear(gw_peer *peer, const gw_event *event, gw_actions *actions) {

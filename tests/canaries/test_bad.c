@@ -13,13 +13,13 @@ static gw_sim_options with_a_bad_sum(bool skip) {
 
 static void skip_nothing(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
-    if (actions->list[at].kind == GW_ACT_APPLY) actions->list[at].flag = false;
+    if (actions->list[at].kind == GW_ACT_APPLY) actions->list[at].apply.skip_update = false;
 }
 
 static void skip_step_8(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
     gw_action *action = &actions->list[at];
-    if (action->kind == GW_ACT_APPLY && action->step == 8) action->flag = true;
+    if (action->kind == GW_ACT_APPLY && action->step == 8) action->apply.skip_update = true;
 }
 
 static void skip_unasked(gw_peer_config *config) {
@@ -28,13 +28,13 @@ static void skip_unasked(gw_peer_config *config) {
 
 static void see_all_finite(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
-    if (event->kind == GW_EV_REDUCED) event->bad_count = 0;
+    if (event->kind == GW_EV_REDUCED) event->reduced.bad_count = 0;
 }
 
 static void name_the_next_shard(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
     gw_action *action = &actions->list[at];
-    if (action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_BAD) action->shards++;
+    if (action->kind == GW_ACT_NOTICE && action->notice.kind == GW_NOTICE_BAD) action->notice.bad.shard++;
 }
 
 Test(canary_bad, a_sum_that_is_not_finite_is_applied_or_one_that_is_is_not) {

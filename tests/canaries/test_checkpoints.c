@@ -28,7 +28,7 @@ enum { CHECKPOINTS_FIRST = 9 }; /* of some peer, before it goes wrong: faults co
 static void keep_none(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_RETAIN && canary_seen++ >= CHECKPOINTS_FIRST) action->count = 0;
+    if (action->kind == GW_ACT_RETAIN && canary_seen++ >= CHECKPOINTS_FIRST) action->retain.count = 0;
 }
 
 static void keep_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -36,21 +36,21 @@ static void keep_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_peer_status status;
     if (action->kind != GW_ACT_RETAIN || canary_seen++ < CHECKPOINTS_FIRST) return;
     gw_peer_status_get(peer, &status);
-    action->hashes = gw_actions_copy(actions, &status.checkpoint_root, sizeof status.checkpoint_root);
-    action->count = 1;
+    action->retain.roots = gw_actions_copy(actions, &status.checkpoint_root, sizeof status.checkpoint_root);
+    action->retain.count = 1;
 }
 
 static void write_nothing(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST) action->flag = true;
+    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST) action->save.hash_only = true;
 }
 
 static void begin_anew(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind != GW_ACT_LOAD || action->load_kind != GW_LOAD_MANIFEST) return;
-    action->load_kind = GW_LOAD_INIT;
+    if (action->kind != GW_ACT_LOAD || action->load.kind != GW_LOAD_MANIFEST) return;
+    action->load.kind = GW_LOAD_INIT;
     action->step = 0;
 }
 
@@ -58,7 +58,8 @@ static void begin_anew(gw_peer *peer, gw_actions *actions, uint32_t at) {
 static void write_some(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST) action->flag |= canary_seen & 1;
+    if (action->kind == GW_ACT_SAVE && canary_seen++ >= CHECKPOINTS_FIRST)
+        action->save.hash_only |= canary_seen & 1;
 }
 
 /* What disks have lost, some of them, excuses nothing of the rest. */
@@ -222,9 +223,10 @@ static void name_other_chunks(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
     if (action->kind != GW_ACT_MANIFEST) return;
-    gw_hash *hashes = gw_actions_copy(actions, action->hashes, action->count * sizeof *hashes);
+    gw_hash *hashes =
+        gw_actions_copy(actions, action->manifest.hashes, action->manifest.count * sizeof *hashes);
     hashes[0].bytes[0] ^= 1;
-    action->hashes = hashes;
+    action->manifest.hashes = hashes;
 }
 
 Test(canary_checkpoints, another_state_is_saved_than_is_held) {

@@ -22,12 +22,12 @@ static void call_it_a_tie(gw_peer *peer, gw_actions *actions, uint32_t at) {
 }
 
 static bool is_end(const gw_action *action) {
-    return action->kind == GW_ACT_FINISH && action->finish == GW_FINISH_DONE;
+    return action->kind == GW_ACT_FINISH && action->finish.result == GW_FINISH_DONE;
 }
 
 static void name_another_root(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
-    if (is_end(&actions->list[at])) actions->list[at].root.bytes[0] ^= 1;
+    if (is_end(&actions->list[at])) actions->list[at].finish.root.bytes[0] ^= 1;
 }
 
 static void act_after_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -48,7 +48,7 @@ static void reduce_nothing(gw_peer *peer, gw_actions *actions, uint32_t at) {
 
 static void overhear_the_end(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
-    if (event->kind == GW_EV_APPLIED) event->stop = false;
+    if (event->kind == GW_EV_APPLIED) event->applied.stop = false;
 }
 
 /* Hashed, and not written; and nobody is told that it is complete. */
@@ -56,8 +56,9 @@ static void keep_nothing_of_the_end(gw_peer *peer, gw_actions *actions, uint32_t
     gw_action *action = &actions->list[at];
     (void)peer;
     if (action->step < CANARY_STEPS) return;
-    if (action->kind == kind) action->flag = true;
-    if (action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_CHECKPOINT) canary_drop(action);
+    if (action->kind == kind && kind == GW_ACT_SAVE) action->save.hash_only = true;
+    if (action->kind == kind && kind == GW_ACT_MANIFEST) action->manifest.hash_only = true;
+    if (action->kind == GW_ACT_NOTICE && action->notice.kind == GW_NOTICE_CHECKPOINT) canary_drop(action);
 }
 
 static void keep_no_chunk_of_the_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -73,10 +74,10 @@ static void stop_at_once(gw_peer *peer, gw_event *event, gw_actions *actions) {
     if (event->kind != GW_EV_STOP) return;
     *event = (gw_event){.kind = GW_EV_TIMER};
     gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
-    action->finish = GW_FINISH_STOPPED;
-    action->text = "stopped";
+    action->finish.result = GW_FINISH_STOPPED;
+    action->finish.text = "stopped";
     action->step = 1;
-    action->root.bytes[0] = 1;
+    action->finish.root.bytes[0] = 1;
 }
 
 static void leave_one_that_is_stopped(gw_peer *peer, gw_actions *actions, uint32_t at) {

@@ -10,26 +10,27 @@ static void believe_sum(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)actions;
     static int64_t slots[SIM_PEERS * GW_SLOTS];
     gw_peer_status status;
-    if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || event->slots != NULL) return;
+    if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || event->reduced.slots != NULL) return;
     gw_peer_status_get(peer, &status);
     if (status.view == NULL) return;
     for (uint32_t rank = 0; rank < status.view->count; rank++)
         memcpy(slots + (size_t)rank * GW_SLOTS, canary_row_of(&status.view->members[rank].id),
                GW_SLOTS * sizeof *slots);
-    event->coverage_ok = event->fingerprint_ok = true;
-    event->slots = slots;
+    event->reduced.coverage_ok = event->reduced.fingerprint_ok = true;
+    event->reduced.slots = slots;
 }
 
 static void deal_one_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_DEAL && action->first > 0 && action->first < action->end) action->first--;
+    if (action->kind == GW_ACT_DEAL && action->deal.first > 0 && action->deal.first < action->deal.end)
+        action->deal.first--;
 }
 
 static void deal_all_but_one(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_DEAL && action->first < action->end) action->end--;
+    if (action->kind == GW_ACT_DEAL && action->deal.first < action->deal.end) action->deal.end--;
 }
 
 static void apply_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -60,7 +61,7 @@ Test(canary_sums, the_sum_of_another_step_is_applied) {
 
 static void see_no_dispute(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
-    if (event->kind == GW_EV_REDUCED) event->check_table = NULL;
+    if (event->kind == GW_EV_REDUCED) event->reduced.check_table = NULL;
 }
 
 /* At the step that it was thrown out of. */
@@ -78,14 +79,16 @@ static void keep_what_was_added(gw_peer *peer, gw_actions *actions, uint32_t at)
 static void keep_the_state(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     if (action->kind != GW_ACT_LOAD || !goes_on_at_its_step(peer, actions, at)) return;
-    gw_event event = {
-        .kind = GW_EV_LOADED, .token = action->token, .outcome = GW_DONE, .fingerprint = action->fingerprint};
+    gw_event event = {.kind = GW_EV_LOADED,
+                      .token = action->token,
+                      .outcome = GW_DONE,
+                      .loaded.fingerprint = action->load.fingerprint};
     canary_drop(action);
     canary_hear(peer, &event, actions);
 }
 
 static bool is_blame(const gw_action *action) {
-    return action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_CORRUPT;
+    return action->kind == GW_ACT_NOTICE && action->notice.kind == GW_NOTICE_CORRUPT;
 }
 
 static void blame_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -103,22 +106,22 @@ static void blame_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
 static void mix_up(gw_peer *peer, gw_event *event, gw_actions *actions) {
     static int64_t table[GW_VERIFY_TABLE];
     (void)peer, (void)actions;
-    if (event->kind != GW_EV_REDUCED || event->check_table == NULL) return;
-    memcpy(table, event->check_table, sizeof table);
+    if (event->kind != GW_EV_REDUCED || event->reduced.check_table == NULL) return;
+    memcpy(table, event->reduced.check_table, sizeof table);
     for (int64_t *entry = table; entry < table + GW_VERIFY_TABLE; entry += GW_VERIFY_WORDS) {
         int64_t own = entry[1], *again = entry + (entry[2] != 0 ? 3 : 5);
         if (*again == 0) continue;
         entry[1] = *again;
         *again = own;
     }
-    event->check_table = table;
+    event->reduced.check_table = table;
 }
 
 static void see_damage(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
     if (event->kind != GW_EV_LOOKED) return;
     event->outcome = GW_FAILED;
-    event->damaged = true;
+    event->looked.damaged = true;
 }
 
 /* With float sums as with exact ones; where all shards are computed twice, and where a share of them is. */
@@ -173,12 +176,13 @@ static gw_sim_options with_changes(void) {
 }
 
 static bool tells(const gw_action *action, const char *text) {
-    return is_blame(action) && strncmp(action->text, text, strlen(text)) == 0;
+    return is_blame(action) && strncmp(action->notice.text, text, strlen(text)) == 0;
 }
 
 static void see_no_change(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
-    event->changed = false;
+    if (event->kind == GW_EV_REDUCED) event->reduced.changed = false;
+    if (event->kind == GW_EV_LOADED) event->loaded.changed = false;
 }
 
 static void see_changes_everywhere(gw_peer *peer, gw_event *event, gw_actions *actions) {
@@ -187,7 +191,7 @@ static void see_changes_everywhere(gw_peer *peer, gw_event *event, gw_actions *a
     gw_peer_status_get(peer, &status);
     if (event->kind != GW_EV_REDUCED || event->outcome != GW_DONE || status.view == NULL) return;
     event->outcome = GW_FAILED;
-    event->changed = true;
+    event->reduced.changed = true;
     event->peer = status.view->members[0].id;
 }
 
@@ -217,14 +221,14 @@ static void stop_at_the_first(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
     if (!tells(&actions->list[at], "bits of what it sent")) return;
     gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
-    action->finish = GW_FINISH_FAILED;
-    action->text = "bits have changed 3 times, and nobody can tell in whose memory";
+    action->finish.result = GW_FINISH_FAILED;
+    action->finish.text = "bits have changed 3 times, and nobody can tell in whose memory";
 }
 
 static void arrange_as_it_likes(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_REDUCE && canary_seen++ % 7 == 3) action->attempt++;
+    if (action->kind == GW_ACT_REDUCE && canary_seen++ % 7 == 3) action->reduce.arrangement++;
 }
 
 Test(canary_sums, bits_that_change_are_told_of_nobody_or_of_the_wrong_one) {
@@ -253,13 +257,13 @@ static void stop_for_who_cannot_fetch(gw_peer *peer, gw_actions *actions, uint32
     (void)peer;
     if (!tells(&actions->list[at], "bits of what it sent of the state") || ++canary_seen < 3) return;
     gw_action *action = gw_actions_add(actions, GW_ACT_FINISH);
-    action->finish = GW_FINISH_FAILED;
-    action->text = "bits have changed 3 times, and nobody can tell in whose memory";
+    action->finish.result = GW_FINISH_FAILED;
+    action->finish.text = "bits have changed 3 times, and nobody can tell in whose memory";
 }
 
 static void arrange_always_the_same(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
-    if (actions->list[at].kind == GW_ACT_REDUCE) actions->list[at].attempt = 0;
+    if (actions->list[at].kind == GW_ACT_REDUCE) actions->list[at].reduce.arrangement = 0;
 }
 
 Test(canary_sums, who_runs_alone_stops_for_a_newcomer) {
@@ -284,7 +288,7 @@ Test(canary_sums, members_are_arranged_in_different_ways) {
 
 static void see_none_torn(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
-    if (event->kind == GW_EV_FROZEN) event->poisoned = false;
+    if (event->kind == GW_EV_FROZEN) event->frozen.poisoned = false;
 }
 
 Test(canary_sums, what_is_added_in_part_is_kept) {

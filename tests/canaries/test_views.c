@@ -9,9 +9,9 @@
 static void name_another_life(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     if (action->kind != GW_ACT_INSTALL || canary_step_of(peer) == 0) return;
-    gw_view *other = gw_actions_copy(actions, action->view, sizeof *other);
+    gw_view *other = gw_actions_copy(actions, action->install.view, sizeof *other);
     for (uint32_t i = 0; i < other->count; i++) other->members[i].boot++;
-    action->view = other;
+    action->install.view = other;
 }
 
 Test(canary_views, another_life_than_the_view_names_takes_part) {
@@ -22,8 +22,8 @@ Test(canary_views, another_life_than_the_view_names_takes_part) {
 
 static void admit_nobody_again(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
-    if (actions->list[at].kind != GW_ACT_NOTICE || actions->list[at].notice != GW_NOTICE_VIEW) return;
-    for (int times = 0; times < 6; times++) canary_add_copy(actions, at)->text = "newcomers";
+    if (actions->list[at].kind != GW_ACT_NOTICE || actions->list[at].notice.kind != GW_NOTICE_VIEW) return;
+    for (int times = 0; times < 6; times++) canary_add_copy(actions, at)->notice.text = "newcomers";
 }
 
 Test(canary_views, view_follows_view_and_nobody_is_admitted) {
@@ -51,21 +51,22 @@ Test(canary_views, two_views_of_an_epoch_go_on) {
 static void show_at_once(gw_peer *peer, gw_event *event, gw_actions *actions) {
     if (event->kind != GW_EV_APPLIED || event->outcome != GW_DONE) return;
     gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
-    notice->notice = GW_NOTICE_STEP;
+    notice->notice.kind = GW_NOTICE_STEP;
     notice->step = canary_step_of(peer);
-    notice->fingerprint = event->fingerprint;
+    notice->notice.committed.fingerprint = event->applied.fingerprint;
 }
 
 static void show_another(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_NOTICE && action->notice == GW_NOTICE_STEP) action->fingerprint ^= 2;
+    if (action->kind == GW_ACT_NOTICE && action->notice.kind == GW_NOTICE_STEP)
+        action->notice.committed.fingerprint ^= 2;
 }
 
 /* At the next view. */
 static void go_back(gw_peer *peer, gw_actions *actions, uint32_t at) {
     if (actions->list[at].kind != GW_ACT_INSTALL || canary_step_of(peer) < 4) return;
-    gw_actions_add(actions, GW_ACT_LOAD)->load_kind = GW_LOAD_INIT;
+    gw_actions_add(actions, GW_ACT_LOAD)->load.kind = GW_LOAD_INIT;
 }
 
 static void have_effects_of_the_step_before(gw_peer *peer, gw_actions *actions, uint32_t at) {

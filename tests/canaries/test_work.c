@@ -15,7 +15,7 @@ static void add_freeze(gw_peer *peer, gw_actions *actions, uint32_t at) {
 static void add_load(gw_peer *peer, gw_actions *actions, uint32_t at) {
     if (actions->list[at].kind != GW_ACT_APPLY) return;
     gw_action *load = gw_actions_add(actions, GW_ACT_LOAD);
-    load->load_kind = GW_LOAD_PEERS;
+    load->load.kind = GW_LOAD_PEERS;
     load->step = canary_step_of(peer);
 }
 
@@ -26,7 +26,7 @@ static void load_what_is_never_made(gw_peer *peer, gw_actions *actions, uint32_t
 
 static void begin_with_a_shard_more(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
-    actions->list[at].shards += actions->list[at].kind == GW_ACT_BEGIN_STEP;
+    actions->list[at].begin_step.shards += actions->list[at].kind == GW_ACT_BEGIN_STEP;
 }
 
 static void begin_a_later_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -37,13 +37,13 @@ static void begin_a_later_step(gw_peer *peer, gw_actions *actions, uint32_t at) 
 static void deal_more_than_there_are(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_DEAL && action->list == NULL) action->end += CANARY_SHARDS;
+    if (action->kind == GW_ACT_DEAL && action->deal.list == NULL) action->deal.end += CANARY_SHARDS;
 }
 
 static void deal_more_than_are_listed(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_DEAL && action->list != NULL) action->end += CANARY_SHARDS;
+    if (action->kind == GW_ACT_DEAL && action->deal.list != NULL) action->deal.end += CANARY_SHARDS;
 }
 
 static void take_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -123,14 +123,14 @@ static void misname(gw_actions *actions, uint32_t at, gw_message_kind kind) {
     gw_action *action = &actions->list[at];
     gw_message m;
     gw_err err;
-    if (action->kind != GW_ACT_MESSAGE || action->bytes[1] != kind) return;
-    cr_assert(gw_message_decode(action->bytes, action->length, &m, &err));
+    if (action->kind != GW_ACT_MESSAGE || action->message.bytes[1] != kind) return;
+    cr_assert(gw_message_decode(action->message.bytes, action->message.length, &m, &err));
     if (kind == GW_MSG_VOTE) damage_root(&m.report->course.list[0].root, m.report->course.count > 0);
     if (kind == GW_MSG_INSTALL) damage_root(&m.install->course.list[0].root, m.install->course.count > 0);
     if (kind == GW_MSG_READY) damage_root(&m.hash, m.step > 0);
     uint8_t *bytes;
-    action->length = gw_message_encode(&m, &bytes);
-    action->bytes = gw_actions_copy(actions, bytes, action->length);
+    action->message.length = gw_message_encode(&m, &bytes);
+    action->message.bytes = gw_actions_copy(actions, bytes, action->message.length);
     free(bytes);
     gw_message_free(&m);
 }
@@ -153,7 +153,8 @@ static void misname_when_ready(gw_peer *peer, gw_actions *actions, uint32_t at) 
 static void send_halves(gw_peer *peer, gw_actions *actions, uint32_t at) {
     gw_action *action = &actions->list[at];
     (void)peer;
-    if (action->kind == GW_ACT_MESSAGE && action->bytes[1] == GW_MSG_VOTE) action->length /= 2;
+    if (action->kind == GW_ACT_MESSAGE && action->message.bytes[1] == GW_MSG_VOTE)
+        action->message.length /= 2;
 }
 
 Test(canary_work, another_course_of_a_state_is_told) {

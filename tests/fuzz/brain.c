@@ -78,7 +78,8 @@ static bool operate(world *w, uint8_t operation, const uint8_t *bytes, size_t le
         return say(w, bytes, length, operation == SAY_FITTING);
     case DATAGRAM:
         w->forged = true;
-        world_post_bytes(w, 0, (gw_event){.kind = GW_EV_DATAGRAM, .addr = w->brains[1].config.addrs[0]},
+        world_post_bytes(w, 0,
+                         (gw_event){.kind = GW_EV_DATAGRAM, .datagram.from = w->brains[1].config.addrs[0]},
                          bytes, length);
         return true;
     case BREAK_LINK:

@@ -70,12 +70,15 @@ static void seal_if_done(world *w, uint32_t i) {
     world_brain *b = &w->brains[i];
     if (b->sealing == 0 || b->in_flight >= 0) return;
     fate f = next_fate(w, SOON_NS);
-    gw_event event = {.kind = GW_EV_SEALED, .token = b->sealing, .speed = 1000, .count = b->check_count};
-    if (f.kind == DAMAGED) event.speed = 0;
+    gw_event event = {.kind = GW_EV_SEALED,
+                      .token = b->sealing,
+                      .sealed.speed = 1000,
+                      .sealed.recheck_count = b->check_count};
+    if (f.kind == DAMAGED) event.sealed.speed = 0;
     b->bad |= f.kind == WRONG;
-    if (b->bad) event.bad = (gw_bad){.present = true, .shard = i, .tensor = 1, .index = 7};
+    if (b->bad) event.sealed.bad = (gw_bad){.present = true, .shard = i, .tensor = 1, .index = 7};
     b->sealing = 0;
-    event.checks = b->checks;
+    event.sealed.rechecks = b->checks;
     world_post(w, i, f.delay_ns, event);
 }
 
@@ -90,22 +93,24 @@ static void work_on(world *w, uint32_t i) {
         uint32_t shard = b->dealt[position];
         fate f = next_fate(w, SHARD_NS);
         if (f.kind == LOST) {
-            world_post(w, i, 0, (gw_event){.kind = GW_EV_SHARD_LOST, .shard = shard, .text = "no payload"});
+            world_post(w, i, 0,
+                       (gw_event){.kind = GW_EV_SHARD_LOST, .shard_lost.shard = shard, .text = "no payload"});
             continue;
         }
         b->in_flight = (int)shard;
-        if (b->careful) world_post(w, i, 0, (gw_event){.kind = GW_EV_CLAIM, .shard = shard});
+        if (b->careful) world_post(w, i, 0, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = shard});
         gw_event event = {.kind = f.kind == FAILS ? GW_EV_SHARD_FAILED : GW_EV_DEVICE_LOST,
-                          .shard = shard,
-                          .tag = b->accumulators,
                           .text = "as fate has it"};
+        if (f.kind == FAILS) event.shard_failed.shard = shard;
         world_event *e = world_post(w, i, f.delay_ns, event);
+        e->shard = shard;
+        e->accumulators = b->accumulators;
         if (f.kind != FAILS && f.kind != DAMAGED) e->chore = CHORE_SHARD;
     }
     if (b->in_flight >= 0 || word.tag == 0 || b->dry) return;
     b->dry = true;
-    if (b->careful) world_post(w, i, 0, (gw_event){.kind = GW_EV_CLAIM, .shard = UINT32_MAX});
-    world_post(w, i, SOON_NS, (gw_event){.kind = GW_EV_DRY, .tag = word.tag});
+    if (b->careful) world_post(w, i, 0, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = UINT32_MAX});
+    world_post(w, i, SOON_NS, (gw_event){.kind = GW_EV_DRY, .dry.tag = word.tag});
 }
 
 void world_add_shard(world *w, uint32_t i, uint32_t shard) {
@@ -117,8 +122,8 @@ void world_add_shard(world *w, uint32_t i, uint32_t shard) {
 }
 
 static void begin_step(const world *w, world_brain *b, const gw_action *a) {
-    bool ends = a->shards == 0; /* the job, in that state: nothing is dealt any more */
-    GW_ASSERT(ends || a->shards == WORLD_SHARDS || w->forged); /* a leader may say what it likes */
+    bool ends = a->begin_step.shards == 0; /* the job, in that state: nothing is dealt any more */
+    GW_ASSERT(ends || a->begin_step.shards == WORLD_SHARDS || w->forged); /* a leader may say what it likes */
     b->no_shards = ends;
     b->accumulator_step = a->step;
     b->accumulators++;
@@ -137,14 +142,14 @@ static uint64_t fingerprint_of(const gw_action *a, uint32_t shard, bool wrong) {
 static void check_chosen(world *w, world_brain *b, const gw_action *a) {
     uint32_t positions[GW_VERIFY_MOST];
     gw_verify_part part;
-    GW_ASSERT(a->count <= WORLD_SHARDS || w->forged);
-    for (uint32_t k = 0; k < a->count; k++) {
+    GW_ASSERT(a->deal.chosen_count <= WORLD_SHARDS || w->forged);
+    for (uint32_t k = 0; k < a->deal.chosen_count; k++) {
         positions[k] = GW_VERIFY_HELD;
         for (uint32_t p = 0; p < b->dealt_count; p++)
-            if (b->dealt[p] == a->chosen[k]) positions[k] = p;
+            if (b->dealt[p] == a->deal.chosen[k]) positions[k] = p;
     }
-    gw_verify_divide(a->chosen, positions, a->count, a->cuts, a->members, a->rank, a->step, b->checks,
-                     b->check_count, &part);
+    gw_verify_divide(a->deal.chosen, positions, a->deal.chosen_count, a->deal.cuts, a->deal.members,
+                     a->deal.rank, a->step, b->checks, b->check_count, &part);
     uint32_t most = sizeof b->checks / sizeof b->checks[0];
     for (uint32_t k = 0; k < part.first_count + part.again_count && b->check_count < most; k++) {
         bool again = k >= part.first_count;
@@ -158,14 +163,14 @@ static void check_chosen(world *w, world_brain *b, const gw_action *a) {
 
 static void deal(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_ASSERT(b->accumulator_step == b->step && a->step == b->step && a->tag != 0 && b->view.epoch > 0);
+    GW_ASSERT(b->accumulator_step == b->step && a->step == b->step && a->deal.tag != 0 && b->view.epoch > 0);
     GW_ASSERT(!b->no_shards || w->forged);
     b->dealt_count = 0;
     for (uint32_t shard = 0; shard < WORLD_SHARDS; shard++)
-        if (a->list == NULL || gw_set_has(a->list, shard)) b->dealt[b->dealt_count++] = shard;
-    GW_ASSERT(a->first <= a->end && (a->end <= b->dealt_count || w->forged));
-    b->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
-    b->careful = a->flag;
+        if (a->deal.list == NULL || gw_set_has(a->deal.list, shard)) b->dealt[b->dealt_count++] = shard;
+    GW_ASSERT(a->deal.first <= a->deal.end && (a->deal.end <= b->dealt_count || w->forged));
+    b->word = gw_word_pack((gw_word){a->deal.tag, a->deal.first, a->deal.end});
+    b->careful = a->deal.careful;
     b->dry = false;
     check_chosen(w, b, a);
     work_on(w, i);
@@ -174,8 +179,8 @@ static void deal(world *w, uint32_t i, const gw_action *a) {
 static void take(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     gw_word own = gw_word_unpack(b->word);
-    GW_ASSERT(own.tag == a->tag && gw_word_left(own) == 0 && a->first < a->end);
-    b->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
+    GW_ASSERT(own.tag == a->take.tag && gw_word_left(own) == 0 && a->take.first < a->take.end);
+    b->word = gw_word_pack((gw_word){a->take.tag, a->take.first, a->take.end});
     b->dry = false;
     work_on(w, i);
 }
@@ -189,13 +194,13 @@ static void look_at_word(world *w, uint32_t i, const gw_action *a) {
     bool fenced = victim < 0 || w->links[i][victim] == 0 || w->brains[victim].view.epoch == 0 ||
                   !gw_view_name_equal(&w->brains[victim].view.name, &w->brains[i].view.name);
     if (fenced || f.kind == FAILS) {
-        event.word_outcome = GW_WORD_FENCED;
+        event.word.outcome = GW_WORD_FENCED;
     } else {
         world_brain *v = &w->brains[victim];
-        bool fits = !swap || v->word == a->expected;
-        event.word = v->word;
-        event.word_outcome = f.kind >= WRONG ? GW_WORD_UNKNOWN : fits ? GW_WORD_OK : GW_WORD_DIFFERS;
-        if (swap && fits && f.kind != LOST) v->word = a->desired;
+        bool fits = !swap || v->word == a->swap_word.expected;
+        event.word.value = v->word;
+        event.word.outcome = f.kind >= WRONG ? GW_WORD_UNKNOWN : fits ? GW_WORD_OK : GW_WORD_DIFFERS;
+        if (swap && fits && f.kind != LOST) v->word = a->swap_word.desired;
     }
     world_post(w, i, f.delay_ns, event);
 }
@@ -209,8 +214,9 @@ static void freeze(world *w, uint32_t i, const gw_action *a) {
     if (b->sealing != 0) world_post(w, i, SOON_NS, (gw_event){.kind = GW_EV_SEALED, .token = b->sealing});
     b->view = (gw_view){.epoch = 0};
     b->word = b->reducing = b->sealing = 0;
-    gw_event event = {.kind = GW_EV_FROZEN, .token = a->token, .accumulator_step = b->accumulator_step};
-    event.poisoned = next_fate(w, 0).kind == WRONG;
+    gw_event event = {
+        .kind = GW_EV_FROZEN, .token = a->token, .frozen.accumulator_step = b->accumulator_step};
+    event.frozen.poisoned = next_fate(w, 0).kind == WRONG;
     world_event *e = world_post(w, i, SOON_NS, event);
     if (b->accumulator_step == UINT64_MAX) return;
     e->held = gw_set_of(WORLD_SHARDS);
@@ -222,9 +228,9 @@ static void freeze(world *w, uint32_t i, const gw_action *a) {
 
 static void install(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
-    GW_ASSERT(gw_view_rank(a->view, &b->config.id) >= 0 && a->view->epoch > b->newest_epoch);
-    b->view = *a->view;
-    b->newest_epoch = a->view->epoch;
+    GW_ASSERT(gw_view_rank(a->install.view, &b->config.id) >= 0 && a->install.view->epoch > b->newest_epoch);
+    b->view = *a->install.view;
+    b->newest_epoch = a->install.view->epoch;
 }
 
 /* ---- sums ---- */
@@ -247,10 +253,10 @@ static void tell_sum(world *w, uint32_t i, const int64_t *slots, bool right, uin
                       .token = b->reducing,
                       .outcome = fails ? GW_FAILED : GW_DONE,
                       .text = right ? NULL : "as fate has it",
-                      .coverage_ok = right,
-                      .fingerprint_ok = right,
-                      .damaged = f.kind == DAMAGED && !fails,
-                      .bad_count = bad_count};
+                      .reduced.coverage_ok = right,
+                      .reduced.fingerprint_ok = right,
+                      .reduced.damaged = f.kind == DAMAGED && !fails,
+                      .reduced.bad_count = bad_count};
     if (fails) event.peer = b->view.members[(i + 1) % b->view.count].id;
     world_event *e = world_post(w, i, f.delay_ns, event);
     b->reducing = 0;
@@ -290,17 +296,17 @@ static void reduce(world *w, uint32_t i, const gw_action *a) {
     GW_ASSERT(b->reducing == 0 && b->applying == 0 && b->accumulator_step == a->step && b->in_flight < 0);
     b->good_step = UINT64_MAX;
     fate f = next_fate(w, SOON_NS);
-    if (f.kind == FAILS || (f.kind == DAMAGED && a->check_table != NULL)) {
+    if (f.kind == FAILS || (f.kind == DAMAGED && a->reduce.check_table != NULL)) {
         gw_event event = answer(GW_EV_REDUCED, a, false);
-        event.damaged = f.kind == DAMAGED;
+        event.reduced.damaged = f.kind == DAMAGED;
         world_post(w, i, f.delay_ns, event);
         return;
     }
     b->reducing = a->token;
     b->reduce_step = a->step;
-    memcpy(b->slots, a->slots, sizeof b->slots);
+    memcpy(b->slots, a->reduce.slots, sizeof b->slots);
     memset(b->table, 0, sizeof b->table);
-    if (a->check_table != NULL) memcpy(b->table, a->check_table, sizeof b->table);
+    if (a->reduce.check_table != NULL) memcpy(b->table, a->reduce.check_table, sizeof b->table);
     const gw_view view = b->view;
     sum_up(w, &view);
 }
@@ -318,12 +324,12 @@ static void apply(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     GW_ASSERT(b->good_step == a->step && b->step == a->step && b->loading == 0 && b->applying == 0);
     fate f = next_fate(w, SOON_NS);
-    bool damaged = f.kind == DAMAGED && a->look;
+    bool damaged = f.kind == DAMAGED && a->apply.check_state;
     gw_event event = answer(GW_EV_APPLIED, a, f.kind != FAILS && !damaged);
-    event.damaged = damaged;
+    event.applied.damaged = damaged;
     b->good_step = UINT64_MAX;
     if (event.outcome == GW_DONE) {
-        event.fingerprint = b->state = next_state(w, b);
+        event.applied.fingerprint = b->state = next_state(w, b);
         b->step++;
     }
     b->applying = a->token;
@@ -337,7 +343,7 @@ static void look(world *w, uint32_t i, const gw_action *a) {
     GW_ASSERT(!effects || a->step + 1 == b->step);
     gw_event event = answer(effects ? GW_EV_COMMITTED : GW_EV_LOOKED, a,
                             f.kind != FAILS && (effects || f.kind != DAMAGED));
-    event.damaged = !effects && f.kind == DAMAGED;
+    event.looked.damaged = !effects && f.kind == DAMAGED;
     world_post(w, i, in_turn(w, &b->state_free_ns, f.delay_ns), event);
 }
 
@@ -345,7 +351,7 @@ static void probe(world *w, uint32_t i, const gw_action *a) {
     fate f = next_fate(w, SOON_NS);
     GW_ASSERT(a->step == w->brains[i].step);
     gw_event event = answer(GW_EV_PROBED, a, f.kind != FAILS);
-    event.fingerprint = fingerprint_of(a, a->first, f.kind == WRONG);
+    event.probed.fingerprint = fingerprint_of(a, a->probe.shard, f.kind == WRONG);
     world_post(w, i, f.delay_ns, event);
 }
 
@@ -365,8 +371,8 @@ static bool find_saved(const world *w, const gw_hash *root, uint64_t *state) {
 }
 
 static bool find_donor(const world *w, const gw_action *a, uint64_t *state) {
-    for (uint32_t k = 0; k < a->count; k++) {
-        int i = world_number_of(w, &a->donors[k]);
+    for (uint32_t k = 0; k < a->load.source_count; k++) {
+        int i = world_number_of(w, &a->load.sources[k]);
         if (i < 0 || w->brains[i].peer == NULL || w->brains[i].step != a->step) continue;
         *state = w->brains[i].state;
         return true;
@@ -376,8 +382,9 @@ static bool find_donor(const world *w, const gw_action *a, uint64_t *state) {
 
 static bool find_state(const world *w, const gw_action *a, uint64_t *state) {
     *state = world_state_after(a->step);
-    if (a->load_kind == GW_LOAD_INIT) return a->step == 0;
-    bool found = a->load_kind == GW_LOAD_MANIFEST ? find_saved(w, &a->root, state) : find_donor(w, a, state);
+    if (a->load.kind == GW_LOAD_INIT) return a->step == 0;
+    bool found =
+        a->load.kind == GW_LOAD_MANIFEST ? find_saved(w, &a->load.root, state) : find_donor(w, a, state);
     return found || w->forged; /* somebody has promised what there is not */
 }
 
@@ -395,13 +402,13 @@ static void load(world *w, uint32_t i, const gw_action *a) {
     fate f = next_fate(w, SOON_NS);
     bool good = find_state(w, a, &state) && f.kind != FAILS && f.kind != DAMAGED;
     gw_event event = answer(GW_EV_LOADED, a, good);
-    event.fingerprint = f.kind == WRONG && a->fingerprint != 0 ? ~state : state;
+    event.loaded.fingerprint = f.kind == WRONG && a->load.fingerprint != 0 ? ~state : state;
     b->good_step = UINT64_MAX;
     b->loading = a->token;
     world_event *e = world_post(w, i, in_turn(w, &b->state_free_ns, f.delay_ns), event);
     e->step = a->step;
-    e->rolls_back = w->fast && a->load_kind != GW_LOAD_PEERS;
-    if (!good && f.kind == DAMAGED && a->load_kind == GW_LOAD_MANIFEST) e->held = gw_set_of(WORLD_CHUNKS);
+    e->rolls_back = w->fast && a->load.kind != GW_LOAD_PEERS;
+    if (!good && f.kind == DAMAGED && a->load.kind == GW_LOAD_MANIFEST) e->held = gw_set_of(WORLD_CHUNKS);
     tell_progress(w, i, a, &f);
 }
 
@@ -418,11 +425,11 @@ static void save(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     GW_ASSERT(b->step == a->step && b->applying == 0);
     fate f = next_fate(w, 5 * SOON_NS);
-    bool good = f.kind != FAILS && (a->flag || !b->disk_full);
+    bool good = f.kind != FAILS && (a->save.hash_only || !b->disk_full);
     gw_event event = answer(GW_EV_STORED, a, good);
-    event.count = good ? a->count : 0;
+    event.stored.count = good ? a->save.count : 0;
     world_event *e = world_post(w, i, f.delay_ns, event);
-    gw_hash *hashes = calloc(a->count + 1, sizeof *hashes);
+    gw_hash *hashes = calloc(a->save.count + 1, sizeof *hashes);
     GW_ASSERT_MEMORY(hashes != NULL);
     e->owned = hashes;
     if (b->stored.size == 0 || b->stored_step != a->step) {
@@ -430,10 +437,10 @@ static void save(world *w, uint32_t i, const gw_action *a) {
         b->stored = gw_set_of(WORLD_CHUNKS);
         b->stored_step = a->step;
     }
-    for (uint32_t k = 0; k < a->count; k++) {
-        GW_ASSERT(a->chunks[k] < WORLD_CHUNKS);
-        hashes[k] = hash_of(b->state, a->chunks[k]);
-        if (good && !a->flag) gw_set_add(&b->stored, a->chunks[k]);
+    for (uint32_t k = 0; k < a->save.count; k++) {
+        GW_ASSERT(a->save.chunks[k] < WORLD_CHUNKS);
+        hashes[k] = hash_of(b->state, a->save.chunks[k]);
+        if (good && !a->save.hash_only) gw_set_add(&b->stored, a->save.chunks[k]);
     }
     tell_progress(w, i, a, &f);
 }
@@ -447,20 +454,22 @@ static void drop_saved(world_brain *b, uint32_t k) {
 static void manifest(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     fate f = next_fate(w, SOON_NS);
-    gw_event event = answer(GW_EV_MANIFEST_STORED, a, f.kind != FAILS && (a->flag || !b->disk_full));
-    gw_blake2b(a->hashes, a->count * sizeof *a->hashes, &event.root, sizeof event.root);
+    gw_event event =
+        answer(GW_EV_MANIFEST_STORED, a, f.kind != FAILS && (a->manifest.hash_only || !b->disk_full));
+    gw_blake2b(a->manifest.hashes, a->manifest.count * sizeof *a->manifest.hashes,
+               &event.manifest_stored.root, sizeof event.manifest_stored.root);
     world_post(w, i, f.delay_ns, event);
     tell_progress(w, i, a, &f);
-    if (a->flag || event.outcome != GW_DONE) return;
+    if (a->manifest.hash_only || event.outcome != GW_DONE) return;
     for (uint32_t k = b->saved_count; k > 0; k--)
-        if (gw_hash_equal(&b->saved[k - 1].root, &event.root)) drop_saved(b, k - 1);
+        if (gw_hash_equal(&b->saved[k - 1].root, &event.manifest_stored.root)) drop_saved(b, k - 1);
     if (b->saved_count == WORLD_SAVED) drop_saved(b, WORLD_SAVED - 1);
     memmove(&b->saved[1], &b->saved[0], b->saved_count++ * sizeof b->saved[0]);
-    b->saved[0] = (gw_inventory){.epoch = a->epoch,
+    b->saved[0] = (gw_inventory){.epoch = a->manifest.epoch,
                                  .step = a->step,
-                                 .root = event.root,
-                                 .fingerprint = a->fingerprint,
-                                 .ended = a->ended};
+                                 .root = event.manifest_stored.root,
+                                 .fingerprint = a->manifest.fingerprint,
+                                 .ended = a->manifest.ended};
     bool ours = b->stored.size > 0 && b->stored_step == a->step;
     b->saved[0].chunks = ours ? gw_set_copy(&b->stored) : gw_set_of(WORLD_CHUNKS);
 }
@@ -468,7 +477,8 @@ static void manifest(world *w, uint32_t i, const gw_action *a) {
 static void retain(world_brain *b, const gw_action *a) {
     for (uint32_t k = b->saved_count; k > 0; k--) {
         bool kept = false;
-        for (uint32_t n = 0; n < a->count; n++) kept |= gw_hash_equal(&b->saved[k - 1].root, &a->hashes[n]);
+        for (uint32_t n = 0; n < a->retain.count; n++)
+            kept |= gw_hash_equal(&b->saved[k - 1].root, &a->retain.roots[n]);
         if (!kept) drop_saved(b, k - 1);
     }
 }
@@ -477,11 +487,11 @@ static void persist(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     fate f = next_fate(w, SOON_NS);
     gw_event event = answer(GW_EV_PERSISTED, a, f.kind != FAILS);
-    event.length = a->length;
     world_event *e = world_post(w, i, in_turn(w, &b->record_free_ns, f.delay_ns), event);
-    e->owned = malloc(a->length + 1);
+    e->record_length = a->persist.length;
+    e->owned = malloc(a->persist.length + 1);
     GW_ASSERT_MEMORY(e->owned != NULL);
-    memcpy(e->owned, a->bytes, a->length);
+    memcpy(e->owned, a->persist.bytes, a->persist.length);
 }
 
 /* ---- what is said ---- */
@@ -490,41 +500,42 @@ static void send_message(world *w, uint32_t i, const gw_action *a) {
     int to = world_number_of(w, &a->peer);
     gw_message message;
     gw_err err;
-    GW_ASSERT(
-        gw_message_decode(a->bytes, a->length, &message, &err)); /* nobody says what nobody understands */
+    GW_ASSERT(gw_message_decode(a->message.bytes, a->message.length, &message,
+                                &err)); /* nobody says what nobody understands */
     gw_message_free(&message);
     if (to < 0 || w->links[i][to] == 0) return;
-    if (w->listener != NULL) w->listener(w->context, false, a->bytes, a->length);
+    if (w->listener != NULL) w->listener(w->context, false, a->message.bytes, a->message.length);
     world_post_bytes(w, (uint32_t)to, (gw_event){.kind = GW_EV_MESSAGE, .peer = w->brains[i].config.id},
-                     a->bytes, a->length);
+                     a->message.bytes, a->message.length);
 }
 
 static void send_datagram(world *w, uint32_t i, const gw_action *a) {
     for (uint32_t k = 0; k < w->count; k++) {
-        if (w->cut[i][k] || !gw_addr_equal(&w->brains[k].config.addrs[0], &a->addr)) continue;
-        if (w->listener != NULL) w->listener(w->context, true, a->bytes, a->length);
-        world_post_bytes(w, k, (gw_event){.kind = GW_EV_DATAGRAM, .addr = w->brains[i].config.addrs[0]},
-                         a->bytes, a->length);
+        if (w->cut[i][k] || !gw_addr_equal(&w->brains[k].config.addrs[0], &a->datagram.to)) continue;
+        if (w->listener != NULL) w->listener(w->context, true, a->datagram.bytes, a->datagram.length);
+        world_post_bytes(w, k,
+                         (gw_event){.kind = GW_EV_DATAGRAM, .datagram.from = w->brains[i].config.addrs[0]},
+                         a->datagram.bytes, a->datagram.length);
     }
 }
 
 static void want_link(world *w, uint32_t i, const gw_action *a) {
     int other = world_number_of(w, &a->peer);
-    if (other >= 0) w->brains[i].wants[other] = a->flag;
-    if (other >= 0 && a->flag) world_link(w, i, (uint32_t)other);
-    if (other >= 0 && !a->flag) world_unlink(w, i, (uint32_t)other);
-    if (other < 0 && a->flag)
+    if (other >= 0) w->brains[i].wants[other] = a->link.wanted;
+    if (other >= 0 && a->link.wanted) world_link(w, i, (uint32_t)other);
+    if (other >= 0 && !a->link.wanted) world_unlink(w, i, (uint32_t)other);
+    if (other < 0 && a->link.wanted)
         world_post(w, i, SOON_NS,
-                   (gw_event){.kind = GW_EV_LINK_DOWN, .peer = a->peer, .link_end = GW_LINK_REFUSED});
+                   (gw_event){.kind = GW_EV_LINK_DOWN, .peer = a->peer, .link.end = GW_LINK_REFUSED});
 }
 
 /* A step has one state, whoever shows it; with exact sums, that one. */
 static void note(world *w, uint32_t i, const gw_action *a) {
-    if (a->notice != GW_NOTICE_STEP || w->forged) return;
-    GW_ASSERT(a->step < WORLD_STEPS && a->fingerprint == w->brains[i].state);
-    if (!w->fast) GW_ASSERT(a->fingerprint == world_state_after(a->step + 1));
-    GW_ASSERT(w->shown[a->step] == 0 || w->shown[a->step] == a->fingerprint);
-    w->shown[a->step] = a->fingerprint;
+    if (a->notice.kind != GW_NOTICE_STEP || w->forged) return;
+    GW_ASSERT(a->step < WORLD_STEPS && a->notice.committed.fingerprint == w->brains[i].state);
+    if (!w->fast) GW_ASSERT(a->notice.committed.fingerprint == world_state_after(a->step + 1));
+    GW_ASSERT(w->shown[a->step] == 0 || w->shown[a->step] == a->notice.committed.fingerprint);
+    w->shown[a->step] = a->notice.committed.fingerprint;
 }
 
 static void finish(world *w, uint32_t i) {
@@ -604,7 +615,7 @@ void world_carry_out(world *w, uint32_t i, const gw_action *a) {
     case GW_ACT_ABANDON: /* what is asked for here ends by itself */
     case GW_ACT_LOG:
         if (getenv("FUZZ_TALKS") != NULL)
-            fprintf(stderr, "%9.3f ms  brain %u: %s\n", (double)w->now / 1e6, i, a->text);
+            fprintf(stderr, "%9.3f ms  brain %u: %s\n", (double)w->now / 1e6, i, a->log.text);
         break;
     }
 }

@@ -52,8 +52,9 @@ void world_post_bytes(world *w, uint32_t to, gw_event event, const void *bytes, 
     e->owned = malloc(length + 1);
     GW_ASSERT_MEMORY(e->owned != NULL);
     memcpy(e->owned, bytes, length);
-    e->event.length = length;
+    if (event.kind == GW_EV_DATAGRAM) e->event.datagram.length = length;
     if (event.kind != GW_EV_MESSAGE) return;
+    e->event.message.length = length;
     int from = world_number_of(w, &event.peer);
     GW_ASSERT(from >= 0);
     e->from = (uint32_t)from;
@@ -86,7 +87,8 @@ static void happen(world *w, world_brain *b, const world_event *e) {
     const gw_event *event = &e->event;
     switch (event->kind) {
     case GW_EV_REDUCED:
-        if (event->outcome == GW_DONE && event->coverage_ok && event->fingerprint_ok) b->good_step = e->step;
+        if (event->outcome == GW_DONE && event->reduced.coverage_ok && event->reduced.fingerprint_ok)
+            b->good_step = e->step;
         break;
     case GW_EV_APPLIED:
         b->applying = 0;
@@ -95,7 +97,7 @@ static void happen(world *w, world_brain *b, const world_event *e) {
         b->loading = 0;
         if (event->outcome != GW_DONE) break;
         b->step = e->step;
-        b->state = event->fingerprint;
+        b->state = event->loaded.fingerprint;
         for (uint64_t step = e->step; step < WORLD_STEPS && e->rolls_back; step++) w->shown[step] = 0;
         break;
     default:
@@ -107,14 +109,14 @@ static void record(world_brain *b, world_event *e) {
     if (e == NULL || e->event.kind != GW_EV_PERSISTED || e->event.outcome != GW_DONE) return;
     free(b->record);
     b->record = e->owned;
-    b->record_length = e->event.length;
+    b->record_length = e->record_length;
     e->owned = NULL;
 }
 
 static void do_chore(world *w, const world_event *e) {
-    uint32_t other = e->event.worker;
+    uint32_t other = e->other;
     if (e->chore == CHORE_SHARD) {
-        if (e->event.tag == w->brains[e->to].accumulators) world_add_shard(w, e->to, e->event.shard);
+        if (e->accumulators == w->brains[e->to].accumulators) world_add_shard(w, e->to, e->shard);
     } else if (e->chore == CHORE_REDIAL) {
         if (w->brains[e->to].wants[other] || w->brains[other].wants[e->to]) world_link(w, e->to, other);
     } else {
@@ -129,15 +131,17 @@ static void handle(world *w, world_event *e) {
     if (b->finished || e->chore != CHORE_NONE) return;
     if (e->event.kind == GW_EV_MESSAGE && (e->link == 0 || e->link != w->links[e->to][e->from]))
         return; /* lost with its link */
-    if (e->held.size > 0) e->event.held = &e->held;
-    if (e->claimed.size > 0) e->event.claimed = &e->claimed;
+    if (e->event.kind == GW_EV_FROZEN && e->held.size > 0) e->event.frozen.held = &e->held;
+    if (e->event.kind == GW_EV_FROZEN && e->claimed.size > 0) e->event.frozen.claimed = &e->claimed;
+    if (e->event.kind == GW_EV_LOADED && e->held.size > 0) e->event.loaded.held = &e->held;
     if (e->event.kind == GW_EV_REDUCED && e->owned != NULL) {
-        e->event.slots = e->owned;
-        e->event.check_table = (const int64_t *)e->owned + e->table_at;
+        e->event.reduced.slots = e->owned;
+        e->event.reduced.check_table = (const int64_t *)e->owned + e->table_at;
     }
-    if (e->event.kind == GW_EV_STORED) e->event.hashes = e->owned;
-    if (e->event.kind == GW_EV_SEEDS) e->event.seeds = e->owned;
-    if (e->event.kind == GW_EV_MESSAGE || e->event.kind == GW_EV_DATAGRAM) e->event.bytes = e->owned;
+    if (e->event.kind == GW_EV_STORED) e->event.stored.hashes = e->owned;
+    if (e->event.kind == GW_EV_SEEDS) e->event.seeds.addrs = e->owned;
+    if (e->event.kind == GW_EV_MESSAGE) e->event.message.bytes = e->owned;
+    if (e->event.kind == GW_EV_DATAGRAM) e->event.datagram.bytes = e->owned;
     happen(w, b, e);
     record(b, e);
     feed(w, e->to, &e->event);
@@ -176,7 +180,8 @@ bool world_go_on(world *w) {
 
 static gw_event link_event(const world *w, gw_event_kind kind, uint32_t other, gw_link_end end) {
     const gw_peer_config *config = &w->brains[other].config;
-    return (gw_event){.kind = kind, .peer = config->id, .incarnation = config->incarnation, .link_end = end};
+    return (gw_event){
+        .kind = kind, .peer = config->id, .link.incarnation = config->incarnation, .link.end = end};
 }
 
 static bool runs(const world *w, uint32_t i) {
@@ -184,7 +189,9 @@ static bool runs(const world *w, uint32_t i) {
 }
 
 static void post_redial(world *w, uint32_t i, uint32_t other, uint64_t delay_ns) {
-    world_post(w, i, delay_ns, (gw_event){.worker = other})->chore = CHORE_REDIAL;
+    world_event *e = world_post(w, i, delay_ns, (gw_event){0});
+    e->other = other;
+    e->chore = CHORE_REDIAL;
 }
 
 void world_link(world *w, uint32_t a, uint32_t b) {
@@ -224,7 +231,7 @@ void world_data(world *w, uint32_t a, uint32_t b, bool lost) {
         world_post(w, ends[k], MESSAGE_NS,
                    (gw_event){.kind = lost ? GW_EV_DATA_DOWN : GW_EV_DATA_UP,
                               .peer = w->brains[ends[1 - k]].config.id,
-                              .own_fault = k == 0,
+                              .data_down.own_fault = k == 0,
                               .text = lost ? "it is gone" : NULL});
 }
 
@@ -233,7 +240,8 @@ void world_tell_seeds(world *w, uint32_t i, uint32_t bits) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < w->count; k++)
         if ((bits >> k & 1) != 0) seeds[count++] = w->brains[k].config.addrs[0];
-    world_post_bytes(w, i, (gw_event){.kind = GW_EV_SEEDS, .count = count}, seeds, count * sizeof *seeds);
+    world_post_bytes(w, i, (gw_event){.kind = GW_EV_SEEDS, .seeds.count = count}, seeds,
+                     count * sizeof *seeds);
 }
 
 /* ---- lives ---- */

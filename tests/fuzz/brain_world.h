@@ -66,8 +66,8 @@ typedef struct world_brain {
 /* What happens in the world by itself. */
 typedef enum world_chore {
     CHORE_NONE,
-    CHORE_SHARD,  /* the worker is through with event.shard, which it began for accumulator event.tag */
-    CHORE_REDIAL, /* the link to event.worker, where somebody wants it */
+    CHORE_SHARD,  /* the worker is through with `shard`, which it began for accumulator `accumulators` */
+    CHORE_REDIAL, /* the link to `other`, where somebody wants it */
     CHORE_CLOSE,  /* who has finished, and has said all that it had to say */
 } world_chore;
 
@@ -76,7 +76,10 @@ typedef struct world_event {
     uint32_t to, from, link; /* the last two: of a message */
     world_chore chore;
     gw_event event;
-    void *owned; /* what the event points to */
+    uint32_t other;               /* CHORE_REDIAL */
+    uint32_t shard, accumulators; /* CHORE_SHARD */
+    void *owned;                  /* what the event points to, or (PERSISTED) the record */
+    size_t record_length;         /* PERSISTED */
     size_t table_at;
     gw_set held, claimed;
     uint64_t step;   /* LOADED: of the state; REDUCED: of the sum */

@@ -33,18 +33,19 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     (void)peer, (void)at_ns;
     heard.kind = event->kind;
     heard.outcome = event->outcome;
-    if (event->kind == GW_EV_STORED) memcpy(heard.chunks, event->hashes, event->count * sizeof(gw_hash));
+    if (event->kind == GW_EV_STORED)
+        memcpy(heard.chunks, event->stored.hashes, event->stored.count * sizeof(gw_hash));
     if (blamed != NULL) {
         gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
-        notice->notice = GW_NOTICE_CORRUPT;
+        notice->notice.kind = GW_NOTICE_CORRUPT;
         notice->peer = *blamed;
-        notice->text = "it computed other bits";
+        notice->notice.text = "it computed other bits";
     }
     if (installed == NULL) return;
     gw_action *notice = gw_actions_add(actions, GW_ACT_NOTICE);
-    notice->notice = GW_NOTICE_VIEW;
-    notice->view = installed;
-    notice->text = "of the test";
+    notice->notice.kind = GW_NOTICE_VIEW;
+    notice->notice.view.installed = installed;
+    notice->notice.text = "of the test";
 }
 
 uint64_t __wrap_gw_peer_deadline(const gw_peer *peer);
@@ -115,7 +116,8 @@ static void put_checkpoint(uint32_t peer, uint64_t step, uint64_t state) {
  * told; the disk is full at any of these times: bits. */
 static void save(sim_peer *p, uint64_t step, uint64_t state, uint32_t full) {
     static const uint32_t chunks[SIM_CHUNKS] = {0, 1, 2, 3, 4, 5};
-    const gw_action action = {.kind = GW_ACT_SAVE, .step = step, .chunks = chunks, .count = SIM_CHUNKS};
+    const gw_action action = {
+        .kind = GW_ACT_SAVE, .step = step, .save.chunks = chunks, .save.count = SIM_CHUNKS};
     p->m.has_state = true;
     p->m.step = step;
     p->m.state = state;
@@ -148,7 +150,7 @@ Test(cluster, what_waits_for_a_disk_that_crawls_is_done_in_its_order_across_a_pa
     for (uint64_t before_ms = 0; before_ms < 200; before_ms += 5) {
         static const uint32_t chunks[SIM_CHUNKS] = {0, 1, 2, 3, 4, 5};
         const gw_action action = {
-            .kind = GW_ACT_SAVE, .step = before_ms + 1, .chunks = chunks, .count = SIM_CHUNKS};
+            .kind = GW_ACT_SAVE, .step = before_ms + 1, .save.chunks = chunks, .save.count = SIM_CHUNKS};
         p->m.has_state = true;
         p->m.step = action.step;
         sim_disk_crawl(c, p, SIM_MS);
@@ -162,7 +164,8 @@ Test(cluster, what_waits_for_a_disk_that_crawls_is_done_in_its_order_across_a_pa
 }
 
 static void persist(sim_peer *p, uint8_t what) {
-    const gw_action action = {.kind = GW_ACT_PERSIST, .token = 1, .bytes = &what, .length = 1};
+    const gw_action action = {
+        .kind = GW_ACT_PERSIST, .token = 1, .persist.bytes = &what, .persist.length = 1};
     sim_record_persist(c, p, &action);
 }
 
@@ -190,8 +193,9 @@ Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
     for (uint64_t state = 8; state < 10; state++) {
         save(&c->peers[0], 2, 7, 0); /* the checkpoint before */
         save(&c->peers[1], 4, state, 0);
-        gw_action manifest = {.kind = GW_ACT_MANIFEST, .step = 4, .flag = true, .count = SIM_CHUNKS};
-        manifest.hashes = heard.chunks;
+        gw_action manifest = {
+            .kind = GW_ACT_MANIFEST, .step = 4, .manifest.hash_only = true, .manifest.count = SIM_CHUNKS};
+        manifest.manifest.hashes = heard.chunks;
         sim_disk_action(c, &c->peers[0], &manifest);
         cr_expect_eq(result.failed, state != c->states[4], "%s", result.why);
     }

@@ -28,7 +28,8 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     uint32_t own = actions->count;
     for (uint32_t i = 0; i < own; i++) {
         const gw_action *action = &actions->list[i];
-        left += action->kind == GW_ACT_FINISH && strstr(action->text, "could not be made durable") != NULL;
+        left +=
+            action->kind == GW_ACT_FINISH && strstr(action->finish.text, "could not be made durable") != NULL;
         if (planted != HASTY || action->kind != GW_ACT_PERSIST) continue;
         gw_event told = {.kind = GW_EV_PERSISTED, .token = action->token};
         __real_gw_peer_step(peer, &told, at_ns, actions);

@@ -27,8 +27,14 @@ static void add_action(const gw_action *action) {
     add_word(action->token);
     add_word(action->step);
     add_bytes(action->peer.bytes, sizeof action->peer.bytes);
-    add_bytes(action->bytes, action->bytes == NULL ? 0 : action->length);
-    add_bytes(action->text, action->text == NULL ? 0 : strlen(action->text));
+    const char *text = action->kind == GW_ACT_LOG      ? action->log.text
+                       : action->kind == GW_ACT_NOTICE ? action->notice.text
+                       : action->kind == GW_ACT_FINISH ? action->finish.text
+                                                       : NULL;
+    if (action->kind == GW_ACT_DATAGRAM) add_bytes(action->datagram.bytes, action->datagram.length);
+    if (action->kind == GW_ACT_MESSAGE) add_bytes(action->message.bytes, action->message.length);
+    if (action->kind == GW_ACT_PERSIST) add_bytes(action->persist.bytes, action->persist.length);
+    add_bytes(text, text == NULL ? 0 : strlen(text));
 }
 
 void __real_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
@@ -37,7 +43,8 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     add_word(event->kind);
     add_word(at_ns);
     add_word(event->token);
-    add_bytes(event->bytes, event->bytes == NULL ? 0 : event->length);
+    if (event->kind == GW_EV_DATAGRAM) add_bytes(event->datagram.bytes, event->datagram.length);
+    if (event->kind == GW_EV_MESSAGE) add_bytes(event->message.bytes, event->message.length);
     __real_gw_peer_step(peer, event, at_ns, actions);
     for (uint32_t i = 0; i < actions->count; i++) add_action(&actions->list[i]);
 }

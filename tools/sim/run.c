@@ -6,8 +6,10 @@
 #include "core/base/assert.h"
 
 static void on_datagram(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {
-        .kind = GW_EV_DATAGRAM, .addr = gw_sim_addr(op->from), .bytes = op->bytes, .length = op->length};
+    gw_event event = {.kind = GW_EV_DATAGRAM,
+                      .datagram.from = gw_sim_addr(op->from),
+                      .datagram.bytes = op->bytes,
+                      .datagram.length = op->length};
     sim_event(c, p, &event);
 }
 

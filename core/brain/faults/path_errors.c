@@ -27,7 +27,8 @@ static bool concerns_both(const gw_peer *p, const gw_event *event) {
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     gw_changes *c = &p->changes;
     char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
-    GW_ASSERT(event->changed && event->outcome == GW_FAILED);
+    GW_ASSERT(event->outcome == GW_FAILED);
+    GW_ASSERT(event->kind == GW_EV_REDUCED ? event->reduced.changed : event->loaded.changed);
     int rank = gw_view_rank(&p->view, &event->peer);
     if (rank < 0) return false;
     bool same = gw_peer_id_equal(&c->from[0], &event->peer);

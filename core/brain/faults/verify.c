@@ -189,23 +189,23 @@ static void leave_out_dealt(gw_peer *p, const gw_set *dealt) {
  * others have of this very step. */
 void gw_verify_deal(gw_peer *p, gw_action *deal) {
     p->chosen_count = 0;
-    deal->rank = (uint32_t)gw_peer_own_rank(p);
-    deal->members = p->view.count;
+    deal->deal.rank = (uint32_t)gw_peer_own_rank(p);
+    deal->deal.members = p->view.count;
     if (p->config.verify == 0) return;
     uint64_t key;
     memcpy(&key, p->job.bytes, sizeof key);
     p->chosen_count = gw_verify_choose(key, p->config.verify, p->step, p->shards, p->chosen);
-    if (p->careful) leave_out_dealt(p, deal->list);
-    deal->chosen = gw_actions_copy(p->actions, p->chosen, p->chosen_count * sizeof p->chosen[0]);
-    deal->count = p->chosen_count;
+    if (p->careful) leave_out_dealt(p, deal->deal.list);
+    deal->deal.chosen = gw_actions_copy(p->actions, p->chosen, p->chosen_count * sizeof p->chosen[0]);
+    deal->deal.chosen_count = p->chosen_count;
 }
 
 void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
     if (p->config.verify == 0) return;
     int64_t table[GW_VERIFY_TABLE] = {0};
     gw_verify_put(table, p->chosen, p->chosen_count, p->view.count, (uint32_t)gw_peer_own_rank(p), p->step,
-                  sealed->checks, sealed->count);
-    reduce->check_table = gw_actions_copy(p->actions, table, sizeof table);
+                  sealed->sealed.rechecks, sealed->sealed.recheck_count);
+    reduce->reduce.check_table = gw_actions_copy(p->actions, table, sizeof table);
 }
 
 /* ---- a dispute ---- */
@@ -242,11 +242,11 @@ static bool others_agree(gw_peer *p, uint32_t disputed) {
 bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
     gw_dispute d;
     uint32_t again;
-    if (p->chosen_count == 0 || reduced->check_table == NULL) return !others_agree(p, 0);
-    bool any = gw_verify_find(reduced->check_table, p->chosen, p->chosen_count, p->view.count,
+    if (p->chosen_count == 0 || reduced->reduced.check_table == NULL) return !others_agree(p, 0);
+    bool any = gw_verify_find(reduced->reduced.check_table, p->chosen, p->chosen_count, p->view.count,
                               (uint32_t)gw_peer_own_rank(p), &d, &again);
     if (!any) {
-        if (again > 0) gw_peer_notice(p, GW_NOTICE_VERIFIED, " ")->count = again;
+        if (again > 0) gw_peer_notice(p, GW_NOTICE_VERIFIED, " ")->notice.verified.shards = again;
         return !others_agree(p, 0);
     }
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
@@ -262,7 +262,7 @@ bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
     gw_action *probe = gw_peer_act(p, GW_ACT_PROBE);
     probe->token = p->probe_token = gw_peer_token(p);
     probe->step = p->step;
-    probe->first = d.shard;
+    probe->probe.shard = d.shard;
     return true;
 }
 
@@ -345,7 +345,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
     int rank = gw_peer_own_rank(p);
     forget_old_testimony(p);
     p->testimony.shard[rank] = p->dispute.shard + 1;
-    p->testimony.told[rank] = event->fingerprint;
+    p->testimony.told[rank] = event->probed.fingerprint;
     bear_witness(p, NULL);
     judge(p);
 }
@@ -383,7 +383,7 @@ void gw_verify_looked(gw_peer *p, const gw_event *event) {
     p->look_token = 0;
     if (event->outcome == GW_DONE)
         gw_saves_sound(p);
-    else if (event->damaged)
+    else if (event->looked.damaged)
         gw_verify_damaged(p);
     else
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,

@@ -148,9 +148,10 @@ static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     if (member->addr_count == 0) return;
     gw_action *action = gw_peer_act(p, GW_ACT_LINK);
     action->peer = contact->id;
-    action->flag = true;
-    action->count = member->addr_count;
-    action->addrs = gw_actions_copy(p->actions, member->addr, member->addr_count * sizeof member->addr[0]);
+    action->link.wanted = true;
+    action->link.addr_count = member->addr_count;
+    action->link.addrs =
+        gw_actions_copy(p->actions, member->addr, member->addr_count * sizeof member->addr[0]);
     contact->wanted = true;
 }
 
@@ -349,10 +350,10 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
      * meanwhile may well be. The world knows no life but that of the last link, if there was one: of another
      * one that gossip told of a while ago, this process was dialled since. */
-    bool of_this_life = event->incarnation.boot > contact->incarnation.boot ||
-                        gw_same_life(&event->incarnation, &contact->incarnation) ||
+    bool of_this_life = event->link.incarnation.boot > contact->incarnation.boot ||
+                        gw_same_life(&event->link.incarnation, &contact->incarnation) ||
                         p->now >= contact->alive_since_ns + gw_peer_ms(p, REFUSED_MS);
-    bool proof = event->link_end == GW_LINK_REFUSED && of_this_life;
+    bool proof = event->link.end == GW_LINK_REFUSED && of_this_life;
     if (proof)
         gw_gossip_confirm_dead(p->gossip, &event->peer, &contact->incarnation, p->now);
     else
@@ -368,10 +369,10 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
     if (contact == NULL) {
         if (event->kind != GW_EV_LINK_UP) return;
         contact = add_contact(p, &event->peer); /* it found us before gossip told us of it */
-        contact->incarnation = event->incarnation;
+        contact->incarnation = event->link.incarnation;
     }
     if (event->kind == GW_EV_LINK_UP)
-        link_up(p, contact, &event->incarnation);
+        link_up(p, contact, &event->link.incarnation);
     else
         link_down(p, contact, event);
 }

@@ -111,7 +111,7 @@ void gw_links_data(gw_peer *p, const gw_event *event) {
     }
     if (!missing && contact->data_missing) contact->data_up_ns = p->now;
     contact->data_missing = missing;
-    contact->data_fails_here = missing && event->own_fault;
+    contact->data_fails_here = missing && event->data_down.own_fault;
     snprintf(contact->data_why, sizeof contact->data_why, "%s", event->text == NULL ? "" : event->text);
     p->links_due_ns = p->data_due_ns = 0;
 }

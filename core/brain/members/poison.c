@@ -20,8 +20,8 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
     if (p->view.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
     message.step = p->step;
-    message.worker = event->worker;
-    message.shard = event->shard;
+    message.worker = event->claim.worker;
+    message.shard = event->claim.shard;
     gw_peer_send_members(p, &message);
 }
 

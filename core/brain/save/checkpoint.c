@@ -96,10 +96,11 @@ static void store_chunks(gw_peer *p, bool hash_only) {
     save->token = p->save.store_token = gw_peer_token(p);
     gw_patience_disk(p, save->token);
     save->step = p->save.step;
-    save->flag = hash_only;
+    save->save.hash_only = hash_only;
     if (!hash_only) p->part_step = p->save.step;
-    save->count = p->save.chunk_count;
-    save->chunks = gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
+    save->save.count = p->save.chunk_count;
+    save->save.chunks =
+        gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
 }
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
@@ -194,14 +195,14 @@ static void record_manifest(gw_peer *p) {
     const gw_save *s = &p->save;
     gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
     manifest->token = p->save.manifest_token = gw_peer_token(p);
-    manifest->epoch = gw_saves_epoch(p, p->view.epoch);
+    manifest->manifest.epoch = gw_saves_epoch(p, p->view.epoch);
     manifest->step = s->step;
-    manifest->fingerprint = s->fingerprint;
-    manifest->count = s->known.size;
-    manifest->hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
-    manifest->flag = s->incomplete || p->unwritable;
-    manifest->ended = s->final && !p->stopped;
-    if (!manifest->flag) gw_patience_disk(p, manifest->token);
+    manifest->manifest.fingerprint = s->fingerprint;
+    manifest->manifest.count = s->known.size;
+    manifest->manifest.hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
+    manifest->manifest.hash_only = s->incomplete || p->unwritable;
+    manifest->manifest.ended = s->final && !p->stopped;
+    if (!manifest->manifest.hash_only) gw_patience_disk(p, manifest->token);
 }
 
 static gw_message list_of_chunks(const gw_peer *p) {
@@ -531,8 +532,8 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
         stored_nothing(p);
         return;
     }
-    GW_ASSERT(event->count == s->chunk_count);
-    tell_stored(p, event->hashes, s->chunk_count);
+    GW_ASSERT(event->stored.count == s->chunk_count);
+    tell_stored(p, event->stored.hashes, s->chunk_count);
 }
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
@@ -549,12 +550,13 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
     /* When the leader goes on all the same, nobody could write it. */
     s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
-    s->own_root = event->root;
-    if (s->final) gw_end_recorded(p, s->step, s->fingerprint, &event->root, p->stopped, s->incomplete);
+    s->own_root = event->manifest_stored.root;
+    if (s->final)
+        gw_end_recorded(p, s->step, s->fingerprint, &event->manifest_stored.root, p->stopped, s->incomplete);
     s->own_recorded = true;
     note_written(p);
     if (gw_peer_is_leader(p)) {
-        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->root, s->own_unrecorded);
+        on_recorded(p, (uint32_t)gw_peer_own_rank(p), &event->manifest_stored.root, s->own_unrecorded);
         return;
     }
     say_recorded(p);

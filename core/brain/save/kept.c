@@ -59,7 +59,7 @@ void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CHECKPOINT, " ");
     notice->step = step;
-    notice->root = *root;
+    notice->notice.checkpoint.root = *root;
 }
 
 bool gw_kept_knows_course(const gw_peer *p) {
@@ -132,8 +132,8 @@ void gw_kept_told_whole(gw_peer *p, const gw_kept *whole) {
 /* Everything else on this disk goes, chunks without a manifest as well. */
 static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
-    action->count = count;
-    action->hashes = gw_actions_copy(p->actions, roots, count * sizeof *roots);
+    action->retain.count = count;
+    action->retain.roots = gw_actions_copy(p->actions, roots, count * sizeof *roots);
     gw_peer_inventory_kept(&p->inventory, roots, count);
     p->part_step = UINT64_MAX;
 }

@@ -41,7 +41,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
-        if (!event->changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
+        if (!event->reduced.changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
         gw_hash members = name_of_members(&p->view);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
         r->members = members;

@@ -31,14 +31,14 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     p->lacks_shard = false;
     p->tag = gw_word_tag(p->view.epoch, p->step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
-    deal->tag = p->tag;
+    deal->deal.tag = p->tag;
     deal->step = p->step;
-    deal->first = cuts[rank];
-    deal->end = cuts[rank + 1];
-    deal->cuts = gw_actions_copy(p->actions, cuts, (p->view.count + 1) * sizeof *cuts);
-    deal->flag = p->careful;
+    deal->deal.first = cuts[rank];
+    deal->deal.end = cuts[rank + 1];
+    deal->deal.cuts = gw_actions_copy(p->actions, cuts, (p->view.count + 1) * sizeof *cuts);
+    deal->deal.careful = p->careful;
     bool all = missing == NULL || gw_set_count(missing) == missing->size;
-    if (!all) deal->list = gw_actions_copy_set(p->actions, missing);
+    if (!all) deal->deal.list = gw_actions_copy_set(p->actions, missing);
     gw_verify_deal(p, deal);
 }
 
@@ -47,7 +47,7 @@ static void begin_whole_step(gw_peer *p) {
     GW_ASSERT(p->shards > 0);
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = p->step;
-    begin->shards = p->shards;
+    begin->begin_step.shards = p->shards;
     p->accumulator_step = p->step;
     p->careful = gw_losses_in_step(&p->agreed, p->step); /* in a life before this one */
     gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
@@ -121,8 +121,8 @@ static void decide(gw_peer *p) {
     gw_action *swap = gw_peer_act(p, GW_ACT_SWAP_WORD);
     swap->token = t->swap = gw_peer_token(p);
     swap->peer = p->view.members[victim].id;
-    swap->expected = t->words[victim];
-    swap->desired = t->desired;
+    swap->swap_word.expected = t->words[victim];
+    swap->swap_word.desired = t->desired;
 }
 
 static void look_around(gw_peer *p) {
@@ -148,7 +148,7 @@ static void look_around(gw_peer *p) {
 }
 
 void gw_steps_dry(gw_peer *p, const gw_event *event) {
-    if (p->phase != GW_AT_COMPUTING || event->tag != p->tag || p->thief.active) return;
+    if (p->phase != GW_AT_COMPUTING || event->dry.tag != p->tag || p->thief.active) return;
     look_around(p);
 }
 
@@ -158,8 +158,8 @@ void gw_steps_word_read(gw_peer *p, const gw_event *event) {
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
         if (t->tokens[rank] != event->token) continue;
         t->tokens[rank] = 0;
-        t->known[rank] = event->word_outcome == GW_WORD_OK;
-        t->words[rank] = event->word;
+        t->known[rank] = event->word.outcome == GW_WORD_OK;
+        t->words[rank] = event->word.value;
         if (--t->outstanding == 0) decide(p);
         return;
     }
@@ -169,23 +169,23 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
     gw_thief *t = &p->thief;
     if (!t->active || event->token != t->swap || t->swap == 0) return;
     t->swap = 0;
-    switch (event->word_outcome) {
+    switch (event->word.outcome) {
     case GW_WORD_OK: {
         uint32_t count = t->end - t->first;
         p->steals++;
         p->shards_stolen += count;
         gw_action *take = gw_peer_act(p, GW_ACT_TAKE);
-        take->tag = p->tag;
-        take->first = t->first;
-        take->end = t->end;
+        take->take.tag = p->tag;
+        take->take.first = t->first;
+        take->take.end = t->end;
         gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEAL, " ");
         notice->peer = p->view.members[t->victim].id;
-        notice->count = count;
+        notice->notice.steal.shards = count;
         t->active = false;
         break;
     }
     case GW_WORD_DIFFERS:
-        t->words[t->victim] = event->word;
+        t->words[t->victim] = event->word.value;
         decide(p);
         break;
     case GW_WORD_FENCED:
@@ -220,7 +220,7 @@ void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     /* When this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
     p->lacks_shard = true;
-    gw_steps_give_back(p, event->shard, event);
+    gw_steps_give_back(p, event->shard_lost.shard, event);
 }
 
 /* ---- sealing and reducing
@@ -285,31 +285,31 @@ uint64_t gw_steps_speed(const gw_peer *p) {
 void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
     p->seal_token = 0;
-    note_speed(p, event->speed);
+    note_speed(p, event->sealed.speed);
     if (p->lacks_shard) return; /* a view in which it is dealt again has been asked for */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->reduce_token = gw_peer_token(p);
     reduce->step = p->step;
-    reduce->attempt = p->arrangement;
-    int64_t *row = reduce->slots;
+    reduce->reduce.arrangement = p->arrangement;
+    int64_t *row = reduce->reduce.slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
     row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
     if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
-    put_bad(row, &event->bad);
+    put_bad(row, &event->sealed.bad);
     row[GW_SLOT_CHECK] = row_check(row);
     gw_verify_reduce(p, event, reduce);
 }
 
 static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
-    if (!event->coverage_ok) return "its coverage is wrong";
-    if (!event->fingerprint_ok) return "its fingerprint is wrong";
+    if (!event->reduced.coverage_ok) return "its coverage is wrong";
+    if (!event->reduced.fingerprint_ok) return "its fingerprint is wrong";
     for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const int64_t *row = event->slots + (size_t)rank * GW_SLOTS;
+        const int64_t *row = event->reduced.slots + (size_t)rank * GW_SLOTS;
         if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
     }
-    return gw_verify_states_agree(p, event->slots) ? NULL : "the members' states differ";
+    return gw_verify_states_agree(p, event->reduced.slots) ? NULL : "the members' states differ";
 }
 
 static void take_decisions(gw_peer *p, const int64_t *slots) {
@@ -340,17 +340,14 @@ static void say_where(const gw_peer *p, const gw_bad *bad, char *text, size_t ca
 /* Says which elements are bad, and what is done about it. */
 static void tell_bad(gw_peer *p, const gw_event *event) {
     char where[200], text[300];
-    gw_bad bad = first_bad(p, event->slots);
+    gw_bad bad = first_bad(p, event->reduced.slots);
     say_where(p, &bad, where, sizeof where);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
     notice->step = p->step;
-    notice->flag = bad.present;
-    notice->shards = bad.shard;
-    notice->first = bad.tensor;
-    notice->desired = bad.index;
+    notice->notice.bad = bad;
     snprintf(text, sizeof text,
              "%" PRIu64 " elements of the sum of step %" PRIu64 " are not finite or out of range, %s",
-             event->bad_count, p->step, where);
+             event->reduced.bad_count, p->step, where);
     if (p->config.skip_bad)
         gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
     else
@@ -358,17 +355,17 @@ static void tell_bad(gw_peer *p, const gw_event *event) {
 }
 
 static void apply_sum(gw_peer *p, const gw_event *event) {
-    bool skip = event->bad_count > 0;
+    bool skip = event->reduced.bad_count > 0;
     if (skip) tell_bad(p, event);
     if (p->phase == GW_AT_OVER) return;
-    take_decisions(p, event->slots);
+    take_decisions(p, event->reduced.slots);
     if (p->phase != GW_AT_FROZEN) p->phase = GW_AT_APPLYING;
     p->applying = true;
     gw_action *apply = gw_peer_act(p, GW_ACT_APPLY);
     apply->token = p->apply_token = gw_peer_token(p);
     apply->step = p->step;
-    apply->flag = skip;
-    apply->look = p->config.verify > 0;
+    apply->apply.skip_update = skip;
+    apply->apply.check_state = p->config.verify > 0;
 }
 
 void gw_steps_reduced(gw_peer *p, const gw_event *event) {
@@ -380,7 +377,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         return;
     }
     if (event->outcome == GW_DONE) {
-        if (event->coverage_ok && event->fingerprint_ok) gw_retry_succeeded(p);
+        if (event->reduced.coverage_ok && event->reduced.fingerprint_ok) gw_retry_succeeded(p);
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             gw_commit_agreed(p);
@@ -395,11 +392,11 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
                  event->text == NULL ? "" : event->text);
         gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
-        if (event->damaged) gw_verify_own_part(p);
+        if (event->reduced.damaged) gw_verify_own_part(p);
         if (p->phase == GW_AT_OVER) return;
         if (p->phase != GW_AT_FROZEN)
             gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
-    } else if (event->damaged) {
+    } else if (event->reduced.damaged) {
         gw_verify_damaged(p);
     } else {
         gw_retry_failed(p, event);
@@ -430,12 +427,13 @@ static void go_on(gw_peer *p) {
 
 static void take_step(gw_peer *p, const gw_event *event) {
     p->step++;
-    p->fingerprint = event->fingerprint;
+    p->fingerprint = event->applied.fingerprint;
     gw_commit_applied(p);
     p->failures = 0;
     p->doubt.any = false;
     gw_poison_forget(p, p->step);
-    bool last = event->stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
+    bool last =
+        event->applied.stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
     p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
     p->ended = last || p->stopped;
     p->end_step = p->step;
@@ -447,7 +445,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     p->apply_token = 0;
     if (event->outcome == GW_DONE) {
         take_step(p, event);
-    } else if (event->damaged) {
+    } else if (event->applied.damaged) {
         gw_verify_damaged(p);
     } else {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,

@@ -34,8 +34,8 @@ static void note_pause(gw_peer *p) {
     gw_waiting_admitted(p, pause_ns);
     if (p->newcomers == 0) return;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
-    notice->duration_ns = pause_ns;
-    notice->count = p->newcomers;
+    notice->notice.joined.pause_ns = pause_ns;
+    notice->notice.joined.newcomers = p->newcomers;
     p->newcomers = 0;
 }
 
@@ -105,10 +105,10 @@ static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holde
     return gw_actions_copy(p->actions, turned, *count * sizeof turned[0]);
 }
 
-static void notice_resume(gw_peer *p, gw_notice kind, uint64_t step, const gw_hash *root) {
+static void notice_resume(gw_peer *p, gw_notice_kind kind, uint64_t step, const gw_hash *root) {
     gw_action *notice = gw_peer_notice(p, kind, "from the checkpoint of step %" PRIu64, step);
     notice->step = step;
-    notice->root = *root;
+    notice->notice.checkpoint.root = *root;
 }
 
 /* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
@@ -151,22 +151,22 @@ static void load_state(gw_peer *p, const gw_install *i) {
     }
     gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
     load->token = p->load_token;
-    load->load_kind = i->load;
+    load->load.kind = i->load;
     load->step = i->step;
-    load->fingerprint = i->fingerprint;
-    load->root = i->root;
+    load->load.fingerprint = i->fingerprint;
+    load->load.root = i->root;
     gw_patience_load(p);
-    const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->count);
+    const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->load.source_count);
     if (i->load == GW_LOAD_MANIFEST) {
-        load->holders = peers;
+        load->load.sources = peers;
         gw_set *inventories =
             gw_actions_copy(p->actions, i->inventories, i->view.count * sizeof *inventories);
         for (uint32_t k = 0; k < i->view.count; k++)
             inventories[k] = *gw_actions_copy_set(p->actions, &i->inventories[k]);
-        load->inventories = inventories;
+        load->load.inventories = inventories;
         notice_resume(p, GW_NOTICE_RESUMING, i->step, &i->root);
     } else {
-        load->donors = peers;
+        load->load.sources = peers;
     }
 }
 
@@ -175,7 +175,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
 static void begin_accumulator(gw_peer *p, uint64_t step) {
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = step;
-    begin->shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
+    begin->begin_step.shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
     p->accumulator_step = step;
 }
 
@@ -204,9 +204,9 @@ static bool note_newcomers(gw_peer *p, const gw_view *view) {
 static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     p->views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
-    notice->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->notice.view.installed = gw_actions_copy(p->actions, &p->view, sizeof p->view);
     notice->step = i->step;
-    notice->duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
+    notice->notice.view.duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
     bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);
     bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
@@ -215,7 +215,7 @@ static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     p->shards_repaired += dealt;
     gw_action *repair = gw_peer_notice(p, GW_NOTICE_REPAIR, "%s", i->cause);
     repair->step = i->step;
-    repair->count = dealt;
+    repair->notice.repair.shards = dealt;
 }
 
 static void adopt_view(gw_peer *p, const gw_install *i) {
@@ -250,7 +250,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         contact->joining_until_ns = contact->blocked_until_ns = 0;
         contact->offered = (gw_view_name){0};
     }
-    gw_peer_act(p, GW_ACT_INSTALL)->view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    gw_peer_act(p, GW_ACT_INSTALL)->install.view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
 }
 
 /* A member that died between its vote and now: its death was told before this view was ours to change. */
@@ -399,8 +399,8 @@ static gw_inventory loaded_checkpoint(const gw_peer *p) {
 void gw_install_loaded(gw_peer *p, const gw_event *event) {
     if (event->token != p->load_token) return;
     p->load_token = 0;
-    bool other =
-        event->outcome == GW_DONE && p->load_fingerprint != 0 && event->fingerprint != p->load_fingerprint;
+    bool other = event->outcome == GW_DONE && p->load_fingerprint != 0 &&
+                 event->loaded.fingerprint != p->load_fingerprint;
     if (event->outcome == GW_DONE) {
         p->has_state = !other;
         p->state_view = p->load_view;
@@ -409,11 +409,11 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         p->step = p->load_step;
         if (p->leaving) p->leave_step = p->step; /* it was told to before it knew of any step */
         gw_poison_forget(p, p->step);
-        p->fingerprint = event->fingerprint;
+        p->fingerprint = event->loaded.fingerprint;
         gw_kept_took_state(p);
         if (!other && p->load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
             const gw_inventory what = loaded_checkpoint(p);
-            gw_peer_inventory_loaded(&p->inventory, &what, event->held);
+            gw_peer_inventory_loaded(&p->inventory, &what, event->loaded.held);
             gw_kept_resumed(p, p->load_step, &p->load_root);
             notice_resume(p, GW_NOTICE_RESUMED, p->load_step, &p->load_root);
         }
@@ -423,13 +423,14 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
         if (p->load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = loaded_checkpoint(p);
-            gw_peer_inventory_failed(&p->inventory, &what, event->held);
+            gw_peer_inventory_failed(&p->inventory, &what, event->loaded.held);
         }
-        if (event->changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
+        if (event->loaded.changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
         /* Its sources may have died: no fault of this state's. */
 
         bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
-        bool of_the_path = event->changed && p->view.count > 2; /* which is left out, or its end is found */
+        bool of_the_path =
+            event->loaded.changed && p->view.count > 2; /* which is left out, or its end is found */
         if (!changing && !of_the_path && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);

@@ -160,8 +160,8 @@ void gw_votes_persist(gw_peer *p) {
     action->token = p->record_token = gw_peer_token(p);
     p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
     gw_patience_persist(p);
-    action->bytes = gw_actions_copy(p->actions, bytes, w.length);
-    action->length = w.length;
+    action->persist.bytes = gw_actions_copy(p->actions, bytes, w.length);
+    action->persist.length = w.length;
     free(bytes);
 }
 
@@ -194,14 +194,14 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
     if (event->token != p->freeze_token) return;
     p->freeze_token = 0;
     p->frozen = true;
-    p->accumulator_step = event->accumulator_step;
+    p->accumulator_step = event->frozen.accumulator_step;
     gw_set_free(&p->held);
     gw_set_free(&p->claimed);
-    if (event->held != NULL && event->claimed != NULL && !event->poisoned) {
-        p->held = gw_set_copy(event->held);
-        p->claimed = gw_set_copy(event->claimed);
+    if (event->frozen.held != NULL && event->frozen.claimed != NULL && !event->frozen.poisoned) {
+        p->held = gw_set_copy(event->frozen.held);
+        p->claimed = gw_set_copy(event->frozen.claimed);
     }
-    if (event->poisoned) p->accumulator_step = UINT64_MAX;
+    if (event->frozen.poisoned) p->accumulator_step = UINT64_MAX;
     if (p->suspects && p->has_state) gw_verify_look(p);
     gw_votes_send_if_ready(p);
 }

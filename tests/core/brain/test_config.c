@@ -140,7 +140,8 @@ Test(peer_config, seeds_that_are_told_later_are_joined) {
     flock_start_all(&f);
     flock_run_for(&f, f.peers[1].config.join_timeout_ns / 2);
     cr_assert_eq(flock_status(&f, 1).views_installed, 0);
-    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = f.peers[0].config.addrs, .count = 1});
+    flock_tell(&f, 1,
+               (gw_event){.kind = GW_EV_SEEDS, .seeds.addrs = f.peers[0].config.addrs, .seeds.count = 1});
     flock_run_for(&f, f.peers[1].config.join_timeout_ns / 4);
     cr_expect(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
     cr_expect_eq(flock_said(&f, 1, "beginning alone"), 0);
@@ -156,7 +157,8 @@ Test(peer_config, a_seed_that_is_told_of_at_the_last_moment_has_time_to_answer) 
     f.peers[1].config.joins = true;
     flock_start(&f, 1);
     flock_run_for(&f, timeout_ns - 500000000);
-    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = f.peers[0].config.addrs, .count = 1});
+    flock_tell(&f, 1,
+               (gw_event){.kind = GW_EV_SEEDS, .seeds.addrs = f.peers[0].config.addrs, .seeds.count = 1});
     flock_run_for(&f, 1000000000);
     cr_assert_eq(flock_status(&f, 1).views_installed, 0);
     flock_start(&f, 0);
@@ -188,7 +190,7 @@ Test(peer_config, a_seed_that_has_moved_is_found_where_it_is_now) {
     flock_run_for(&f, 2 * f.peers[1].config.join_timeout_ns);
     cr_assert(flock_in_view_of(&f, 0, 1) && flock_in_view_of(&f, 1, 1));
     const gw_addr *moved = f.peers[0].config.addrs;
-    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds = moved, .count = 1});
+    flock_tell(&f, 1, (gw_event){.kind = GW_EV_SEEDS, .seeds.addrs = moved, .seeds.count = 1});
     flock_run_for(&f, f.peers[1].config.join_timeout_ns);
     cr_expect(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
     flock_close(&f);
@@ -298,10 +300,10 @@ static void tell_host(visitor *v, gw_event event) {
     gw_peer_step(v->host, &event, v->now, &actions);
     for (uint32_t i = 0; i < actions.count; i++) {
         const gw_action *a = &actions.list[i];
-        if (a->kind != GW_ACT_DATAGRAM || !gw_addr_equal(&a->addr, &v->addr)) continue;
-        cr_assert_leq(a->length, (size_t)MOST_BYTES);
-        memcpy(v->answer, a->bytes, a->length);
-        v->answer_bytes = a->length;
+        if (a->kind != GW_ACT_DATAGRAM || !gw_addr_equal(&a->datagram.to, &v->addr)) continue;
+        cr_assert_leq(a->datagram.length, (size_t)MOST_BYTES);
+        memcpy(v->answer, a->datagram.bytes, a->datagram.length);
+        v->answer_bytes = a->datagram.length;
     }
     gw_actions_free(&actions);
 }
@@ -317,7 +319,10 @@ static void hear_answer(visitor *v) {
 static void visitor_sends(void *context, const gw_addr *to, const void *bytes, size_t length) {
     visitor *v = context;
     if (gw_addr_equal(to, &v->host_addr))
-        tell_host(v, (gw_event){.kind = GW_EV_DATAGRAM, .addr = v->addr, .bytes = bytes, .length = length});
+        tell_host(v, (gw_event){.kind = GW_EV_DATAGRAM,
+                                .datagram.from = v->addr,
+                                .datagram.bytes = bytes,
+                                .datagram.length = length});
 }
 
 static void visitor_hears(void *context, const gw_gossip_event *event) {
@@ -346,7 +351,7 @@ static void visit(visitor *v, const gw_peer_config *host, uint32_t number) {
     }
     gw_gossip_leave(v->gossip, v->now);
     gw_gossip_destroy(v->gossip);
-    tell_host(v, (gw_event){.kind = GW_EV_LINK_DOWN, .peer = c.id, .link_end = GW_LINK_REFUSED});
+    tell_host(v, (gw_event){.kind = GW_EV_LINK_DOWN, .peer = c.id, .link.end = GW_LINK_REFUSED});
 }
 
 Test(peer_config, who_has_gone_for_long_is_forgotten) {
@@ -486,9 +491,9 @@ Test(peer_config, a_job_that_ended_on_this_disk_has_ended) {
         gw_peer_step(peer, &event, now, &actions);
         for (uint32_t i = 0; i < actions.count; i++) {
             if (actions.list[i].kind != GW_ACT_FINISH) continue;
-            cr_assert_eq(actions.list[i].finish, GW_FINISH_DONE, "%s", actions.list[i].text);
+            cr_assert_eq(actions.list[i].finish.result, GW_FINISH_DONE, "%s", actions.list[i].finish.text);
             cr_assert_eq(actions.list[i].step, 20);
-            cr_assert(gw_hash_equal(&actions.list[i].root, &inventory[1].root));
+            cr_assert(gw_hash_equal(&actions.list[i].finish.root, &inventory[1].root));
             done = true;
         }
         gw_actions_free(&actions);

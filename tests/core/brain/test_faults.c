@@ -294,7 +294,10 @@ static void propose_on(flock *f, uint64_t base, gw_view *listed) {
                     .listed_count = listed != NULL};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    flock_tell(f, 0, (gw_event){.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = bytes, .length = length});
+    flock_tell(
+        f, 0,
+        (gw_event){
+            .kind = GW_EV_MESSAGE, .peer = from->id, .message.bytes = bytes, .message.length = length});
     free(bytes);
 }
 
@@ -457,8 +460,8 @@ static bool second_life_is_member(const flock *f) {
 static gw_event refusal_by(const flock_peer *peer) {
     return (gw_event){.kind = GW_EV_LINK_DOWN,
                       .peer = peer->config.id,
-                      .incarnation = peer->config.incarnation,
-                      .link_end = GW_LINK_REFUSED};
+                      .link.incarnation = peer->config.incarnation,
+                      .link.end = GW_LINK_REFUSED};
 }
 
 /* Peer 1 of three; returns the refusal of its first life. */
@@ -477,7 +480,7 @@ Test(peer_faults, a_refusal_by_an_earlier_life_is_no_proof_that_a_later_one_is_d
     gw_event refused = start_one_again(&f, 1000);
     flock_tell(&f, 0, refused);
     cr_expect_str_eq(state_of(&f, 0, 1), "alive");
-    refused.incarnation = f.peers[1].config.incarnation;
+    refused.link.incarnation = f.peers[1].config.incarnation;
     flock_tell(&f, 0, refused);
     cr_expect_str_eq(state_of(&f, 0, 1), "dead");
     flock_close(&f);
@@ -494,7 +497,7 @@ Test(peer_faults, a_refusal_proves_the_death_of_a_life_that_gossip_told_of_long_
     flock f;
     gw_event refused = start_one_again(&f, 100000);
     gw_event unknown = refused;
-    unknown.incarnation = (gw_incarnation){0};
+    unknown.link.incarnation = (gw_incarnation){0};
     flock_tell(&f, 0, unknown);
     cr_expect_str_eq(state_of(&f, 0, 1), "alive", "it may have been started again since");
     cr_assert(flock_run(&f, three_seconds_have_passed, 20 * MOST_EVENTS));
@@ -509,8 +512,8 @@ Test(peer_faults, a_refusal_by_a_later_life_proves_that_the_earlier_ones_are_dea
     flock f;
     flock_open_at_step_5(&f, 3, 1000, GW_QUORUM_ANY);
     gw_event refused = refusal_by(&f.peers[1]);
-    refused.incarnation.boot++;
-    refused.incarnation.nonce++;
+    refused.link.incarnation.boot++;
+    refused.link.incarnation.nonce++;
     flock_kill(&f, 1);
     cr_assert_str_eq(state_of(&f, 0, 1), "alive");
     flock_tell(&f, 0, refused);

@@ -24,16 +24,16 @@ static bool is_at(const flock *f, uint32_t i, const char *phase) {
 /* Answers to what was never asked, or was given up. */
 static void say_late(flock *f, uint32_t i) {
     static const gw_event_kind kinds[] = {
-        GW_EV_DRY,     GW_EV_WORD_READ, GW_EV_WORD_SWAPPED, GW_EV_SEALED,    GW_EV_FROZEN,
-        GW_EV_REDUCED, GW_EV_PROBED,    GW_EV_LOOKED,       GW_EV_APPLIED,   GW_EV_LOADED,
-        GW_EV_STORED,  GW_EV_PROGRESS,  GW_EV_COMMITTED,    GW_EV_PERSISTED, GW_EV_MANIFEST_STORED};
+        GW_EV_SEALED, GW_EV_FROZEN, GW_EV_REDUCED,  GW_EV_PROBED,    GW_EV_LOOKED,    GW_EV_APPLIED,
+        GW_EV_LOADED, GW_EV_STORED, GW_EV_PROGRESS, GW_EV_COMMITTED, GW_EV_PERSISTED, GW_EV_MANIFEST_STORED};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        expect_nothing(f, i, (gw_event){.kind = kinds[k], .token = UINT64_MAX, .outcome = GW_DONE}, "late");
+    expect_nothing(f, i, (gw_event){.kind = GW_EV_DRY, .dry.tag = UINT32_MAX}, "late");
+    for (int swapped = 0; swapped < 2; swapped++)
         expect_nothing(f, i,
-                       (gw_event){.kind = kinds[k],
+                       (gw_event){.kind = swapped ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
                                   .token = UINT64_MAX,
-                                  .tag = UINT32_MAX,
-                                  .outcome = GW_DONE,
-                                  .word_outcome = GW_WORD_OK},
+                                  .word.outcome = GW_WORD_OK},
                        "late");
     expect_nothing(f, i, (gw_event){.kind = GW_EV_WORD_READ}, "without a token");
     expect_nothing(f, i, (gw_event){.kind = GW_EV_WORD_SWAPPED}, "without a token");
@@ -96,8 +96,10 @@ static gw_hash job_of(const flock *f) {
 static void tell_message(flock *f, uint32_t i, uint32_t from, gw_message m, bool quiet) {
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    gw_event event = {
-        .kind = GW_EV_MESSAGE, .peer = f->peers[from].config.id, .bytes = bytes, .length = length};
+    gw_event event = {.kind = GW_EV_MESSAGE,
+                      .peer = f->peers[from].config.id,
+                      .message.bytes = bytes,
+                      .message.length = length};
     if (quiet)
         expect_nothing(f, i, event, gw_message_name(m.kind));
     else

@@ -461,7 +461,8 @@ static void die_unseen(unseen when) {
     f.peers[3].dies_at_step = 5;
     flock_start_all(&f);
     cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
-    for (uint32_t i = 0; i < 2; i++) flock_tell(&f, i, (gw_event){.kind = GW_EV_CLAIM, .shard = CLAIMED});
+    for (uint32_t i = 0; i < 2; i++)
+        flock_tell(&f, i, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = CLAIMED});
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     cr_assert_eq(f.peers[2].step, 5);
     if (when == WHILE_IT_SLEEPS) flock_stop(&f, 2);
@@ -489,7 +490,7 @@ Test(peer, who_has_done_what_it_claimed_was_not_lost_at_it) {
 typedef enum claiming { SILENT, STANDING, WITHDRAWN, FAR_WORKER, ONLY_WITHDRAWN } claiming;
 
 static void claim(flock *f, uint32_t i, uint32_t worker, uint32_t shard) {
-    flock_tell(f, i, (gw_event){.kind = GW_EV_CLAIM, .worker = worker, .shard = shard});
+    flock_tell(f, i, (gw_event){.kind = GW_EV_CLAIM, .claim.worker = worker, .claim.shard = shard});
 }
 
 /* One shard has cost two lives, and a third is lost in this step, having said what it was at, or not. Whether

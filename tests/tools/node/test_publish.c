@@ -55,21 +55,22 @@ bool __wrap_gw_peer_contact_find(const gw_peer *peer, const gw_peer_id *id, gw_p
 /* Peers are told of one by one: a search among all for each would be quadratic in a join of many. */
 Test(publish, a_peer_that_died_is_not_searched_among_all) {
     for (uint8_t i = 0; i < CONTACTS; i++)
-        gw_node_notice(node,
-                       &(gw_action){.kind = GW_ACT_NOTICE, .notice = GW_NOTICE_PEER_DEAD, .peer = {{i}}});
+        gw_node_notice(
+            node, &(gw_action){.kind = GW_ACT_NOTICE, .notice.kind = GW_NOTICE_PEER_DEAD, .peer = {{i}}});
     cr_expect_eq(visited, 0, "%u contacts were looked at", visited);
 }
 
 static void save(uint64_t step, uint32_t chunks, bool hash_only) {
-    gw_node_show_save(node,
-                      &(gw_action){.kind = GW_ACT_SAVE, .step = step, .count = chunks, .flag = hash_only});
+    gw_node_show_save(
+        node,
+        &(gw_action){.kind = GW_ACT_SAVE, .step = step, .save.count = chunks, .save.hash_only = hash_only});
 }
 
 static void complete(uint64_t step) {
     gw_node_notice(node, &(gw_action){.kind = GW_ACT_NOTICE,
-                                      .notice = GW_NOTICE_CHECKPOINT,
+                                      .notice.kind = GW_NOTICE_CHECKPOINT,
                                       .step = step,
-                                      .root = {{(uint8_t)step}}});
+                                      .notice.checkpoint.root = {{(uint8_t)step}}});
 }
 
 static void expect_shown(uint32_t at, uint64_t step, uint32_t held) {

@@ -282,11 +282,11 @@ static void load_from_donors(void) {
     gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
     device.ops = &ops;
     gw_action action = {.kind = GW_ACT_LOAD,
-                        .load_kind = GW_LOAD_PEERS,
+                        .load.kind = GW_LOAD_PEERS,
                         .step = 5,
-                        .fingerprint = fingerprint,
-                        .count = PEERS,
-                        .donors = donors};
+                        .load.fingerprint = fingerprint,
+                        .load.source_count = PEERS,
+                        .load.sources = donors};
     pthread_rwlock_init(&engine.state.lock, NULL);
     gw_loader_begin(&loader, &(gw_view){0}, &action);
     pthread_rwlock_destroy(&engine.state.lock);
@@ -304,7 +304,7 @@ Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     fingerprint = lay_out(of, 13, bytes);
     load_from_donors();
     cr_assert_eq(mail->event.outcome, GW_DONE, "%s", mail->event.text);
-    cr_assert_eq(mail->event.fingerprint, fingerprint);
+    cr_assert_eq(mail->event.loaded.fingerprint, fingerprint);
     cr_assert_eq(engine.state.print.read, gw_exact_state_fingerprint(0, 13, image));
     cr_assert_eq(engine.state.print.rest, fingerprint - engine.state.print.read);
     cr_assert_eq(memcmp(written, image, bytes), 0);

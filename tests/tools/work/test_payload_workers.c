@@ -31,7 +31,8 @@ static void close_pool(void) {
 /* All shards, or only those from `first` on: the other peer's are the last twenty. */
 static void deal(uint32_t first, uint32_t end) {
     const uint32_t cuts[] = {0, SHARDS, SHARDS};
-    gw_workers_deal(rig.pool, &(gw_action){.tag = TAG, .cuts = cuts, .first = first, .end = end});
+    gw_workers_deal(rig.pool,
+                    &(gw_action){.deal.tag = TAG, .deal.cuts = cuts, .deal.first = first, .deal.end = end});
 }
 
 static void expect_each_once(void) {

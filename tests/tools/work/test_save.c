@@ -109,9 +109,9 @@ static void save(uint64_t step, uint32_t count, bool hash_only) {
     gw_saver_save(saver, &(gw_action){.kind = GW_ACT_SAVE,
                                       .token = step,
                                       .step = step,
-                                      .flag = hash_only,
-                                      .chunks = chunks,
-                                      .count = count});
+                                      .save.hash_only = hash_only,
+                                      .save.chunks = chunks,
+                                      .save.count = count});
 }
 
 /* A disk that takes half a minute for some chunks is slow, and does not hang. */
@@ -159,7 +159,8 @@ Test(save, that_is_given_twice_ends_by_the_token_of_each) {
     for (gw_token token = 11; token <= 13; token++)
         gw_saver_save(
             saver,
-            &(gw_action){.kind = GW_ACT_SAVE, .token = token, .step = 3, .chunks = &chunk, .count = 1});
+            &(gw_action){
+                .kind = GW_ACT_SAVE, .token = token, .step = 3, .save.chunks = &chunk, .save.count = 1});
     gw_saver_close(saver);
     saver = NULL;
     cr_assert_eq(ended_count, 3);

@@ -12,8 +12,11 @@ enum { TAG = 77 };
 static pool_rig rig; /* too large for a stack; every test runs in a process of its own */
 
 static void deal_with(uint32_t tag, const gw_set *list, uint32_t first, uint32_t end, bool careful) {
-    gw_workers_deal(rig.pool,
-                    &(gw_action){.tag = tag, .list = list, .first = first, .end = end, .flag = careful});
+    gw_workers_deal(rig.pool, &(gw_action){.deal.tag = tag,
+                                           .deal.list = list,
+                                           .deal.first = first,
+                                           .deal.end = end,
+                                           .deal.careful = careful});
 }
 
 static void deal(uint32_t first, uint32_t end) {
@@ -695,13 +698,13 @@ Test(workers, a_shard_that_does_not_end_is_told_from_an_idle_pool) {
 
 static void deal_chosen(uint32_t tag, const gw_set *list, const uint32_t *chosen, uint32_t count) {
     static const uint32_t cuts[] = {0, 4, 8};
-    gw_workers_deal(rig.pool, &(gw_action){.tag = tag,
-                                           .list = list,
-                                           .cuts = cuts,
-                                           .members = 2,
-                                           .end = 4,
-                                           .chosen = chosen,
-                                           .count = count});
+    gw_workers_deal(rig.pool, &(gw_action){.deal.tag = tag,
+                                           .deal.list = list,
+                                           .deal.cuts = cuts,
+                                           .deal.members = 2,
+                                           .deal.end = 4,
+                                           .deal.chosen = chosen,
+                                           .deal.chosen_count = count});
 }
 
 /* The result of a chosen shard, or 0. */
@@ -763,13 +766,13 @@ Test(workers, results_of_chosen_shards_outlive_a_repair) {
     gw_set_add(&missing, 5);
     gw_set_add(&missing, 6);
     static const uint32_t cuts[] = {0, 2, 2}; /* both are this peer's now */
-    gw_workers_deal(rig.pool, &(gw_action){.tag = TAG + 1,
-                                           .list = &missing,
-                                           .cuts = cuts,
-                                           .members = 2,
-                                           .end = 2,
-                                           .chosen = chosen,
-                                           .count = 3});
+    gw_workers_deal(rig.pool, &(gw_action){.deal.tag = TAG + 1,
+                                           .deal.list = &missing,
+                                           .deal.cuts = cuts,
+                                           .deal.members = 2,
+                                           .deal.end = 2,
+                                           .deal.chosen = chosen,
+                                           .deal.chosen_count = 3});
     rig_wait_report(&rig, RIG_DRY, 1);
     gw_workers_seal(rig.pool, 1);
     rig_report sealed = rig_wait_report(&rig, RIG_SEALED, 0);

@@ -13,31 +13,31 @@
 /* ---- network ---- */
 
 static void send_datagram(gw_node *node, const gw_action *action) {
-    if (action->length > GW_PACKET_BODY) {
-        gw_log(GW_WARN, "node", "gossip of %zu bytes is too long for a packet", action->length);
+    if (action->datagram.length > GW_PACKET_BODY) {
+        gw_log(GW_WARN, "node", "gossip of %zu bytes is too long for a packet", action->datagram.length);
         return;
     }
     uint8_t datagram[GW_DATAGRAM_BYTES];
-    size_t length = gw_packet_seal(node->packets, action->bytes, action->length, datagram);
+    size_t length = gw_packet_seal(node->packets, action->datagram.bytes, action->datagram.length, datagram);
     node->shown.counter[GW_COUNT_CONTROL_SENT] += length;
-    gw_udp_send(node->udp, &action->addr, datagram, length);
+    gw_udp_send(node->udp, &action->datagram.to, datagram, length);
 }
 
 static void want_link(gw_node *node, const gw_action *action) {
     gw_err err;
-    if (!action->flag) {
+    if (!action->link.wanted) {
         gw_links_unwant(node->links, &action->peer);
         gw_wires_drop(node->wires, &action->peer);
         return;
     }
-    if (!gw_links_want(node->links, &action->peer, action->addrs, action->count, &err))
+    if (!gw_links_want(node->links, &action->peer, action->link.addrs, action->link.addr_count, &err))
         gw_log(GW_WARN, "node", "link: %s", err.text);
 }
 
 static void send_message(gw_node *node, const gw_action *action) {
     gw_err err;
-    if (gw_links_send(node->links, &action->peer, action->bytes, action->length, &err))
-        node->shown.counter[GW_COUNT_CONTROL_SENT] += action->length;
+    if (gw_links_send(node->links, &action->peer, action->message.bytes, action->message.length, &err))
+        node->shown.counter[GW_COUNT_CONTROL_SENT] += action->message.length;
     else if (err.code != GW_E_NOTFOUND)
         gw_log(GW_WARN, "node", "message: %s", err.text);
 }
@@ -56,23 +56,23 @@ static void word_done(gw_wire_op *op, const gw_completion *completion) {
     word_op *w = (word_op *)op;
     gw_mail *mail = gw_mail_new(w->swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, w->token);
     mail->event.peer = completion->peer;
-    mail->event.word = completion->value;
+    mail->event.word.value = completion->value;
     switch (completion->status) {
     case GW_OP_OK:
-        mail->event.word_outcome = GW_WORD_OK;
+        mail->event.word.outcome = GW_WORD_OK;
         break;
     case GW_OP_MISMATCH:
-        mail->event.word_outcome = GW_WORD_DIFFERS;
+        mail->event.word.outcome = GW_WORD_DIFFERS;
         break;
     case GW_OP_UNKNOWN:
-        mail->event.word_outcome = GW_WORD_UNKNOWN;
+        mail->event.word.outcome = GW_WORD_UNKNOWN;
         break;
     case GW_OP_FENCED:
     case GW_OP_DENIED:
     case GW_OP_NOTFOUND:
     case GW_OP_UNAVAILABLE:
     case GW_OP_UNREACHABLE:
-        mail->event.word_outcome = GW_WORD_FENCED;
+        mail->event.word.outcome = GW_WORD_FENCED;
         break; /* nothing has happened */
     }
     gw_mailbox_post(w->node->mail, mail);
@@ -93,8 +93,8 @@ static void word_op_start(gw_node *node, const gw_action *action) {
         .region = GW_REGION_RANGE,
         .bytes = sizeof(uint64_t),
         .buffer = &w->buffer,
-        .expected = action->expected,
-        .operand = action->desired,
+        .expected = action->swap_word.expected,
+        .operand = action->swap_word.desired,
     };
     gw_transport_spin(gw_wires_transport(node->wires), true); /* who steals has a worker to spare */
     gw_wires_post(node->wires, &request, &w->op);
@@ -113,10 +113,10 @@ static void say_frozen(gw_node *node, gw_token token) {
     gw_mail *mail = gw_mail_new(GW_EV_FROZEN, token);
     mail->held = frozen.held;
     mail->claimed = frozen.claimed;
-    mail->event.accumulator_step = frozen.step;
-    mail->event.poisoned = frozen.poisoned;
-    mail->event.held = frozen.held.size > 0 ? &mail->held : NULL;
-    mail->event.claimed = frozen.claimed.size > 0 ? &mail->claimed : NULL;
+    mail->event.frozen.accumulator_step = frozen.step;
+    mail->event.frozen.poisoned = frozen.poisoned;
+    mail->event.frozen.held = frozen.held.size > 0 ? &mail->held : NULL;
+    mail->event.frozen.claimed = frozen.claimed.size > 0 ? &mail->claimed : NULL;
     gw_mailbox_post(node->mail, mail);
 }
 
@@ -197,14 +197,14 @@ static void run_persist(void *context) {
 }
 
 static void persist(gw_node *node, const gw_action *action) {
-    record *r = malloc(sizeof *r + action->length + GW_RECORD_FILE_CHECKSUM);
+    record *r = malloc(sizeof *r + action->persist.length + GW_RECORD_FILE_CHECKSUM);
     GW_ASSERT_MEMORY(r != NULL);
     r->node = node;
     r->token = action->token;
     r->gave_up = node->gave_up;
-    r->length = action->length + GW_RECORD_FILE_CHECKSUM;
-    memcpy(r->bytes, action->bytes, action->length);
-    gw_record_file_seal(r->bytes, action->length);
+    r->length = action->persist.length + GW_RECORD_FILE_CHECKSUM;
+    memcpy(r->bytes, action->persist.bytes, action->persist.length);
+    gw_record_file_seal(r->bytes, action->persist.length);
     gw_helper_give(node->disk, run_persist, r);
 }
 
@@ -228,20 +228,21 @@ static void save(gw_node *node, const gw_action *action) {
 /* Some trouble, such as a stranger that is started again and again, lasts for weeks. */
 static void say(gw_node *node, const gw_action *action) {
     uint64_t times = 1;
-    if (action->level == GW_WARN && !gw_repeats_admit(&node->warned, action->text, gw_now_ns(), &times))
+    if (action->log.level == GW_WARN &&
+        !gw_repeats_admit(&node->warned, action->log.text, gw_now_ns(), &times))
         return;
     if (times == 1)
-        gw_log(action->level, "peer", "%s", action->text);
+        gw_log(action->log.level, "peer", "%s", action->log.text);
     else
-        gw_log(action->level, "peer", "%s (%" PRIu64 " times)", action->text, times);
+        gw_log(action->log.level, "peer", "%s (%" PRIu64 " times)", action->log.text, times);
 }
 
 static void finish(gw_node *node, const gw_action *action) {
     node->finished = true;
-    node->finish = action->finish;
-    node->final_root = action->root;
+    node->finish = action->finish.result;
+    node->final_root = action->finish.root;
     free(node->final_text);
-    node->final_text = action->text ? strdup(action->text) : NULL;
+    node->final_text = action->finish.text ? strdup(action->finish.text) : NULL;
 }
 
 void gw_node_act(gw_node *node, const gw_action *action) {
@@ -260,7 +261,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         freeze(node, action->token);
         break;
     case GW_ACT_INSTALL:
-        install(node, action->view);
+        install(node, action->install.view);
         break;
     case GW_ACT_BEGIN_STEP:
         begin_step(node, action);
@@ -274,7 +275,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         break;
     case GW_ACT_TAKE:
         end_stealing(node);
-        gw_workers_take(node->workers, action->first, action->end);
+        gw_workers_take(node->workers, action->take.first, action->take.end);
         break;
     case GW_ACT_SEAL:
         end_stealing(node);
@@ -309,7 +310,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         break;
     case GW_ACT_RETAIN:
         gw_saver_retain(node->saver, action);
-        gw_node_show_retained(node, action->hashes, action->count);
+        gw_node_show_retained(node, action->retain.roots, action->retain.count);
         break;
     case GW_ACT_PERSIST:
         persist(node, action);

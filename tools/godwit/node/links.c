@@ -19,19 +19,19 @@ static void received(void *context, const gw_addr *from, uint8_t *bytes, size_t 
     if (gw_packet_open(node->packets, from, bytes, count, gw_now_ns(), &sender, &body, &length) !=
         GW_PACKET_GOOD)
         return;
-    gw_node_feed(
-        node,
-        &(gw_event){.kind = GW_EV_DATAGRAM, .peer = sender, .addr = *from, .bytes = body, .length = length});
+    gw_node_feed(node, &(gw_event){.kind = GW_EV_DATAGRAM,
+                                   .peer = sender,
+                                   .datagram.from = *from,
+                                   .datagram.bytes = body,
+                                   .datagram.length = length});
 }
 
 static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remote) {
     gw_node *node = context;
     gw_wires_follow(node->wires, remote);
     if (node->gpus) gw_gpus_linked(node->gpus, peer);
-    gw_node_feed(node, &(gw_event){.kind = GW_EV_LINK_UP,
-                                   .peer = *peer,
-                                   .incarnation = remote->incarnation,
-                                   .addr = remote->listen});
+    gw_node_feed(node,
+                 &(gw_event){.kind = GW_EV_LINK_UP, .peer = *peer, .link.incarnation = remote->incarnation});
     gw_wires_tell(node->wires, peer);
 }
 
@@ -39,7 +39,7 @@ static void data_link(void *context, const gw_peer_id *peer, bool stands, const 
     gw_node_feed(context, &(gw_event){.kind = stands ? GW_EV_DATA_UP : GW_EV_DATA_DOWN,
                                       .peer = *peer,
                                       .text = why,
-                                      .own_fault = own_fault});
+                                      .data_down.own_fault = own_fault});
 }
 
 static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault,
@@ -52,9 +52,9 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     gw_wires_unfollow(node->wires, peer);
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = *peer,
-                      .link_end = why == GW_CLOSED_REFUSED ? GW_LINK_REFUSED : GW_LINK_CLOSED,
+                      .link.end = why == GW_CLOSED_REFUSED ? GW_LINK_REFUSED : GW_LINK_CLOSED,
                       .text = text};
-    gw_wires_life(node->wires, peer, &event.incarnation);
+    gw_wires_life(node->wires, peer, &event.link.incarnation);
     gw_node_feed(node, &event);
 }
 
@@ -65,7 +65,9 @@ static void link_message(void *context, const gw_peer_id *peer, const uint8_t *b
         if (node->gpus) gw_gpus_hear(node->gpus, peer, bytes, count);
         return;
     }
-    gw_node_feed(node, &(gw_event){.kind = GW_EV_MESSAGE, .peer = *peer, .bytes = bytes, .length = count});
+    gw_node_feed(
+        node,
+        &(gw_event){.kind = GW_EV_MESSAGE, .peer = *peer, .message.bytes = bytes, .message.length = count});
 }
 
 static void accepted(void *context, gw_stream *stream, const gw_remote *remote) {

@@ -53,9 +53,11 @@ static void wind_up(gw_node *node) {
 static void feed_later(gw_node *node, const gw_event *event) {
     gw_mail *mail = gw_mail_new(event->kind, event->token);
     mail->event = *event;
-    if (event->bytes) gw_mail_bytes(mail, event->bytes, event->length);
+    if (event->kind == GW_EV_DATAGRAM) gw_mail_bytes(mail, event->datagram.bytes, event->datagram.length);
+    if (event->kind == GW_EV_MESSAGE) gw_mail_bytes(mail, event->message.bytes, event->message.length);
     if (event->text) gw_mail_text(mail, event->text);
-    GW_ASSERT(!event->held && !event->slots && !event->hashes && !event->seeds);
+    GW_ASSERT(event->kind != GW_EV_FROZEN && event->kind != GW_EV_LOADED && event->kind != GW_EV_SEALED &&
+              event->kind != GW_EV_REDUCED && event->kind != GW_EV_STORED && event->kind != GW_EV_SEEDS);
     gw_mailbox_post(node->mail, mail);
 }
 
@@ -74,7 +76,7 @@ void gw_node_feed(gw_node *node, const gw_event *event) {
         feed_later(node, event);
         return;
     }
-    if (event->kind == GW_EV_SHARD_FAILED) give_up(node, event->shard);
+    if (event->kind == GW_EV_SHARD_FAILED) give_up(node, event->shard_failed.shard);
     node->feeding = true;
     gw_actions_reset(&node->actions);
     gw_peer_step(node->peer, event, gw_now_ns(), &node->actions);
@@ -94,14 +96,15 @@ void gw_node_deliver(void *context, gw_mail *mail) {
     }
     if (mail->event.kind == GW_EV_APPLIED) /* of a step that was skipped there is nothing to report */
         snprintf(node->shown.applied, sizeof node->shown.applied, "%s",
-                 mail->event.bytes ? (const char *)mail->event.bytes : "");
+                 mail->bytes ? (const char *)mail->bytes : "");
     if (mail->event.kind == GW_EV_REDUCED) gw_node_reduced(node);
     if (mail->created_ms != 0) gw_node_show_loaded(node, mail->created_ms);
     node->shown.counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
     node->shown.counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;
     node->shown.counter[GW_COUNT_REDUCE_RECEIVED] += mail->received_bytes;
-    node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.bad_count;
-    if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word_outcome != GW_WORD_OK)
+    if (mail->event.kind == GW_EV_REDUCED)
+        node->shown.counter[GW_COUNT_BAD_ELEMENTS] += mail->event.reduced.bad_count;
+    if (mail->event.kind == GW_EV_WORD_SWAPPED && mail->event.word.outcome != GW_WORD_OK)
         node->shown.counter[GW_COUNT_STEALS_FAILED]++;
     gw_node_work_done(node, &mail->event);
     gw_node_feed(node, &mail->event);
@@ -148,7 +151,8 @@ static void look_at_work(void *context) {
         snprintf(text, sizeof text,
                  "worker %u%s has been at it for %.0f s and seems to hang (--hang-timeout)", oldest.worker,
                  where, (double)(now - oldest.started_ns) * 1e-9);
-        gw_node_feed(node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard = oldest.shard, .text = text});
+        gw_node_feed(
+            node, &(gw_event){.kind = GW_EV_SHARD_FAILED, .shard_failed.shard = oldest.shard, .text = text});
         return;
     }
     GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));

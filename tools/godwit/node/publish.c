@@ -67,7 +67,7 @@ static void step_done(gw_node *node, const gw_action *action) {
     gw_phase phase;
     uint32_t shards = node->options->job->shards(node->job, action->step, &phase);
     shown->step_ns = now;
-    shown->members = action->count;
+    shown->members = action->notice.committed.members;
     memcpy(shown->report, shown->applied,
            sizeof shown->report); /* no other step is applied before this one is shown */
     keep_report(shown, action->step + 1, phase);
@@ -79,11 +79,11 @@ static void step_done(gw_node *node, const gw_action *action) {
     add_tokens(shown, action->step + 1);
     gw_event_step event = {.step = action->step + 1,
                            .duration_ns = took,
-                           .members = action->count,
+                           .members = action->notice.committed.members,
                            .shards = shards,
                            .computed = (uint32_t)(computed - shown->computed),
                            .stolen = (uint32_t)shown->step_stolen,
-                           .fingerprint = action->fingerprint,
+                           .fingerprint = action->notice.committed.fingerprint,
                            .evaluated = ends_evaluation(node, action->step, phase),
                            .report = shown->report};
     gw_events_step(node->console->events, &event);
@@ -107,7 +107,7 @@ void gw_node_show_save(gw_node *node, const gw_action *action) {
         if (shown->save_count < GW_SHOWN_SAVES) shown->save_count++;
         memmove(shown->saves + 1, shown->saves, (shown->save_count - 1) * sizeof shown->saves[0]);
     }
-    shown->saves[0] = (gw_shown_save){action->step, action->flag ? 0 : action->count};
+    shown->saves[0] = (gw_shown_save){action->step, action->save.hash_only ? 0 : action->save.count};
 }
 
 /* How many chunks of this checkpoint are here: by the SAVE of it, or, when an earlier life was given that, as
@@ -129,7 +129,7 @@ static uint32_t take_held(gw_shown *shown, uint64_t step, const gw_hash *root) {
 
 static void checkpoint_done(gw_node *node, const gw_action *action) {
     gw_shown *shown = &node->shown;
-    uint32_t held = take_held(shown, action->step, &action->root);
+    uint32_t held = take_held(shown, action->step, &action->notice.checkpoint.root);
     shown->counter[GW_COUNT_CHECKPOINTS]++;
     shown->checkpoint_ns = gw_now_ns();
     shown->checkpoint_s = 0;
@@ -138,7 +138,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
     memmove(shown->checkpoints + 1, shown->checkpoints, kept * sizeof shown->checkpoints[0]);
     shown->checkpoints[0] =
         (gw_snapshot_checkpoint){.step = action->step,
-                                 .root = action->root,
+                                 .root = action->notice.checkpoint.root,
                                  .complete = true,
                                  .chunks = gw_chunk_count(node->device->layout->image_bytes),
                                  .held = held};
@@ -146,7 +146,7 @@ static void checkpoint_done(gw_node *node, const gw_action *action) {
     uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
     shown->save_ns = 0;
     uint64_t written = gw_saver_written(node->saver);
-    gw_events_checkpoint(node->console->events, action->step, &action->root,
+    gw_events_checkpoint(node->console->events, action->step, &action->notice.checkpoint.root,
                          written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], took);
     shown->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
@@ -189,9 +189,9 @@ static void show_peer(gw_node *node, const gw_peer_id *id, const char *state) {
 
 static void stole(gw_node *node, const gw_action *action) {
     node->shown.counter[GW_COUNT_STEALS]++;
-    node->shown.counter[GW_COUNT_SHARDS_STOLEN] += action->count;
-    node->shown.step_stolen += action->count;
-    gw_events_steal(node->console->events, node->step, &action->peer, action->count);
+    node->shown.counter[GW_COUNT_SHARDS_STOLEN] += action->notice.steal.shards;
+    node->shown.step_stolen += action->notice.steal.shards;
+    gw_events_steal(node->console->events, node->step, &action->peer, action->notice.steal.shards);
 }
 
 /* `peer` NULL: nobody knows whose bits they are. */
@@ -234,10 +234,10 @@ static void publish_soon(gw_node *node) {
 void gw_node_notice(gw_node *node, const gw_action *action) {
     gw_events *events = node->console->events;
     gw_shown *shown = &node->shown;
-    switch (action->notice) {
+    switch (action->notice.kind) {
     case GW_NOTICE_PHASE:
-        snprintf(shown->phase, sizeof shown->phase, "%s", action->text);
-        gw_events_phase(events, action->text);
+        snprintf(shown->phase, sizeof shown->phase, "%s", action->notice.text);
+        gw_events_phase(events, action->notice.text);
         break;
     case GW_NOTICE_PEER_ALIVE:
         show_peer(node, &action->peer, "alive");
@@ -252,43 +252,45 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
     case GW_NOTICE_VIEW:
         shown->counter[GW_COUNT_VIEWS]++;
         shown->phase[0] = '\0';
-        gw_events_view(events, action->view, &node->self.id, action->step, action->text, action->duration_ns);
+        gw_events_view(events, action->notice.view.installed, &node->self.id, action->step,
+                       action->notice.text, action->notice.view.duration_ns);
         break;
     case GW_NOTICE_STEP:
         step_done(node, action);
         break;
     case GW_NOTICE_REPAIR:
-        gw_events_repair(events, action->step, action->count, action->text);
+        gw_events_repair(events, action->step, action->notice.repair.shards, action->notice.text);
         break;
     case GW_NOTICE_STEAL:
         stole(node, action);
         break;
     case GW_NOTICE_JOINED:
-        gw_events_joined(events, node->step, action->count, action->duration_ns);
+        gw_events_joined(events, node->step, action->notice.joined.newcomers, action->notice.joined.pause_ns);
         break;
     case GW_NOTICE_CHECKPOINT:
         checkpoint_done(node, action);
         break;
     case GW_NOTICE_RESUMING:
-        gw_events_resuming(events, action->step, &action->root);
+        gw_events_resuming(events, action->step, &action->notice.checkpoint.root);
         break;
     case GW_NOTICE_RESUMED:
-        gw_events_resumed(events, action->step, &action->root);
+        gw_events_resumed(events, action->step, &action->notice.checkpoint.root);
         break;
     case GW_NOTICE_CORRUPT:
-        corrupted(node, action->step, gw_peer_id_is_none(&action->peer) ? NULL : &action->peer, action->text);
+        corrupted(node, action->step, gw_peer_id_is_none(&action->peer) ? NULL : &action->peer,
+                  action->notice.text);
         break;
     case GW_NOTICE_VERIFIED:
-        shown->counter[GW_COUNT_SHARDS_VERIFIED] += action->count;
+        shown->counter[GW_COUNT_SHARDS_VERIFIED] += action->notice.verified.shards;
         break;
     case GW_NOTICE_BAD: /* the text of FINISH says it all */
         break;
     case GW_NOTICE_HEALED:
-        gw_events_healed(events, action->text);
+        gw_events_healed(events, action->notice.text);
         break;
     }
-    if (action->notice == GW_NOTICE_STEP) publish_soon(node);
-    if (action->notice == GW_NOTICE_VIEW) gw_node_publish(node);
+    if (action->notice.kind == GW_NOTICE_STEP) publish_soon(node);
+    if (action->notice.kind == GW_NOTICE_VIEW) gw_node_publish(node);
 }
 
 /* ---- the snapshot ---- */

@@ -38,14 +38,14 @@ enum { RECORD_MAX = 16 << 20 };
 
 static void on_dry(void *context, uint32_t tag) {
     gw_mail *mail = gw_mail_new(GW_EV_DRY, 0);
-    mail->event.tag = tag;
+    mail->event.dry.tag = tag;
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
 
 static void on_claim(void *context, uint32_t worker, uint32_t shard, uint64_t ticket) {
     gw_mail *mail = gw_mail_new(GW_EV_CLAIM, 0);
-    mail->event.worker = worker;
-    mail->event.shard = shard;
+    mail->event.claim.worker = worker;
+    mail->event.claim.shard = shard;
     mail->ticket = ticket;
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
@@ -56,20 +56,20 @@ static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_re
     gw_mail *mail = gw_mail_new(GW_EV_SEALED, token);
     gw_exact_bad bad;
     node->device->ops->bad(node->device, &bad);
-    mail->event.speed = speed;
+    mail->event.sealed.speed = speed;
     mail->checks = calloc(count ? count : 1, sizeof *checks);
     GW_ASSERT_MEMORY(mail->checks != NULL);
     memcpy(mail->checks, checks, count * sizeof *checks);
-    mail->event.checks = mail->checks;
-    mail->event.count = count;
-    mail->event.bad =
+    mail->event.sealed.rechecks = mail->checks;
+    mail->event.sealed.recheck_count = count;
+    mail->event.sealed.bad =
         (gw_bad){.present = bad.any, .shard = bad.shard, .tensor = bad.tensor, .index = bad.index};
     gw_mailbox_post(node->mail, mail);
 }
 
 static void on_shard_failed(void *context, uint32_t shard, const char *text) {
     gw_mail *mail = gw_mail_new(GW_EV_SHARD_FAILED, 0);
-    mail->event.shard = shard;
+    mail->event.shard_failed.shard = shard;
     gw_mail_text(mail, text);
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }
@@ -82,7 +82,7 @@ static void on_running(void *context, uint32_t worker, uint64_t step, uint32_t s
 
 static void on_shard_lost(void *context, uint32_t shard, const char *text) {
     gw_mail *mail = gw_mail_new(GW_EV_SHARD_LOST, 0);
-    mail->event.shard = shard;
+    mail->event.shard_lost.shard = shard;
     gw_mail_text(mail, text);
     gw_mailbox_post(((gw_node *)context)->mail, mail);
 }

@@ -47,12 +47,12 @@ void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_
                  .task = {.engine = &node->engine,
                           .token = action->token,
                           .step = action->step,
-                          .shard = action->first,
-                          .skip = action->flag,
-                          .look = action->look}};
+                          .shard = kind == GW_TASK_PROBE ? action->probe.shard : 0,
+                          .skip = kind == GW_TASK_APPLY && action->apply.skip_update,
+                          .look = kind == GW_TASK_APPLY && action->apply.check_state}};
     node->work.task[kind] = action->token;
     node->work.moved_ns = gw_now_ns();
-    if (kind == GW_TASK_PROBE) node->work.probed = action->first;
+    if (kind == GW_TASK_PROBE) node->work.probed = action->probe.shard;
     gw_helper_give(node->compute, run_given, g);
 }
 
@@ -78,11 +78,12 @@ bool gw_node_task_hangs(gw_node *node, uint64_t usual_ns) {
         gw_node_log_stacks(node, "gw-worker");
         gw_node_log_stacks(node, "gw-part");
         if (kind == GW_TASK_PROBE) gw_node_log_stacks(node, GW_PAYLOAD_THREADS);
-        gw_node_feed(node, &(gw_event){.kind = kinds[kind].hangs,
-                                       .token = work->task[kind],
-                                       .outcome = GW_FAILED,
-                                       .shard = work->probed,
-                                       .text = kinds[kind].text});
+        gw_event event = {.kind = kinds[kind].hangs,
+                          .token = work->task[kind],
+                          .outcome = GW_FAILED,
+                          .text = kinds[kind].text};
+        if (event.kind == GW_EV_SHARD_FAILED) event.shard_failed.shard = work->probed;
+        gw_node_feed(node, &event);
         return true;
     }
     return false;

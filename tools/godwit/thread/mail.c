@@ -60,16 +60,21 @@ void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     mail->bytes = malloc(length ? length : 1);
     GW_ASSERT_MEMORY(mail->bytes != NULL);
     memcpy(mail->bytes, bytes, length);
-    mail->event.bytes = mail->bytes;
-    mail->event.length = length;
+    if (mail->event.kind == GW_EV_MESSAGE) {
+        mail->event.message.bytes = mail->bytes;
+        mail->event.message.length = length;
+    } else if (mail->event.kind == GW_EV_DATAGRAM) {
+        mail->event.datagram.bytes = mail->bytes;
+        mail->event.datagram.length = length;
+    }
 }
 
 void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count) {
     mail->seeds = calloc(count + 1, sizeof *addrs);
     GW_ASSERT_MEMORY(mail->seeds != NULL);
     memcpy(mail->seeds, addrs, count * sizeof *addrs);
-    mail->event.seeds = mail->seeds;
-    mail->event.count = count;
+    mail->event.seeds.addrs = mail->seeds;
+    mail->event.seeds.count = count;
 }
 
 void gw_mail_free(gw_mail *mail) {

@@ -20,7 +20,7 @@ typedef struct gw_mail {
     int64_t *slots;
     gw_hash *hashes;
     gw_recheck *checks;
-    uint8_t *bytes;
+    uint8_t *bytes; /* of a MESSAGE or a DATAGRAM; APPLIED: the text to report, or NULL */
     gw_addr *seeds;
 } gw_mail;
 
@@ -37,9 +37,9 @@ gw_mail *gw_mail_new(gw_event_kind kind, gw_token token);
 void gw_mail_text(gw_mail *mail, const char *text);
 /* What came of what was asked for: NULL: DONE; else, with its text, ABORTED for GW_E_ABORTED or FAILED. */
 void gw_mail_outcome(gw_mail *mail, const gw_err *why);
-/* Copies; event.bytes and event.length are set. */
+/* Copies into `bytes`, to which the event of a MESSAGE or a DATAGRAM then points. */
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length);
-/* Copies; event.seeds and event.count are set. */
+/* Copies into `seeds`, to which the event points. */
 void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count);
 /* Takes the mail. Any thread. */
 void gw_mailbox_post(gw_mailbox *box, gw_mail *mail);

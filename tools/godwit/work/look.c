@@ -39,5 +39,5 @@ bool gw_engine_read_soundly(gw_engine *engine, bool *damaged, gw_err *err) {
 }
 
 bool gw_task_look(const gw_task *task, gw_mail *mail, gw_err *err) {
-    return gw_engine_is_sound(task->engine, &mail->event.damaged, err);
+    return gw_engine_is_sound(task->engine, &mail->event.looked.damaged, err);
 }

@@ -312,10 +312,10 @@ static void run_reduce(void *context) {
     mail->sent_bytes = reduction->sent_bytes;
     mail->received_bytes = reduction->received_bytes;
     if (mail->event.outcome == GW_DONE) {
-        mail->event.coverage_ok = verdict.coverage_ok;
-        mail->event.fingerprint_ok = verdict.fingerprint_ok;
-        mail->event.bad_count = verdict.bad;
-        mail->event.damaged = verdict.own_wrong;
+        mail->event.reduced.coverage_ok = verdict.coverage_ok;
+        mail->event.reduced.fingerprint_ok = verdict.fingerprint_ok;
+        mail->event.reduced.bad_count = verdict.bad;
+        mail->event.reduced.damaged = verdict.own_wrong;
         if (!verdict.coverage_ok || !verdict.fingerprint_ok) {
             if (err.text[0] == '\0') gw_fail(&err, GW_E_CORRUPT, "bucket %u", verdict.bucket);
             gw_mail_text(mail, err.text);
@@ -324,13 +324,13 @@ static void run_reduce(void *context) {
             mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
             GW_ASSERT_MEMORY(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);
-            mail->event.slots = mail->slots;
-            if (reduction->verify) mail->event.check_table = mail->slots + TABLE_AT;
+            mail->event.reduced.slots = mail->slots;
+            if (reduction->verify) mail->event.reduced.check_table = mail->slots + TABLE_AT;
         }
     } else {
         mail->event.peer = reduction->suspect;
-        mail->event.changed = reduction->bits_changed;
-        mail->event.damaged = r->damaged;
+        mail->event.reduced.changed = reduction->bits_changed;
+        mail->event.reduced.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
     wait_for_others(reduction, true);
@@ -357,14 +357,14 @@ void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t s
     *r = (reduce){.of = reduction,
                   .token = action->token,
                   .step = step,
-                  .attempt = action->attempt,
+                  .attempt = action->reduce.arrangement,
                   .again = reduction->begun && reduction->step == step,
                   .members = view->count,
                   .rank = (uint32_t)rank,
                   .began_ns = gw_now_ns(),
                   .fence = {.epoch = view->epoch, .view = view->name}};
-    memcpy(r->slots, action->slots, sizeof r->slots);
-    if (action->check_table) memcpy(r->table, action->check_table, sizeof r->table);
+    memcpy(r->slots, action->reduce.slots, sizeof r->slots);
+    if (action->reduce.check_table) memcpy(r->table, action->reduce.check_table, sizeof r->table);
     arrange(r, view);
     reduction->begun = true;
     reduction->step = step;

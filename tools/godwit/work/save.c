@@ -57,15 +57,15 @@ static void say_stored(gw_saver *saver, gw_token token, const gw_ckpt_chunk *chu
     mail->hashes = calloc(count ? count : 1, sizeof(gw_hash));
     GW_ASSERT_MEMORY(mail->hashes != NULL);
     for (uint32_t i = 0; i < count; i++) mail->hashes[i] = chunks[i].name;
-    mail->event.hashes = mail->hashes;
-    mail->event.count = count;
+    mail->event.stored.hashes = mail->hashes;
+    mail->event.stored.count = count;
     gw_mailbox_post(saver->options.mail, mail);
 }
 
 static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, const gw_err *err) {
     gw_mail *mail = gw_mail_new(GW_EV_MANIFEST_STORED, token);
     gw_mail_outcome(mail, err);
-    mail->event.root = *root;
+    mail->event.manifest_stored.root = *root;
     gw_mailbox_post(saver->options.mail, mail);
 }
 
@@ -147,9 +147,9 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
         .token = token_of(r),
         .tag = action->step,
         .state_bytes = saver->options.device->layout->image_bytes,
-        .indices = action->chunks,
-        .count = action->count,
-        .hash_only = action->flag,
+        .indices = action->save.chunks,
+        .count = action->save.count,
+        .hash_only = action->save.hash_only,
         .read = read_state,
         .read_context = saver,
     };
@@ -163,25 +163,25 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     const gw_saver_options *options = &saver->options;
     gw_manifest manifest = {
         .job_id = options->job_id,
-        .epoch = action->epoch,
+        .epoch = action->manifest.epoch,
         .step = action->step,
-        .fingerprint = action->fingerprint,
-        .ended = action->ended,
+        .fingerprint = action->manifest.fingerprint,
+        .ended = action->manifest.ended,
         .created_ms = gw_wall_ns() / 1000000,
         .params = saver->params,
         .param_count = options->param_count,
         .tensors = options->plan->tensors,
         .tensor_count = options->plan->tensor_count,
-        .chunks = action->hashes,
-        .chunk_count = action->count,
+        .chunks = action->manifest.hashes,
+        .chunk_count = action->manifest.count,
     };
     strncpy(manifest.job_name, options->job_name, sizeof manifest.job_name - 1);
     gw_err err;
     void *bytes = NULL;
     size_t length = 0;
     bool good = gw_manifest_seal(&manifest, &err);
-    if (good && !action->flag) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
-    if (!good || action->flag) {
+    if (good && !action->manifest.hash_only) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
+    if (!good || action->manifest.hash_only) {
         say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
         return;
     }
@@ -196,7 +196,8 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
 void gw_saver_retain(gw_saver *saver, const gw_action *action) {
     gw_err err;
     gw_saver_abandon(saver); /* the checkpoint has its manifest, or came to nothing */
-    if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->hashes, action->count, &err))
+    if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->retain.roots, action->retain.count,
+                        &err))
         gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
 }
 

@@ -22,17 +22,17 @@ static bool apply_units(const gw_task *task, gw_state_print *print, gw_event *ev
     gw_state_print before;
     bool good = task->look ? gw_workers_look_and_apply(engine->workers, &before, print, err)
                            : gw_workers_units(engine->workers, GW_UNIT_APPLY, print, err);
-    if (!good) event->damaged = gw_engine_copies_differ(err);
-    return good && (!task->look || gw_engine_expects(engine, before, &event->damaged, err));
+    if (!good) event->applied.damaged = gw_engine_copies_differ(err);
+    return good && (!task->look || gw_engine_expects(engine, before, &event->applied.damaged, err));
 }
 
 /* With the state's lock held for writing. *print becomes the next state's. */
 static bool step_forward(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
     gw_engine *engine = task->engine;
-    if (task->skip) return !task->look || gw_engine_is_sound(engine, &event->damaged, err);
+    if (task->skip) return !task->look || gw_engine_is_sound(engine, &event->applied.damaged, err);
     gw_scalars scalars = {0};
     if (!engine->device->ops->scalars(engine->device, &scalars, err)) return gw_fail_in(err, "scalars");
-    event->stop = scalars.stop;
+    event->applied.stop = scalars.stop;
     return apply_units(task, print, event, err) || gw_fail_in(err, "apply");
 }
 
@@ -47,7 +47,7 @@ bool gw_task_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
         engine->state.valid = true;
         engine->state.step = task->step + 1;
         engine->state.print = print;
-        mail->event.fingerprint = gw_state_print_whole(print);
+        mail->event.applied.fingerprint = gw_state_print_whole(print);
     }
     pthread_rwlock_unlock(&engine->state.lock);
     if (!good) return gw_fail_in(err, "step %llu", (unsigned long long)task->step);
@@ -173,14 +173,14 @@ static void run_load(void *context) {
                                            : load_image(load, &fingerprint, &err);
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);
-    mail->event.fingerprint = fingerprint;
+    mail->event.loaded.fingerprint = fingerprint;
     if (!good && load->changed != NULL) {
-        mail->event.changed = true;
+        mail->event.loaded.changed = true;
         mail->event.peer = *load->changed;
     }
     mail->created_ms = good ? load->created_ms : 0;
     mail->held = load->sound;
-    if (mail->held.size > 0) mail->event.held = &mail->held;
+    if (mail->held.size > 0) mail->event.loaded.held = &mail->held;
     gw_mailbox_post(load->loader->mail, mail);
     free_load(load);
 }
@@ -197,18 +197,18 @@ void gw_loader_begin(gw_loader *loader, const gw_view *view, const gw_action *ac
     GW_ASSERT_MEMORY(load != NULL);
     *load = (gw_load){.loader = loader,
                       .token = action->token,
-                      .kind = action->load_kind,
+                      .kind = action->load.kind,
                       .step = action->step,
-                      .fingerprint = action->fingerprint,
-                      .root = action->root,
-                      .count = action->count};
-    load->peers = copy_ids(action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders,
-                           action->load_kind == GW_LOAD_INIT ? 0 : action->count);
-    if (action->load_kind == GW_LOAD_MANIFEST) {
-        load->inventories = calloc(action->count ? action->count : 1, sizeof(gw_set));
+                      .fingerprint = action->load.fingerprint,
+                      .root = action->load.root,
+                      .count = action->load.source_count};
+    load->peers =
+        copy_ids(action->load.sources, action->load.kind == GW_LOAD_INIT ? 0 : action->load.source_count);
+    if (action->load.kind == GW_LOAD_MANIFEST) {
+        load->inventories = calloc(action->load.source_count ? action->load.source_count : 1, sizeof(gw_set));
         GW_ASSERT_MEMORY(load->inventories != NULL);
-        for (uint32_t i = 0; i < action->count; i++)
-            load->inventories[i] = gw_set_copy(&action->inventories[i]);
+        for (uint32_t i = 0; i < action->load.source_count; i++)
+            load->inventories[i] = gw_set_copy(&action->load.inventories[i]);
     }
     load->member_count = view->count;
     load->members = calloc(GW_MAX_MEMBERS, sizeof(gw_peer_id));

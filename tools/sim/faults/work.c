@@ -20,7 +20,8 @@ bool sim_hazard_loses_payload(sim_cluster *c, sim_peer *p, uint32_t shard) {
 static void give_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy || worker->turn != op->y) return; /* cancelled */
-    gw_event event = {.kind = GW_EV_SHARD_FAILED, .shard = worker->shard, .text = "out of memory"};
+    gw_event event = {
+        .kind = GW_EV_SHARD_FAILED, .shard_failed.shard = worker->shard, .text = "out of memory"};
     SIM_NOTIFY(c, mishap, p, SIM_GAVE_UP_SHARD);
     sim_event(c, p, &event);
 }

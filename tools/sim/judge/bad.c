@@ -9,12 +9,13 @@
 static void on_told(void *context, sim_peer *p, const gw_action *notice) {
     sim_judges *j = context;
     gw_bad first;
-    bool right = sim_bad_of(j->c->options, notice->step, &first) > 0 && notice->shards == first.shard &&
-                 notice->first == first.tensor && notice->desired == first.index;
+    bool right = sim_bad_of(j->c->options, notice->step, &first) > 0 &&
+                 notice->notice.bad.shard == first.shard && notice->notice.bad.tensor == first.tensor &&
+                 notice->notice.bad.index == first.index;
     if (right) return;
     sim_violation(j->c,
                   "peer %u tells of a bad element in shard %u of step %" PRIu64 " that is not the first",
-                  p->number, notice->shards, notice->step);
+                  p->number, notice->notice.bad.shard, notice->step);
 }
 
 static void on_applies(void *context, sim_peer *p, uint64_t step, bool skips) {

@@ -12,7 +12,7 @@ static const char ACCUSATION[] = "bits of what it sent of ", VERDICT[] = "bits c
                   HEARD[] = "others found that it computed or held other bits";
 
 static bool begins_with(const gw_action *notice, const char *phrase) {
-    return notice->text != NULL && strncmp(notice->text, phrase, strlen(phrase)) == 0;
+    return notice->notice.text != NULL && strncmp(notice->notice.text, phrase, strlen(phrase)) == 0;
 }
 
 static bool is_end(const sim_change *change, const gw_peer_id *id) {

@@ -39,7 +39,7 @@ static void add_verdict(sim_verdict *verdict, const sim_peer *by) {
 }
 
 static bool begins_with(const gw_action *notice, const char *phrase) {
-    return notice->text != NULL && strncmp(notice->text, phrase, strlen(phrase)) == 0;
+    return notice->notice.text != NULL && strncmp(notice->notice.text, phrase, strlen(phrase)) == 0;
 }
 
 /* A verdict on a shard, or on the state that is held, is of the step that its teller is in. That a state was
@@ -81,7 +81,8 @@ static void check_blame(sim_judges *j, sim_peer *by, const gw_action *notice) {
     if (sim_convicts_rightly(j, by, notice) || wrong) return;
     const sim_peer *p = sim_by_id(j->c, &notice->peer);
     sim_violation(j->c, "peer %u wrongly blames peer %d at step %" PRIu64 ": %s", by->number,
-                  p == NULL ? -1 : (int)p->number, notice->step, notice->text == NULL ? "" : notice->text);
+                  p == NULL ? -1 : (int)p->number, notice->step,
+                  notice->notice.text == NULL ? "" : notice->notice.text);
 }
 
 /* A life ends as a faulty machine the second time that it was found wrong. Nobody can tell who is wrong where

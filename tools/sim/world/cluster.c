@@ -232,17 +232,18 @@ static void exit_process(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish, action->text);
+    sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish.result, action->finish.text);
     SIM_NOTIFY(c, last_word, p); /* others hear its last messages before its process ends */
     p->finished = true;
     p->ended_ns = sim_now(c);
-    p->finish = action->finish;
-    p->finish_root = action->root;
+    p->finish = action->finish.result;
+    p->finish_root = action->finish.root;
     p->finish_step = action->step;
-    snprintf(p->finish_text, sizeof p->finish_text, "%s", action->text == NULL ? "" : action->text);
+    snprintf(p->finish_text, sizeof p->finish_text, "%s",
+             action->finish.text == NULL ? "" : action->finish.text);
     SIM_NOTIFY(c, finished, p);
     c->result->expelled += strstr(p->finish_text, "the machine is faulty") != NULL;
-    if (action->finish == GW_FINISH_DONE && c->result->done_ns == 0) c->result->done_ns = sim_now(c);
+    if (action->finish.result == GW_FINISH_DONE && c->result->done_ns == 0) c->result->done_ns = sim_now(c);
     sim_op op = sim_op_to(p, exit_process);
     sim_later(c, SIM_LAST_WORDS_NS, &op);
 }
@@ -266,13 +267,13 @@ static void follow_earlier_fault(sim_cluster *c, sim_peer *p, const char *text) 
 }
 
 static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    switch (action->notice) {
+    switch (action->notice.kind) {
     case GW_NOTICE_VIEW:
         c->result->views++;
-        SIM_NOTIFY(c, view_announced, p, action->view, action->text);
-        sim_disk_remember(c, p, action->view);
-        sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->view->epoch,
-                  action->view->count, action->text);
+        SIM_NOTIFY(c, view_announced, p, action->notice.view.installed, action->notice.text);
+        sim_disk_remember(c, p, action->notice.view.installed);
+        sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->notice.view.installed->epoch,
+                  action->notice.view.installed->count, action->notice.text);
         break;
     case GW_NOTICE_REPAIR:
         c->result->repairs++;
@@ -281,14 +282,14 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         c->result->steals++;
         break;
     case GW_NOTICE_CHECKPOINT:
-        SIM_NOTIFY(c, checkpoint_told, p, action->step, &action->root);
+        SIM_NOTIFY(c, checkpoint_told, p, action->step, &action->notice.checkpoint.root);
         break;
     case GW_NOTICE_RESUMED:
         c->result->resumes++;
         break;
     case GW_NOTICE_STEP:
         sim_trace(c, "peer %u step %" PRIu64, p->number, action->step);
-        SIM_NOTIFY(c, state_shown, p, action->step, action->fingerprint);
+        SIM_NOTIFY(c, state_shown, p, action->step, action->notice.committed.fingerprint);
         break;
     case GW_NOTICE_BAD:
         SIM_NOTIFY(c, bad_told, p, action);
@@ -298,8 +299,8 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         follow_own_fault(c, p, action);
         break;
     default:
-        if (action->text != NULL && action->text[0] > ' ')
-            sim_trace(c, "peer %u notice %d: %s", p->number, (int)action->notice, action->text);
+        if (action->notice.text != NULL && action->notice.text[0] > ' ')
+            sim_trace(c, "peer %u notice %d: %s", p->number, (int)action->notice.kind, action->notice.text);
         break;
     }
 }
@@ -309,22 +310,23 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     uint32_t endpoint;
     switch (action->kind) {
     case GW_ACT_DATAGRAM:
-        if (gw_sim_endpoint(&c->network, &action->addr, &endpoint))
-            gw_sim_network_send(&c->network, p->number, endpoint, action->bytes, action->length);
+        if (gw_sim_endpoint(&c->network, &action->datagram.to, &endpoint))
+            gw_sim_network_send(&c->network, p->number, endpoint, action->datagram.bytes,
+                                action->datagram.length);
         break;
     case GW_ACT_LINK:
         if (other == NULL)
-            sim_want_lost(c, p, &action->peer, action->flag);
+            sim_want_lost(c, p, &action->peer, action->link.wanted);
         else if (other != p)
-            sim_want(c, p, other->number, action->flag);
+            sim_want(c, p, other->number, action->link.wanted);
         break;
     case GW_ACT_MESSAGE:
-        SIM_NOTIFY(c, message_sent, p, other, action->bytes, action->length);
-        if (other != NULL) sim_message(c, p, other->number, action->bytes, action->length);
+        SIM_NOTIFY(c, message_sent, p, other, action->message.bytes, action->message.length);
+        if (other != NULL) sim_message(c, p, other->number, action->message.bytes, action->message.length);
         break;
     case GW_ACT_INSTALL:
-        p->m.installed = action->view->name;
-        SIM_NOTIFY(c, view_installed, p, action->view);
+        p->m.installed = action->install.view->name;
+        SIM_NOTIFY(c, view_installed, p, action->install.view);
         sim_work_action(c, p, action);
         break;
     case GW_ACT_FREEZE:
@@ -368,9 +370,9 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_ABANDON: /* no APPLY waits for a SAVE here */
         break;
     case GW_ACT_LOG:
-        sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->level), action->text);
-        SIM_NOTIFY(c, logged, p, action->text);
-        follow_earlier_fault(c, p, action->text);
+        sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->log.level), action->log.text);
+        SIM_NOTIFY(c, logged, p, action->log.text);
+        follow_earlier_fault(c, p, action->log.text);
         break;
     case GW_ACT_NOTICE:
         note(c, p, action);

@@ -34,7 +34,7 @@ static void tell(sim_cluster *c, sim_peer *p, uint32_t other) {
     link->data_told[side] = lost;
     gw_event event = {.kind = lost ? GW_EV_DATA_DOWN : GW_EV_DATA_UP,
                       .peer = c->peers[other].id,
-                      .own_fault = lost && link->data_fault[side],
+                      .data_down.own_fault = lost && link->data_fault[side],
                       .text = "it is gone"};
     sim_event(c, p, &event);
 }

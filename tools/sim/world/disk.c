@@ -182,8 +182,8 @@ static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
                       .text = failed ? "disk full" : NULL,
-                      .hashes = hashes,
-                      .count = count};
+                      .stored.hashes = hashes,
+                      .stored.count = count};
     sim_event(c, p, &event);
 }
 
@@ -195,13 +195,13 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
     p->m.saved_step = action->step;
     p->m.saved_state = p->m.state;
-    if (!action->flag) p->m.open_step = action->step;
-    p->m.has_open |= !action->flag;
+    if (!action->save.hash_only) p->m.open_step = action->step;
+    p->m.has_open |= !action->save.hash_only;
     uint64_t time_ns = sim_disk_time(c, p, 5 * SIM_MS, 200 * SIM_MS);
-    for (uint32_t i = 0; i < action->count && !action->flag; i++) {
+    for (uint32_t i = 0; i < action->save.count && !action->save.hash_only; i++) {
         sim_op op = sim_op_to(p, chunk_durable);
         op.x = action->step;
-        op.y = action->chunks[i];
+        op.y = action->save.chunks[i];
         op.z = p->m.state;
         op.token = action->token;
         sim_later(c, i % 2 == 0 ? time_ns / 2 : time_ns - 1, &op);
@@ -209,10 +209,10 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, stored);
     op.token = action->token;
     op.x = p->m.state;
-    op.y = action->flag;
+    op.y = action->save.hash_only;
     op.z = action->step;
-    op.bytes = (const uint8_t *)action->chunks;
-    op.length = action->count * (uint32_t)sizeof(uint32_t);
+    op.bytes = (const uint8_t *)action->save.chunks;
+    op.length = action->save.count * (uint32_t)sizeof(uint32_t);
     sim_later(c, time_ns, &op);
 }
 
@@ -232,20 +232,21 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
                       .text = failed ? "disk full" : NULL,
-                      .root = root};
+                      .manifest_stored.root = root};
     sim_event(c, p, &event);
     if (!hash_only && !failed) SIM_NOTIFY(c, manifest_stored, p, op->x);
 }
 
 static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    gw_hash root = sim_root_of(action->step, action->hashes, action->count);
+    gw_hash root = sim_root_of(action->step, action->manifest.hashes, action->manifest.count);
     gw_hash own = sim_root(p->m.saved_step, p->m.saved_state);
     bool saved_here = p->m.saved_step == action->step && gw_hash_equal(&root, &own);
-    SIM_NOTIFY(c, manifest_made, p, action->step, &root, saved_here, action->flag);
+    SIM_NOTIFY(c, manifest_made, p, action->step, &root, saved_here, action->manifest.hash_only);
     sim_op op = sim_op_to(p, manifest_stored);
     op.token = action->token;
     op.x = action->step;
-    op.y = (uint64_t)action->flag | (uint64_t)action->ended << 1 | action->epoch << 2;
+    op.y = (uint64_t)action->manifest.hash_only | (uint64_t)action->manifest.ended << 1 |
+           action->manifest.epoch << 2;
     op.z = p->m.saved_state;
     op.bytes = root.bytes;
     op.length = sizeof root;
@@ -260,7 +261,8 @@ static void retain(sim_peer *p, const gw_action *action) {
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
         bool keep = false;
-        for (uint32_t k = 0; k < action->count; k++) keep |= gw_hash_equal(&root, &action->hashes[k]);
+        for (uint32_t k = 0; k < action->retain.count; k++)
+            keep |= gw_hash_equal(&root, &action->retain.roots[k]);
         if (keep)
             disk->saved[kept++] = disk->saved[i];
         else

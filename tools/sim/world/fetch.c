@@ -165,18 +165,18 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (there) {
         const sim_saved *kept = f.kind == GW_LOAD_MANIFEST ? keep_loaded(c, p, &f, state) : NULL;
         if (kept != NULL) here = gw_set_copy(&kept->chunks);
-        if (kept != NULL) event.held = &here;
+        if (kept != NULL) event.loaded.held = &here;
         p->m.has_state = true;
         p->m.step = f.step;
         p->m.state = state;
         p->m.flipped = false;
-        event.fingerprint = sim_fingerprint(p->m.state);
+        event.loaded.fingerprint = sim_fingerprint(p->m.state);
         const sim_load_request load = {f.kind, f.step, f.fingerprint, f.root, f.epoch, NULL, 0};
         SIM_NOTIFY(c, state_loaded, p, &load);
     } else {
         event.text = "no source could be reached";
         bool told = f.kind == GW_LOAD_MANIFEST && !by_others;
-        if (told) event.held = &sound;
+        if (told) event.loaded.held = &sound;
         if (told && !known && own != NULL) own->untold = p->boot; /* nobody here knows what its chunks are */
         c->result->faults[GW_SIM_FAILED_FETCH] += by_others;
     }
@@ -186,27 +186,27 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    fetch f = {.kind = action->load_kind,
+    fetch f = {.kind = action->load.kind,
                .step = action->step,
-               .fingerprint = action->fingerprint,
-               .root = action->root};
+               .fingerprint = action->load.fingerprint,
+               .root = action->load.root};
     f.since_ns = sim_now(c);
     f.epoch = p->m.fence.epoch;
-    const gw_peer_id *sources = action->load_kind == GW_LOAD_PEERS ? action->donors : action->holders;
-    for (uint32_t i = 0; sources != NULL && i < action->count; i++) {
+    const gw_peer_id *sources = action->load.sources;
+    for (uint32_t i = 0; sources != NULL && i < action->load.source_count; i++) {
         const sim_peer *source = sim_by_id(c, &sources[i]);
         if (source == NULL) continue;
-        if (action->load_kind == GW_LOAD_MANIFEST) f.told[f.count] = action->inventories[i].words[0];
+        if (action->load.kind == GW_LOAD_MANIFEST) f.told[f.count] = action->load.inventories[i].words[0];
         f.sources[f.count++] = source->number;
     }
-    bool by_peers = action->load_kind == GW_LOAD_PEERS;
+    bool by_peers = action->load.kind == GW_LOAD_PEERS;
     const sim_load_request load = {f.kind,
                                    f.step,
                                    f.fingerprint,
                                    f.root,
                                    f.epoch,
-                                   by_peers ? action->donors : NULL,
-                                   by_peers ? action->count : 0};
+                                   by_peers ? action->load.sources : NULL,
+                                   by_peers ? action->load.source_count : 0};
     SIM_NOTIFY(c, state_wanted, p, &load);
     if (p->m.applying) sim_violation(c, "peer %u loads a state while it applies", p->number);
     if (action->step > c->options->steps)

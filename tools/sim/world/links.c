@@ -59,7 +59,7 @@ static void told_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->met[op->from] = other->boot;
     p->met_nonce[op->from] = other->nonce;
     gw_event event = {.kind = GW_EV_LINK_UP, .peer = other->id};
-    event.incarnation = (gw_incarnation){.boot = other->boot, .nonce = other->nonce};
+    event.link.incarnation = (gw_incarnation){.boot = other->boot, .nonce = other->nonce};
     sim_event(c, p, &event);
     sim_data_tell_anew(c, p, op->from);
 }
@@ -67,8 +67,8 @@ static void told_up(sim_cluster *c, sim_peer *p, const sim_op *op) {
 static void told_down(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *other = &c->peers[op->from];
     sim_work_broken(c, p, op->from);
-    gw_event event = {.kind = GW_EV_LINK_DOWN, .peer = other->id, .link_end = (gw_link_end)op->x};
-    event.incarnation = (gw_incarnation){.boot = p->met[op->from], .nonce = p->met_nonce[op->from]};
+    gw_event event = {.kind = GW_EV_LINK_DOWN, .peer = other->id, .link.end = (gw_link_end)op->x};
+    event.link.incarnation = (gw_incarnation){.boot = p->met[op->from], .nonce = p->met_nonce[op->from]};
     sim_event(c, p, &event);
     plan_dial(c, p, op->from);
 }
@@ -137,7 +137,7 @@ static void dial_lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (q != p && (silent || !sim_reaches_both(c, p->number, q->number))) return;
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = sim_name_with(op->from, (uint32_t)op->x),
-                      .link_end = GW_LINK_REFUSED};
+                      .link.end = GW_LINK_REFUSED};
     sim_event(c, p, &event);
 }
 
@@ -237,7 +237,8 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *from = &c->peers[op->from];
     uint8_t kind = op->length > 1 ? op->bytes[1] : 0;
     SIM_NOTIFY(c, message_arrives, p, from, kind);
-    gw_event event = {.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = op->bytes, .length = op->length};
+    gw_event event = {
+        .kind = GW_EV_MESSAGE, .peer = from->id, .message.bytes = op->bytes, .message.length = op->length};
     sim_event(c, p, &event);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static bool is_dealt(const gw_action *deal, uint32_t shard) {
-    return deal->list == NULL || gw_set_has(deal->list, shard);
+    return deal->deal.list == NULL || gw_set_has(deal->deal.list, shard);
 }
 
 void sim_recheck_deal(sim_peer *p, const gw_action *deal) {
@@ -16,16 +16,16 @@ void sim_recheck_deal(sim_peer *p, const gw_action *deal) {
     uint32_t positions[GW_VERIFY_MOST];
     m->next_first = m->next_again = 0;
     m->part = (gw_verify_part){.first_count = 0};
-    m->chosen_count = deal->count;
-    if (deal->count == 0) return;
-    memcpy(m->chosen, deal->chosen, deal->count * sizeof m->chosen[0]);
-    for (uint32_t i = 0; i < deal->count; i++) {
+    m->chosen_count = deal->deal.chosen_count;
+    if (deal->deal.chosen_count == 0) return;
+    memcpy(m->chosen, deal->deal.chosen, deal->deal.chosen_count * sizeof m->chosen[0]);
+    for (uint32_t i = 0; i < deal->deal.chosen_count; i++) {
         positions[i] = is_dealt(deal, m->chosen[i]) ? m->chosen[i] : GW_VERIFY_HELD;
         for (uint32_t at = 0; at < m->listed; at++)
             if (m->list[at] == m->chosen[i]) positions[i] = at;
     }
-    gw_verify_divide(m->chosen, positions, m->chosen_count, deal->cuts, deal->members, deal->rank,
-                     m->accumulator.step, m->checks, m->check_count, &m->part);
+    gw_verify_divide(m->chosen, positions, m->chosen_count, deal->deal.cuts, deal->deal.members,
+                     deal->deal.rank, m->accumulator.step, m->checks, m->check_count, &m->part);
 }
 
 void sim_recheck_keep(sim_peer *p, const sim_worker *worker, uint64_t value) {
@@ -42,7 +42,7 @@ static void probed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_PROBED,
                       .token = op->token,
                       .outcome = op->y != 0 ? GW_ABORTED : GW_DONE,
-                      .fingerprint = op->x};
+                      .probed.fingerprint = op->x};
     if (op->y != 0) event.text = "its payload is gone";
     if (op->z != 0) {
         event.outcome = GW_FAILED;
@@ -59,10 +59,10 @@ void sim_probe(sim_cluster *c, sim_peer *p, const gw_action *action) {
         sim_violation(c, "peer %u probes step %" PRIu64 " from the state of step %" PRIu64, p->number,
                       action->step, p->m.step);
     c->result->disputes++;
-    p->m.probing = action->first + 1;
+    p->m.probing = action->probe.shard + 1;
     op.token = action->token;
-    op.y = c->hazards->loses_payload(c, p, action->first);
-    op.x = op.y != 0 ? 0 : c->hazards->computes(c, p, action->first);
+    op.y = c->hazards->loses_payload(c, p, action->probe.shard);
+    op.x = op.y != 0 ? 0 : c->hazards->computes(c, p, action->probe.shard);
     op.z = op.y == 0 && c->hazards->fails_probe(c, p, action->step);
     sim_later(c, sim_between(c, SIM_MS, 20 * SIM_MS), &op);
 }
@@ -72,7 +72,7 @@ static void looked(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_LOOKED,
                       .token = op->token,
                       .outcome = failed || damaged ? GW_FAILED : GW_DONE,
-                      .damaged = damaged,
+                      .looked.damaged = damaged,
                       .text = failed    ? "the device failed"
                               : damaged ? "the state has another fingerprint"
                                         : NULL};

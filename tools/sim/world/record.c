@@ -60,15 +60,15 @@ static uint64_t outcome(sim_cluster *c, const sim_peer *p) {
 
 void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_record_free(&p->asked);
-    p->asked = sim_record_copy(action->bytes, action->length);
+    p->asked = sim_record_copy(action->persist.bytes, action->persist.length);
     p->m.records_open++;
     uint64_t at_ns = sim_now(c) + sim_disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
     if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
     p->persisted_ns = at_ns;
     sim_op op = sim_op_to(p, persist_durable);
     op.x = outcome(c, p);
-    op.bytes = action->bytes;
-    op.length = (uint32_t)action->length;
+    op.bytes = action->persist.bytes;
+    op.length = (uint32_t)action->persist.length;
     sim_later(c, at_ns - sim_now(c), &op);
     sim_op told = sim_op_to(p, persist_told);
     told.token = action->token;

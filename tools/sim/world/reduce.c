@@ -199,13 +199,13 @@ static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = e->token,
                       .outcome = GW_DONE,
-                      .coverage_ok = whole,
-                      .fingerprint_ok = right,
-                      .damaged = e->snapshot.spoilt,
-                      .bad_count =
+                      .reduced.coverage_ok = whole,
+                      .reduced.fingerprint_ok = right,
+                      .reduced.damaged = e->snapshot.spoilt,
+                      .reduced.bad_count =
                           sim_bad_among(c->options, m->sum.step, m->sum.shards, m->sum.times, &first),
-                      .slots = whole && right ? slots : NULL,
-                      .check_table = r->table != NULL ? r->table : zeros};
+                      .reduced.slots = whole && right ? slots : NULL,
+                      .reduced.check_table = r->table != NULL ? r->table : zeros};
     if (!whole) sim_trace(c, "peer %u: sum of step %" PRIu64 " does not cover", p->number, r->step);
     sim_event(c, p, &event);
 }
@@ -235,7 +235,7 @@ static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = op->token,
                       .outcome = GW_FAILED,
-                      .damaged = true,
+                      .reduced.damaged = true,
                       .text = "the state has another fingerprint"};
     sim_event(c, p, &event);
 }
@@ -247,8 +247,8 @@ static void part_is_wrong(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_REDUCED,
                       .token = op->token,
                       .outcome = GW_DONE,
-                      .coverage_ok = true,
-                      .damaged = true,
+                      .reduced.coverage_ok = true,
+                      .reduced.damaged = true,
                       .text = "its own part"};
     sim_event(c, p, &event);
 }
@@ -289,7 +289,10 @@ static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
 void sim_hear_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds, bool in_sum,
                         gw_event *event) {
     SIM_NOTIFY(c, change_arrives, p, which, holds);
-    event->changed = true;
+    if (event->kind == GW_EV_REDUCED)
+        event->reduced.changed = true;
+    else
+        event->loaded.changed = true;
     event->text = "other bits than it had there";
     sim_event(c, p, event);
     SIM_NOTIFY(c, change_heard, p, which, in_sum);
@@ -378,13 +381,13 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_reduction *r = find(c, front_of(&m->fence.name), action->step);
     if (r == NULL) {
         r = open_reduction(c, &m->fence, action->step);
-        r->arrangement = action->attempt;
+        r->arrangement = action->reduce.arrangement;
         for (uint32_t i = 0; i < r->view.count; i++) {
             const sim_peer *member = sim_by_id(c, &r->view.members[i].id);
             r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* will never enter */
         }
     }
-    if (r->arrangement != action->attempt)
+    if (r->arrangement != action->reduce.arrangement)
         sim_violation(c, "peer %u enters the reduction of step %" PRIu64 " in another order than others",
                       p->number, r->step);
     sim_entry *e = &r->entry[rank];
@@ -400,10 +403,10 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
                      .life = p->boot,
                      .token = action->token,
                      .snapshot = sim_sum_copy(a)};
-    memcpy(e->row, action->slots, sizeof e->row);
-    if (action->check_table != NULL) {
+    memcpy(e->row, action->reduce.slots, sizeof e->row);
+    if (action->reduce.check_table != NULL) {
         e->table = new_table();
-        memcpy(e->table, action->check_table, GW_VERIFY_TABLE * sizeof *e->table);
+        memcpy(e->table, action->reduce.check_table, GW_VERIFY_TABLE * sizeof *e->table);
     }
     m->reduce_token = action->token;
     r->entered++;
@@ -470,7 +473,7 @@ static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_APPLIED,
                       .token = op->token,
                       .outcome = GW_FAILED,
-                      .damaged = true,
+                      .applied.damaged = true,
                       .text = "the state has another fingerprint"};
     sim_event(c, p, &event);
 }
@@ -501,18 +504,18 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
     gw_event event = {.kind = GW_EV_APPLIED,
                       .token = op->token,
                       .outcome = GW_DONE,
-                      .fingerprint = sim_fingerprint(m->state),
-                      .stop = m->step == sim_last_step(c->options)};
+                      .applied.fingerprint = sim_fingerprint(m->state),
+                      .applied.stop = m->step == sim_last_step(c->options)};
     sim_event(c, p, &event);
 }
 
 void sim_apply(sim_cluster *c, sim_peer *p, const gw_action *action) {
-    SIM_NOTIFY(c, step_applies, p, action->step, action->flag);
+    SIM_NOTIFY(c, step_applies, p, action->step, action->apply.skip_update);
     if (c->result->failed) return;
     p->m.applying = true;
     sim_op op = sim_op_to(p, applied);
     op.token = action->token;
-    op.x = action->look;
-    op.y = action->flag;
+    op.x = action->apply.check_state;
+    op.y = action->apply.skip_update;
     sim_later(c, sim_between(c, SIM_MS / 5, 2 * SIM_MS), &op);
 }

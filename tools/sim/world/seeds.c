@@ -12,7 +12,7 @@ static void told(sim_cluster *c, sim_peer *p, const sim_op *op) {
         c->result->faults[GW_SIM_STALE_NAME]++;
         sim_later(c, sim_between(c, 100, 5000) * SIM_MS, op);
     }
-    gw_event event = {.kind = GW_EV_SEEDS, .seeds = seeds, .count = SIM_SEEDS};
+    gw_event event = {.kind = GW_EV_SEEDS, .seeds.addrs = seeds, .seeds.count = SIM_SEEDS};
     sim_event(c, p, &event);
 }
 

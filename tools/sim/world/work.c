@@ -26,12 +26,14 @@ static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
 }
 
 static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {
-        .kind = GW_EV_SEALED, .token = op->token, .checks = p->m.checks, .count = p->m.check_count};
+    gw_event event = {.kind = GW_EV_SEALED,
+                      .token = op->token,
+                      .sealed.rechecks = p->m.checks,
+                      .sealed.recheck_count = p->m.check_count};
     const sim_sum *a = &p->m.accumulator;
-    sim_bad_among(c->options, a->step, a->shards, a->times, &event.bad);
+    sim_bad_among(c->options, a->step, a->shards, a->times, &event.sealed.bad);
     if (p->m.busy_ns > 0 && p->m.done > 0)
-        event.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
+        event.sealed.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
     p->m.done = p->m.busy_ns = 0;
     sim_event(c, p, &event);
 }
@@ -72,7 +74,8 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
 }
 
 static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {.kind = GW_EV_SHARD_LOST, .shard = (uint32_t)op->x, .text = "its payload is gone"};
+    gw_event event = {
+        .kind = GW_EV_SHARD_LOST, .shard_lost.shard = (uint32_t)op->x, .text = "its payload is gone"};
     sim_event(c, p, &event);
     feed(c, p);
 }
@@ -113,7 +116,7 @@ static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy || worker->turn != op->y) return;
     p->m.workers[op->x].claimed = true;
-    gw_event event = {.kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->shard};
+    gw_event event = {.kind = GW_EV_CLAIM, .claim.worker = (uint32_t)op->x, .claim.shard = worker->shard};
     sim_event(c, p, &event);
     worker = &p->m.workers[op->x];
     if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
@@ -124,8 +127,9 @@ static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy && !worker->claimed) return;
     worker->claimed = worker->busy;
-    gw_event event = {
-        .kind = GW_EV_CLAIM, .worker = (uint32_t)op->x, .shard = worker->busy ? worker->shard : GW_LOSS_ANY};
+    gw_event event = {.kind = GW_EV_CLAIM,
+                      .claim.worker = (uint32_t)op->x,
+                      .claim.shard = worker->busy ? worker->shard : GW_LOSS_ANY};
     sim_event(c, p, &event);
 }
 
@@ -141,7 +145,7 @@ static void correct_claims(sim_cluster *c, sim_peer *p, bool busy) {
 }
 
 static void dry(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    gw_event event = {.kind = GW_EV_DRY, .tag = (uint32_t)op->x};
+    gw_event event = {.kind = GW_EV_DRY, .dry.tag = (uint32_t)op->x};
     sim_event(c, p, &event);
 }
 
@@ -224,10 +228,10 @@ static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
         if (p->m.workers[w].busy && !p->m.workers[w].again) gw_set_add(&now, p->m.workers[w].shard);
     gw_event event = {.kind = GW_EV_FROZEN,
                       .token = op->token,
-                      .accumulator_step = a->there ? a->step : UINT64_MAX,
-                      .poisoned = a->torn,
-                      .held = &held,
-                      .claimed = &now};
+                      .frozen.accumulator_step = a->there ? a->step : UINT64_MAX,
+                      .frozen.poisoned = a->torn,
+                      .frozen.held = &held,
+                      .frozen.claimed = &now};
     p->m.accumulator.torn_told = a->torn;
     c->result->faults[GW_SIM_TORN_FREEZE] += a->torn;
     sim_event(c, p, &event);
@@ -256,9 +260,9 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_sum_free(&p->m.accumulator);
     bool over = action->step >= c->options->steps; /* nothing is computed from the last state of all */
     uint32_t shards = over ? 0 : sim_shards(c->options, action->step);
-    if (action->shards != shards)
+    if (action->begin_step.shards != shards)
         sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
-                      action->shards, shards);
+                      action->begin_step.shards, shards);
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_ASSERT_MEMORY(p->m.accumulator.times != NULL);
@@ -277,17 +281,18 @@ static void deal(sim_cluster *c, sim_peer *p, const gw_action *action) {
     free(m->list);
     m->list = NULL;
     m->listed = 0;
-    if (action->list != NULL) {
-        m->list = calloc(action->list->size + 1, sizeof *m->list);
+    if (action->deal.list != NULL) {
+        m->list = calloc(action->deal.list->size + 1, sizeof *m->list);
         GW_ASSERT_MEMORY(m->list != NULL);
-        for (uint32_t i = gw_set_next(action->list, 0); i < action->list->size;
-             i = gw_set_next(action->list, i + 1))
+        for (uint32_t i = gw_set_next(action->deal.list, 0); i < action->deal.list->size;
+             i = gw_set_next(action->deal.list, i + 1))
             m->list[m->listed++] = i;
     }
-    m->tag = action->tag;
-    m->careful = action->flag;
+    m->tag = action->deal.tag;
+    m->careful = action->deal.careful;
     if (m->careful) correct_claims(c, p, true);
-    m->word = gw_word_pack((gw_word){.tag = action->tag, .next = action->first, .end = action->end});
+    m->word =
+        gw_word_pack((gw_word){.tag = action->deal.tag, .next = action->deal.first, .end = action->deal.end});
     m->private_first = m->private_end = 0;
     m->claiming = true;
     m->dry_told = false;
@@ -300,7 +305,7 @@ static void take(sim_cluster *c, sim_peer *p, const gw_action *action) {
     gw_word own = gw_word_unpack(m->word);
     if (own.tag != m->tag || gw_word_left(own) > 0)
         sim_violation(c, "peer %u takes a stolen range over one of its own", p->number);
-    m->word = gw_word_pack((gw_word){.tag = m->tag, .next = action->first, .end = action->end});
+    m->word = gw_word_pack((gw_word){.tag = m->tag, .next = action->take.first, .end = action->take.end});
     m->dry_told = false;
     feed(c, p);
 }
@@ -320,8 +325,8 @@ static void answer(sim_cluster *c, sim_peer *p, gw_token token, gw_word_outcome 
     *asked = p->operations[--p->m.asked_count];
     gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
                       .token = token,
-                      .word_outcome = outcome,
-                      .word = word};
+                      .word.outcome = outcome,
+                      .word.value = word};
     sim_event(c, p, &event);
 }
 
@@ -404,8 +409,8 @@ static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
         return;
     }
     request r = {.view = m->fence.name,
-                 .expected = action->expected,
-                 .desired = action->desired,
+                 .expected = action->swap_word.expected,
+                 .desired = action->swap_word.desired,
                  .asker_life = p->boot,
                  .swap = swap};
     sim_op op = sim_op_to(victim, on_request);
@@ -432,7 +437,7 @@ void sim_work_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
         freeze(c, p, action->token);
         break;
     case GW_ACT_INSTALL:
-        p->m.fence = *action->view;
+        p->m.fence = *action->install.view;
         break;
     case GW_ACT_BEGIN_STEP:
         begin_step(c, p, action);

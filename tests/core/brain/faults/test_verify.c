@@ -292,10 +292,11 @@ static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
     size_t length = gw_message_encode(&m, &bytes);
     f->breaks =
         (flock_break){.kind = GW_MSG_WITNESS, .from = (int)from, .to = 1, .times = UINT32_MAX, .quiet = true};
-    flock_tell(
-        f, 1,
-        (gw_event){
-            .kind = GW_EV_MESSAGE, .peer = f->peers[from].config.id, .bytes = bytes, .length = length});
+    flock_tell(f, 1,
+               (gw_event){.kind = GW_EV_MESSAGE,
+                          .peer = f->peers[from].config.id,
+                          .message.bytes = bytes,
+                          .message.length = length});
     free(bytes);
 }
 
@@ -334,10 +335,11 @@ Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
         m.step = which == 1 ? p->step - 1 : p->step;
         uint8_t *bytes;
         size_t length = gw_message_encode(&m, &bytes);
-        flock_tell(
-            &f, 1,
-            (gw_event){
-                .kind = GW_EV_MESSAGE, .peer = f.peers[2].config.id, .bytes = bytes, .length = length});
+        flock_tell(&f, 1,
+                   (gw_event){.kind = GW_EV_MESSAGE,
+                              .peer = f.peers[2].config.id,
+                              .message.bytes = bytes,
+                              .message.length = length});
         free(bytes);
         cr_expect_eq(f.peers[1].finished, which == 2, "case %d", which);
     }

@@ -24,7 +24,7 @@ static void expect_right(const flock *f, uint32_t i, uint64_t state, uint64_t st
 /* What is shown of a step is right, comes once, and in order. */
 static void note_shown(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    expect_right(f, i, a->fingerprint, a->step + 1);
+    expect_right(f, i, a->notice.committed.fingerprint, a->step + 1);
     cr_assert_geq(a->step + 1, p->shown_step + (f->quorum == GW_QUORUM_MAJORITY));
     p->shown_step = a->step + 1;
     for (uint32_t rank = 0; rank < p->fence.count; rank++) {
@@ -60,24 +60,24 @@ static void log_line(const flock *f, uint32_t i, flock_peer *p, const char *text
 
 static void note(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    if (a->notice == GW_NOTICE_CHECKPOINT) p->checkpoints++;
-    if (a->notice == GW_NOTICE_RESUMING) p->resuming++;
-    if (a->notice == GW_NOTICE_RESUMED) p->resumed++;
-    if (a->notice == GW_NOTICE_VERIFIED) p->verified += a->count;
-    if (a->notice == GW_NOTICE_CORRUPT) {
+    if (a->notice.kind == GW_NOTICE_CHECKPOINT) p->checkpoints++;
+    if (a->notice.kind == GW_NOTICE_RESUMING) p->resuming++;
+    if (a->notice.kind == GW_NOTICE_RESUMED) p->resumed++;
+    if (a->notice.kind == GW_NOTICE_VERIFIED) p->verified += a->notice.verified.shards;
+    if (a->notice.kind == GW_NOTICE_CORRUPT) {
         p->corruptions++;
         p->corrupt = a->peer;
     }
-    if (a->notice == GW_NOTICE_HEALED) p->offers++;
-    if (a->notice == GW_NOTICE_STEP) note_shown(f, i, a);
-    if (a->notice == GW_NOTICE_PHASE) log_line(f, i, p, a->text);
+    if (a->notice.kind == GW_NOTICE_HEALED) p->offers++;
+    if (a->notice.kind == GW_NOTICE_STEP) note_shown(f, i, a);
+    if (a->notice.kind == GW_NOTICE_PHASE) log_line(f, i, p, a->notice.text);
 }
 
 static void note_finish(flock_peer *p, const gw_action *a) {
     p->finished = true;
-    p->finish = a->finish;
-    p->final_root = a->root;
-    snprintf(p->finish_text, sizeof p->finish_text, "%s", a->text);
+    p->finish = a->finish.result;
+    p->final_root = a->finish.root;
+    snprintf(p->finish_text, sizeof p->finish_text, "%s", a->finish.text);
 }
 
 void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
@@ -96,7 +96,7 @@ void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
         flock_freeze(f, i, a);
         break;
     case GW_ACT_INSTALL:
-        p->fence = *a->view;
+        p->fence = *a->install.view;
         break;
     case GW_ACT_BEGIN_STEP:
         flock_begin_step(f, i, a);
@@ -151,11 +151,11 @@ void flock_carry_out(flock *f, uint32_t i, const gw_action *a) {
         note(f, i, a);
         break;
     case GW_ACT_RETAIN:
-        p->retained = a->count;
+        p->retained = a->retain.count;
         flock_retain(p, a);
         break;
     case GW_ACT_LOG:
-        log_line(f, i, p, a->text);
+        log_line(f, i, p, a->log.text);
         break;
     }
 }

@@ -17,40 +17,40 @@ static void post_progress(flock *f, uint32_t i, const gw_action *a, uint64_t las
 void flock_load(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     p->loads++;
-    if (a->load_kind == GW_LOAD_MANIFEST && p->reads_hang) return;
+    if (a->load.kind == GW_LOAD_MANIFEST && p->reads_hang) return;
     gw_event event = {.kind = GW_EV_LOADED, .token = a->token, .outcome = GW_DONE, .text = f->reason};
-    if (a->load_kind == GW_LOAD_PEERS) {
-        int from = flock_index(f, &a->donors[0]);
+    if (a->load.kind == GW_LOAD_PEERS) {
+        int from = flock_index(f, &a->load.sources[0]);
         flock_peer *donor = &f->peers[from];
         if (donor->flip_lent) donor->state ^= 1;
         donor->flip_lent = false;
         if (donor->brain == NULL || donor->step != a->step || donor->state != flock_state_after(a->step))
             event.outcome = GW_FAILED;
         if (f->data_lost[i][from]) event.outcome = GW_FAILED;
-        event.changed = event.outcome == GW_DONE && (donor->changes_lent || p->changes_fetched);
-        if (event.changed) {
+        event.loaded.changed = event.outcome == GW_DONE && (donor->changes_lent || p->changes_fetched);
+        if (event.loaded.changed) {
             event.outcome = GW_FAILED;
             event.peer = donor->config.id;
         }
     }
-    if (a->load_kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
+    if (a->load.kind == GW_LOAD_MANIFEST && p->manifests_unloadable) event.outcome = GW_FAILED;
     if (p->loads_to_fail > 0) {
         p->loads_to_fail--;
         event.outcome = GW_FAILED;
     }
-    if (a->load_kind == GW_LOAD_MANIFEST && (p->damaged || p->manifests_lost)) {
+    if (a->load.kind == GW_LOAD_MANIFEST && (p->damaged || p->manifests_lost)) {
         static gw_set sound;
         gw_set_free(&sound);
         sound = gw_set_of(FLOCK_CHUNKS);
         for (uint32_t k = 1; k < FLOCK_CHUNKS && !p->manifests_lost; k++) gw_set_add(&sound, k);
         event.outcome = GW_FAILED;
-        event.held = &sound;
+        event.loaded.held = &sound;
     }
     if (event.outcome == GW_DONE) {
         p->step = a->step;
         p->state = flock_state_after(a->step);
     }
-    event.fingerprint = p->loads_other_bits ? ~p->state : p->state;
+    event.loaded.fingerprint = p->loads_other_bits ? ~p->state : p->state;
     post_progress(f, i, a, p->load_ns);
     flock_post(f, i, 3000 + p->load_ns, event);
 }
@@ -78,8 +78,8 @@ static bool put_chunk(flock_store *store, const gw_hash *name) {
 static bool put_chunks(flock_peer *p, const gw_action *a) {
     flock_store *store = &p->store;
     if (store->room == 0) return true;
-    for (uint32_t k = 0; k < a->count; k++) {
-        gw_hash name = chunk_name(p->state, a->chunks[k]);
+    for (uint32_t k = 0; k < a->save.count; k++) {
+        gw_hash name = chunk_name(p->state, a->save.chunks[k]);
         if (!put_chunk(store, &name)) return false;
     }
     return true;
@@ -88,9 +88,10 @@ static bool put_chunks(flock_peer *p, const gw_action *a) {
 static void put_manifest(flock_peer *p, const gw_action *a, const gw_hash *root) {
     flock_store *store = &p->store;
     if (store->room == 0) return;
-    cr_assert(store->manifest_count < FLOCK_FILES && a->count == FLOCK_CHUNKS);
+    cr_assert(store->manifest_count < FLOCK_FILES && a->manifest.count == FLOCK_CHUNKS);
     store->manifests[store->manifest_count].root = *root;
-    memcpy(store->manifests[store->manifest_count++].chunks, a->hashes, a->count * sizeof *a->hashes);
+    memcpy(store->manifests[store->manifest_count++].chunks, a->manifest.hashes,
+           a->manifest.count * sizeof *a->manifest.hashes);
 }
 
 static bool is_named(const flock_store *store, const gw_hash *name) {
@@ -124,13 +125,14 @@ void flock_retain(flock_peer *p, const gw_action *a) {
     uint32_t manifests = 0, chunks = 0;
     for (uint32_t m = 0; m < store->manifest_count; m++) {
         bool kept = false;
-        for (uint32_t k = 0; k < a->count; k++)
-            kept |= gw_hash_equal(&a->hashes[k], &store->manifests[m].root);
+        for (uint32_t k = 0; k < a->retain.count; k++)
+            kept |= gw_hash_equal(&a->retain.roots[k], &store->manifests[m].root);
         if (kept) store->manifests[manifests++] = store->manifests[m];
     }
     store->manifest_count = manifests;
     bool newest = false;
-    for (uint32_t k = 0; k < a->count; k++) newest |= gw_hash_equal(&a->hashes[k], &p->saved_root);
+    for (uint32_t k = 0; k < a->retain.count; k++)
+        newest |= gw_hash_equal(&a->retain.roots[k], &p->saved_root);
     if (!newest) p->saved_step = 0;
     for (uint32_t c = 0; c < store->count; c++)
         if (is_named(store, &store->chunks[c])) store->chunks[chunks++] = store->chunks[c];
@@ -145,38 +147,39 @@ void flock_save(flock *f, uint32_t i, const gw_action *a) {
         p->state ^= 1;
         p->flip_save = 0;
     }
-    bool failed = !a->flag && (p->disk_full || !put_chunks(p, a));
+    bool failed = !a->save.hash_only && (p->disk_full || !put_chunks(p, a));
     post_progress(f, i, a, p->save_ns);
     flock_event *e = flock_post(f, i, 5000 + p->save_ns,
                                 (gw_event){.kind = GW_EV_STORED,
                                            .token = a->token,
                                            .outcome = failed ? GW_FAILED : GW_DONE,
                                            .text = failed ? "no space left" : NULL,
-                                           .count = failed ? 0 : a->count});
+                                           .stored.count = failed ? 0 : a->save.count});
     if (failed) return;
-    e->hashes = calloc(a->count + 1, sizeof *e->hashes);
+    e->hashes = calloc(a->save.count + 1, sizeof *e->hashes);
     gw_set_free(&p->stored);
     p->stored = gw_set_of(FLOCK_CHUNKS);
-    for (uint32_t k = 0; k < a->count; k++) {
-        e->hashes[k] = chunk_name(p->state, a->chunks[k]);
-        if (!a->flag) gw_set_add(&p->stored, a->chunks[k]);
+    for (uint32_t k = 0; k < a->save.count; k++) {
+        e->hashes[k] = chunk_name(p->state, a->save.chunks[k]);
+        if (!a->save.hash_only) gw_set_add(&p->stored, a->save.chunks[k]);
     }
 }
 
 void flock_manifest(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    bool failed = (p->disk_full || p->manifests_fail) && !a->flag;
+    bool failed = (p->disk_full || p->manifests_fail) && !a->manifest.hash_only;
     gw_event event = {
         .kind = GW_EV_MANIFEST_STORED, .token = a->token, .outcome = failed ? GW_FAILED : GW_DONE};
-    gw_blake2b(a->hashes, a->count * sizeof *a->hashes, event.root.bytes, 32);
-    if (p->manifests_hang && !a->flag) return;
+    gw_blake2b(a->manifest.hashes, a->manifest.count * sizeof *a->manifest.hashes,
+               event.manifest_stored.root.bytes, 32);
+    if (p->manifests_hang && !a->manifest.hash_only) return;
     flock_post(f, i, 1000, event);
-    if (failed || a->flag) return;
-    put_manifest(p, a, &event.root);
-    p->saved_root = event.root;
+    if (failed || a->manifest.hash_only) return;
+    put_manifest(p, a, &event.manifest_stored.root);
+    p->saved_root = event.manifest_stored.root;
     p->saved_step = a->step;
-    p->saved_epoch = a->epoch;
-    p->saved_ended = a->ended;
+    p->saved_epoch = a->manifest.epoch;
+    p->saved_ended = a->manifest.ended;
     gw_set_free(&p->saved_chunks);
     p->saved_chunks = gw_set_copy(&p->stored);
 }
@@ -211,10 +214,11 @@ void flock_persist(flock *f, uint32_t i, const gw_action *a) {
     cr_assert_lt(p->written_count, FLOCK_RECORDS);
     uint64_t begins_ns = p->written_count > 0 ? p->written[p->written_count - 1].durable_ns : f->now;
     flock_record *record = &p->written[p->written_count++];
-    *record = (flock_record){
-        .bytes = malloc(a->length + 1), .length = a->length, .durable_ns = begins_ns + p->persist_ns};
+    *record = (flock_record){.bytes = malloc(a->persist.length + 1),
+                             .length = a->persist.length,
+                             .durable_ns = begins_ns + p->persist_ns};
     cr_assert_not_null(record->bytes);
-    memcpy(record->bytes, a->bytes, a->length);
+    memcpy(record->bytes, a->persist.bytes, a->persist.length);
     flock_settle_records(f, i, false);
     flock_post(f, i, begins_ns + p->persist_ns + 1000 - f->now,
                (gw_event){.kind = GW_EV_PERSISTED, .token = a->token});

@@ -1,4 +1,5 @@
 /* What is on its way, and what comes first. */
+#include "core/base/assert.h"
 #include "tests/core/brain/flock/inside.h"
 
 #include <criterion/criterion.h>
@@ -45,8 +46,14 @@ flock_event *flock_post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event
 void flock_keep_bytes(flock_event *e, const void *bytes, size_t length) {
     e->bytes = malloc(length + 1);
     memcpy(e->bytes, bytes, length);
-    e->event.bytes = e->bytes;
-    e->event.length = length;
+    if (e->event.kind == GW_EV_MESSAGE) {
+        e->event.message.bytes = e->bytes;
+        e->event.message.length = length;
+    } else {
+        GW_ASSERT(e->event.kind == GW_EV_DATAGRAM);
+        e->event.datagram.bytes = e->bytes;
+        e->event.datagram.length = length;
+    }
 }
 
 static void free_event(flock_event *e) {
@@ -77,24 +84,27 @@ static void handle(flock *f, flock_event *e) {
     if (e->redial) flock_link(f, e->to, (uint32_t)flock_index(f, &e->event.peer));
     if (e->redial || p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
     if (e->event.kind == (gw_event_kind)0) {
-        p->fell = (gw_loss){.id = p->config.id, .boot = e->life, .step = p->step, .shard = e->event.shard};
+        p->fell = (gw_loss){.id = p->config.id, .boot = e->life, .step = p->step, .shard = e->fatal_shard};
         flock_kill(f, e->to);
         return;
     }
     if (e->event.kind == GW_EV_MESSAGE && !p->linked[flock_index(f, &e->event.peer)]) return;
-    if (e->event.kind == GW_EV_LINK_DOWN && e->event.link_end == GW_LINK_CLOSED) {
+    if (e->event.kind == GW_EV_LINK_DOWN && e->event.link.end == GW_LINK_CLOSED) {
         uint32_t other = (uint32_t)flock_index(f, &e->event.peer);
         p->linked[other] = false;
         if (f->peers[other].brain == NULL && !f->cut[e->to][other])
             flock_refuse(f, e->to, other); /* it dials again at once */
     }
-    if (e->held.size > 0) {
-        e->event.held = &e->held;
-        e->event.claimed = &e->claimed;
+    if (e->event.kind == GW_EV_FROZEN && e->held.size > 0) {
+        e->event.frozen.held = &e->held;
+        e->event.frozen.claimed = &e->claimed;
     }
-    e->event.slots = e->slots;
-    if (e->slots != NULL) e->event.check_table = e->slots + e->table_at;
-    e->event.hashes = e->hashes;
+    if (e->event.kind == GW_EV_LOADED && e->held.size > 0) e->event.loaded.held = &e->held;
+    if (e->event.kind == GW_EV_REDUCED && e->slots != NULL) {
+        e->event.reduced.slots = e->slots;
+        e->event.reduced.check_table = e->slots + e->table_at;
+    }
+    if (e->event.kind == GW_EV_STORED) e->event.stored.hashes = e->hashes;
     flock_tell(f, e->to, e->event);
 }
 

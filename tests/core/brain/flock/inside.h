@@ -9,8 +9,9 @@ typedef struct flock_event {
     struct flock_event *next; /* for the same peer, which is stopped */
     uint64_t at, serial;
     uint32_t to;
-    uint64_t life; /* of the receiver it is meant for */
-    bool redial;   /* not an event: the link to event.peer comes back */
+    uint64_t life;        /* of the receiver it is meant for */
+    uint32_t fatal_shard; /* with an event of kind 0: the shard at which its process dies */
+    bool redial;          /* not an event: the link to event.peer comes back */
     gw_event event;
     uint8_t *bytes;
     gw_set held, claimed;

@@ -13,11 +13,11 @@ void flock_end_links(flock *f, uint32_t i) {
         if (!f->peers[k].linked[i] || f->peers[k].brain == NULL) continue;
         gw_event down = {.kind = GW_EV_LINK_DOWN,
                          .peer = f->peers[i].config.id,
-                         .incarnation = f->peers[i].config.incarnation};
+                         .link.incarnation = f->peers[i].config.incarnation};
         uint64_t way_ns = f->message_ns + f->longer_ns[i][k]; /* behind what it said before */
-        down.link_end = GW_LINK_CLOSED;
+        down.link.end = GW_LINK_CLOSED;
         flock_post(f, k, way_ns + 50000, down);
-        down.link_end = GW_LINK_REFUSED;
+        down.link.end = GW_LINK_REFUSED;
         flock_post(f, k, way_ns + 100000, down);
     }
 }
@@ -26,8 +26,8 @@ void flock_refuse(flock *f, uint32_t i, uint32_t other) {
     flock_post(f, i, 200000,
                (gw_event){.kind = GW_EV_LINK_DOWN,
                           .peer = f->peers[other].config.id,
-                          .incarnation = f->peers[other].config.incarnation,
-                          .link_end = GW_LINK_REFUSED});
+                          .link.incarnation = f->peers[other].config.incarnation,
+                          .link.end = GW_LINK_REFUSED});
 }
 
 static void tell_data(flock *f, uint32_t to, uint32_t about, bool own_fault) {
@@ -36,7 +36,7 @@ static void tell_data(flock *f, uint32_t to, uint32_t about, bool own_fault) {
                (gw_event){.kind = lost ? GW_EV_DATA_DOWN : GW_EV_DATA_UP,
                           .peer = f->peers[about].config.id,
                           .text = lost ? "no descriptor is left" : NULL,
-                          .own_fault = own_fault});
+                          .data_down.own_fault = own_fault});
 }
 
 void flock_lose_data(flock *f, uint32_t a, uint32_t b, int at_fault) {
@@ -61,11 +61,11 @@ void flock_link(flock *f, uint32_t a, uint32_t b) {
     flock_post(f, a, 1000,
                (gw_event){.kind = GW_EV_LINK_UP,
                           .peer = f->peers[b].config.id,
-                          .incarnation = f->peers[b].config.incarnation});
+                          .link.incarnation = f->peers[b].config.incarnation});
     flock_post(f, b, 1000,
                (gw_event){.kind = GW_EV_LINK_UP,
                           .peer = f->peers[a].config.id,
-                          .incarnation = f->peers[a].config.incarnation});
+                          .link.incarnation = f->peers[a].config.incarnation});
     tell_data(f, a, b, false);
     tell_data(f, b, a, false);
 }
@@ -79,8 +79,8 @@ static void break_link(flock *f, uint32_t a, uint32_t b) {
         flock_post(f, ends[k], 1000,
                    (gw_event){.kind = GW_EV_LINK_DOWN,
                               .peer = other->config.id,
-                              .incarnation = other->config.incarnation,
-                              .link_end = GW_LINK_CLOSED});
+                              .link.incarnation = other->config.incarnation,
+                              .link.end = GW_LINK_CLOSED});
     }
 }
 
@@ -91,8 +91,8 @@ static void drop_link(flock *f, uint32_t i, uint32_t other) {
     flock_post(f, other, 1000,
                (gw_event){.kind = GW_EV_LINK_DOWN,
                           .peer = f->peers[i].config.id,
-                          .incarnation = f->peers[i].config.incarnation,
-                          .link_end = GW_LINK_CLOSED});
+                          .link.incarnation = f->peers[i].config.incarnation,
+                          .link.end = GW_LINK_CLOSED});
 }
 
 void flock_cut(flock *f, uint32_t a, uint32_t b, bool datagrams) {
@@ -113,7 +113,7 @@ static bool is_struck(flock *f, uint32_t from, uint32_t to, const gw_action *a) 
     gw_err err;
     if (b->times == 0 || (b->from >= 0 && b->from != (int)from) || (b->to >= 0 && b->to != (int)to))
         return false;
-    cr_assert(gw_message_decode(a->bytes, a->length, &message, &err), "%s", err.text);
+    cr_assert(gw_message_decode(a->message.bytes, a->message.length, &message, &err), "%s", err.text);
     bool struck = message.kind == b->kind;
     gw_message_free(&message);
     b->times -= struck;
@@ -127,7 +127,7 @@ static void break_for_a_while(flock *f, uint32_t from, uint32_t to) {
 
 void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
     uint32_t other = (uint32_t)flock_index(f, &a->peer);
-    if (a->flag)
+    if (a->link.wanted)
         flock_link(f, i, other);
     else
         drop_link(f, i, other);
@@ -135,7 +135,7 @@ void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
 
 /* The same datagram without that peer's blobs. */
 static size_t strip_blobs(const gw_peer_id *of, const gw_action *a, uint8_t *bytes, size_t capacity) {
-    gw_reader r = gw_reader_on(a->bytes, a->length);
+    gw_reader r = gw_reader_on(a->message.bytes, a->message.length);
     gw_writer w = gw_writer_on(bytes, capacity);
     gw_gossip_packet packet;
     gw_gossip_packet_get(&r, &packet);
@@ -155,15 +155,16 @@ static size_t strip_blobs(const gw_peer_id *of, const gw_action *a, uint8_t *byt
 void flock_datagram(flock *f, uint32_t i, const gw_action *a) {
     uint8_t stripped[MOST_DATAGRAM];
     size_t length = f->blobs_lost == NULL ? 0 : strip_blobs(f->blobs_lost, a, stripped, sizeof stripped);
-    const gw_event event = {.kind = GW_EV_DATAGRAM, .addr = f->peers[i].config.addrs[0]};
+    const gw_event event = {.kind = GW_EV_DATAGRAM, .datagram.from = f->peers[i].config.addrs[0]};
     for (uint32_t k = 0; k < f->count; k++) {
-        if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->addr)) continue;
+        if (f->peers[k].brain == NULL || !gw_addr_equal(&f->peers[k].config.addrs[0], &a->datagram.to))
+            continue;
         if (f->parted[i][k] || f->unheard[i][k]) continue;
         flock_event *e = flock_post(f, k, 200000, event);
         if (length > 0)
             flock_keep_bytes(e, stripped, length);
         else
-            flock_keep_bytes(e, a->bytes, a->length);
+            flock_keep_bytes(e, a->datagram.bytes, a->datagram.length);
     }
 }
 
@@ -177,7 +178,8 @@ void flock_message(flock *f, uint32_t i, const gw_action *a) {
         if (f->breaks.later_ns == 0) return;
         way_ns += f->breaks.later_ns;
     }
-    flock_keep_bytes(flock_post(f, other, way_ns, event), a->bytes, a->length);
+    flock_keep_bytes(flock_post(f, other, way_ns, event), a->message.bytes, a->message.length);
     if (f->echo_ns != 0)
-        flock_keep_bytes(flock_post(f, other, way_ns + f->echo_ns, event), a->bytes, a->length);
+        flock_keep_bytes(flock_post(f, other, way_ns + f->echo_ns, event), a->message.bytes,
+                         a->message.length);
 }

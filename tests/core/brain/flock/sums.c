@@ -53,7 +53,7 @@ static bool change_bits(flock *f, uint32_t i, uint32_t to) {
                           .outcome = GW_FAILED,
                           .text = "other bits",
                           .peer = from->config.id,
-                          .changed = true});
+                          .reduced.changed = true});
     receiver->reducing = 0;
     return true;
 }
@@ -126,11 +126,11 @@ static void tell_reduced(flock *f, const gw_view *view, uint32_t arrangement) {
         gw_event event = {.kind = GW_EV_REDUCED,
                           .token = f->peers[i].reducing,
                           .outcome = GW_DONE,
-                          .coverage_ok = right,
-                          .fingerprint_ok = right,
+                          .reduced.coverage_ok = right,
+                          .reduced.fingerprint_ok = right,
                           .text = right ? NULL : "bucket 4",
-                          .damaged = !right && f->peers[i].part_damaged,
-                          .bad_count = bad};
+                          .reduced.damaged = !right && f->peers[i].part_damaged,
+                          .reduced.bad_count = bad};
         bool lost = f->sum_for != 0 && f->sum_for != i + 1;
         if (lost) {
             event.outcome = GW_FAILED;
@@ -153,24 +153,25 @@ void flock_reduce(flock *f, uint32_t i, const gw_action *a) {
         p->damaged_state = false;
         flock_post(
             f, i, 1000,
-            (gw_event){.kind = GW_EV_REDUCED, .token = a->token, .outcome = GW_FAILED, .damaged = true});
+            (gw_event){
+                .kind = GW_EV_REDUCED, .token = a->token, .outcome = GW_FAILED, .reduced.damaged = true});
         return;
     }
     memset(p->table, 0, sizeof p->table);
-    if (a->check_table != NULL) memcpy(p->table, a->check_table, sizeof p->table);
+    if (a->reduce.check_table != NULL) memcpy(p->table, a->reduce.check_table, sizeof p->table);
     p->reducing = a->token;
     p->reduces_entered++;
-    memcpy(p->slots, a->slots, sizeof p->slots);
-    tell_reduced(f, &p->fence, a->attempt);
+    memcpy(p->slots, a->reduce.slots, sizeof p->slots);
+    tell_reduced(f, &p->fence, a->reduce.arrangement);
 }
 
 void flock_apply(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     gw_event event = {.kind = GW_EV_APPLIED, .token = a->token, .outcome = GW_FAILED, .text = f->reason};
     cr_assert_eq(a->step, p->step);
-    p->skipped += a->flag;
-    event.damaged = a->look && p->damaged_later;
-    if (p->apply_fails || event.damaged) {
+    p->skipped += a->apply.skip_update;
+    event.applied.damaged = a->apply.check_state && p->damaged_later;
+    if (p->apply_fails || event.applied.damaged) {
         p->damaged_later = false;
         flock_post(f, i, 1000, event);
         return;
@@ -186,8 +187,8 @@ void flock_apply(flock *f, uint32_t i, const gw_action *a) {
     event = (gw_event){.kind = GW_EV_APPLIED,
                        .token = a->token,
                        .outcome = GW_DONE,
-                       .fingerprint = p->state,
-                       .stop = f->stop_step != 0 && p->step >= f->stop_step};
+                       .applied.fingerprint = p->state,
+                       .applied.stop = f->stop_step != 0 && p->step >= f->stop_step};
     flock_post(f, i, 2000000 + p->apply_ns, event);
 }
 
@@ -199,5 +200,5 @@ void flock_look(flock *f, uint32_t i, const gw_action *a) {
                           .token = a->token,
                           .outcome = sound && !p->look_fails ? GW_DONE : GW_FAILED,
                           .text = f->reason,
-                          .damaged = !sound});
+                          .looked.damaged = !sound});
 }

@@ -17,11 +17,11 @@ static void seal_if_done(flock *f, uint32_t i) {
     if (p->sealing == 0) return;
     gw_event event = {.kind = GW_EV_SEALED,
                       .token = p->sealing,
-                      .speed = measured_speed(p),
-                      .checks = p->checks,
-                      .count = p->check_count};
-    if (p->bad_shard) event.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
-    if (p->bad_at != NULL) event.bad = *p->bad_at;
+                      .sealed.speed = measured_speed(p),
+                      .sealed.rechecks = p->checks,
+                      .sealed.recheck_count = p->check_count};
+    if (p->bad_shard) event.sealed.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
+    if (p->bad_at != NULL) event.sealed.bad = *p->bad_at;
     p->sealing = 0;
     flock_post(f, i, 1000 + p->seal_ns, event);
 }
@@ -41,20 +41,21 @@ static void work(flock *f, uint32_t i) {
         bool fails = p->fails_at_shard == (int64_t)shard, breaks = p->breaks_at_shard == (int64_t)shard;
         if (fails || breaks ||
             (p->dies_at_shard == (int64_t)shard && (p->dies_at_step == 0 || p->dies_at_step == p->step))) {
-            gw_event claim = {.kind = GW_EV_CLAIM, .shard = shard};
+            gw_event claim = {.kind = GW_EV_CLAIM, .claim.shard = shard};
             if (p->careful) flock_post(f, i, 0, claim);
             gw_event end = {.kind = fails    ? GW_EV_SHARD_FAILED
                                     : breaks ? GW_EV_DEVICE_LOST
                                              : (gw_event_kind)0,
-                            .shard = shard,
                             .text = f->reason};
-            flock_post(f, i, 10, end);
+            if (fails) end.shard_failed.shard = shard;
+            flock_post(f, i, 10, end)->fatal_shard = shard;
             p->word = gw_word_pack(word);
             return;
         }
         if (p->gives_back > 0) {
             p->gives_back--;
-            flock_post(f, i, 0, (gw_event){.kind = GW_EV_SHARD_LOST, .shard = shard, .text = f->reason});
+            flock_post(f, i, 0,
+                       (gw_event){.kind = GW_EV_SHARD_LOST, .shard_lost.shard = shard, .text = f->reason});
             continue;
         }
         bool lost = p->loses_shard;
@@ -67,12 +68,12 @@ static void work(flock *f, uint32_t i) {
     p->word = gw_word_pack(word);
     if (p->dry_told || word.tag == 0) return;
     p->dry_told = true;
-    flock_post(f, i, 1000, (gw_event){.kind = GW_EV_DRY, .tag = word.tag});
+    flock_post(f, i, 1000, (gw_event){.kind = GW_EV_DRY, .dry.tag = word.tag});
 }
 
 void flock_take(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    p->word = gw_word_pack((gw_word){p->tag, a->first, a->end});
+    p->word = gw_word_pack((gw_word){p->tag, a->take.first, a->take.end});
     p->dry_told = false;
     work(f, i);
 }
@@ -92,15 +93,15 @@ void flock_word(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *v = &f->peers[victim];
     bool swap = a->kind == GW_ACT_SWAP_WORD;
     gw_event event = {
-        .kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token, .word = v->word};
+        .kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, .token = a->token, .word.value = v->word};
     bool fenced = v->brain == NULL || !gw_view_name_equal(&v->fence.name, &f->peers[i].fence.name);
     fenced |= !f->peers[i].linked[victim] || f->data_lost[i][victim];
-    event.word_outcome = fenced ? GW_WORD_FENCED : GW_WORD_OK;
+    event.word.outcome = fenced ? GW_WORD_FENCED : GW_WORD_OK;
     if (swap && !fenced) {
-        if (v->word == a->expected)
-            v->word = a->desired;
+        if (v->word == a->swap_word.expected)
+            v->word = a->swap_word.desired;
         else
-            event.word_outcome = GW_WORD_DIFFERS;
+            event.word.outcome = GW_WORD_DIFFERS;
     }
     flock_post(f, i, 2000, event);
 }
@@ -115,8 +116,8 @@ void flock_freeze(flock *f, uint32_t i, const gw_action *a) {
     p->reducing = 0;
     gw_event event = {.kind = GW_EV_FROZEN,
                       .token = a->token,
-                      .accumulator_step = p->accumulator_step,
-                      .poisoned = p->poisoned};
+                      .frozen.accumulator_step = p->accumulator_step,
+                      .frozen.poisoned = p->poisoned};
     p->poisoned = false;
     flock_event *e = flock_post(f, i, 1000, event);
     if (p->added.size == 0) return;
@@ -128,7 +129,7 @@ void flock_begin_step(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
     p->accumulator_step = a->step;
     gw_set_free(&p->added);
-    p->added = gw_set_of(a->shards);
+    p->added = gw_set_of(a->begin_step.shards);
     memset(p->adds, 0, sizeof p->adds);
 }
 
@@ -145,15 +146,16 @@ static void check(flock_peer *p, const gw_action *a) {
     uint32_t positions[GW_VERIFY_MOST], position = 0;
     gw_verify_part part;
     p->check_count = 0;
-    p->chosen_count = a->count;
-    for (uint32_t i = 0; i < a->count; i++) positions[i] = GW_VERIFY_HELD;
+    p->chosen_count = a->deal.chosen_count;
+    for (uint32_t i = 0; i < a->deal.chosen_count; i++) positions[i] = GW_VERIFY_HELD;
     for (uint32_t shard = 0; shard < FLOCK_SHARDS; shard++) {
-        if (a->list != NULL && !gw_set_has(a->list, shard)) continue;
-        for (uint32_t i = 0; i < a->count; i++)
-            if (a->chosen[i] == shard) positions[i] = position;
+        if (a->deal.list != NULL && !gw_set_has(a->deal.list, shard)) continue;
+        for (uint32_t i = 0; i < a->deal.chosen_count; i++)
+            if (a->deal.chosen[i] == shard) positions[i] = position;
         position++;
     }
-    gw_verify_divide(a->chosen, positions, a->count, a->cuts, a->members, a->rank, a->step, NULL, 0, &part);
+    gw_verify_divide(a->deal.chosen, positions, a->deal.chosen_count, a->deal.cuts, a->deal.members,
+                     a->deal.rank, a->step, NULL, 0, &part);
     for (uint32_t k = 0; k < part.first_count; k++)
         p->checks[p->check_count++] =
             (gw_recheck){.shard = part.first[k], .fingerprint = fingerprint_of(p, part.first[k])};
@@ -167,11 +169,11 @@ void flock_deal(flock *f, uint32_t i, const gw_action *a) {
     cr_assert_eq(p->accumulator_step, p->step, "a deal needs this step's accumulator");
     cr_assert_eq(p->added.size, FLOCK_SHARDS, "with room for its shards");
     gw_set_free(&p->list);
-    if (a->list != NULL) p->list = gw_set_copy(a->list);
-    p->tag = a->tag;
-    p->careful = a->flag;
+    if (a->deal.list != NULL) p->list = gw_set_copy(a->deal.list);
+    p->tag = a->deal.tag;
+    p->careful = a->deal.careful;
     p->dry_told = false;
-    p->word = gw_word_pack((gw_word){a->tag, a->first, a->end});
+    p->word = gw_word_pack((gw_word){a->deal.tag, a->deal.first, a->deal.end});
     check(p, a);
     work(f, i);
 }
@@ -186,5 +188,5 @@ void flock_probe(flock *f, uint32_t i, const gw_action *a) {
                           .token = a->token,
                           .outcome = outcome,
                           .text = f->reason,
-                          .fingerprint = fingerprint_of(p, a->first)});
+                          .probed.fingerprint = fingerprint_of(p, a->probe.shard)});
 }

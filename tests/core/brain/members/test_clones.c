@@ -26,9 +26,9 @@ static void hear_of_clone(flock *f, uint64_t boot, bool speaks) {
     cr_assert(!w.failed);
     flock_tell(f, 0,
                (gw_event){.kind = GW_EV_DATAGRAM,
-                          .addr = speaks ? from : f->peers[1].config.addrs[0],
-                          .bytes = bytes,
-                          .length = w.length});
+                          .datagram.from = speaks ? from : f->peers[1].config.addrs[0],
+                          .datagram.bytes = bytes,
+                          .datagram.length = w.length});
 }
 
 static void expect(uint64_t boot, bool speaks, bool in_view, bool goes_on) {

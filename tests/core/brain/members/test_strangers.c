@@ -185,9 +185,11 @@ static void say_hello(flock *f, const char *identity) {
     hello.text = text;
     uint8_t *bytes;
     size_t length = gw_message_encode(&hello, &bytes);
-    flock_tell(
-        f, 1,
-        (gw_event){.kind = GW_EV_MESSAGE, .peer = f->peers[0].config.id, .bytes = bytes, .length = length});
+    flock_tell(f, 1,
+               (gw_event){.kind = GW_EV_MESSAGE,
+                          .peer = f->peers[0].config.id,
+                          .message.bytes = bytes,
+                          .message.length = length});
     free(bytes);
 }
 

@@ -255,8 +255,8 @@ Test(peer_patience, who_leaves_for_its_disk_makes_no_shard_poison) {
     f.peers[2].seal_ns = UINT64_C(60000000000);
     flock_start_all(&f);
     cr_assert(flock_run(&f, all_are_careful_but_one, MOST_EVENTS));
-    flock_tell(&f, 2, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
-    flock_tell(&f, 5, (gw_event){.kind = GW_EV_CLAIM, .shard = FAILED});
+    flock_tell(&f, 2, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = FAILED});
+    flock_tell(&f, 5, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = FAILED});
     flock_run(&f, NULL, 30); /* until all have heard it */
     f.peers[2].persists_fail = true;
     flock_kill(&f, 5);

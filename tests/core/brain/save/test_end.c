@@ -509,9 +509,9 @@ static void hear_of(flock *f, uint32_t other, gw_gossip_state state, uint64_t bo
     cr_assert(!w.failed);
     flock_tell(f, 0,
                (gw_event){.kind = GW_EV_DATAGRAM,
-                          .addr = f->peers[other].config.addrs[0],
-                          .bytes = bytes,
-                          .length = w.length});
+                          .datagram.from = f->peers[other].config.addrs[0],
+                          .datagram.bytes = bytes,
+                          .datagram.length = w.length});
 }
 
 /* Of the second one. */
@@ -522,10 +522,10 @@ static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *
 /* It has a link to such a life of the second one, for a moment. */
 static void be_linked(flock *f, uint64_t boot) {
     const gw_incarnation life = {.boot = boot, .nonce = 7};
-    gw_event event = {.kind = GW_EV_LINK_UP, .peer = f->peers[1].config.id, .incarnation = life};
+    gw_event event = {.kind = GW_EV_LINK_UP, .peer = f->peers[1].config.id, .link.incarnation = life};
     flock_tell(f, 0, event);
     event.kind = GW_EV_LINK_DOWN;
-    event.link_end = GW_LINK_CLOSED;
+    event.link.end = GW_LINK_CLOSED;
     flock_tell(f, 0, event);
 }
 
@@ -628,8 +628,9 @@ Test(peer_end, the_end_of_an_earlier_life_is_not_that_of_the_one_a_link_told_of)
         wait_alone(&f);
         const gw_peer_id *other = &f.peers[1].config.id;
         if (known) hear(&f, GW_GOSSIP_IS_ALIVE, 1, NULL, 0);
-        flock_tell(&f, 0,
-                   (gw_event){.kind = GW_EV_LINK_UP, .peer = *other, .incarnation = {.boot = 2, .nonce = 7}});
+        flock_tell(
+            &f, 0,
+            (gw_event){.kind = GW_EV_LINK_UP, .peer = *other, .link.incarnation = {.boot = 2, .nonce = 7}});
         hear(&f, GW_GOSSIP_IS_LEFT, 1, NULL, 0);
         cr_assert(!gw_peer_contact(f.peers[0].brain, other)->ended);
         hear(&f, GW_GOSSIP_IS_LEFT, 2, NULL, 0);

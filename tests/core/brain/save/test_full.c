@@ -278,9 +278,11 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
             list.count = l->brain->save.known.size;
             uint8_t *bytes;
             size_t length = gw_message_encode(&list, &bytes);
-            flock_tell(
-                &f, 1,
-                (gw_event){.kind = GW_EV_MESSAGE, .peer = l->config.id, .bytes = bytes, .length = length});
+            flock_tell(&f, 1,
+                       (gw_event){.kind = GW_EV_MESSAGE,
+                                  .peer = l->config.id,
+                                  .message.bytes = bytes,
+                                  .message.length = length});
             free(bytes);
             flock_run_for(&f, SECOND / 1000);
             cr_assert_eq(p->saved_step, 12);

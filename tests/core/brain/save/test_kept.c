@@ -42,10 +42,11 @@ Test(peer_kept, a_member_that_recorded_another_state_of_that_step_does_not_hear_
         size_t length = gw_message_encode(&m, &bytes);
         f.breaks = (flock_break){
             .kind = GW_MSG_COMPLETE, .from = (int)leader, .to = (int)member, .times = 1, .quiet = true};
-        flock_tell(
-            &f, leader,
-            (gw_event){
-                .kind = GW_EV_MESSAGE, .peer = f.peers[member].config.id, .bytes = bytes, .length = length});
+        flock_tell(&f, leader,
+                   (gw_event){.kind = GW_EV_MESSAGE,
+                              .peer = f.peers[member].config.id,
+                              .message.bytes = bytes,
+                              .message.length = length});
         cr_expect_eq(f.breaks.times, same ? 0 : 1, "same %d", same);
         free(bytes);
         flock_close(&f);
@@ -170,9 +171,11 @@ Test(peer_kept, with_float_sums_news_of_a_checkpoint_that_was_given_up_does_not_
     uint8_t *bytes;
     size_t length = gw_message_encode(&news, &bytes);
     cr_assert(gw_peer_inventory_has(&p->brain->inventory, news.step, &news.hash));
-    flock_tell(
-        &f, 0,
-        (gw_event){.kind = GW_EV_MESSAGE, .peer = f.peers[1].config.id, .bytes = bytes, .length = length});
+    flock_tell(&f, 0,
+               (gw_event){.kind = GW_EV_MESSAGE,
+                          .peer = f.peers[1].config.id,
+                          .message.bytes = bytes,
+                          .message.length = length});
     cr_expect_eq(flock_status(&f, 0).checkpoint_step, UINT64_MAX);
     free(bytes);
     flock_close(&f);

@@ -91,8 +91,10 @@ static void tell(told *t, uint32_t to) {
     size_t length = gw_message_encode(&t->news, &bytes);
     gw_contact *contact = gw_peer_contact(t->f.peers[to].brain, &t->leader_id);
     contact->linked = true;
-    flock_tell(&t->f, to,
-               (gw_event){.kind = GW_EV_MESSAGE, .peer = t->leader_id, .bytes = bytes, .length = length});
+    flock_tell(
+        &t->f, to,
+        (gw_event){
+            .kind = GW_EV_MESSAGE, .peer = t->leader_id, .message.bytes = bytes, .message.length = length});
     contact->linked = false;
     free(bytes);
 }

@@ -430,7 +430,10 @@ Test(peer_admit, a_member_that_asks_is_reason_for_a_new_view_whoever_leads) {
     gw_message m = {.kind = GW_MSG_JOIN, .job = lived->job, .view = &alone};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    flock_tell(&f, to, (gw_event){.kind = GW_EV_MESSAGE, .peer = from->id, .bytes = bytes, .length = length});
+    flock_tell(
+        &f, to,
+        (gw_event){
+            .kind = GW_EV_MESSAGE, .peer = from->id, .message.bytes = bytes, .message.length = length});
     free(bytes);
     flock_run_for(&f, UINT64_C(2000000000));
     cr_expect_gt(flock_status(&f, to).view->epoch, epoch);

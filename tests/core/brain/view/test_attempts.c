@@ -42,10 +42,11 @@ static void tell(flock *f, uint32_t i, uint32_t from, gw_message m) {
     uint8_t *bytes;
     m.job = f->peers[i].brain->job;
     size_t length = gw_message_encode(&m, &bytes);
-    flock_tell(
-        f, i,
-        (gw_event){
-            .kind = GW_EV_MESSAGE, .peer = f->peers[from].config.id, .bytes = bytes, .length = length});
+    flock_tell(f, i,
+               (gw_event){.kind = GW_EV_MESSAGE,
+                          .peer = f->peers[from].config.id,
+                          .message.bytes = bytes,
+                          .message.length = length});
     free(bytes);
 }
 

@@ -156,10 +156,11 @@ static void offer_back(flock *f, uint32_t to, uint32_t from, bool higher) {
     m.name.bytes[15] = 1;
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
-    flock_tell(
-        f, to,
-        (gw_event){
-            .kind = GW_EV_MESSAGE, .peer = f->peers[from].config.id, .bytes = bytes, .length = length});
+    flock_tell(f, to,
+               (gw_event){.kind = GW_EV_MESSAGE,
+                          .peer = f->peers[from].config.id,
+                          .message.bytes = bytes,
+                          .message.length = length});
     free(bytes);
 }
 

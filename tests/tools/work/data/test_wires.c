@@ -351,7 +351,7 @@ static void reduce(uint64_t step) {
 static void expect_nobody_there(uint32_t looked) {
     cr_assert_eq(reduced.outcome, GW_FAILED);
     cr_assert_not_null(strstr(reduced_text, "no data connection to"), "%s", reduced_text);
-    cr_assert_not(reduced.damaged);
+    cr_assert_not(reduced.reduced.damaged);
     cr_assert_eq(looks, looked);
 }
 
@@ -371,7 +371,7 @@ Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself)
     reduce(8);
     cr_assert_eq(looks, 2);
     cr_assert_eq(reduced.outcome, GW_DONE);
-    cr_assert(reduced.coverage_ok && !reduced.fingerprint_ok && reduced.damaged);
+    cr_assert(reduced.reduced.coverage_ok && !reduced.reduced.fingerprint_ok && reduced.reduced.damaged);
     cr_assert_str_eq(reduced_text, "bucket 1");
     r.reduction.fast = true; /* as floats are made of it */
     reduce(8);
@@ -410,17 +410,17 @@ Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
         if (whose == 2) broken.suspect = r.self.id; /* anybody's but nobody's */
         reduce(1 + (uint64_t)whose);
         cr_expect_eq(reduced.outcome, whose == 1 ? GW_DONE : GW_FAILED);
-        cr_expect_eq(reduced.damaged, whose == 1);
-        cr_expect_eq(reduced.changed, whose == 2);
-        cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_eq(reduced.reduced.damaged, whose == 1);
+        cr_expect_eq(reduced.reduced.changed, whose == 2);
+        cr_expect_not(reduced.reduced.fingerprint_ok);
         cr_expect_str_eq(reduced_text, "other bits");
     }
     for (int own = 0; own < 2; own++) {
         refused = own ? GW_E_CORRUPT : GW_E_NOMEM;
         reduce(4 + (uint64_t)own);
         cr_expect_eq(reduced.outcome, own ? GW_DONE : GW_FAILED);
-        cr_expect_eq(reduced.damaged, own == 1);
-        cr_expect_not(reduced.fingerprint_ok);
+        cr_expect_eq(reduced.reduced.damaged, own == 1);
+        cr_expect_not(reduced.reduced.fingerprint_ok);
         cr_expect_str_eq(reduced_text, "other bits");
     }
     close_reductions();

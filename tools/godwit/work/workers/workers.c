@@ -153,10 +153,10 @@ void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
 }
 
 static void set_positions(gw_workers *pool, const gw_action *deal) {
-    const gw_set *list = deal->list;
+    const gw_set *list = deal->deal.list;
     if (pool->payloads) {
         pool->positions =
-            gw_payloads_order(pool->payloads, pool->step, list, deal->cuts, &pool->position_count);
+            gw_payloads_order(pool->payloads, pool->step, list, deal->deal.cuts, &pool->position_count);
         return;
     }
     if (!list) return;
@@ -170,21 +170,21 @@ static void set_positions(gw_workers *pool, const gw_action *deal) {
 
 static void set_chosen(gw_workers *pool, const gw_action *deal) {
     uint32_t positions[GW_VERIFY_MOST];
-    GW_ASSERT(deal->count <= GW_VERIFY_MOST);
-    pool->chosen_count = deal->count;
+    GW_ASSERT(deal->deal.chosen_count <= GW_VERIFY_MOST);
+    pool->chosen_count = deal->deal.chosen_count;
     pool->part = (gw_verify_part){.first_count = 0};
     pool->next_again = 0;
-    if (deal->count == 0) return;
-    memcpy(pool->chosen, deal->chosen, deal->count * sizeof pool->chosen[0]);
-    for (uint32_t i = 0; i < deal->count; i++) {
-        bool dealt = !deal->list || gw_set_has(deal->list, pool->chosen[i]);
+    if (deal->deal.chosen_count == 0) return;
+    memcpy(pool->chosen, deal->deal.chosen, deal->deal.chosen_count * sizeof pool->chosen[0]);
+    for (uint32_t i = 0; i < deal->deal.chosen_count; i++) {
+        bool dealt = !deal->deal.list || gw_set_has(deal->deal.list, pool->chosen[i]);
         positions[i] = dealt ? pool->chosen[i] : GW_VERIFY_HELD;
     }
     for (uint32_t at = 0; at < pool->position_count; at++)
-        for (uint32_t i = 0; i < deal->count; i++)
+        for (uint32_t i = 0; i < deal->deal.chosen_count; i++)
             if (pool->chosen[i] == pool->positions[at]) positions[i] = at;
-    gw_verify_divide(pool->chosen, positions, deal->count, deal->cuts, deal->members, deal->rank, pool->step,
-                     pool->checks, pool->check_count, &pool->part);
+    gw_verify_divide(pool->chosen, positions, deal->deal.chosen_count, deal->deal.cuts, deal->deal.members,
+                     deal->deal.rank, pool->step, pool->checks, pool->check_count, &pool->part);
 }
 
 /* What runs already: members may be new, and nobody may have had to be careful when it began. */
@@ -198,19 +198,20 @@ static void claim_what_runs(gw_workers *pool) {
 }
 
 void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
-    GW_ASSERT(deal->tag != 0 && deal->first <= deal->end);
+    GW_ASSERT(deal->deal.tag != 0 && deal->deal.first <= deal->deal.end);
     pthread_mutex_lock(&pool->lock);
     GW_ASSERT(pool->begun);
     forget_deal(pool);
     set_positions(pool, deal);
     set_chosen(pool, deal);
     pool->dealt = true;
-    pool->careful = deal->flag;
+    pool->careful = deal->deal.careful;
     if (pool->careful) claim_what_runs(pool);
     pool->dry_said = false;
-    pool->tag = deal->tag;
-    pool->given = deal->end - deal->first;
-    gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = deal->tag, .next = deal->first, .end = deal->end}));
+    pool->tag = deal->deal.tag;
+    pool->given = deal->deal.end - deal->deal.first;
+    gw_pool_set_word(pool, gw_word_pack((gw_word){
+                               .tag = deal->deal.tag, .next = deal->deal.first, .end = deal->deal.end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }
