@@ -123,7 +123,7 @@ void canary_find_configured(const gw_sim_options *options, const char *phrase,
     canary_assert_found(options, &(canary){.phrase = phrase, .configure = configure, .after = GW_SIM_FAULTS});
 }
 
-/* ---- deeds ---- */
+/* Deeds. */
 
 gw_action *canary_add_copy(gw_actions *actions, uint32_t at) {
     gw_action copy = actions->list[at];

@@ -46,7 +46,7 @@ Test(canary_bad, a_sum_that_is_not_finite_is_applied_or_one_that_is_is_not) {
     canary_find(&skips, "that is not the first", name_the_next_shard);
 }
 
-/* ---- who ends ---- */
+/* Who ends. */
 
 static void end_once(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;

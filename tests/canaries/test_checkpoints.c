@@ -21,7 +21,7 @@ static void find_after_power_loss(gw_sim_options options, const char *phrase, ca
     canary_assert_found(&options, &(canary){.phrase = phrase, .act = act, .after = GW_SIM_LOST_CHUNK});
 }
 
-/* ---- checkpoints ---- */
+/* Checkpoints. */
 
 enum { CHECKPOINTS_FIRST = 9 }; /* of some peer, before it goes wrong: faults come first */
 
@@ -212,7 +212,7 @@ Test(canary_checkpoints, an_end_on_record_is_undone) {
     close_all(judges);
 }
 
-/* ---- what is saved ---- */
+/* What is saved. */
 
 static void save_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;

@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-/* ---- ends ---- */
+/* Ends. */
 
 static void leave_unasked(gw_peer *peer, gw_actions *actions, uint32_t at) {
     canary_end(peer, actions, at, GW_FINISH_LEFT, "left");

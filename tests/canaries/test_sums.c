@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-/* ---- sums ---- */
+/* Sums. */
 
 /* What is said of a sum is not believed; what its members decided is what they entered with. */
 static void believe_sum(gw_peer *peer, gw_event *event, gw_actions *actions) {
@@ -57,7 +57,7 @@ Test(canary_sums, the_sum_of_another_step_is_applied) {
     canary_find(&options, ", its sum is of step", apply_the_next_step);
 }
 
-/* ---- what was found to be wrong ---- */
+/* What was found to be wrong. */
 
 static void see_no_dispute(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;
@@ -166,7 +166,7 @@ Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
     canary_find(&options, " wrongly blames peer ", blame_twice);
 }
 
-/* ---- bits that change on their way ---- */
+/* Bits that change on their way. */
 
 /* Of what travels from or to a machine that changes them. */
 static gw_sim_options with_changes(void) {

@@ -3,7 +3,7 @@
 
 #include <criterion/criterion.h>
 
-/* ---- views ---- */
+/* Views. */
 
 /* By all but itself. */
 static void name_another_life(gw_peer *peer, gw_actions *actions, uint32_t at) {
@@ -45,7 +45,7 @@ Test(canary_views, two_views_of_an_epoch_go_on) {
     canary_find_configured(&options, "two views of epoch", take_any_quorum);
 }
 
-/* ---- what is shown, and its effects ---- */
+/* What is shown, and its effects. */
 
 /* Before it is known that the others have come to the same. */
 static void show_at_once(gw_peer *peer, gw_event *event, gw_actions *actions) {

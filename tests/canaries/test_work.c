@@ -5,7 +5,7 @@
 
 #include <criterion/criterion.h>
 
-/* ---- work ---- */
+/* Work. */
 
 static void add_freeze(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
@@ -112,7 +112,7 @@ Test(canary_work, a_reduction_is_entered_twice) {
     canary_find(&options, "twice in one view", reduce_again);
 }
 
-/* ---- what is sent ---- */
+/* What is sent. */
 
 static void damage_root(gw_hash *root, bool is_told) {
     root->bytes[0] = (uint8_t)(root->bytes[0] ^ (is_told ? 1 : 0));
@@ -185,7 +185,7 @@ Test(canary_work, a_damaged_record_passes) {
                                             .after = GW_SIM_FAULTS});
 }
 
-/* ---- what is printed of a seed that fails ---- */
+/* What is printed of a seed that fails. */
 
 /* Lists of what is missing are dealt where somebody has died: that it takes, and nothing else. */
 Test(canary_work, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
@@ -233,7 +233,7 @@ Test(canary_work, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
     cr_expect_float_eq(last_s, (double)result.ended_ns / 1e9, 1e-6);
 }
 
-/* ---- whom sums fail with ---- */
+/* Whom sums fail with. */
 
 static void know_nobody_to_blame(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;

@@ -10,7 +10,7 @@
 
 enum { PEERS = 5, STEPS = 10 };
 
-/* ---- brains that do nothing ---- */
+/* Brains that do nothing. */
 
 static gw_peer_config configured; /* the one created last */
 static struct {
@@ -18,8 +18,8 @@ static struct {
     gw_outcome outcome;
     gw_hash chunks[SIM_CHUNKS];
 } heard;                         /* by the last event of all */
-static const gw_view *installed; /* whoever hears something tells people that it is in this view */
-static const gw_peer_id *blamed; /* or that this peer's bits were wrong */
+static const gw_view *installed; /* a peer that hears something tells people that it is in this view */
+static const gw_peer_id *blamed; /* a peer that hears something tells people that this peer's bits were wrong */
 
 gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
 gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);
@@ -54,7 +54,7 @@ uint64_t __wrap_gw_peer_deadline(const gw_peer *peer) {
     return UINT64_MAX;
 }
 
-/* ---- a cluster ---- */
+/* A cluster. */
 
 static gw_sim_options options;
 static gw_sim_result result;
@@ -110,7 +110,7 @@ static void put_checkpoint(uint32_t peer, uint64_t step, uint64_t state) {
     disk->saved[disk->saved_count++] = saved;
 }
 
-/* ---- disks ---- */
+/* Disks. */
 
 /* It saves the state after `step` steps. Half of the chunks is written before the rest, and that before it is
  * told; the disk is full at any of these times: bits. */
@@ -201,7 +201,7 @@ Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
     }
 }
 
-/* ---- checkpoints ---- */
+/* Checkpoints. */
 
 typedef enum fate { STAYS, DIES, GOES_ON } fate;
 
@@ -248,7 +248,7 @@ Test(cluster, who_is_out_of_its_view_may_hear_late_that_a_checkpoint_is_complete
     cr_expect_not(may_be_complete(0));
 }
 
-/* ---- sums ---- */
+/* Sums. */
 
 Test(cluster, a_sum_of_other_states_is_found_as_it_is_applied) {
     const gw_action apply = {.kind = GW_ACT_APPLY, .step = 2};
@@ -264,7 +264,7 @@ Test(cluster, a_sum_of_other_states_is_found_as_it_is_applied) {
     }
 }
 
-/* ---- what was shown ---- */
+/* What was shown. */
 
 /* Peer 0 shows another state of step 0 than was shown, which peer 1 holds, of whom something is told. */
 static bool is_known(bool own_fault) {
@@ -292,7 +292,7 @@ Test(cluster, who_was_found_to_compute_wrong_knows_nothing_of_what_was_shown) {
     cr_expect_eq(result.forgotten, 1);
 }
 
-/* ---- who meets whom ---- */
+/* Who meets whom. */
 
 static bool is_known_at(const gw_addr *addrs, uint32_t count, uint32_t peer) {
     const gw_addr addr = gw_sim_addr(peer);
@@ -342,7 +342,7 @@ Test(cluster, living_seeds_are_named_where_all_are_gone_for_good) {
     expect_seeds(2, 2, 3);
 }
 
-/* ---- poison ---- */
+/* Poison. */
 
 static void begin(uint32_t peer, uint64_t step, uint32_t shard) {
     sim_sum *accumulator = &c->peers[peer].m.accumulator;

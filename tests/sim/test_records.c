@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- brains that do not wait for their records ---- */
+/* Brains that do not wait for their records. */
 
 typedef enum faith {
     NONE,
@@ -84,7 +84,7 @@ Test(records, a_vote_that_is_given_before_its_record_is_durable_makes_a_fork) {
     cr_expect_eq(forks(50, true, NONE, GW_SIM_LOST_RECORD), 0);
 }
 
-/* ---- and those that do ---- */
+/* Those that do. */
 
 static void add_run(const gw_sim_options *options, gw_sim_result *all) {
     gw_sim_result result;
@@ -145,7 +145,7 @@ Test(records, where_any_quorum_will_do_they_cost_nothing) {
     cr_assert_gt(all.faults[GW_SIM_SPOILT_RECORD], 5);
 }
 
-/* ---- lost disks ---- */
+/* Lost disks. */
 
 Test(records, a_majority_goes_on_when_others_have_lost_their_disks) {
     gw_sim_result all = {0};
@@ -201,7 +201,7 @@ Test(records, as_many_disks_may_be_lost_as_majority_mode_promises) {
     cr_assert_not(may_lose(6, 4, 4, 2), "four that know nothing could begin it anew");
 }
 
-/* ---- what seeds stand for ---- */
+/* What seeds stand for. */
 
 Test(records, a_third_of_the_seeds_has_such_faults) {
     enum { SEEDS = 2000 };

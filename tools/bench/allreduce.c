@@ -120,7 +120,7 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     return done;
 }
 
-/* ---- OpenMPI ---- */
+/* OpenMPI. */
 
 /* Compiles tools/bench/mpi/allreduce.c of the tree that this binary was built in; false when that cannot be.
  */
@@ -158,7 +158,7 @@ static bool run_mpi(const char *program, const options *o, uint64_t bytes, uint3
     return pclose(pipe) == 0 && got == repeats;
 }
 
-/* ---- the table ---- */
+/* The table. */
 
 typedef struct column {
     double ns[ROUNDS * MOST_REPEATS];

@@ -32,7 +32,7 @@ enum key {
     KEY_SHRINK,
     KEY_REPAIRS,
     KEY_PROCESSOR,
-    KEY_TABLE, /* and on: gw_sim_option_table */
+    KEY_TABLE, /* the first key of gw_sim_option_table */
 };
 
 enum { GROUP_RUN, GROUP_FAULTS, GROUP_OTHER };
@@ -107,7 +107,7 @@ static uint32_t number(struct argp_state *state, const char *option, const char 
     return (uint32_t)gw_number_of_option(state, option, text, least, most);
 }
 
-/* So that there is one behind the last. */
+/* The last seed has a successor. */
 enum { SEED_DIGITS = 20 };
 static const uint64_t most_seed = UINT64_MAX - 1;
 
@@ -122,7 +122,7 @@ static void seeds(struct argp_state *state, const char *text, arguments *a) {
                    text, most_seed);
 }
 
-/* Of an option with two values: whether it has the second. */
+/* Whether an option with two values has the second. */
 static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
                       const char *second) {
     bool is = strcmp(text, second) == 0;

@@ -33,7 +33,7 @@ static void say_how_it_ended(const gw_sim_options *options, int status, gw_sim_r
 
 void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int ends[2];
-    fflush(NULL); /* or the child prints it again */
+    fflush(NULL); /* otherwise the child prints it again */
     GW_ASSERT(pipe(ends) == 0);
     pid_t child = fork();
     GW_ASSERT(child >= 0);
@@ -55,7 +55,7 @@ void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     if (!whole) say_how_it_ended(options, status, result);
 }
 
-/* ---- shrinking ---- */
+/* Shrinking. */
 
 typedef struct search {
     gw_sim_options best;
@@ -126,7 +126,7 @@ bool gw_sim_shrink(gw_sim_options *options, gw_sim_result *result, uint32_t most
     return true;
 }
 
-/* ---- its trace ---- */
+/* Its trace. */
 
 void gw_sim_print_trace(const gw_sim_options *options, uint32_t lines) {
     enum { LINE = 600 };

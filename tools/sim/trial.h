@@ -1,5 +1,5 @@
-/* One run in a process of its own: a broken invariant of the brain ends that process, not the search. And
- * making the option set of a run that fails as small as it can be. */
+/* One run in a process of its own: a broken invariant of the brain ends that process, not the search. A
+ * search makes the option set of a failing run as small as it can. */
 #ifndef GODWIT_TOOLS_SIM_TRIAL_H
 #define GODWIT_TOOLS_SIM_TRIAL_H
 

@@ -141,7 +141,7 @@ static bool measure(bench *b, work *run, int calls, double *seconds) {
     return true;
 }
 
-/* ---- memory ---- */
+/* Memory. */
 
 static bool open_arrays(bench *b) {
     size_t floats = ELEMENTS * sizeof(float), words = ELEMENTS * sizeof(int64_t);
@@ -183,7 +183,7 @@ static bool measure_memory(bench *b, json_t *figures) {
     return done;
 }
 
-/* ---- GPT-2's rows and columns, in bfloat16 ---- */
+/* GPT-2's rows and columns, in bfloat16. */
 
 enum { WIDTH = 1024, TOKENS = ELEMENTS / WIDTH, VOCABULARY = 50257, STRIDE = 50304 };
 
@@ -264,7 +264,7 @@ static bool measure_model(bench *b, json_t *figures) {
     return done;
 }
 
-/* ---- products ---- */
+/* Products. */
 
 /* The result has the factors' type, as PyTorch's has. */
 static bool open_product(bench *b) {
@@ -316,7 +316,7 @@ static bool measure_products(bench *b, json_t *figures) {
     return done;
 }
 
-/* ---- attention ---- */
+/* Attention. */
 
 enum { SEQUENCES = 32, POSITIONS = 1024, CHANNELS = 1024 };
 
@@ -391,7 +391,7 @@ static bool measure_attention(bench *b, json_t *figures) {
     return done;
 }
 
-/* ---- all of it ---- */
+/* All of it. */
 
 static bool measure_all(const options *o, json_t *figures, gw_err *err) {
     bench b = {.gpu = {.ordinal = (int)o->gpu, .precision = GW_PRECISION_TF32}};

@@ -12,8 +12,8 @@ enum { GW_SIM_GROUPS = 8 };
 
 typedef struct gw_sim_weather {
     double drop, duplicate, garble;         /* probabilities */
-    uint64_t delay_least_ns, delay_most_ns; /* uniform between, */
-    double tail;                            /* but for so many, which take up to GW_SIM_TAIL times as long */
+    uint64_t delay_least_ns, delay_most_ns; /* uniform between these two */
+    double tail; /* the share of datagrams that take up to GW_SIM_TAIL times as long */
 } gw_sim_weather;
 
 enum { GW_SIM_TAIL = 50 };
@@ -34,7 +34,8 @@ typedef struct gw_sim_network {
     uint64_t sent, dropped, duplicated, garbled, late;
     /* A datagram arrives. Bytes are valid during the call. */
     void (*deliver)(void *context, uint32_t from, uint32_t to, const uint8_t *bytes, size_t length);
-    /* One is damaged on its way: it is dropped, unless whoever opens it does not notice (may be NULL). */
+    /* A datagram is damaged on its way and dropped. The callback may check that its receiver would notice;
+     * NULL = nobody checks. */
     void (*garble)(void *context, const uint8_t *bytes, size_t length);
     void *context;
 } gw_sim_network;

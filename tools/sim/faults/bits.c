@@ -1,6 +1,6 @@
-/* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states, parts and sums,
- * and machines that change bits of what they send or receive. Only chosen shards are made wrong, and not while
- * that peer is alone: what nobody computes again nobody can find. */
+/* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states, parts and
+ * sums, and machines that change bits of what they send or receive. Only chosen shards are made wrong, and
+ * not while that peer is alone: what nobody computes again nobody can find. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"

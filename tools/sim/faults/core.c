@@ -1,13 +1,11 @@
-/* Who is left when all is healed: a core, drawn by lot; the others are gone for good, and whoever is left
- * must finish the job. Where a majority rules, the core are as few as the lot and their ballots allow: of
- * every view that one of them has installed, or has promised and not seen installed, a majority must be left,
- * by the rule of the ballots themselves (core/record/ballot.h). Some of the others may stay beside them,
- * whatever they have promised: the core can do without them, and they are not to hold it up. Their ballots
- * are the records that they asked for last, which may not be durable and yet have been acted on, and those
- * that are durable, from which a next life goes on. Nothing more is asked for; but who has no record of a
- * view can only found the job anew, with all. And where an operator is to force a view (cluster_force.c), any
- * are left.
- */
+/* The peers that are left when all is healed: a core, drawn by lot, which must finish the job; the others are
+ * gone for good. Where a majority rules, the core is as small as the lot and its members' ballots allow: a
+ * majority must be left of every view that one of them has installed, or has promised and not seen installed,
+ * by the rule of the ballots themselves (core/record/ballot.h). Some of the others may stay beside the core,
+ * whatever they have promised: the core can do without them, and they must not hold it up. A peer's ballots
+ * are the record that it asked for last, which may not be durable and yet has been acted on, and the durable
+ * one, from which its next life goes on. Where no peer that stays knows of a view all stay, as they can only
+ * found the job anew. Where an operator is to force a view (operator.c), any peers are left. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
@@ -16,11 +14,11 @@
 #include <string.h>
 
 typedef struct lot {
-    uint32_t order[SIM_PEERS]; /* in which they are asked to stay */
+    uint32_t order[SIM_PEERS]; /* in which peers are asked to stay */
     bool stays[SIM_PEERS];
 } lot;
 
-/* Whether somebody had to be added. */
+/* Adds peers until a majority of the view stays. Returns whether any had to be added. */
 static bool add_majority(sim_cluster *c, lot *l, const gw_view *view) {
     bool added = false;
     for (uint32_t i = 0; i < c->count && !sim_is_majority(c, view, l->stays); i++) {
@@ -80,7 +78,8 @@ static void draw_any(sim_cluster *c, lot *l) {
     }
 }
 
-/* Those who are through with the job do not come back: the others may be no majority without them. */
+/* Peers that are done with the job do not come back, and the others may be no majority without them: then no
+ * core is drawn. */
 void sim_leave_a_core(sim_cluster *c) {
     lot l = {0};
     if (c->options->core == 0 || (c->options->majority && c->result->done_ns != 0)) return;

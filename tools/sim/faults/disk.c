@@ -1,9 +1,9 @@
 /* What goes wrong with disks: they are full, hang, crawl, lose or damage what is on them, take no records, or
  * are lost as a whole. With its disk a peer loses the key that it is named by: it comes back as a peer that
- * nobody knows. Where a majority rules, its name then stands for ever for a peer that does not answer, and what
- * that had promised is forgotten; so a disk may be lost only if all have seen its peer die, if the others are a
- * majority of every view that it or one of them has installed or promised, by the rule of the ballots
- * themselves, and if the peers that have no record of any view are too few to begin the job anew. */
+ * nobody knows. Where a majority rules, its name then stands for ever for a peer that does not answer, and
+ * what that had promised is forgotten; so a disk may be lost only if all have seen its peer die, if the
+ * others are a majority of every view that it or one of them has installed or promised, by the rule of the
+ * ballots themselves, and if the peers that have no record of any view are too few to begin the job anew. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
@@ -161,7 +161,8 @@ typedef struct ballots {
     bool any;              /* some view is known */
 } ballots;
 
-/* Whether it knows of a view: a founding that was proposed, and may have come to nothing, is none. */
+/* Adds a record to the ballots. Returns whether it knows of a view: a founding that was proposed, and may
+ * have come to nothing, is none. */
 static bool add_record(sim_cluster *c, ballots *b, const sim_record *record) {
     gw_ballot ballot;
     sim_ballot_read(record, &ballot);
@@ -175,9 +176,9 @@ static bool add_record(sim_cluster *c, ballots *b, const sim_record *record) {
     return knows;
 }
 
-/* Somebody who runs takes it for living still, and so may propose a view with it, and promise that to itself:
- * should that one die next, its later lives would wait for ever for who has only now lost what it knew. A
- * disk that is replaced takes longer than that. */
+/* A peer that runs still takes it for alive, and so may propose a view with it, and promise that to itself:
+ * should that peer die next, its later lives would wait for ever for the one that has lost what it knew.
+ * Replacing a disk takes longer than others take to notice a death. */
 static bool is_believed_alive(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         gw_peer_contact_info info;

@@ -15,7 +15,8 @@ uint64_t sim_heal_ns(const sim_cluster *c) {
     return SIM_START_NS + c->options->fault_ms * SIM_MS;
 }
 
-/* In calm nothing lasts longer than in any other run. */
+/* In a long haul what lasts ends soon after all is healed: in calm nothing lasts longer than in other runs.
+ */
 uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms) {
     uint32_t haul = c->options->haul;
     if (haul == 0) return usual_ms * SIM_MS;
@@ -41,7 +42,8 @@ static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
 
 static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns);
 
-/* Whoever keeps the machine does as the peer says that refuses to start: it moves the directory away. */
+/* A peer whose record is damaged refuses to start; its operator moves the directory away, as its message
+ * says. */
 static bool finds_record_spoilt(sim_cluster *c, sim_peer *p) {
     if (!sim_chance(c, c->options->spoil_permille / 1000.0)) return false;
     if (!sim_can_lose_disk(c, p) || !sim_record_spoils(c, p)) return false;
@@ -204,8 +206,8 @@ void sim_faults_plan(sim_cluster *c) {
     }
 }
 
-/* Where all seeds are gone for good, those who have met nobody else can find nobody: whoever runs the cluster
- * names others then. */
+/* Where all seeds are gone for good, peers that have met no others can find none: the operator names other
+ * seeds then, and starts again those that are in no view. */
 static void name_living_seeds(sim_cluster *c) {
     bool gone = true;
     for (int i = 0; i < SIM_SEEDS; i++) gone &= c->seeds[i] >= c->count || c->peers[c->seeds[i]].gone;
@@ -218,7 +220,7 @@ static void name_living_seeds(sim_cluster *c) {
     }
 }
 
-/* When it was so is known still: brains are patient. */
+/* Ends a condition now. Its end stays known, as brains act on it only after a while. */
 static void end_now(const sim_cluster *c, uint64_t *until_ns) {
     if (*until_ns > sim_now(c)) *until_ns = sim_now(c);
 }
@@ -245,7 +247,8 @@ void sim_faults_end(sim_cluster *c) {
     }
 }
 
-/* A process that has ended by itself for a reason that is none of the job's is started again, sooner or later. */
+/* A process that has ended by itself for a reason that is none of the job's is started again, sooner or
+ * later. */
 static void on_exit_of(void *context, sim_peer *p) {
     sim_cluster *c = context;
     if (sim_reason_of_end(p) != GW_SIM_NO_EXCUSE)

@@ -8,8 +8,8 @@
 
 typedef struct sim_faults sim_faults;
 
-/* Sets the hazards and observes the cluster, which must not outlive it; draws which machines are slow and whose
- * clocks drift. */
+/* Sets the hazards and observes the cluster, which must not outlive it; draws which machines are slow and
+ * whose clocks drift. */
 sim_faults *sim_faults_open(sim_cluster *c);
 void sim_faults_close(sim_faults *f);
 /* Plans the first fault of each kind. */

@@ -1,5 +1,5 @@
 /* What goes wrong with the network: cuts in two that may flap, pairs that are parted, ways that are clogged,
- * and links that break. */
+ * links that break, and data links and paths of sums that are lost. */
 #include "tools/sim/faults/inside.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ static void break_if_cut_later(sim_cluster *c, uint32_t a, uint32_t b) {
     gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 500, 4000) * SIM_MS, &event);
 }
 
-/* The cut goes, or is there again. */
+/* The cut goes, or comes again. */
 static void flap(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     bool cut = event->b != 0, one_way = event->c != 0;

@@ -1,9 +1,9 @@
-/* Majority: more are gone for good than a majority can do without, and whoever runs the cluster, who knows
- * that they are, forces a view (godwit force-view). It is one person who looks now and then, and only while
- * nothing moves; what those who are left can do by themselves they do. */
+/* The operator: where more peers are gone for good than a majority can do without, a person that knows they
+ * are forces a view (godwit force-view). The operator looks now and then, and acts only while nothing moves:
+ * what the peers that are left can do by themselves they do. */
 #include "tools/sim/faults/inside.h"
 
-/* Longer than one peer takes for a step. */
+/* The operator looks less often than one peer alone completes a step. */
 static uint64_t look_every_ns(const gw_sim_options *o) {
     return 20000 * SIM_MS + (uint64_t)(o->shards + 2) * o->shard_us * 1000;
 }
@@ -14,7 +14,7 @@ static bool has_moved(sim_cluster *c) {
     return sim_faults_of(c)->steps_seen != before || c->result->done_ns != 0;
 }
 
-/* One that is in a view; or was in one; or anyone. */
+/* The operator prefers a peer that is in a view to one that was in one, and that to any other. */
 static uint32_t rank_of(const sim_peer *p) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);

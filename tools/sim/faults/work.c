@@ -36,8 +36,8 @@ static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.accumulator.value ^= gw_mix64(op->y);
 }
 
-/* A worker that fails may have added a part of its shard, and be silent for long before it says that it cannot
- * go on, but not so long that its peer would end in calm. Returns when it says so. */
+/* A worker that fails may have added a part of its shard, and be silent for long before it says that it
+ * cannot go on, but not so long that its peer would end in calm. Returns when it says so. */
 static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
     enum { MOST_MS = 2000 };
     uint32_t permille = c->options->torn_permille;
@@ -49,8 +49,8 @@ static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, u
     return in_ns + sim_between(c, 1, MOST_MS) * SIM_MS;
 }
 
-/* The worker says after a while that it cannot compute its shard. Chance makes fewer peers give up a shard of a
- * step than would name it poison. */
+/* The worker says after a while that it cannot compute its shard. Chance makes fewer peers give up a shard of
+ * a step than would name it poison. */
 bool sim_hazard_gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
     uint64_t step = p->m.accumulator.step;
     if (c->calm || c->options->fail_permille == 0 || sim_faults_of(c)->gave_up[step] == GW_POISON_LOSSES - 1)
@@ -84,7 +84,7 @@ bool sim_hazard_fails_probe(sim_cluster *c, sim_peer *p, uint64_t step) {
     return true;
 }
 
-/* Whoever computes the last shard of one step dies of it. */
+/* The last shard of one step kills every peer that computes it. */
 bool sim_hazard_dies_of(sim_cluster *c, sim_peer *p, uint32_t shard) {
     uint64_t step = p->m.accumulator.step;
     uint32_t poison = c->options->poison_step;

@@ -17,7 +17,7 @@ static void later(gw_flock_cuts *cuts, uint64_t delay_ns, const gw_sim_event *ev
     gw_sim_schedule(cuts->flock->engine, gw_sim_now(cuts->flock->engine) + delay_ns, event);
 }
 
-/* ---- in two ---- */
+/* In two. */
 
 static void heal(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
@@ -58,7 +58,7 @@ static void partition(gw_flock_cuts *cuts) {
     later(cuts, between(cuts, 50, 8000) * MS, &event);
 }
 
-/* ---- single ways ---- */
+/* Single ways. */
 
 static void see_again(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
@@ -91,7 +91,7 @@ static void clog_way(gw_flock_cuts *cuts) {
     cuts->clogged++;
 }
 
-/* ---- when ---- */
+/* When. */
 
 typedef struct kind {
     void (*strike)(gw_flock_cuts *cuts);

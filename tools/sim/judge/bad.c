@@ -1,5 +1,5 @@
-/* Elements that are not finite: of one step some contributions have them. What peers tell of that must be true,
- * and they skip its update, or end, as they are configured to (--on-bad). */
+/* Elements that are not finite: of one step some contributions have them. What peers tell of that must be
+ * true, and they skip its update, or end, as they are configured to (--on-bad). */
 #include "tools/sim/judge/judge.h"
 
 #include <inttypes.h>

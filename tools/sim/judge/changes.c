@@ -1,6 +1,7 @@
-/* Bits that machines change in what they send or receive: a sum then fails at its receiver, and so does a state
- * that is fetched, with the member whose bits came changed (core/brain/faults/path_errors.c). Each change is
- * kept with the machine at fault, which no peer knows: so it can be judged whether the right peers are named. */
+/* Bits that machines change in what they send or receive: a sum then fails at its receiver, and so does a
+ * state that is fetched, with the member whose bits came changed (core/brain/faults/path_errors.c). Each
+ * change is kept with the machine at fault, which no peer knows: so it can be judged whether the right peers
+ * are named. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -107,7 +108,8 @@ static bool has_changed(const sim_changes *all, const gw_peer_id *id) {
     return false;
 }
 
-/* This life hears that it was found to change bits: that settles all changes by it that others were told of. */
+/* This life hears that it was found to change bits: that settles all changes by it that others were told of.
+ */
 static bool pays(sim_changes *all, const sim_peer *by) {
     bool owed = false;
     for (uint32_t i = 0; i < all->count; i++) {

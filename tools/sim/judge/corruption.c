@@ -1,4 +1,4 @@
-/* Wrong bits in memory: whoever is blamed for them has been wrong, and a peer that was found wrong brings
+/* Wrong bits in memory: a peer that is blamed for them has been wrong, and a peer that was found wrong brings
  * nothing of what it had. */
 #include "tools/sim/judge/judge.h"
 
@@ -62,10 +62,10 @@ static bool is_counted(const sim_error *error, const gw_action *notice, bool of_
 
 /* No peer comes by wrong bits through others: only chosen shards are wrong, no peer hands on a state that has
  * changed, and once a peer is alone with what it has computed wrong, which another might fetch, the run ends
- * (sums.c). So a peer that is named must have been wrong itself, and since it last told of itself that it was:
- * it has given up all that it had then, and a second time ends its life. (This does not settle what an earlier
- * life had of later steps, where the others have begun anew since: peers that were left behind with that may
- * yet tell of it.) */
+ * (sums.c). So a peer that is named must have been wrong itself, and since it last told of itself that it
+ * was: it has given up all that it had then, and a second time ends its life. (This does not settle what an
+ * earlier life had of later steps, where the others have begun anew since: peers that were left behind with
+ * that may yet tell of it.) */
 static void check_blame(sim_judges *j, sim_peer *by, const gw_action *notice) {
     sim_corruption *k = &j->corruption;
     bool changes = sim_is_verdict_on_changes(notice), of_its_step = is_of_its_step(notice), wrong = false;
@@ -105,8 +105,8 @@ uint32_t sim_found_wrong(const sim_judges *j, const sim_peer *p) {
     return j->corruption.suspects[p->number].found_wrong;
 }
 
-/* It has begun some of its step. A peer that was about to take another state, and finds only then that its own
- * is wrong, has not. */
+/* It has begun some of its step. A peer that was about to take another state, and finds only then that its
+ * own is wrong, has not. */
 static bool has_begun(const sim_peer *p) {
     const sim_sum *sum = &p->m.accumulator;
     bool begun = sum->torn;
@@ -157,9 +157,9 @@ static void on_installed(void *context, sim_peer *p, const gw_view *view) {
  *
  * Of a member that others merely went on without, as they took it for dead or could not reach it, more is
  * allowed: coming back within the step it brings what it has added to it, as the contribution of a shard is a
- * function of state, step and shard, whatever the view. Each counts once (sums.c), and is of the state that the
- * others hold. Its state itself may count with exact sums, where it is the state of its step; with float sums
- * it does not (shown.c). */
+ * function of state, step and shard, whatever the view. Each counts once (sums.c), and is of the state that
+ * the others hold. Its state itself may count with exact sums, where it is the state of its step; with float
+ * sums it does not (shown.c). */
 static void on_entered(void *context, sim_peer *p) {
     sim_judges *j = context;
     const sim_suspect *suspect = &j->corruption.suspects[p->number];

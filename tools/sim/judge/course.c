@@ -1,5 +1,5 @@
-/* With float sums: what peers tell each other of where a state has come from (core/record/course.h), and of the
- * checkpoint behind it that is whole, is true. The judge reads what they send. */
+/* With float sums: what peers tell each other of where a state has come from (core/record/course.h), and of
+ * the checkpoint behind it that is whole, is true. The judge reads what they send. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"

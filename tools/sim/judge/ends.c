@@ -53,9 +53,9 @@ static void list_heard(const sim_judges *j, const sim_peer *p, bool *heard) {
     }
 }
 
-/* Some peer has told others that the job has stopped (unsaved: that nobody could save it), and does not run, or
- * did so within this life of `p`, which has not heard that it runs again, as it would in calm. By a name that
- * was lost with its disk, also p's own, nobody runs again. */
+/* Some peer has told others that the job has stopped (unsaved: that nobody could save it), and does not run,
+ * or did so within this life of `p`, which has not heard that it runs again, as it would in calm. By a name
+ * that was lost with its disk, also p's own, nobody runs again. */
 static bool others_have_stopped(const sim_judges *j, const sim_peer *p, bool unsaved) {
     bool heard[SIM_PEERS], stopped = false;
     list_heard(j, p, heard);
@@ -82,9 +82,9 @@ static bool lack_majority(sim_judges *j, const bool *heard) {
     return lack;
 }
 
-/* Others have ended, and none of them told this peer that the job has; and among those that it can hear nobody
- * lives in a view that it could be admitted to, or (even where it lives in one itself) they are too few to form
- * the next. */
+/* Others have ended, and none of them told this peer that the job has; and among those that it can hear
+ * nobody lives in a view that it could be admitted to, or (even where it lives in one itself) they are too
+ * few to form the next. */
 static bool nobody_is_left(sim_judges *j, const sim_peer *p) {
     bool heard[SIM_PEERS] = {false}, flock = false;
     list_heard(j, p, heard);
@@ -183,7 +183,7 @@ static void on_arrives(void *context, sim_peer *p, const sim_peer *from, uint8_t
     own->told_end |= kind == GW_MSG_END && from->finish == GW_FINISH_DONE;
 }
 
-/* Whoever starts hears of a stop from any peer that runs and has heard of it. */
+/* A life that starts hears of a stop from any peer that runs and has heard of it. */
 static void on_life(void *context, sim_peer *p) {
     sim_judges *j = context;
     sim_end *own = &j->ends.of[p->number];

@@ -24,7 +24,7 @@ static bool is_on_record(const sim_cluster *c, uint32_t peers, const sim_saved *
     return false;
 }
 
-/* Different ones, of all disks. */
+/* How many different checkpoints all disks have on record. */
 static uint32_t count_checkpoints(const sim_cluster *c) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -49,7 +49,7 @@ uint64_t sim_bound_ns(const sim_cluster *c) {
     return o->bound_ms * SIM_MS + waits * sim_resume_ns(o);
 }
 
-/* It stops the job, as it should. */
+/* The peer stops the job, as it should. */
 static bool stops_the_job(sim_judges *j, const sim_peer *p) {
     bool poisoned = p->finished && sim_names_poison(j, p), bad = p->finished && sim_ends_of_bad(j->c, p);
     j->c->result->poisoned |= poisoned;
@@ -113,15 +113,15 @@ static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
            (waiting < least || (j->c->options->majority && !sim_is_majority(j->c, &j->final.newest, among)));
 }
 
-/* All who run for so long, with nothing going wrong, meet if a seed does: whoever has company asks one of the
- * seeds every five seconds, any of them, and others of these may be gone. */
+/* All who run for so long, with nothing going wrong, meet if a seed does: a peer that has company asks one of
+ * the seeds, any of them, every five seconds, and other seeds may be gone. */
 #define MEET_NS (30000 * SIM_MS)
 
 static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Since when this life was there for others, with nothing going wrong any more. */
+/* Since when others could meet this life in calm. */
 static uint64_t there_since_ns(const sim_judges *j, const sim_peer *p) {
     return later(later(p->started_ns, p->paused_until_ns), j->c->result->healed_ns);
 }
@@ -151,7 +151,7 @@ static bool may_hope(sim_judges *j, const sim_peer *p) {
 
 /* It has the final manifest and sums that everybody would make alike; or one that has ended the job told it
  * so, or ended before its eyes; or it met that one, which ended while it was cut off, and does not wait with
- * others to begin a job. Whoever was away or cut off for all of that cannot know. */
+ * others to begin a job. A peer that was away or cut off for all of that cannot know. */
 static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
     bool recorded = false, met = false, told = j->ends.of[p->number].told_end;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)

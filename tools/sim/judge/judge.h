@@ -1,5 +1,5 @@
 /* The judges: they observe a cluster and end its run when something happens that must not. Each judge is one
- * file with one struct, which no other judge writes; it learns what it knows from the facts that the world and
+ * file with one struct, which no other judge writes. It learns what it knows from the facts that the world and
  * the faults tell (tools/sim/world/observer.h), and may ask the judges that stand above it in this list.
  *
  *   lineage.c     which state was made from which
@@ -11,7 +11,7 @@
  *   kept.c        checkpoints that were told to be complete
  *   bad.c         elements that are not finite
  *   views.c       views for newcomers
- *   poison.c      shards that kill whoever computes them
+ *   poison.c      shards that kill every peer that computes them
  *   ends.c        processes that end by themselves
  *   finish.c      the end of the run: whether the job, and everybody, ends in time */
 #ifndef GODWIT_TOOLS_SIM_JUDGE_JUDGE_H

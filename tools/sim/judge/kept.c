@@ -1,6 +1,6 @@
-/* Checkpoints that peers tell people are complete: disks then have as many copies of all of them as they should,
- * nobody deletes the last of them before as many later ones are complete as are to be kept, and nobody goes on
- * from less while the members of its view still have one. */
+/* Checkpoints that peers tell people are complete: disks then have as many copies of all of them as they
+ * should, nobody deletes the last of them before as many later ones are complete as are to be kept, and
+ * nobody goes on from less while the members of its view still have one. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer that has ended, in that life, or is in a later view, takes no part in an earlier one that is installed
- * only now, though it voted for it once. */
+/* A peer that has ended, in that life, or is in a later view, takes no part in an earlier one that is
+ * installed only now, though it voted for it once. */
 static bool takes_part(const sim_peer *p, const gw_view *view) {
     return gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0 && p->brain != NULL &&
            p->m.fence.epoch <= view->epoch;
@@ -20,7 +20,7 @@ static bool is_sound(const sim_saved *saved, uint32_t chunk) {
     return saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
 }
 
-/* On how many disks the chunk is as it should be. */
+/* How many disks have the chunk as it should be. */
 static uint32_t copies(sim_judges *j, const gw_hash *root, uint64_t step, uint32_t chunk) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < j->c->count; i++)
@@ -156,8 +156,8 @@ static void on_disks_lost(void *context) {
     spoil(context, NULL);
 }
 
-/* A peer whose record lacks the last verdict on it hears that again from others that remember it, and gives up
- * what it has saved since. */
+/* A peer whose record lacks the last verdict on it hears that again from others that remember it, and gives
+ * up what it has saved since. */
 static void on_life(void *context, sim_peer *p) {
     sim_judges *j = context;
     if (sim_record_lacks_verdict(p)) spoil(j, p);
@@ -289,7 +289,7 @@ static bool knows_complete(const sim_keeper *own, const gw_hash *root) {
     return knows;
 }
 
-/* Of a checkpoint that is no longer whole: who had what is missing, and whether it may have deleted it. */
+/* The checkpoint is no longer whole: a peer that had what is missing must have been allowed to delete it. */
 static void check_lost(sim_judges *j, sim_complete *one) {
     uint64_t missing = ALL_CHUNKS & ~chunks_there(j, one->step, one->state);
     bool unheard = false;
@@ -346,7 +346,7 @@ static bool has_manifest(sim_judges *j, const gw_hash *root, uint64_t step) {
     return has;
 }
 
-/* False: it is one of those already. */
+/* Notes the root of a final checkpoint; false: it has been noted before. */
 static bool note_end(sim_judges *j, const gw_hash *root) {
     for (uint32_t i = 0; i < j->kept.end_count; i++)
         if (gw_hash_equal(root, &j->kept.ends[i])) return false;
@@ -384,8 +384,8 @@ static void on_finished(void *context, sim_peer *p) {
     const gw_sim_options *o = j->c->options;
     if (p->finish == GW_FINISH_DONE) {
         uint64_t last = sim_last_step(o);
-        /* With float sums: the state that was shown last of the last step, which is another than before only if
-         * nobody knew that one. */
+        /* With float sums: the state that was shown last of the last step, which is another than before only
+         * if nobody knew that one. */
         gw_hash root = sim_root(last, o->fast ? j->shown.state[last] : j->c->states[last]);
         j->kept.final_root = root;
         if (!gw_hash_equal(&root, &p->finish_root))
@@ -405,8 +405,8 @@ static bool knows_end(sim_judges *j, const gw_view *view, const gw_hash *root) {
     return knows;
 }
 
-/* fast: some ended the job, and others that know make another end of it. Where all are here nobody else can
- * have what is missing of the last state. */
+/* With float sums: some peers have ended the job, and others that know so must not make another end of it.
+ * Where all founders are here no other peer can have what is missing of the last state, and they may. */
 static void check_end_stays(sim_judges *j, const sim_peer *p, const sim_load_request *load) {
     const gw_view *view = &p->m.fence;
     if (!j->c->options->fast || j->c->result->done_ns == 0 || view->count >= j->c->options->founders) return;
@@ -417,8 +417,9 @@ static void check_end_stays(sim_judges *j, const sim_peer *p, const sim_load_req
                       p->number, load->step);
 }
 
-/* Whoever goes on from there undoes the newest sound checkpoint that was told to be complete. Float sums: one
- * of a later view, that was not told, may have been made without that one, and might have been told. */
+/* Whether a peer that goes on from there undoes the newest sound checkpoint that was told to be complete.
+ * With float sums a checkpoint of a later view may have been made without that one, though nobody was told of
+ * it. */
 static bool undoes(sim_judges *j, const sim_complete *last, const sim_load_request *load) {
     if (!j->c->options->fast) return load->step < last->step;
     if (load->kind == GW_LOAD_MANIFEST && gw_hash_equal(&load->root, &last->root)) return false;
@@ -456,7 +457,8 @@ static void on_mishap(void *context, sim_peer *p, sim_mishap mishap) {
     if (mishap == SIM_DISK_REFUSES) ((sim_judges *)context)->kept.keepers[p->number].disk_refuses = true;
 }
 
-/* Others count on the disk from the next checkpoint on, if its own peer does: that may have given up writing. */
+/* Others count on the disk from the next checkpoint on, if its own peer does: that may have given up writing.
+ */
 static void on_stored(void *context, sim_peer *p, uint64_t step) {
     sim_keeper *own = &((sim_judges *)context)->kept.keepers[p->number];
     gw_peer_status status;

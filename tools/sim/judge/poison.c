@@ -1,5 +1,5 @@
-/* Shards that kill whoever computes them: a peer that ends the job as a shard is poison must be right, by the
- * lives that have ended. */
+/* Shards that kill every peer that computes them: a peer that ends the job as a shard is poison must be
+ * right, by the lives that have ended. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A life that had no state may be in a view of the peer `by`, for which it died in the step that this one is in:
- * its own step nobody knows. */
+/* A life that had no state may be in a view of the peer `by`, for which it died in the step that this one is
+ * in: its own step nobody knows. */
 static void learn_step(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
     gw_peer_status status;
     if (death->had_state || view == NULL) return;
@@ -67,11 +67,11 @@ static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
     return begun >= GW_POISON_LOSSES;
 }
 
-/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have them,
- * chance does that. All but one of the lives had begun the shard, and may have been through with it if that news
- * was lost with them: nobody knows the shard of the first death of a step. That life may have died before it had
- * applied a sum, and so in the next step for peers that had, or steps later than a peer knows that stood still.
- * Where shards were computed together as often, any of them may be named. */
+/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
+ * them, chance does that. All but one of the lives had begun the shard, and may have been through with it if
+ * that news was lost with them: nobody knows the shard of the first death of a step. That life may have died
+ * before it had applied a sum, and so in the next step for peers that had, or steps later than a peer knows
+ * that stood still. Where shards were computed together as often, any of them may be named. */
 bool sim_names_poison(const sim_judges *j, const sim_peer *p) {
     unsigned shard;
     uint64_t step;

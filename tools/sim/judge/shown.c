@@ -1,6 +1,6 @@
 /* What peers show of the job, and what its effects see: where a majority rules, no two ever show different
- * states of one step. The one excuse is a state that is gone: every member that could have known of it, in the
- * latest view that held it, has lost its memory, or was found to compute wrong, after which what it holds
+ * states of one step. The one excuse is a state that is gone: every member that could have known of it, in
+ * the latest view that held it, has lost its memory, or was found to compute wrong, after which what it holds
  * counts for nothing (core/brain/faults/verify.c). */
 #include "tools/sim/judge/judge.h"
 
@@ -37,7 +37,8 @@ static void on_installed(void *context, sim_peer *p, const gw_view *view) {
 
 /* Others give up waiting for a member (--resume-timeout) where that is soon, where a member may be out of
  * reach for long, or where it is left out as what it sends has other bits when it comes; and a view without
- * this member was installed later than all that it had a state in: that view may have gone on from any state. */
+ * this member was installed later than all that it had a state in: that view may have gone on from any state.
+ */
 static bool was_given_up(const sim_judges *j, const sim_peer *p) {
     const gw_sim_options *o = j->c->options;
     const struct sim_holder *its = &j->shown.holders[p->number];
@@ -45,8 +46,8 @@ static bool was_given_up(const sim_judges *j, const sim_peer *p) {
     return !in_time && its->without > its->epoch;
 }
 
-/* A view without the peer was installed on this state, or on what came of it, later than all that the peer had
- * a state in: the members of `view`, if it is none of them, need not ask it (NULL: of any view). */
+/* A view without the peer was installed on this state, or on what came of it, later than all that the peer
+ * had a state in: the members of `view`, if it is none of them, need not ask it (NULL: of any view). */
 static bool was_left_behind(const sim_judges *j, const sim_peer *p, uint64_t state, const gw_view *view) {
     const sim_shown *s = &j->shown;
     if (was_given_up(j, p)) return true;
@@ -85,8 +86,8 @@ static uint64_t held_before(const sim_judges *j, const sim_peer *p, const gw_vie
     return its->epoch < view->epoch ? its->epoch : 0;
 }
 
-/* Members that others had gone on without bring no state of theirs that counts where some of those others are:
- * what the latest view held is what the next one goes on from. (Others may hold that very state, from an
+/* Members that others had gone on without bring no state of theirs that counts where some of those others
+ * are: what the latest view held is what the next one goes on from. (Others may hold that very state, from an
  * earlier view; and a peer that has just been found to compute wrong has no state that counts.) */
 static void check_latest_stays(sim_judges *j, const sim_peer *p, const sim_load_request *load) {
     const sim_peer *newest = NULL;
@@ -127,8 +128,8 @@ static void on_loaded(void *context, sim_peer *p, const sim_load_request *load) 
     ((sim_judges *)context)->shown.holders[p->number].epoch = load->epoch;
 }
 
-/* The peer lets people, or the job's effects, know of the state after `step` steps: of the state as it was when
- * it was made, though effects see what has flipped in it since, as they read it without a look. */
+/* The peer lets people, or the job's effects, know of the state after `step` steps: of the state as it was
+ * when it was made, though effects see what has flipped in it since, as they read it without a look. */
 static void check_shown(sim_judges *j, const sim_peer *p, uint64_t step) {
     uint64_t *shown = &j->shown.state[step];
     if (!j->c->options->majority) return;

@@ -1,6 +1,6 @@
 /* What is summed and applied: each step's sum has each of its shards once, computed from the state that it is
- * applied to; the states are those of the undisturbed run; and where a majority rules one view an epoch commits
- * steps. */
+ * applied to; the states are those of the undisturbed run; and where a majority rules one view an epoch
+ * commits steps. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"

@@ -58,7 +58,7 @@ typedef struct search {
     bool fork, full;
 } search;
 
-/* ---- states in 128 bits ---- */
+/* States in 128 bits. */
 
 static uint32_t bits_for(uint32_t values) {
     uint32_t bits = 1;
@@ -152,7 +152,7 @@ static state unpack(const search *x, packed_state packed) {
     return s;
 }
 
-/* ---- the real rules, remembered ---- */
+/* The real rules, remembered. */
 
 static uint64_t hash_of(packed_state packed) {
     return gw_mix64((uint64_t)packed ^ gw_mix64((uint64_t)(packed >> 64)));
@@ -189,7 +189,7 @@ static void memo_add(memo *m, packed_state key, uint8_t value) {
     m->used++;
 }
 
-/* ---- epochs and names ---- */
+/* Epochs and names. */
 
 /* Rises with the order in which they were proposed: what was proposed late with an early epoch has heard of
  * none that are later. */
@@ -337,7 +337,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     return yes;
 }
 
-/* ---- what is looked for ---- */
+/* What is looked for. */
 
 /* By base, or by being listed; listing a view lists every other of the same peers after the base, of whose
  * members it needs the same majority. */
@@ -401,7 +401,7 @@ static void found(search *x, state *s) {
     x->table[at] = (uint32_t)x->count;
 }
 
-/* ---- what can happen next ---- */
+/* What can happen next. */
 
 /* Whether it may lose its memory yet. */
 static bool may_restart(const search *x, const state *s, uint32_t peer) {
@@ -593,7 +593,7 @@ bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint6
     return true;
 }
 
-/* ---- for people ---- */
+/* For people. */
 
 const char *gw_forks_rule_name(gw_forks_without without) {
     static const char *const names[] = {

@@ -8,7 +8,7 @@
 
 enum {
     GW_SIM_LIMIT_S = 600,        /* of most machines and builds; the longest seeds take some seconds */
-    GW_SIM_OVER_LIMIT = SIGPROF, /* ends whoever has taken more, unless it is caught */
+    GW_SIM_OVER_LIMIT = SIGPROF, /* ends a process that has taken more, unless it is caught */
     GW_SIM_LIMIT_TEXT = 64
 };
 

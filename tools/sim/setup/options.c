@@ -187,7 +187,7 @@ void gw_sim_repairs(gw_sim_options *options) {
     gw_sim_undisturbed(options);
 }
 
-/* ---- drawing ---- */
+/* Drawing. */
 
 static void set_unset(uint32_t *value, uint32_t drawn) {
     if (*value == GW_SIM_UNSET) *value = drawn;
@@ -502,7 +502,7 @@ gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool r
     return run;
 }
 
-/* ---- as text ---- */
+/* As text. */
 
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size) {
     gw_sim_options copy = *options;

@@ -20,7 +20,7 @@ enum {
 /* Fields that end in _ms among the faults are the mean virtual time between two of a kind; 0 = none of it. */
 typedef struct gw_sim_options {
     uint64_t seed;
-    uint32_t peers, founders; /* the job is founded by at least so many, the others join */
+    uint32_t peers, founders; /* at least `founders` peers found the job, the others join */
     uint32_t core;  /* so many, drawn by lot, are left in the end, the others are gone; 0 = all. Majority: and
                        whom it takes to be one of every view that any of them has installed or promised */
     uint32_t force; /* 0 or 1; majority: any are left of it, and an operator forces a view */
@@ -30,7 +30,7 @@ typedef struct gw_sim_options {
     uint32_t shard_us;                        /* mean time of a shard */
     uint32_t checkpoint_steps, checkpoint_ms; /* 0 = not by this measure; both: only at the end */
     uint32_t end_step;    /* the job itself ends after so many steps, before `steps`; 0 = it does not */
-    uint32_t poison_step; /* whoever computes the last shard of this step dies of it; 0 = none does */
+    uint32_t poison_step; /* the last shard of this step kills every peer that computes it; 0 = none does */
     uint32_t bad_step;    /* some contributions to this step have elements that are not finite; 0 = none do */
     uint32_t skip;        /* 0 or 1: --on-bad skip */
     uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
@@ -56,7 +56,7 @@ typedef struct gw_sim_options {
     uint32_t unanswered_permille; /* the answer to a swap of a range word is lost, the swap is not */
     uint32_t haul;                /* a long haul: what lasts, lasts up to so many times as long; 0 = none */
     uint32_t fault_ms;            /* faults happen this long; then everything is healed */
-    uint32_t bound_ms;            /* and the job must be done this much later */
+    uint32_t bound_ms;            /* the job must be done this much after everything is healed */
     uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
     uint32_t replicas, keep;      /* --replicas, --keep (most GW_SIM_KEEP); 0 = as usual, 2 */
     uint32_t processor_s; /* a run fails that takes so much of processor time (limit.h); 0 = as usual */

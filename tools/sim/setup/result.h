@@ -95,14 +95,14 @@ typedef struct gw_sim_result {
     char why[512];
     uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
     uint64_t bad;      /* ended early: of a sum that is not finite, as it should be */
-    uint64_t unseen;   /* ended early: whoever had computed a shard wrong was left alone in that step */
+    uint64_t unseen;   /* ended early: a peer that had computed a shard wrong was left alone in that step */
     /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
     uint64_t healed_ns, done_ns, ended_ns;
     uint64_t virtual_ns;                   /* from the start until nothing more began or ended */
-    uint64_t fire_ns;                      /* and of these, while faults happened */
+    uint64_t fire_ns;                      /* the part of virtual_ns while faults happened */
     uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and what of these times was theirs */
-    /* Jobs, but for long hauls, that were done after all was healed: how long after, in all and at most. And
-     * of all jobs the most of the time that one might take. */
+    /* Jobs, but for long hauls, that were done after all was healed: how long after, in all and at most.
+     * calm_most_share: the largest share of its bound that any job took. */
     uint64_t calmed, calm_ns, calm_most_ns;
     double calm_most_share;
     uint64_t events;

@@ -258,8 +258,8 @@ static void follow_own_fault(sim_cluster *c, sim_peer *p, const gw_action *notic
     p->m.has_state = false;
 }
 
-/* A brain that hears of an earlier verdict on its peer gives up its state, and says so in its log. Effects that
- * are under way are of that state, and take place before. */
+/* A brain that hears of an earlier verdict on its peer gives up its state, and says so in its log. Effects
+ * that are under way are of that state, and take place before. */
 static void follow_earlier_fault(sim_cluster *c, sim_peer *p, const char *text) {
     if (strstr(text, " was found to compute or to hold other bits") == NULL) return;
     sim_commit_settle(c, p);

@@ -1,6 +1,6 @@
-/* A whole cluster under virtual time: the real brain (core/brain/peer.h) of every peer, and a world that carries
- * out what the brains ask for. What goes wrong is asked of the hazards (hazards.h), and what happens is told to
- * the observers (observer.h). The world ends a run by itself only where a brain asks for what cannot be carried
+/* A whole cluster under virtual time: the real brain (core/brain/peer.h) of every peer, and a world that
+ * carries out what the brains ask for. It asks the hazards what goes wrong (hazards.h), and tells the observers
+ * what happens (observer.h). The world ends a run by itself only where a brain asks for what cannot be carried
  * out.
  *
  *   job.h       the simulated job, as functions of the options
@@ -201,7 +201,7 @@ struct sim_peer {
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
     uint64_t record_fails_until_ns;
     double record_fails;                    /* the share of records that fail until then */
-    uint64_t clock_since_ns, clock_base_ns; /* at that time its clock said this */
+    uint64_t clock_since_ns, clock_base_ns; /* at clock_since_ns its clock showed clock_base_ns */
     double clock_rate;                      /* how fast its clock has run since */
     double slowness;                        /* times the shard time */
     uint32_t changes;                       /* how many times more it changes bits of what travels */
@@ -235,7 +235,7 @@ struct sim_cluster {
     gw_rng rng;
     sim_observers observers;
     const sim_hazards *hazards;
-    void *hazards_context; /* of whoever has set the hazards */
+    void *hazards_context; /* belongs to the hazards */
     bool calm;             /* no more faults */
     uint64_t *states;      /* the states 0 .. steps as an undisturbed run makes them */
     sim_link *links;       /* [lower * count + higher] */
@@ -267,7 +267,7 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event);
 void sim_later(sim_cluster *c, uint64_t delay_ns, const sim_op *op);
 sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *));
 void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns); /* its monotonic clock jumps ahead */
-/* Who has that name; NULL: somebody had it before a disk was lost. */
+/* The peer with that name; NULL: a peer had it before it lost its disk. */
 sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id);
 void sim_name(sim_peer *p);                               /* names it after its number and its lost disks */
 gw_peer_id sim_name_with(uint32_t number, uint32_t disk); /* its name with that disk, which may be lost */
@@ -279,7 +279,7 @@ gw_sim_excuse sim_reason_of_end(const sim_peer *p);
 sim_link *sim_link_of(sim_cluster *c, uint32_t a, uint32_t b);
 bool sim_reaches_both(const sim_cluster *c, uint32_t a, uint32_t b);
 void sim_break(sim_cluster *c, uint32_t a, uint32_t b);
-/* A name that nobody has any more, as its disk is lost: dials to it tell that another peer answers. */
+/* A link to a name that no peer has any more, as its disk is lost: dials tell that another peer answers. */
 void sim_want_lost(sim_cluster *c, sim_peer *p, const gw_peer_id *id, bool wanted);
 /* The data link beside a control link, which may be lost although that stands. */
 bool sim_data_lost(sim_cluster *c, uint32_t a, uint32_t b);
@@ -320,12 +320,13 @@ void sim_ballot_read(const sim_record *record, gw_ballot *ballot);
 bool sim_record_has_view(const sim_record *record);
 /* Whether of the view's members a majority are among these, by number. */
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among);
-/* Of some view that it has installed or promised these are no majority. */
+/* Whether these peers, by number, are no majority of some view that `p` has installed or promised. */
 bool sim_lacks_majority(sim_cluster *c, const sim_peer *p, const bool *among);
 /* Whether this member's state and checkpoints count for nothing in the view that `p` has begun: it was found
  * wrong, and nothing says for good that it knows (core/brain/faults/verdicts.c). */
 bool sim_record_outlaws(const sim_peer *p, const sim_peer *member);
-/* Whether it tells nobody of this checkpoint, as it was found wrong when it had it, though the disk has it. */
+/* Whether it tells nobody of this checkpoint, as it was found wrong when it had it, though the disk has it.
+ */
 bool sim_record_gives_up(const sim_peer *p, const gw_hash *root);
 /* Whether its next life reads nothing of the last verdict on it that it has heard of. */
 bool sim_record_lacks_verdict(const sim_peer *p);

@@ -1,6 +1,6 @@
-/* Data links, which may be gone although control links stand: their ends cannot read each other's words,
- * fetch from each other, or sum together, and are told so. Or they stand, and just no sums pass: whoever
- * tries hears that it fails, and with whom. */
+/* Data links, which may be gone although control links stand: their ends cannot read each other's range
+ * words, fetch from each other, or sum together, and their brains are told so. Where the data link stands the
+ * path of sums may still be lost: a peer that sums then hears that it fails, and with which member. */
 #include "tools/sim/world/inside.h"
 
 static int side_of(uint32_t peer, uint32_t other) {
@@ -24,7 +24,7 @@ uint32_t sim_parted_from(sim_cluster *c, const gw_view *view, uint32_t a) {
     return SIM_PEERS;
 }
 
-/* Its brain, where it thinks otherwise. */
+/* Tells the peer's brain of the data link's condition, unless it knows. */
 static void tell(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_link *link = sim_link_of(c, p->number, other);
     int side = side_of(p->number, other);
@@ -39,7 +39,7 @@ static void tell(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_event(c, p, &event);
 }
 
-/* Either brain may be of a new life, and know nothing. */
+/* The brain on this side may be of a new life, which knows nothing. */
 void sim_data_tell_anew(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_link *link = sim_link_of(c, p->number, other);
     bool *told = &link->data_told[side_of(p->number, other)], lost = sim_data_lost(c, p->number, other);

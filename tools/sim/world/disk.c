@@ -1,5 +1,5 @@
-/* What survives a crash. Writes become durable some time before they are reported, a half of a checkpoint's
- * chunks before the other. (The record is in cluster_record.c.) */
+/* What survives a crash of checkpoints. Writes become durable some time before they are reported, half of a
+ * checkpoint's chunks before the other half. (Records are in record.c.) */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants */
-#define CRAWL_GRID_NS (5000 * SIM_MS) /* and what one that crawls is doing at these */
+#define CRAWL_GRID_NS (5000 * SIM_MS) /* what a crawling disk does ends at these instants */
 
 static void free_saved(sim_saved *saved) {
     gw_set_free(&saved->chunks);
@@ -89,8 +89,8 @@ static uint64_t next_grid(const sim_cluster *c) {
     return next_of(c, HANG_GRID_NS);
 }
 
-/* Until one of the instants at which what waits is tried again: nothing that is asked for later comes first.
- */
+/* A disk hangs until one of the instants at which what waits is tried again: nothing that is asked for later
+ * comes first. */
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
     p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
 }
@@ -104,8 +104,9 @@ void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
     if (p->disk_crawls_until_ns > sim_now(c)) sim_disk_crawl(c, p, 0);
 }
 
-/* What waits for a disk happens in the order in which it came to wait, and before what comes later, although
- * pauses of the peer hold up some of it for longer. held_until_ns 0: the disk is ready. */
+/* Operations that wait for a disk happen in the order in which they came to wait, and before what comes
+ * later, although pauses of the peer hold up some of them for longer. held_until_ns is 0 where the disk is
+ * ready. */
 static bool waits_in(sim_cluster *c, sim_line *line, const sim_op *op, uint64_t held_until_ns) {
     bool in_line = op->turn > line->served;
     bool behind = in_line ? op->turn > line->served + 1 : line->taken > line->served;
@@ -148,7 +149,7 @@ uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uin
     return p->disk_slow_until_ns > sim_now(c) ? time_ns * sim_between(c, 2, SLOWER) : time_ns;
 }
 
-/* ---- writing ---- */
+/* Writing. */
 
 /* A disk has one writer, which gives up what it has not written of a SAVE when it is given one of another
  * step, or is to delete: nothing of an older step comes after that, however slow the disk is. */
@@ -165,7 +166,8 @@ static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     tell_progress(c, p, op->token);
 }
 
-/* One of them may have met a full disk, whatever it is like now, or the save was given up before. */
+/* The save has failed if a chunk is missing: one may have met a full disk, whatever the disk is like now, or
+ * the save was given up before. */
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_waits(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
@@ -253,7 +255,7 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, sim_disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 
-/* No checkpoint is under way then, so that chunks without a manifest are nobody's. */
+/* No checkpoint is under way when a brain retains, so chunks without a manifest belong to none. */
 static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint32_t kept = 0;
@@ -287,7 +289,7 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
     }
 }
 
-/* ---- reading, and going bad ---- */
+/* Reading. */
 
 sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step) {
     for (uint32_t i = 0; i < disk->saved_count; i++) {

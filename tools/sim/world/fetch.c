@@ -1,4 +1,4 @@
-/* Fetching states: S_0, from checkpoints on one's own and others' disks, and from peers that have them. */
+/* Fetching states: the initial one, from checkpoints on the peer's own and others' disks, and from peers. */
 #include "tools/sim/world/inside.h"
 
 #include "core/state/placement.h"
@@ -41,7 +41,8 @@ static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t
     return complete;
 }
 
-/* Of a checkpoint: its own, or that of somebody who can be reached. Then it is kept. */
+/* Whether the checkpoint's manifest is on the peer's own disk, or on one that can be reached: then it is
+ * kept. */
 static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_saved *own) {
     bool has = own != NULL && own->manifest;
     for (uint32_t i = 0; i < f->count && !has && f->kind == GW_LOAD_MANIFEST; i++) {
@@ -55,9 +56,9 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
     return has;
 }
 
-/* What ends a failed load is its first chunk that cannot be had, with what the last of its holders came to:
- * if that one could not be reached, the others have failed, and nothing is told of what is here, unless some
- * of it was found to be damaged. */
+/* A load fails at its first chunk that cannot be had, by what became of the last of that chunk's holders:
+ * where that one could not be reached, the load has failed by others, and the brain is told nothing of what
+ * is here, unless some of that was found to be damaged. */
 static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, const sim_saved *own) {
     if (own != NULL && own->damaged.words[0] != 0) return false;
     uint32_t first = (uint32_t)(sim_lot(c->options, sim_now(c)) % SIM_CHUNKS); /* threads fetch them */
@@ -79,15 +80,15 @@ static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, 
     return false;
 }
 
-/* Without a manifest here, who cannot be reached may have it. */
+/* Without a manifest here, a source that cannot be reached may have it. */
 static bool somebody_is_away(sim_cluster *c, const sim_peer *p, const fetch *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (!may_fetch(c, p, &c->peers[f->sources[i]])) return true;
     return false;
 }
 
-/* changes: of those at hand the first one that lends other bits than it holds; SIM_PEERS = none of them does.
- */
+/* Whether a donor is at hand, and its state. *changes: the first donor at hand whose bits come changed;
+ * SIM_PEERS = none. */
 static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state,
                           uint32_t *changes) {
     *changes = SIM_PEERS;
@@ -113,8 +114,8 @@ static bool is_placed_here(const sim_cluster *c, const sim_peer *p, uint32_t chu
     return gw_placement_holds(chunk, members, view->count, sim_replicas(c->options), &p->id);
 }
 
-/* What was loaded is kept: the manifest, chunks that were damaged here, and those that are placed here. What
- * is here of it then; NULL: nothing, as a disk that is full takes none of it. */
+/* Keeps of what was loaded the manifest, chunks that were damaged here, and those that are placed here.
+ * Returns what is here of it then; NULL: nothing, as a full disk takes none of it. */
 static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t state) {
     bool full = p->disk_full_until_ns > sim_now(c);
     sim_saved *own = sim_disk_saved_of(&p->disk, f->step, state, !full);
@@ -129,7 +130,7 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
     return own;
 }
 
-/* From each alone nothing better has come. */
+/* No donor has sent unchanged bits: the load fails with the first whose bits came changed. */
 static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, const fetch *f, uint32_t from) {
     gw_event event = {
         .kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED, .peer = c->peers[from].id};

@@ -1,6 +1,6 @@
-/* What may go wrong while the world carries out what brains ask for. The world asks, and whoever has set the
- * table (tools/sim/faults) answers, draws random numbers and counts; in a world without hazards nothing goes
- * wrong. */
+/* What may go wrong while the world carries out what brains ask for. The world asks, and the
+ * faults (tools/sim/faults), which set the table, answer, draw random numbers and count; in a world without
+ * hazards nothing goes wrong. */
 #ifndef GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 #define GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 
@@ -30,7 +30,8 @@ typedef struct sim_hazards {
     bool (*loses_answer)(sim_cluster *c, uint32_t thief, uint32_t victim);
     /* A member enters a reduction: a bit of its part may flip. */
     void (*touches_part)(sim_cluster *c, sim_peer *p);
-    /* A member gets the sum of a step: whether a bit of it flips. *damaged: one of this reduction has before. */
+    /* A member gets the sum of a step: whether a bit of it flips. *damaged: one of this reduction has before.
+     */
     bool (*damages_sum)(sim_cluster *c, sim_peer *p, uint64_t step, sim_sum *sum, bool *damaged);
     /* Whether bits of what `from` sends now come to `to` as others. */
     bool (*would_change)(sim_cluster *c, uint32_t from, uint32_t to);

@@ -1,9 +1,9 @@
 /* The simulated job, as functions of the run's options alone.
  *
- * Its state is 64 bits: the state after step t is a hash of the one before and of the step's sum, and a shard's
- * contribution is a hash of (state, t, shard). So the states that an undisturbed run reaches can be computed
- * beforehand, and a sum that lost or doubled a shard shows. With --reduce fast a sum depends on the view that
- * made it, as float sums do: two lineages of one step show at once. */
+ * Its state is 64 bits: the state after step t is a hash of the one before and of the step's sum, and a
+ * shard's contribution is a hash of (state, t, shard). So the states that an undisturbed run reaches can be
+ * computed beforehand, and a sum that lost or doubled a shard shows. With --reduce fast a sum depends on the
+ * view that made it, as float sums do: two lineages of one step show at once. */
 #ifndef GODWIT_TOOLS_SIM_WORLD_JOB_H
 #define GODWIT_TOOLS_SIM_WORLD_JOB_H
 
@@ -30,8 +30,8 @@ gw_hash sim_root(uint64_t step, uint64_t state); /* of the checkpoint of the sta
 gw_hash sim_root_of(uint64_t step, const gw_hash *hashes, uint32_t count);
 uint64_t sim_last_step(const gw_sim_options *options); /* how many steps the job really has */
 
-/* Elements of a step's sum that are not finite: how many of them the shards bring that `times` counts as added
- * (NULL: all do), and the first of them. */
+/* Elements of a step's sum that are not finite: how many of them the shards bring that `times` counts as
+ * added (NULL: all do), and the first of them. */
 uint64_t sim_bad_among(const gw_sim_options *options, uint64_t step, uint32_t shards, const uint8_t *times,
                        gw_bad *first);
 uint64_t sim_bad_of(const gw_sim_options *options, uint64_t step,
@@ -41,7 +41,8 @@ uint64_t sim_bad_of(const gw_sim_options *options, uint64_t step,
 uint32_t sim_faulty_machine(const gw_sim_options *options);
 /* Sums go by recursive doubling rather than round a ring. */
 bool sim_sums_are_small(const gw_sim_options *options);
-/* A random number of its own for each `of`, which moves no other: runs that once failed replay as they were. */
+/* A random number of its own for each `of`, which moves no other: runs that once failed replay as they were.
+ */
 uint64_t sim_lot(const gw_sim_options *options, uint64_t of);
 
 /* What all peers are configured with. */

@@ -1,6 +1,6 @@
-/* Control links as the node has them: at most one between two peers, dialled by whoever wants it, messages in
- * order and once while it stands, those in flight lost when it breaks. A cut of the network stalls messages
- * (TCP sends them again) until it heals or the link breaks. */
+/* Control links as the node has them: at most one between two peers, dialled by a peer that wants it;
+ * messages arrive in order and once while it stands, and those in flight are lost when it breaks. A cut of
+ * the network stalls messages (TCP sends them again) until it heals or the link breaks. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -125,7 +125,7 @@ static void plan_dial_lost(sim_cluster *c, sim_peer *p, uint32_t other, uint32_t
     sim_later(c, delay_ns, &op);
 }
 
-/* Whoever answers at the address is another one, which proves as much as when nobody listens there
+/* The peer that answers at the address is another one, which proves as much as when nobody listens there
  * (net/link/link.h). */
 static void dial_lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *q = &c->peers[op->from];
@@ -160,8 +160,9 @@ void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted) {
         plan_dial(c, p, other);
         return;
     }
-    link->told[side_of(p->number, other)] = false;   /* whoever drops a link is not told that it is down, */
-    link->drains[side_of(p->number, other)] = false; /* and hears no more of what was on its way */
+    /* A peer that drops a link is not told that it is down, and hears no more of what was on its way. */
+    link->told[side_of(p->number, other)] = false;
+    link->drains[side_of(p->number, other)] = false;
     sim_work_broken(c, p, other);
     sim_break(c, p->number, other);
 }
@@ -218,7 +219,7 @@ static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     int side = side_of(p->number, op->from);
     bool stands = (link->up && link->told[side]) || link->drains[side]; /* to this very life */
     if (!stands || link->session != op->session || p->finished) return;
-    /* Who was to be left was drawn by what had been promised by then: nobody who is gone asks for more. */
+    /* The core was drawn by what had been promised by then: a peer that is gone asks for no more promises. */
     if (c->options->majority && c->peers[op->from].gone) return;
     bool passes = gw_sim_network_reaches(&c->network, op->from, p->number) && link->taken[side] == op->x;
     if (!passes) {

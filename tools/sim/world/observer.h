@@ -1,7 +1,7 @@
-/* What the world tells of what happens in it. An observer is a table of functions, one a fact, any of which may
- * be NULL; it is registered before the run begins and called in the order of registration, at the moment that
- * its fact's comment names. The judges (tools/sim/judge) observe, and so do the faults (tools/sim/faults); the
- * world knows neither.
+/* What the world tells of what happens in it. An observer is a table of functions, one a fact, any of which
+ * may be NULL; it is registered before the run begins and called in the order of registration, at the moment
+ * that its fact's comment names. The judges (tools/sim/judge) observe, and so do the faults
+ * (tools/sim/faults); the world knows neither.
  *
  * An observer may read the whole cluster and end the run with a verdict (sim_violation). It draws no random
  * number and schedules nothing where its fact does not say so: judges must not change what they judge. */
@@ -84,9 +84,9 @@ typedef struct sim_observer {
     /* Wrong bits, and who is told of them. */
     void (*bits_wrong)(void *context, sim_peer *p, sim_error_kind kind);
     void (*bits_changed)(void *context, const sim_changed_bits *bits);
-    /* The receiver is about to hear of such a change, the one numbered `which` from 0 on in the order in which
-     * they were told here; and it has heard of it. `holds`: it has the state that is summed from, or the one
-     * before the state that it fetches. */
+    /* The receiver is about to hear of such a change, the one numbered `which` from 0 on in the order in
+     * which they were told here; and it has heard of it. `holds`: it has the state that is summed from, or
+     * the one before the state that it fetches. */
     void (*change_arrives)(void *context, sim_peer *p, uint32_t which, bool holds);
     void (*change_heard)(void *context, sim_peer *p, uint32_t which, bool in_sum);
     void (*fault_told)(void *context, sim_peer *p, const gw_action *notice); /* GW_NOTICE_CORRUPT */
@@ -94,11 +94,12 @@ typedef struct sim_observer {
 
     /* Checkpoints. */
     void (*checkpoint_told)(void *context, sim_peer *p, uint64_t step, const gw_hash *root); /* complete */
-    /* It makes a manifest of this root. saved: it is that of what it has saved last; told: it is to be made of
-     * what others tell of their chunks. */
+    /* It makes a manifest of this root. saved: it is that of what it has saved last; told: it is to be made
+     * of what others tell of their chunks. */
     void (*manifest_made)(void *context, sim_peer *p, uint64_t step, const gw_hash *root, bool saved,
                           bool told);
-    void (*manifest_stored)(void *context, sim_peer *p, uint64_t step); /* and its brain has heard so */
+    void (*manifest_stored)(void *context, sim_peer *p,
+                            uint64_t step);            /* its brain has heard that it is stored */
     void (*retain_begins)(void *context, sim_peer *p); /* it is about to delete what it need not retain */
     void (*retain_ends)(void *context, sim_peer *p);
     void (*disks_lost)(void *context); /* some disk has lost some of what was on it */

@@ -1,7 +1,7 @@
 /* What a peer remembers of its votes and of lost shards (GW_ACT_PERSIST), as the node writes it: to a file
- * beside the old one, which takes its place when it is on disk. So a record is there whole or not at all; one
- * that is being written when its process ends is lost. Where only the folder could not be flushed the new one
- * is there although its writing has failed, until the power does. */
+ * beside the old one, which takes that one's place when it is on disk. A record is there whole or not at all,
+ * and one that is being written when its process ends is lost. Where only the folder could not be flushed the
+ * new record is there although its writing has failed, until the power fails. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -76,11 +76,11 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
 }
 
-/* ---- what it says of verdicts ---- */
+/* What a record says of verdicts. */
 
 typedef struct verdicts {
     gw_convictions of_others;
-    uint64_t heard; /* the epoch of the last one of its own */
+    uint64_t heard; /* the epoch of the last verdict on the peer itself */
     gw_given_up given_up;
 } verdicts;
 
@@ -127,7 +127,7 @@ void sim_record_crash(sim_cluster *c, sim_peer *p) {
     sim_record_replace(&p->disk, sim_record_copy(p->disk.flushed.bytes, p->disk.flushed.length), true);
 }
 
-/* What it says of views. */
+/* What a record says of views. */
 
 void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
     gw_ballot_open(ballot, true);

@@ -117,7 +117,7 @@ static sim_op op_of_entry(const sim_cluster *c, const sim_reduction *r, const si
     return op;
 }
 
-/* with: the member that it has failed with; SIM_PEERS = it does not know. */
+/* The entry fails a little later. `with` is the member that it has failed with; SIM_PEERS = unknown. */
 static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
     sim_op op = op_of_entry(c, r, e, fail);
     op.z =
@@ -125,7 +125,7 @@ static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
 }
 
-/* Whether the ring turns: everybody runs and reaches everybody. */
+/* Whether the collective makes progress: every member runs and reaches every other. */
 static bool turns(const sim_cluster *c, const sim_reduction *r) {
     for (uint32_t i = 0; i < r->view.count; i++) {
         const sim_peer *p = &c->peers[r->entry[i].peer];
@@ -240,7 +240,7 @@ static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-/* Of a sum that was tried before each looks at its own part first. */
+/* A member that tries a sum again looks at its own part first, and finds it wrong. */
 static void part_is_wrong(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     p->m.reduce_token = 0;
@@ -260,21 +260,21 @@ static void refuse_part(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_MS, &op);
 }
 
-/* Found before anything of it leaves. */
+/* The flipped bit is found before anything of the part leaves. */
 static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, damaged);
     op.token = p->m.reduce_token = action->token;
     sim_later(c, SIM_MS, &op);
 }
 
-/* Of two that cannot exchange anything each names the other, and all name one that has ended (b is
- * SIM_PEERS). */
+/* The member that an entry names: each of two that cannot exchange anything names the other, and all name one
+ * that has ended (b is SIM_PEERS). */
 static uint32_t failed_with(const sim_entry *e, uint32_t a, uint32_t b) {
     if (e->peer == a) return b;
     return e->peer == b || b == SIM_PEERS ? a : SIM_PEERS;
 }
 
-/* a is SIM_PEERS: nobody is known to be the cause. */
+/* Breaks the reduction between members a and b. a is SIM_PEERS where no member is known to be the cause. */
 static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
     if (r->broken) return;
     r->broken = true;
@@ -321,7 +321,7 @@ static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint
     return true;
 }
 
-/* Each receives from its left neighbour. */
+/* Round a ring each member receives from its left neighbour. */
 static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
     for (uint32_t k = 0; k < r->view.count; k++) {
         uint32_t to = ranks[(k + 1) % r->view.count];
@@ -329,8 +329,8 @@ static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ran
     }
 }
 
-/* Who has seen it goes no further, nor do those who wait for what it does not send
- * (net/collective/doubling.c). */
+/* By recursive doubling a member that has seen changed bits goes no further, nor do members that wait for
+ * what it does not send (net/collective/doubling.c). */
 static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
     uint32_t last = gw_doubling_rounds(r->view.count) + 1;
     for (uint32_t stage = 0; stage <= last; stage++) {
@@ -345,8 +345,8 @@ static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ra
     }
 }
 
-/* Whose bits have changed on the way has no sum, and the others none before the view ends, but for some with
- * exact sums, who had all they need (net/collective/ring.c). */
+/* A member that received changed bits has no sum, and the others have none before the view ends, but for some
+ * with exact sums that had all they need (net/collective/ring.c). */
 static void change_bits(sim_cluster *c, sim_reduction *r) {
     uint32_t ranks[GW_MAX_MEMBERS];
     bool stuck[GW_MAX_MEMBERS] = {false};
@@ -467,7 +467,7 @@ void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
 
 /* Applying. */
 
-/* Found as the state is read. */
+/* The flipped bit is found as the state is read. */
 static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.has_state = false;
     gw_event event = {.kind = GW_EV_APPLIED,

@@ -18,7 +18,7 @@ void sim_work_forget(sim_peer *p) {
     p->m = (sim_memory){0};
 }
 
-/* ---- workers ---- */
+/* Workers. */
 
 static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
     uint64_t mean_ns = (uint64_t)c->options->shard_us * 1000;
@@ -111,7 +111,7 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_later(c, time_ns, &op);
 }
 
-/* A careful claim: the brain has been told, and its actions have been carried out. */
+/* A careful claim: its shard is computed only after the brain has heard of it and acted. */
 static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy || worker->turn != op->y) return;
@@ -122,7 +122,7 @@ static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (!p->finished && worker->busy && worker->turn == op->y) compute(c, p, (uint32_t)op->x);
 }
 
-/* A worker says what it is at: a shard that it had begun before, or none any more. */
+/* A worker corrects its claim: it names a shard that it had begun before, or none any more. */
 static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy && !worker->claimed) return;
@@ -133,7 +133,7 @@ static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-/* Of those that are busy, or of those that are not any more. */
+/* Corrects the claims of workers that are busy, or of those that are idle but have a claim standing. */
 static void correct_claims(sim_cluster *c, sim_peer *p, bool busy) {
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
@@ -161,7 +161,8 @@ static bool next_position(sim_memory *m, uint32_t *position) {
     return true;
 }
 
-/* The next shard: chosen ones first; their positions are passed over. What the worker had claimed stands. */
+/* The next shard of a worker: chosen ones come first, and their positions are passed over later. A claim that
+ * the worker has standing stays so. */
 static bool next_shard(sim_cluster *c, sim_peer *p, bool claimed, sim_worker *next) {
     sim_memory *m = &p->m;
     *next = (sim_worker){.busy = true, .claimed = claimed, .turn = m->turns + 1};
@@ -217,7 +218,7 @@ static void feed(sim_cluster *c, sim_peer *p) {
     }
 }
 
-/* ---- freezing and dealing ---- */
+/* Freezing and dealing. */
 
 static void frozen(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_sum *a = &p->m.accumulator;
@@ -310,7 +311,7 @@ static void take(sim_cluster *c, sim_peer *p, const gw_action *action) {
     feed(c, p);
 }
 
-/* ---- one-sided operations ---- */
+/* One-sided operations. */
 
 static sim_asked *asked_of(sim_peer *p, gw_token token) {
     for (uint32_t i = 0; i < p->m.asked_count; i++)
@@ -377,7 +378,7 @@ static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
     answer(c, p, op->token, GW_WORD_UNKNOWN, 0);
 }
 
-/* Nothing has happened. */
+/* The word was not reached: nothing has happened to it. */
 static void unreachable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     answer(c, p, op->token, GW_WORD_FENCED, 0);
 }
