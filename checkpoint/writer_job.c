@@ -1,7 +1,7 @@
 #include "checkpoint/writer_job.h"
 
 #include "checkpoint/catalog.h"
-#include "checkpoint/lanes.h"
+#include "checkpoint/multi_hash.h"
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 
@@ -102,12 +102,12 @@ static void unpin_batch(gw_ckpt_writer *writer, uint64_t tag, const batch *b) {
 
 static void hash_batch(batch *b) {
     uint64_t began = gw_now_ns() / 1000;
-    gw_lane lanes[GW_STORE_BATCH];
+    gw_hash_input inputs[GW_STORE_BATCH];
     for (uint32_t i = 0; i < b->count; i++) {
-        lanes[i] = (gw_lane){b->items[i].bytes, b->items[i].length, &b->items[i].name};
+        inputs[i] = (gw_hash_input){b->items[i].bytes, b->items[i].length, &b->items[i].name};
         b->bytes += b->items[i].length;
     }
-    gw_lanes_hash(lanes, b->count);
+    gw_multi_hash(inputs, b->count);
     b->hash_us = gw_now_ns() / 1000 - began;
 }
 

@@ -1,7 +1,7 @@
 #include "core/gossip/gossip.h"
 
 #include "core/base/assert.h"
-#include "core/gossip/room.h"
+#include "core/gossip/inside.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "core/gossip/room.h"
+#include "core/gossip/inside.h"
 
 #include "core/base/assert.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/gossip/codec.h"
 #include "core/gossip/gossip.h"
-#include "core/gossip/room.h"
+#include "core/gossip/inside.h"
 
 #define GOSSIP_MS     UINT64_C(1000000)
 #define GOSSIP_SECOND UINT64_C(1000000000)

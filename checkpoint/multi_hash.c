@@ -1,18 +1,18 @@
-#include "checkpoint/lanes.h"
+#include "checkpoint/multi_hash.h"
 
 #include "core/base/assert.h"
 
 #include <string.h>
 
-enum { LANES = 4, BLOCK_BYTES = 128, WORDS = 16 };
+enum { WAYS = 4, BLOCK_BYTES = 128, WORDS = 16 };
 
-static void hash_one(const gw_lane *lane) {
-    gw_blake2b(lane->bytes, lane->length, lane->hash->bytes, sizeof lane->hash->bytes);
+static void hash_one(const gw_hash_input *input) {
+    gw_blake2b(input->bytes, input->length, input->hash->bytes, sizeof input->hash->bytes);
 }
 
 #if defined(__x86_64__)
 
-typedef uint64_t words __attribute__((vector_size(32))); /* one word of each lane */
+typedef uint64_t words __attribute__((vector_size(32))); /* the same word of each of the four messages */
 typedef uint8_t octets __attribute__((vector_size(32)));
 
 #define AVX2   __attribute__((target("avx2")))
@@ -38,7 +38,7 @@ static const uint8_t schedule[12][WORDS] = {
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
 };
 
-/* Rotations to the right. Those by whole bytes are one shuffle. */
+/* Rotations to the right. A rotation by whole bytes is one shuffle. */
 INLINE words rotate_32(words x) {
     return (words)__builtin_shufflevector((octets)x, (octets)x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9,
                                           10, 11, 20, 21, 22, 23, 16, 17, 18, 19, 28, 29, 30, 31, 24, 25, 26,
@@ -69,12 +69,11 @@ INLINE void mix(words *v, int a, int b, int c, int d, words x, words y) {
     v[b] = rotate_63(v[b] ^ v[c]);
 }
 
-/* The message words of one block, lane by lane, turned into vectors of one word each. */
-INLINE void load_block(const uint8_t *const bytes[LANES], size_t offset, words *m) {
-    for (int i = 0; i < WORDS; i += LANES) {
-        words row[LANES];
-        for (int lane = 0; lane < LANES; lane++)
-            memcpy(&row[lane], bytes[lane] + offset + 8 * i, sizeof *row);
+/* Loads one block of each message and transposes them: m[i] becomes word i of all four messages. */
+INLINE void load_block(const uint8_t *const bytes[WAYS], size_t offset, words *m) {
+    for (int i = 0; i < WORDS; i += WAYS) {
+        words row[WAYS];
+        for (int way = 0; way < WAYS; way++) memcpy(&row[way], bytes[way] + offset + 8 * i, sizeof *row);
         words even01 = __builtin_shufflevector(row[0], row[1], 0, 4, 2, 6);
         words odd01 = __builtin_shufflevector(row[0], row[1], 1, 5, 3, 7);
         words even23 = __builtin_shufflevector(row[2], row[3], 0, 4, 2, 6);
@@ -92,7 +91,7 @@ INLINE void compress(words *h, const words *m, uint64_t count, bool last) {
         v[i] = h[i];
         v[i + 8] = (words){0} + initial[i];
     }
-    v[12] ^= count; /* a chunk is far below 2^64 bytes: the counter's upper word stays 0 */
+    v[12] ^= count; /* the upper word of the byte counter stays 0, as messages are below 2^64 bytes */
     if (last) v[14] = ~v[14];
 #pragma GCC unroll 12
     for (int round = 0; round < 12; round++) {
@@ -109,52 +108,52 @@ INLINE void compress(words *h, const words *m, uint64_t count, bool last) {
     for (int i = 0; i < 8; i++) h[i] ^= v[i] ^ v[i + 8];
 }
 
-/* Four messages of one length, which is a multiple of the block. */
-AVX2 static void hash_four(const gw_lane *lanes) {
-    const uint8_t *const bytes[LANES] = {lanes[0].bytes, lanes[1].bytes, lanes[2].bytes, lanes[3].bytes};
-    size_t length = lanes[0].length;
+/* Hashes four messages of one length, which is a multiple of the block. */
+AVX2 static void hash_four(const gw_hash_input *inputs) {
+    const uint8_t *const bytes[WAYS] = {inputs[0].bytes, inputs[1].bytes, inputs[2].bytes, inputs[3].bytes};
+    size_t length = inputs[0].length;
     GW_ASSERT(length > 0 && length % BLOCK_BYTES == 0);
     words h[8], m[WORDS];
     for (int i = 0; i < 8; i++) h[i] = (words){0} + initial[i];
-    h[0] ^= 0x01010000u ^ sizeof(gw_hash); /* no key, fan-out 1, depth 1, this many bytes of digest */
+    h[0] ^= 0x01010000u ^ sizeof(gw_hash); /* parameter block: no key, fan-out 1, depth 1, digest length */
     for (size_t offset = 0; offset < length; offset += BLOCK_BYTES) {
         load_block(bytes, offset, m);
         compress(h, m, offset + BLOCK_BYTES, offset + BLOCK_BYTES == length);
     }
-    for (int lane = 0; lane < LANES; lane++)
+    for (int way = 0; way < WAYS; way++)
         for (size_t i = 0; i < sizeof(gw_hash) / 8; i++) {
-            uint64_t word = h[i][lane];
-            memcpy(lanes[lane].hash->bytes + 8 * i, &word, 8);
+            uint64_t word = h[i][way];
+            memcpy(inputs[way].hash->bytes + 8 * i, &word, 8);
         }
 }
 
-static bool can_go_together(const gw_lane *lanes) {
-    size_t length = lanes[0].length;
-    for (int i = 1; i < LANES; i++)
-        if (lanes[i].length != length) return false;
+static bool can_go_together(const gw_hash_input *inputs) {
+    size_t length = inputs[0].length;
+    for (int i = 1; i < WAYS; i++)
+        if (inputs[i].length != length) return false;
     return length > 0 && length % BLOCK_BYTES == 0 && __builtin_cpu_supports("avx2");
 }
 
 #else
 
-static bool can_go_together(const gw_lane *lanes) {
-    (void)lanes;
+static bool can_go_together(const gw_hash_input *inputs) {
+    (void)inputs;
     return false;
 }
-static void hash_four(const gw_lane *lanes) {
-    for (int i = 0; i < LANES; i++) hash_one(&lanes[i]);
+static void hash_four(const gw_hash_input *inputs) {
+    for (int i = 0; i < WAYS; i++) hash_one(&inputs[i]);
 }
 
 #endif
 
-void gw_lanes_hash(const gw_lane *lanes, size_t count) {
+void gw_multi_hash(const gw_hash_input *inputs, size_t count) {
     size_t i = 0;
     while (i < count) {
-        bool four = count - i >= LANES && can_go_together(lanes + i);
+        bool four = count - i >= WAYS && can_go_together(inputs + i);
         if (four)
-            hash_four(lanes + i);
+            hash_four(inputs + i);
         else
-            hash_one(lanes + i);
-        i += four ? LANES : 1;
+            hash_one(inputs + i);
+        i += four ? WAYS : 1;
     }
 }

@@ -12,8 +12,8 @@
  *   gossip_roster.c     members that many instances share
  *   gossip_rumour.c     the queue of rumours
  *   gossip_codec.c      bytes */
-#ifndef GODWIT_CORE_GOSSIP_ROOM_H
-#define GODWIT_CORE_GOSSIP_ROOM_H
+#ifndef GODWIT_CORE_GOSSIP_INSIDE_H
+#define GODWIT_CORE_GOSSIP_INSIDE_H
 
 #include "core/base/id_index.h"
 #include "core/gossip/codec.h"
