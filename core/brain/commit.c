@@ -19,7 +19,7 @@
 #include "core/base/assert.h"
 
 static void show(gw_peer *p) {
-    const gw_uncommitted *u = &p->uncommitted;
+    const gw_uncommitted *u = &p->step.uncommitted;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
     notice->step = u->step;
     notice->notice.committed.members = u->members;
@@ -31,17 +31,19 @@ static void show(gw_peer *p) {
  * those of the step before take place, or, where it has fetched that state, those it has it from have. One
  * that was found to have changed in memory since it was applied is none to have effects of. */
 static void have_effects(gw_peer *p) {
-    if (!p->config.effects || !p->has_state || p->step == 0 || p->effects_step == p->step) return;
-    p->effects_step = p->step;
+    if (!p->config.effects || !p->step.has_state || p->step.number == 0 ||
+        p->step.effects_step == p->step.number)
+        return;
+    p->step.effects_step = p->step.number;
     gw_action *commit = gw_peer_act(p, GW_ACT_COMMIT);
     commit->token = gw_peer_token(p);
-    commit->step = p->step - 1;
+    commit->step = p->step.number - 1;
 }
 
 static void note_committed(gw_peer *p) {
-    p->committed_step = p->step;
-    p->committed_fingerprint = p->fingerprint;
-    p->uncommitted.any = false;
+    p->step.committed_step = p->step.number;
+    p->step.committed_fingerprint = p->step.fingerprint;
+    p->step.uncommitted.any = false;
     have_effects(p);
 }
 
@@ -52,14 +54,16 @@ void gw_commit_effects(gw_peer *p, const gw_event *event) {
 }
 
 void gw_commit_applied(gw_peer *p) {
-    GW_ASSERT(p->step > 0 && !p->uncommitted.any);
-    p->uncommitted = (gw_uncommitted){
-        .any = true, .step = p->step - 1, .fingerprint = p->fingerprint, .members = p->view.count};
-    if (!p->ballot.majority) gw_commit_agreed(p);
+    GW_ASSERT(p->step.number > 0 && !p->step.uncommitted.any);
+    p->step.uncommitted = (gw_uncommitted){.any = true,
+                                           .step = p->step.number - 1,
+                                           .fingerprint = p->step.fingerprint,
+                                           .members = p->view.current.count};
+    if (!p->view.ballot.majority) gw_commit_agreed(p);
 }
 
 void gw_commit_agreed(gw_peer *p) {
-    const gw_uncommitted *u = &p->uncommitted;
-    if (u->any && u->step + 1 == p->step && u->fingerprint == p->fingerprint) show(p);
+    const gw_uncommitted *u = &p->step.uncommitted;
+    if (u->any && u->step + 1 == p->step.number && u->fingerprint == p->step.fingerprint) show(p);
     note_committed(p);
 }

@@ -81,13 +81,13 @@ const char *gw_peer_why(const gw_event *event) {
 }
 
 gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind) {
-    return (gw_message){.kind = kind, .epoch = p->view.epoch, .name = p->view.name};
+    return (gw_message){.kind = kind, .epoch = p->view.current.epoch, .name = p->view.current.name};
 }
 
 void gw_peer_send_members(gw_peer *p, gw_message *message) {
-    for (uint32_t i = 0; i < p->view.count; i++)
-        if (!gw_peer_id_equal(&p->view.members[i].id, &p->config.id))
-            gw_peer_send(p, &p->view.members[i].id, message);
+    for (uint32_t i = 0; i < p->view.current.count; i++)
+        if (!gw_peer_id_equal(&p->view.current.members[i].id, &p->config.id))
+            gw_peer_send(p, &p->view.current.members[i].id, message);
 }
 
 void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const char *format, ...) {
@@ -96,24 +96,24 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     va_start(args, format);
     const char *text = keep_text(p, format, args);
     va_end(args);
-    if (p->end_sent && root != NULL) gw_end_tell_others(p, root);
-    p->blameless = p->fell_at == 0;
+    if (p->save.end_sent && root != NULL) gw_end_tell_others(p, root);
+    p->members.blameless = p->members.fell_at == 0;
     if (finish == GW_FINISH_FAILED) gw_poison_tell(p);
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
     action->finish.result = finish;
     action->finish.text = text;
-    action->step = p->step;
+    action->step = p->step.number;
     if (root != NULL) action->finish.root = *root;
     p->phase = GW_AT_OVER;
 }
 
 int gw_peer_own_rank(const gw_peer *p) {
-    return gw_view_rank(&p->view, &p->config.id);
+    return gw_view_rank(&p->view.current, &p->config.id);
 }
 bool gw_peer_is_leader(const gw_peer *p) {
-    return p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &p->config.id);
+    return p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &p->config.id);
 }
 
 /* ---- assembly
@@ -213,23 +213,23 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
 }
 
 static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
-    p->old_ballot = malloc(length + 1);
-    GW_ASSERT_MEMORY(p->old_ballot != NULL);
-    memcpy(p->old_ballot, bytes, length);
-    p->old_ballot_length = length;
+    p->view.old_ballot = malloc(length + 1);
+    GW_ASSERT_MEMORY(p->view.old_ballot != NULL);
+    memcpy(p->view.old_ballot, bytes, length);
+    p->view.old_ballot_length = length;
 }
 
 static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     if (config->record == NULL || config->record_length == 0) return true;
     gw_reader r = gw_reader_on(config->record, config->record_length);
     gw_hash job;
-    gw_ballot_get(&r, &p->ballot);
-    if (!p->ballot.majority) keep_old_ballot(p, config->record, r.position);
+    gw_ballot_get(&r, &p->view.ballot);
+    if (!p->view.ballot.majority) keep_old_ballot(p, config->record, r.position);
     gw_get_hash(&r, &job);
-    gw_losses_get(&r, &p->losses);
-    gw_convictions_get(&r, &p->convictions);
-    p->heard_epoch = p->recorded_epoch = gw_get_epoch(&r);
-    gw_given_up_get(&r, &p->given_up);
+    gw_losses_get(&r, &p->members.losses);
+    gw_convictions_get(&r, &p->faults.convictions);
+    p->faults.heard_epoch = p->faults.recorded_epoch = gw_get_epoch(&r);
+    gw_given_up_get(&r, &p->save.given_up);
     if (!gw_reader_done(&r) && config->record[0] != GW_BALLOT_VERSION)
         return gw_fail(
             err, GW_E_CORRUPT,
@@ -253,12 +253,12 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
  * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
  * begun to count anew: what they have heard is told by epochs. */
 static void promise_no_earlier_views(gw_peer *p) {
-    gw_ballot *b = &p->ballot;
+    gw_ballot *b = &p->view.ballot;
     for (uint32_t i = 0; i < p->inventory.count; i++)
         if (p->inventory.list[i].epoch > b->voted) b->voted = p->inventory.list[i].epoch;
-    for (uint32_t i = 0; i < p->convictions.count; i++)
-        if (p->convictions.list[i].epoch > b->voted) b->voted = p->convictions.list[i].epoch;
-    if (p->heard_epoch > b->voted) b->voted = p->heard_epoch;
+    for (uint32_t i = 0; i < p->faults.convictions.count; i++)
+        if (p->faults.convictions.list[i].epoch > b->voted) b->voted = p->faults.convictions.list[i].epoch;
+    if (p->faults.heard_epoch > b->voted) b->voted = p->faults.heard_epoch;
     if (b->voted > b->highest) b->highest = b->voted;
 }
 
@@ -272,23 +272,23 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     copy_config(p, config);
     p->rng = gw_rng_seeded(config->seed);
     p->phase = GW_AT_WAITING;
-    p->accumulator_step = UINT64_MAX;
-    p->saved_step = UINT64_MAX;
-    p->part_step = p->room_step = UINT64_MAX;
-    p->learned = malloc(GW_MAX_LISTED * sizeof *p->learned);
-    p->kept = calloc(config->keep + 1, sizeof *p->kept);
-    GW_ASSERT_MEMORY(p->learned != NULL && p->kept != NULL);
-    gw_ballot_open(&p->ballot, config->quorum == GW_QUORUM_MAJORITY);
+    p->step.accumulator_step = UINT64_MAX;
+    p->save.saved_step = UINT64_MAX;
+    p->save.part_step = p->save.room_step = UINT64_MAX;
+    p->view.learned = malloc(GW_MAX_LISTED * sizeof *p->view.learned);
+    p->save.kept = calloc(config->keep + 1, sizeof *p->save.kept);
+    GW_ASSERT_MEMORY(p->view.learned != NULL && p->save.kept != NULL);
+    gw_ballot_open(&p->view.ballot, config->quorum == GW_QUORUM_MAJORITY);
     if (!read_record(p, config, err)) {
         gw_peer_destroy(p);
         return NULL;
     }
     promise_no_earlier_views(p);
     gw_kept_given_up_before(p);
-    p->losses_changed = gw_poison_start(p);
-    if (p->ballot.later_count > 0) {
-        p->last_promise.epoch = p->ballot.later[p->ballot.later_count - 1].epoch;
-        p->last_promise.name = p->ballot.later[p->ballot.later_count - 1].name;
+    p->members.losses_changed = gw_poison_start(p);
+    if (p->view.ballot.later_count > 0) {
+        p->view.last_promise.epoch = p->view.ballot.later[p->view.ballot.later_count - 1].epoch;
+        p->view.last_promise.name = p->view.ballot.later[p->view.ballot.later_count - 1].name;
     }
     if (!open_gossip(p, err)) {
         gw_peer_destroy(p);
@@ -300,21 +300,21 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
 void gw_peer_destroy(gw_peer *p) {
     if (p == NULL) return;
     gw_gossip_destroy(p->gossip);
-    gw_ballot_close(&p->ballot);
+    gw_ballot_close(&p->view.ballot);
     gw_peer_inventory_close(&p->inventory);
     gw_views_drop_attempt(p);
-    gw_install_free(p->installed);
-    gw_set_free(&p->ready);
-    gw_set_free(&p->held);
-    gw_set_free(&p->claimed);
-    gw_set_free(&p->missing);
-    gw_saves_free(&p->save);
-    free(p->old_ballot);
-    free(p->learned);
-    free(p->kept);
-    for (uint32_t i = 0; i < p->contact_count; i++) gw_saves_forget_early(&p->contacts[i]);
-    free(p->contacts);
-    gw_id_index_free(&p->contact_index);
+    gw_install_free(p->view.installed);
+    gw_set_free(&p->view.ready);
+    gw_set_free(&p->view.held);
+    gw_set_free(&p->view.claimed);
+    gw_set_free(&p->view.missing);
+    gw_saves_free(&p->save.open);
+    free(p->view.old_ballot);
+    free(p->view.learned);
+    free(p->save.kept);
+    for (uint32_t i = 0; i < p->members.contact_count; i++) gw_saves_forget_early(&p->members.contacts[i]);
+    free(p->members.contacts);
+    gw_id_index_free(&p->members.contact_index);
     free(p->identity);
     free(p);
 }
@@ -376,20 +376,20 @@ static void on_start(gw_peer *p) {
     p->started = true;
     p->started_ns = p->now;
     p->seeds_ns = p->config.seed_count > 0 ? p->now : 0;
-    p->saved_ns = p->now;
-    if (p->losses_changed) gw_votes_persist(p);
+    p->save.saved_ns = p->now;
+    if (p->members.losses_changed) gw_votes_persist(p);
     gw_end_from_disk(p);
     gw_contacts_announce(p);
     gw_gossip_start(p->gossip, p->now);
 }
 
 static void on_stop(gw_peer *p) {
-    if (p->view.epoch == 0 && p->phase == GW_AT_WAITING) {
+    if (p->view.current.epoch == 0 && p->phase == GW_AT_WAITING) {
         gw_peer_finish(p, GW_FINISH_STOPPED, NULL, "stopped before the job started");
         return;
     }
-    p->want_stop = true;
-    if (p->view.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
+    p->save.want_stop = true;
+    if (p->view.current.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
 static void on_seeds(gw_peer *p, const gw_event *event) {
@@ -542,7 +542,7 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     next = earlier(next, gw_leave_deadline(p));
     next = earlier(next, gw_patience_deadline(p));
     next = earlier(next, gw_retry_deadline(p));
-    if (p->thief.active && p->thief.retry_ns != 0) next = earlier(next, p->thief.retry_ns);
+    if (p->step.thief.active && p->step.thief.retry_ns != 0) next = earlier(next, p->step.thief.retry_ns);
     return next;
 }
 
@@ -550,13 +550,13 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
  * ---------------------------------------------------------------------------------------------- */
 
 static bool waits_for_room(const gw_peer *p) {
-    return p->phase == GW_AT_ENDING && p->unwritable && !gw_saves_anyone_writes(p, -1);
+    return p->phase == GW_AT_ENDING && p->save.unwritable && !gw_saves_anyone_writes(p, -1);
 }
 
 static const char *phase_text(const gw_peer *p) {
     if (waits_for_room(p)) return "waiting for a disk with room for the final state";
-    if (p->leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
-    if (p->leaving && p->phase == GW_AT_COMPUTING) return "computing the last step before leaving";
+    if (p->save.leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
+    if (p->save.leaving && p->phase == GW_AT_COMPUTING) return "computing the last step before leaving";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",
@@ -578,19 +578,20 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
         .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
-        .disk_writable = !p->unwritable && !p->unwritable_said && !p->disk_hangs,
-        .view = p->view.epoch > 0 ? &p->view : NULL,
-        .step = p->step,
-        .fingerprint = p->fingerprint,
-        .committed_step = p->ballot.majority ? p->committed_step : p->step,
-        .committed_fingerprint = p->ballot.majority ? p->committed_fingerprint : p->fingerprint,
-        .has_state = p->has_state,
-        .checkpoint_step = p->saved_step,
-        .views_installed = p->views_installed,
-        .steps_repaired = p->steps_repaired,
-        .shards_repaired = p->shards_repaired,
-        .steals = p->steals,
-        .shards_stolen = p->shards_stolen,
+        .disk_writable = !p->save.unwritable && !p->save.unwritable_said && !p->save.disk_hangs,
+        .view = p->view.current.epoch > 0 ? &p->view.current : NULL,
+        .step = p->step.number,
+        .fingerprint = p->step.fingerprint,
+        .committed_step = p->view.ballot.majority ? p->step.committed_step : p->step.number,
+        .committed_fingerprint =
+            p->view.ballot.majority ? p->step.committed_fingerprint : p->step.fingerprint,
+        .has_state = p->step.has_state,
+        .checkpoint_step = p->save.saved_step,
+        .views_installed = p->view.views_installed,
+        .steps_repaired = p->view.steps_repaired,
+        .shards_repaired = p->view.shards_repaired,
+        .steals = p->step.steals,
+        .shards_stolen = p->step.shards_stolen,
     };
     gw_gossip_stats_read(p->gossip, &status->gossip);
     const gw_kept *whole = gw_kept_newest(p);
@@ -599,19 +600,19 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
 
 static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw_peer_contact_info *info) {
     static const char *const states[] = {"alive", "suspect", "dead", "left"};
-    *info =
-        (gw_peer_contact_info){.id = member->id,
-                               .incarnation = member->incarnation,
-                               .state = states[member->state],
-                               .addr = member->addr_count > 0 ? member->addr[0] : (gw_addr){0},
-                               .member = p->view.epoch > 0 && gw_view_rank(&p->view, &member->id) >= 0,
-                               .leader = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &member->id),
-                               .checkpoint_step = UINT64_MAX};
+    *info = (gw_peer_contact_info){
+        .id = member->id,
+        .incarnation = member->incarnation,
+        .state = states[member->state],
+        .addr = member->addr_count > 0 ? member->addr[0] : (gw_addr){0},
+        .member = p->view.current.epoch > 0 && gw_view_rank(&p->view.current, &member->id) >= 0,
+        .leader = p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &member->id),
+        .checkpoint_step = UINT64_MAX};
     if (gw_peer_id_equal(&member->id, &p->config.id)) {
         info->linked = true;
-        info->step = p->step;
-        info->speed = p->own_speed;
-        info->checkpoint_step = p->saved_step;
+        info->step = p->step.number;
+        info->speed = p->step.own_speed;
+        info->checkpoint_step = p->save.saved_step;
         return;
     }
     const gw_contact *contact = gw_peer_contact((gw_peer *)(uintptr_t)p, &member->id); /* is only read */

@@ -1,31 +1,26 @@
-/* Inside the brain: one peer's state, shared by the peer_*.c files only.
+/* One peer's state, for the .c files of the brain alone. Each room has a struct of its own (state.h in its
+ * folder).
  *
- *   peer.c          assembly: create, dispatch, timers, status
- *   peer_contacts.c gossip's members: links, hello, what is gossiped of this peer
- *   peer_strangers.c peers that run another job
- *   peer_views.c    when a new view is needed, proposing, deciding what goes on in it
- *   peer_install.c  installing: until all its members hold the state
- *   peer_votes.c    voting, which freezes
- *   peer_waiting.c  without a view: founding, joining; healing of two views
- *   peer_steps.c    a step's life: deal, steal, seal, reduce, check, apply
- *   peer_verify.c   shards computed twice; other bits than most hold
- *   peer_changes.c  sums of which bits change between two members
- *   peer_halt.c     where nobody can tell who is right
- *   peer_retry.c    reductions that fail again and again
- *   peer_poison.c   a shard that spares nobody
- *   peer_commit.c   when others may see a step
- *   peer_inventory.c checkpoints that its disk has
- *   peer_saves.c    checkpoints, stop and the end of the job
- *   peer_leave.c    leaving by request
- *   peer_final.c    the last state, where it cannot be stored
- *   peer_end.c      the end of the job for those who missed it
- *   peer_patience.c deadlines for what the world was asked to do */
+ *   peer.c     assembly: create, dispatch, timers, status; the helpers that all rooms use
+ *   commit.c   when others may see a step
+ *   members/   contacts.c (gossip's members, hello, the blob), links.c, strangers.c (peers of another job),
+ *              poison.c (shards on which peers die)
+ *   faults/    verify.c (shards computed twice), verdicts.c (convictions), path_errors.c (bits that change
+ *              between two members), halt.c (where no peer can tell who is right)
+ *   save/      checkpoint.c, kept.c (which checkpoints stay), final.c (a last state without room), job_end.c
+ *              (the end for peers that missed it), leave.c, deadlines.c (actions of the world that hang)
+ *   step/      steps.c (deal, steal, seal, reduce, check, apply), retry.c (reductions that fail)
+ *   view/      propose.c, vote.c, install.c, admit.c (founding, joining, healing), repair.c */
 #ifndef GODWIT_CORE_BRAIN_STATE_H
 #define GODWIT_CORE_BRAIN_STATE_H
 
-#include "core/base/id_index.h"
+#include "core/brain/faults/state.h"
+#include "core/brain/members/state.h"
 #include "core/brain/message.h"
 #include "core/brain/peer.h"
+#include "core/brain/save/state.h"
+#include "core/brain/step/state.h"
+#include "core/brain/view/state.h"
 #include "core/gossip/gossip.h"
 #include "core/record/ballot.h"
 #include "core/record/convictions.h"
@@ -50,358 +45,26 @@ typedef enum gw_phase_of_peer {
     GW_AT_OVER,   /* finished: nothing happens any more */
 } gw_phase_of_peer;
 
-enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
-
-/* What a life's workers are at in one careful step, as it has said. */
-typedef struct gw_claims {
-    bool heard, more; /* anything at all; more than is remembered, or than has come */
-    uint64_t step;
-    gw_incarnation life;
-    uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_LOSS_ANY = none */
-} gw_claims;
-
-typedef struct gw_view_ref {
-    uint64_t epoch; /* 0 = of none */
-    gw_view_name name;
-} gw_view_ref;
-
-/* A peer as the brain knows it beyond gossip. */
-typedef struct gw_contact {
-    gw_peer_id id;                        /* first: the index finds it by that */
-    gw_incarnation incarnation;           /* as gossip has it */
-    bool alive, linked, greeted, differs; /* greeted: its identity equals ours; differs: it does not */
-    bool apart;                           /* differs, but only in the ways that it allows */
-    uint32_t ways;                        /* of its hello */
-    uint64_t kind;        /* of its hello, when it differs: equal for those who would run the same */
-    char difference[300]; /* for people */
-    bool wanted;          /* a link has been asked for */
-    gw_incarnation linked_life;
-    /* what that life has said by its link, as its blob may tell it, or be lost: it runs this job; that has
-     * ended; how it fell */
-    bool said_job, said_end, said_fell;
-    gw_hash end_root; /* with said_end: of the last state */
-    struct {
-        bool blameless;
-        uint32_t at;
-        uint64_t epoch, step;
-    } fell;
-    gw_view_ref told_state; /* the view of that life's state, as it said when it refused a proposal */
-    uint64_t came_ns; /* since when it comes again and again, each time for a short life, or this life */
-    uint64_t life_since_ns; /* when this life was first heard of */
-    uint64_t gone_ns;       /* when it was last heard to be dead */
-    uint64_t alive_since_ns, unlinked_since_ns, blocked_until_ns;
-    bool ended;           /* not alive, and not just silent: it left, or its address refuses connections */
-    uint32_t blocks;      /* how often in a row it was blocked: each time for twice as long */
-    bool data_missing;    /* no data link to it stands, */
-    bool data_fails_here; /* for a reason of this peer's own, */
-    bool data_said;       /* which the log has said */
-    bool data_flaps;      /* the last one that did was gone at once */
-    uint64_t data_missing_since_ns, data_up_ns;
-    char data_why[96];      /* for people */
-    uint32_t path_failures; /* reductions in a row that failed between it and this peer */
-    uint64_t path_failed_ns;
-    /* from its blob */
-    bool has_view, at_end, leaving, blameless;
-    bool unsaved; /* with at_end or said_end: its last state is on no disks */
-    uint8_t job[8];
-    uint64_t epoch, step, fingerprint, checkpoint_step, speed;
-    gw_view_name view_name;
-    gw_peer_id leader;
-    uint32_t view_count;
-    /* from JOIN, at a leader */
-    uint64_t joining_until_ns;
-    gw_view_name offered; /* the view it offers itself from, or none */
-    gw_message *early;    /* at a leader: its STORED for a checkpoint not opened here yet; owned */
-    uint32_t fell_at;     /* its last words: the shard that made it give up, plus 1; 0 = none did */
-    gw_claims claims;
-    uint64_t claims_lost; /* up to this step some may have been, with a link to that life; UINT64_MAX: none */
-} gw_contact;
-
-/* A view that others live in with this peer, which never heard that it was installed, and has voted for
- * another one since: only its leader can propose the next one. */
-typedef struct gw_missed {
-    uint64_t epoch; /* not above that of the installed view: none */
-    gw_view_name name;
-    gw_peer_id leader;
-} gw_missed;
-
-typedef struct gw_attempt { /* a proposal of this peer's own */
-    bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
-    gw_view view;
-    uint64_t base_epoch;
-    gw_view_name base;
-    gw_view_name absorbed[GW_MAX_ABSORBED];
-    uint32_t absorbed_count;
-    gw_view *listed; /* owned */
-    uint32_t listed_count;
-    gw_report *reports[GW_MAX_MEMBERS];
-    uint64_t started_ns, resend_ns;
-} gw_attempt;
-
-typedef struct gw_thief { /* of no meaning but while active, and then for the ranks of the view */
-    bool active;
-    gw_token tokens[GW_MAX_MEMBERS]; /* outstanding READ of each rank, 0 = none */
-    uint64_t words[GW_MAX_MEMBERS];
-    bool known[GW_MAX_MEMBERS]; /* words[rank] was read in this round */
-    uint32_t outstanding;
-    gw_token swap;
-    uint32_t victim;
-    uint64_t desired;
-    uint32_t first, end;
-    uint64_t retry_ns; /* next round, when a victim was not ready; 0 = none */
-} gw_thief;
-
-typedef struct gw_save {       /* one checkpoint in progress */
-    bool active, final, looks; /* at the state once it is stored: no step follows that would */
-    uint64_t step, fingerprint, deadline_ns;
-    gw_token store_token, manifest_token;
-    uint32_t *chunks; /* what this peer stores */
-    uint32_t chunk_count;
-    /* at the leader */
-    gw_hash *hashes;       /* of all chunks; at the others from the list on */
-    gw_set known, durable; /* chunks whose hash is known; that somebody stored */
-    gw_set answered;       /* ranks that sent STORED */
-    gw_set recorded;       /* ranks that sent RECORDED */
-    gw_set placed;         /* ranks whose disks were counted on as it began */
-    gw_hash root;
-    bool listed;       /* the leader has sent the list */
-    bool lacks_copies; /* one of these has failed meanwhile */
-    uint64_t again_ns; /* final: no disks have room for it, and it is tried again then; 0 = no */
-    /* at every member */
-    bool incomplete; /* the list says: not all chunks are durable */
-    /* what this peer has said so far: said again when a link comes back */
-    gw_hash *own_hashes; /* of what it stored */
-    uint32_t own_count;
-    bool own_stored;                   /* and may be said: of the final one, after a look at the state */
-    gw_hash own_root;                  /* of the manifest written here */
-    bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
-    bool unwritten;                    /* the manifest was tried, and the disk hangs */
-} gw_save;
-
-/* Whose contributions to a step are in doubt. */
-typedef struct gw_doubt {
-    bool any;
-    uint64_t step;
-    gw_peer_id accused[2];
-} gw_doubt;
-
-/* What members get when they compute a disputed shard once more; it may come before the dispute is known. */
-typedef struct gw_testimony {
-    gw_view_name view;
-    uint64_t step;
-    uint32_t shard[GW_MAX_MEMBERS]; /* plus 1; 0 = not heard */
-    uint64_t told[GW_MAX_MEMBERS];
-} gw_testimony;
-
-typedef struct gw_retry { /* of reductions that failed */
-    gw_hash members;      /* of the view that they failed in */
-    uint32_t failures;    /* in a row, in views of these members */
-    uint64_t at_ns;       /* when the next may be tried */
-    char why[100];        /* the last one failed */
-} gw_retry;
-
-typedef struct gw_end { /* the job's last state, as the manifest has it that this peer has written */
-    bool known, stopped;
-    bool unsaved;               /* it could not be written, or has chunks that nobody has */
-    uint64_t step, fingerprint; /* of that state; 0 = not known */
-    gw_hash root;
-} gw_end;
-
-typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
-    bool any;
-    uint64_t step, fingerprint; /* of the state after it */
-    uint32_t members;           /* of the view it was made in */
-} gw_uncommitted;
-
 struct gw_peer {
     gw_peer_config config;
-    char *identity; /* as told to others: the job's, and then the rules of this run */
+    char *identity; /* that others compare with theirs: the job's, then the rules of this run; owned */
     gw_hash job;
-    gw_peer_inventory inventory; /* what its disk has */
+    gw_peer_inventory inventory; /* what this peer's disk has */
     gw_gossip *gossip;
     gw_rng rng;
-    gw_actions *actions; /* of the step in progress */
+    gw_actions *actions; /* of the gw_peer_step in progress */
     uint64_t now, started_ns;
     uint64_t seeds_ns; /* since when an address of a seed is known; 0 = none is */
     gw_token last_token;
     bool started;
-
-    gw_contact *contacts;
-    uint32_t contact_count, contact_capacity;
-    gw_id_index contact_index;
-    uint64_t gossiped_epoch; /* the highest that any contact's blob has named */
-    uint64_t links_due_ns;   /* no member of the view misses its link before; 0 = look */
-    uint64_t data_due_ns;    /* nor is there anything to say of a missing data link */
-    uint8_t meta[GW_GOSSIP_META_BYTES];
-    size_t meta_length;
-
-    /* views */
-    gw_ballot ballot;
-    gw_view view;           /* installed and lived in; epoch 0 = none */
-    gw_view_ref state_view; /* whose state this peer has: it may be in a later one, or in none by now */
-    gw_install *installed;  /* at its leader: to send again */
-    gw_view voted;          /* frozen for this one */
-    gw_view_ref
-        last_promise; /* the latest that an earlier life of this peer voted for, and may have lived in */
     gw_phase_of_peer phase;
-    bool need_change;
-    char cause[120];
-    uint64_t cause_ns, patience_ns; /* proposals of others get this long */
-    uint64_t propose_at_ns, repair_sent_ns;
-    /* a later view than ours: the last epoch asked about, until when an answer is waited for, and when it is
-     * asked again; the last epoch that an answer named */
-    uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
-    gw_missed missed;
-    bool forced;   /* the next proposal needs no quorum */
-    bool suspects; /* somebody's state is not what it was, who knows whose: before the next view all look */
-    gw_attempt attempt;
-    gw_view *learned;                       /* majority: views others promised, hints for the next proposal */
-    gw_peer_id learned_from[GW_MAX_LISTED]; /* by index: who told of it, and votes for none without it */
-    bool learned_lived[GW_MAX_LISTED];      /* somebody lives in it */
-    uint32_t learned_count;
-    uint64_t aside_until_ns; /* so long those that stop a proposal do not count */
-    uint64_t too_few_ns;     /* when so few who are here were found to have no whole checkpoint; 0 = never */
-    uint32_t too_few;
-    uint64_t wait_since_ns;
-    gw_view_name ready_name;
-    gw_set ready;        /* ranks that hold the state of view `ready_name` */
-    gw_kept ready_whole; /* the newest that one of them knows to be whole, behind that state; step 0: none */
-    bool own_ready;
+    uint64_t phase_logged_ns;
 
-    /* freezing */
-    gw_token freeze_token;
-    gw_token record_token;    /* the last PERSIST, until it is answered; 0 = it is */
-    uint64_t record_due_ns;   /* with losses to remember the next step waits for it until then */
-    uint64_t frozen_since_ns; /* at GW_AT_FROZEN: for one proposal after another */
-    bool frozen;              /* FROZEN has come for the vote in progress: the sets below stand */
-    gw_set held, claimed;
-    bool vote_sent, freeze_after_apply;
-
-    /* the step */
-    bool has_state, ended, stopped;
-    uint64_t end_step; /* of the state that `ended` and `stopped` are about: not of one that is still to be
-                          fetched */
-    uint64_t step, fingerprint;
-    uint64_t accumulator_step; /* UINT64_MAX = none */
-    uint32_t shards;
-    gw_set missing;    /* what the current deal deals */
-    bool end_given_up; /* the view's, until it begins */
-    bool careful;
-    uint32_t cuts[GW_MAX_MEMBERS + 1];
-    uint64_t speeds[GW_MAX_MEMBERS];
-    uint64_t own_speed;   /* of the last step in which it had a shard; 0 = it has had none */
-    uint64_t speed_ns;    /* when that was measured */
-    uint64_t idle_shards; /* after a time for so many shards without one the speed counts as not known */
-    bool speed_old;       /* it does */
-    uint32_t tag;
-    gw_token seal_token, reduce_token, apply_token, load_token;
-    gw_load_kind load_kind; /* of the last LOAD */
-    uint64_t load_step, load_fingerprint;
-    gw_hash load_root;
-    uint64_t load_epoch; /* of a checkpoint, and */
-    bool load_ended;     /* whether it is that of the last state, by the job's own decision */
-    gw_view_ref load_view;
-    gw_kept load_whole;    /* what that view knows to be whole, behind the state that is loaded */
-    gw_course course;      /* float sums: of the state that this peer holds */
-    gw_course view_course; /* and of the one that its view began with */
-    uint32_t newcomers;    /* that members wait for */
-    bool applying;
-    int64_t decisions; /* of the sum being applied */
-    uint32_t failures;
-    uint32_t lost_claims; /* of this step: shards claimed here and given back */
-    bool claims_old;      /* this process stood still in this step: what others claimed may long be done */
-    bool lacks_shard;     /* one of them was dealt in this view: a sum without it would be refused */
-    gw_thief thief;
-    gw_losses losses; /* of this job, from the present step on; part of the durable record */
-    gw_losses agreed; /* those that the view began with: all members are careful in the same steps */
-    uint8_t
-        *old_ballot; /* quorum any: what the record says of promises, which a run by majority made; kept */
-    size_t old_ballot_length;
-    bool losses_changed; /* since that was read, at the start */
-    uint32_t fell_at;    /* the shard that made this peer give up, plus 1; 0 = none */
-    bool blameless;      /* it has ended, and no shard is why: its device, its disk, the others */
-    char refused[120];   /* what was wrong with the sum that failed its checks last */
-    gw_retry retry;
-    gw_changes changes;
-    uint32_t arrangement;                          /* of this view's members for sums */
-    uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* of this step: computed twice */
-    gw_dispute dispute;                            /* while DISPUTING */
-    gw_token probe_token, look_token;
-    gw_testimony testimony;
-    gw_doubt doubt;             /* until a view is installed, or the step is over */
-    gw_convictions convictions; /* of others, which have not heard it; part of the durable record */
-    uint64_t heard_epoch;       /* of the last one of its own that it knows of; part of the durable record, */
-    uint64_t recorded_epoch;    /* which has this one by now */
-    gw_given_up given_up;       /* for that; part of the durable record */
-    uint64_t loaded_epoch;      /* of the view in which the state was loaded; 0 = in none */
-    uint32_t faults;            /* times that this life was found to compute or hold other bits */
-    uint64_t pause_since_ns;    /* members wait, for newcomers or at a boundary; 0 = they do not */
-    uint64_t joiners_since_ns;  /* at the leader, in the middle of a step: newcomers wait; 0 = none */
-    uint64_t admit_at_ns;       /* none is admitted there before */
-    uint64_t load_failures;     /* of the same state, one after another */
-    uint64_t failing_since_ns;
-    uint64_t failed_step; /* that state: its step, and its checkpoint, if it is one, among these lives */
-    gw_hash failed_root;
-    uint64_t failed_lives; /* in one number */
-    gw_uncommitted uncommitted;
-    uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
-    uint64_t effects_step; /* steps behind the state whose last step's effects were asked for last */
-
-    /* what the world was asked for */
-    uint64_t looked_ns;     /* when it was last seen to */
-    uint64_t load_moved_ns; /* when the LOAD in progress last got on */
-    gw_token disk_token;    /* the last SAVE or MANIFEST without an answer; 0 = none */
-    uint64_t disk_moved_ns;
-    bool disk_hangs;           /* it has been silent for too long */
-    uint64_t persist_since_ns; /* majority: the record is not durable since; 0 = it is */
-    uint64_t persist_again_ns; /* whoever rules: it was refused, and is written again; 0 = it was not */
-
-    /* waiting */
-    uint64_t stranger_ns; /* when the last one who runs another job said hello; 0 = nobody has */
-    uint64_t join_at_ns, phase_logged_ns, found_since_ns;
-    gw_view_name asked_view; /* the flock that it asks to be admitted to, */
-    uint32_t asked_times;    /* and how often it has */
-    uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
-    bool healing;
-    gw_peer_id heal_leader;
-
-    /* checkpoints and the end */
-    gw_save save;
-    uint64_t saved_step; /* newest complete; UINT64_MAX = none */
-    bool saved_behind;   /* noted since a state was loaded last, which goes on from it */
-    gw_kept found;       /* a newer one, of which this view's disks had all when it began; step 0: none */
-    uint64_t saved_ns;
-    uint64_t save_again_ns; /* the last one could be stored by nobody: the next is due then, or when somebody
-                               can, and none before without need; 0 = it could */
-    uint32_t unsaved_times; /* such ones in a row */
-    bool save_asked;        /* somebody asked for one, and none was complete since it was begun */
-    gw_end end;
-    bool said_alone, said_no_room;
-    uint64_t lonely_ns;   /* since when it can do nothing without others; 0 = it can */
-    uint64_t hopeless_ns; /* and those have ended */
-    gw_kept *kept;
-    uint32_t kept_count;
-    bool want_save, want_stop, leaving, unwritable, end_sent;
-    uint64_t write_again_ns; /* while unwritable */
-    uint32_t refusals;       /* of the disk here, in a row, */
-    uint64_t refused_ns;     /* and the first of them */
-    uint64_t part_step;      /* of the last one begun here since the last RETAIN; UINT64_MAX = none */
-    uint64_t room_step;      /* of the last one for which all was deleted that can go; UINT64_MAX = none */
-    bool unwritable_said;    /* until something was written again */
-    char unwritable_why[200];
-    bool given_up_said;                     /* a checkpoint was given up, and none is complete since */
-    uint32_t late_saves;                    /* checkpoints in a row that took too long */
-    bool member_unwritable[GW_MAX_MEMBERS]; /* as far as this peer has heard */
-    bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members: chunks go by this */
-    uint32_t final_failures;                /* final checkpoints in a row that nobody could hash */
-    uint64_t unsaved_ns; /* since when the last state could be stored by nobody; 0 = it could, or is none */
-    bool unsaved_said;
-    uint64_t leave_step;
-    uint64_t leave_ns;       /* since when it is leaving */
-    bool leave_tried;        /* a save of what the last one has made was begun */
-    uint64_t leave_again_ns; /* waiting to leave: no other save begins before */
-
-    uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
+    gw_members_state members;
+    gw_faults_state faults;
+    gw_save_state save;
+    gw_step_state step;
+    gw_view_state view;
 };
 
 /* ---- shared helpers (peer.c) ---- */

@@ -58,4 +58,10 @@ void gw_view_put(gw_writer *w, const gw_view *view);
 /* Fails the reader when the members are not sorted and distinct, or the name does not fit the contents. */
 void gw_view_get(gw_reader *r, gw_view *view);
 
+/* Names one view. */
+typedef struct gw_view_ref {
+    uint64_t epoch; /* 0 = no view */
+    gw_view_name name;
+} gw_view_ref;
+
 #endif

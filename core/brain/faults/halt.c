@@ -11,7 +11,7 @@
 static void tell(gw_peer *p, const gw_view *view, char *why) {
     GW_ASSERT(gw_view_rank(view, &p->config.id) >= 0);
     gw_message message = {
-        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step, .text = why};
+        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step.number, .text = why};
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
@@ -30,8 +30,8 @@ void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
 /* In the view that this peer lives in: of the step that it is at. Of one that it has made its own sum told
  * nothing of the kind. */
 static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_message *m) {
-    return p->view.epoch > 0 && gw_view_name_equal(&p->view.name, &m->name) && m->step == p->step &&
-           gw_view_rank(&p->view, &from->id) >= 0;
+    return p->view.current.epoch > 0 && gw_view_name_equal(&p->view.current.name, &m->name) &&
+           m->step == p->step.number && gw_view_rank(&p->view.current, &from->id) >= 0;
 }
 
 /* Whoever says so may have no link to some: those who hear it pass it on. */
@@ -40,7 +40,7 @@ void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     GW_ASSERT(m->kind == GW_MSG_HALT && m->text != NULL);
     bool here = is_of_this_step(p, from, m);
     if (!here && !gw_votes_waits_for(p, from, &m->name)) return;
-    if (here) tell(p, &p->view, m->text);
+    if (here) tell(p, &p->view.current, m->text);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (told by peer %s)", m->text,
                    gw_peer_id_short(&from->id, id));
 }
@@ -48,10 +48,10 @@ void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
 bool gw_halt_may_come(const gw_peer *p) {
     bool summed =
         p->phase == GW_AT_REDUCING || p->phase == GW_AT_DISPUTING || p->phase == GW_AT_FROZEN; /* since */
-    for (uint32_t i = 0; i < p->contact_count && summed; i++) {
-        const gw_contact *c = &p->contacts[i];
-        int rank = !c->alive && c->ended && c->linked ? gw_view_rank(&p->view, &c->id) : -1;
-        if (rank >= 0 && gw_member_is(&p->view.members[rank], &c->linked_life)) return true;
+    for (uint32_t i = 0; i < p->members.contact_count && summed; i++) {
+        const gw_contact *c = &p->members.contacts[i];
+        int rank = !c->alive && c->ended && c->linked ? gw_view_rank(&p->view.current, &c->id) : -1;
+        if (rank >= 0 && gw_member_is(&p->view.current.members[rank], &c->linked_life)) return true;
     }
     return false;
 }

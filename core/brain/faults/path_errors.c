@@ -20,20 +20,20 @@ enum {
  * is summed from, or that of the step before the one it fetches. Who has none loses nothing as it leaves, and
  * whom it comes to was alone before. */
 static bool concerns_both(const gw_peer *p, const gw_event *event) {
-    bool could_go_on = event->kind == GW_EV_REDUCED || p->load_step <= p->step + 1;
-    return p->view.count == 2 && p->has_state && could_go_on;
+    bool could_go_on = event->kind == GW_EV_REDUCED || p->view.load_step <= p->step.number + 1;
+    return p->view.current.count == 2 && p->step.has_state && could_go_on;
 }
 
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
-    gw_changes *c = &p->changes;
+    gw_changes *c = &p->faults.changes;
     char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
     GW_ASSERT(event->outcome == GW_FAILED);
     GW_ASSERT(event->kind == GW_EV_REDUCED ? event->reduced.changed : event->loaded.changed);
-    int rank = gw_view_rank(&p->view, &event->peer);
+    int rank = gw_view_rank(&p->view.current, &event->peer);
     if (rank < 0) return false;
     bool same = gw_peer_id_equal(&c->from[0], &event->peer);
     bool in_turn = ++c->count >= LEAST_IN_TURN && gw_peer_id_equal(&c->from[1], &event->peer);
-    c->arrangement = p->arrangement;
+    c->arrangement = p->faults.arrangement;
     c->of_two = !concerns_both(p, event) ? 0 : same ? c->of_two + 1 : 1;
     if (!same) {
         c->from[1] = c->from[0];
@@ -41,17 +41,17 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
         c->boot[1] = c->boot[0];
         c->from[0] = event->peer;
     }
-    c->epoch[0] = p->view.epoch;
-    c->boot[0] = p->view.members[rank].boot;
+    c->epoch[0] = p->view.current.epoch;
+    c->boot[0] = p->view.current.members[rank].boot;
     gw_verify_tell(p, &event->peer,
                    "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
                    "peer %s, which noticed",
                    what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
-    return (same || in_turn) && p->view.count > 2; /* of two, neither is to go on alone */
+    return (same || in_turn) && p->view.current.count > 2; /* of two, neither is to go on alone */
 }
 
 void gw_changes_forget(gw_peer *p) {
-    p->changes = (gw_changes){0};
+    p->faults.changes = (gw_changes){0};
 }
 
 /* Between whom: members of the proposal by rank. */
@@ -156,7 +156,7 @@ static bool is_only_holder(const gw_attempt *a, const gw_convictions *conviction
 }
 
 int gw_changes_judge(gw_peer *p, gw_install *i) {
-    const gw_attempt *a = &p->attempt;
+    const gw_attempt *a = &p->view.attempt;
     const pairs all = collect(a, 2), last = collect(a, 1);
     i->arrangement = next_arrangement(a);
     int rank = find_common(a, &last); /* what was seen before that may have been with another faulty one */
@@ -183,7 +183,7 @@ void gw_changes_tell(gw_peer *p, const gw_install *i, int rank) {
 }
 
 bool gw_changes_halt(gw_peer *p) {
-    const gw_attempt *a = &p->attempt;
+    const gw_attempt *a = &p->view.attempt;
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
     uint32_t times = 0;
     for (uint32_t to = 0; to < a->view.count && a->view.count == 2; to++) {
@@ -196,13 +196,13 @@ bool gw_changes_halt(gw_peer *p) {
         "at step %" PRIu64 " bits have changed %" PRIu32
         " times between peers %s and %s, and nobody can tell in whose memory, or whether on the way: start "
         "again with a third peer, or without the one that fails a memory test",
-        p->step, times, gw_peer_id_short(&a->view.members[0].id, one),
+        p->step.number, times, gw_peer_id_short(&a->view.members[0].id, one),
         gw_peer_id_short(&a->view.members[1].id, other));
     return true;
 }
 
 void gw_changes_installed(gw_peer *p, const gw_install *i) {
-    p->arrangement = i->arrangement;
+    p->faults.arrangement = i->arrangement;
     for (uint32_t k = 0; k < i->convictions.count; k++)
-        if (i->convictions.list[k].epoch >= p->changes.epoch[0]) gw_changes_forget(p);
+        if (i->convictions.list[k].epoch >= p->faults.changes.epoch[0]) gw_changes_forget(p);
 }

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
-    int rank = gw_view_rank(&p->view, id);
+    int rank = gw_view_rank(&p->view.current, id);
     GW_ASSERT(rank >= 0);
     const gw_conviction one = {
-        .id = *id, .epoch = p->view.epoch, .boot = p->view.members[rank].boot, .step = step};
-    bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->heard_epoch < one.epoch;
-    if (news) p->heard_epoch = one.epoch;
-    if (!own) news = gw_convictions_add(&p->convictions, &one);
+        .id = *id, .epoch = p->view.current.epoch, .boot = p->view.current.members[rank].boot, .step = step};
+    bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->faults.heard_epoch < one.epoch;
+    if (news) p->faults.heard_epoch = one.epoch;
+    if (!own) news = gw_convictions_add(&p->faults.convictions, &one);
     if (news) gw_votes_persist(p);
 }
 
@@ -127,14 +127,15 @@ void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
 
 bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
-    bool hears = own != NULL && own->epoch > p->heard_epoch;
+    bool hears = own != NULL && own->epoch > p->faults.heard_epoch;
     gw_convictions others = i->convictions;
     gw_convictions_drop(&others, &p->config.id);
-    bool changed = gw_convictions_unite(&p->convictions, &others) || p->convictions.count != others.count;
-    p->convictions = others;
+    bool changed =
+        gw_convictions_unite(&p->faults.convictions, &others) || p->faults.convictions.count != others.count;
+    p->faults.convictions = others;
     if (hears) {
-        p->heard_epoch = own->epoch;
-        if (!p->ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
+        p->faults.heard_epoch = own->epoch;
+        if (!p->view.ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
     }
     if (hears || changed) gw_votes_persist(p);
     return hears;

@@ -38,24 +38,24 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
     va_end(args);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CORRUPT, "%s", text);
     if (peer != NULL) notice->peer = *peer;
-    notice->step = p->step;
-    gw_peer_say(p, GW_ERROR, "corruption at step %" PRIu64 ": peer %s: %s", p->step,
+    notice->step = p->step.number;
+    gw_peer_say(p, GW_ERROR, "corruption at step %" PRIu64 ": peer %s: %s", p->step.number,
                 peer == NULL ? "(not known)" : gw_peer_id_short(peer, id), text);
 }
 
 /* False: it was not the first time that bits changed on this machine, and this peer ends. */
 static bool may_stay(gw_peer *p, const char *what) {
-    if (++p->faults <= MOST_FAULTS) return true;
+    if (++p->faults.times_wrong <= MOST_FAULTS) return true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
                    "processor), so this peer leaves, so that the others go on",
-                   p->step, what);
+                   p->step.number, what);
     return false;
 }
 
 /* This peer was found to compute or hold other bits: what it has of the job counts for nothing. */
 static bool own_fault(gw_peer *p, const char *what) {
-    p->has_state = false;
+    p->step.has_state = false;
     return may_stay(p, what);
 }
 
@@ -74,10 +74,10 @@ static int64_t fingerprint_at(const int64_t *slots, uint32_t rank) {
 
 static poll poll_states(const gw_peer *p, const int64_t *slots) {
     poll result = {0};
-    for (uint32_t i = 0; i < p->view.count; i++) {
+    for (uint32_t i = 0; i < p->view.current.count; i++) {
         int64_t one = fingerprint_at(slots, i);
         uint32_t count = 0;
-        for (uint32_t k = 0; k < p->view.count; k++) count += fingerprint_at(slots, k) == one;
+        for (uint32_t k = 0; k < p->view.current.count; k++) count += fingerprint_at(slots, k) == one;
         if (count > result.most_count) {
             result.second = result.most;
             result.second_count = result.most_count;
@@ -111,21 +111,21 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
         gw_verify_tell(p, NULL,
                        "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
                        held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
-        gw_halt(p, &p->view,
+        gw_halt(p, &p->view.current,
                 "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64 ", %016" PRIx64
                 "), and nobody can tell which are right: start again to resume from the newest checkpoint, "
                 "with one more peer or without any that fails a memory test",
-                p->step, (uint64_t)held.most, (uint64_t)held.second);
+                p->step.number, (uint64_t)held.most, (uint64_t)held.second);
         return false;
     }
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         int64_t one = fingerprint_at(slots, rank);
         if (one == held.most) continue;
-        gw_verdicts_remember(p, &p->view.members[rank].id, before(p->step));
-        tell_outvoted(p, &p->view.members[rank].id, (uint64_t)one, (uint64_t)held.most);
+        gw_verdicts_remember(p, &p->view.current.members[rank].id, before(p->step.number));
+        tell_outvoted(p, &p->view.current.members[rank].id, (uint64_t)one, (uint64_t)held.most);
     }
-    if ((int64_t)p->fingerprint != held.most) own_fault(p, OUTVOTED);
-    return held.most_count == p->view.count;
+    if ((int64_t)p->step.fingerprint != held.most) own_fault(p, OUTVOTED);
+    return held.most_count == p->view.current.count;
 }
 
 static bool is_outvoted(const gw_peer *p, const gw_install *i, bool has_state, uint64_t step,
@@ -136,7 +136,7 @@ static bool is_outvoted(const gw_peer *p, const gw_install *i, bool has_state, u
 
 void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
     for (uint32_t rank = 0; rank < i->view.count; rank++) {
-        const gw_report *r = p->attempt.reports[rank];
+        const gw_report *r = p->view.attempt.reports[rank];
         if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
         const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
                                    .id = i->view.members[rank].id,
@@ -151,7 +151,7 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
 /* Else it is an earlier life's fault, or this one has given up what it held then. What it has loaded since
  * may be of its own checkpoints, and as wrong; but it is no fault of its own. */
 static bool is_of_this_state(const gw_peer *p, const gw_conviction *own) {
-    return own->boot == p->config.incarnation.boot && p->loaded_epoch <= own->epoch;
+    return own->boot == p->config.incarnation.boot && p->view.loaded_epoch <= own->epoch;
 }
 
 bool gw_verify_takes(gw_peer *p, const gw_install *i) {
@@ -161,12 +161,12 @@ bool gw_verify_takes(gw_peer *p, const gw_install *i) {
         gw_peer_say(p, GW_WARN, "%s was found to compute or to hold other bits%s",
                     own->boot != p->config.incarnation.boot ? "an earlier life of this peer"
                                                             : "this peer, before it loaded its state,",
-                    p->has_state ? ": it fetches the state anew" : "");
-        p->has_state = false;
+                    p->step.has_state ? ": it fetches the state anew" : "");
+        p->step.has_state = false;
         return true;
     }
-    if (is_outvoted(p, i, p->has_state, p->step, p->fingerprint)) {
-        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->fingerprint, i->fingerprint);
+    if (is_outvoted(p, i, p->step.has_state, p->step.number, p->step.fingerprint)) {
+        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->step.fingerprint, i->fingerprint);
         return own_fault(p, OUTVOTED);
     }
     if (!hears) return true;
@@ -180,59 +180,63 @@ bool gw_verify_takes(gw_peer *p, const gw_install *i) {
  * killed nobody. */
 static void leave_out_dealt(gw_peer *p, const gw_set *dealt) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->chosen_count && dealt != NULL; i++)
-        if (!gw_set_has(dealt, p->chosen[i])) p->chosen[kept++] = p->chosen[i];
-    p->chosen_count = kept;
+    for (uint32_t i = 0; i < p->faults.chosen_count && dealt != NULL; i++)
+        if (!gw_set_has(dealt, p->faults.chosen[i])) p->faults.chosen[kept++] = p->faults.chosen[i];
+    p->faults.chosen_count = kept;
 }
 
 /* Alone, too, nobody else computes them, but what this peer got is kept: what it holds may be added to what
  * others have of this very step. */
 void gw_verify_deal(gw_peer *p, gw_action *deal) {
-    p->chosen_count = 0;
+    p->faults.chosen_count = 0;
     deal->deal.rank = (uint32_t)gw_peer_own_rank(p);
-    deal->deal.members = p->view.count;
+    deal->deal.members = p->view.current.count;
     if (p->config.verify == 0) return;
     uint64_t key;
     memcpy(&key, p->job.bytes, sizeof key);
-    p->chosen_count = gw_verify_choose(key, p->config.verify, p->step, p->shards, p->chosen);
-    if (p->careful) leave_out_dealt(p, deal->deal.list);
-    deal->deal.chosen = gw_actions_copy(p->actions, p->chosen, p->chosen_count * sizeof p->chosen[0]);
-    deal->deal.chosen_count = p->chosen_count;
+    p->faults.chosen_count =
+        gw_verify_choose(key, p->config.verify, p->step.number, p->step.shards, p->faults.chosen);
+    if (p->step.careful) leave_out_dealt(p, deal->deal.list);
+    deal->deal.chosen =
+        gw_actions_copy(p->actions, p->faults.chosen, p->faults.chosen_count * sizeof p->faults.chosen[0]);
+    deal->deal.chosen_count = p->faults.chosen_count;
 }
 
 void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
     if (p->config.verify == 0) return;
     int64_t table[GW_VERIFY_TABLE] = {0};
-    gw_verify_put(table, p->chosen, p->chosen_count, p->view.count, (uint32_t)gw_peer_own_rank(p), p->step,
-                  sealed->sealed.rechecks, sealed->sealed.recheck_count);
+    gw_verify_put(table, p->faults.chosen, p->faults.chosen_count, p->view.current.count,
+                  (uint32_t)gw_peer_own_rank(p), p->step.number, sealed->sealed.rechecks,
+                  sealed->sealed.recheck_count);
     reduce->reduce.check_table = gw_actions_copy(p->actions, table, sizeof table);
 }
 
 /* ---- a dispute ---- */
 
 static void forget_old_testimony(gw_peer *p) {
-    gw_testimony *t = &p->testimony;
-    if (gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step) return;
-    *t = (gw_testimony){.view = p->view.name, .step = p->step};
+    gw_testimony *t = &p->faults.testimony;
+    if (gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number) return;
+    *t = (gw_testimony){.view = p->view.current.name, .step = p->step.number};
 }
 
 static void doubt(gw_peer *p, const gw_dispute *d) {
-    p->doubt = (gw_doubt){.any = true, .step = p->step};
-    for (int i = 0; i < 2; i++) p->doubt.accused[i] = p->view.members[d->ranks[i]].id;
+    p->faults.doubt = (gw_doubt){.any = true, .step = p->step.number};
+    for (int i = 0; i < 2; i++) p->faults.doubt.accused[i] = p->view.current.members[d->ranks[i]].id;
 }
 
 static void disagree(gw_peer *p, uint32_t rank) {
     char id[GW_SHORT_TEXT];
     gw_views_need_change(p, "to peer %s another shard is in dispute than here",
-                         gw_peer_id_short(&p->view.members[rank].id, id));
+                         gw_peer_id_short(&p->view.current.members[rank].id, id));
 }
 
 /* The table of a sum tells all members the same, unless one of them reads it wrong: it would wait for their
  * testimony, or they for its, for ever. `disputed`: a shard, plus 1; 0 = none. */
 static bool others_agree(gw_peer *p, uint32_t disputed) {
-    const gw_testimony *t = &p->testimony;
-    bool heard = gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step, agree = true;
-    for (uint32_t rank = 0; rank < p->view.count && heard && agree; rank++) {
+    const gw_testimony *t = &p->faults.testimony;
+    bool heard = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number,
+         agree = true;
+    for (uint32_t rank = 0; rank < p->view.current.count && heard && agree; rank++) {
         agree = t->shard[rank] == 0 || t->shard[rank] == disputed;
         if (!agree) disagree(p, rank);
     }
@@ -242,9 +246,9 @@ static bool others_agree(gw_peer *p, uint32_t disputed) {
 bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
     gw_dispute d;
     uint32_t again;
-    if (p->chosen_count == 0 || reduced->reduced.check_table == NULL) return !others_agree(p, 0);
-    bool any = gw_verify_find(reduced->reduced.check_table, p->chosen, p->chosen_count, p->view.count,
-                              (uint32_t)gw_peer_own_rank(p), &d, &again);
+    if (p->faults.chosen_count == 0 || reduced->reduced.check_table == NULL) return !others_agree(p, 0);
+    bool any = gw_verify_find(reduced->reduced.check_table, p->faults.chosen, p->faults.chosen_count,
+                              p->view.current.count, (uint32_t)gw_peer_own_rank(p), &d, &again);
     if (!any) {
         if (again > 0) gw_peer_notice(p, GW_NOTICE_VERIFIED, " ")->notice.verified.shards = again;
         return !others_agree(p, 0);
@@ -254,31 +258,32 @@ bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
     gw_peer_say(p, GW_ERROR,
                 "peers %s and %s differ about shard %" PRIu32 " of step %" PRIu64 " (%016" PRIx64
                 ", %016" PRIx64 "): nothing of the step is applied before all have computed it again",
-                gw_peer_id_short(&p->doubt.accused[0], one), gw_peer_id_short(&p->doubt.accused[1], other),
-                d.shard, p->step, d.fingerprints[0], d.fingerprints[1]);
+                gw_peer_id_short(&p->faults.doubt.accused[0], one),
+                gw_peer_id_short(&p->faults.doubt.accused[1], other), d.shard, p->step.number,
+                d.fingerprints[0], d.fingerprints[1]);
     if (p->phase == GW_AT_FROZEN) return true; /* the next view deals it again */
     p->phase = GW_AT_DISPUTING;
-    p->dispute = d;
+    p->faults.dispute = d;
     gw_action *probe = gw_peer_act(p, GW_ACT_PROBE);
-    probe->token = p->probe_token = gw_peer_token(p);
-    probe->step = p->step;
+    probe->token = p->faults.probe_token = gw_peer_token(p);
+    probe->step = p->step.number;
     probe->probe.shard = d.shard;
     return true;
 }
 
 static void convict(gw_peer *p, int wrong) {
-    const gw_dispute *d = &p->dispute;
-    const gw_testimony *t = &p->testimony;
-    const gw_peer_id *id = &p->doubt.accused[wrong];
+    const gw_dispute *d = &p->faults.dispute;
+    const gw_testimony *t = &p->faults.testimony;
+    const gw_peer_id *id = &p->faults.doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
-    gw_verdicts_remember(p, id, p->step);
+    gw_verdicts_remember(p, id, p->step.number);
     gw_verify_tell(p, id,
                    "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                    "; asked once more it got %016" PRIx64,
                    d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
     snprintf(what, sizeof what, "this peer computed other bits of shard %" PRIu32 " than others", d->shard);
     if (gw_peer_id_equal(id, &p->config.id) && !own_fault(p, what)) return;
-    p->propose_at_ns = p->now + gw_peer_ms(p, VERDICT_MS);
+    p->view.propose_at_ns = p->now + gw_peer_ms(p, VERDICT_MS);
     gw_views_need_change(p, "peer %s computed other bits of shard %" PRIu32, gw_peer_id_short(id, name),
                          d->shard);
 }
@@ -286,11 +291,11 @@ static void convict(gw_peer *p, int wrong) {
 /* Whether the verdict will be the same whoever is heard yet. Where the others differ in number the word of
  * the two who are accused does not count, and one of them that hangs must not put it off for ever. */
 static bool may_judge(const gw_peer *p) {
-    const gw_dispute *d = &p->dispute;
-    const gw_testimony *t = &p->testimony;
+    const gw_dispute *d = &p->faults.dispute;
+    const gw_testimony *t = &p->faults.testimony;
     uint32_t for_them[2] = {0};
     bool all = true;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         bool accused = rank == d->ranks[0] || rank == d->ranks[1], heard = t->shard[rank] == d->shard + 1;
         if (!heard && !accused) return false;
         all &= heard;
@@ -300,31 +305,31 @@ static bool may_judge(const gw_peer *p) {
 }
 
 static void judge(gw_peer *p) {
-    const gw_dispute *d = &p->dispute;
-    const gw_testimony *t = &p->testimony;
-    if (p->phase != GW_AT_DISPUTING || p->need_change || !others_agree(p, d->shard + 1) || !may_judge(p))
+    const gw_dispute *d = &p->faults.dispute;
+    const gw_testimony *t = &p->faults.testimony;
+    if (p->phase != GW_AT_DISPUTING || p->view.need_change || !others_agree(p, d->shard + 1) || !may_judge(p))
         return;
-    int wrong = gw_verify_judge(d, t->told, p->view.count);
+    int wrong = gw_verify_judge(d, t->told, p->view.current.count);
     if (wrong >= 0) {
         convict(p, wrong);
         return;
     }
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
     gw_verify_tell(p, NULL, "peers %s and %s differ about shard %" PRIu32,
-                   gw_peer_id_short(&p->doubt.accused[0], one), gw_peer_id_short(&p->doubt.accused[1], other),
-                   d->shard);
-    gw_halt(p, &p->view,
+                   gw_peer_id_short(&p->faults.doubt.accused[0], one),
+                   gw_peer_id_short(&p->faults.doubt.accused[1], other), d->shard);
+    gw_halt(p, &p->view.current,
             "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
             ", and nobody can tell which are right: start again with a third peer, or without the one that "
             "fails a memory test",
-            one, other, d->shard, p->step);
+            one, other, d->shard, p->step.number);
 }
 
 static void bear_witness(gw_peer *p, const gw_peer_id *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_WITNESS);
-    message.step = p->step;
-    message.shard = p->dispute.shard;
-    message.value = p->testimony.told[gw_peer_own_rank(p)];
+    message.step = p->step.number;
+    message.shard = p->faults.dispute.shard;
+    message.value = p->faults.testimony.told[gw_peer_own_rank(p)];
     if (to == NULL)
         gw_peer_send_members(p, &message);
     else
@@ -332,89 +337,89 @@ static void bear_witness(gw_peer *p, const gw_peer_id *to) {
 }
 
 void gw_verify_probed(gw_peer *p, const gw_event *event) {
-    if (event->token != p->probe_token || p->phase != GW_AT_DISPUTING) return;
-    p->probe_token = 0;
+    if (event->token != p->faults.probe_token || p->phase != GW_AT_DISPUTING) return;
+    p->faults.probe_token = 0;
     if (event->outcome == GW_ABORTED) {
-        gw_steps_give_back(p, p->dispute.shard, event);
+        gw_steps_give_back(p, p->faults.dispute.shard, event);
         return;
     }
     if (event->outcome != GW_DONE) {
-        gw_poison_give_up(p, p->dispute.shard, event);
+        gw_poison_give_up(p, p->faults.dispute.shard, event);
         return;
     }
     int rank = gw_peer_own_rank(p);
     forget_old_testimony(p);
-    p->testimony.shard[rank] = p->dispute.shard + 1;
-    p->testimony.told[rank] = event->probed.fingerprint;
+    p->faults.testimony.shard[rank] = p->faults.dispute.shard + 1;
+    p->faults.testimony.told[rank] = event->probed.fingerprint;
     bear_witness(p, NULL);
     judge(p);
 }
 
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
-    int rank = gw_view_rank(&p->view, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name) || m->step > p->step) return;
-    if (m->step < p->step || p->applying) { /* made here, or about to be, without a dispute */
+    int rank = gw_view_rank(&p->view.current, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name) || m->step > p->step.number) return;
+    if (m->step < p->step.number || p->step.applying) { /* made here, or about to be, without a dispute */
         disagree(p, (uint32_t)rank);
         return;
     }
     forget_old_testimony(p);
-    p->testimony.shard[rank] = m->shard + 1;
-    p->testimony.told[rank] = m->value;
+    p->faults.testimony.shard[rank] = m->shard + 1;
+    p->faults.testimony.told[rank] = m->value;
     judge(p);
 }
 
 /* Not where it could not compute that shard once more. */
 void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
-    const gw_testimony *t = &p->testimony;
-    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.name) && t->step == p->step;
-    bool told =
-        p->phase == GW_AT_DISPUTING && of_this_sum && t->shard[gw_peer_own_rank(p)] == p->dispute.shard + 1;
+    const gw_testimony *t = &p->faults.testimony;
+    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number;
+    bool told = p->phase == GW_AT_DISPUTING && of_this_sum &&
+                t->shard[gw_peer_own_rank(p)] == p->faults.dispute.shard + 1;
     if (told) bear_witness(p, &contact->id);
 }
 
 /* ---- what comes of it ---- */
 
 void gw_verify_look(gw_peer *p) {
-    gw_peer_act(p, GW_ACT_LOOK)->token = p->look_token = gw_peer_token(p);
+    gw_peer_act(p, GW_ACT_LOOK)->token = p->faults.look_token = gw_peer_token(p);
 }
 
 void gw_verify_looked(gw_peer *p, const gw_event *event) {
-    if (event->token != p->look_token) return;
-    p->look_token = 0;
+    if (event->token != p->faults.look_token) return;
+    p->faults.look_token = 0;
     if (event->outcome == GW_DONE)
         gw_saves_sound(p);
     else if (event->looked.damaged)
         gw_verify_damaged(p);
     else
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->step,
+                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->step.number,
                        gw_peer_why(event));
     gw_votes_send_if_ready(p);
 }
 
 void gw_verify_damaged(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
-                   p->fingerprint);
-    if (p->view.count == 1) {
+                   p->step.fingerprint);
+    if (p->view.current.count == 1) {
         gw_peer_finish(
             p, GW_FINISH_FAILED, NULL,
             "the state of step %" PRIu64
             " changed in this machine's memory, and no other peer holds it: start again to resume from "
             "the newest checkpoint",
-            p->step);
+            p->step.number);
         return;
     }
     char id[GW_SHORT_TEXT];
     if (!own_fault(p, "this peer's state changed in memory")) return;
-    if (p->phase == GW_AT_FROZEN || p->view.epoch == 0) return; /* another view is under way */
+    if (p->phase == GW_AT_FROZEN || p->view.current.epoch == 0) return; /* another view is under way */
     gw_views_need_change(p, "the state of peer %s changed in its memory",
                          gw_peer_id_short(&p->config.id, id));
 }
 
 void gw_verify_own_part(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its part of the sum changed in memory after it was added up");
-    p->doubt = (gw_doubt){.any = true, .step = p->step, .accused = {p->config.id}};
-    if (p->view.count > 1) may_stay(p, "what this peer had added up changed in memory");
+    p->faults.doubt = (gw_doubt){.any = true, .step = p->step.number, .accused = {p->config.id}};
+    if (p->view.current.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }
 
 void gw_verify_doubted(const gw_attempt *a, gw_set *doubted) {

@@ -15,12 +15,12 @@ enum {
 };
 
 static gw_id_records records(const gw_peer *p) {
-    return (gw_id_records){p->contacts, sizeof *p->contacts};
+    return (gw_id_records){p->members.contacts, sizeof *p->members.contacts};
 }
 
 gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
-    uint32_t number = gw_id_index_find(&p->contact_index, records(p), id);
-    return number == UINT32_MAX ? NULL : &p->contacts[number];
+    uint32_t number = gw_id_index_find(&p->members.contact_index, records(p), id);
+    return number == UINT32_MAX ? NULL : &p->members.contacts[number];
 }
 
 static bool has_peer(const gw_view *views, uint32_t count, const gw_peer_id *id) {
@@ -34,43 +34,44 @@ static bool is_forgotten(const gw_peer *p, const gw_contact *c) {
     if (c->alive || c->linked || c->wanted || c->early != NULL) return false;
     if ((c->at_end || c->said_end) && gw_contacts_same_job(p, c)) return false; /* the job has ended */
     if (gw_gossip_find(p->gossip, &c->id) != NULL) return false;
-    return !has_peer(&p->view, 1, &c->id) && !has_peer(&p->voted, 1, &c->id) &&
-           !has_peer(&p->attempt.view, 1, &c->id) && !has_peer(&p->ballot.installed, 1, &c->id) &&
-           !has_peer(p->ballot.later, p->ballot.later_count, &c->id) &&
-           !has_peer(p->learned, p->learned_count, &c->id);
+    return !has_peer(&p->view.current, 1, &c->id) && !has_peer(&p->view.voted, 1, &c->id) &&
+           !has_peer(&p->view.attempt.view, 1, &c->id) && !has_peer(&p->view.ballot.installed, 1, &c->id) &&
+           !has_peer(p->view.ballot.later, p->view.ballot.later_count, &c->id) &&
+           !has_peer(p->view.learned, p->view.learned_count, &c->id);
 }
 
 /* A peer without a view judges by all whom it has met whether it has missed the job: it forgets nobody. */
 static void forget_contacts(gw_peer *p) {
     uint32_t kept = 0;
-    if (p->contacts == NULL || p->view.epoch == 0) return;
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (!is_forgotten(p, &p->contacts[i])) p->contacts[kept++] = p->contacts[i];
-    if (kept == p->contact_count) return;
-    p->contact_count = kept;
-    gw_id_index_rebuild(&p->contact_index, records(p), kept);
+    if (p->members.contacts == NULL || p->view.current.epoch == 0) return;
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (!is_forgotten(p, &p->members.contacts[i])) p->members.contacts[kept++] = p->members.contacts[i];
+    if (kept == p->members.contact_count) return;
+    p->members.contact_count = kept;
+    gw_id_index_rebuild(&p->members.contact_index, records(p), kept);
 }
 
 /* A quarter of them at least, so that it looks whom to forget seldom. */
 static void make_room(gw_peer *p) {
-    if (p->contact_count < p->contact_capacity) return;
+    if (p->members.contact_count < p->members.contact_capacity) return;
     forget_contacts(p);
-    if (p->contact_count < p->contact_capacity - p->contact_capacity / 4) return;
-    p->contact_capacity = p->contact_capacity == 0 ? 8 : 2 * p->contact_capacity;
-    gw_contact *grown = realloc(p->contacts, p->contact_capacity * sizeof *grown);
+    if (p->members.contact_count < p->members.contact_capacity - p->members.contact_capacity / 4) return;
+    p->members.contact_capacity = p->members.contact_capacity == 0 ? 8 : 2 * p->members.contact_capacity;
+    gw_contact *grown = realloc(p->members.contacts, p->members.contact_capacity * sizeof *grown);
     GW_ASSERT_MEMORY(grown != NULL);
-    p->contacts = grown;
-    bool room = gw_id_index_reserve(&p->contact_index, records(p), p->contact_count, p->contact_capacity);
+    p->members.contacts = grown;
+    bool room = gw_id_index_reserve(&p->members.contact_index, records(p), p->members.contact_count,
+                                    p->members.contact_capacity);
     GW_ASSERT_MEMORY(room);
 }
 
 /* Moves the others. */
 static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     make_room(p);
-    GW_ASSERT(p->contacts != NULL);
-    gw_contact *contact = &p->contacts[p->contact_count];
+    GW_ASSERT(p->members.contacts != NULL);
+    gw_contact *contact = &p->members.contacts[p->members.contact_count];
     *contact = (gw_contact){.id = *id, .checkpoint_step = UINT64_MAX, .claims_lost = UINT64_MAX};
-    gw_id_index_put(&p->contact_index, records(p), p->contact_count++);
+    gw_id_index_put(&p->members.contact_index, records(p), p->members.contact_count++);
     return contact;
 }
 
@@ -112,32 +113,32 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     next.fell_at = gw_get_u32(&r);
     if (version != META_VERSION || !gw_reader_done(&r)) return;
     *contact = next;
-    if (next.epoch > p->gossiped_epoch) p->gossiped_epoch = next.epoch;
+    if (next.epoch > p->members.gossiped_epoch) p->members.gossiped_epoch = next.epoch;
 }
 
 void gw_contacts_announce(gw_peer *p) {
     uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
-    uint64_t known = p->saved_step;
+    uint64_t known = p->save.saved_step;
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (known == UINT64_MAX || newest->step > known)) known = newest->step;
     gw_put_u8(&w, META_VERSION);
-    gw_put_u8(&w, (uint8_t)((p->view.epoch > 0) | (p->end_sent << 1) | (p->leaving << 2) |
-                            (p->blameless << 3) | (p->end.unsaved << 4)));
+    gw_put_u8(&w, (uint8_t)((p->view.current.epoch > 0) | (p->save.end_sent << 1) | (p->save.leaving << 2) |
+                            (p->members.blameless << 3) | (p->save.end.unsaved << 4)));
     gw_put_bytes(&w, p->job.bytes, 8);
-    gw_put_u64(&w, p->view.epoch);
-    gw_put_view_name(&w, &p->view.name);
-    gw_put_peer_id(&w, &p->view.leader);
-    gw_put_u32(&w, p->view.count);
-    gw_put_u64(&w, p->step);
-    gw_put_u64(&w, p->fingerprint);
+    gw_put_u64(&w, p->view.current.epoch);
+    gw_put_view_name(&w, &p->view.current.name);
+    gw_put_peer_id(&w, &p->view.current.leader);
+    gw_put_u32(&w, p->view.current.count);
+    gw_put_u64(&w, p->step.number);
+    gw_put_u64(&w, p->step.fingerprint);
     gw_put_u64(&w, known);
-    gw_put_u64(&w, p->own_speed);
-    gw_put_u32(&w, p->fell_at);
+    gw_put_u64(&w, p->step.own_speed);
+    gw_put_u32(&w, p->members.fell_at);
     GW_ASSERT(!w.failed);
-    if (w.length == p->meta_length && memcmp(bytes, p->meta, w.length) == 0) return;
-    memcpy(p->meta, bytes, w.length);
-    p->meta_length = w.length;
+    if (w.length == p->members.meta_length && memcmp(bytes, p->members.meta, w.length) == 0) return;
+    memcpy(p->members.meta, bytes, w.length);
+    p->members.meta_length = w.length;
     gw_gossip_set_meta(p->gossip, bytes, w.length, p->now);
 }
 
@@ -166,7 +167,7 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
     gw_peer_act(p, GW_ACT_LINK)->peer = contact->id;
     contact->wanted = false;
     if (contact->linked) contact->unlinked_since_ns = p->now;
-    p->links_due_ns = 0;
+    p->members.links_due_ns = 0;
     contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
 }
 
@@ -206,7 +207,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (!news) return;
     note_coming(p, contact, new_life);
     contact->alive = true;
-    p->links_due_ns = 0;
+    p->members.links_due_ns = 0;
     contact->ended = false;
     contact->alive_since_ns = p->now;
     if (!contact->linked) contact->unlinked_since_ns = p->now;
@@ -257,14 +258,15 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
-    int rank = p->view.epoch == 0 ? -1
-                                  : gw_view_rank_of_life(&p->view, &contact->id, event->incarnation.boot,
-                                                         event->incarnation.nonce);
+    int rank = p->view.current.epoch == 0
+                   ? -1
+                   : gw_view_rank_of_life(&p->view.current, &contact->id, event->incarnation.boot,
+                                          event->incarnation.nonce);
     if (left && gw_saves_end_without_leader(p, contact)) return;
     char id[GW_SHORT_TEXT];
-    if (rank >= 0 && !p->end_sent)
+    if (rank >= 0 && !p->save.end_sent)
         gw_views_need_change(p, "%s%s %s",
-                             gw_peer_id_equal(&contact->id, &p->view.leader) ? "leader " : "peer ",
+                             gw_peer_id_equal(&contact->id, &p->view.current.leader) ? "leader " : "peer ",
                              gw_peer_id_short(&contact->id, id), left ? "left" : "died");
 }
 
@@ -273,7 +275,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
  * who is in a view is known. */
 static bool is_the_one(const gw_peer *p, const gw_incarnation *other) {
     const gw_incarnation *life = &p->config.incarnation;
-    return other->boot < life->boot || (other->boot == life->boot && p->view.epoch > 0);
+    return other->boot < life->boot || (other->boot == life->boot && p->view.current.epoch > 0);
 }
 
 static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
@@ -333,12 +335,12 @@ static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life)
     contact->linked_life = *life;
     contact->greeted = false;
     gw_message hello = {.kind = GW_MSG_HELLO,
-                        .epoch = p->view.epoch,
-                        .name = p->view.name,
+                        .epoch = p->view.current.epoch,
+                        .name = p->view.current.name,
                         .text = p->identity,
                         .value = p->config.probe,
                         .ways = p->config.ways,
-                        .flag = p->view.epoch > 0};
+                        .flag = p->view.current.epoch > 0};
     gw_peer_send(p, &contact->id, &hello);
 }
 
@@ -346,7 +348,7 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     bool was_linked = contact->linked;
     contact->linked = contact->greeted = false;
     if (was_linked) contact->unlinked_since_ns = p->now;
-    p->links_due_ns = 0;
+    p->members.links_due_ns = 0;
     /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
      * meanwhile may well be. The world knows no life but that of the last link, if there was one: of another
      * one that gossip told of a while ago, this process was dialled since. */
@@ -417,7 +419,7 @@ bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
 
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
-    return gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) >= 0;
+    return gw_view_rank_of_life(&p->view.current, &contact->id, life->boot, life->nonce) >= 0;
 }
 
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank) {

@@ -21,7 +21,7 @@ enum {
 /* Both ends of what is broken between two see it, and they must not throw out each other: the leader stays,
  * or the lower id. The other one insists only when that has not helped (as when the leader sees nothing). */
 static bool stays(const gw_peer *p, const gw_contact *contact) {
-    bool theirs_leads = p->view.epoch > 0 && gw_peer_id_equal(&p->view.leader, &contact->id);
+    bool theirs_leads = p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &contact->id);
     return gw_peer_is_leader(p) || (!theirs_leads && gw_peer_id_compare(&p->config.id, &contact->id) < 0);
 }
 
@@ -34,8 +34,8 @@ bool gw_links_path_broken(const gw_peer *p, const gw_contact *contact) {
 /* Whether data links to most of the other members are missing, which they would not all be at fault for. */
 static bool is_cut_off(gw_peer *p) {
     uint32_t others = 0, missing = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.current.members[rank].id);
         if (contact == NULL || !contact->alive) continue;
         others++;
         missing += contact->data_missing;
@@ -44,8 +44,8 @@ static bool is_cut_off(gw_peer *p) {
 }
 
 bool gw_links_lack_data(gw_peer *p) {
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.current.members[rank].id);
         if (contact != NULL && contact->alive && contact->data_missing) return true;
     }
     return false;
@@ -74,7 +74,7 @@ bool gw_links_lately(gw_peer *p, const gw_contact *contact) {
 
 /* Where steps are made, who is admitted too early holds them. */
 bool gw_links_admit(const gw_peer *p, const gw_contact *contact) {
-    bool lacks = p->view.epoch > 0 ? contact->data_missing : lacks_data(p, contact, DATA_NEW_MS);
+    bool lacks = p->view.current.epoch > 0 ? contact->data_missing : lacks_data(p, contact, DATA_NEW_MS);
     return contact->linked && !lacks && !contact->data_fails_here;
 }
 
@@ -85,16 +85,16 @@ bool gw_links_carry(const gw_peer *p, const gw_contact *contact) {
 
 const gw_contact *gw_links_missing(gw_peer *p) {
     const gw_contact *missing = NULL;
-    if (p->now < p->links_due_ns) return NULL;
+    if (p->now < p->members.links_due_ns) return NULL;
     uint64_t due_ns = UINT64_MAX;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.current.members[rank].id);
         if (contact == NULL || !contact->alive) continue;
         uint64_t from_ns = missed_from_ns(p, contact);
         if (missing == NULL && p->now >= from_ns) missing = contact;
         if (from_ns < due_ns) due_ns = from_ns;
     }
-    p->links_due_ns = due_ns;
+    p->members.links_due_ns = due_ns;
     return missing;
 }
 
@@ -113,7 +113,7 @@ void gw_links_data(gw_peer *p, const gw_event *event) {
     contact->data_missing = missing;
     contact->data_fails_here = missing && event->data_down.own_fault;
     snprintf(contact->data_why, sizeof contact->data_why, "%s", event->text == NULL ? "" : event->text);
-    p->links_due_ns = p->data_due_ns = 0;
+    p->members.links_due_ns = p->members.data_due_ns = 0;
 }
 
 const char *gw_links_describe(const gw_contact *contact, char *text, size_t capacity) {
@@ -126,8 +126,8 @@ const char *gw_links_describe(const gw_contact *contact, char *text, size_t capa
 }
 
 const gw_contact *gw_links_newcomer_without_data(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (gw_contacts_greeted(c) && !c->differs && lacks_data(p, c, DATA_NEW_MS)) return c;
     }
     return NULL;
@@ -135,10 +135,10 @@ const gw_contact *gw_links_newcomer_without_data(const gw_peer *p) {
 
 /* Who is no member waits for its data link unnoticed by the others: the log says that it does. */
 void gw_links_consider(gw_peer *p) {
-    if (p->now < p->data_due_ns) return;
+    if (p->now < p->members.data_due_ns) return;
     uint64_t due_ns = UINT64_MAX;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *c = &p->members.contacts[i];
         char text[GW_LINK_TEXT];
         if (!c->data_missing || c->data_said || !c->alive || !c->linked) continue;
         uint64_t from_ns = c->data_missing_since_ns + gw_peer_ms(p, DATA_MS);
@@ -150,5 +150,5 @@ void gw_links_consider(gw_peer *p) {
         gw_peer_say(p, GW_WARN, "%s; until it stands the two are in no view together",
                     gw_links_describe(c, text, sizeof text));
     }
-    p->data_due_ns = due_ns;
+    p->members.data_due_ns = due_ns;
 }

@@ -13,13 +13,13 @@
 #include <string.h>
 
 void gw_poison_stood_still(gw_peer *p) {
-    p->claims_old = true;
+    p->members.claims_old = true;
 }
 
 void gw_poison_claim(gw_peer *p, const gw_event *event) {
-    if (p->view.epoch == 0) return;
+    if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
-    message.step = p->step;
+    message.step = p->step.number;
     message.worker = event->claim.worker;
     message.shard = event->claim.shard;
     gw_peer_send_members(p, &message);
@@ -28,7 +28,7 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
 /* What it said while it had no link to this peer is lost; before its first link it may have said nothing. */
 void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     bool again = gw_same_life(&contact->linked_life, life);
-    contact->claims_lost = again ? p->step : UINT64_MAX;
+    contact->claims_lost = again ? p->step.number : UINT64_MAX;
     if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
 }
 
@@ -40,7 +40,7 @@ void gw_poison_left_out(gw_contact *contact) {
 /* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_claims *claims = &from->claims;
-    if (m->step < p->step) return;
+    if (m->step < p->step.number) return;
     if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
         *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
@@ -54,35 +54,35 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
 }
 
 void gw_poison_forget(gw_peer *p, uint64_t step) {
-    p->lost_claims = 0;
-    p->claims_old = false;
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (p->contacts[i].claims.step != step) p->contacts[i].claims.heard = false;
-    if (gw_losses_forget_before(&p->losses, step)) gw_votes_persist(p);
+    p->members.lost_claims = 0;
+    p->members.claims_old = false;
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (p->members.contacts[i].claims.step != step) p->members.contacts[i].claims.heard = false;
+    if (gw_losses_forget_before(&p->members.losses, step)) gw_votes_persist(p);
 }
 
 bool gw_poison_start(gw_peer *p) {
-    bool changed = p->config.forget_losses && p->losses.count > 0;
-    if (p->config.forget_losses) p->losses.count = 0;
+    bool changed = p->config.forget_losses && p->members.losses.count > 0;
+    if (p->config.forget_losses) p->members.losses.count = 0;
     for (uint32_t i = 0; i < p->config.fell_count && !p->config.forget_losses; i++)
-        changed |= gw_losses_add(&p->losses, &p->config.fell[i]);
+        changed |= gw_losses_add(&p->members.losses, &p->config.fell[i]);
     return changed;
 }
 
 /* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
  * that this peer has not heard of; it did all that it had claimed before. */
 static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
-    uint64_t step = p->step;
-    if (contact->epoch >= p->view.epoch && contact->step > step) step = contact->step;
+    uint64_t step = p->step.number;
+    if (contact->epoch >= p->view.current.epoch && contact->step > step) step = contact->step;
     bool claimed = contact->claims.heard && gw_same_life(&contact->claims.life, &contact->incarnation);
     return claimed && contact->claims.step > step ? contact->claims.step : step;
 }
 
 static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
-    return gw_losses_add(&p->losses, &(gw_loss){.id = contact->id,
-                                                .boot = contact->incarnation.boot,
-                                                .step = step_of_death(p, contact),
-                                                .shard = shard});
+    return gw_losses_add(&p->members.losses, &(gw_loss){.id = contact->id,
+                                                        .boot = contact->incarnation.boot,
+                                                        .step = step_of_death(p, contact),
+                                                        .shard = shard});
 }
 
 /* All that it may be, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
@@ -101,7 +101,7 @@ static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
 static void name(gw_peer *p, const gw_poison *poison) {
     char shards[100]; /* of some that were computed together nobody can tell which it is */
     list_shards(poison, shards, sizeof shards);
-    if (poison->step == p->step) p->fell_at = poison->shard + 1;
+    if (poison->step == p->step.number) p->members.fell_at = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
                    " is poison: whoever computes it dies, fails or hangs (%" PRIu32
@@ -111,23 +111,23 @@ static void name(gw_peer *p, const gw_poison *poison) {
 
 static void judge(gw_peer *p, uint64_t step) {
     gw_poison poison;
-    if (gw_losses_poison(&p->losses, step, &poison)) name(p, &poison);
+    if (gw_losses_poison(&p->members.losses, step, &poison)) name(p, &poison);
 }
 
 void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step) {
-    if (p->step != step) p->lost_claims = 0;
-    bool changed = gw_losses_unite(&p->losses, losses);
-    if (gw_losses_forget_before(&p->losses, step) || changed) gw_votes_persist(p);
+    if (p->step.number != step) p->members.lost_claims = 0;
+    bool changed = gw_losses_unite(&p->members.losses, losses);
+    if (gw_losses_forget_before(&p->members.losses, step) || changed) gw_votes_persist(p);
     judge(p, step);
 }
 
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
-    p->fell_at = shard + 1;
+    p->members.fell_at = shard + 1;
     const gw_loss own = {
-        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step, .shard = shard};
-    if (gw_losses_add(&p->losses, &own)) gw_votes_persist(p);
+        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step.number, .shard = shard};
+    if (gw_losses_add(&p->members.losses, &own)) gw_votes_persist(p);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step,
+                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step.number,
                    gw_peer_why(event));
 }
 
@@ -139,7 +139,7 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
  * not known: of one shard, whichever. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
     const gw_claims *claims = &contact->claims;
-    bool known = !p->claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
+    bool known = !p->members.claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
                  gw_same_life(&claims->life, &contact->incarnation);
     bool standing = false, changed = false;
     for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {
@@ -152,19 +152,20 @@ static bool note_claims(gw_peer *p, const gw_contact *contact) {
 
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
-    if (p->view.epoch == 0 || gw_view_rank_of_life(&p->view, &contact->id, life->boot, life->nonce) < 0)
+    if (p->view.current.epoch == 0 ||
+        gw_view_rank_of_life(&p->view.current, &contact->id, life->boot, life->nonce) < 0)
         return;
     bool told = has_last_words(p, contact);
     if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_votes_persist(p);
-    judge(p, p->step);
+    judge(p, p->step.number);
 }
 
 void gw_poison_tell(gw_peer *p) {
-    if (p->view.epoch == 0) return;
+    if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
-    message.step = p->step;
-    message.shard = p->fell_at;
-    message.flag = p->blameless;
+    message.step = p->step.number;
+    message.shard = p->members.fell_at;
+    message.flag = p->members.blameless;
     gw_peer_send_members(p, &message);
 }
 
@@ -186,11 +187,11 @@ void gw_poison_as_told(gw_contact *contact) {
 
 void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
-        !gw_losses_lacks_shard(&p->losses, &contact->id, contact->incarnation.boot,
+        !gw_losses_lacks_shard(&p->members.losses, &contact->id, contact->incarnation.boot,
                                step_of_death(p, contact)))
         return;
     bool news = note(p, contact, contact->fell_at - 1);
     GW_ASSERT(news); /* it takes the place of the unknown shard */
     gw_votes_persist(p);
-    judge(p, p->step);
+    judge(p, p->step.number);
 }

@@ -120,8 +120,8 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
     from->greeted = false;
     tell_apart(p, from, message);
     from->kind = kind_of(message, from->apart);
-    bool ours_runs = p->view.epoch > 0, theirs_runs = message->flag;
-    p->stranger_ns = p->now;
+    bool ours_runs = p->view.current.epoch > 0, theirs_runs = message->flag;
+    p->members.stranger_ns = p->now;
     if (theirs_runs && !ours_runs && asked_to_join(p, from))
         gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s). %s", id, what_it_does(from),
                        from->difference, what_to_do(from));
@@ -150,8 +150,8 @@ static bool outweighs(const camp *a, const camp *b) {
 static camp own_camp(const gw_peer *p, bool alike) {
     camp own = {0};
     enlist(&own, &p->config.id);
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (c->alive && c->greeted && (!alike || c->ways == p->config.ways)) enlist(&own, &c->id);
     }
     return own;
@@ -159,8 +159,8 @@ static camp own_camp(const gw_peer *p, bool alike) {
 
 static camp camp_of(const gw_peer *p, uint64_t kind) {
     camp theirs = {0};
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (c->alive && c->differs && c->kind == kind) enlist(&theirs, &c->id);
     }
     return theirs;
@@ -168,10 +168,10 @@ static camp camp_of(const gw_peer *p, uint64_t kind) {
 
 /* All are here that this peer waits for, and nobody has come for a while. */
 static bool is_settled(const gw_peer *p) {
-    uint64_t newest_ns = p->stranger_ns;
+    uint64_t newest_ns = p->members.stranger_ns;
     uint32_t here = 1;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (c->alive && c->alive_since_ns > newest_ns) newest_ns = c->alive_since_ns;
         here += c->alive && (c->greeted || c->differs);
     }
@@ -179,10 +179,10 @@ static bool is_settled(const gw_peer *p) {
 }
 
 void gw_strangers_consider(gw_peer *p) {
-    if (p->stranger_ns == 0) return;
+    if (p->members.stranger_ns == 0) return;
     bool settled = is_settled(p);
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (!c->alive || !c->differs) continue;
         camp theirs = camp_of(p, c->kind), own = own_camp(p, c->apart);
         bool stays = c->has_view || (settled && outweighs(&theirs, &own));

@@ -39,25 +39,25 @@ void gw_saves_free(gw_save *save) {
 
 static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
-    if (p->want_save) return true;
-    if (p->now < p->save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
+    if (p->save.want_save) return true;
+    if (p->now < p->save.save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
     bool regularly = c->checkpoint_steps != 0 || c->checkpoint_ns != 0;
-    if (p->save_again_ns != 0 && (regularly || p->save_asked)) return true;
-    if (c->checkpoint_steps != 0 && (p->step + 1) % c->checkpoint_steps == 0) return true;
-    return c->checkpoint_ns != 0 && p->now >= p->saved_ns + c->checkpoint_ns;
+    if (p->save.save_again_ns != 0 && (regularly || p->save.save_asked)) return true;
+    if (c->checkpoint_steps != 0 && (p->step.number + 1) % c->checkpoint_steps == 0) return true;
+    return c->checkpoint_ns != 0 && p->now >= p->save.saved_ns + c->checkpoint_ns;
 }
 
 void gw_saves_remind(gw_peer *p) {
     gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP), save = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
-    if (p->want_stop) gw_peer_send(p, &p->view.leader, &stop);
-    if (p->want_save) gw_peer_send(p, &p->view.leader, &save);
+    if (p->save.want_stop) gw_peer_send(p, &p->view.current.leader, &stop);
+    if (p->save.want_save) gw_peer_send(p, &p->view.current.leader, &save);
 }
 
 int64_t gw_saves_decide(gw_peer *p) {
     int64_t decisions = 0;
-    if (!p->save.active && is_due(p)) decisions |= GW_DECIDE_SAVE;
+    if (!p->save.open.active && is_due(p)) decisions |= GW_DECIDE_SAVE;
     if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
-    if (p->want_stop) decisions |= GW_DECIDE_STOP;
+    if (p->save.want_stop) decisions |= GW_DECIDE_STOP;
     return decisions;
 }
 
@@ -65,42 +65,43 @@ int64_t gw_saves_decide(gw_peer *p) {
  * -------------------------------------------------------------------------------------------------------- */
 
 bool gw_saves_anyone_writes(const gw_peer *p, int but) {
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (!p->member_unwritable[rank] && (int)rank != but) return true;
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (!p->save.member_unwritable[rank] && (int)rank != but) return true;
     return false;
 }
 
 void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable) {
-    p->member_unwritable[rank] = p->unwritable_to_all[rank] = unwritable;
+    p->save.member_unwritable[rank] = p->save.unwritable_to_all[rank] = unwritable;
 }
 
 /* By what all members know alike, not by what the leader alone has heard since: who leaves a chunk to another
  * must be sure that the other one takes it. */
 static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     uint32_t count = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (!p->unwritable_to_all[rank]) ids[count++] = p->view.members[rank].id;
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (!p->save.unwritable_to_all[rank]) ids[count++] = p->view.current.members[rank].id;
     if (count > 0) return count;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) ids[rank] = p->view.members[rank].id;
-    return p->view.count; /* nobody can write: the hashes are wanted all the same */
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        ids[rank] = p->view.current.members[rank].id;
+    return p->view.current.count; /* nobody can write: the hashes are wanted all the same */
 }
 
 static void stored_nothing(gw_peer *p);
 
 static void store_chunks(gw_peer *p, bool hash_only) {
-    if (p->disk_hangs) { /* whatever is given to it waits behind what hangs */
+    if (p->save.disk_hangs) { /* whatever is given to it waits behind what hangs */
         stored_nothing(p);
         return;
     }
     gw_action *save = gw_peer_act(p, GW_ACT_SAVE);
-    save->token = p->save.store_token = gw_peer_token(p);
+    save->token = p->save.open.store_token = gw_peer_token(p);
     gw_patience_disk(p, save->token);
-    save->step = p->save.step;
+    save->step = p->save.open.step;
     save->save.hash_only = hash_only;
-    if (!hash_only) p->part_step = p->save.step;
-    save->save.count = p->save.chunk_count;
-    save->save.chunks =
-        gw_actions_copy(p->actions, p->save.chunks, p->save.chunk_count * sizeof *p->save.chunks);
+    if (!hash_only) p->save.part_step = p->save.open.step;
+    save->save.count = p->save.open.chunk_count;
+    save->save.chunks = gw_actions_copy(p->actions, p->save.open.chunks,
+                                        p->save.open.chunk_count * sizeof *p->save.open.chunks);
 }
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
@@ -125,62 +126,63 @@ void gw_saves_forget_early(gw_contact *contact) {
 static void take_early(gw_peer *p, gw_contact *from) {
     const gw_message *m = from->early;
     if (m == NULL) return;
-    int rank = gw_view_rank(&p->view, &from->id);
-    bool fits =
-        rank >= 0 && p->save.active && gw_view_name_equal(&m->name, &p->view.name) && m->step == p->save.step;
+    int rank = gw_view_rank(&p->view.current, &from->id);
+    bool fits = rank >= 0 && p->save.open.active && gw_view_name_equal(&m->name, &p->view.current.name) &&
+                m->step == p->save.open.step;
     if (fits) on_stored(p, (uint32_t)rank, m);
-    if (fits || m->step < p->step) gw_saves_forget_early(from);
+    if (fits || m->step < p->step.number) gw_saves_forget_early(from);
 }
 
 void gw_saves_open(gw_peer *p, bool final) {
-    gw_saves_free(&p->save);
-    p->save_asked |= p->want_save;
-    p->want_save = false;
+    gw_saves_free(&p->save.open);
+    p->save.save_asked |= p->save.want_save;
+    p->save.want_save = false;
     uint32_t chunks = p->config.state_chunks;
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     bool leaves = gw_leave_waits(p); /* for this, and for nothing else */
-    *s = (gw_save){.active = true, .final = final, .step = p->step, .fingerprint = p->fingerprint};
+    *s =
+        (gw_save){.active = true, .final = final, .step = p->step.number, .fingerprint = p->step.fingerprint};
     s->looks = final || leaves;
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !leaves)
-        s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->late_saves);
+        s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->save.late_saves);
     s->chunks = calloc(chunks + 1, sizeof *s->chunks);
     s->hashes = calloc(chunks + 1, sizeof *s->hashes);
     GW_ASSERT_MEMORY(s->chunks != NULL && s->hashes != NULL);
     s->known = gw_set_of(chunks);
     s->durable = gw_set_of(chunks);
-    s->answered = gw_set_of(p->view.count);
-    s->recorded = gw_set_of(p->view.count);
-    s->placed = gw_set_of(p->view.count);
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (!p->unwritable_to_all[rank]) gw_set_add(&s->placed, rank);
+    s->answered = gw_set_of(p->view.current.count);
+    s->recorded = gw_set_of(p->view.current.count);
+    s->placed = gw_set_of(p->view.current.count);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (!p->save.unwritable_to_all[rank]) gw_set_add(&s->placed, rank);
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) {
-        p->unsaved_ns = 0;
-        p->unsaved_said = false;
+        p->save.unsaved_ns = 0;
+        p->save.unsaved_said = false;
     }
     bool last = (final || leaves) && !gw_saves_anyone_writes(p, -1);
-    bool again = p->unwritable && !p->disk_hangs && (last || p->now >= p->write_again_ns);
-    if (again) p->unwritable = false;
-    bool lacks_room = again && (last || p->now >= p->refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
-    if (!p->unwritable) gw_kept_make_room(p, lacks_room);
-    store_chunks(p, p->unwritable);
-    for (uint32_t i = 0; i < p->contact_count; i++) take_early(p, &p->contacts[i]);
+    bool again = p->save.unwritable && !p->save.disk_hangs && (last || p->now >= p->save.write_again_ns);
+    if (again) p->save.unwritable = false;
+    bool lacks_room = again && (last || p->now >= p->save.refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
+    if (!p->save.unwritable) gw_kept_make_room(p, lacks_room);
+    store_chunks(p, p->save.unwritable);
+    for (uint32_t i = 0; i < p->members.contact_count; i++) take_early(p, &p->members.contacts[i]);
 }
 
 void gw_saves_abandon(gw_peer *p) {
-    if (!p->save.active) return;
-    if (!p->save.final) {
-        p->want_save = true;
+    if (!p->save.open.active) return;
+    if (!p->save.open.final) {
+        p->save.want_save = true;
         gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
-                    p->save.step);
+                    p->save.open.step);
     }
     /* What is being staged holds up the next LOAD or APPLY for nothing. What has been stored may be of a
      * manifest by now. */
-    if (p->save.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
-    gw_saves_free(&p->save);
+    if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
+    gw_saves_free(&p->save.open);
 }
 
 /* ---- at the leader
@@ -192,48 +194,48 @@ uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch) {
 }
 
 static void record_manifest(gw_peer *p) {
-    const gw_save *s = &p->save;
+    const gw_save *s = &p->save.open;
     gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
-    manifest->token = p->save.manifest_token = gw_peer_token(p);
-    manifest->manifest.epoch = gw_saves_epoch(p, p->view.epoch);
+    manifest->token = p->save.open.manifest_token = gw_peer_token(p);
+    manifest->manifest.epoch = gw_saves_epoch(p, p->view.current.epoch);
     manifest->step = s->step;
     manifest->manifest.fingerprint = s->fingerprint;
     manifest->manifest.count = s->known.size;
     manifest->manifest.hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
-    manifest->manifest.hash_only = s->incomplete || p->unwritable;
-    manifest->manifest.ended = s->final && !p->stopped;
+    manifest->manifest.hash_only = s->incomplete || p->save.unwritable;
+    manifest->manifest.ended = s->final && !p->step.stopped;
     if (!manifest->manifest.hash_only) gw_patience_disk(p, manifest->token);
 }
 
 static gw_message list_of_chunks(const gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
-    message.step = p->save.step;
-    message.value = p->save.fingerprint;
-    message.hashes = p->save.hashes;
-    message.count = p->save.known.size;
-    message.flag = p->save.incomplete;
+    message.step = p->save.open.step;
+    message.value = p->save.open.fingerprint;
+    message.hashes = p->save.open.hashes;
+    message.count = p->save.open.known.size;
+    message.flag = p->save.open.incomplete;
     return message;
 }
 
 /* Copies were placed on a disk that has failed since. Now that it is known, it is not counted on any more. */
 static bool placed_anew(gw_peer *p) {
-    if (!p->save.lacks_copies || !gw_saves_anyone_writes(p, -1)) return false;
+    if (!p->save.open.lacks_copies || !gw_saves_anyone_writes(p, -1)) return false;
     gw_peer_say(p, GW_WARN,
                 "a disk failed while the checkpoint of step %" PRIu64
                 " was written: it is written again elsewhere",
-                p->save.step);
-    if (p->save.final) {
+                p->save.open.step);
+    if (p->save.open.final) {
         gw_views_need_change(p, "a disk failed before the final checkpoint was complete");
         return true;
     }
-    p->want_save = true;
-    gw_saves_free(&p->save);
+    p->save.want_save = true;
+    gw_saves_free(&p->save.open);
     return true;
 }
 
 static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
-    p->save.lacks_copies |= failed && gw_set_has(&p->save.placed, rank);
-    p->member_unwritable[rank] |= failed;
+    p->save.open.lacks_copies |= failed && gw_set_has(&p->save.open.placed, rank);
+    p->save.member_unwritable[rank] |= failed;
 }
 
 /* After so many times in a row, of which this is the last. */
@@ -247,29 +249,29 @@ static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
 /* Nobody could store it. Before a disk is tried again, or somebody comes who has one, the next would only be
  * hashed; then it is due, however long the interval. */
 static void ended_unsaved(gw_peer *p) {
-    p->save_again_ns = write_again_at(p, ++p->unsaved_times);
+    p->save.save_again_ns = write_again_at(p, ++p->save.unsaved_times);
 }
 
 /* All members hold the state that is being saved: if it is the present one, the step that led to it may be
  * shown. */
 static void note_agreement(gw_peer *p) {
-    if (p->step == p->save.step) gw_commit_agreed(p);
+    if (p->step.number == p->save.open.step) gw_commit_agreed(p);
 }
 
 static void all_answered(gw_peer *p) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     note_agreement(p);
     if (placed_anew(p)) return;
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
-        if (!p->given_up_said)
+        if (!p->save.given_up_said)
             gw_peer_say(p, GW_WARN,
                         "the checkpoint of step %" PRIu64
                         " is given up: %u of its %u chunks could be stored by nobody; "
                         "the last complete one stays, and nothing is said until another is complete",
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
-        p->given_up_said = true;
+        p->save.given_up_said = true;
         if (s->final) {
             gw_final_not_hashed(p);
             return;
@@ -278,7 +280,7 @@ static void all_answered(gw_peer *p) {
         gw_saves_free(s);
         return;
     }
-    p->final_failures = 0;
+    p->save.final_failures = 0;
     if (!durable && gw_final_waits_for_room(p)) return;
     s->listed = true;
     s->incomplete = !durable;
@@ -288,14 +290,14 @@ static void all_answered(gw_peer *p) {
 }
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     char id[GW_SHORT_TEXT];
     if (gw_set_has(&s->answered, rank)) return; /* said again */
     note_disk(p, rank, m->flag);
     if (m->value != s->fingerprint) {
         gw_peer_say(p, GW_ERROR,
                     "peer %s and the leader hold different states of step %" PRIu64 ": checkpoint given up",
-                    gw_peer_id_short(&p->view.members[rank].id, id), s->step);
+                    gw_peer_id_short(&p->view.current.members[rank].id, id), s->step);
         gw_views_need_change(p, "the members' states differ at a checkpoint");
         return;
     }
@@ -307,8 +309,8 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
                 p, GW_ERROR,
                 "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
                 ": checkpoint given up",
-                gw_peer_id_short(&p->view.members[rank].id, id), chunk, s->step);
-            p->suspects = true;
+                gw_peer_id_short(&p->view.current.members[rank].id, id), chunk, s->step);
+            p->view.suspects = true;
             gw_views_need_change(p, "holders of chunk %u disagree", chunk);
             return;
         }
@@ -316,15 +318,15 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         s->hashes[chunk] = m->hashes[i];
         if (!m->flag) gw_set_add(&s->durable, chunk);
     }
-    if (m->count > 0 && !m->flag) p->member_unwritable[rank] = false; /* it has room again */
+    if (m->count > 0 && !m->flag) p->save.member_unwritable[rank] = false; /* it has room again */
     gw_set_add(&s->answered, rank);
-    if (gw_set_count(&s->answered) == p->view.count) all_answered(p);
+    if (gw_set_count(&s->answered) == p->view.current.count) all_answered(p);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved);
 
 static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool failed) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     if (gw_set_count(&s->recorded) == 0) s->root = *root;
     if (!gw_hash_equal(&s->root, root)) {
         gw_views_need_change(p, "members computed different roots of step %" PRIu64, s->step);
@@ -332,14 +334,14 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     }
     note_disk(p, rank, failed);
     gw_set_add(&s->recorded, rank);
-    if (gw_set_count(&s->recorded) < p->view.count || placed_anew(p)) return;
+    if (gw_set_count(&s->recorded) < p->view.current.count || placed_anew(p)) return;
     bool final = s->final, unsaved = s->incomplete || !gw_saves_anyone_writes(p, -1);
     if (final && unsaved && gw_final_waits_for_room(p)) return;
     gw_hash whole = *root;
     gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
     message.step = s->step;
     message.hash = whole;
-    message.flag = final && p->stopped;
+    message.flag = final && p->step.stopped;
     message.unsaved = unsaved;
     gw_peer_send_members(p, &message);
     complete(p, s->step, &whole, unsaved);
@@ -349,59 +351,59 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
  * ---------------------------------------------------------------------------------------------------- */
 
 static void note_written(gw_peer *p) {
-    const gw_save *s = &p->save;
+    const gw_save *s = &p->save.open;
     const gw_kept one = {s->step, s->own_root};
     if (s->incomplete) return;
     gw_kept_recorded(p, &one);
-    if (p->unwritable) return;
-    const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.epoch),
+    if (p->save.unwritable) return;
+    const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.current.epoch),
                                .step = s->step,
                                .root = s->own_root,
                                .fingerprint = s->fingerprint,
-                               .ended = s->final && !p->stopped,
+                               .ended = s->final && !p->step.stopped,
                                .chunks = {.size = p->config.state_chunks}};
     gw_kept_take_back(p, &s->own_root);
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
-    bool final = p->save.final;
-    gw_saves_free(&p->save);
+    bool final = p->save.open.final;
+    gw_saves_free(&p->save.open);
     if (final && unsaved) {
         gw_final_unsaved(p, step, root);
         return;
     }
     if (unsaved) {
         ended_unsaved(p);
-        if (!p->given_up_said)
+        if (!p->save.given_up_said)
             gw_peer_say(
                 p, GW_WARN,
                 "the state of step %" PRIu64
                 " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
                 "nothing is said until another is complete",
                 step);
-        p->given_up_said = true;
+        p->save.given_up_said = true;
     } else {
-        p->late_saves = p->unsaved_times = 0;
-        p->save_asked = false;
-        p->given_up_said = false;
+        p->save.late_saves = p->save.unsaved_times = 0;
+        p->save.save_asked = false;
+        p->save.given_up_said = false;
         gw_kept_complete(p, step, root);
     }
     if (!final) {
         gw_leave_saved(p, root, unsaved);
         return;
     }
-    p->end.unsaved = false;
-    p->end_sent = true;
-    gw_peer_finish(p, p->stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
+    p->save.end.unsaved = false;
+    p->save.end_sent = true;
+    gw_peer_finish(p, p->step.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
 }
 
 static gw_message stored_message(const gw_peer *p) {
-    const gw_save *s = &p->save;
+    const gw_save *s = &p->save.open;
     gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
     message.step = s->step;
     message.value = s->fingerprint;
-    message.flag = p->unwritable;
+    message.flag = p->save.unwritable;
     message.chunks = s->chunks;
     message.hashes = s->own_hashes;
     message.count = s->own_count;
@@ -410,20 +412,20 @@ static gw_message stored_message(const gw_peer *p) {
 
 static void say_stored(gw_peer *p) {
     gw_message message = stored_message(p);
-    gw_peer_send(p, &p->view.leader, &message);
+    gw_peer_send(p, &p->view.current.leader, &message);
 }
 
 static void say_recorded(gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
-    message.step = p->save.step;
-    message.hash = p->save.own_root;
-    message.flag = p->save.own_unrecorded;
-    gw_peer_send(p, &p->view.leader, &message);
+    message.step = p->save.open.step;
+    message.hash = p->save.open.own_root;
+    message.flag = p->save.open.own_unrecorded;
+    gw_peer_send(p, &p->view.current.leader, &message);
 }
 
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
-    const gw_save *s = &p->save;
-    bool to_leader = gw_peer_id_equal(&contact->id, &p->view.leader);
+    const gw_save *s = &p->save.open;
+    bool to_leader = gw_peer_id_equal(&contact->id, &p->view.current.leader);
     if (to_leader) gw_saves_remind(p);
     if (!s->active) return;
     if (gw_peer_is_leader(p) && s->listed) {
@@ -436,16 +438,16 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
 }
 
 static void cannot_write(gw_peer *p) {
-    p->unwritable = true;
-    if (p->refusals == 0) p->refused_ns = p->now;
-    p->write_again_ns = write_again_at(p, ++p->refusals);
+    p->save.unwritable = true;
+    if (p->save.refusals == 0) p->save.refused_ns = p->now;
+    p->save.write_again_ns = write_again_at(p, ++p->save.refusals);
 }
 
 /* Once: the disk may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
-    snprintf(p->unwritable_why, sizeof p->unwritable_why, "%s", gw_peer_why(event));
-    if (p->unwritable_said) return;
-    p->unwritable_said = true;
+    snprintf(p->save.unwritable_why, sizeof p->save.unwritable_why, "%s", gw_peer_why(event));
+    if (p->save.unwritable_said) return;
+    p->save.unwritable_said = true;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     gw_peer_say(p, GW_WARN,
                 "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again, "
@@ -456,15 +458,15 @@ static void say_unwritable(gw_peer *p, const gw_event *event) {
 /* A disk that others were not to count on has shown by a manifest alone that it may be counted on again;
  * whether it has room for chunks is seen when it is. */
 static void took_part(gw_peer *p) {
-    const gw_save *s = &p->save;
-    if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->refusals = 0;
-    if (!p->unwritable_said) return;
-    p->unwritable_said = false;
+    const gw_save *s = &p->save.open;
+    if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->save.refusals = 0;
+    if (!p->save.unwritable_said) return;
+    p->save.unwritable_said = false;
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
 }
 
 static void say_stored_to_leader(gw_peer *p) {
-    p->save.own_stored = true;
+    p->save.open.own_stored = true;
     if (gw_peer_is_leader(p)) {
         const gw_message own = stored_message(p);
         on_stored(p, (uint32_t)gw_peer_own_rank(p), &own);
@@ -477,7 +479,7 @@ static void say_stored_to_leader(gw_peer *p) {
  * that the state has changed in memory since it was made, but after the final one, or where the last peer
  * leaves, there is none. It is looked at after it was hashed, so that what was hashed is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
     GW_ASSERT_MEMORY(s->own_hashes != NULL);
     if (count > 0) memcpy(s->own_hashes, hashes, count * sizeof *s->own_hashes);
@@ -489,18 +491,19 @@ static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
 }
 
 void gw_saves_sound(gw_peer *p) {
-    const gw_save *s = &p->save;
+    const gw_save *s = &p->save.open;
     if (s->active && s->looks && s->own_hashes != NULL && !s->own_stored) say_stored_to_leader(p);
 }
 
 static void stored_nothing(gw_peer *p) {
-    p->unwritable = true;
-    if (p->save.final && p->unsaved_ns == 0) p->unsaved_ns = p->now; /* the next leader does not wait anew */
+    p->save.unwritable = true;
+    if (p->save.open.final && p->save.unsaved_ns == 0)
+        p->save.unsaved_ns = p->now; /* the next leader does not wait anew */
     tell_stored(p, NULL, 0);
 }
 
 void gw_saves_disk_hangs(gw_peer *p) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     cannot_write(p);
     gw_peer_act(p, GW_ACT_ABANDON);
     if (!s->active) return;
@@ -514,16 +517,16 @@ void gw_saves_disk_hangs(gw_peer *p) {
 }
 
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     gw_patience_disk_answered(p, event->token);
     if (!s->active || event->token != s->store_token) return;
     s->store_token = 0;
     bool failed = event->outcome != GW_DONE;
-    if (failed && !p->unwritable) {
+    if (failed && !p->save.unwritable) {
         cannot_write(p);
         say_unwritable(p, event);
-        if (p->has_state && p->step == s->step &&
-            !p->applying) { /* it is still there: others may need the hashes */
+        if (p->step.has_state && p->step.number == s->step &&
+            !p->step.applying) { /* it is still there: others may need the hashes */
             store_chunks(p, true);
             return;
         }
@@ -537,14 +540,14 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
 }
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     gw_patience_disk_answered(p, event->token);
     if (!s->active || event->token != s->manifest_token) return;
     s->manifest_token = 0;
     if (event->outcome != GW_DONE) {
         cannot_write(p);
         say_unwritable(p, event);
-    } else if (!p->unwritable) {
+    } else if (!p->save.unwritable) {
         took_part(p);
     }
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
@@ -552,7 +555,8 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     s->own_root = event->manifest_stored.root;
     if (s->final)
-        gw_end_recorded(p, s->step, s->fingerprint, &event->manifest_stored.root, p->stopped, s->incomplete);
+        gw_end_recorded(p, s->step, s->fingerprint, &event->manifest_stored.root, p->step.stopped,
+                        s->incomplete);
     s->own_recorded = true;
     note_written(p);
     if (gw_peer_is_leader(p)) {
@@ -574,7 +578,7 @@ static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *
 }
 
 static void on_list(gw_peer *p, const gw_message *m) {
-    gw_save *s = &p->save;
+    gw_save *s = &p->save.open;
     if (s->manifest_token != 0 || s->own_recorded) return;
     if (m->count != s->known.size || m->value != s->fingerprint) return;
     s->incomplete = m->flag;
@@ -584,18 +588,18 @@ static void on_list(gw_peer *p, const gw_message *m) {
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
-    int rank = p->view.epoch == 0 ? -1 : gw_view_rank(&p->view, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.name)) {
+    int rank = p->view.current.epoch == 0 ? -1 : gw_view_rank(&p->view.current, &from->id);
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) {
         if (m->kind == GW_MSG_COMPLETE) gw_kept_complete_late(p, m);
         return;
     }
-    bool leads = gw_peer_id_equal(&from->id, &p->view.leader), led = gw_peer_is_leader(p);
-    bool current = p->save.active && m->step == p->save.step;
+    bool leads = gw_peer_id_equal(&from->id, &p->view.current.leader), led = gw_peer_is_leader(p);
+    bool current = p->save.open.active && m->step == p->save.open.step;
     switch (m->kind) {
     case GW_MSG_STORED:
         if (led && current)
             on_stored(p, (uint32_t)rank, m);
-        else if (led && m->step >= p->step)
+        else if (led && m->step >= p->step.number)
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:
@@ -604,7 +608,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     case GW_MSG_RECORDED:
         if (led && current)
             on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
-        else if (led && p->kept_count > 0 && m->step == p->saved_step)
+        else if (led && p->save.kept_count > 0 && m->step == p->save.saved_step)
             say_complete_again(p, from, &m->hash);
         break;
     case GW_MSG_COMPLETE:
@@ -615,10 +619,10 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
             gw_kept_complete_late(p, m);
         break;
     case GW_MSG_ASK_STOP:
-        p->want_stop = true;
+        p->save.want_stop = true;
         break;
     case GW_MSG_ASK_SAVE:
-        p->want_save = true;
+        p->save.want_save = true;
         break;
     default:
         break;
@@ -626,11 +630,11 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
 }
 
 bool gw_saves_end_without_leader(gw_peer *p, const gw_contact *gone) {
-    bool through = p->save.active && p->save.final && p->save.own_recorded && gone->at_end &&
-                   gw_peer_id_equal(&gone->id, &p->view.leader);
-    gw_hash root = p->save.own_root;
-    if (!through || !gw_end_is_of(p, gone, p->save.step, p->save.fingerprint, &root)) return false;
-    complete(p, p->save.step, &root, gone->unsaved);
+    bool through = p->save.open.active && p->save.open.final && p->save.open.own_recorded && gone->at_end &&
+                   gw_peer_id_equal(&gone->id, &p->view.current.leader);
+    gw_hash root = p->save.open.own_root;
+    if (!through || !gw_end_is_of(p, gone, p->save.open.step, p->save.open.fingerprint, &root)) return false;
+    complete(p, p->save.open.step, &root, gone->unsaved);
     return true;
 }
 
@@ -643,16 +647,16 @@ void gw_saves_end(gw_peer *p) {
  * ------------------------------------------------------------------------------------------------------- */
 
 void gw_saves_consider(gw_peer *p) {
-    if (p->save.active && p->now >= p->save.deadline_ns) {
+    if (p->save.open.active && p->now >= p->save.open.deadline_ns) {
         gw_peer_say(p, GW_WARN, "the checkpoint of step %" PRIu64 " takes too long (a slow disk?)",
-                    p->save.step);
-        if (p->late_saves < MOST_DOUBLINGS) p->late_saves++;
+                    p->save.open.step);
+        if (p->save.late_saves < MOST_DOUBLINGS) p->save.late_saves++;
         gw_saves_abandon(p);
     }
     gw_final_consider(p);
 }
 
 uint64_t gw_saves_deadline(const gw_peer *p) {
-    uint64_t next = p->save.active ? p->save.deadline_ns : UINT64_MAX;
-    return p->save.again_ns != 0 && p->save.again_ns < next ? p->save.again_ns : next;
+    uint64_t next = p->save.open.active ? p->save.open.deadline_ns : UINT64_MAX;
+    return p->save.open.again_ns != 0 && p->save.open.again_ns < next ? p->save.open.again_ns : next;
 }

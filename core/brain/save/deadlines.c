@@ -14,61 +14,65 @@ enum {
 };
 
 void gw_patience_load(gw_peer *p) {
-    p->load_moved_ns = p->now;
+    p->save.load_moved_ns = p->now;
 }
 
 void gw_patience_disk(gw_peer *p, gw_token token) {
-    if (p->disk_token == 0) p->disk_moved_ns = p->now;
-    p->disk_token = token;
+    if (p->save.disk_token == 0) p->save.disk_moved_ns = p->now;
+    p->save.disk_token = token;
 }
 
 void gw_patience_disk_answered(gw_peer *p, gw_token token) {
-    p->disk_moved_ns = p->now;
-    if (token != p->disk_token) return; /* of several the last one ends last */
-    p->disk_token = 0;
-    p->disk_hangs = false;
+    p->save.disk_moved_ns = p->now;
+    if (token != p->save.disk_token) return; /* of several the last one ends last */
+    p->save.disk_token = 0;
+    p->save.disk_hangs = false;
 }
 
 void gw_patience_progress(gw_peer *p, const gw_event *event) {
     if (event->token == 0) return;
-    if (event->token == p->load_token) p->load_moved_ns = p->now;
-    if (event->token != p->disk_token) return;
-    p->disk_moved_ns = p->now;
-    p->disk_hangs = false; /* it may take long for the rest: that is for the deadline of each checkpoint */
+    if (event->token == p->view.load_token) p->save.load_moved_ns = p->now;
+    if (event->token != p->save.disk_token) return;
+    p->save.disk_moved_ns = p->now;
+    p->save.disk_hangs =
+        false; /* it may take long for the rest: that is for the deadline of each checkpoint */
 }
 
 /* Whoever may forget a promise must not make it: without a durable record there is no vote. Losses and
  * convictions alone are worth no failing. */
 void gw_patience_persist(gw_peer *p) {
-    if (p->ballot.majority && p->persist_since_ns == 0) p->persist_since_ns = p->now;
-    p->persist_again_ns = 0;
+    if (p->view.ballot.majority && p->save.persist_since_ns == 0) p->save.persist_since_ns = p->now;
+    p->save.persist_again_ns = 0;
 }
 
 void gw_patience_persisted(gw_peer *p, bool durable) {
     if (durable)
-        p->persist_since_ns = 0;
+        p->save.persist_since_ns = 0;
     else
-        p->persist_again_ns = p->now + gw_peer_ms(p, PERSIST_AGAIN_MS);
+        p->save.persist_again_ns = p->now + gw_peer_ms(p, PERSIST_AGAIN_MS);
 }
 
 static uint64_t load_deadline(const gw_peer *p) {
-    return p->load_token == 0 ? UINT64_MAX : p->load_moved_ns + gw_peer_ms(p, LOAD_STALL_MS);
+    return p->view.load_token == 0 ? UINT64_MAX : p->save.load_moved_ns + gw_peer_ms(p, LOAD_STALL_MS);
 }
 
 static uint64_t disk_deadline(const gw_peer *p) {
-    return p->disk_token == 0 || p->disk_hangs ? UINT64_MAX : p->disk_moved_ns + gw_peer_ms(p, DISK_STALL_MS);
+    return p->save.disk_token == 0 || p->save.disk_hangs
+               ? UINT64_MAX
+               : p->save.disk_moved_ns + gw_peer_ms(p, DISK_STALL_MS);
 }
 
 static uint64_t persist_deadline(const gw_peer *p) {
-    return p->persist_since_ns == 0 ? UINT64_MAX : p->persist_since_ns + gw_peer_ms(p, PERSIST_STALL_MS);
+    return p->save.persist_since_ns == 0 ? UINT64_MAX
+                                         : p->save.persist_since_ns + gw_peer_ms(p, PERSIST_STALL_MS);
 }
 
 static void forgive_gap(gw_peer *p) {
-    bool gap = p->looked_ns != 0 && p->now >= p->looked_ns + gw_peer_ms(p, GAP_MS);
-    p->looked_ns = p->now;
+    bool gap = p->save.looked_ns != 0 && p->now >= p->save.looked_ns + gw_peer_ms(p, GAP_MS);
+    p->save.looked_ns = p->now;
     if (!gap) return;
-    p->load_moved_ns = p->disk_moved_ns = p->now;
-    if (p->persist_since_ns != 0) p->persist_since_ns = p->now;
+    p->save.load_moved_ns = p->save.disk_moved_ns = p->now;
+    if (p->save.persist_since_ns != 0) p->save.persist_since_ns = p->now;
 }
 
 /* For people. */
@@ -82,7 +86,7 @@ void gw_patience_consider(gw_peer *p) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "fetching the state of step %" PRIu64
                        " has made no progress for %.0f s: this peer leaves, so that the others go on",
-                       p->load_step, seconds(p, LOAD_STALL_MS));
+                       p->view.load_step, seconds(p, LOAD_STALL_MS));
         return;
     }
     if (p->now >= persist_deadline(p)) {
@@ -92,9 +96,9 @@ void gw_patience_consider(gw_peer *p) {
                        seconds(p, PERSIST_STALL_MS));
         return;
     }
-    if (p->persist_again_ns != 0 && p->now >= p->persist_again_ns) gw_votes_persist(p);
+    if (p->save.persist_again_ns != 0 && p->now >= p->save.persist_again_ns) gw_votes_persist(p);
     if (p->now >= disk_deadline(p)) {
-        p->disk_hangs = true;
+        p->save.disk_hangs = true;
         gw_peer_say(p, GW_WARN,
                     "checkpoints cannot be written here: the disk has made no progress for %.0f s; the run "
                     "goes on, others keep its share",
@@ -107,6 +111,6 @@ uint64_t gw_patience_deadline(const gw_peer *p) {
     uint64_t next = load_deadline(p), disk = disk_deadline(p), persist = persist_deadline(p);
     if (disk < next) next = disk;
     if (persist < next) next = persist;
-    if (p->persist_again_ns != 0 && p->persist_again_ns < next) next = p->persist_again_ns;
+    if (p->save.persist_again_ns != 0 && p->save.persist_again_ns < next) next = p->save.persist_again_ns;
     return next;
 }

@@ -10,61 +10,62 @@ enum { MOST_FAILURES = 3, AGAIN_MS = 5000 };
 void gw_final_not_hashed(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     const char *culprit = "no peer's disk is known to fail";
-    p->final_failures++;
+    p->save.final_failures++;
     if (gw_final_waits_for_room(p)) return; /* a disk that hangs may answer by then */
-    if (p->final_failures < MOST_FAILURES) {
+    if (p->save.final_failures < MOST_FAILURES) {
         gw_views_need_change(p, "the final state could not be hashed");
         return;
     }
-    for (uint32_t rank = p->view.count; rank-- > 0;)
-        if (p->member_unwritable[rank]) culprit = gw_peer_id_short(&p->view.members[rank].id, id);
+    for (uint32_t rank = p->view.current.count; rank-- > 0;)
+        if (p->save.member_unwritable[rank])
+            culprit = gw_peer_id_short(&p->view.current.members[rank].id, id);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "the final state (step %" PRIu64
                    ") is computed, but could not be hashed and stored in %" PRIu32
                    " attempts (failing disk: %s); the last complete checkpoint stays",
-                   p->save.step, p->final_failures, culprit);
+                   p->save.open.step, p->save.final_failures, culprit);
 }
 
 /* What this peer's own disk fails of, if it does. */
 static const char *why_here(const gw_peer *p, char *text, size_t capacity) {
-    snprintf(text, capacity, "%s%s%s", p->unwritable_said ? " (here: " : "",
-             p->unwritable_said ? p->unwritable_why : "", p->unwritable_said ? ")" : "");
+    snprintf(text, capacity, "%s%s%s", p->save.unwritable_said ? " (here: " : "",
+             p->save.unwritable_said ? p->save.unwritable_why : "", p->save.unwritable_said ? ")" : "");
     return text;
 }
 
 bool gw_final_waits_for_room(gw_peer *p) {
-    char why[sizeof p->unwritable_why + 16];
-    if (p->unsaved_ns == 0) p->unsaved_ns = p->now;
-    if (p->now >= p->unsaved_ns + p->config.save_timeout_ns) return false;
-    if (!p->unsaved_said)
+    char why[sizeof p->save.unwritable_why + 16];
+    if (p->save.unsaved_ns == 0) p->save.unsaved_ns = p->now;
+    if (p->now >= p->save.unsaved_ns + p->config.save_timeout_ns) return false;
+    if (!p->save.unsaved_said)
         gw_peer_say(
             p, GW_WARN,
             "the final state (step %" PRIu64
             ") is not saved: nobody could store all of it%s. Trying again for %.0f s (--save-timeout): "
             "make room in --dir, of one peer at least",
-            p->save.step, why_here(p, why, sizeof why), (double)p->config.save_timeout_ns * 1e-9);
-    p->unsaved_said = true;
-    if (p->save.again_ns == 0) p->save.again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
+            p->save.open.step, why_here(p, why, sizeof why), (double)p->config.save_timeout_ns * 1e-9);
+    p->save.unsaved_said = true;
+    if (p->save.open.again_ns == 0) p->save.open.again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     return true;
 }
 
 void gw_final_consider(gw_peer *p) {
-    if (p->save.again_ns == 0 || p->now < p->save.again_ns) return;
-    p->save.again_ns = 0;
+    if (p->save.open.again_ns == 0 || p->now < p->save.open.again_ns) return;
+    p->save.open.again_ns = 0;
     gw_views_need_change(p, "the final state is not saved yet");
 }
 
 void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {
-    char why[sizeof p->unwritable_why + 16];
-    p->end.unsaved = true;
-    p->end_sent = root != NULL;
+    char why[sizeof p->save.unwritable_why + 16];
+    p->save.end.unsaved = true;
+    p->save.end_sent = root != NULL;
     gw_peer_finish(
         p, GW_FINISH_UNSAVED, root,
         "%s step %" PRIu64
         ", but nobody could store all of the last state: it is lost%s. %s; with room in --dir the same "
         "command goes on from there",
-        p->stopped || p->end.stopped ? "stopped at" : "the job has come to its end,", step,
+        p->step.stopped || p->save.end.stopped ? "stopped at" : "the job has come to its end,", step,
         why_here(p, why, sizeof why),
-        p->saved_step == UINT64_MAX ? "Nor was any before it, which leaves step 0"
-                                    : "The last complete checkpoint stays on the disks that have it");
+        p->save.saved_step == UINT64_MAX ? "Nor was any before it, which leaves step 0"
+                                         : "The last complete checkpoint stays on the disks that have it");
 }

@@ -11,16 +11,16 @@ enum { UNSURE_TIMES = 10 };
 
 void gw_end_recorded(gw_peer *p, uint64_t step, uint64_t fingerprint, const gw_hash *root, bool stopped,
                      bool unsaved) {
-    p->end = (gw_end){.known = true,
-                      .stopped = stopped,
-                      .unsaved = unsaved,
-                      .step = step,
-                      .fingerprint = fingerprint,
-                      .root = *root};
+    p->save.end = (gw_end){.known = true,
+                           .stopped = stopped,
+                           .unsaved = unsaved,
+                           .step = step,
+                           .fingerprint = fingerprint,
+                           .root = *root};
 }
 
 void gw_end_forget(gw_peer *p) {
-    p->end = (gw_end){0};
+    p->save.end = (gw_end){0};
 }
 
 /* The newest checkpoint on this peer's own disk is the job's last state. */
@@ -31,33 +31,33 @@ void gw_end_from_disk(gw_peer *p) {
 }
 
 static void end_as_recorded(gw_peer *p, const char *why) {
-    p->step = p->committed_step = p->end.step;
-    p->fingerprint = p->committed_fingerprint = p->end.fingerprint; /* gossip tells of both */
-    p->end_sent = true; /* who knows of the end by nothing else hears it of this peer */
-    if (p->end.unsaved) {
-        gw_final_unsaved(p, p->end.step, &p->end.root);
+    p->step.number = p->step.committed_step = p->save.end.step;
+    p->step.fingerprint = p->step.committed_fingerprint = p->save.end.fingerprint; /* gossip tells of both */
+    p->save.end_sent = true; /* who knows of the end by nothing else hears it of this peer */
+    if (p->save.end.unsaved) {
+        gw_final_unsaved(p, p->save.end.step, &p->save.end.root);
         return;
     }
-    gw_peer_finish(p, p->end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->end.root,
-                   "step %" PRIu64 ", as recorded%s", p->end.step, why);
+    gw_peer_finish(p, p->save.end.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, &p->save.end.root,
+                   "step %" PRIu64 ", as recorded%s", p->save.end.step, why);
 }
 
 void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     gw_message message = gw_peer_about_view(p, GW_MSG_END);
-    message.step = p->step;
-    message.value = p->fingerprint;
+    message.step = p->step.number;
+    message.value = p->step.fingerprint;
     message.hash = *root;
-    message.flag = p->stopped;
-    message.unsaved = p->end.unsaved;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
-        bool member = p->view.epoch > 0 && gw_view_rank(&p->view, &c->id) >= 0;
+    message.flag = p->step.stopped;
+    message.unsaved = p->save.end.unsaved;
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
+        bool member = p->view.current.epoch > 0 && gw_view_rank(&p->view.current, &c->id) >= 0;
         if (!member && c->linked && c->greeted) gw_peer_send(p, &c->id, &message);
     }
 }
 
 void gw_end_decided(gw_peer *p, const gw_install *with) {
-    const gw_view *view = &p->attempt.view;
+    const gw_view *view = &p->view.attempt.view;
     gw_message message = {.kind = GW_MSG_END,
                           .epoch = view->epoch,
                           .name = view->name,
@@ -98,20 +98,20 @@ static bool tells_of_end(const gw_peer *p, const gw_contact *c) {
 
 bool gw_end_of_others(gw_peer *p) {
     bool ended = false, saved = false, as_recorded = false;
-    const gw_end *end = &p->end;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    const gw_end *end = &p->save.end;
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (!tells_of_end(p, c)) continue;
         ended = true;
         saved |= !c->unsaved;
         as_recorded |= end->known && gw_end_is_of(p, c, end->step, end->fingerprint, &end->root);
     }
     if (!ended) return false;
-    if (saved) p->end.unsaved = false; /* by those who tried longer */
+    if (saved) p->save.end.unsaved = false; /* by those who tried longer */
     if (as_recorded)
         end_as_recorded(p, " here: the others have ended");
     else if (!saved)
-        gw_final_unsaved(p, p->step, NULL);
+        gw_final_unsaved(p, p->step.number, NULL);
     else
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the others ended the job while this peer was away");
     return true;
@@ -124,8 +124,9 @@ static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers);
 
 /* Somebody who lives votes for nothing without a view that is lost. */
 static bool tells_of_lost(gw_peer *p, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_peer_id_equal(&p->learned_from[i], id) && is_lost(p, &p->learned[i], false)) return true;
+    for (uint32_t i = 0; i < p->view.learned_count; i++)
+        if (gw_peer_id_equal(&p->view.learned_from[i], id) && is_lost(p, &p->view.learned[i], false))
+            return true;
     return false;
 }
 
@@ -145,13 +146,14 @@ static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers) {
 /* One of the views that this peer needs a majority of is lost, also as some of the rest need one that is. Who
  * was in none so far needs those that others tell of, while these live. */
 static bool is_remnant(gw_peer *p) {
-    const gw_view *own = &p->ballot.installed;
-    if (!p->ballot.majority) return false;
+    const gw_view *own = &p->view.ballot.installed;
+    if (!p->view.ballot.majority) return false;
     bool lost = own->epoch > 0 && is_lost(p, own, true);
-    for (uint32_t i = 0; i < p->ballot.later_count; i++) lost |= is_lost(p, &p->ballot.later[i], true);
-    for (uint32_t i = 0; i < p->learned_count && own->epoch == 0; i++) {
-        const gw_contact *from = gw_peer_contact(p, &p->learned_from[i]);
-        lost |= from != NULL && from->alive && is_lost(p, &p->learned[i], false);
+    for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
+        lost |= is_lost(p, &p->view.ballot.later[i], true);
+    for (uint32_t i = 0; i < p->view.learned_count && own->epoch == 0; i++) {
+        const gw_contact *from = gw_peer_contact(p, &p->view.learned_from[i]);
+        lost |= from != NULL && from->alive && is_lost(p, &p->view.learned[i], false);
     }
     return lost;
 }
@@ -174,8 +176,8 @@ static void add_company(company *of, const gw_contact *c) {
  * all only fell silent, this peer may be the one that is cut off, and waits. */
 static bool has_missed_flock(gw_peer *p) {
     company flock = {0}, all = {0};
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *c = &p->members.contacts[i];
         if (c->linked_life.boot == 0 || (!c->said_job && !gw_contacts_same_job(p, c))) continue;
         gw_contacts_look_for(p, c);
         if (c->has_view && gw_contacts_has_met(c)) add_company(&flock, c);
@@ -187,13 +189,13 @@ static bool has_missed_flock(gw_peer *p) {
 
 void gw_end_consider(gw_peer *p) {
     uint64_t patience_ns = p->config.resume_timeout_ns;
-    bool hopeless = is_remnant(p) || (p->view.epoch == 0 && has_missed_flock(p));
-    if (p->lonely_ns == 0) p->lonely_ns = p->now;
-    if (!hopeless || p->hopeless_ns == 0) p->hopeless_ns = hopeless ? p->now : 0;
+    bool hopeless = is_remnant(p) || (p->view.current.epoch == 0 && has_missed_flock(p));
+    if (p->save.lonely_ns == 0) p->save.lonely_ns = p->now;
+    if (!hopeless || p->save.hopeless_ns == 0) p->save.hopeless_ns = hopeless ? p->now : 0;
     /* With float sums the others might end otherwise. */
-    if (p->end.known && !p->config.fast && p->now >= p->lonely_ns + patience_ns) {
+    if (p->save.end.known && !p->config.fast && p->now >= p->save.lonely_ns + patience_ns) {
         end_as_recorded(p, " here: the others have ended");
-    } else if (hopeless && p->now >= p->hopeless_ns + UNSURE_TIMES * patience_ns) {
+    } else if (hopeless && p->now >= p->save.hopeless_ns + UNSURE_TIMES * patience_ns) {
         gw_peer_finish(
             p, GW_FINISH_FAILED, NULL,
             "the processes of the others have ended, or their hosts are silent, and for %.0f s too "
@@ -204,5 +206,5 @@ void gw_end_consider(gw_peer *p) {
 }
 
 void gw_end_hope(gw_peer *p) {
-    p->lonely_ns = p->hopeless_ns = 0;
+    p->save.lonely_ns = p->save.hopeless_ns = 0;
 }

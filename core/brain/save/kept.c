@@ -16,43 +16,43 @@ gw_kept gw_kept_whole(const gw_peer *p) {
 }
 
 const gw_kept *gw_kept_newest(const gw_peer *p) {
-    for (uint32_t i = p->kept_count; i-- > 0;)
-        if (p->kept[i].step == p->saved_step) return &p->kept[i];
-    GW_ASSERT(p->saved_step == UINT64_MAX);
+    for (uint32_t i = p->save.kept_count; i-- > 0;)
+        if (p->save.kept[i].step == p->save.saved_step) return &p->save.kept[i];
+    GW_ASSERT(p->save.saved_step == UINT64_MAX);
     return NULL;
 }
 
 static void keep_no_more(gw_peer *p, uint32_t at) {
-    GW_ASSERT(at < p->kept_count);
-    memmove(p->kept + at, p->kept + at + 1, (--p->kept_count - at) * sizeof *p->kept);
+    GW_ASSERT(at < p->save.kept_count);
+    memmove(p->save.kept + at, p->save.kept + at + 1, (--p->save.kept_count - at) * sizeof *p->save.kept);
 }
 
 void gw_kept_take_back(gw_peer *p, const gw_hash *root) {
-    if (gw_given_up_drop(&p->given_up, root)) gw_votes_persist(p);
+    if (gw_given_up_drop(&p->save.given_up, root)) gw_votes_persist(p);
 }
 
 /* Steps may leave a state as it was: then its root is that of another step as well. */
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_kept_take_back(p, root);
-    for (uint32_t i = 0; i < p->kept_count; i++) {
-        if (!gw_hash_equal(&p->kept[i].root, root)) continue;
-        if (p->kept[i].step == step) return;
+    for (uint32_t i = 0; i < p->save.kept_count; i++) {
+        if (!gw_hash_equal(&p->save.kept[i].root, root)) continue;
+        if (p->save.kept[i].step == step) return;
         keep_no_more(p, i);
         break;
     }
-    if (p->kept_count == p->config.keep) keep_no_more(p, 0);
-    p->kept[p->kept_count++] = (gw_kept){step, *root};
+    if (p->save.kept_count == p->config.keep) keep_no_more(p, 0);
+    p->save.kept[p->save.kept_count++] = (gw_kept){step, *root};
 }
 
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
-    p->saved_step = step;
-    p->saved_behind = true;
-    p->saved_ns = p->now;
+    p->save.saved_step = step;
+    p->save.saved_behind = true;
+    p->save.saved_ns = p->now;
     keep_root(p, step, root);
 }
 
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
-    p->save_again_ns = 0;
+    p->save.save_again_ns = 0;
     note_newest(p, step, root);
 }
 
@@ -63,19 +63,19 @@ static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
 }
 
 bool gw_kept_knows_course(const gw_peer *p) {
-    return !p->config.fast || p->saved_behind;
+    return !p->config.fast || p->save.saved_behind;
 }
 
 void gw_kept_recorded(gw_peer *p, const gw_kept *one) {
-    if (p->config.fast && one->step > 0) gw_course_add(&p->course, one);
+    if (p->config.fast && one->step > 0) gw_course_add(&p->save.course, one);
 }
 
 void gw_kept_took_state(gw_peer *p) {
-    const gw_kept *known = gw_kept_newest(p), loaded = {p->load_step, p->load_root};
-    p->course = p->view_course;
-    if (p->load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
-    p->saved_behind = known != NULL && p->config.fast && gw_kept_is_behind(p, known);
-    gw_kept_told_whole(p, &p->load_whole);
+    const gw_kept *known = gw_kept_newest(p), loaded = {p->view.load_step, p->view.load_root};
+    p->save.course = p->save.view_course;
+    if (p->view.load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
+    p->save.saved_behind = known != NULL && p->config.fast && gw_kept_is_behind(p, known);
+    gw_kept_told_whole(p, &p->save.load_whole);
 }
 
 /* Whether this peer has recorded it, and does not know that it, or a later one, is whole. With exact sums
@@ -83,7 +83,7 @@ void gw_kept_took_state(gw_peer *p) {
 static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
-    if (p->saved_step != UINT64_MAX && gw_kept_knows_course(p)) return step > p->saved_step;
+    if (p->save.saved_step != UINT64_MAX && gw_kept_knows_course(p)) return step > p->save.saved_step;
     if (p->config.fast) return true; /* later ones may be of a course that was given up */
     gw_hash later;
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
@@ -91,13 +91,13 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
 
 /* With exact sums a step has one state, and the job may have gone back before it only. */
 bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one) {
-    return one->step <= p->step && (!p->config.fast || gw_course_has(&p->course, &one->root));
+    return one->step <= p->step.number && (!p->config.fast || gw_course_has(&p->save.course, &one->root));
 }
 
 /* Whether that state has come from there which this peer is loading. */
 static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
-    if (p->load_token == 0 || one->step > p->load_step) return false;
-    return !p->config.fast || gw_course_has(&p->view_course, &one->root);
+    if (p->view.load_token == 0 || one->step > p->view.load_step) return false;
+    return !p->config.fast || gw_course_has(&p->save.view_course, &one->root);
 }
 
 /* News of a checkpoint that this peer no longer waits for: a view change or the next one came first. Nothing
@@ -107,7 +107,7 @@ static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     const gw_kept whole = {m->step, m->hash};
     if (m->unsaved) return;
-    if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->load_whole, &whole);
+    if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->save.load_whole, &whole);
     if (!gw_kept_is_behind(p, &whole)) return;
     bool unrecorded = gw_peer_inventory_find(&p->inventory, &whole.root) == NULL;
     bool news = is_news(p, m->step, &m->hash), others = unrecorded && whole.step > gw_kept_whole(p).step;
@@ -115,13 +115,13 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
         note_newest(p, m->step, &m->hash);
         tell_complete(p, m->step, &m->hash);
     }
-    if ((news || others) && p->view.epoch > 0 && p->own_ready) gw_install_tell_whole(p, &whole);
+    if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_install_tell_whole(p, &whole);
 }
 
 void gw_kept_told_whole(gw_peer *p, const gw_kept *whole) {
     const gw_kept *known = gw_kept_newest(p);
     if (known != NULL && known->step == whole->step && gw_hash_equal(&known->root, &whole->root))
-        p->saved_behind = true;
+        p->save.saved_behind = true;
     else if (is_news(p, whole->step, &whole->root))
         note_newest(p, whole->step, &whole->root);
 }
@@ -135,12 +135,12 @@ static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     action->retain.count = count;
     action->retain.roots = gw_actions_copy(p->actions, roots, count * sizeof *roots);
     gw_peer_inventory_kept(&p->inventory, roots, count);
-    p->part_step = UINT64_MAX;
+    p->save.part_step = UINT64_MAX;
 }
 
 static uint32_t kept_roots(const gw_peer *p, gw_hash *roots) {
-    for (uint32_t i = 0; i < p->kept_count; i++) roots[i] = p->kept[i].root;
-    return p->kept_count;
+    for (uint32_t i = 0; i < p->save.kept_count; i++) roots[i] = p->save.kept[i].root;
+    return p->save.kept_count;
 }
 
 static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
@@ -152,8 +152,9 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
  * but does not take the place of what was acknowledged for sure before a disk is full. */
 static const gw_kept *newest_whole(const gw_peer *p) {
     GW_ASSERT(gw_kept_knows_course(p));
-    const gw_kept *known = gw_kept_newest(p), *found = &p->found;
-    bool newer = found->step > 0 && found->step <= p->step && (known == NULL || found->step > known->step);
+    const gw_kept *known = gw_kept_newest(p), *found = &p->save.found;
+    bool newer =
+        found->step > 0 && found->step <= p->step.number && (known == NULL || found->step > known->step);
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
 }
 
@@ -186,12 +187,13 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     GW_ASSERT(known != NULL && most > 0);
     roots[count++] = whole->root;
     if (whole != known && count < most) roots[count++] = known->root;
-    count += gw_peer_inventory_range(here, whole->step + 1, p->step + 1, roots + count, most - count);
-    for (uint32_t i = p->kept_count; i-- > 0 && count < most;)
-        if (&p->kept[i] != known && !gw_hash_equal(&p->kept[i].root, &whole->root))
-            roots[count++] = p->kept[i].root;
-    count = fill_up(p, p->step, roots, count);
-    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.epoch), p->step, roots + count);
+    count += gw_peer_inventory_range(here, whole->step + 1, p->step.number + 1, roots + count, most - count);
+    for (uint32_t i = p->save.kept_count; i-- > 0 && count < most;)
+        if (&p->save.kept[i] != known && !gw_hash_equal(&p->save.kept[i].root, &whole->root))
+            roots[count++] = p->save.kept[i].root;
+    count = fill_up(p, p->step.number, roots, count);
+    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.current.epoch), p->step.number,
+                                           roots + count);
 }
 
 /* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
@@ -199,13 +201,14 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
  * all the same: they stay until the disk has refused some, and then as many as are to be kept of all these.
  * What is here of this very state is of use. */
 void gw_kept_make_room(gw_peer *p, bool lacks_room) {
-    bool left = p->part_step != UINT64_MAX && p->part_step != p->save.step && !p->inventory.strays;
-    bool refused = lacks_room && p->room_step != p->save.step;
+    bool left =
+        p->save.part_step != UINT64_MAX && p->save.part_step != p->save.open.step && !p->inventory.strays;
+    bool refused = lacks_room && p->save.room_step != p->save.open.step;
     if (!left && !refused) return;
-    if (refused) p->room_step = p->save.step;
-    gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->kept_count + 1, sizeof *roots);
+    if (refused) p->save.room_step = p->save.open.step;
+    gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->save.kept_count + 1, sizeof *roots);
     GW_ASSERT_MEMORY(roots != NULL);
-    bool all = !refused || p->kept_count == 0 || !gw_kept_knows_course(p);
+    bool all = !refused || p->save.kept_count == 0 || !gw_kept_knows_course(p);
     uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
     free(roots);
@@ -217,12 +220,14 @@ void gw_kept_make_room(gw_peer *p, bool lacks_room) {
 static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     uint32_t count = kept_roots(p, roots), most = p->config.keep;
-    if (!here->fresh) count += gw_peer_inventory_range(here, 0, p->kept[0].step, roots + count, most - count);
-    for (uint32_t i = 1; i < p->kept_count; i++)
-        count += gw_peer_inventory_range(here, p->kept[i - 1].step + 1, p->kept[i].step, roots + count,
-                                         2 * most - count);
     if (!here->fresh)
-        count += gw_peer_inventory_range(here, p->saved_step + 1, UINT64_MAX, roots + count, here->count);
+        count += gw_peer_inventory_range(here, 0, p->save.kept[0].step, roots + count, most - count);
+    for (uint32_t i = 1; i < p->save.kept_count; i++)
+        count += gw_peer_inventory_range(here, p->save.kept[i - 1].step + 1, p->save.kept[i].step,
+                                         roots + count, 2 * most - count);
+    if (!here->fresh)
+        count +=
+            gw_peer_inventory_range(here, p->save.saved_step + 1, UINT64_MAX, roots + count, here->count);
     return count;
 }
 
@@ -234,7 +239,7 @@ static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
 
 static void retain(gw_peer *p) {
     uint32_t most = p->config.keep;
-    GW_ASSERT(p->kept_count > 0 && p->kept_count <= most);
+    GW_ASSERT(p->save.kept_count > 0 && p->save.kept_count <= most);
     gw_hash *roots = calloc(2 * (size_t)most + p->inventory.count, sizeof *roots);
     GW_ASSERT_MEMORY(roots != NULL);
     uint32_t count = p->config.fast ? float_roots(p, roots) : exact_roots(p, roots);
@@ -246,18 +251,19 @@ static void retain(gw_peer *p) {
 /* How the job ended, other than by this peer's state. */
 static bool is_other_end(const gw_peer *p, const gw_inventory *one) {
     bool end = one->ended || one->step >= p->config.steps;
-    return end && (one->step > p->step || one->fingerprint != p->fingerprint);
+    return end && (one->step > p->step.number || one->fingerprint != p->step.fingerprint);
 }
 
 void gw_kept_give_up_end(gw_peer *p) {
     const gw_peer_inventory *here = &p->inventory;
-    gw_hash *roots = calloc(here->count + p->kept_count + 1, sizeof *roots);
+    gw_hash *roots = calloc(here->count + p->save.kept_count + 1, sizeof *roots);
     GW_ASSERT_MEMORY(roots != NULL);
     uint32_t count = 0;
     for (uint32_t i = 0; i < here->count; i++)
         if (!is_other_end(p, &here->list[i])) roots[count++] = here->list[i].root;
-    for (uint32_t i = 0; i < p->kept_count; i++)
-        if (gw_peer_inventory_find(here, &p->kept[i].root) == NULL) roots[count++] = p->kept[i].root;
+    for (uint32_t i = 0; i < p->save.kept_count; i++)
+        if (gw_peer_inventory_find(here, &p->save.kept[i].root) == NULL)
+            roots[count++] = p->save.kept[i].root;
     keep_only(p, roots, count);
     free(roots);
 }
@@ -267,29 +273,31 @@ void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uin
     bool known = false;
     for (uint32_t i = here->count; i-- > 0;) {
         if (here->list[i].step <= step || is_one_of(spared, count, &here->list[i].root)) continue;
-        gw_given_up_add(&p->given_up, &here->list[i].root);
+        gw_given_up_add(&p->save.given_up, &here->list[i].root);
         gw_peer_inventory_forget(here, i);
     }
-    for (uint32_t i = p->kept_count; i-- > 0;)
-        if (p->kept[i].step > step && !is_one_of(spared, count, &p->kept[i].root)) keep_no_more(p, i);
-    for (uint32_t i = 0; i < p->kept_count; i++) known |= p->kept[i].step == p->saved_step;
-    if (!known) p->saved_step = p->kept_count > 0 ? p->kept[p->kept_count - 1].step : UINT64_MAX;
+    for (uint32_t i = p->save.kept_count; i-- > 0;)
+        if (p->save.kept[i].step > step && !is_one_of(spared, count, &p->save.kept[i].root))
+            keep_no_more(p, i);
+    for (uint32_t i = 0; i < p->save.kept_count; i++) known |= p->save.kept[i].step == p->save.saved_step;
+    if (!known)
+        p->save.saved_step = p->save.kept_count > 0 ? p->save.kept[p->save.kept_count - 1].step : UINT64_MAX;
 }
 
 /* What has been deleted since is nothing to remember. */
 void gw_kept_given_up_before(gw_peer *p) {
-    const gw_given_up before = p->given_up;
-    p->given_up.count = 0;
+    const gw_given_up before = p->save.given_up;
+    p->save.given_up.count = 0;
     for (uint32_t i = p->inventory.count; i-- > 0;) {
         const gw_hash root = p->inventory.list[i].root;
         if (!is_one_of(before.roots, before.count, &root)) continue;
-        gw_given_up_add(&p->given_up, &root);
+        gw_given_up_add(&p->save.given_up, &root);
         gw_peer_inventory_forget(&p->inventory, i);
     }
 }
 
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_kept_resumed(p, step, root); /* whoever starts again starts from here */
-    tell_complete(p, step, root);   /* before an earlier one goes for it */
-    if (!p->disk_hangs) retain(p);  /* a full disk as well: that is how it gets room */
+    gw_kept_resumed(p, step, root);     /* whoever starts again starts from here */
+    tell_complete(p, step, root);       /* before an earlier one goes for it */
+    if (!p->save.disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
 }

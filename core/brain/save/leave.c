@@ -17,62 +17,64 @@ enum {
 /* This life of a member, which holds the view's state: its rank, or -1. */
 static int rank_of_stayer(const gw_peer *p, const gw_contact *contact) {
     if (contact->leaving || !contact->alive || !gw_contacts_is_member(p, contact)) return -1;
-    int rank = gw_view_rank(&p->view, &contact->id);
-    return gw_set_has(&p->ready, (uint32_t)rank) ? rank : -1;
+    int rank = gw_view_rank(&p->view.current, &contact->id);
+    return gw_set_has(&p->view.ready, (uint32_t)rank) ? rank : -1;
 }
 
 /* Too few for a majority could not go on. While another view is asked for nobody knows who holds the state.
  */
 bool gw_leave_somebody_stays(const gw_peer *p) {
-    bool stays[GW_MAX_MEMBERS] = {false}, changes = p->need_change || p->phase == GW_AT_FROZEN;
-    if (changes || !gw_view_name_equal(&p->ready_name, &p->view.name)) return false;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        int rank = rank_of_stayer(p, &p->contacts[i]);
+    bool stays[GW_MAX_MEMBERS] = {false}, changes = p->view.need_change || p->phase == GW_AT_FROZEN;
+    if (changes || !gw_view_name_equal(&p->view.ready_name, &p->view.current.name)) return false;
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        int rank = rank_of_stayer(p, &p->members.contacts[i]);
         if (rank >= 0) stays[rank] = true;
     }
     gw_view staying = {0}; /* by rank */
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (stays[rank]) staying.members[staying.count++] = p->view.members[rank];
-    return p->ballot.majority ? gw_view_majority(&p->view, &staying) : staying.count > 0;
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (stays[rank]) staying.members[staying.count++] = p->view.current.members[rank];
+    return p->view.ballot.majority ? gw_view_majority(&p->view.current, &staying) : staying.count > 0;
 }
 
 bool gw_leave_waits(const gw_peer *p) {
-    return p->leaving && p->view.count == 1 && p->phase == GW_AT_PAUSED;
+    return p->save.leaving && p->view.current.count == 1 && p->phase == GW_AT_PAUSED;
 }
 
 static uint64_t patience_ns(const gw_peer *p) {
     uint64_t least_ns = gw_peer_ms(p, LEAVE_MS);
-    bool alone = p->want_stop || !gw_leave_somebody_stays(p); /* those who stay would not hear of the stop */
+    bool alone =
+        p->save.want_stop || !gw_leave_somebody_stays(p); /* those who stay would not hear of the stop */
     bool longer = least_ns < p->config.save_timeout_ns && alone;
     return longer ? p->config.save_timeout_ns : least_ns;
 }
 
 uint64_t gw_leave_until(const gw_peer *p) {
-    return p->leaving ? p->leave_ns + patience_ns(p) : UINT64_MAX;
+    return p->save.leaving ? p->save.leave_ns + patience_ns(p) : UINT64_MAX;
 }
 
 /* A save that has failed has not shown that the next one would. */
 bool gw_leave_comes_first(const gw_peer *p) {
-    bool last = p->leaving && p->view.count == 1, tried = p->phase == GW_AT_PAUSED && p->leave_tried;
-    return last && (p->save.active || !tried) && p->now < p->leave_ns + patience_ns(p) / 2;
+    bool last = p->save.leaving && p->view.current.count == 1,
+         tried = p->phase == GW_AT_PAUSED && p->save.leave_tried;
+    return last && (p->save.open.active || !tried) && p->now < p->save.leave_ns + patience_ns(p) / 2;
 }
 
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
-    if (!p->leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
-    p->leave_ns += time_ns;
-    if (gw_leave_waits(p)) p->patience_ns += time_ns;
+    if (!p->save.leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
+    p->save.leave_ns += time_ns;
+    if (gw_leave_waits(p)) p->view.patience_ns += time_ns;
 }
 
 void gw_leave_asked(gw_peer *p) {
-    if (p->leaving) return;
-    p->leaving = true;
-    p->leave_step = p->step;
-    p->leave_ns = p->now;
-    if (p->view.epoch == 0) {
+    if (p->save.leaving) return;
+    p->save.leaving = true;
+    p->save.leave_step = p->step.number;
+    p->save.leave_ns = p->now;
+    if (p->view.current.epoch == 0) {
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
         return;
     }
-    p->want_save = true;
+    p->save.want_save = true;
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
     bool others = gw_leave_somebody_stays(p);
     const uint64_t second = 1000 * GW_MS;
@@ -83,35 +85,35 @@ void gw_leave_asked(gw_peer *p) {
 }
 
 static bool has_saved(const gw_peer *p, uint64_t step) {
-    return p->saved_step != UINT64_MAX && p->saved_step >= step && gw_kept_knows_course(p);
+    return p->save.saved_step != UINT64_MAX && p->save.saved_step >= step && gw_kept_knows_course(p);
 }
 
 /* Those who all leave wait for a step behind the one in which they were told to; the last one for what it has
  * made at last. */
 static bool may_leave(const gw_peer *p) {
-    uint64_t step = p->leave_step + (gw_leave_somebody_stays(p) ? 0 : 1);
-    return p->leaving && has_saved(p, p->view.count == 1 ? p->step : step);
+    uint64_t step = p->save.leave_step + (gw_leave_somebody_stays(p) ? 0 : 1);
+    return p->save.leaving && has_saved(p, p->view.current.count == 1 ? p->step.number : step);
 }
 
 bool gw_leave_rest(gw_peer *p) {
-    if (!p->leaving || p->view.count > 1) return false;
+    if (!p->save.leaving || p->view.current.count > 1) return false;
     if (gw_leave_at_boundary(p)) return true;
     p->phase = GW_AT_PAUSED;
-    p->leave_tried = false;
-    p->patience_ns = gw_leave_until(p) + gw_peer_ms(p, 1000);
+    p->save.leave_tried = false;
+    p->view.patience_ns = gw_leave_until(p) + gw_peer_ms(p, 1000);
     return true;
 }
 
 /* Whoever asked this peer to stop the job was answered that it will be. */
 static void pass_on_stop(gw_peer *p) {
-    if (!p->want_stop || p->view.epoch == 0) return;
+    if (!p->save.want_stop || p->view.current.epoch == 0) return;
     gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP);
     gw_peer_send_members(p, &stop);
 }
 
 static void leave(gw_peer *p, const gw_hash *root) {
     pass_on_stop(p);
-    gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step);
+    gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step.number);
 }
 
 bool gw_leave_at_boundary(gw_peer *p) {
@@ -122,15 +124,15 @@ bool gw_leave_at_boundary(gw_peer *p) {
 
 /* What is saved is what the job is stopped at: no step's sum will say so. */
 static void stop_here(gw_peer *p, const gw_hash *root) {
-    p->stopped = p->ended = p->end_sent = true;
-    p->end_step = p->step;
-    gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step);
+    p->step.stopped = p->step.ended = p->save.end_sent = true;
+    p->step.end_step = p->step.number;
+    gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step.number);
 }
 
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
     bool waits = gw_leave_waits(p);
-    if (!unsaved) p->leave_again_ns = 0;
-    if (waits && p->want_stop && may_leave(p)) {
+    if (!unsaved) p->save.leave_again_ns = 0;
+    if (waits && p->save.want_stop && may_leave(p)) {
         stop_here(p, root);
         return;
     }
@@ -139,26 +141,26 @@ void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
 }
 
 static bool is_to_save(const gw_peer *p) {
-    return gw_leave_waits(p) && !p->save.active;
+    return gw_leave_waits(p) && !p->save.open.active;
 }
 
 /* Between two saves whoever has come may come in. */
 static void save_again(gw_peer *p) {
-    p->leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
+    p->save.leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     gw_waiting_at_pause(p);
     if (!is_to_save(p)) return;
-    p->leave_tried = true;
+    p->save.leave_tried = true;
     gw_saves_open(p, false);
 }
 
 static void give_up(gw_peer *p) {
-    bool saved = has_saved(p, p->step);
+    bool saved = has_saved(p, p->step.number);
     if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
                     "leaving without a checkpoint of what was computed at last, as none was complete "
                     "in time (--save-timeout, and 10 s at least): it is computed again");
     pass_on_stop(p);
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step,
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step.number,
                    saved ? "" : " without waiting for a checkpoint any longer");
 }
 
@@ -166,13 +168,13 @@ void gw_leave_consider(gw_peer *p) {
     GW_ASSERT(p->phase != GW_AT_OVER);
     if (p->now >= gw_leave_until(p))
         give_up(p);
-    else if (p->leaving && !p->has_state && gw_leave_somebody_stays(p))
+    else if (p->save.leaving && !p->step.has_state && gw_leave_somebody_stays(p))
         leave(p, NULL); /* others would wait until it has what it does not need */
-    else if (is_to_save(p) && p->now >= p->leave_again_ns)
+    else if (is_to_save(p) && p->now >= p->save.leave_again_ns)
         save_again(p);
 }
 
 uint64_t gw_leave_deadline(const gw_peer *p) {
     uint64_t until = gw_leave_until(p);
-    return is_to_save(p) && p->leave_again_ns < until ? p->leave_again_ns : until;
+    return is_to_save(p) && p->save.leave_again_ns < until ? p->save.leave_again_ns : until;
 }

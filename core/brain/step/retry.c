@@ -37,12 +37,12 @@ void gw_retry_blame(gw_peer *p, const gw_peer_id *id) {
 }
 
 void gw_retry_failed(gw_peer *p, const gw_event *event) {
-    gw_retry *r = &p->retry;
+    gw_retry *r = &p->step.retry;
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
         if (!event->reduced.changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
-        gw_hash members = name_of_members(&p->view);
+        gw_hash members = name_of_members(&p->view.current);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
         r->members = members;
         r->at_ns += gw_peer_ms(p, pause_ms(++r->failures));
@@ -51,31 +51,32 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "the reduction of step %" PRIu64 " has failed %" PRIu32
                        " times in a row with the same %" PRIu32 " members, the last time: %s",
-                       p->step, r->failures, p->view.count, r->why);
+                       p->step.number, r->failures, p->view.current.count, r->why);
     else
         gw_retry_consider(p);
 }
 
 void gw_retry_succeeded(gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (gw_view_rank(&p->view, &p->contacts[i].id) >= 0) p->contacts[i].path_failures = 0;
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (gw_view_rank(&p->view.current, &p->members.contacts[i].id) >= 0)
+            p->members.contacts[i].path_failures = 0;
     gw_retry_begin_anew(p);
     gw_changes_forget(p);
 }
 
 void gw_retry_begin_anew(gw_peer *p) {
-    p->retry = (gw_retry){0};
+    p->step.retry = (gw_retry){0};
 }
 
 static bool waits(const gw_peer *p) {
-    return p->phase == GW_AT_REDUCING && p->reduce_token == 0;
+    return p->phase == GW_AT_REDUCING && p->step.reduce_token == 0;
 }
 
 void gw_retry_consider(gw_peer *p) {
-    if (waits(p) && p->now >= p->retry.at_ns)
-        gw_views_need_change(p, "a reduction failed: %.80s", p->retry.why);
+    if (waits(p) && p->now >= p->step.retry.at_ns)
+        gw_views_need_change(p, "a reduction failed: %.80s", p->step.retry.why);
 }
 
 uint64_t gw_retry_deadline(const gw_peer *p) {
-    return waits(p) && p->retry.at_ns > p->now ? p->retry.at_ns : UINT64_MAX;
+    return waits(p) && p->step.retry.at_ns > p->now ? p->step.retry.at_ns : UINT64_MAX;
 }

@@ -25,42 +25,42 @@ enum {
 
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
-    GW_ASSERT(rank >= 0 && p->has_state && p->accumulator_step == p->step);
+    GW_ASSERT(rank >= 0 && p->step.has_state && p->step.accumulator_step == p->step.number);
     p->phase = GW_AT_COMPUTING;
-    p->thief.active = false;
-    p->lacks_shard = false;
-    p->tag = gw_word_tag(p->view.epoch, p->step);
+    p->step.thief.active = false;
+    p->step.lacks_shard = false;
+    p->step.tag = gw_word_tag(p->view.current.epoch, p->step.number);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
-    deal->deal.tag = p->tag;
-    deal->step = p->step;
+    deal->deal.tag = p->step.tag;
+    deal->step = p->step.number;
     deal->deal.first = cuts[rank];
     deal->deal.end = cuts[rank + 1];
-    deal->deal.cuts = gw_actions_copy(p->actions, cuts, (p->view.count + 1) * sizeof *cuts);
-    deal->deal.careful = p->careful;
+    deal->deal.cuts = gw_actions_copy(p->actions, cuts, (p->view.current.count + 1) * sizeof *cuts);
+    deal->deal.careful = p->step.careful;
     bool all = missing == NULL || gw_set_count(missing) == missing->size;
     if (!all) deal->deal.list = gw_actions_copy_set(p->actions, missing);
     gw_verify_deal(p, deal);
 }
 
 static void begin_whole_step(gw_peer *p) {
-    p->shards = p->config.shards(p->config.shards_context, p->step);
-    GW_ASSERT(p->shards > 0);
+    p->step.shards = p->config.shards(p->config.shards_context, p->step.number);
+    GW_ASSERT(p->step.shards > 0);
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
-    begin->step = p->step;
-    begin->begin_step.shards = p->shards;
-    p->accumulator_step = p->step;
-    p->careful = gw_losses_in_step(&p->agreed, p->step); /* in a life before this one */
-    gw_deal_cut(p->shards, p->speeds, p->view.count, p->cuts);
-    gw_steps_begin(p, NULL, p->cuts);
+    begin->step = p->step.number;
+    begin->begin_step.shards = p->step.shards;
+    p->step.accumulator_step = p->step.number;
+    p->step.careful = gw_losses_in_step(&p->members.agreed, p->step.number); /* in a life before this one */
+    gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, p->view.cuts);
+    gw_steps_begin(p, NULL, p->view.cuts);
 }
 
 /* ---- stealing
  * ----------------------------------------------------------------------------------------------------- */
 
 static void seal(gw_peer *p) {
-    p->thief.active = false;
+    p->step.thief.active = false;
     p->phase = GW_AT_SEALING;
-    gw_peer_act(p, GW_ACT_SEAL)->token = p->seal_token = gw_peer_token(p);
+    gw_peer_act(p, GW_ACT_SEAL)->token = p->step.seal_token = gw_peer_token(p);
 }
 
 static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
@@ -76,15 +76,15 @@ static bool is_worth_stealing(uint32_t left, uint64_t thief_speed, uint64_t vict
 
 /* The victim whose work would last longest at its own speed; -1 = no ready word has any for this peer. */
 static int choose_victim(const gw_peer *p) {
-    const gw_thief *t = &p->thief;
-    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
+    const gw_thief *t = &p->step.thief;
+    uint64_t own_speed = p->step.speeds[gw_peer_own_rank(p)];
     int best = -1;
     unsigned __int128 best_cost = 0, best_speed = 1;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        if (!is_live_deal(t, rank, p->tag)) continue;
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        if (!is_live_deal(t, rank, p->step.tag)) continue;
         uint32_t left = gw_word_left(gw_word_unpack(t->words[rank]));
-        uint64_t speed = p->speeds[rank] == 0 ? 1 : p->speeds[rank];
-        if (!is_worth_stealing(left, own_speed, p->speeds[rank])) continue;
+        uint64_t speed = p->step.speeds[rank] == 0 ? 1 : p->step.speeds[rank];
+        if (!is_worth_stealing(left, own_speed, p->step.speeds[rank])) continue;
         if (best >= 0 && left * best_speed <= best_cost * speed) continue;
         best = (int)rank;
         best_cost = left;
@@ -95,15 +95,15 @@ static int choose_victim(const gw_peer *p) {
 
 static bool all_words_ready(const gw_peer *p) {
     int own = gw_peer_own_rank(p);
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if ((int)rank != own && !is_live_deal(&p->thief, rank, p->tag)) return false;
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if ((int)rank != own && !is_live_deal(&p->step.thief, rank, p->step.tag)) return false;
     return true;
 }
 
 /* Every word of this round has been read: steal, look again, or seal. The reduction waits for a member that
  * is not ready anyway, so looking again costs nothing and lets it be helped. */
 static void decide(gw_peer *p) {
-    gw_thief *t = &p->thief;
+    gw_thief *t = &p->step.thief;
     int victim = choose_victim(p);
     if (victim < 0) {
         if (all_words_ready(p))
@@ -113,28 +113,28 @@ static void decide(gw_peer *p) {
         return;
     }
     gw_word word = gw_word_unpack(t->words[victim]), rest;
-    uint64_t own_speed = p->speeds[gw_peer_own_rank(p)];
-    bool some = gw_word_split(word, own_speed, p->speeds[victim], &rest, &t->first, &t->end);
+    uint64_t own_speed = p->step.speeds[gw_peer_own_rank(p)];
+    bool some = gw_word_split(word, own_speed, p->step.speeds[victim], &rest, &t->first, &t->end);
     GW_ASSERT(some);
     t->victim = (uint32_t)victim;
     t->desired = gw_word_pack(rest);
     gw_action *swap = gw_peer_act(p, GW_ACT_SWAP_WORD);
     swap->token = t->swap = gw_peer_token(p);
-    swap->peer = p->view.members[victim].id;
+    swap->peer = p->view.current.members[victim].id;
     swap->swap_word.expected = t->words[victim];
     swap->swap_word.desired = t->desired;
 }
 
 static void look_around(gw_peer *p) {
-    gw_thief *t = &p->thief;
+    gw_thief *t = &p->step.thief;
     t->active = true;
     t->outstanding = 0;
     t->swap = 0;
     t->retry_ns = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         t->tokens[rank] = 0;
         t->known[rank] = false;
-        const gw_peer_id *id = &p->view.members[rank].id;
+        const gw_peer_id *id = &p->view.current.members[rank].id;
         const gw_contact *contact = gw_peer_contact(p, id);
         if (gw_peer_id_equal(id, &p->config.id) || contact == NULL || !contact->linked) continue;
         gw_action *read = gw_peer_act(p, GW_ACT_READ_WORD);
@@ -148,14 +148,14 @@ static void look_around(gw_peer *p) {
 }
 
 void gw_steps_dry(gw_peer *p, const gw_event *event) {
-    if (p->phase != GW_AT_COMPUTING || event->dry.tag != p->tag || p->thief.active) return;
+    if (p->phase != GW_AT_COMPUTING || event->dry.tag != p->step.tag || p->step.thief.active) return;
     look_around(p);
 }
 
 void gw_steps_word_read(gw_peer *p, const gw_event *event) {
-    gw_thief *t = &p->thief;
+    gw_thief *t = &p->step.thief;
     if (!t->active || event->token == 0) return;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         if (t->tokens[rank] != event->token) continue;
         t->tokens[rank] = 0;
         t->known[rank] = event->word.outcome == GW_WORD_OK;
@@ -166,20 +166,20 @@ void gw_steps_word_read(gw_peer *p, const gw_event *event) {
 }
 
 void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
-    gw_thief *t = &p->thief;
+    gw_thief *t = &p->step.thief;
     if (!t->active || event->token != t->swap || t->swap == 0) return;
     t->swap = 0;
     switch (event->word.outcome) {
     case GW_WORD_OK: {
         uint32_t count = t->end - t->first;
-        p->steals++;
-        p->shards_stolen += count;
+        p->step.steals++;
+        p->step.shards_stolen += count;
         gw_action *take = gw_peer_act(p, GW_ACT_TAKE);
-        take->take.tag = p->tag;
+        take->take.tag = p->step.tag;
         take->take.first = t->first;
         take->take.end = t->end;
         gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEAL, " ");
-        notice->peer = p->view.members[t->victim].id;
+        notice->peer = p->view.current.members[t->victim].id;
         notice->notice.steal.shards = count;
         t->active = false;
         break;
@@ -200,8 +200,8 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
 }
 
 void gw_steps_consider(gw_peer *p) {
-    if (p->phase == GW_AT_COMPUTING && p->thief.active && p->thief.retry_ns != 0 &&
-        p->now >= p->thief.retry_ns)
+    if (p->phase == GW_AT_COMPUTING && p->step.thief.active && p->step.thief.retry_ns != 0 &&
+        p->now >= p->step.thief.retry_ns)
         look_around(p);
     gw_retry_consider(p);
 }
@@ -210,7 +210,7 @@ void gw_steps_consider(gw_peer *p) {
  * ----------------------------------------------------------------------------------------------- */
 
 void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
-    if (++p->lost_claims > MOST_LOST_CLAIMS)
+    if (++p->members.lost_claims > MOST_LOST_CLAIMS)
         gw_poison_give_up(p, shard, event);
     else
         gw_views_need_change(p, "shard %u is given back: %.60s", shard, gw_peer_why(event));
@@ -219,7 +219,7 @@ void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     /* When this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
-    p->lacks_shard = true;
+    p->step.lacks_shard = true;
     gw_steps_give_back(p, event->shard_lost.shard, event);
 }
 
@@ -243,7 +243,7 @@ static void put_bad(int64_t *row, const gw_bad *bad) {
  * of which each part is within it. */
 static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
     const int64_t *least = NULL;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
         if (row[GW_SLOT_BAD] == 0) continue;
         bool less =
@@ -265,38 +265,38 @@ static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
  * time. */
 static void note_speed(gw_peer *p, uint64_t measured) {
     if (measured > 0) {
-        if (!p->speed_old) p->idle_shards = LEAST_IDLE_SHARDS;
-        p->own_speed = measured;
-        p->speed_ns = p->now;
-        p->speed_old = false;
+        if (!p->step.speed_old) p->step.idle_shards = LEAST_IDLE_SHARDS;
+        p->step.own_speed = measured;
+        p->step.speed_ns = p->now;
+        p->step.speed_old = false;
         return;
     }
-    if (p->own_speed == 0 || p->speed_old) return;
-    GW_ASSERT(p->idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->speed_ns);
-    if (p->now - p->speed_ns < p->idle_shards * (SHARD_NS / p->own_speed)) return;
-    p->speed_old = true;
-    if (p->idle_shards < MOST_IDLE_SHARDS) p->idle_shards *= 2;
+    if (p->step.own_speed == 0 || p->step.speed_old) return;
+    GW_ASSERT(p->step.idle_shards >= LEAST_IDLE_SHARDS && p->now >= p->step.speed_ns);
+    if (p->now - p->step.speed_ns < p->step.idle_shards * (SHARD_NS / p->step.own_speed)) return;
+    p->step.speed_old = true;
+    if (p->step.idle_shards < MOST_IDLE_SHARDS) p->step.idle_shards *= 2;
 }
 
 uint64_t gw_steps_speed(const gw_peer *p) {
-    return p->speed_old ? 0 : p->own_speed;
+    return p->step.speed_old ? 0 : p->step.own_speed;
 }
 
 void gw_steps_sealed(gw_peer *p, const gw_event *event) {
-    if (p->phase != GW_AT_SEALING || event->token != p->seal_token) return;
-    p->seal_token = 0;
+    if (p->phase != GW_AT_SEALING || event->token != p->step.seal_token) return;
+    p->step.seal_token = 0;
     note_speed(p, event->sealed.speed);
-    if (p->lacks_shard) return; /* a view in which it is dealt again has been asked for */
+    if (p->step.lacks_shard) return; /* a view in which it is dealt again has been asked for */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
-    reduce->token = p->reduce_token = gw_peer_token(p);
-    reduce->step = p->step;
-    reduce->reduce.arrangement = p->arrangement;
+    reduce->token = p->step.reduce_token = gw_peer_token(p);
+    reduce->step = p->step.number;
+    reduce->reduce.arrangement = p->faults.arrangement;
     int64_t *row = reduce->reduce.slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
-    row[GW_SLOT_FINGERPRINT] = (int64_t)p->fingerprint;
+    row[GW_SLOT_FINGERPRINT] = (int64_t)p->step.fingerprint;
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
-    if (p->unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
+    if (p->save.unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
     put_bad(row, &event->sealed.bad);
     row[GW_SLOT_CHECK] = row_check(row);
     gw_verify_reduce(p, event, reduce);
@@ -305,7 +305,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
 static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
     if (!event->reduced.coverage_ok) return "its coverage is wrong";
     if (!event->reduced.fingerprint_ok) return "its fingerprint is wrong";
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = event->reduced.slots + (size_t)rank * GW_SLOTS;
         if (row[GW_SLOT_CHECK] != row_check(row)) return "a member's decisions were damaged on the way";
     }
@@ -313,11 +313,11 @@ static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
 }
 
 static void take_decisions(gw_peer *p, const int64_t *slots) {
-    int leader = gw_view_rank(&p->view, &p->view.leader);
-    p->decisions = slots[(size_t)leader * GW_SLOTS + GW_SLOT_DECISIONS];
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    int leader = gw_view_rank(&p->view.current, &p->view.current.leader);
+    p->step.decisions = slots[(size_t)leader * GW_SLOTS + GW_SLOT_DECISIONS];
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
-        p->speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
+        p->step.speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
         gw_saves_told_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
     }
 }
@@ -343,11 +343,11 @@ static void tell_bad(gw_peer *p, const gw_event *event) {
     gw_bad bad = first_bad(p, event->reduced.slots);
     say_where(p, &bad, where, sizeof where);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
-    notice->step = p->step;
+    notice->step = p->step.number;
     notice->notice.bad = bad;
     snprintf(text, sizeof text,
              "%" PRIu64 " elements of the sum of step %" PRIu64 " are not finite or out of range, %s",
-             event->reduced.bad_count, p->step, where);
+             event->reduced.bad_count, p->step.number, where);
     if (p->config.skip_bad)
         gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
     else
@@ -360,19 +360,20 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
     if (p->phase == GW_AT_OVER) return;
     take_decisions(p, event->reduced.slots);
     if (p->phase != GW_AT_FROZEN) p->phase = GW_AT_APPLYING;
-    p->applying = true;
+    p->step.applying = true;
     gw_action *apply = gw_peer_act(p, GW_ACT_APPLY);
-    apply->token = p->apply_token = gw_peer_token(p);
-    apply->step = p->step;
+    apply->token = p->step.apply_token = gw_peer_token(p);
+    apply->step = p->step.number;
     apply->apply.skip_update = skip;
     apply->apply.check_state = p->config.verify > 0;
 }
 
 void gw_steps_reduced(gw_peer *p, const gw_event *event) {
-    if (event->token != p->reduce_token) return;
-    p->reduce_token = 0;
-    GW_ASSERT(!p->applying);
-    if (p->view.epoch == 0) { /* this peer was left behind meanwhile: it joins again from the state it has */
+    if (event->token != p->step.reduce_token) return;
+    p->step.reduce_token = 0;
+    GW_ASSERT(!p->step.applying);
+    if (p->view.current.epoch ==
+        0) { /* this peer was left behind meanwhile: it joins again from the state it has */
         gw_votes_send_if_ready(p);
         return;
     }
@@ -388,14 +389,16 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
             return;
         }
         if (p->phase == GW_AT_OVER) return;
-        p->failures++;
-        snprintf(p->refused, sizeof p->refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
+        p->step.failures++;
+        snprintf(p->step.refused, sizeof p->step.refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
                  event->text == NULL ? "" : event->text);
-        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step, p->refused);
+        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step.number,
+                    p->step.refused);
         if (event->reduced.damaged) gw_verify_own_part(p);
         if (p->phase == GW_AT_OVER) return;
         if (p->phase != GW_AT_FROZEN)
-            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step, p->refused);
+            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step.number,
+                                 p->step.refused);
     } else if (event->reduced.damaged) {
         gw_verify_damaged(p);
     } else {
@@ -409,58 +412,58 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 
 /* S_step is in place, and nobody has asked for another view: what now? */
 static void go_on(gw_peer *p) {
-    if (p->ended) {
+    if (p->step.ended) {
         gw_saves_end(p);
         return;
     }
     if (gw_leave_at_boundary(p) || gw_leave_rest(p)) return;
-    if (p->decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
-    if ((p->decisions & GW_DECIDE_PAUSE) == 0) {
+    if (p->step.decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
+    if ((p->step.decisions & GW_DECIDE_PAUSE) == 0) {
         begin_whole_step(p);
         return;
     }
     p->phase = GW_AT_PAUSED;
-    p->pause_since_ns = p->now;
-    p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+    p->view.pause_since_ns = p->now;
+    p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
     gw_waiting_at_pause(p);
 }
 
 static void take_step(gw_peer *p, const gw_event *event) {
-    p->step++;
-    p->fingerprint = event->applied.fingerprint;
+    p->step.number++;
+    p->step.fingerprint = event->applied.fingerprint;
     gw_commit_applied(p);
-    p->failures = 0;
-    p->doubt.any = false;
-    gw_poison_forget(p, p->step);
-    bool last =
-        event->applied.stop || p->step >= p->config.steps; /* done, even when somebody asked to stop here */
-    p->stopped = !last && (p->stopped || (p->decisions & GW_DECIDE_STOP) != 0);
-    p->ended = last || p->stopped;
-    p->end_step = p->step;
+    p->step.failures = 0;
+    p->faults.doubt.any = false;
+    gw_poison_forget(p, p->step.number);
+    bool last = event->applied.stop ||
+                p->step.number >= p->config.steps; /* done, even when somebody asked to stop here */
+    p->step.stopped = !last && (p->step.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
+    p->step.ended = last || p->step.stopped;
+    p->step.end_step = p->step.number;
 }
 
 void gw_steps_applied(gw_peer *p, const gw_event *event) {
-    if (event->token != p->apply_token || !p->applying) return;
-    p->applying = false;
-    p->apply_token = 0;
+    if (event->token != p->step.apply_token || !p->step.applying) return;
+    p->step.applying = false;
+    p->step.apply_token = 0;
     if (event->outcome == GW_DONE) {
         take_step(p, event);
     } else if (event->applied.damaged) {
         gw_verify_damaged(p);
     } else {
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step,
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step.number,
                        gw_peer_why(event));
     }
     if (p->phase == GW_AT_OVER) return;
-    if (p->freeze_after_apply) {
-        p->freeze_after_apply = false;
-        gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+    if (p->step.freeze_after_apply) {
+        p->step.freeze_after_apply = false;
+        gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
     }
     if (p->phase == GW_AT_APPLYING) {
-        if (p->has_state) go_on(p);
+        if (p->step.has_state) go_on(p);
         return;
     }
-    if (p->decisions & GW_DECIDE_SAVE)
-        p->want_save = true; /* at the next boundary, this one is passed over */
+    if (p->step.decisions & GW_DECIDE_SAVE)
+        p->save.want_save = true; /* at the next boundary, this one is passed over */
     gw_votes_send_if_ready(p);
 }

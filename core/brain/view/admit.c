@@ -35,8 +35,8 @@ static bool runs_this_job(const gw_peer *p, const gw_contact *contact) {
 }
 
 bool gw_waiting_knows_flock(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (runs_this_job(p, &p->contacts[i])) return true;
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (runs_this_job(p, &p->members.contacts[i])) return true;
     return false;
 }
 
@@ -66,14 +66,14 @@ static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, co
 static bool is_better_flock(const gw_peer *p, const gw_contact *one, const gw_contact *best) {
     bool near = is_near(p, one);
     if (near != is_near(p, best)) return near;
-    if (p->ballot.majority && one->epoch != best->epoch) return one->epoch > best->epoch;
+    if (p->view.ballot.majority && one->epoch != best->epoch) return one->epoch > best->epoch;
     return compare_flocks(one, best->step, best->view_count, &best->view_name) > 0;
 }
 
 static const gw_contact *best_flock(const gw_peer *p) {
     const gw_contact *best = NULL;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *one = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *one = &p->members.contacts[i];
         if (runs_this_job(p, one) && (best == NULL || is_better_flock(p, one, best))) best = one;
     }
     return best;
@@ -85,34 +85,34 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
         .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
     if (whole_view) {
         newcomers.count = 0;
-        for (uint32_t rank = 0; rank < p->view.count; rank++)
-            if (gw_contacts_member_lives(p, &p->view, rank))
-                newcomers.members[newcomers.count++] = p->view.members[rank];
+        for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+            if (gw_contacts_member_lives(p, &p->view.current, rank))
+                newcomers.members[newcomers.count++] = p->view.current.members[rank];
     }
-    newcomers.epoch = p->ballot.highest + 1;
+    newcomers.epoch = p->view.ballot.highest + 1;
     gw_view_seal(&newcomers);
     gw_message message = gw_peer_about_view(p, GW_MSG_JOIN);
     message.view = &newcomers;
-    message.value = p->step;
+    message.value = p->step.number;
     message.flag = whole_view;
     gw_peer_send(p, leader, &message);
 }
 
 /* Whether it is time for the next request. */
 static bool is_due_to_ask(gw_peer *p, const gw_contact *flock) {
-    if (!gw_view_name_equal(&p->asked_view, &flock->view_name)) {
-        p->asked_view = flock->view_name;
-        p->asked_times = 0;
+    if (!gw_view_name_equal(&p->view.asked_view, &flock->view_name)) {
+        p->view.asked_view = flock->view_name;
+        p->view.asked_times = 0;
     }
-    if (p->now < p->join_at_ns) return false;
-    p->join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
-    p->asked_times++;
+    if (p->now < p->view.join_at_ns) return false;
+    p->view.join_at_ns = p->now + gw_peer_ms(p, JOIN_MS);
+    p->view.asked_times++;
     return true;
 }
 
 static void send_join_to_members(gw_peer *p, const gw_contact *flock) {
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *one = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *one = &p->members.contacts[i];
         if (runs_this_job(p, one) && gw_contacts_ready(p, one) &&
             gw_view_name_equal(&one->view_name, &flock->view_name))
             send_join(p, &one->id, false);
@@ -129,8 +129,8 @@ static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
 }
 
 static void say_no_room(gw_peer *p) {
-    if (p->said_no_room) return;
-    p->said_no_room = true;
+    if (p->view.said_no_room) return;
+    p->view.said_no_room = true;
     gw_peer_say(p, GW_WARN,
                 "the flock has %d members, as many as there can be: this peer waits for one of them to go",
                 GW_MAX_MEMBERS);
@@ -138,7 +138,7 @@ static void say_no_room(gw_peer *p) {
 
 /* It has been asked again and again, and is in that view still. */
 static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
-    return gw_view_name_equal(&p->asked_view, &flock->view_name) && p->asked_times >= ASKS_IN_VAIN;
+    return gw_view_name_equal(&p->view.asked_view, &flock->view_name) && p->view.asked_times >= ASKS_IN_VAIN;
 }
 
 /* The leader of this flock, if it leads it still and can be asked, or may be in a moment. */
@@ -170,7 +170,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
     if (!is_due_to_ask(p, flock)) return;
-    if (p->asked_times % ASKS_IN_VAIN == 0)
+    if (p->view.asked_times % ASKS_IN_VAIN == 0)
         send_join_to_members(p, flock); /* a promise may keep this one from proposing, and not them */
     else
         send_join(p, &leader->id, false);
@@ -194,12 +194,13 @@ static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
     m->members[0] = (gw_member){
         .id = p->config.id, .boot = p->config.incarnation.boot, .nonce = p->config.incarnation.nonce};
     m->checkpoint = gw_peer_inventory_newest(&p->inventory) != NULL;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (!c->alive) continue;
         if (c->differs) continue;
         m->met_anybody = true;
-        bool counts = !c->has_view || (p->ballot.majority && gw_contacts_same_job(p, c) && c->epoch < end);
+        bool counts =
+            !c->has_view || (p->view.ballot.majority && gw_contacts_same_job(p, c) && c->epoch < end);
         if (!counts) continue;
         if (c->alive_since_ns > m->newest_ns) m->newest_ns = c->alive_since_ns;
         if (c->came_ns > m->first_ns) m->first_ns = c->came_ns;
@@ -226,15 +227,16 @@ void gw_waiting_found_too_few(gw_peer *p, uint32_t here) {
     wait_for_founders(p, here);
     gw_views_drop_attempt(p);
     p->phase = GW_AT_WAITING;
-    p->wait_since_ns = 0;
-    p->too_few = here;
-    p->too_few_ns = p->now;
+    p->view.wait_since_ns = 0;
+    p->view.too_few = here;
+    p->view.too_few_ns = p->now;
 }
 
 /* A while ago all who are here had no whole checkpoint. (Their disks may have one by the next time.) */
 static bool are_too_few(const gw_peer *p, const muster *m) {
-    bool lately = p->too_few_ns != 0 && p->now < p->too_few_ns + p->config.resume_timeout_ns;
-    return lately && m->ready < p->config.peers && m->ready <= p->too_few && m->newest_ns <= p->too_few_ns;
+    bool lately = p->view.too_few_ns != 0 && p->now < p->view.too_few_ns + p->config.resume_timeout_ns;
+    return lately && m->ready < p->config.peers && m->ready <= p->view.too_few &&
+           m->newest_ns <= p->view.too_few_ns;
 }
 
 static void say_too_few(gw_peer *p, uint32_t ready) {
@@ -268,7 +270,7 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
     }
     /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
      * nothing about who else goes on from it. */
-    bool resumes = p->ballot.installed.epoch > 0 || (m->checkpoint && !p->ballot.majority);
+    bool resumes = p->view.ballot.installed.epoch > 0 || (m->checkpoint && !p->view.ballot.majority);
     if (!resumes && m->ready < c->peers) {
         say_too_few(p, m->ready);
         return true;
@@ -284,7 +286,7 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
  */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
-    if (!p->forced && waits_for_others(p, m)) return false;
+    if (!p->view.view_override && waits_for_others(p, m)) return false;
     bool enough = c->peers > 1 && m->ready >= c->peers;
     bool alone = !c->joins && c->known_count == 0 && c->peers == 1 && m->ready + m->unready == 1;
     bool settled = m->unready == 0 && p->now >= m->newest_ns + gw_peer_ms(p, SETTLE_MS);
@@ -301,7 +303,7 @@ static void muster_founders(const gw_peer *p, muster *m) {
 static void say_alone(gw_peer *p) {
     const gw_peer_config *c = &p->config;
     double seconds = (double)(p->now - (c->seed_count > 0 ? p->seeds_ns : p->started_ns)) * 1e-9;
-    p->said_alone = true;
+    p->view.said_alone = true;
     if (c->seed_count == 0) {
         gw_peer_say(p, GW_WARN, "no name of a seed has led anywhere for %.0f s: beginning alone", seconds);
         return;
@@ -317,24 +319,24 @@ static void consider_founding(gw_peer *p) {
     muster m;
     muster_founders(p, &m);
     if (!may_found(p, &m)) {
-        p->found_since_ns = 0;
+        p->view.found_since_ns = 0;
         return;
     }
-    if (p->found_since_ns == 0) p->found_since_ns = p->now;
-    uint64_t due = p->found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
-    if (p->now < due || p->now < p->propose_at_ns) return;
-    p->found_since_ns = 0;
-    if (p->config.joins && !m.met_anybody && !p->said_alone) say_alone(p);
-    p->cause_ns = p->now;
+    if (p->view.found_since_ns == 0) p->view.found_since_ns = p->now;
+    uint64_t due = p->view.found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
+    if (p->now < due || p->now < p->view.propose_at_ns) return;
+    p->view.found_since_ns = 0;
+    if (p->config.joins && !m.met_anybody && !p->view.said_alone) say_alone(p);
+    p->view.cause_ns = p->now;
     gw_views_propose(p, m.members, m.ready);
 }
 
 /* Waiting for the holders of a checkpoint with a proposal open: whoever comes belongs into it. */
 static void widen_founding(gw_peer *p) {
-    if (!p->attempt.active || !p->attempt.deciding) return;
+    if (!p->view.attempt.active || !p->view.attempt.deciding) return;
     muster m;
     muster_founders(p, &m);
-    if (m.ready <= p->attempt.view.count) return;
+    if (m.ready <= p->view.attempt.view.count) return;
     gw_views_drop_attempt(p);
     gw_views_propose(p, m.members, m.ready);
 }
@@ -344,11 +346,11 @@ static void widen_founding(gw_peer *p) {
  * are done. */
 static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
     uint32_t living = 0;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *one = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *one = &p->members.contacts[i];
         living += runs_this_job(p, one) && gw_view_name_equal(&one->view_name, &flock->view_name);
     }
-    return p->ballot.majority && 2 * living <= flock->view_count;
+    return p->view.ballot.majority && 2 * living <= flock->view_count;
 }
 
 /* Where a majority rules: the flock does not admit this peer, as it is left behind, out of reach, or has made
@@ -356,11 +358,11 @@ static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
  * so. So this flock is not, and interrupted in nothing; while a peer with the record of a view that leads
  * nowhere joins whoever runs. */
 static bool goes_past(gw_peer *p, const gw_contact *flock) {
-    if (!p->ballot.majority || p->ballot.installed.epoch == 0) return false;
-    if (p->forced && may_be_remnant(p, flock)) return true;
+    if (!p->view.ballot.majority || p->view.ballot.installed.epoch == 0) return false;
+    if (p->view.view_override && may_be_remnant(p, flock)) return true;
     if (!is_asked_in_vain(p, flock)) return false;
     muster m;
-    take_muster(p, p->ballot.installed.epoch, &m);
+    take_muster(p, p->view.ballot.installed.epoch, &m);
     return gw_views_are_enough(p, m.members, m.ready);
 }
 
@@ -376,11 +378,12 @@ static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *i
 /* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not; and so
  * does a member of the views that it comes after, whose own view may be one that cannot go on. */
 bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
-    if (p->wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
+    if (p->view.wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
     if (!contact->has_view) return true;
-    return p->ballot.majority && (was_member(&p->ballot.installed, 1, &contact->id) ||
-                                  was_member(p->ballot.later, p->ballot.later_count, &contact->id) ||
-                                  was_member(p->learned, p->learned_count, &contact->id));
+    return p->view.ballot.majority &&
+           (was_member(&p->view.ballot.installed, 1, &contact->id) ||
+            was_member(p->view.ballot.later, p->view.ballot.later_count, &contact->id) ||
+            was_member(p->view.learned, p->view.learned_count, &contact->id));
 }
 
 static bool is_joining(const gw_peer *p, const gw_contact *contact) {
@@ -392,23 +395,24 @@ static bool is_joining(const gw_peer *p, const gw_contact *contact) {
 /* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
 static bool has_room(gw_peer *p) {
     uint32_t living = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        living += gw_contacts_member_lives(p, &p->view, rank);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        living += gw_contacts_member_lives(p, &p->view.current, rank);
     return living < GW_MAX_MEMBERS;
 }
 
 uint32_t gw_waiting_count_joiners(gw_peer *p) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        count += p->contacts[i].joining_until_ns > p->now && !gw_contacts_is_member(p, &p->contacts[i]);
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        count += p->members.contacts[i].joining_until_ns > p->now &&
+                 !gw_contacts_is_member(p, &p->members.contacts[i]);
     return count > 0 ? count : 1;
 }
 
 typedef bool comes(const gw_peer *p, const gw_contact *contact);
 
 static bool does_any(gw_peer *p, comes *come) {
-    for (uint32_t i = 0; i < p->contact_count; i++)
-        if (come(p, &p->contacts[i])) return has_room(p);
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (come(p, &p->members.contacts[i])) return has_room(p);
     return false;
 }
 
@@ -421,7 +425,8 @@ bool gw_waiting_has_joiners(gw_peer *p) {
  */
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
     if (!is_joining(p, contact)) return false;
-    return p->ended || gw_losses_lives(&p->losses, &contact->id, p->step) < MOST_LIVES_LOST;
+    return p->step.ended ||
+           gw_losses_lives(&p->members.losses, &contact->id, p->step.number) < MOST_LIVES_LOST;
 }
 
 /* Where a newcomer lives that has a view: it offered that one, or is missed here. */
@@ -446,8 +451,8 @@ bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_nam
 static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, comes *come) {
     gw_view_name absorbed[GW_MAX_ABSORBED];
     uint32_t absorbed_count = 0;
-    for (uint32_t i = 0; i < p->contact_count && count < GW_MAX_MEMBERS; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count && count < GW_MAX_MEMBERS; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (!come(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
         members[count++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
@@ -458,25 +463,25 @@ static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, come
 /* Where a majority needs all who come, they are all taken. */
 uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
     uint32_t some = add_joiners(p, members, count, may_come_now);
-    if (!p->ballot.majority || gw_views_are_enough(p, members, some)) return some;
+    if (!p->view.ballot.majority || gw_views_are_enough(p, members, some)) return some;
     return add_joiners(p, members, count, is_joining);
 }
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
-    bool may_propose = gw_peer_is_leader(p) || ((inside || p->need_change) && !m->flag);
-    if (!may_propose || p->end_sent) return;
-    if (m->epoch > p->ballot.highest) p->ballot.highest = m->epoch;
+    bool may_propose = gw_peer_is_leader(p) || ((inside || p->view.need_change) && !m->flag);
+    if (!may_propose || p->save.end_sent) return;
+    if (m->epoch > p->view.ballot.highest) p->view.ballot.highest = m->epoch;
     /* It voted, then believed itself left behind, or went on with others: the step would wait for it for
      * ever. It may be this view's leader. */
     if (inside && !m->flag) {
         gw_views_need_change(p, "a member asks to be admitted");
         return;
     }
-    if (m->flag && p->healing) {
-        if (gw_view_name_compare(&p->view.name, &m->name) < 0)
+    if (m->flag && p->view.healing) {
+        if (gw_view_name_compare(&p->view.current.name, &m->name) < 0)
             return; /* ours crossed theirs, and theirs stays */
-        p->healing = false;
+        p->view.healing = false;
     }
     for (uint32_t i = 0; i < m->view->count; i++) {
         const gw_member *member = &m->view->members[i];
@@ -495,11 +500,11 @@ void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
 /* The leader of another view of this job, seen long enough to be no passing shadow of a view change. */
 static gw_contact *other_flock(gw_peer *p) {
     gw_contact *best = NULL;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *c = &p->members.contacts[i];
         bool leads = runs_this_job(p, c) && gw_peer_id_equal(&c->id, &c->leader) && gw_contacts_ready(p, c);
-        if (!leads || c->at_end || gw_view_rank(&p->view, &c->id) >= 0) continue;
-        if (gw_view_name_equal(&c->view_name, &p->view.name)) continue;
+        if (!leads || c->at_end || gw_view_rank(&p->view.current, &c->id) >= 0) continue;
+        if (gw_view_name_equal(&c->view_name, &p->view.current.name)) continue;
         if (best == NULL || compare_flocks(c, best->step, best->view_count, &best->view_name) > 0) best = c;
     }
     return best;
@@ -509,65 +514,67 @@ static gw_contact *other_flock(gw_peer *p) {
  * other's step only as it was a while ago: so they go by size and name, which last. Which *state* the merged
  * view goes on from is decided by its members' reports, and that is the higher step. */
 static bool is_to_offer(const gw_peer *p, const gw_contact *other) {
-    if (other->view_count != p->view.count) return other->view_count > p->view.count;
-    return gw_view_name_compare(&other->view_name, &p->view.name) > 0;
+    if (other->view_count != p->view.current.count) return other->view_count > p->view.current.count;
+    return gw_view_name_compare(&other->view_name, &p->view.current.name) > 0;
 }
 
 /* The step goes on meanwhile: the other leader takes this view's members in when it admits newcomers, which
  * may be long in coming, and what their accumulators hold they report when they vote. */
 static void offer_view(gw_peer *p) {
-    const gw_contact *leader = gw_peer_contact(p, &p->heal_leader);
+    const gw_contact *leader = gw_peer_contact(p, &p->view.heal_leader);
     bool leads = leader != NULL && gw_contacts_ready(p, leader) && runs_this_job(p, leader) &&
                  gw_peer_id_equal(&leader->leader, &leader->id);
-    if (p->now >= p->offer_until_ns || !leads) {
-        p->healing = false; /* when another leads that view now, it is offered to that one */
-        if (leads) p->heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
+    if (p->now >= p->view.offer_until_ns || !leads) {
+        p->view.healing = false; /* when another leads that view now, it is offered to that one */
+        if (leads) p->view.heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
         return;
     }
-    if (p->now < p->offer_at_ns) return;
-    p->offer_at_ns = p->now + gw_peer_ms(p, OFFER_MS);
+    if (p->now < p->view.offer_at_ns) return;
+    p->view.offer_at_ns = p->now + gw_peer_ms(p, OFFER_MS);
     send_join(p, &leader->id, true);
 }
 
 static void consider_healing(gw_peer *p) {
-    bool steady = gw_peer_is_leader(p) && !p->ballot.majority && !p->need_change && !p->attempt.active &&
-                  !p->end_sent && p->phase != GW_AT_FROZEN && !gw_leave_comes_first(p);
-    gw_contact *other = steady && p->now >= p->heal_block_ns ? other_flock(p) : NULL;
-    if (p->healing) {
+    bool steady = gw_peer_is_leader(p) && !p->view.ballot.majority && !p->view.need_change &&
+                  !p->view.attempt.active && !p->save.end_sent && p->phase != GW_AT_FROZEN &&
+                  !gw_leave_comes_first(p);
+    gw_contact *other = steady && p->now >= p->view.heal_block_ns ? other_flock(p) : NULL;
+    if (p->view.healing) {
         if (steady) offer_view(p);
         return;
     }
     if (other == NULL) {
-        p->heal_since_ns = 0;
+        p->view.heal_since_ns = 0;
         return;
     }
-    if (p->heal_since_ns == 0) p->heal_since_ns = p->now;
-    if (p->now < p->heal_since_ns + gw_peer_ms(p, HEAL_AFTER_MS)) return;
+    if (p->view.heal_since_ns == 0) p->view.heal_since_ns = p->now;
+    if (p->now < p->view.heal_since_ns + gw_peer_ms(p, HEAL_AFTER_MS)) return;
     if (!is_to_offer(p, other)) return; /* it will offer itself to us */
     char id[GW_SHORT_TEXT];
     gw_peer_notice(p, GW_NOTICE_HEALED,
                    "another view of this job, led by %s, is at step %" PRIu64 ": offering this one to it",
                    gw_peer_id_short(&other->id, id), other->step);
-    p->healing = true;
-    p->heal_leader = other->id;
-    p->offer_at_ns = 0;
-    p->offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
+    p->view.healing = true;
+    p->view.heal_leader = other->id;
+    p->view.offer_at_ns = 0;
+    p->view.offer_until_ns = p->now + gw_peer_ms(p, OFFER_LASTS_MS);
     offer_view(p);
 }
 
 void gw_waiting_at_pause(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
-    if (!gw_peer_is_leader(p) || p->attempt.active || p->end_sent) return;
+    if (!gw_peer_is_leader(p) || p->view.attempt.active || p->save.end_sent) return;
     bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
     if (gw_leave_comes_first(p) || (saves && !does_any(p, may_come_now))) return;
-    if (p->cause[0] == '\0') {
-        p->cause_ns = p->now;
-        memcpy(p->cause, "newcomers", sizeof "newcomers");
+    if (p->view.cause[0] == '\0') {
+        p->view.cause_ns = p->now;
+        memcpy(p->view.cause, "newcomers", sizeof "newcomers");
     }
     gw_member members[GW_MAX_MEMBERS];
     uint32_t count = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++)
-        if (gw_contacts_member_lives(p, &p->view, rank)) members[count++] = p->view.members[rank];
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (gw_contacts_member_lives(p, &p->view.current, rank))
+            members[count++] = p->view.current.members[rank];
     gw_views_propose(p, members, gw_waiting_add_joiners(p, members, count));
 }
 
@@ -575,45 +582,45 @@ void gw_waiting_at_pause(gw_peer *p) {
  * --------------------------------------------------------------------------------------- */
 
 void gw_waiting_admitted(gw_peer *p, uint64_t pause_ns) {
-    p->admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
+    p->view.admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
 }
 
 /* Left out now, members of a view that is offered would come one by one later, and without what they hold. */
 static bool some_are_linking(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *c = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *c = &p->members.contacts[i];
         if (c->joining_until_ns > p->now && c->alive && !gw_contacts_greeted(c)) return true;
     }
     return false;
 }
 
 static uint64_t admission_time(const gw_peer *p) {
-    GW_ASSERT(p->joiners_since_ns != 0);
-    uint64_t due = p->joiners_since_ns + gw_peer_ms(p, some_are_linking(p) ? LINKING_MS : ADMIT_MS);
-    return due > p->admit_at_ns ? due : p->admit_at_ns;
+    GW_ASSERT(p->view.joiners_since_ns != 0);
+    uint64_t due = p->view.joiners_since_ns + gw_peer_ms(p, some_are_linking(p) ? LINKING_MS : ADMIT_MS);
+    return due > p->view.admit_at_ns ? due : p->view.admit_at_ns;
 }
 
 /* Whether the leader computes, and a new view would cost little. It would end a checkpoint that is under way,
  * and have both who answer for a chosen shard that is held compute it again. Where this peer has nothing left
  * to do the step's end is near. */
 static bool may_admit(const gw_peer *p) {
-    bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->thief.active;
-    bool changes = p->need_change || p->attempt.active || p->end_sent || p->want_stop;
-    bool twice = p->config.verify > 0 && (p->careful || p->chosen_count > p->view.count);
-    return computes && !changes && !p->save.active && !twice && !gw_leave_comes_first(p);
+    bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->step.thief.active;
+    bool changes = p->view.need_change || p->view.attempt.active || p->save.end_sent || p->save.want_stop;
+    bool twice = p->config.verify > 0 && (p->step.careful || p->faults.chosen_count > p->view.current.count);
+    return computes && !changes && !p->save.open.active && !twice && !gw_leave_comes_first(p);
 }
 
 /* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
  * it, as in a repair. What is computed stays, and what is being computed goes on. */
 static void consider_admitting(gw_peer *p) {
     if (!may_admit(p) || !does_any(p, may_come_now)) {
-        p->joiners_since_ns = 0;
+        p->view.joiners_since_ns = 0;
         return;
     }
-    if (p->joiners_since_ns == 0) p->joiners_since_ns = p->now;
+    if (p->view.joiners_since_ns == 0) p->view.joiners_since_ns = p->now;
     if (p->now < admission_time(p)) return;
-    if (p->pause_since_ns == 0) p->pause_since_ns = p->now;
-    p->joiners_since_ns = 0;
+    if (p->view.pause_since_ns == 0) p->view.pause_since_ns = p->now;
+    p->view.joiners_since_ns = 0;
     gw_views_need_change(p, "newcomers");
 }
 
@@ -622,22 +629,23 @@ static void consider_admitting(gw_peer *p) {
 
 void gw_waiting_consider(gw_peer *p) {
     consider_admitting(p);
-    if (p->view.epoch > 0) {
+    if (p->view.current.epoch > 0) {
         consider_healing(p);
         return;
     }
     const gw_contact *flock = best_flock(p);
     if (flock != NULL && goes_past(p, flock)) flock = NULL;
-    if (flock != NULL) p->wait_since_ns = 0;                         /* whom it waits for comes to that one */
-    if (flock != NULL && p->attempt.active && p->attempt.deciding) { /* no need to found what runs already */
+    if (flock != NULL) p->view.wait_since_ns = 0; /* whom it waits for comes to that one */
+    if (flock != NULL && p->view.attempt.active &&
+        p->view.attempt.deciding) { /* no need to found what runs already */
         gw_views_drop_attempt(p);
         p->phase = GW_AT_WAITING;
     }
     widen_founding(p);
-    if (p->phase != GW_AT_WAITING || p->attempt.active || p->applying) return;
+    if (p->phase != GW_AT_WAITING || p->view.attempt.active || p->step.applying) return;
 
     if (flock != NULL) {
-        if (p->end.known && !p->config.fast && is_asked_in_vain(p, flock) && may_be_remnant(p, flock))
+        if (p->save.end.known && !p->config.fast && is_asked_in_vain(p, flock) && may_be_remnant(p, flock))
             gw_end_consider(p);
         else
             gw_end_hope(p);
@@ -652,8 +660,8 @@ void gw_waiting_consider(gw_peer *p) {
 
 uint64_t gw_waiting_deadline(const gw_peer *p) {
     uint64_t poll = p->now + gw_peer_ms(p, POLL_MS);
-    if (p->phase == GW_AT_WAITING || (p->attempt.active && p->attempt.deciding)) return poll;
-    uint64_t next = p->healing || p->heal_since_ns != 0 ? poll : UINT64_MAX;
-    if (p->joiners_since_ns != 0 && admission_time(p) < next) next = admission_time(p);
+    if (p->phase == GW_AT_WAITING || (p->view.attempt.active && p->view.attempt.deciding)) return poll;
+    uint64_t next = p->view.healing || p->view.heal_since_ns != 0 ? poll : UINT64_MAX;
+    if (p->view.joiners_since_ns != 0 && admission_time(p) < next) next = admission_time(p);
     return next;
 }

@@ -15,43 +15,44 @@ enum {
  * ------------------------------------------------------------------------------------------------- */
 
 static void expect_ready(gw_peer *p, const gw_view *view) {
-    if (p->ready.size == view->count && gw_view_name_equal(&p->ready_name, &view->name)) return;
-    gw_set_free(&p->ready);
-    p->ready = gw_set_of(view->count);
-    p->ready_name = view->name;
-    p->ready_whole = (gw_kept){0};
+    if (p->view.ready.size == view->count && gw_view_name_equal(&p->view.ready_name, &view->name)) return;
+    gw_set_free(&p->view.ready);
+    p->view.ready = gw_set_of(view->count);
+    p->view.ready_name = view->name;
+    p->view.ready_whole = (gw_kept){0};
 }
 
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
 static bool waits_for_record(const gw_peer *p) {
-    return p->losses.count > 0 && p->record_token != 0 && p->now < p->record_due_ns;
+    return p->members.losses.count > 0 && p->view.record_token != 0 && p->now < p->view.record_due_ns;
 }
 
 static void note_pause(gw_peer *p) {
-    if (p->pause_since_ns == 0) return;
-    uint64_t pause_ns = p->now - p->pause_since_ns;
-    p->pause_since_ns = 0;
+    if (p->view.pause_since_ns == 0) return;
+    uint64_t pause_ns = p->now - p->view.pause_since_ns;
+    p->view.pause_since_ns = 0;
     gw_waiting_admitted(p, pause_ns);
-    if (p->newcomers == 0) return;
+    if (p->view.newcomers == 0) return;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
     notice->notice.joined.pause_ns = pause_ns;
-    notice->notice.joined.newcomers = p->newcomers;
-    p->newcomers = 0;
+    notice->notice.joined.newcomers = p->view.newcomers;
+    p->view.newcomers = 0;
 }
 
 static void start_if_all_ready(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
-    if (gw_set_count(&p->ready) < p->view.count || waits_for_record(p)) return;
+    if (gw_set_count(&p->view.ready) < p->view.current.count || waits_for_record(p)) return;
     note_pause(p);
-    p->load_failures = 0;
-    if (p->end_given_up) gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
-    p->end_given_up = false;
+    p->view.load_failures = 0;
+    if (p->view.end_given_up)
+        gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
+    p->view.end_given_up = false;
     gw_commit_agreed(p);
-    bool begun = gw_set_count(&p->missing) < p->missing.size;
-    if (p->ended)
+    bool begun = gw_set_count(&p->view.missing) < p->view.missing.size;
+    if (p->step.ended)
         gw_saves_end(p);
     else if (begun || !gw_leave_rest(p))
-        gw_steps_begin(p, &p->missing, p->cuts);
+        gw_steps_begin(p, &p->view.missing, p->view.cuts);
 }
 
 static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
@@ -64,18 +65,18 @@ static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
 /* What this peer knows to be whole, and behind the view's state. */
 static gw_kept known_whole(const gw_peer *p) {
     const gw_kept none = {0}, whole = gw_kept_whole(p);
-    return whole.step <= p->step ? whole : none;
+    return whole.step <= p->step.number ? whole : none;
 }
 
 void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
-    GW_ASSERT(p->own_ready && whole->step <= p->step);
+    GW_ASSERT(p->view.own_ready && whole->step <= p->step.number);
     gw_message message = ready_message(p, whole);
     gw_peer_send_members(p, &message);
 }
 
 static void become_ready(gw_peer *p) {
-    p->own_ready = true;
-    gw_set_add(&p->ready, (uint32_t)gw_peer_own_rank(p));
+    p->view.own_ready = true;
+    gw_set_add(&p->view.ready, (uint32_t)gw_peer_own_rank(p));
     const gw_kept whole = known_whole(p);
     gw_install_tell_whole(p, &whole);
     start_if_all_ready(p);
@@ -83,12 +84,12 @@ static void become_ready(gw_peer *p) {
 
 void gw_install_consider(gw_peer *p) {
     bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    if (gathers && p->losses.count > 0) start_if_all_ready(p);
+    if (gathers && p->members.losses.count > 0) start_if_all_ready(p);
 }
 
 uint64_t gw_install_deadline(const gw_peer *p) {
     bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    return gathers && waits_for_record(p) ? p->record_due_ns : UINT64_MAX;
+    return gathers && waits_for_record(p) ? p->view.record_due_ns : UINT64_MAX;
 }
 
 /* ---- installing
@@ -101,7 +102,8 @@ static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holde
     *count = 0;
     for (uint32_t rank = 0; rank < i->view.count; rank++)
         if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
-    for (uint32_t k = 0; k < *count; k++) turned[k] = donors[holders ? k : (p->changes.count + k) % *count];
+    for (uint32_t k = 0; k < *count; k++)
+        turned[k] = donors[holders ? k : (p->faults.changes.count + k) % *count];
     return gw_actions_copy(p->actions, turned, *count * sizeof turned[0]);
 }
 
@@ -114,15 +116,17 @@ static void notice_resume(gw_peer *p, gw_notice_kind kind, uint64_t step, const 
 /* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
  * checkpoint have it in memory when the next view is made. */
 static void load_nothing(gw_peer *p) {
-    const gw_event failed = {
-        .kind = GW_EV_LOADED, .token = p->load_token, .outcome = GW_FAILED, .text = "the disk here hangs"};
+    const gw_event failed = {.kind = GW_EV_LOADED,
+                             .token = p->view.load_token,
+                             .outcome = GW_FAILED,
+                             .text = "the disk here hangs"};
     gw_install_loaded(p, &failed);
 }
 
 /* --fresh is one peer's word until all say it: the leader's counts where nobody has a state. */
 static void say_if_fresh(gw_peer *p, const gw_install *i) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
-    if (i->load == GW_LOAD_MANIFEST && p->config.fresh && p->views_installed == 1)
+    if (i->load == GW_LOAD_MANIFEST && p->config.fresh && p->view.views_installed == 1)
         gw_peer_say(p, GW_WARN,
                     "this peer was started with --fresh, but goes on from the checkpoint of step %" PRIu64
                     ", as others were not: to begin anew, start all with --fresh",
@@ -137,20 +141,20 @@ static void say_if_fresh(gw_peer *p, const gw_install *i) {
 static void load_state(gw_peer *p, const gw_install *i) {
     say_if_fresh(p, i);
     p->phase = GW_AT_LOADING;
-    p->load_token = gw_peer_token(p);
-    p->load_kind = i->load;
-    p->load_step = i->step;
-    p->load_fingerprint = i->fingerprint;
-    p->load_root = i->root;
-    p->load_epoch = i->root_epoch;
-    p->load_ended = i->ended;
-    p->load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
-    if (i->load == GW_LOAD_MANIFEST && p->disk_hangs) {
+    p->view.load_token = gw_peer_token(p);
+    p->view.load_kind = i->load;
+    p->view.load_step = i->step;
+    p->view.load_fingerprint = i->fingerprint;
+    p->view.load_root = i->root;
+    p->view.load_epoch = i->root_epoch;
+    p->view.load_ended = i->ended;
+    p->view.load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
+    if (i->load == GW_LOAD_MANIFEST && p->save.disk_hangs) {
         load_nothing(p);
         return;
     }
     gw_action *load = gw_peer_act(p, GW_ACT_LOAD);
-    load->token = p->load_token;
+    load->token = p->view.load_token;
     load->load.kind = i->load;
     load->step = i->step;
     load->load.fingerprint = i->fingerprint;
@@ -176,7 +180,7 @@ static void begin_accumulator(gw_peer *p, uint64_t step) {
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = step;
     begin->begin_step.shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
-    p->accumulator_step = step;
+    p->step.accumulator_step = step;
 }
 
 /* How many members of `view` were not in `other`, in the lives that they have. */
@@ -192,56 +196,57 @@ static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
 /* Whether the view has only grown: so it has as well for who comes. Those whom the others wait for still, as
  * the view before came to nothing, are counted on. */
 static bool note_newcomers(gw_peer *p, const gw_view *view) {
-    bool comes = p->view.epoch == 0, stay = !comes && count_strangers(&p->view, view) == 0;
-    if (comes) p->pause_since_ns = 0;
-    if (!stay || p->pause_since_ns == 0) p->newcomers = 0;
-    if (!comes) p->newcomers += count_strangers(view, &p->view);
-    if (p->newcomers > 0 && p->pause_since_ns == 0) p->pause_since_ns = p->now;
-    return comes || (stay && p->newcomers > 0);
+    bool comes = p->view.current.epoch == 0, stay = !comes && count_strangers(&p->view.current, view) == 0;
+    if (comes) p->view.pause_since_ns = 0;
+    if (!stay || p->view.pause_since_ns == 0) p->view.newcomers = 0;
+    if (!comes) p->view.newcomers += count_strangers(view, &p->view.current);
+    if (p->view.newcomers > 0 && p->view.pause_since_ns == 0) p->view.pause_since_ns = p->now;
+    return comes || (stay && p->view.newcomers > 0);
 }
 
 /* grew: what is left of the step is dealt again as more share it now. */
 static void note_install(gw_peer *p, const gw_install *i, bool grew) {
-    p->views_installed++;
+    p->view.views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
-    notice->notice.view.installed = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    notice->notice.view.installed = gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
     notice->step = i->step;
-    notice->notice.view.duration_ns = p->cause_ns == 0 ? i->cause_age_ns : p->now - p->cause_ns;
+    notice->notice.view.duration_ns = p->view.cause_ns == 0 ? i->cause_age_ns : p->now - p->view.cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
     bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);
     bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
     if (!repaired) return;
-    p->steps_repaired++;
-    p->shards_repaired += dealt;
+    p->view.steps_repaired++;
+    p->view.shards_repaired += dealt;
     gw_action *repair = gw_peer_notice(p, GW_NOTICE_REPAIR, "%s", i->cause);
     repair->step = i->step;
     repair->notice.repair.shards = dealt;
 }
 
 static void adopt_view(gw_peer *p, const gw_install *i) {
-    bool founded = p->view.epoch == 0;
-    p->view = i->view;
-    gw_ballot_install(&p->ballot, &i->view);
-    if (p->ballot.majority) {
+    bool founded = p->view.current.epoch == 0;
+    p->view.current = i->view;
+    gw_ballot_install(&p->view.ballot, &i->view);
+    if (p->view.ballot.majority) {
         gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
         uint32_t kept = 0;
-        for (uint32_t k = 0; k < p->learned_count; k++) {
-            if (gw_view_compare(&p->learned[k], &i->view) <= 0) continue;
+        for (uint32_t k = 0; k < p->view.learned_count; k++) {
+            if (gw_view_compare(&p->view.learned[k], &i->view) <= 0) continue;
             gw_views_keep_learned(p, k, kept++);
         }
-        p->learned_count = kept;
+        p->view.learned_count = kept;
     }
-    p->need_change = false;
-    p->cause[0] = '\0';
-    p->propose_at_ns = p->patience_ns = 0;
-    p->wait_since_ns = 0;
-    p->links_due_ns = 0;
+    p->view.need_change = false;
+    p->view.cause[0] = '\0';
+    p->view.propose_at_ns = p->view.patience_ns = 0;
+    p->view.wait_since_ns = 0;
+    p->members.links_due_ns = 0;
     gw_end_hope(p);
-    p->healing = p->forced = p->suspects = false;
-    for (uint32_t k = 0; k < p->view.count; k++) gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
-    for (uint32_t k = 0; k < p->contact_count; k++) {
-        gw_contact *contact = &p->contacts[k];
-        bool member = gw_view_rank(&p->view, &contact->id) >= 0;
+    p->view.healing = p->view.view_override = p->view.suspects = false;
+    for (uint32_t k = 0; k < p->view.current.count; k++)
+        gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
+    for (uint32_t k = 0; k < p->members.contact_count; k++) {
+        gw_contact *contact = &p->members.contacts[k];
+        bool member = gw_view_rank(&p->view.current, &contact->id) >= 0;
         if (member || founded) contact->blocks = 0; /* those of founding were far shorter */
         if (!member) {
             gw_poison_left_out(contact);
@@ -250,22 +255,24 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         contact->joining_until_ns = contact->blocked_until_ns = 0;
         contact->offered = (gw_view_name){0};
     }
-    gw_peer_act(p, GW_ACT_INSTALL)->install.view = gw_actions_copy(p->actions, &p->view, sizeof p->view);
+    gw_peer_act(p, GW_ACT_INSTALL)->install.view =
+        gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
 }
 
 /* A member that died between its vote and now: its death was told before this view was ours to change. */
 static void mourn(gw_peer *p) {
     char id[GW_SHORT_TEXT];
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
-        if (contact == NULL || contact->alive_since_ns == 0 || gw_contacts_member_lives(p, &p->view, rank))
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        const gw_contact *contact = gw_peer_contact(p, &p->view.current.members[rank].id);
+        if (contact == NULL || contact->alive_since_ns == 0 ||
+            gw_contacts_member_lives(p, &p->view.current, rank))
             continue;
         gw_views_need_change(p, "peer %s died", gw_peer_id_short(&contact->id, id));
     }
 }
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
-    GW_ASSERT(p->phase == GW_AT_FROZEN && p->load_token == 0 && !p->applying);
+    GW_ASSERT(p->phase == GW_AT_FROZEN && p->view.load_token == 0 && !p->step.applying);
     bool grew = note_newcomers(p, &i->view);
     adopt_view(p, i);
     note_install(p, i, grew);
@@ -273,42 +280,44 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     gw_poison_learn(p, &i->losses, i->step);
     if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
-    p->cause_ns = 0;
-    p->failures = i->failures;
-    p->doubt.any = false;
-    p->ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
-    p->stopped = i->stopped;
-    p->end_step = i->step;
-    p->end_given_up = i->end_given_up;
-    if (!p->ended) gw_end_forget(p);
-    p->agreed = i->losses;
-    p->careful = gw_losses_in_step(&p->agreed, i->step);
-    p->shards = i->missing.size;
+    p->view.cause_ns = 0;
+    p->step.failures = i->failures;
+    p->faults.doubt.any = false;
+    p->step.ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
+    p->step.stopped = i->stopped;
+    p->step.end_step = i->step;
+    p->view.end_given_up = i->end_given_up;
+    if (!p->step.ended) gw_end_forget(p);
+    p->members.agreed = i->losses;
+    p->step.careful = gw_losses_in_step(&p->members.agreed, i->step);
+    p->step.shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
-        p->has_state && p->step == i->step && i->fingerprint != 0 && p->fingerprint == i->fingerprint;
-    expect_ready(p, &p->view);
+        p->step.has_state && p->step.number == i->step && i->fingerprint != 0 &&
+        p->step.fingerprint == i->fingerprint;
+    expect_ready(p, &p->view.current);
     const gw_kept whole = {i->whole_step, i->whole_root};
-    gw_kept_take_newer(&p->ready_whole, &whole);
+    gw_kept_take_newer(&p->view.ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
-    if (!later) gw_kept_told_whole(p, &p->ready_whole);
-    p->load_whole = p->ready_whole;
-    p->found = (gw_kept){i->found_step, i->found_root};
-    p->view_course = i->course;
-    if (holds && i->load == GW_LOAD_PEERS) p->course = i->course;
-    gw_set_free(&p->missing);
-    p->missing = gw_set_copy(&i->missing);
-    memcpy(p->cuts, i->cuts, sizeof p->cuts);
-    for (uint32_t k = 0; k < p->view.count; k++) p->speeds[k] = i->cuts[k + 1] - i->cuts[k];
-    for (uint32_t k = 0; k < p->view.count; k++)
-        if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->ready, k);
-    p->own_ready = !gw_set_has(&i->fetchers, rank);
-    if (p->accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->own_ready)
+    if (!later) gw_kept_told_whole(p, &p->view.ready_whole);
+    p->save.load_whole = p->view.ready_whole;
+    p->save.found = (gw_kept){i->found_step, i->found_root};
+    p->save.view_course = i->course;
+    if (holds && i->load == GW_LOAD_PEERS) p->save.course = i->course;
+    gw_set_free(&p->view.missing);
+    p->view.missing = gw_set_copy(&i->missing);
+    memcpy(p->view.cuts, i->cuts, sizeof p->view.cuts);
+    for (uint32_t k = 0; k < p->view.current.count; k++) p->step.speeds[k] = i->cuts[k + 1] - i->cuts[k];
+    for (uint32_t k = 0; k < p->view.current.count; k++)
+        if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->view.ready, k);
+    p->view.own_ready = !gw_set_has(&i->fetchers, rank);
+    if (p->step.accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->view.own_ready)
         begin_accumulator(p, i->step);
-    if (p->own_ready || holds) p->state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
-    if (p->own_ready) {
+    if (p->view.own_ready || holds)
+        p->view.state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
+    if (p->view.own_ready) {
         p->phase = GW_AT_GATHERING;
         const gw_kept known = known_whole(p); /* heard since the vote, perhaps */
-        if (known.step > p->ready_whole.step) gw_install_tell_whole(p, &known);
+        if (known.step > p->view.ready_whole.step) gw_install_tell_whole(p, &known);
         start_if_all_ready(p);
     } else if (holds) {
         p->phase = GW_AT_LOADING;
@@ -325,8 +334,8 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
 void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     const gw_install *i = m->install;
     if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
-    if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->voted.name)) return;
-    if (!p->frozen || p->applying || p->load_token != 0 || p->reduce_token != 0)
+    if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->view.voted.name)) return;
+    if (!p->view.frozen || p->step.applying || p->view.load_token != 0 || p->step.reduce_token != 0)
         return; /* it cannot have our vote */
     gw_install_adopt(p, i);
 }
@@ -335,24 +344,24 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
  * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
 static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
     if (whole->step == 0) return;
-    if (installed && p->load_token != 0) gw_kept_take_newer(&p->load_whole, whole);
-    bool of_view = installed && p->own_ready && whole->step <= p->step;
+    if (installed && p->view.load_token != 0) gw_kept_take_newer(&p->save.load_whole, whole);
+    bool of_view = installed && p->view.own_ready && whole->step <= p->step.number;
     if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
 
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
-    bool installed = gw_view_name_equal(&m->name, &p->view.name);
-    bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->voted.name);
+    bool installed = gw_view_name_equal(&m->name, &p->view.current.name);
+    bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->view.voted.name);
     if (!installed && !voted) return;
-    const gw_view *view = installed ? &p->view : &p->voted;
+    const gw_view *view = installed ? &p->view.current : &p->view.voted;
     const gw_kept whole = {m->step, m->hash};
     int rank = gw_view_rank(view, &from->id);
     if (rank < 0) return;
     note_whole(p, installed, &whole);
     if (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING) return;
     expect_ready(p, view);
-    gw_kept_take_newer(&p->ready_whole, &whole);
-    gw_set_add(&p->ready, (uint32_t)rank);
+    gw_kept_take_newer(&p->view.ready_whole, &whole);
+    gw_set_add(&p->view.ready, (uint32_t)rank);
     if (installed) start_if_all_ready(p);
 }
 
@@ -366,15 +375,16 @@ static uint64_t lives_of(const gw_view *view) {
  * the end of them: each is corrected in what its holders tell, and not asked for again. A holder that was
  * started again has to find once more what is damaged, and may be long about it. */
 static uint64_t count_failure(gw_peer *p) {
-    uint64_t lives = lives_of(&p->view); /* which has not changed since the load began */
-    bool found_out = p->load_kind != GW_LOAD_MANIFEST || p->failed_lives == lives;
-    bool same = found_out && p->failed_step == p->load_step && gw_hash_equal(&p->failed_root, &p->load_root);
-    if (!same) p->load_failures = 0;
-    if (p->load_failures == 0) p->failing_since_ns = p->now;
-    p->failed_step = p->load_step;
-    p->failed_root = p->load_root;
-    p->failed_lives = lives;
-    return ++p->load_failures;
+    uint64_t lives = lives_of(&p->view.current); /* which has not changed since the load began */
+    bool found_out = p->view.load_kind != GW_LOAD_MANIFEST || p->view.failed_lives == lives;
+    bool same = found_out && p->view.failed_step == p->view.load_step &&
+                gw_hash_equal(&p->view.failed_root, &p->view.load_root);
+    if (!same) p->view.load_failures = 0;
+    if (p->view.load_failures == 0) p->view.failing_since_ns = p->now;
+    p->view.failed_step = p->view.load_step;
+    p->view.failed_root = p->view.load_root;
+    p->view.failed_lives = lives;
+    return ++p->view.load_failures;
 }
 
 /* Whether nothing suggests that this very state can still be fetched. Of a checkpoint, the links to those who
@@ -382,62 +392,65 @@ static uint64_t count_failure(gw_peer *p) {
 static bool fails_for_good(gw_peer *p) {
     if (gw_links_lack_data(p)) return false; /* which either come back, or leave this peer or those out */
     bool often = count_failure(p) >= MOST_LOAD_FAILURES;
-    bool may_be_reached =
-        p->load_kind == GW_LOAD_MANIFEST && p->now < p->failing_since_ns + gw_peer_ms(p, HOLDERS_MS);
+    bool may_be_reached = p->view.load_kind == GW_LOAD_MANIFEST &&
+                          p->now < p->view.failing_since_ns + gw_peer_ms(p, HOLDERS_MS);
     return often && !may_be_reached;
 }
 
 static gw_inventory loaded_checkpoint(const gw_peer *p) {
-    return (gw_inventory){.epoch = p->load_epoch,
-                          .step = p->load_step,
-                          .root = p->load_root,
-                          .fingerprint = p->load_fingerprint,
-                          .ended = p->load_ended,
+    return (gw_inventory){.epoch = p->view.load_epoch,
+                          .step = p->view.load_step,
+                          .root = p->view.load_root,
+                          .fingerprint = p->view.load_fingerprint,
+                          .ended = p->view.load_ended,
                           .chunks = {.size = p->config.state_chunks}};
 }
 
 void gw_install_loaded(gw_peer *p, const gw_event *event) {
-    if (event->token != p->load_token) return;
-    p->load_token = 0;
-    bool other = event->outcome == GW_DONE && p->load_fingerprint != 0 &&
-                 event->loaded.fingerprint != p->load_fingerprint;
+    if (event->token != p->view.load_token) return;
+    p->view.load_token = 0;
+    bool other = event->outcome == GW_DONE && p->view.load_fingerprint != 0 &&
+                 event->loaded.fingerprint != p->view.load_fingerprint;
     if (event->outcome == GW_DONE) {
-        p->has_state = !other;
-        p->state_view = p->load_view;
-        p->loaded_epoch = p->load_view.epoch;
-        p->effects_step = 0; /* those of its last step may have been of other bits, or of nobody who lives */
-        p->step = p->load_step;
-        if (p->leaving) p->leave_step = p->step; /* it was told to before it knew of any step */
-        gw_poison_forget(p, p->step);
-        p->fingerprint = event->loaded.fingerprint;
+        p->step.has_state = !other;
+        p->view.state_view = p->view.load_view;
+        p->view.loaded_epoch = p->view.load_view.epoch;
+        p->step.effects_step =
+            0; /* those of its last step may have been of other bits, or of nobody who lives */
+        p->step.number = p->view.load_step;
+        if (p->save.leaving)
+            p->save.leave_step = p->step.number; /* it was told to before it knew of any step */
+        gw_poison_forget(p, p->step.number);
+        p->step.fingerprint = event->loaded.fingerprint;
         gw_kept_took_state(p);
-        if (!other && p->load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
+        if (!other && p->view.load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_loaded(&p->inventory, &what, event->loaded.held);
-            gw_kept_resumed(p, p->load_step, &p->load_root);
-            notice_resume(p, GW_NOTICE_RESUMED, p->load_step, &p->load_root);
+            gw_kept_resumed(p, p->view.load_step, &p->view.load_root);
+            notice_resume(p, GW_NOTICE_RESUMED, p->view.load_step, &p->view.load_root);
         }
-        if (!other && !p->ballot.majority) gw_commit_agreed(p);
+        if (!other && !p->view.ballot.majority) gw_commit_agreed(p);
     }
     if (event->outcome != GW_DONE || other) {
         const char *why = other ? "its fingerprint differs" : gw_peer_why(event);
-        if (p->load_kind == GW_LOAD_MANIFEST) {
+        if (p->view.load_kind == GW_LOAD_MANIFEST) {
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->loaded.held);
         }
         if (event->loaded.changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
         /* Its sources may have died: no fault of this state's. */
 
-        bool changing = p->phase == GW_AT_FROZEN || p->need_change || p->view.epoch == 0;
+        bool changing = p->phase == GW_AT_FROZEN || p->view.need_change || p->view.current.epoch == 0;
         bool of_the_path =
-            event->loaded.changed && p->view.count > 2; /* which is left out, or its end is found */
+            event->loaded.changed && p->view.current.count > 2; /* which is left out, or its end is found */
         if (!changing && !of_the_path && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                           "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
+                           "the state of step %" PRIu64 " could not be fetched: %s", p->view.load_step, why);
             return;
         }
-        gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->load_step, why);
-        p->suspects = true;
+        gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->view.load_step,
+                    why);
+        p->view.suspects = true;
         if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
     } else if (p->phase == GW_AT_LOADING) {
         become_ready(p);
@@ -447,13 +460,16 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
 
 /* A link of a member is new: what it may have missed. */
 void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
-    bool own = p->installed != NULL && gw_view_name_equal(&p->installed->view.name, &p->view.name);
+    bool own =
+        p->view.installed != NULL && gw_view_name_equal(&p->view.installed->view.name, &p->view.current.name);
     if (own) { /* so this peer leads it */
-        gw_message message = {
-            .kind = GW_MSG_INSTALL, .epoch = p->view.epoch, .name = p->view.name, .install = p->installed};
+        gw_message message = {.kind = GW_MSG_INSTALL,
+                              .epoch = p->view.current.epoch,
+                              .name = p->view.current.name,
+                              .install = p->view.installed};
         gw_peer_send(p, &contact->id, &message);
     }
-    if (p->own_ready) {
+    if (p->view.own_ready) {
         const gw_kept whole = known_whole(p);
         gw_message message = ready_message(p, &whole);
         gw_peer_send(p, &contact->id, &message);

@@ -28,23 +28,23 @@ enum {
  * ------------------------------------------------------------------------------------------------------ */
 
 void gw_views_need_change(gw_peer *p, const char *format, ...) {
-    if (p->need_change || p->view.epoch == 0 || p->phase == GW_AT_OVER) return;
+    if (p->view.need_change || p->view.current.epoch == 0 || p->phase == GW_AT_OVER) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(p->cause, sizeof p->cause, format, args);
+    vsnprintf(p->view.cause, sizeof p->view.cause, format, args);
     va_end(args);
-    p->need_change = true;
-    p->cause_ns = p->now;
-    p->repair_sent_ns = 0;
+    p->view.need_change = true;
+    p->view.cause_ns = p->now;
+    p->view.repair_sent_ns = 0;
 }
 
 /* How many living members come before this peer in the order of proposers: the leader, then by rank. */
 static uint32_t own_position(gw_peer *p) {
     if (gw_peer_is_leader(p)) return 0;
-    int leader = gw_view_rank(&p->view, &p->view.leader), own = gw_peer_own_rank(p);
-    uint32_t position = gw_contacts_member_lives(p, &p->view, (uint32_t)leader) ? 1 : 0;
+    int leader = gw_view_rank(&p->view.current, &p->view.current.leader), own = gw_peer_own_rank(p);
+    uint32_t position = gw_contacts_member_lives(p, &p->view.current, (uint32_t)leader) ? 1 : 0;
     for (int rank = 0; rank < own; rank++)
-        if (rank != leader && gw_contacts_member_lives(p, &p->view, (uint32_t)rank)) position++;
+        if (rank != leader && gw_contacts_member_lives(p, &p->view.current, (uint32_t)rank)) position++;
     return position;
 }
 
@@ -53,7 +53,7 @@ static uint32_t members_to_propose(gw_peer *p, gw_member *members);
 /* Where a majority rules: whoever could be proposed is not enough. */
 static bool is_stuck(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
-    if (!p->ballot.majority || !p->need_change) return false;
+    if (!p->view.ballot.majority || !p->view.need_change) return false;
     return !gw_views_are_enough(p, members, members_to_propose(p, members));
 }
 
@@ -62,24 +62,26 @@ static bool is_stuck(gw_peer *p) {
  * know, too: all members may have been replaced since, and nothing heals two views of a majority. An answer
  * may be lost, so this peer goes on after a while, and asks again, less and less often, until it knows. */
 static bool asks_about_later_view(gw_peer *p) {
-    if (p->now < p->ask_view_at_ns) return true;
-    uint64_t known = p->view.epoch > p->view_told_epoch ? p->view.epoch : p->view_told_epoch;
-    if (p->gossiped_epoch <= known) return false;
+    if (p->now < p->view.ask_view_at_ns) return true;
+    uint64_t known =
+        p->view.current.epoch > p->view.view_told_epoch ? p->view.current.epoch : p->view.view_told_epoch;
+    if (p->members.gossiped_epoch <= known) return false;
     bool stuck = is_stuck(p);
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        gw_contact *contact = &p->contacts[i];
-        bool may_know = stuck ? gw_contacts_same_job(p, contact) : gw_view_rank(&p->view, &contact->id) >= 0;
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *contact = &p->members.contacts[i];
+        bool may_know =
+            stuck ? gw_contacts_same_job(p, contact) : gw_view_rank(&p->view.current, &contact->id) >= 0;
         if (!may_know || !contact->alive || !contact->linked || !contact->has_view) continue;
         if (contact->epoch <= known) continue;
-        bool again = contact->epoch <= p->ask_view_epoch;
-        if (again && p->now < p->ask_view_again_ns) continue;
+        bool again = contact->epoch <= p->view.ask_view_epoch;
+        if (again && p->now < p->view.ask_view_again_ns) continue;
         gw_message ask = gw_peer_about_view(p, GW_MSG_ASK_VIEW);
         gw_peer_send(p, &contact->id, &ask);
-        p->ask_view_pause_ms = again ? p->ask_view_pause_ms * 2 : ASK_AGAIN_MS;
-        if (p->ask_view_pause_ms > MOST_ASK_AGAIN_MS) p->ask_view_pause_ms = MOST_ASK_AGAIN_MS;
-        if (!again) p->ask_view_epoch = contact->epoch;
-        p->ask_view_at_ns = p->now + gw_peer_ms(p, ANSWER_MS);
-        p->ask_view_again_ns = p->now + gw_peer_ms(p, p->ask_view_pause_ms);
+        p->view.ask_view_pause_ms = again ? p->view.ask_view_pause_ms * 2 : ASK_AGAIN_MS;
+        if (p->view.ask_view_pause_ms > MOST_ASK_AGAIN_MS) p->view.ask_view_pause_ms = MOST_ASK_AGAIN_MS;
+        if (!again) p->view.ask_view_epoch = contact->epoch;
+        p->view.ask_view_at_ns = p->now + gw_peer_ms(p, ANSWER_MS);
+        p->view.ask_view_again_ns = p->now + gw_peer_ms(p, p->view.ask_view_pause_ms);
         return true;
     }
     return false;
@@ -100,10 +102,10 @@ static void consider_links(gw_peer *p) {
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
     uint32_t count = 0;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
-        if (!gw_contacts_member_lives(p, &p->view, rank)) continue;
-        const gw_contact *contact = gw_peer_contact(p, &p->view.members[rank].id);
-        if (contact == NULL || is_reachable(p, contact)) members[count++] = p->view.members[rank];
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
+        if (!gw_contacts_member_lives(p, &p->view.current, rank)) continue;
+        const gw_contact *contact = gw_peer_contact(p, &p->view.current.members[rank].id);
+        if (contact == NULL || is_reachable(p, contact)) members[count++] = p->view.current.members[rank];
     }
     return count;
 }
@@ -114,12 +116,12 @@ static uint32_t members_to_propose(gw_peer *p, gw_member *members) {
 }
 
 static bool missed_view(const gw_peer *p) {
-    return p->missed.epoch > p->view.epoch;
+    return p->view.missed.epoch > p->view.current.epoch;
 }
 
 /* Who is to repair the view that this peer is, or should be, in. */
 static const gw_peer_id *repairer(const gw_peer *p) {
-    return missed_view(p) ? &p->missed.leader : &p->view.leader;
+    return missed_view(p) ? &p->view.missed.leader : &p->view.current.leader;
 }
 
 /* Not whom the links are missing to: a leader that is cut off would repair the view its own way, and alone.
@@ -133,79 +135,79 @@ static bool asks_for_repair(gw_peer *p) {
 /* Twice a second, and not while this peer would not propose either: the leader, who may have yet to hear what
  * it has heard, proposes at once. */
 static uint64_t ask_time(const gw_peer *p) {
-    uint64_t due = p->repair_sent_ns == 0 ? 0 : p->repair_sent_ns + gw_peer_ms(p, 500);
-    return due > p->propose_at_ns ? due : p->propose_at_ns;
+    uint64_t due = p->view.repair_sent_ns == 0 ? 0 : p->view.repair_sent_ns + gw_peer_ms(p, 500);
+    return due > p->view.propose_at_ns ? due : p->view.propose_at_ns;
 }
 
 static void ask_for_repair(gw_peer *p) {
     if (!asks_for_repair(p) || p->now < ask_time(p)) return;
-    p->repair_sent_ns = p->now;
+    p->view.repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
     if (missed_view(p)) {
-        message.epoch = p->missed.epoch;
-        message.name = p->missed.name;
+        message.epoch = p->view.missed.epoch;
+        message.name = p->view.missed.name;
     }
-    message.text = p->cause;
-    message.flag = p->suspects;
+    message.text = p->view.cause;
+    message.flag = p->view.suspects;
     gw_peer_send(p, repairer(p), &message);
 }
 
 static uint64_t propose_time(gw_peer *p) {
-    uint64_t since = p->cause_ns > p->patience_ns ? p->cause_ns : p->patience_ns;
+    uint64_t since = p->view.cause_ns > p->view.patience_ns ? p->view.cause_ns : p->view.patience_ns;
     uint64_t due = since + own_position(p) * gw_peer_ms(p, STAGGER_MS);
-    if (gw_halt_may_come(p) && due < p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
-        due = p->cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
-    return due > p->propose_at_ns ? due : p->propose_at_ns;
+    if (gw_halt_may_come(p) && due < p->view.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
+        due = p->view.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
+    return due > p->view.propose_at_ns ? due : p->view.propose_at_ns;
 }
 
 /* It has its reasons, and says its proposal again and again. */
 static void say_waits_for_proposer(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     if (gw_votes_wait_long(p))
-        gw_peer_waits(p, "waiting for view %" PRIu64 ", which peer %s has proposed", p->voted.epoch,
-                      gw_peer_id_short(&p->voted.leader, id));
+        gw_peer_waits(p, "waiting for view %" PRIu64 ", which peer %s has proposed", p->view.voted.epoch,
+                      gw_peer_id_short(&p->view.voted.leader, id));
 }
 
 /* Who left may have installed it: what it said before comes until its link ends. */
 static bool proposer_is_gone(gw_peer *p) {
-    int rank = gw_view_rank(&p->voted, &p->voted.leader);
+    int rank = gw_view_rank(&p->view.voted, &p->view.voted.leader);
     GW_ASSERT(rank >= 0);
-    const gw_contact *contact = gw_peer_contact(p, &p->voted.leader);
-    return !gw_contacts_member_lives(p, &p->voted, (uint32_t)rank) &&
+    const gw_contact *contact = gw_peer_contact(p, &p->view.voted.leader);
+    return !gw_contacts_member_lives(p, &p->view.voted, (uint32_t)rank) &&
            (contact == NULL || !contact->linked ||
-            !gw_member_is(&p->voted.members[rank], &contact->linked_life));
+            !gw_member_is(&p->view.voted.members[rank], &contact->linked_life));
 }
 
 /* The proposer that we are frozen for, or pause for, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
-    if (p->phase == GW_AT_PAUSED && p->now >= p->patience_ns)
-        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step);
-    if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->voted.leader, &p->config.id)) return;
+    if (p->phase == GW_AT_PAUSED && p->now >= p->view.patience_ns)
+        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step.number);
+    if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->view.voted.leader, &p->config.id)) return;
     bool gone = proposer_is_gone(p);
-    if (!gone && p->now < p->patience_ns) {
+    if (!gone && p->now < p->view.patience_ns) {
         say_waits_for_proposer(p);
         return;
     }
-    if (p->view.epoch == 0) {
+    if (p->view.current.epoch == 0) {
         p->phase = GW_AT_WAITING;
         return;
     }
-    if (gone && p->patience_ns > p->now) p->patience_ns = p->now;
-    gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->voted.epoch);
+    if (gone && p->view.patience_ns > p->now) p->view.patience_ns = p->now;
+    gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->view.voted.epoch);
 }
 
 static void keep_attempt(gw_peer *p);
 
 void gw_views_consider(gw_peer *p) {
     consider_voted(p);
-    if (p->attempt.active) keep_attempt(p);
+    if (p->view.attempt.active) keep_attempt(p);
     /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
-    if (!p->need_change && p->view.epoch > 0 && p->phase != GW_AT_OVER) {
+    if (!p->view.need_change && p->view.current.epoch > 0 && p->phase != GW_AT_OVER) {
         asks_about_later_view(p);
         if (p->phase != GW_AT_FROZEN) consider_links(p);
     }
-    if (!p->need_change || p->attempt.active || p->applying || p->phase == GW_AT_OVER) return;
-    GW_ASSERT(p->view.epoch > 0);
+    if (!p->view.need_change || p->view.attempt.active || p->step.applying || p->phase == GW_AT_OVER) return;
+    GW_ASSERT(p->view.current.epoch > 0);
     ask_for_repair(p);
     if (p->now < propose_time(p) || asks_about_later_view(p)) return;
     gw_member members[GW_MAX_MEMBERS];
@@ -214,17 +216,17 @@ void gw_views_consider(gw_peer *p) {
 
 uint64_t gw_views_deadline(const gw_peer *p) {
     uint64_t next = UINT64_MAX;
-    if (p->attempt.active) next = p->attempt.resend_ns;
+    if (p->view.attempt.active) next = p->view.attempt.resend_ns;
     /* own_position and friends only read. */
-    if (p->need_change && !p->attempt.active && !p->applying) {
+    if (p->view.need_change && !p->view.attempt.active && !p->step.applying) {
         gw_peer *reader = (gw_peer *)(uintptr_t)p;
         uint64_t due = propose_time(reader);
-        if (due < p->ask_view_at_ns) due = p->ask_view_at_ns;
+        if (due < p->view.ask_view_at_ns) due = p->view.ask_view_at_ns;
         if (asks_for_repair(reader) && ask_time(p) < due) due = ask_time(p);
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
-    if (patient && p->patience_ns > p->now && p->patience_ns < next) next = p->patience_ns;
+    if (patient && p->view.patience_ns > p->now && p->view.patience_ns < next) next = p->view.patience_ns;
     return next > p->now ? next : p->now + GW_MS;
 }
 
@@ -232,13 +234,13 @@ uint64_t gw_views_deadline(const gw_peer *p) {
  * -------------------------------------------------------------------------------------------------- */
 
 void gw_views_drop_attempt(gw_peer *p) {
-    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->attempt.reports[i]);
-    free(p->attempt.listed);
-    p->attempt = (gw_attempt){0};
+    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->view.attempt.reports[i]);
+    free(p->view.attempt.listed);
+    p->view.attempt = (gw_attempt){0};
 }
 
 static void propose_to(gw_peer *p, const gw_peer_id *to) {
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     gw_message message = {.kind = GW_MSG_PROPOSE,
                           .epoch = a->view.epoch,
                           .name = a->view.name,
@@ -248,13 +250,13 @@ static void propose_to(gw_peer *p, const gw_peer_id *to) {
                           .listed = a->listed,
                           .listed_count = a->listed_count,
                           .absorbed_count = a->absorbed_count,
-                          .flag = p->suspects};
+                          .flag = p->view.suspects};
     memcpy(message.absorbed, a->absorbed, sizeof message.absorbed);
     gw_peer_send(p, to, &message);
 }
 
 static void propose_to_silent(gw_peer *p) {
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     for (uint32_t i = 0; i < a->view.count; i++)
         if (a->reports[i] == NULL && !gw_peer_id_equal(&a->view.members[i].id, &p->config.id))
             propose_to(p, &a->view.members[i].id);
@@ -264,13 +266,13 @@ static void propose_to_silent(gw_peer *p) {
 /* Gives the attempt up; the next one comes after a little while that differs between peers. */
 static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_drop_attempt(p);
-    p->propose_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
-    p->join_at_ns = p->propose_at_ns;
-    if (p->view.epoch == 0) {
+    p->view.propose_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
+    p->view.join_at_ns = p->view.propose_at_ns;
+    if (p->view.current.epoch == 0) {
         p->phase = GW_AT_WAITING;
         return;
     }
-    if (p->patience_ns > p->now) p->patience_ns = p->now;
+    if (p->view.patience_ns > p->now) p->view.patience_ns = p->now;
     gw_views_need_change(p, "a proposal was refused");
 }
 
@@ -282,7 +284,7 @@ static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t mos
 
 /* Of many newcomers each is told on alone: none comes again before it was the others' turn. */
 static void block(gw_peer *p, gw_contact *contact) {
-    if (p->view.epoch == 0)
+    if (p->view.current.epoch == 0)
         block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
     else if (gw_contacts_is_member(p, contact))
         block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
@@ -298,7 +300,8 @@ static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named
     gw_contact *first = other == NULL || spares ? from : other; /* NULL: it cannot reach us, one-way */
     block(p, first);
     gw_member members[GW_MAX_MEMBERS];
-    if (!spares || !p->ballot.majority || gw_views_are_enough(p, members, members_to_propose(p, members)))
+    if (!spares || !p->view.ballot.majority ||
+        gw_views_are_enough(p, members, members_to_propose(p, members)))
         return;
     from->blocked_until_ns = 0;
     block(p, other);
@@ -320,19 +323,19 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
  * of it may be gone for good. Should one of the voters know it all the same, it tells of it. */
 static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
                          uint32_t index) {
-    return gw_view_rank(view, &p->learned_from[index]) < 0 ||
-           list_view(a, base, view, &p->learned[index], p->learned_lived[index]);
+    return gw_view_rank(view, &p->view.learned_from[index]) < 0 ||
+           list_view(a, base, view, &p->view.learned[index], p->view.learned_lived[index]);
 }
 
 /* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
 static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
     /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
-    a->listed = malloc((p->ballot.later_count + p->learned_count + 1) * sizeof *a->listed);
+    a->listed = malloc((p->view.ballot.later_count + p->view.learned_count + 1) * sizeof *a->listed);
     GW_ASSERT_MEMORY(a->listed != NULL);
-    for (uint32_t i = 0; i < p->ballot.later_count; i++)
-        if (!list_view(a, base, view, &p->ballot.later[i], false)) return false;
-    for (uint32_t i = 0; i < p->learned_count; i++)
-        if ((all || gw_view_majority(&p->learned[i], view)) && !list_learned(p, a, base, view, i))
+    for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
+        if (!list_view(a, base, view, &p->view.ballot.later[i], false)) return false;
+    for (uint32_t i = 0; i < p->view.learned_count; i++)
+        if ((all || gw_view_majority(&p->view.learned[i], view)) && !list_learned(p, a, base, view, i))
             return false;
     return true;
 }
@@ -340,19 +343,20 @@ static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, con
 /* What stops a proposal may have been taken back by now, which only a proposal can tell: who asks for it
  * still refuses. */
 static void set_learned_aside(gw_peer *p) {
-    if (p->learned_count > 0 && p->now >= p->aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
-        p->aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
+    if (p->view.learned_count > 0 && p->now >= p->view.aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
+        p->view.aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
 }
 
 static bool is_aside(const gw_peer *p) {
-    return p->now < p->aside_until_ns;
+    return p->now < p->view.aside_until_ns;
 }
 
 static void absorb_views(gw_peer *p, const gw_view *view) {
-    gw_attempt *a = &p->attempt;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        const gw_contact *contact = &p->contacts[i];
-        if (gw_view_rank(view, &contact->id) < 0 || gw_view_rank(&p->view, &contact->id) >= 0) continue;
+    gw_attempt *a = &p->view.attempt;
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        const gw_contact *contact = &p->members.contacts[i];
+        if (gw_view_rank(view, &contact->id) < 0 || gw_view_rank(&p->view.current, &contact->id) >= 0)
+            continue;
         gw_waiting_absorb(p, contact, a->absorbed, &a->absorbed_count);
     }
 }
@@ -363,13 +367,13 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
         gw_peer_waits(p,
                       "%" PRIu32 " views were promised here, and none was installed or taken back: there is "
                       "room for no other one before those who proposed them propose again",
-                      p->ballot.later_count);
+                      p->view.ballot.later_count);
     else if (lacks != NULL)
         gw_peer_waits(p,
                       "only %u of the %u members of view %" PRIu64
                       " can be reached: not a majority, so this side waits for more of them (gone for "
                       "good: godwit force-view)",
-                      gw_view_common(lacks, &p->attempt.view), lacks->count, lacks->epoch);
+                      gw_view_common(lacks, &p->view.attempt.view), lacks->count, lacks->epoch);
     else
         gw_peer_waits(p,
                       "more than %d views were promised and never installed, too many for a proposal to "
@@ -378,12 +382,12 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
 }
 
 static const gw_view *base_of(const gw_peer *p) {
-    return p->ballot.majority ? &p->ballot.installed : &p->view;
+    return p->view.ballot.majority ? &p->view.ballot.installed : &p->view.current;
 }
 
 static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t count) {
     GW_ASSERT(count > 0 && count <= GW_MAX_MEMBERS);
-    gw_view view = {.epoch = p->ballot.highest + 1,
+    gw_view view = {.epoch = p->view.ballot.highest + 1,
                     .leader = p->config.id,
                     .job = p->job,
                     .count = count,
@@ -394,8 +398,8 @@ static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t coun
 }
 
 static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *view) {
-    for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_peer_id_equal(&p->learned_from[i], id) && gw_view_same_peers(&p->learned[i], view))
+    for (uint32_t i = 0; i < p->view.learned_count; i++)
+        if (gw_peer_id_equal(&p->view.learned_from[i], id) && gw_view_same_peers(&p->view.learned[i], view))
             return true;
     return false;
 }
@@ -408,8 +412,9 @@ static bool is_needed(gw_peer *p, const gw_peer_id *id) {
     const gw_view_ref *its = &contact->told_state;
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && newest->epoch > its->epoch) return false;
-    if (!p->has_state || p->state_view.epoch < its->epoch) return true;
-    return p->state_view.epoch == its->epoch && !gw_view_name_equal(&p->state_view.name, &its->name);
+    if (!p->step.has_state || p->view.state_view.epoch < its->epoch) return true;
+    return p->view.state_view.epoch == its->epoch &&
+           !gw_view_name_equal(&p->view.state_view.name, &its->name);
 }
 
 static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
@@ -441,7 +446,7 @@ static bool find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
 }
 
 bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_ASSERT(p->ballot.majority);
+    GW_ASSERT(p->view.ballot.majority);
     const gw_view view = view_of(p, members, count);
     gw_view enough;
     return find_enough(p, &view, &enough);
@@ -460,29 +465,31 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
 }
 
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_ASSERT(!p->attempt.active);
+    GW_ASSERT(!p->view.attempt.active);
     const gw_view *base = base_of(p);
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     a->view = view_of(p, members, count);
-    if (p->ballot.majority && !p->forced) leave_out_tellers(p, &a->view);
+    if (p->view.ballot.majority && !p->view.view_override) leave_out_tellers(p, &a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
     /* Where there is no room, not even the operator can have it vote. */
-    bool full = !gw_ballot_has_room(&p->ballot, &a->view, a->base_epoch);
-    bool lists = !p->ballot.majority || list_views(p, a, base, &a->view, !is_aside(p));
+    bool full = !gw_ballot_has_room(&p->view.ballot, &a->view, a->base_epoch);
+    bool lists = !p->view.ballot.majority || list_views(p, a, base, &a->view, !is_aside(p));
     const gw_view *lacks =
-        p->ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
-    if (full || ((!lists || lacks != NULL) && !p->forced)) {
+        p->view.ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
+    if (full || ((!lists || lacks != NULL) && !p->view.view_override)) {
         say_cannot_propose(p, full, lacks);
         gw_views_drop_attempt(p);
         set_learned_aside(p);
-        p->wait_since_ns = 0; /* the time for those who may bring the rest begins anew with the next voters */
-        if (p->view.epoch == 0) p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
-        p->propose_at_ns = p->now + gw_peer_ms(p, 500);
+        p->view.wait_since_ns =
+            0; /* the time for those who may bring the rest begins anew with the next voters */
+        if (p->view.current.epoch == 0)
+            p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
+        p->view.propose_at_ns = p->now + gw_peer_ms(p, 500);
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
-    if (p->view.epoch > 0 && !is_aside(p)) gw_end_hope(p);
+    if (p->view.current.epoch > 0 && !is_aside(p)) gw_end_hope(p);
     absorb_views(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
@@ -492,7 +499,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
 
 /* Who would found a job beside one that runs gets no votes. */
 static bool is_new_beside_a_flock(const gw_peer *p) {
-    return p->ballot.majority && p->view.epoch == 0 && p->ballot.installed.epoch == 0 &&
+    return p->view.ballot.majority && p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 &&
            gw_waiting_knows_flock(p);
 }
 
@@ -505,10 +512,10 @@ void gw_views_force(gw_peer *p) {
     }
     gw_peer_say(p, GW_WARN,
                 "the operator forces a view of whoever can be reached: the other side must not go on");
-    p->forced = true;
+    p->view.view_override = true;
     gw_views_need_change(p, "the operator forces a view");
     retry_later(p, 0);
-    p->propose_at_ns = p->patience_ns = p->now;
+    p->view.propose_at_ns = p->view.patience_ns = p->now;
 }
 
 static void conclude(gw_peer *p);
@@ -516,18 +523,18 @@ static void conclude(gw_peer *p);
 /* While this peer, in a view, waits for somebody with its proposal open: more could be proposed by now. */
 static bool others_came(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
-    if (p->view.epoch == 0) return false; /* founding looks after that itself */
-    return members_to_propose(p, members) > p->attempt.view.count;
+    if (p->view.current.epoch == 0) return false; /* founding looks after that itself */
+    return members_to_propose(p, members) > p->view.attempt.view.count;
 }
 
 /* Looks after a proposal that is waiting for votes, or for somebody. Who dies after its vote is not counted
  * on: others would forget their own states for one that nobody can fetch. */
 static void keep_attempt(gw_peer *p) {
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     bool all = true;
     if (a->deciding && others_came(p)) {
         retry_later(p, 0);
-        p->propose_at_ns = p->now;
+        p->view.propose_at_ns = p->now;
         return;
     }
     for (uint32_t i = 0; i < a->view.count; i++) {
@@ -537,7 +544,7 @@ static void keep_attempt(gw_peer *p) {
             !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !gw_links_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
-            p->propose_at_ns = p->now; /* no rival to give way to */
+            p->view.propose_at_ns = p->now; /* no rival to give way to */
             return;
         }
     }
@@ -556,11 +563,11 @@ static bool same_promise(const gw_view *a, const gw_view *b) {
 }
 
 void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
-    GW_ASSERT(at <= index && index < p->learned_count);
+    GW_ASSERT(at <= index && index < p->view.learned_count);
     if (at == index) return;
-    p->learned_from[at] = p->learned_from[index];
-    p->learned_lived[at] = p->learned_lived[index];
-    p->learned[at] = p->learned[index];
+    p->view.learned_from[at] = p->view.learned_from[index];
+    p->view.learned_lived[at] = p->view.learned_lived[index];
+    p->view.learned[at] = p->view.learned[index];
 }
 
 /* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
@@ -569,36 +576,36 @@ static void forget_unlisted(gw_peer *p) {
     gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
     GW_ASSERT_MEMORY(list.listed != NULL);
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->learned_count; i++) {
+    for (uint32_t i = 0; i < p->view.learned_count; i++) {
         uint32_t before = list.listed_count;
-        list_learned(p, &list, &p->ballot.installed, &p->voted, i);
+        list_learned(p, &list, &p->view.ballot.installed, &p->view.voted, i);
         if (list.listed_count > before) gw_views_keep_learned(p, i, kept++);
     }
-    p->learned_count = kept;
+    p->view.learned_count = kept;
     free(list.listed);
 }
 
 static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
-    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
-    if (gw_view_compare(view, &p->ballot.installed) <= 0) return; /* nobody need list it */
-    for (uint32_t i = 0; i < p->learned_count; i++)
-        if (gw_peer_id_equal(&p->learned_from[i], from) && same_promise(&p->learned[i], view)) {
-            if (gw_view_compare(&p->learned[i], view) < 0) p->learned[i] = *view;
-            p->learned_lived[i] |= lived;
+    if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
+    if (gw_view_compare(view, &p->view.ballot.installed) <= 0) return; /* nobody need list it */
+    for (uint32_t i = 0; i < p->view.learned_count; i++)
+        if (gw_peer_id_equal(&p->view.learned_from[i], from) && same_promise(&p->view.learned[i], view)) {
+            if (gw_view_compare(&p->view.learned[i], view) < 0) p->view.learned[i] = *view;
+            p->view.learned_lived[i] |= lived;
             return;
         }
-    if (p->learned_count == GW_MAX_LISTED) forget_unlisted(p);
-    if (p->learned_count == GW_MAX_LISTED) return;
-    p->learned_lived[p->learned_count] = lived;
-    p->learned_from[p->learned_count] = *from;
-    p->learned[p->learned_count++] = *view;
+    if (p->view.learned_count == GW_MAX_LISTED) forget_unlisted(p);
+    if (p->view.learned_count == GW_MAX_LISTED) return;
+    p->view.learned_lived[p->view.learned_count] = lived;
+    p->view.learned_from[p->view.learned_count] = *from;
+    p->view.learned[p->view.learned_count++] = *view;
 }
 
 /* It, and whoever was offered with it, is not proposed again before it asks again. */
 static void forget_offer(gw_peer *p, const gw_contact *from) {
     const gw_view_name offered = from->offered;
-    for (uint32_t i = 0; i < p->contact_count; i++) {
-        gw_contact *contact = &p->contacts[i];
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *contact = &p->members.contacts[i];
         bool same = !gw_view_name_is_none(&offered) && gw_view_name_equal(&contact->offered, &offered);
         if (contact != from && !same) continue;
         contact->joining_until_ns = 0;
@@ -614,23 +621,23 @@ static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const
 }
 
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
-    if (m->value > p->ballot.highest) p->ballot.highest = m->value;
+    if (m->value > p->view.ballot.highest) p->view.ballot.highest = m->value;
     /* What is said over a link is said by the life that it is to. What was learned of such views stays: those
      * who told of them are bound until they hear this themselves. */
-    gw_ballot_take_back(&p->ballot, &from->id, &from->linked_life, m->since, m->value);
-    if (!gw_view_name_equal(&m->name, &p->voted.name)) return;
+    gw_ballot_take_back(&p->view.ballot, &from->id, &from->linked_life, m->since, m->value);
+    if (!gw_view_name_equal(&m->name, &p->view.voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
-    for (uint32_t i = 0; i < m->listed_count && p->ballot.majority; i++)
+    for (uint32_t i = 0; i < m->listed_count && p->view.ballot.majority; i++)
         learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
     from->told_state = (gw_view_ref){.epoch = m->base_epoch, .name = m->base};
-    if (m->listed_count > 0 && is_aside(p)) p->aside_until_ns = p->now;
+    if (m->listed_count > 0 && is_aside(p)) p->view.aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
         retry_later(p, 200);
         gw_views_lost(p, "the others went on without it");
         return;
     }
-    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
-    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view, &from->id) < 0)
+    if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
+    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view.current, &from->id) < 0)
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
     if (m->refusal == GW_REFUSE_UNLINKED) {
         block_unlinked(p, from, &m->peer);
@@ -645,9 +652,9 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
 
 /* Whether a member of the base, or of a listed view, is left out of the proposal. */
 static bool some_absent(const gw_peer *p) {
-    const gw_attempt *a = &p->attempt;
+    const gw_attempt *a = &p->view.attempt;
     for (uint32_t v = 0; v <= a->listed_count; v++) {
-        const gw_view *before = v < a->listed_count ? &a->listed[v] : &p->ballot.installed;
+        const gw_view *before = v < a->listed_count ? &a->listed[v] : &p->view.ballot.installed;
         for (uint32_t i = 0; i < before->count; i++)
             if (gw_view_rank(&a->view, &before->members[i].id) < 0) return true;
     }
@@ -658,33 +665,33 @@ static bool some_absent(const gw_peer *p) {
 static void give_up_sum(gw_peer *p, const char *text) {
     char finders[GW_SHORT_TEXT * 8] = "", id[GW_SHORT_TEXT];
     size_t used = 0;
-    for (uint32_t rank = 0; rank < p->attempt.view.count && used + GW_SHORT_TEXT + 2 < sizeof finders;
+    for (uint32_t rank = 0; rank < p->view.attempt.view.count && used + GW_SHORT_TEXT + 2 < sizeof finders;
          rank++) {
-        if (p->attempt.reports[rank]->failures == 0) continue;
+        if (p->view.attempt.reports[rank]->failures == 0) continue;
         int more = snprintf(finders + used, sizeof finders - used, "%s%s", used == 0 ? "" : ", ",
-                            gw_peer_id_short(&p->attempt.view.members[rank].id, id));
+                            gw_peer_id_short(&p->view.attempt.view.members[rank].id, id));
         used += more > 0 ? (size_t)more : 0;
     }
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (%s; found by %s)", text,
-                   p->refused[0] == '\0' ? "not seen here" : p->refused, finders);
+                   p->step.refused[0] == '\0' ? "not seen here" : p->step.refused, finders);
 }
 
 static void unite_losses(const gw_peer *p, gw_install *i) {
-    i->losses = p->losses;
-    for (uint32_t k = 0; k < p->attempt.view.count; k++)
-        gw_losses_unite(&i->losses, &p->attempt.reports[k]->losses);
+    i->losses = p->members.losses;
+    for (uint32_t k = 0; k < p->view.attempt.view.count; k++)
+        gw_losses_unite(&i->losses, &p->view.attempt.reports[k]->losses);
     gw_losses_forget_before(&i->losses, i->step);
 }
 
 /* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole
  * checkpoint, whose rest others may bring. */
 static bool begins_too_few(const gw_peer *p, const gw_install *i) {
-    bool founds = p->view.epoch == 0 && p->ballot.installed.epoch == 0 && !p->forced;
+    bool founds = p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 && !p->view.view_override;
     return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
 }
 
 static void conclude(gw_peer *p) {
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     if (gw_changes_halt(p)) return;
     gw_repair_rules rules = {.steps = p->config.steps,
                              .shards = p->config.shards,
@@ -692,19 +699,19 @@ static void conclude(gw_peer *p) {
                              .state_chunks = p->config.state_chunks,
                              .latest_view_only = p->config.fast,
                              .some_absent = some_absent(p),
-                             .some_may_come =
-                                 !p->forced && (some_absent(p) || a->view.count < p->config.peers),
+                             .some_may_come = !p->view.view_override &&
+                                              (some_absent(p) || a->view.count < p->config.peers),
                              .doubted = gw_set_of(a->view.count)};
     gw_install *i = calloc(1, sizeof *i);
     GW_ASSERT_MEMORY(i != NULL);
     i->view = a->view;
-    gw_verdicts_unite(a, p->ballot.majority, &i->convictions);
+    gw_verdicts_unite(a, p->view.ballot.majority, &i->convictions);
     int changes_bits = gw_changes_judge(p, i);
     gw_verify_doubted(a, &rules.doubted);
-    gw_verdicts_discount(a, p->ballot.majority, i);
+    gw_verdicts_discount(a, p->view.ballot.majority, i);
     char text[240];
-    bool settle =
-        p->forced || (p->wait_since_ns != 0 && p->now >= p->wait_since_ns + p->config.resume_timeout_ns);
+    bool settle = p->view.view_override || (p->view.wait_since_ns != 0 &&
+                                            p->now >= p->view.wait_since_ns + p->config.resume_timeout_ns);
     gw_repair_answer answer =
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
@@ -715,11 +722,11 @@ static void conclude(gw_peer *p) {
     }
     if (answer == GW_REPAIR_WAIT) {
         gw_install_free(i);
-        if (p->wait_since_ns == 0) p->wait_since_ns = p->now;
+        if (p->view.wait_since_ns == 0) p->view.wait_since_ns = p->now;
         gw_peer_waits(p, "%s; waiting for them", text);
         a->deciding = true;
         propose_to_silent(p); /* sets when to look again */
-        p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+        p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
         for (uint32_t k = 0; k < a->view.count; k++)
             if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
                 propose_to(p, &a->view.members[k].id);
@@ -744,10 +751,10 @@ static void conclude(gw_peer *p) {
     gw_verify_name_outvoted(p, i);
     gw_verdicts_spare(a, i);
     unite_losses(p, i);
-    i->cause_age_ns = p->cause_ns == 0 ? 0 : p->now - p->cause_ns;
-    snprintf(i->cause, sizeof i->cause, "%s", p->cause[0] == '\0' ? "founded" : p->cause);
-    gw_install_free(p->installed);
-    p->installed = i;
+    i->cause_age_ns = p->view.cause_ns == 0 ? 0 : p->now - p->view.cause_ns;
+    snprintf(i->cause, sizeof i->cause, "%s", p->view.cause[0] == '\0' ? "founded" : p->view.cause);
+    gw_install_free(p->view.installed);
+    p->view.installed = i;
     gw_message message = {.kind = GW_MSG_INSTALL, .epoch = i->view.epoch, .name = i->view.name, .install = i};
     for (uint32_t k = 0; k < i->view.count; k++)
         if (!gw_peer_id_equal(&i->view.members[k].id, &p->config.id))
@@ -760,44 +767,47 @@ static void conclude(gw_peer *p) {
  * ----------------------------------------------------------------------------------------------------- */
 
 void gw_views_lost(gw_peer *p, const char *why) {
-    gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.epoch, why);
+    gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.current.epoch,
+                why);
     gw_views_drop_attempt(p);
     gw_saves_abandon(p);
     gw_retry_begin_anew(p);
-    if (!p->applying) gw_votes_freeze(p);
-    p->freeze_after_apply |= p->applying;
-    p->view = (gw_view){0};
+    if (!p->step.applying) gw_votes_freeze(p);
+    p->step.freeze_after_apply |= p->step.applying;
+    p->view.current = (gw_view){0};
     p->phase = GW_AT_WAITING;
-    p->need_change = false;
-    p->healing = false;
-    p->join_at_ns = p->now;
+    p->view.need_change = false;
+    p->view.healing = false;
+    p->view.join_at_ns = p->now;
 }
 
 static void on_view(gw_peer *p, const gw_message *m) {
     const gw_view *view = m->view;
-    if (p->view.epoch == 0 || view->epoch <= p->view.epoch || !gw_hash_equal(&view->job, &p->job)) return;
-    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
-    if (view->epoch > p->view_told_epoch) p->view_told_epoch = view->epoch;
+    if (p->view.current.epoch == 0 || view->epoch <= p->view.current.epoch ||
+        !gw_hash_equal(&view->job, &p->job))
+        return;
+    if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
+    if (view->epoch > p->view.view_told_epoch) p->view.view_told_epoch = view->epoch;
     const gw_incarnation *life = &p->config.incarnation;
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) {
         gw_views_lost(p, "the others went on without it");
         return;
     }
-    bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->voted.name, &view->name);
+    bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->view.voted.name, &view->name);
     if (expected) return; /* its installation is on its way */
-    p->missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
+    p->view.missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
     gw_views_need_change(p, "view %" PRIu64 " was installed without it", view->epoch);
 }
 
 void gw_views_link_up(gw_peer *p, gw_contact *contact) {
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     int rank = a->active ? gw_view_rank(&a->view, &contact->id) : -1;
     if (rank >= 0 && a->reports[rank] == NULL) propose_to(p, &contact->id);
-    if (p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &contact->id)) {
-        p->vote_sent = false;
+    if (p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->view.voted.leader, &contact->id)) {
+        p->view.vote_sent = false;
         gw_votes_send_if_ready(p);
     }
-    if (p->view.epoch == 0 || gw_view_rank(&p->view, &contact->id) < 0) return;
+    if (p->view.current.epoch == 0 || gw_view_rank(&p->view.current, &contact->id) < 0) return;
     gw_install_link_up(p, contact);
     gw_verify_link_up(p, contact);
     gw_saves_link_up(p, contact);
@@ -822,14 +832,14 @@ void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
         gw_install_member_ready(p, from, m);
         break;
     case GW_MSG_REPAIR:
-        if (!gw_view_name_equal(&m->name, &p->view.name)) break;
-        p->suspects |= m->flag;
+        if (!gw_view_name_equal(&m->name, &p->view.current.name)) break;
+        p->view.suspects |= m->flag;
         gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
         break;
     case GW_MSG_ASK_VIEW:
-        if (p->view.epoch > 0) {
+        if (p->view.current.epoch > 0) {
             gw_message answer = gw_peer_about_view(p, GW_MSG_VIEW);
-            answer.view = &p->view;
+            answer.view = &p->view.current;
             gw_peer_send(p, &from->id, &answer);
         }
         break;

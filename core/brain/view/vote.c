@@ -16,28 +16,29 @@ enum {
 
 /* What it has proposed and not installed it has given up, unless it still waits for votes. */
 static uint64_t given_up_since(const gw_peer *p) {
-    return p->attempt.active ? p->ballot.highest : p->ballot.installed.epoch;
+    return p->view.attempt.active ? p->view.ballot.highest : p->view.ballot.installed.epoch;
 }
 
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
                    const gw_peer_id *peer) {
-    gw_view *listed = malloc((p->ballot.later_count + 1) * sizeof *listed);
+    gw_view *listed = malloc((p->view.ballot.later_count + 1) * sizeof *listed);
     GW_ASSERT_MEMORY(listed != NULL);
     uint32_t count = 0;
-    if (p->view.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view;
-    if (p->ballot.majority && why == GW_REFUSE_UNLISTED && p->ballot.installed.epoch > 0)
-        listed[count++] = p->ballot.installed;
+    if (p->view.current.epoch > 0 && why == GW_REFUSE_STALE) listed[count++] = p->view.current;
+    if (p->view.ballot.majority && why == GW_REFUSE_UNLISTED && p->view.ballot.installed.epoch > 0)
+        listed[count++] = p->view.ballot.installed;
     bool lives = count > 0;
-    const gw_view_ref none = {0}, *state = p->has_state ? &p->state_view : &none;
-    if (p->ballot.majority && why == GW_REFUSE_UNLISTED) {
-        for (uint32_t i = 0; i < p->ballot.later_count; i++)
-            if (gw_ballot_must_list(&p->ballot.later[i], about->view)) listed[count++] = p->ballot.later[i];
+    const gw_view_ref none = {0}, *state = p->step.has_state ? &p->view.state_view : &none;
+    if (p->view.ballot.majority && why == GW_REFUSE_UNLISTED) {
+        for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
+            if (gw_ballot_must_list(&p->view.ballot.later[i], about->view))
+                listed[count++] = p->view.ballot.later[i];
     }
     gw_message message = {.kind = GW_MSG_REFUSE,
                           .epoch = about->epoch,
                           .name = about->name,
                           .refusal = why,
-                          .value = p->ballot.highest,
+                          .value = p->view.ballot.highest,
                           .since = given_up_since(p),
                           .listed = listed,
                           .listed_count = count,
@@ -51,21 +52,22 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
 
 /* Whether the proposer is a stranger to the view this peer lives in. */
 static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_message *m) {
-    if (p->view.epoch == 0) return false;
+    if (p->view.current.epoch == 0) return false;
     if (gw_contacts_is_member(p, from)) return false;
     for (uint32_t i = 0; i < m->absorbed_count; i++)
-        if (gw_view_name_equal(&m->absorbed[i], &p->view.name)) return false;
+        if (gw_view_name_equal(&m->absorbed[i], &p->view.current.name)) return false;
     /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
      * left behind, not the proposer. */
-    bool later = m->base_epoch > p->view.epoch ||
-                 (m->base_epoch == p->view.epoch && gw_view_name_compare(&m->base, &p->view.name) > 0);
-    bool goes_on = gw_view_name_equal(&m->base, &p->view.name) || later;
+    bool later =
+        m->base_epoch > p->view.current.epoch ||
+        (m->base_epoch == p->view.current.epoch && gw_view_name_compare(&m->base, &p->view.current.name) > 0);
+    bool goes_on = gw_view_name_equal(&m->base, &p->view.current.name) || later;
     for (uint32_t i = 0; i < m->listed_count; i++) /* one of several with the same peers is listed */
-        goes_on |= gw_view_same_peers(&m->listed[i], &p->view);
-    if (p->ballot.majority && goes_on) return false;
+        goes_on |= gw_view_same_peers(&m->listed[i], &p->view.current);
+    if (p->view.ballot.majority && goes_on) return false;
     /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
      */
-    return !gw_view_name_equal(&m->base, &p->voted.name);
+    return !gw_view_name_equal(&m->base, &p->view.voted.name);
 }
 
 static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
@@ -73,7 +75,7 @@ static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
         const gw_peer_id *id = &view->members[i].id;
         if (gw_peer_id_equal(id, &p->config.id)) continue;
         const gw_contact *contact = gw_peer_contact(p, id);
-        bool old_member = p->view.epoch > 0 && gw_view_rank(&p->view, id) >= 0;
+        bool old_member = p->view.current.epoch > 0 && gw_view_rank(&p->view.current, id) >= 0;
         if (contact != NULL && gw_links_path_broken(p, contact)) return id;
         if (contact != NULL && (old_member ? gw_links_lately(p, contact) : gw_links_admit(p, contact)))
             continue;
@@ -89,17 +91,17 @@ static gw_refusal refusal_of(gw_ballot_answer answer) {
 
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     const gw_view *view = m->view;
-    if (view->epoch > p->ballot.highest) p->ballot.highest = view->epoch;
+    if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
     if (!gw_peer_id_equal(&view->leader, &from->id) || !gw_hash_equal(&view->job, &p->job)) return;
     const gw_incarnation *life = &p->config.incarnation;
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) return;
-    if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->voted.name)) {
-        p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
-        p->vote_sent = false; /* said again: it did not hear us */
+    if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->view.voted.name)) {
+        p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+        p->view.vote_sent = false; /* said again: it did not hear us */
         gw_votes_send_if_ready(p);
         return;
     }
-    if (gw_view_name_equal(&view->name, &p->view.name)) return;
+    if (gw_view_name_equal(&view->name, &p->view.current.name)) return;
     if (!from->alive) {
         refuse(p, from, m, GW_REFUSE_DEAD, NULL);
         return;
@@ -108,7 +110,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, GW_REFUSE_STALE, NULL);
         return;
     }
-    if (p->view.epoch == 0 && gw_view_name_is_none(&m->base) && gw_waiting_knows_flock(p)) {
+    if (p->view.current.epoch == 0 && gw_view_name_is_none(&m->base) && gw_waiting_knows_flock(p)) {
         refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
         return;
     }
@@ -118,47 +120,48 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         return;
     }
     gw_ballot_answer answer =
-        gw_ballot_consider(&p->ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
+        gw_ballot_consider(&p->view.ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
     if (answer != GW_BALLOT_YES) {
         refuse(p, from, m, refusal_of(answer), NULL);
         return;
     }
-    p->suspects |= m->flag;
+    p->view.suspects |= m->flag;
     gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
-    if (!p->need_change && p->view.epoch > 0) p->cause_ns = p->now;
+    if (!p->view.need_change && p->view.current.epoch > 0) p->view.cause_ns = p->now;
     gw_votes_give(p, view, m->base_epoch);
 }
 
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch) {
-    gw_ballot_vote(&p->ballot, view, base_epoch);
-    p->voted = *view;
-    p->patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+    gw_ballot_vote(&p->view.ballot, view, base_epoch);
+    p->view.voted = *view;
+    p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
     gw_votes_freeze(p);
 }
 
 void gw_votes_persist(gw_peer *p) {
-    bool majority = p->ballot.majority;
+    bool majority = p->view.ballot.majority;
     const gw_ballot none = {0};
     size_t capacity =
-        (majority ? gw_ballot_bytes(&p->ballot) : p->old_ballot_length + gw_ballot_bytes(&none)) +
-        sizeof p->job.bytes + 4 + p->losses.count * GW_LOSS_BYTES + 4 +
-        p->convictions.count * GW_CONVICTION_BYTES + sizeof p->heard_epoch + 4 + sizeof p->given_up.roots;
+        (majority ? gw_ballot_bytes(&p->view.ballot) : p->view.old_ballot_length + gw_ballot_bytes(&none)) +
+        sizeof p->job.bytes + 4 + p->members.losses.count * GW_LOSS_BYTES + 4 +
+        p->faults.convictions.count * GW_CONVICTION_BYTES + sizeof p->faults.heard_epoch + 4 +
+        sizeof p->save.given_up.roots;
     uint8_t *bytes = malloc(capacity);
     GW_ASSERT_MEMORY(bytes != NULL);
     gw_writer w = gw_writer_on(bytes, capacity);
-    if (!majority && p->old_ballot_length > 0)
-        gw_put_bytes(&w, p->old_ballot, p->old_ballot_length);
+    if (!majority && p->view.old_ballot_length > 0)
+        gw_put_bytes(&w, p->view.old_ballot, p->view.old_ballot_length);
     else
-        gw_ballot_put(&w, majority ? &p->ballot : &none);
+        gw_ballot_put(&w, majority ? &p->view.ballot : &none);
     gw_put_hash(&w, &p->job);
-    gw_losses_put(&w, &p->losses);
-    gw_convictions_put(&w, &p->convictions);
-    gw_put_u64(&w, p->heard_epoch);
-    gw_given_up_put(&w, &p->given_up);
+    gw_losses_put(&w, &p->members.losses);
+    gw_convictions_put(&w, &p->faults.convictions);
+    gw_put_u64(&w, p->faults.heard_epoch);
+    gw_given_up_put(&w, &p->save.given_up);
     GW_ASSERT(!w.failed);
     gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-    action->token = p->record_token = gw_peer_token(p);
-    p->record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
+    action->token = p->view.record_token = gw_peer_token(p);
+    p->view.record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
     gw_patience_persist(p);
     action->persist.bytes = gw_actions_copy(p->actions, bytes, w.length);
     action->persist.length = w.length;
@@ -169,56 +172,56 @@ void gw_votes_persist(gw_peer *p) {
  * installed. */
 void gw_votes_freeze(gw_peer *p) {
     gw_saves_abandon(p);
-    p->thief.active = false;
-    if (p->phase != GW_AT_FROZEN) p->frozen_since_ns = p->now;
+    p->step.thief.active = false;
+    if (p->phase != GW_AT_FROZEN) p->view.frozen_since_ns = p->now;
     p->phase = GW_AT_FROZEN;
-    p->frozen = p->vote_sent = false;
-    p->seal_token = p->probe_token = 0;
-    p->freeze_token = 0;
-    if (p->ballot.majority) gw_votes_persist(p);
-    p->freeze_after_apply = p->applying;
-    if (p->applying) return; /* an apply is never interrupted: FREEZE follows it */
-    gw_peer_act(p, GW_ACT_FREEZE)->token = p->freeze_token = gw_peer_token(p);
+    p->view.frozen = p->view.vote_sent = false;
+    p->step.seal_token = p->faults.probe_token = 0;
+    p->view.freeze_token = 0;
+    if (p->view.ballot.majority) gw_votes_persist(p);
+    p->step.freeze_after_apply = p->step.applying;
+    if (p->step.applying) return; /* an apply is never interrupted: FREEZE follows it */
+    gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
 }
 
 bool gw_votes_waits_for(const gw_peer *p, const gw_contact *from, const gw_view_name *view) {
-    return p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->voted.leader, &from->id) &&
-           gw_view_name_equal(&p->voted.name, view);
+    return p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->view.voted.leader, &from->id) &&
+           gw_view_name_equal(&p->view.voted.name, view);
 }
 
 bool gw_votes_wait_long(const gw_peer *p) {
-    return p->phase == GW_AT_FROZEN && p->now >= p->frozen_since_ns + gw_peer_ms(p, GW_PATIENCE_MS);
+    return p->phase == GW_AT_FROZEN && p->now >= p->view.frozen_since_ns + gw_peer_ms(p, GW_PATIENCE_MS);
 }
 
 void gw_votes_frozen(gw_peer *p, const gw_event *event) {
-    if (event->token != p->freeze_token) return;
-    p->freeze_token = 0;
-    p->frozen = true;
-    p->accumulator_step = event->frozen.accumulator_step;
-    gw_set_free(&p->held);
-    gw_set_free(&p->claimed);
+    if (event->token != p->view.freeze_token) return;
+    p->view.freeze_token = 0;
+    p->view.frozen = true;
+    p->step.accumulator_step = event->frozen.accumulator_step;
+    gw_set_free(&p->view.held);
+    gw_set_free(&p->view.claimed);
     if (event->frozen.held != NULL && event->frozen.claimed != NULL && !event->frozen.poisoned) {
-        p->held = gw_set_copy(event->frozen.held);
-        p->claimed = gw_set_copy(event->frozen.claimed);
+        p->view.held = gw_set_copy(event->frozen.held);
+        p->view.claimed = gw_set_copy(event->frozen.claimed);
     }
-    if (event->frozen.poisoned) p->accumulator_step = UINT64_MAX;
-    if (p->suspects && p->has_state) gw_verify_look(p);
+    if (event->frozen.poisoned) p->step.accumulator_step = UINT64_MAX;
+    if (p->view.suspects && p->step.has_state) gw_verify_look(p);
     gw_votes_send_if_ready(p);
 }
 
 void gw_votes_persisted(gw_peer *p, const gw_event *event) {
-    if (event->token != p->record_token) return;
+    if (event->token != p->view.record_token) return;
     bool durable = event->outcome != GW_FAILED;
-    p->record_token = 0;
+    p->view.record_token = 0;
     gw_patience_persisted(p, durable);
     if (!durable) return;
-    p->recorded_epoch = p->heard_epoch;
+    p->faults.recorded_epoch = p->faults.heard_epoch;
     gw_votes_send_if_ready(p);
 }
 
 /* The state of the view that it installed last. */
 static bool has_latest(const gw_peer *p) {
-    return p->has_state && gw_view_name_equal(&p->state_view.name, &p->ballot.installed.name);
+    return p->step.has_state && gw_view_name_equal(&p->view.state_view.name, &p->view.ballot.installed.name);
 }
 
 /* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
@@ -226,8 +229,8 @@ static bool has_latest(const gw_peer *p) {
  * float sums an older one will not. */
 static bool is_grounded(const gw_peer *p) {
     const gw_hash none = {0};
-    bool checkpoint = !gw_hash_equal(&p->failed_root, &none);
-    return checkpoint && p->load_failures >= MOST_JUMP_FAILURES && (!p->config.fast || has_latest(p));
+    bool checkpoint = !gw_hash_equal(&p->view.failed_root, &none);
+    return checkpoint && p->view.load_failures >= MOST_JUMP_FAILURES && (!p->config.fast || has_latest(p));
 }
 
 /* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
@@ -235,86 +238,89 @@ static bool is_grounded(const gw_peer *p) {
  * with exact sums from the oldest one that is kept, as others may have it of a peer that is convicted. Who
  * knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
-    if (!p->has_state || p->saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
-    uint64_t least = p->saved_step <= p->step ? p->saved_step : p->step + 1;
-    for (uint32_t i = 0; i < p->kept_count && !p->config.fast; i++)
-        if (p->kept[i].step < least) least = p->kept[i].step;
+    if (!p->step.has_state || p->save.saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
+    uint64_t least = p->save.saved_step <= p->step.number ? p->save.saved_step : p->step.number + 1;
+    for (uint32_t i = 0; i < p->save.kept_count && !p->config.fast; i++)
+        if (p->save.kept[i].step < least) least = p->save.kept[i].step;
     return least;
 }
 
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_ASSERT_MEMORY(r != NULL);
-    r->has_state = p->has_state;
+    r->has_state = p->step.has_state;
     /* The view's last state may never have come. */
-    bool has_end = p->has_state && p->step == p->end_step && (!p->config.fast || has_latest(p));
-    r->ended = p->ended && has_end;
-    r->stopped = p->stopped && has_end;
-    r->unwritable = p->unwritable;
+    bool has_end =
+        p->step.has_state && p->step.number == p->step.end_step && (!p->config.fast || has_latest(p));
+    r->ended = p->step.ended && has_end;
+    r->stopped = p->step.stopped && has_end;
+    r->unwritable = p->save.unwritable;
     r->fresh = p->config.fresh;
     r->grounded = is_grounded(p);
-    r->step = p->step;
-    r->fingerprint = p->fingerprint;
+    r->step = p->step.number;
+    r->fingerprint = p->step.fingerprint;
     const gw_kept whole = gw_kept_whole(p);
     r->whole_step = whole.step;
     r->whole_root = whole.root;
-    if (p->has_state) r->course = p->course;
-    r->installed_epoch = p->has_state ? p->state_view.epoch : p->ballot.installed.epoch;
-    r->installed = p->has_state ? p->state_view.name : p->ballot.installed.name;
-    const gw_view_ref installed = {.epoch = p->ballot.installed.epoch, .name = p->ballot.installed.name};
-    const gw_view_ref *later = p->has_state ? &installed : &p->last_promise;
+    if (p->step.has_state) r->course = p->save.course;
+    r->installed_epoch = p->step.has_state ? p->view.state_view.epoch : p->view.ballot.installed.epoch;
+    r->installed = p->step.has_state ? p->view.state_view.name : p->view.ballot.installed.name;
+    const gw_view_ref installed = {.epoch = p->view.ballot.installed.epoch,
+                                   .name = p->view.ballot.installed.name};
+    const gw_view_ref *later = p->step.has_state ? &installed : &p->view.last_promise;
     if (later->epoch > r->installed_epoch) {
         r->promised_epoch = later->epoch;
         r->promised = later->name;
     }
-    if (p->has_state && p->accumulator_step == p->step) {
-        r->held = gw_set_copy(&p->held);
-        r->claimed = gw_set_copy(&p->claimed);
+    if (p->step.has_state && p->step.accumulator_step == p->step.number) {
+        r->held = gw_set_copy(&p->view.held);
+        r->claimed = gw_set_copy(&p->view.claimed);
     }
-    r->failures = p->failures;
+    r->failures = p->step.failures;
     r->speed = gw_steps_speed(p);
     r->strays = p->inventory.strays;
-    if (p->doubt.any && p->doubt.step == p->step) memcpy(r->accused, p->doubt.accused, sizeof r->accused);
-    r->changes = p->changes;
-    r->heard_epoch = p->heard_epoch;
-    r->convictions = p->convictions;
-    r->recorded_epoch = p->recorded_epoch;
-    r->losses = p->losses;
-    uint64_t epoch = p->has_state ? gw_saves_epoch(p, p->state_view.epoch) : 0;
+    if (p->faults.doubt.any && p->faults.doubt.step == p->step.number)
+        memcpy(r->accused, p->faults.doubt.accused, sizeof r->accused);
+    r->changes = p->faults.changes;
+    r->heard_epoch = p->faults.heard_epoch;
+    r->convictions = p->faults.convictions;
+    r->recorded_epoch = p->faults.recorded_epoch;
+    r->losses = p->members.losses;
+    uint64_t epoch = p->step.has_state ? gw_saves_epoch(p, p->view.state_view.epoch) : 0;
     r->inventory_count =
         gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;
 }
 
 static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
-    int rank = gw_view_rank(&p->attempt.view, voter);
-    if (rank < 0 || p->attempt.reports[rank] != NULL) {
+    int rank = gw_view_rank(&p->view.attempt.view, voter);
+    if (rank < 0 || p->view.attempt.reports[rank] != NULL) {
         gw_report_free(report);
         return;
     }
-    p->attempt.reports[rank] = report;
+    p->view.attempt.reports[rank] = report;
 }
 
 void gw_votes_send_if_ready(gw_peer *p) {
-    bool looks = p->reduce_token != 0 || p->look_token != 0; /* it may find the state damaged */
-    bool busy = p->applying || looks || p->load_token != 0 || p->persist_since_ns != 0;
-    if (p->phase != GW_AT_FROZEN || !p->frozen || busy || p->vote_sent) return;
-    bool own = gw_peer_id_equal(&p->voted.leader, &p->config.id);
-    if (own && !p->attempt.active) return; /* given up while the vote was being made durable */
-    p->vote_sent = true;
+    bool looks = p->step.reduce_token != 0 || p->faults.look_token != 0; /* it may find the state damaged */
+    bool busy = p->step.applying || looks || p->view.load_token != 0 || p->save.persist_since_ns != 0;
+    if (p->phase != GW_AT_FROZEN || !p->view.frozen || busy || p->view.vote_sent) return;
+    bool own = gw_peer_id_equal(&p->view.voted.leader, &p->config.id);
+    if (own && !p->view.attempt.active) return; /* given up while the vote was being made durable */
+    p->view.vote_sent = true;
     gw_report *report = make_report(p);
     if (own) {
         count_vote(p, &p->config.id, report);
         return;
     }
     gw_message message = {
-        .kind = GW_MSG_VOTE, .epoch = p->voted.epoch, .name = p->voted.name, .report = report};
-    gw_peer_send(p, &p->voted.leader, &message);
+        .kind = GW_MSG_VOTE, .epoch = p->view.voted.epoch, .name = p->view.voted.name, .report = report};
+    gw_peer_send(p, &p->view.voted.leader, &message);
     gw_report_free(report);
 }
 
 void gw_votes_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
-    if (!p->attempt.active || !gw_view_name_equal(&m->name, &p->attempt.view.name)) return;
+    if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
     count_vote(p, &from->id, m->report);
     m->report = NULL;
 }

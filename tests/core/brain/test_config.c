@@ -367,7 +367,7 @@ Test(peer_config, who_has_gone_for_long_is_forgotten) {
             v.now += 2000000000;
             tell_host(&v, (gw_event){.kind = GW_EV_TIMER});
         }
-        if (v.host->contact_count > most) most = v.host->contact_count;
+        if (v.host->members.contact_count > most) most = v.host->members.contact_count;
     }
     cr_assert_gt(most, 50, "they were met");
     cr_assert_leq(most, 256, "%u", most);

@@ -85,7 +85,7 @@ Test(peer_changes, who_changes_bits_twice_is_found_once) {
         (flock_break){.kind = GW_MSG_INSTALL, .from = (int)faulty, .to = -1, .times = 3, .quiet = true};
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 4);
-    cr_expect_eq(f.peers[faulty].brain->faults, 1);
+    cr_expect_eq(f.peers[faulty].brain->faults.times_wrong, 1);
     flock_close(&f);
 }
 
@@ -111,10 +111,10 @@ Test(peer_changes, what_an_earlier_life_changed_is_not_held_against_the_next_one
     f.peers[faulty].changes = 2;
     cr_assert(flock_run(&f, two_have_named_the_faulty, MOST_EVENTS));
     for (uint32_t i = 0; i < 5; i++)
-        if (i == faulty || f.peers[i].brain->changes.count == 0) flock_kill(&f, i);
+        if (i == faulty || f.peers[i].brain->faults.changes.count == 0) flock_kill(&f, i);
     flock_start(&f, faulty);
     cr_assert(flock_run(&f, all_that_run_compute, MOST_EVENTS));
-    cr_expect_eq(f.peers[faulty].brain->faults, 0);
+    cr_expect_eq(f.peers[faulty].brain->faults.times_wrong, 0);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 3);
     flock_close(&f);
@@ -341,7 +341,7 @@ Test(peer_changes, who_is_found_as_it_fetches_its_first_state_keeps_its_checkpoi
     cr_assert_gt(saved, 0);
     cr_assert(flock_run(&f, the_last_is_found, MOST_EVENTS));
     cr_expect_eq(f.peers[2].brain->inventory.count, saved);
-    cr_expect_eq(f.peers[2].brain->given_up.count, 0);
+    cr_expect_eq(f.peers[2].brain->save.given_up.count, 0);
     f.peers[2].changes_fetched = false;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 3);
@@ -362,7 +362,7 @@ static int judge(const told *t) {
     gw_peer *p = calloc(1, sizeof *p);
     gw_install *i = calloc(1, sizeof *i);
     cr_assert(p != NULL && i != NULL);
-    gw_attempt *a = &p->attempt;
+    gw_attempt *a = &p->view.attempt;
     a->view.count = MEMBERS;
     a->view.epoch = JUDGES;
     for (uint32_t k = 0; k < MEMBERS; k++) {
@@ -396,11 +396,11 @@ Test(peer_changes, what_was_seen_before_somebody_was_found_is_forgotten) {
         gw_peer *p = calloc(1, sizeof *p);
         gw_install *i = calloc(1, sizeof *i);
         cr_assert(p != NULL && i != NULL);
-        p->changes = (gw_changes){.count = 1, .from = {{{1}}}, .epoch = {5}, .boot = {1}};
+        p->faults.changes = (gw_changes){.count = 1, .from = {{{1}}}, .epoch = {5}, .boot = {1}};
         i->view.epoch = JUDGES;
         i->convictions = (gw_convictions){.count = 1, .list = {{.id = {{1}}, .epoch = found}}};
         gw_changes_installed(p, i);
-        cr_expect_eq(p->changes.count, found < 5);
+        cr_expect_eq(p->faults.changes.count, found < 5);
         gw_install_free(i);
         free(p);
     }

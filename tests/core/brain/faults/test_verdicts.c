@@ -36,7 +36,7 @@ Test(peer_verdicts, what_a_convicted_peer_saved_alone_is_not_loaded) {
         RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
         for (uint32_t i = 0; i < 2; i++)
             cr_expect_eq(f.peers[i].loads, loads[i], "peer %u, restart %d", i, restart);
-        cr_expect_eq(f.peers[2].brain->faults, restart ? 0 : 1, "it was that life's");
+        cr_expect_eq(f.peers[2].brain->faults.times_wrong, restart ? 0 : 1, "it was that life's");
         flock_kill(&f, 1); /* with it left out of that vote alone it is told again here */
         RUN_UNTIL(computing(&f, 0, 2) && computing(&f, 2, 2));
         cr_expect_eq(f.peers[0].loads, loads[0], "in the next view");
@@ -96,8 +96,9 @@ static bool all_but_the_accused_have_testified(const flock *f) {
         const gw_peer *p = f->peers[i].brain;
         uint32_t heard = 0;
         if (p->phase != GW_AT_DISPUTING) return false;
-        for (uint32_t k = 0; k < p->view.count; k++) heard += p->testimony.shard[k] == p->dispute.shard + 1;
-        if (i != 2 && heard < p->view.count - 1) return false;
+        for (uint32_t k = 0; k < p->view.current.count; k++)
+            heard += p->faults.testimony.shard[k] == p->faults.dispute.shard + 1;
+        if (i != 2 && heard < p->view.current.count - 1) return false;
     }
     return true;
 }
@@ -137,7 +138,7 @@ static void outvote_2(flock *pf, uint32_t *leader, uint32_t *stays, bool install
     cr_assert(*leader != 2 && pf->peers[2].step == pf->peers[*leader].step);
     uint32_t dies = *leader == 3 ? 1 : 3;
     *stays = 4 - *leader - dies;
-    pf->peers[2].brain->fingerprint ^= 1;
+    pf->peers[2].brain->step.fingerprint ^= 1;
     if (install_lost)
         pf->breaks =
             (flock_break){.kind = GW_MSG_INSTALL, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
@@ -153,10 +154,10 @@ Test(peer_verdicts, who_is_outvoted_after_a_good_sum_is_named) {
     RUN_UNTIL(flock_in_view_of(&f, 2, 3));
     cr_expect_eq(f.peers[2].loads, 2, "it was outvoted, and fetched the state");
     cr_expect_gt(f.peers[leader].corruptions + f.peers[2].corruptions, 0, "nobody says so");
-    cr_assert_eq(f.peers[leader].brain->convictions.count, 1);
-    cr_expect_eq(f.peers[leader].brain->convictions.list[0].step, f.peers[leader].step - 1,
+    cr_assert_eq(f.peers[leader].brain->faults.convictions.count, 1);
+    cr_expect_eq(f.peers[leader].brain->faults.convictions.list[0].step, f.peers[leader].step - 1,
                  "the state of that step is the wrong one");
-    cr_expect_eq(f.peers[leader].brain->convictions.list[0].boot, f.peers[2].config.incarnation.boot);
+    cr_expect_eq(f.peers[leader].brain->faults.convictions.list[0].boot, f.peers[2].config.incarnation.boot);
     flock_close(&f);
 }
 
@@ -192,12 +193,12 @@ Test(peer_verdicts, who_is_convicted_again_in_the_view_that_told_it_so_is_bound_
     uint32_t leader, stays;
     outvote_2(&f, &leader, &stays, false);
     RUN_UNTIL(computing(&f, leader, 3) && computing(&f, stays, 3) && computing(&f, 2, 3));
-    const uint64_t epoch = f.peers[2].brain->view.epoch;
+    const uint64_t epoch = f.peers[2].brain->view.current.epoch;
     f.breaks = (flock_break){.kind = GW_MSG_WITNESS, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
     f.peers[2].wrongs = 1;
     const uint32_t before[2] = {f.peers[leader].corruptions, f.peers[stays].corruptions};
     RUN_UNTIL(f.peers[leader].corruptions > before[0] && f.peers[stays].corruptions > before[1]);
-    cr_assert_eq(f.peers[2].brain->view.epoch, epoch);
+    cr_assert_eq(f.peers[2].brain->view.current.epoch, epoch);
     flock_cut(&f, leader, 2, true);
     flock_cut(&f, stays, 2, true);
     f.peers[leader].seal_ns = f.peers[stays].seal_ns = 10 * SECONDS;
@@ -253,13 +254,13 @@ Test(peer_verdicts, what_a_convicted_peer_has_loaded_does_not_count_once_it_has_
         f.breaks =
             (flock_break){.kind = GW_MSG_INSTALL, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};
         flock_start(&f, 2);
-        RUN_UNTIL(f.peers[2].brain->ballot.voted > 0);
+        RUN_UNTIL(f.peers[2].brain->view.ballot.voted > 0);
         for (uint32_t i = 0; i < 2; i++) flock_cut(&f, i, 2, true);
         f.breaks = (flock_break){0};
         f.peers[2].seal_ns = SECONDS / 100;
         RUN_UNTIL(is_ahead_again(&f));
         f.peers[2].seal_ns = 10 * SECONDS;
-        cr_assert_gt(f.peers[2].brain->loaded_epoch, f.peers[0].brain->convictions.list[0].epoch);
+        cr_assert_gt(f.peers[2].brain->view.loaded_epoch, f.peers[0].brain->faults.convictions.list[0].epoch);
         const uint32_t loads[2] = {f.peers[0].loads, f.peers[1].loads};
         f.peers[2].loads_to_fail = 1;
         for (uint32_t i = 0; i < 2; i++) flock_mend(&f, i, 2);
@@ -267,7 +268,7 @@ Test(peer_verdicts, what_a_convicted_peer_has_loaded_does_not_count_once_it_has_
         cr_expect_eq(f.peers[2].loads_to_fail, 0);
         for (uint32_t i = 0; i < 2; i++)
             cr_expect_eq(f.peers[i].loads, loads[i], "%d: peer %u", unrecorded, i);
-        cr_expect_eq(f.peers[2].brain->faults, 0, "it was another life's");
+        cr_expect_eq(f.peers[2].brain->faults.times_wrong, 0, "it was another life's");
         flock_close(&f);
     }
 }

@@ -150,7 +150,7 @@ Test(peer_verdicts_kept, what_is_given_up_is_told_no_more_though_it_is_on_the_di
     cr_expect_eq(f.peers[2].saved_step, alone, "it is there still");
     const gw_peer *brain = f.peers[2].brain;
     for (uint32_t i = 0; i < brain->inventory.count; i++) cr_expect_lt(brain->inventory.list[i].step, alone);
-    cr_expect(brain->saved_step == UINT64_MAX || brain->saved_step < alone);
+    cr_expect(brain->save.saved_step == UINT64_MAX || brain->save.saved_step < alone);
     flock_run_for(&f, SECONDS / 10);
     flock_kill(&f, 2);
     RUN_UNTIL(computing(&f, 0, 2) && computing(&f, 1, 2));
@@ -159,7 +159,7 @@ Test(peer_verdicts_kept, what_is_given_up_is_told_no_more_though_it_is_on_the_di
     for (uint32_t i = 0; i < 2; i++) cr_expect_eq(f.peers[i].loads, loads[i], "peer %u", i);
     for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = 0;
     RUN_UNTIL(f.peers[2].saved_step > alone);
-    cr_expect_eq(f.peers[2].brain->given_up.count, 0, "the flock has come to it");
+    cr_expect_eq(f.peers[2].brain->save.given_up.count, 0, "the flock has come to it");
     flock_close(&f);
 }
 
@@ -190,12 +190,12 @@ Test(peer_verdicts_kept, checkpoints_that_an_innocent_peer_knows_stay_on_the_con
         f.peers[2].seal_ns = f.peers[3].seal_ns = 60 * SECONDS;
         flock_run_for(&f, SECONDS / 5);
         const gw_peer *innocent = f.peers[3].brain, *convicted = f.peers[2].brain;
-        cr_assert_eq(innocent->kept_count, 2);
-        const gw_hash older = innocent->kept[0].root, newer = innocent->kept[1].root;
+        cr_assert_eq(innocent->save.kept_count, 2);
+        const gw_hash older = innocent->save.kept[0].root, newer = innocent->save.kept[1].root;
         for (uint32_t i = 0; i < 2; i++)
             for (uint32_t k = 2; k < 4; k++) flock_mend(&f, i, k);
         RUN_UNTIL(computing(&f, 0, 4) && computing(&f, 2, 4));
-        cr_expect_neq(convicted->heard_epoch, 0);
+        cr_expect_neq(convicted->faults.heard_epoch, 0);
         cr_expect(gw_peer_inventory_find(&convicted->inventory, &newer) != NULL, "full %d", full);
         cr_expect(full || gw_peer_inventory_find(&convicted->inventory, &older) != NULL);
         flock_close(&f);
@@ -211,13 +211,13 @@ Test(peer_verdicts_kept, a_flock_that_begins_anew_counts_on_from_what_its_member
     cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
     f.peers[2].wrongs = 1;
     RUN_UNTIL(f.peers[2].corruptions > 0 && computing(&f, 2, 3));
-    const uint64_t heard = f.peers[2].brain->heard_epoch;
+    const uint64_t heard = f.peers[2].brain->faults.heard_epoch;
     cr_assert_gt(heard, 0);
     for (uint32_t i = 0; i < 3; i++) flock_kill(&f, i);
     flock_start_all(&f);
     RUN_UNTIL(computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
-    cr_expect_gt(f.peers[2].brain->view.epoch, heard);
-    cr_expect_eq(f.peers[2].brain->heard_epoch, heard, "it is on record");
+    cr_expect_gt(f.peers[2].brain->view.current.epoch, heard);
+    cr_expect_eq(f.peers[2].brain->faults.heard_epoch, heard, "it is on record");
     flock_close(&f);
 }
 
@@ -229,8 +229,8 @@ static const gw_peer *convict_unrecorded(flock *f) {
     f->peers[2].wrongs = 1;
     while (f->peers[2].corruptions == 0 || !computing(f, 2, 3)) cr_assert(!flock_run(f, NULL, 1));
     const gw_peer *convicted = f->peers[2].brain;
-    cr_assert_gt(convicted->heard_epoch, 0);
-    cr_assert_eq(convicted->recorded_epoch, 0);
+    cr_assert_gt(convicted->faults.heard_epoch, 0);
+    cr_assert_eq(convicted->faults.recorded_epoch, 0);
     return convicted;
 }
 
@@ -241,7 +241,7 @@ Test(peer_verdicts_kept, who_has_heard_holds_what_counts_though_its_disk_is_full
     const uint32_t loads[3] = {f.peers[0].loads, f.peers[1].loads, f.peers[2].loads};
     f.sum_for = 3;
     RUN_UNTIL(f.sum_for == 0 && computing(&f, 0, 3) && computing(&f, 1, 3) && computing(&f, 2, 3));
-    cr_expect_eq(convicted->recorded_epoch, 0);
+    cr_expect_eq(convicted->faults.recorded_epoch, 0);
     for (uint32_t i = 0; i < 3; i++) cr_expect_eq(f.peers[i].loads, loads[i] + (i < 2), "peer %u", i);
     flock_close(&f);
 }
@@ -250,10 +250,10 @@ Test(peer_verdicts_kept, who_has_heard_has_it_recorded_though_its_disk_is_full_f
     flock f;
     const gw_peer *convicted = convict_unrecorded(&f);
     flock_run_for(&f, 3 * SECONDS);
-    cr_expect_eq(convicted->recorded_epoch, 0);
+    cr_expect_eq(convicted->faults.recorded_epoch, 0);
     cr_expect_not(f.peers[2].finished, "that is worth no failing: %s", f.peers[2].finish_text);
     f.peers[2].persists_fail = false;
     flock_run_for(&f, 2 * SECONDS);
-    cr_expect_eq(convicted->recorded_epoch, convicted->heard_epoch);
+    cr_expect_eq(convicted->faults.recorded_epoch, convicted->faults.heard_epoch);
     flock_close(&f);
 }

@@ -208,7 +208,7 @@ Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
         flock_expect_done(&f, 3);
         cr_expect_eq(f.peers[who].probes_lost, 0);
         for (uint32_t i = 0; i < 3; i++) {
-            cr_expect_eq(f.peers[i].brain->losses.count, 0);
+            cr_expect_eq(f.peers[i].brain->members.losses.count, 0);
             cr_expect_eq(flock_said(&f, i, "differ about shard"), 1, "computed right the next time");
         }
         flock_close(&f);
@@ -216,7 +216,7 @@ Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
 }
 
 static bool one_has_given_back(const flock *f) {
-    return f->peers[1].probes_lost == 0 && f->peers[1].brain->need_change;
+    return f->peers[1].probes_lost == 0 && f->peers[1].brain->view.need_change;
 }
 
 /* Its link to the other comes back before there is another view: it has nothing to say to that. */
@@ -268,11 +268,11 @@ static bool one_disputes(const flock *f) {
 static uint32_t witness_for_1(const flock *f) {
     const gw_peer *p = f->peers[1].brain;
     uint32_t at = f->count;
-    for (uint32_t rank = 0; rank < p->view.count; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         uint32_t i = 0;
-        while (!gw_peer_id_equal(&f->peers[i].config.id, &p->view.members[rank].id)) i++;
-        bool accused =
-            p->phase == GW_AT_DISPUTING && (p->dispute.ranks[0] == rank || p->dispute.ranks[1] == rank);
+        while (!gw_peer_id_equal(&f->peers[i].config.id, &p->view.current.members[rank].id)) i++;
+        bool accused = p->phase == GW_AT_DISPUTING &&
+                       (p->faults.dispute.ranks[0] == rank || p->faults.dispute.ranks[1] == rank);
         if (!accused && i != 1) at = i;
     }
     cr_assert_lt(at, f->count);
@@ -284,8 +284,8 @@ static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
     uint32_t from = witness_for_1(f);
     gw_message m = {.kind = GW_MSG_WITNESS,
                     .job = p->job,
-                    .epoch = p->view.epoch,
-                    .name = p->view.name,
+                    .epoch = p->view.current.epoch,
+                    .name = p->view.current.name,
                     .step = step,
                     .shard = shard};
     uint8_t *bytes;
@@ -313,9 +313,9 @@ Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
                                                       : one_reduces,
                             MOST_EVENTS));
         const gw_peer *p = f.peers[1].brain;
-        uint32_t shard = which == OTHER_SHARD ? (p->dispute.shard + 1) % FLOCK_SHARDS : 3;
-        uint64_t epoch = p->view.epoch;
-        tell_witness(&f, p->step - (which == EARLIER_STEP), shard);
+        uint32_t shard = which == OTHER_SHARD ? (p->faults.dispute.shard + 1) % FLOCK_SHARDS : 3;
+        uint64_t epoch = p->view.current.epoch;
+        tell_witness(&f, p->step.number - (which == EARLIER_STEP), shard);
         run_out(&f);
         flock_expect_done(&f, 4);
         cr_expect_gt(flock_status(&f, 1).view->epoch, epoch, "case %d", which);
@@ -329,10 +329,10 @@ Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
     open_all(&f, 3, GW_VERIFY_WHOLE);
     const gw_peer *p = f.peers[1].brain;
     char text[] = "nobody can tell";
-    gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.epoch, .text = text};
+    gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.current.epoch, .text = text};
     for (int which = 0; which < 3; which++) {
-        m.name = which == 0 ? (gw_view_name){{7}} : p->view.name;
-        m.step = which == 1 ? p->step - 1 : p->step;
+        m.name = which == 0 ? (gw_view_name){{7}} : p->view.current.name;
+        m.step = which == 1 ? p->step.number - 1 : p->step.number;
         uint8_t *bytes;
         size_t length = gw_message_encode(&m, &bytes);
         flock_tell(&f, 1,
@@ -449,13 +449,14 @@ static bool leader_loads(const flock *f) {
 
 static bool one_knows_of_a_loss_alone(const flock *f) {
     const gw_peer *leader = f->peers[flock_leader(f)].brain;
-    uint64_t step = leader->step + 1;
+    uint64_t step = leader->step.number + 1;
     uint32_t others = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const gw_peer *p = f->peers[i].brain;
-        others += p != NULL && p->frozen && p->step == step && gw_losses_in_step(&p->losses, step);
+        others += p != NULL && p->view.frozen && p->step.number == step &&
+                  gw_losses_in_step(&p->members.losses, step);
     }
-    return others == 1 && !gw_losses_in_step(&leader->losses, step);
+    return others == 1 && !gw_losses_in_step(&leader->members.losses, step);
 }
 
 /* The leader has yet to fetch the state of the step that another is at, who hears of a death in that step
@@ -482,7 +483,7 @@ Test(peer_verify, all_see_what_was_computed_wrong_whatever_one_has_heard_of_late
     flock f;
     open_all(&f, 3, GW_VERIFY_WHOLE);
     const gw_loss loss = {.id = {{9}}, .boot = 1, .step = 7, .shard = 3};
-    cr_assert(gw_losses_add(&f.peers[1].brain->losses, &loss));
+    cr_assert(gw_losses_add(&f.peers[1].brain->members.losses, &loss));
     cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
     f.peers[2].wrongs = 1;
     run_out(&f);

@@ -135,7 +135,7 @@ void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a) {
 
 /* The same datagram without that peer's blobs. */
 static size_t strip_blobs(const gw_peer_id *of, const gw_action *a, uint8_t *bytes, size_t capacity) {
-    gw_reader r = gw_reader_on(a->message.bytes, a->message.length);
+    gw_reader r = gw_reader_on(a->datagram.bytes, a->datagram.length);
     gw_writer w = gw_writer_on(bytes, capacity);
     gw_gossip_packet packet;
     gw_gossip_packet_get(&r, &packet);

@@ -105,8 +105,8 @@ Test(peer_patience, a_disk_that_moves_again_is_asked_again) {
     f.peers[2].silent = true;
     flock_start_all(&f);
     cr_assert(flock_run(&f, hang_is_known, MOST_EVENTS));
-    cr_assert(f.peers[2].brain->disk_hangs);
-    flock_post(&f, 2, 0, (gw_event){.kind = GW_EV_PROGRESS, .token = f.peers[2].brain->disk_token});
+    cr_assert(f.peers[2].brain->save.disk_hangs);
+    flock_post(&f, 2, 0, (gw_event){.kind = GW_EV_PROGRESS, .token = f.peers[2].brain->save.disk_token});
     f.peers[2].save_ns = 0;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 3);
@@ -214,7 +214,7 @@ Test(peer_patience, a_disk_that_answers_at_last_is_used_again) {
     flock_start_all(&f);
     while (f.peers[1].abandoned == 0) cr_assert(!flock_run(&f, NULL, 10));
     f.peers[1].save_ns = 0;
-    while (f.peers[1].brain->disk_hangs) cr_assert(!flock_run(&f, NULL, 1));
+    while (f.peers[1].brain->save.disk_hangs) cr_assert(!flock_run(&f, NULL, 1));
     cr_expect_not(flock_status(&f, 1).disk_writable, "it has answered, and is not tried yet");
     while (!flock_status(&f, 1).disk_writable) cr_assert(!flock_run(&f, NULL, 10));
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));

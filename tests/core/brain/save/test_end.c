@@ -168,7 +168,7 @@ Test(peer_end, with_float_sums_a_majority_that_knows_the_end_does_not_make_anoth
             cr_expect_eq(f.peers[i].finish, GW_FINISH_DONE, "%d: %s", f.peers[i].finish,
                          f.peers[i].finish_text);
             cr_expect(gw_hash_equal(&f.peers[i].final_root, &root));
-            cr_expect_neq(f.peers[i].brain->fingerprint, 0, "others go by it");
+            cr_expect_neq(f.peers[i].brain->step.fingerprint, 0, "others go by it");
         }
         cr_expect_eq(computed, 0, "nothing of it is computed again");
         flock_close(&f);
@@ -544,8 +544,8 @@ static size_t last_blob(bool ends, uint8_t *blob) {
     cr_assert(!ends || flock_run(&f, flock_at_step_5, MOST_EVENTS));
     if (!ends) flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
-    size_t length = f.peers[0].brain->meta_length;
-    memcpy(blob, f.peers[0].brain->meta, length);
+    size_t length = f.peers[0].brain->members.meta_length;
+    memcpy(blob, f.peers[0].brain->members.meta, length);
     flock_close(&f);
     return length;
 }
@@ -689,7 +689,7 @@ Test(peer_end, a_minority_whose_others_only_fell_silent_goes_on_waiting) {
 
 static bool newcomer_was_greeted(const flock *f) {
     const gw_peer *p = f->peers[1].brain;
-    return p != NULL && p->contact_count > 0 && p->contacts[0].greeted;
+    return p != NULL && p->members.contact_count > 0 && p->members.contacts[0].greeted;
 }
 
 /* By the link to one of the job, whose process ends at once, and of whom gossip tells no more than that it

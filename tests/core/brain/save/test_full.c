@@ -145,7 +145,7 @@ Test(peer_full, what_is_whole_no_longer_does_not_push_out_what_is_known_to_be) {
     const gw_hash second = p->saved_root;
     flock_kill(&f, leader);
     while (flock_status(&f, last).view->count != 3) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(p->brain->found.step, 8);
+    cr_assert_eq(p->brain->save.found.step, 8);
     flock_kill(&f, 2);
     flock_kill(&f, 3);
     while (flock_status(&f, last).view->count != 1) cr_assert(!flock_run(&f, NULL, 1));
@@ -178,7 +178,7 @@ Test(peer_full, of_two_that_are_kept_one_is_what_was_acknowledged) {
     cr_assert_eq(p->saved_step, 8);
     flock_kill(&f, leader);
     while (flock_status(&f, last).view->count != 3) cr_assert(!flock_run(&f, NULL, 1));
-    cr_assert_eq(p->brain->found.step, 8);
+    cr_assert_eq(p->brain->save.found.step, 8);
     next = flock_leader(&f);
     if (next == last) last = odd, p = &f.peers[last];
     f.breaks =
@@ -266,16 +266,16 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
             }
             cr_assert_eq(f.breaks.times, 0);
             /* What the list would have had it write. */
-            gw_save *s = &p->brain->save;
+            gw_save *s = &p->brain->save.open;
             cr_assert(s->active && s->step == 12);
             flock_peer *l = &f.peers[0];
             cr_assert_eq(l->saved_step, 12);
             gw_message list = gw_peer_about_view(l->brain, GW_MSG_MANIFEST);
             list.job = l->brain->job;
             list.step = 12;
-            list.value = l->brain->save.fingerprint;
-            list.hashes = l->brain->save.hashes;
-            list.count = l->brain->save.known.size;
+            list.value = l->brain->save.open.fingerprint;
+            list.hashes = l->brain->save.open.hashes;
+            list.count = l->brain->save.open.known.size;
             uint8_t *bytes;
             size_t length = gw_message_encode(&list, &bytes);
             flock_tell(&f, 1,
@@ -346,7 +346,7 @@ Test(peer_full, with_float_sums_a_fetch_that_fails_does_not_fill_disks_for_ever)
         cr_expect_gt(f.peers[a].checkpoints, before,
                      "fetches %d: a quarter of an hour later, at step %d, nothing is saved; known %d, of %d "
                      "chunks room %d",
-                     fetches, (int)flock_status(&f, a).step, (int)f.peers[a].brain->saved_behind,
+                     fetches, (int)flock_status(&f, a).step, (int)f.peers[a].brain->save.saved_behind,
                      (int)f.peers[a].store.count, (int)f.peers[a].store.room);
         flock_close(&f);
     }
@@ -369,7 +369,7 @@ Test(peer_full, with_float_sums_who_fetched_finds_whole_what_the_other_had_come_
     while (flock_status(&f, one).step == step) cr_assert(!flock_run(&f, NULL, 1));
     f.peers[last].loads = 0;
     flock_kill(&f, leader);
-    while (f.peers[last].loads == 0 || f.peers[last].brain->load_token != 0)
+    while (f.peers[last].loads == 0 || f.peers[last].brain->view.load_token != 0)
         cr_assert(!flock_run(&f, NULL, 1));
     flock_kill(&f, one);
     while (flock_status(&f, last).view->count != 3) cr_assert(!flock_run(&f, NULL, 1));

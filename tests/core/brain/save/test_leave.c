@@ -27,14 +27,14 @@ static void leave_within_long_steps(uint32_t count, bool saved) {
     flock_start_all(&f);
     cr_assert(flock_run(&f, saved ? step_5_is_saved : flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < count; i++) {
-        step[i] = f.peers[i].brain->step;
+        step[i] = f.peers[i].brain->step.number;
         flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
     }
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
         cr_assert_gt(f.peers[i].saved_step, step[i], "%s", f.peers[i].finish_text);
-        if (count == 1) cr_assert_eq(f.peers[i].saved_step, f.peers[i].brain->step);
+        if (count == 1) cr_assert_eq(f.peers[i].saved_step, f.peers[i].brain->step.number);
     }
     flock_close(&f);
 }
@@ -70,7 +70,7 @@ static void expect_left_saved(flock *f, uint64_t most_s) {
     const uint64_t begun_ns = f->now;
     cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
-    cr_expect_eq(f->peers[0].saved_step, f->peers[0].brain->step);
+    cr_expect_eq(f->peers[0].saved_step, f->peers[0].brain->step.number);
     cr_expect_leq(f->now, begun_ns + most_s * SECOND, "%.1f s", (double)(f->now - begun_ns) / SECOND);
 }
 
@@ -93,11 +93,11 @@ Test(peer_leave, the_last_peer_saves_what_it_has_made_while_an_older_save_was_un
 Test(peer_leave, what_the_last_peer_saves_is_looked_at) {
     flock f;
     leave_alone(&f, 1, 10, 0);
-    f.peers[0].flip_save = f.peers[0].brain->step + 1;
+    f.peers[0].flip_save = f.peers[0].brain->step.number + 1;
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED, "%s", f.peers[0].finish_text);
     cr_expect_not_null(strstr(f.peers[0].finish_text, "changed in this machine's memory"));
-    cr_expect_neq(f.peers[0].brain->saved_step, f.peers[0].brain->step);
+    cr_expect_neq(f.peers[0].brain->save.saved_step, f.peers[0].brain->step.number);
     flock_close(&f);
 }
 
@@ -162,8 +162,8 @@ static void come_to_leaver(flock *f, uint64_t wait_s, uint64_t load_s, uint64_t 
 static void expect_handed_over(flock *f) {
     cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
-    cr_expect(f->peers[1].brain->has_state, "%s", flock_status(f, 1).phase);
-    cr_expect_geq(f->peers[1].brain->step + 1, f->peers[0].brain->step);
+    cr_expect(f->peers[1].brain->step.has_state, "%s", flock_status(f, 1).phase);
+    cr_expect_geq(f->peers[1].brain->step.number + 1, f->peers[0].brain->step.number);
     cr_assert(flock_run(f, NULL, MOST_EVENTS));
     flock_kill(f, 0);
     flock_expect_done(f, 1);
@@ -229,10 +229,10 @@ Test(peer_leave, the_last_peer_lets_nobody_in_who_has_come_and_gone_again_and_ag
     flock f;
     come_to_leaver(&f, 3, 15, 0, true);
     for (int times = 0; times < 2; times++) come_and_go(&f);
-    const uint64_t views = f.peers[0].brain->views_installed;
+    const uint64_t views = f.peers[0].brain->view.views_installed;
     flock_start(&f, 1);
     flock_run_for(&f, 10 * SECOND);
-    cr_expect_eq(f.peers[0].brain->views_installed, views);
+    cr_expect_eq(f.peers[0].brain->view.views_installed, views);
     f.peers[0].disk_full = false;
     expect_left_saved(&f, 6);
     flock_close(&f);
@@ -258,7 +258,7 @@ Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
         flock_kill(&f, 1);
         run_on(&f, SECOND);
     }
-    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step.number);
     flock_close(&f);
 }
 
@@ -305,14 +305,14 @@ Test(peer_leave, whoever_comes_waits_for_the_end_of_the_last_ones_step) {
     flock f;
     open_two(&f, GW_QUORUM_ANY, 1);
     f.peers[0].rests = true;
-    const uint64_t step = f.peers[0].brain->step;
+    const uint64_t step = f.peers[0].brain->step.number;
     f.peers[1].load_ns = 100 * SECOND;
     flock_run_for(&f, 3 * SECOND);
     flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
     begin_second(&f);
     flock_run_for(&f, 20 * SECOND);
     cr_expect_eq(f.peers[0].brain->phase, GW_AT_COMPUTING);
-    cr_expect_eq(f.peers[0].brain->view.count, 1);
+    cr_expect_eq(f.peers[0].brain->view.current.count, 1);
     flock_wake(&f, 0);
     expect_left_saved(&f, 600);
     cr_expect_gt(f.peers[0].saved_step, step);
@@ -371,7 +371,7 @@ Test(peer_leave, the_last_peer_stops_the_job_with_the_save_that_it_waits_for) {
     const uint64_t begun_ns = f.now;
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f.peers[0].finish, GW_FINISH_STOPPED, "%s", f.peers[0].finish_text);
-    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step);
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step.number);
     cr_expect_leq(f.now, begun_ns + 10 * SECOND);
     flock_close(&f);
 }
@@ -436,7 +436,7 @@ Test(peer_leave, who_are_told_as_they_resume_leave_with_the_step_that_they_make)
     flock_start_all(&f);
     flock_run_for(&f, 3 * SECOND);
     for (uint32_t i = 0; i < 2; i++) {
-        cr_assert_not(f.peers[i].brain->has_state);
+        cr_assert_not(f.peers[i].brain->step.has_state);
         flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
     }
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -466,7 +466,7 @@ Test(peer_leave, who_has_no_state_yet_leaves_at_once) {
     flock_start(&f, 2);
     cr_assert(flock_run(&f, are_three, MOST_EVENTS));
     flock_run_for(&f, SECOND / 2);
-    cr_assert_not(f.peers[2].brain->has_state);
+    cr_assert_not(f.peers[2].brain->step.has_state);
     flock_tell(&f, 2, (gw_event){.kind = GW_EV_LEAVE});
     flock_run_for(&f, SECOND / 10);
     cr_expect_eq(f.peers[2].finish, GW_FINISH_LEFT);
@@ -486,10 +486,10 @@ Test(peer_leave, the_next_life_of_one_that_was_leaving_does_not_stay) {
     flock_start(&f, 1);
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     const gw_peer *second = f.peers[1].brain;
-    bool saved = f.peers[0].saved_step == f.peers[0].brain->step;
-    bool handed_over = second->has_state && second->step >= f.peers[0].brain->step;
+    bool saved = f.peers[0].saved_step == f.peers[0].brain->step.number;
+    bool handed_over = second->step.has_state && second->step.number >= f.peers[0].brain->step.number;
     cr_expect(saved || handed_over, "%s", f.peers[0].finish_text);
-    cr_expect_gt(f.peers[0].brain->step, 5);
+    cr_expect_gt(f.peers[0].brain->step.number, 5);
     flock_close(&f);
 }
 
@@ -546,7 +546,7 @@ Test(peer_leave, who_has_just_lost_the_state_does_not_stay) {
     flock_run_for(&f, 2 * SECOND);
     flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
     f.peers[1].damaged_state = true;
-    while (!f.peers[0].brain->need_change && f.peers[0].brain->phase != GW_AT_FROZEN)
+    while (!f.peers[0].brain->view.need_change && f.peers[0].brain->phase != GW_AT_FROZEN)
         cr_assert(!flock_run(&f, NULL, 1));
     cr_expect_not(gw_leave_somebody_stays(f.peers[0].brain));
     cr_expect_gt(gw_leave_until(f.peers[0].brain), f.now + 100 * SECOND);
@@ -604,16 +604,17 @@ Test(peer_leave, those_who_all_leave_ask_full_disks_again) {
 /* ---- what is saved is something else ---- */
 
 static bool both_have_saved_8(const flock *f) {
-    return f->peers[0].brain->saved_step == 8 && f->peers[1].brain->saved_step == 8;
+    return f->peers[0].brain->save.saved_step == 8 && f->peers[1].brain->save.saved_step == 8;
 }
 
 static bool first_has_begun_anew(const flock *f) {
     const gw_peer *p = f->peers[0].brain;
-    return p->view.count == 1 && p->has_state && p->step >= 3 && p->phase == GW_AT_COMPUTING;
+    return p->view.current.count == 1 && p->step.has_state && p->step.number >= 3 &&
+           p->phase == GW_AT_COMPUTING;
 }
 
 static bool first_has_lost_its_state(const flock *f) {
-    return !f->peers[0].brain->has_state;
+    return !f->peers[0].brain->step.has_state;
 }
 
 /* The first has begun the job anew, as of what it saved with the other one a part is lost. */
@@ -644,7 +645,7 @@ Test(peer_leave, with_float_sums_a_later_checkpoint_of_another_course_is_not_wha
 /* ---- the last one of two ---- */
 
 static bool first_has_saved(const flock *f) {
-    return f->peers[0].brain->saved_step != UINT64_MAX;
+    return f->peers[0].brain->save.saved_step != UINT64_MAX;
 }
 
 /* What is saved in the midst of the step after it is not what it comes to. */
@@ -664,8 +665,9 @@ Test(peer_leave, who_leaves_and_is_the_last_one_at_once_saves_what_it_made_alone
     cr_assert(flock_run(&f, first_has_saved, MOST_EVENTS));
     cr_assert(!f.peers[0].finished);
     flock_kill(&f, 1);
-    const uint64_t step = f.peers[0].brain->step;
+    const uint64_t step = f.peers[0].brain->step.number;
     expect_left_saved(&f, 120);
-    cr_expect_eq(f.peers[0].brain->step, step + 1, "what it has computed of that one is worth completing it");
+    cr_expect_eq(f.peers[0].brain->step.number, step + 1,
+                 "what it has computed of that one is worth completing it");
     flock_close(&f);
 }

@@ -109,7 +109,7 @@ static void await_computing(flock *f, uint32_t i) {
 }
 
 static bool loads(const told *t, uint32_t i) {
-    return t->f.peers[i].brain->load_token != 0;
+    return t->f.peers[i].brain->view.load_token != 0;
 }
 
 /* The sum of the next step reaches one alone. */
@@ -187,7 +187,8 @@ Test(peer_news, it_counts_when_it_comes_between_a_vote_and_the_next_view) {
             cr_assert(!flock_run(&t.f, NULL, 1));
             for (uint32_t k = 0; k < 2; k++) {
                 const gw_peer *p = t.f.peers[t.others[k]].brain;
-                if (p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active) voter = t.others[k];
+                if (p->phase == GW_AT_FROZEN && p->view.vote_sent && !p->view.attempt.active)
+                    voter = t.others[k];
             }
         }
         tell(&t, voter);
@@ -212,7 +213,7 @@ Test(peer_news, it_counts_where_the_view_has_not_arrived_yet) {
     while (proposer == UINT32_MAX) {
         cr_assert(!flock_run(f, NULL, 1));
         for (uint32_t i = 0; i < 5; i++)
-            if (f->peers[i].brain != NULL && f->peers[i].brain->attempt.active) proposer = i;
+            if (f->peers[i].brain != NULL && f->peers[i].brain->view.attempt.active) proposer = i;
     }
     uint32_t one = t.others[proposer == t.others[0] ? 1 : 0],
              late = t.others[proposer == t.others[2] ? 3 : 2];
@@ -298,7 +299,7 @@ Test(peer_news, what_all_have_saved_is_found_whole_though_some_have_fetched_sinc
         flock_start(f, back);
         await_views_of(f, 4);
         await_computing(f, three);
-        cr_expect_eq(f->peers[two].brain->found.step, 8, "fetches %d", fetches);
+        cr_expect_eq(f->peers[two].brain->save.found.step, 8, "fetches %d", fetches);
         fill_disks(&t);
         uint32_t first = left_of(&t, &t.first), second = left_of(&t, &t.second);
         cr_expect(first == ALL_CHUNKS || second == ALL_CHUNKS,
@@ -317,7 +318,7 @@ Test(peer_news, it_counts_when_it_comes_between_a_vote_and_a_view_whose_state_is
     give_the_next_sum_to(&t, holder);
     flock_kill(f, t.leader);
     const gw_peer *p = f->peers[fetches].brain;
-    while (!(p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active))
+    while (!(p->phase == GW_AT_FROZEN && p->view.vote_sent && !p->view.attempt.active))
         cr_assert(!flock_run(f, NULL, 1));
     while (!flock_in_view_of(f, holder, 2)) cr_assert(!flock_run(f, NULL, 1));
     cr_assert_not(flock_in_view_of(f, fetches, 2));
@@ -400,14 +401,14 @@ Test(peer_news, a_newcomer_tells_where_its_state_has_come_from) {
     await_views_of(f, 3);
     await_computing(f, 3);
     for (int k = 0; k < 2; k++) {
-        cr_assert_eq(f->peers[t.others[k]].brain->found.step, 8);
+        cr_assert_eq(f->peers[t.others[k]].brain->save.found.step, 8);
         f->peers[t.others[k]].loads = 0;
     }
     give_the_next_sum_to(&t, 3);
     for (int k = 0; k < 2; k++)
         while (f->peers[t.others[k]].loads == 0) cr_assert(!flock_run(f, NULL, 1));
     for (int k = 0; k < 2; k++) await_computing(f, t.others[k]);
-    for (int k = 0; k < 2; k++) cr_expect_eq(f->peers[t.others[k]].brain->found.step, 8);
+    for (int k = 0; k < 2; k++) cr_expect_eq(f->peers[t.others[k]].brain->save.found.step, 8);
     for (uint32_t i = 0; i < 4; i++) f->peers[i].disk_full = true;
     flock_run_for(f, 200 * SECOND);
     cr_expect_eq(left_of(&t, &t.second), ALL_CHUNKS, "%x", left_of(&t, &t.second));
@@ -436,7 +437,8 @@ Test(peer_news, it_counts_where_the_disk_of_one_was_full) {
         if (when != TO_THE_FULL_ONE) give_the_next_sum_to(&t, full);
         flock_kill(f, t.leader);
         const gw_peer *p = f->peers[hears].brain;
-        while (when == AFTER_THE_VOTE && !(p->phase == GW_AT_FROZEN && p->vote_sent && !p->attempt.active))
+        while (when == AFTER_THE_VOTE &&
+               !(p->phase == GW_AT_FROZEN && p->view.vote_sent && !p->view.attempt.active))
             cr_assert(!flock_run(f, NULL, 1));
         while (when == WHILE_FETCHING && f->peers[hears].loads == 0) cr_assert(!flock_run(f, NULL, 1));
         if (when == WHILE_FETCHING || when == AFTER_THE_VOTE) tell(&t, hears);

@@ -397,7 +397,7 @@ Test(peer_saves, who_waits_for_its_own_disk_does_not_keep_others_from_saving) {
     flock_start(&f, 1);
     cr_assert(flock_run(&f, view_of_2, MOST_EVENTS));
     cr_assert_eq(flock_leader(&f), 0, "who leads has its own disk to wait for");
-    cr_assert_gt(f.peers[0].brain->save_again_ns, f.now + 10 * step_ns);
+    cr_assert_gt(f.peers[0].brain->save.save_again_ns, f.now + 10 * step_ns);
     flock_run_for(&f, 5 * step_ns);
     cr_expect_geq(f.peers[0].checkpoints, 2);
     cr_expect_geq(f.peers[1].checkpoints, 2);
@@ -418,7 +418,7 @@ Test(peer_saves, a_disk_that_refused_once_is_used_again_soon) {
     f.peers[0].disk_full = f.peers[1].disk_full = false;
     flock_run_for(&f, 6 * step_ns);
     cr_expect_geq(f.peers[0].checkpoints, 1);
-    cr_expect_not(f.peers[0].brain->unwritable || f.peers[1].brain->unwritable);
+    cr_expect_not(f.peers[0].brain->save.unwritable || f.peers[1].brain->save.unwritable);
     flock_close(&f);
 }
 

@@ -15,11 +15,11 @@ enum { MOST_EVENTS = 100000, STEPS = 4000 };
 #define SECOND UINT64_C(1000000000)
 
 static bool first_proposes(const flock *f) {
-    return f->peers[0].brain->attempt.active && f->peers[1].brain->phase == GW_AT_FROZEN;
+    return f->peers[0].brain->view.attempt.active && f->peers[1].brain->phase == GW_AT_FROZEN;
 }
 
 static bool first_lives_in_a_later_view(const flock *f) {
-    return f->peers[0].brain->view.count == 2;
+    return f->peers[0].brain->view.current.count == 2;
 }
 
 /* Of three that run one dies. The first has proposed a view without it; the second has voted, and is not
@@ -33,7 +33,7 @@ static gw_view propose(flock *f) {
         .kind = GW_MSG_VOTE, .from = 1, .to = 0, .times = UINT32_MAX, .quiet = true, .later_ns = SECOND};
     flock_kill(f, 2);
     cr_assert(flock_run(f, first_proposes, MOST_EVENTS));
-    const gw_view view = f->peers[0].brain->attempt.view;
+    const gw_view view = f->peers[0].brain->view.attempt.view;
     cr_assert_eq(view.count, 2);
     return view;
 }
@@ -59,17 +59,17 @@ static bool votes(flock *f, uint32_t i, uint32_t from, gw_view *view) {
                       .epoch = view->epoch,
                       .name = view->name,
                       .view = view,
-                      .base_epoch = p->ballot.installed.epoch,
-                      .base = p->ballot.installed.name});
-    return p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->voted.name, &view->name);
+                      .base_epoch = p->view.ballot.installed.epoch,
+                      .base = p->view.ballot.installed.name});
+    return p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->view.voted.name, &view->name);
 }
 
 /* That it never lives there, until it lives in another one. */
 static void expect_given_up(flock *f, const gw_view *view) {
-    cr_expect(!f->peers[0].brain->attempt.active ||
-              !gw_view_name_equal(&f->peers[0].brain->attempt.view.name, &view->name));
+    cr_expect(!f->peers[0].brain->view.attempt.active ||
+              !gw_view_name_equal(&f->peers[0].brain->view.attempt.view.name, &view->name));
     while (!first_lives_in_a_later_view(f)) cr_assert(!flock_run(f, NULL, 1));
-    cr_expect(!gw_view_name_equal(&f->peers[0].brain->view.name, &view->name));
+    cr_expect(!gw_view_name_equal(&f->peers[0].brain->view.current.name, &view->name));
     flock_close(f);
 }
 
@@ -89,7 +89,7 @@ Test(peer_attempts, a_vote_for_one_view_is_none_for_the_next) {
     const gw_view own = propose(&f);
     tell(&f, 0, 1,
          (gw_message){.kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refusal = GW_REFUSE_OLD});
-    cr_assert(!f.peers[0].brain->attempt.active);
+    cr_assert(!f.peers[0].brain->view.attempt.active);
     cr_assert(flock_run(&f, first_proposes, MOST_EVENTS));
     const uint64_t since = f.now;
     expect_given_up(&f, &own);
@@ -97,7 +97,7 @@ Test(peer_attempts, a_vote_for_one_view_is_none_for_the_next) {
 }
 
 static bool holds(const flock *f, uint32_t i, const gw_view *view) {
-    const gw_ballot *ballot = &f->peers[i].brain->ballot;
+    const gw_ballot *ballot = &f->peers[i].brain->view.ballot;
     for (uint32_t k = 0; k < ballot->later_count; k++)
         if (gw_view_name_equal(&ballot->later[k].name, &view->name)) return true;
     return false;
@@ -116,12 +116,12 @@ Test(peer_attempts, who_refuses_takes_back_what_it_has_given_up_and_nothing_else
     flock f;
     const gw_view own = propose(&f);
     be_refused(&f, own);
-    cr_expect(f.peers[0].brain->attempt.active && holds(&f, 1, &own));
+    cr_expect(f.peers[0].brain->view.attempt.active && holds(&f, 1, &own));
     tell(&f, 0, 1,
          (gw_message){.kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refusal = GW_REFUSE_OLD});
     be_refused(&f, own);
-    cr_expect(!f.peers[0].brain->attempt.active && !holds(&f, 1, &own));
-    cr_expect(gw_view_name_equal(&f.peers[1].brain->voted.name, &own.name));
+    cr_expect(!f.peers[0].brain->view.attempt.active && !holds(&f, 1, &own));
+    cr_expect(gw_view_name_equal(&f.peers[1].brain->view.voted.name, &own.name));
     expect_given_up(&f, &own);
 }
 
@@ -138,10 +138,10 @@ Test(peer_attempts, who_was_started_again_does_not_vote_for_its_former_life) {
     cr_assert(flock_run(&f, second_has_links, MOST_EVENTS));
     flock_run_for(&f, SECOND / 10);
     gw_peer *p = f.peers[1].brain;
-    view.epoch = p->ballot.highest + 1;
+    view.epoch = p->view.ballot.highest + 1;
     cr_expect(!votes(&f, 1, 0, &view));
     const int own = gw_view_rank(&view, &p->config.id);
-    view.epoch = p->ballot.highest + 1;
+    view.epoch = p->view.ballot.highest + 1;
     view.members[own].boot = p->config.incarnation.boot;
     view.members[own].nonce = p->config.incarnation.nonce;
     cr_expect(votes(&f, 1, 0, &view), "it does for this one");

@@ -76,7 +76,7 @@ static void give_record(flock *f, uint32_t i, const gw_view *view, bool installe
 /* It votes for a view of strangers, of which nobody else hears. */
 static void promise_elsewhere(flock *f, uint32_t i) {
     const gw_view view = view_with_strangers(f, i, 2);
-    gw_ballot_vote(&f->peers[i].brain->ballot, &view, view.epoch - 1);
+    gw_ballot_vote(&f->peers[i].brain->view.ballot, &view, view.epoch - 1);
 }
 
 /* ---- a promise of one ---- */
@@ -105,8 +105,8 @@ Test(peer_majority, the_promise_of_one_does_not_hold_up_those_who_can_do_without
     f.breaks = (flock_break){
         .kind = GW_MSG_PROPOSE, .from = 0, .to = -1, .times = 3, .quiet = true, .later_ns = 2 * SECOND};
     cr_assert(flock_run(&f, fifth_is_frozen, MOST_EVENTS));
-    cr_assert_eq(f.peers[4].brain->voted.count, 9);
-    for (uint32_t i = 1; i < 4; i++) cr_assert_neq(f.peers[i].brain->voted.count, 9);
+    cr_assert_eq(f.peers[4].brain->view.voted.count, 9);
+    for (uint32_t i = 1; i < 4; i++) cr_assert_neq(f.peers[i].brain->view.voted.count, 9);
     flock_kill(&f, 0);
     for (uint32_t i = 5; i < 9; i++) flock_kill(&f, i);
     for (uint32_t i = 1; i < 5; i++) f.peers[i].seal_ns = 20000000;
@@ -163,8 +163,8 @@ Test(peer_majority, a_promise_to_somebody_who_is_here_asks_for_nothing) {
     flock_start(&f, 3);
     cr_assert(flock_run(&f, fourth_is_linked, MOST_EVENTS));
     flock_run_for(&f, SECOND);
-    for (uint32_t i = 0; i < f.peers[0].brain->learned_count; i++)
-        cr_assert(!f.peers[0].brain->learned_lived[i], "nobody lives in it");
+    for (uint32_t i = 0; i < f.peers[0].brain->view.learned_count; i++)
+        cr_assert(!f.peers[0].brain->view.learned_lived[i], "nobody lives in it");
     for (uint32_t i = 0; i < 4; i++) flock_mend(&f, 4, i);
     expect_end(&f, 3);
 }
@@ -295,10 +295,10 @@ Test(peer_majority, who_leaves_a_view_has_not_waited_for_the_next_one) {
     replace_all_but_the_first(&f);
     flock_continue(&f, 0);
     do {
-        f.peers[0].brain->wait_since_ns = f.now;
+        f.peers[0].brain->view.wait_since_ns = f.now;
         cr_assert(!flock_run(&f, NULL, 1));
-    } while (f.peers[0].brain->view.epoch > 0);
-    cr_assert_eq(f.peers[0].brain->wait_since_ns, 0);
+    } while (f.peers[0].brain->view.current.epoch > 0);
+    cr_assert_eq(f.peers[0].brain->view.wait_since_ns, 0);
     flock_close(&f);
 }
 
@@ -349,11 +349,11 @@ Test(peer_majority, who_can_go_on_does_not_leave_its_view_for_a_later_one) {
 /* ---- hope ---- */
 
 static bool first_is_hopeless(const flock *f) {
-    return f->peers[0].brain->hopeless_ns != 0;
+    return f->peers[0].brain->save.hopeless_ns != 0;
 }
 
 static bool first_proposes(const flock *f) {
-    return f->peers[0].brain->attempt.active;
+    return f->peers[0].brain->view.attempt.active;
 }
 
 /* The time after which it gives up begins anew, whatever becomes of its proposal. */
@@ -487,7 +487,7 @@ Test(peer_majority, those_who_ask_two_in_vain_found_past_both) {
             view.members[k] = (gw_member){.id = {{0xFF, (uint8_t)i, k}}, .boot = 1};
         view.leader = view.members[1].id;
         gw_view_seal(&view);
-        gw_ballot_vote(&f.peers[i].brain->ballot, &view, view.epoch - 1);
+        gw_ballot_vote(&f.peers[i].brain->view.ballot, &view, view.epoch - 1);
     }
     flock_continue(&f, 3);
     flock_run_for(&f, 3 * SECOND);

@@ -62,11 +62,12 @@ Test(peer_promises, an_old_state_is_not_gone_on_from_while_who_holds_the_latest_
     uint64_t shown = f.peers[2].shown_step;
     cr_assert_gt(shown, old_step + 10);
     gw_view w = view_of_some(&f, 2, 3, 2, 1, 40);
-    gw_ballot_vote(&f.peers[2].brain->ballot, &w, 39);
+    gw_ballot_vote(&f.peers[2].brain->view.ballot, &w, 39);
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
     flock_run_for(&f, SECOND);
     for (uint32_t i = 0; i < 3; i++) flock_mend(&f, 3, i);
-    while (f.now < 70 * SECOND && (f.peers[3].brain->load_token != 0)) cr_assert(!flock_run(&f, NULL, 1));
+    while (f.now < 70 * SECOND && (f.peers[3].brain->view.load_token != 0))
+        cr_assert(!flock_run(&f, NULL, 1));
     for (uint32_t i = 0; i < 2; i++) flock_start(&f, i);
     uint64_t since = f.now;
     while (!has_view(&f, 0) && f.now < since + 300 * SECOND) cr_assert(!flock_run(&f, NULL, 1));
@@ -89,7 +90,7 @@ Test(peer_promises, an_old_view_is_not_gone_on_from_while_who_holds_the_latest_s
     cr_assert(flock_status(&f, 3).view->count == 4);
     uint64_t shown = f.peers[3].shown_step;
     gw_view w = view_of_some(&f, 3, 4, 2, 1, 40);
-    gw_ballot_vote(&f.peers[3].brain->ballot, &w, 39);
+    gw_ballot_vote(&f.peers[3].brain->view.ballot, &w, 39);
     flock_kill(&f, 1);
     flock_kill(&f, 2);
     flock_kill(&f, 4);
@@ -111,7 +112,7 @@ Test(peer_promises, an_old_view_is_not_gone_on_from_while_who_holds_the_latest_s
 /* The last of five alone has heard of a proposal with seven newcomers, and has voted for it. All are started
  * again, but for who proposed it and the newcomers, who are gone for good. */
 static bool member_is_frozen(const flock *f) {
-    return f->peers[4].brain->voted.count > 6 && f->peers[4].brain->persist_since_ns == 0;
+    return f->peers[4].brain->view.voted.count > 6 && f->peers[4].brain->save.persist_since_ns == 0;
 }
 
 static bool all_have_links(const flock *f) {
@@ -205,13 +206,13 @@ Test(peer_promises, a_promise_that_was_taken_back_is_not_asked_for) {
     gw_view w2 = *flock_status(&f, 0).view;
     w2.epoch = base + 30;
     gw_view_seal(&w2);
-    gw_ballot_vote(&f.peers[2].brain->ballot, &w, base);
+    gw_ballot_vote(&f.peers[2].brain->view.ballot, &w, base);
     flock_kill(&f, 0);
     flock_run_for(&f, 5 * SECOND);
     cr_assert_gt(flock_said(&f, 1, "only 2 of the 7"), 0);
-    cr_assert_lt(f.peers[1].brain->ballot.highest, base + 30);
-    gw_ballot_vote(&f.peers[1].brain->ballot, &w2, base);
-    f.peers[1].brain->voted = w2;
+    cr_assert_lt(f.peers[1].brain->view.ballot.highest, base + 30);
+    gw_ballot_vote(&f.peers[1].brain->view.ballot, &w2, base);
+    f.peers[1].brain->view.voted = w2;
     flock_kill(&f, 2);
     gw_ballot ballot;
     size_t bytes = flock_open_record(&f.peers[2], &ballot);
@@ -248,8 +249,8 @@ Test(peer_promises, the_word_of_who_has_given_up_its_proposal_frees_who_voted_fo
         (gw_member){.id = f.peers[2].config.id, .boot = life->boot, .nonce = life->nonce};
     given_up.leader = f.peers[2].config.id;
     gw_view_seal(&given_up);
-    gw_ballot_vote(&f.peers[2].brain->ballot, &of_strangers, 29);
-    for (uint32_t i = 0; i < 3; i += 2) gw_ballot_vote(&f.peers[i].brain->ballot, &given_up, 0);
+    gw_ballot_vote(&f.peers[2].brain->view.ballot, &of_strangers, 29);
+    for (uint32_t i = 0; i < 3; i += 2) gw_ballot_vote(&f.peers[i].brain->view.ballot, &given_up, 0);
     f.breaks = (flock_break){0};
     flock_kill(&f, 1);
     const uint64_t since = f.now;
@@ -325,16 +326,17 @@ Test(peer_promises, who_comes_the_first_time_since_a_power_cut_is_waited_for) {
         for (uint32_t i = 1; i < COUNT; i++) flock_kill(&f, i);
         flock_run_for(&f, 5 * SECOND);
         gw_peer *brain = f.peers[0].brain;
-        for (uint32_t i = 0; i < brain->contact_count && !knows; i++) brain->contacts[i].came_ns = 0;
-        uint64_t before = brain->views_installed;
+        for (uint32_t i = 0; i < brain->members.contact_count && !knows; i++)
+            brain->members.contacts[i].came_ns = 0;
+        uint64_t before = brain->view.views_installed;
         for (uint32_t i = 1; i < COUNT; i++) {
             flock_start(&f, i);
             flock_run_for(&f, SECOND);
         }
         flock_run_for(&f, 30 * SECOND);
         cr_assert(flock_status(&f, 0).view != NULL && flock_status(&f, 0).view->count == COUNT);
-        cr_expect_leq(brain->views_installed - before, 2, "knows %d: %d views", knows,
-                      (int)(brain->views_installed - before));
+        cr_expect_leq(brain->view.views_installed - before, 2, "knows %d: %d views", knows,
+                      (int)(brain->view.views_installed - before));
         flock_close(&f);
     }
 }
@@ -380,9 +382,9 @@ static gw_view open_three(flock *f) {
 
 static void learn(flock *f, const gw_peer_id *from, const gw_view *view) {
     gw_peer *p = f->peers[0].brain;
-    p->learned_from[p->learned_count] = *from;
-    p->learned_lived[p->learned_count] = false;
-    p->learned[p->learned_count++] = *view;
+    p->view.learned_from[p->view.learned_count] = *from;
+    p->view.learned_lived[p->view.learned_count] = false;
+    p->view.learned[p->view.learned_count++] = *view;
 }
 
 /* The first proposes the three once more, and installs that before anybody else loses patience with it. */
@@ -406,7 +408,7 @@ Test(peer_promises, of_two_with_the_same_peers_the_one_that_asks_for_something_i
     here.epoch = base.epoch + 2;
     here.leader = f.peers[1].config.id;
     gw_view_seal(&here);
-    gw_ballot_vote(&f.peers[2].brain->ballot, &gone, base.epoch);
+    gw_ballot_vote(&f.peers[2].brain->view.ballot, &gone, base.epoch);
     learn(&f, &f.peers[2].config.id, &here);
     expect_next_view(&f, &base);
     flock_close(&f);
@@ -419,7 +421,7 @@ Test(peer_promises, what_its_leader_alone_lives_in_is_listed) {
     lived.epoch = base.epoch + 1;
     lived.leader = f.peers[1].config.id;
     gw_view_seal(&lived);
-    gw_ballot_install(&f.peers[1].brain->ballot, &lived);
+    gw_ballot_install(&f.peers[1].brain->view.ballot, &lived);
     expect_next_view(&f, &base);
     flock_close(&f);
 }

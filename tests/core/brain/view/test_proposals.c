@@ -99,7 +99,7 @@ Test(peer_proposals, a_member_with_a_view_of_its_own_belongs_into_a_proposal_tha
     flock f;
     wait_with_a_proposal(&f, 3);
     const gw_peer *first = f.peers[0].brain;
-    cr_assert(first->attempt.deciding);
+    cr_assert(first->view.attempt.deciding);
     gw_contact contact = *gw_peer_contact(f.peers[0].brain, &f.peers[3 - absent].config.id);
     contact.has_view = true;
     contact.view_name = (gw_view_name){{9}};
@@ -136,13 +136,13 @@ Test(peer_proposals, who_leaves_does_not_conclude_its_proposal_at_the_same_momen
     flock f;
     wait_with_a_proposal(&f, 3);
     gw_peer *first = f.peers[0].brain;
-    cr_assert(first->attempt.deciding);
-    first->leaving = true;
-    first->leave_ns = f.now;
+    cr_assert(first->view.attempt.deciding);
+    first->save.leaving = true;
+    first->save.leave_ns = f.now;
     uint64_t due_ns = gw_leave_until(first);
-    first->config.resume_timeout_ns = due_ns - first->wait_since_ns;
+    first->config.resume_timeout_ns = due_ns - first->view.wait_since_ns;
     while (!f.peers[0].finished) {
-        if (first->attempt.resend_ns > due_ns) first->attempt.resend_ns = due_ns;
+        if (first->view.attempt.resend_ns > due_ns) first->view.attempt.resend_ns = due_ns;
         cr_assert(!flock_run(&f, NULL, 1));
     }
     cr_assert_eq(f.now, due_ns);
@@ -155,7 +155,7 @@ Test(peer_proposals, who_leaves_does_not_conclude_its_proposal_at_the_same_momen
 Test(peer_proposals, a_proposal_that_waits_does_not_count_on_a_voter_that_died) {
     flock f;
     wait_with_a_proposal(&f, 3);
-    cr_assert(f.peers[0].brain->attempt.deciding);
+    cr_assert(f.peers[0].brain->view.attempt.deciding);
     flock_kill(&f, 3 - absent);
     uint64_t killed_ns = f.now;
     cr_assert(flock_run(&f, first_waits_for_peers, MOST_EVENTS));
@@ -210,7 +210,7 @@ Test(peer_proposals, who_can_promise_no_more_votes_for_what_makes_room) {
 
 static const gw_report *vote_of_new_life(const flock *f) {
     for (uint32_t i = 1; i < 3; i++) {
-        const gw_attempt *a = &f->peers[i].brain->attempt;
+        const gw_attempt *a = &f->peers[i].brain->view.attempt;
         for (uint32_t rank = 0; a->active && rank < a->view.count; rank++) {
             const gw_peer_id *id = &a->view.members[rank].id;
             if (gw_peer_id_equal(id, &f->peers[0].config.id) && a->reports[rank] != NULL)
@@ -249,7 +249,7 @@ static bool first_has_2_checkpoints(const flock *f) {
 }
 
 static const gw_report *own_vote(const flock *f, uint32_t proposer) {
-    const gw_attempt *a = &f->peers[proposer].brain->attempt;
+    const gw_attempt *a = &f->peers[proposer].brain->view.attempt;
     return a->active ? a->reports[gw_view_rank(&a->view, &f->peers[proposer].config.id)] : NULL;
 }
 
@@ -323,13 +323,13 @@ Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goe
     cr_assert_neq(leader, 0);
     flock_kill(&f, 3 - leader);
     f.peers[leader].persist_ns = 5000000; /* its own vote is the last */
-    const gw_attempt *a = &f.peers[leader].brain->attempt;
+    const gw_attempt *a = &f.peers[leader].brain->view.attempt;
     while (!a->active || a->reports[0] == NULL) cr_assert(!flock_run(&f, NULL, 1));
     cr_assert(gw_peer_id_equal(&a->view.members[0].id, &f.peers[0].config.id));
     cr_expect(a->reports[0]->has_state);
     cr_expect_eq(a->reports[0]->whole_step, 4);
     while (flock_status(&f, leader).view->count != 2) cr_assert(!flock_run(&f, NULL, 1));
-    cr_expect_eq(f.peers[leader].brain->installed->whole_step, 8);
+    cr_expect_eq(f.peers[leader].brain->view.installed->whole_step, 8);
     flock_close(&f);
 }
 
@@ -340,7 +340,7 @@ Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goe
 static bool two_can_ask(const flock *f) {
     const flock_peer *first = &f->peers[0];
     return first->linked[2] && first->linked[3] && f->peers[1].linked[2] && f->peers[1].linked[3] &&
-           first->brain->propose_at_ns >= f->now + UINT64_C(500000000);
+           first->brain->view.propose_at_ns >= f->now + UINT64_C(500000000);
 }
 
 static bool third_is_in_a_view_of_four(const flock *f) {

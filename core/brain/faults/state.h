@@ -1,0 +1,40 @@
+/* Who computed, held or sent other bits than it should have.
+ * The state belongs to this room; the other rooms of the brain read it. */
+#ifndef GODWIT_CORE_BRAIN_FAULTS_STATE_H
+#define GODWIT_CORE_BRAIN_FAULTS_STATE_H
+
+#include "core/brain/message.h"
+#include "core/record/convictions.h"
+#include "core/shard/double_check.h"
+
+/* Whose contributions to a step are in doubt. */
+typedef struct gw_doubt {
+    bool any;
+    uint64_t step;
+    gw_peer_id accused[2];
+} gw_doubt;
+
+/* What members get when they compute a disputed shard once more; it may come before the dispute is known. */
+typedef struct gw_testimony {
+    gw_view_name view;
+    uint64_t step;
+    uint32_t shard[GW_MAX_MEMBERS]; /* plus 1; 0 = not heard */
+    uint64_t told[GW_MAX_MEMBERS];
+} gw_testimony;
+
+typedef struct gw_faults_state {
+    gw_changes changes;
+    uint32_t arrangement;                          /* the order of this view's members for sums */
+    uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* shards of this step that are computed twice */
+    gw_dispute dispute;                            /* while DISPUTING */
+    gw_token probe_token, look_token;
+    gw_testimony testimony;
+    gw_doubt doubt;             /* until a view is installed, or the step is over */
+    gw_convictions convictions; /* of peers that have not heard of them; part of the durable record */
+    uint64_t heard_epoch;       /* epoch of this peer's last conviction that it has heard of; part of the
+                                   durable record */
+    uint64_t recorded_epoch;    /* the heard_epoch that the durable record has */
+    uint32_t times_wrong;       /* how often this life was found to compute or hold other bits */
+} gw_faults_state;
+
+#endif
