@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "lab"))
 from machines import Lab, Trouble, missing  # noqa: E402
 
-LIMIT_S = 3600  # CTest's own comes first
+LIMIT_S = 3600  # CTest's own limit is shorter
 MEMORY_MB = 2048  # under the address sanitizer two tests with eight peers each do not fit into half of that
 PASSED_ON = ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "GODWIT_TEST_DATA")
 

@@ -8,12 +8,12 @@ import signal
 
 
 def marked(mark):
-    """{pid: its command} of those that run."""
+    """{pid: command} of the marked processes that run."""
     found = {}
     for path in glob.glob("/proc/[0-9]*"):
-        with contextlib.suppress(OSError):  # it has just ended, or is another user's
+        with contextlib.suppress(OSError):  # the process has just ended, or is another user's
             with open(f"{path}/environ", "rb") as file:
-                variables = file.read().split(b"\0")  # of one that has ended, and is not waited for yet, nothing
+                variables = file.read().split(b"\0")  # empty if it has ended and is not waited for yet
             if mark.encode() in variables:
                 with open(f"{path}/cmdline", "rb") as file:
                     found[int(os.path.basename(path))] = file.read().decode().replace("\0", " ")

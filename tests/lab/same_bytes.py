@@ -31,7 +31,7 @@ class ThreeMachines(KeptMachines):
 
 
 def godwit(peer, command):
-    """What `godwit COMMAND`, said to the peer where it runs, prints."""
+    """Returns what `godwit COMMAND` prints for the peer, run in the peer's machine."""
     directory = peer.home.inside(peer.directory)
     return peer.home.machine.check(f"{peer.flock.binary} {command} --dir {directory}")
 
@@ -41,7 +41,7 @@ def status(peer):
 
 
 def stop(flock, seconds):
-    """Stops the job; returns the peers that lived and have ended well."""
+    """Stops the job, and returns the peers that were alive and have ended with exit code 0."""
     finishers = flock.living()
     godwit(finishers[0], "stop")
     flock.wait_ends(finishers, seconds)

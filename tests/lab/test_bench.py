@@ -7,7 +7,7 @@ import types
 import unittest
 from unittest import mock
 
-import tap  # which knows the way to tools/lab
+import tap  # it adds tools/lab to the path
 import bench
 import rdma_bench
 import tables
@@ -17,7 +17,7 @@ FAILS = "/bin/false"
 
 
 class Killed:
-    """A flock that is killed; whoever is started again tells that it has resumed from that step."""
+    """A flock whose peers, when they are started again, report that they have resumed from a given step."""
 
     def __init__(self, step):
         self.peers = [types.SimpleNamespace(done={"state": "one"}, signal=lambda number: None) for _ in range(4)]
@@ -86,7 +86,7 @@ class Wrongs(unittest.TestCase):
         self.enterContext(mock.patch.object(tables, "WRONGS", []))
 
     def run_bench(self, *words):
-        """(exit code, what is said at the end)"""
+        """(exit code, the lines printed at the end)"""
         said = io.StringIO()
         with mock.patch.object(sys, "argv", ["bench.py", *words]), contextlib.redirect_stdout(said):
             code = bench.main()

@@ -5,7 +5,7 @@ import os
 import sys
 import unittest
 
-import tap  # noqa: F401  (first: it knows where the lab's modules are)
+import tap  # noqa: F401  (it comes first, as it adds the lab's modules to the path)
 from machines import Lab
 
 BINARY = os.path.abspath(os.environ.get("GODWIT_BINARY", "build/godwit"))

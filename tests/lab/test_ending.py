@@ -1,4 +1,4 @@
-"""Whoever ends a tool that drives a flock, in whatever way, ends its peers; and what is left of a peer is removed."""
+"""However a tool that drives a flock is ended, its peers end, and what a peer has left is removed."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ import unittest
 import uuid
 
 import processes
-import tap  # which knows the way to tools/lab
+import tap  # it adds tools/lab to the path
 from flock import HERE, Flock, Peer
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
@@ -19,7 +19,7 @@ PATIENCE_S = 60
 SOON_S = 10
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# A peer: its first life leaves claims behind when it is killed, and its second one does not come to say who it is.
+# A stand-in for a peer: its first life leaves claims behind when it is killed, and its second ends before it has an id.
 STAND_IN = """#!/bin/sh
 [ -e {claims} ] || echo '{{"event": "start", "time": 1, "peer": "{id}"}}'
 touch {claims}
@@ -28,9 +28,9 @@ exec sleep 1000
 
 
 def wait_until(condition, seconds=PATIENCE_S):
-    """Whether it came to that in time."""
+    """Whether the condition became true in time."""
     deadline = time.monotonic() + seconds
-    while not condition():  # asked once: what has come may go again
+    while not condition():  # asked once, since what has become true may become false again
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.02)
@@ -44,9 +44,9 @@ class Tools(unittest.TestCase):
         self.addCleanup(processes.kill_marked, self.mark)
 
     def start(self, tool, *words, count, ignored=()):
-        """The tool, with its peers, of which so many run."""
+        """Starts the tool and waits until so many of its peers run."""
 
-        def settle():  # what a shell's background job or nohup ignores is heeded again
+        def settle():  # signals that a background job or nohup ignores get their default action again
             for number in ENDING:
                 signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
@@ -68,7 +68,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(processes.marked(self.mark), {})
 
     def end(self, process, number):
-        """Its exit code; no process of it stays."""
+        """Returns the exit code, after it has checked that no process of the tool is left."""
         process.send_signal(number)
         code = process.wait(PATIENCE_S)
         self.assert_all_gone()
@@ -87,7 +87,7 @@ class Tools(unittest.TestCase):
         self.end(tool, signal.SIGKILL)
 
     def test_a_terminal_that_is_closed_ends_the_demos_peers(self):
-        """Two of its four are killed by the demo itself."""
+        """The demo itself kills two of its four peers."""
         self.assertEqual(self.end(self.start("demo.py", count=2), signal.SIGHUP), 128 + signal.SIGHUP)
         self.assertEqual(os.listdir(self.folder), [])
 
@@ -99,7 +99,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.end(tool, signal.SIGTERM), 128 + signal.SIGTERM)
 
 
-# A tool that is told to end while its first peer is being started, and says where its folder was and whether the
+# A tool that gets a signal while its first peer is being started, and prints where its folder was and whether the
 # peer's process is gone.
 HASTY = """
 import os, signal, sys
@@ -111,7 +111,7 @@ class Hasty(Here):
         os.kill(os.getpid(), {number})
         return self.process
 
-signal.signal({number}, signal.SIG_DFL)  # whatever has started this ignores
+signal.signal({number}, signal.SIG_DFL)  # whatever the parent process ignores
 end_on_signals()
 home = Hasty()
 try:
@@ -124,10 +124,10 @@ finally:
 
 
 class Starting(unittest.TestCase):
-    """Who is told to end as it starts a peer ends that one as well, and its folder is gone."""
+    """A tool that gets a signal as it starts a peer ends that peer as well, and removes its folder."""
 
     def end(self, number):
-        """Its exit code."""
+        """Returns the exit code of the tool."""
         text = HASTY.format(number=int(number), binary=os.path.abspath(BINARY))
         with tempfile.TemporaryDirectory() as folder:
             surroundings = {**os.environ, "PYTHONPATH": TOOLS, "TMPDIR": folder}

@@ -14,13 +14,13 @@ from same_bytes import KeptMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 JOB = ["synthetic", "--shards", "12", "--shard-ms", "0", "--state-bytes", "256k"]
-# How long a shard takes changes no bytes.
+# The duration of a shard does not change the result.
 OPTIONS = ["--shard-ms", "5", "--transport", "auto", "--time-scale", "400", "--peers", "2", "--checkpoint-every", "off",
            "--rdma-device", "rxe0"]
 # RDMA that failed is tried again after half a minute, then after twice as long (retry_ns of net/fabric/fabric.h): the third try
 # is to work.
 PATIENCE_S = 30 + 60 + 120 + 30
-WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # which device, which port, to whom
+WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # it names device, port and peer
 
 
 def once_more_if_a_machine_ends(test):
@@ -50,7 +50,7 @@ class Failures(KeptMachines):
         self.one, self.two = self.lab.machine(1), self.lab.machine(2)
         self.flock = self.enterContext(LabFlock(self.lab, BINARY, [*JOB, *OPTIONS]))
         self.flock.gather_in([self.flock.home(1), self.flock.home(2)], ["--workers", "1"])
-        self.begun = {}  # peer: where its log ended when all was well
+        self.begun = {}  # peer -> the end of its log before the fault
         self.await_path("rdma")
         self.go_on()
         self.begun = {peer: len(self.log(peer)) for peer in self.flock.peers}
@@ -60,7 +60,7 @@ class Failures(KeptMachines):
             return file.read()[self.begun.get(peer, 0) :]
 
     def await_path(self, kind):
-        """Until both peers say that their data goes this way."""
+        """Waits until both peers report that their data take this path."""
 
         def all_do():
             links = [re.findall(r"data link to \w+: (\w+)$", self.log(p), re.MULTILINE) for p in self.flock.peers]
@@ -69,18 +69,18 @@ class Failures(KeptMachines):
         self.flock.wait(all_do, PATIENCE_S, f"the data goes by {kind}", watch=self.flock.peers)
 
     def go_on(self):
-        """Some steps that began after this call are committed by both."""
+        """Waits until both peers have committed steps that began after this call."""
         self.flock.first_step_after(time.time(), PATIENCE_S, 2)
         self.flock.wait_step(self.flock.step() + 5, PATIENCE_S)
 
     def assert_said_once(self, peer, reason):
-        """That it is TCP with the other, and why."""
+        """Checks that the peer reports TCP with the other once, and the reason."""
         said = re.findall(r"TCP it is with peer [0-9a-f]{8}: .*", self.log(peer))
         self.assertEqual(len(said), 1, self.log(peer))
         self.assertRegex(said[0], reason)
 
     def assert_packets_flow(self):
-        """The devices' own counters show that RDMA is used."""
+        """Checks by the devices' own counters that RDMA is used."""
         before = [machine.counters()["sent_pkts"] for machine in (self.one, self.two)]
         self.go_on()
         after = [machine.counters()["sent_pkts"] for machine in (self.one, self.two)]
@@ -102,7 +102,7 @@ class Failures(KeptMachines):
         stop_and_compare(self, self.flock, JOB, PATIENCE_S)
 
     def test_path_breaks_by_itself_while_both_ends_live(self):
-        """Nobody is told that the cable is out: retries run out."""
+        """No event reports a cable that is pulled; the retries of the device run out."""
         self.addCleanup(self.two.heal_rail)
         self.two.cut_rail()
         self.await_path("tcp")

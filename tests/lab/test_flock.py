@@ -10,7 +10,7 @@ from same_bytes import ThreeMachines, stop_and_compare
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 SYNTHETIC = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "256k"]
-# The emulated processor is not the host's: both compute as a third kind does.
+# The emulated processor differs from the host's, so both compute with the kernels of a third class.
 HASWELL = ["--cpu-class", "haswell"]
 DIGITS = ["digits", "--samples", "1000", "--epochs", "1000", "--batch", "240", "--hidden", "32", *HASWELL]
 OVER_RDMA = ["--transport", "rdma", "--time-scale", "400"]
@@ -21,7 +21,7 @@ PACKETS_A_STEP = 64
 
 class Flocks(ThreeMachines):
     def flock(self, job, numbers):
-        """Peers in these machines, computing until they are stopped."""
+        """Starts peers in these machines, which compute until they are stopped."""
         flock = self.enterContext(LabFlock(self.lab, BINARY, [*job, *OVER_RDMA, "--peers", str(len(numbers))]))
         flock.gather_in([flock.home(number) for number in numbers], ["--workers", "1"])
         flock.wait_step(5, PATIENCE_S)
@@ -32,19 +32,19 @@ class Flocks(ThreeMachines):
         return {peer: peer.home.machine.counters()["sent_pkts"] for peer in flock.living()}
 
     def kill(self, flock, victim):
-        """Its machine dies; the rest commit a step without it."""
+        """Kills a peer's machine, and waits until the others commit a step without it."""
         survivors = len(flock.living()) - 1
         flock.first_step_after(flock.kill_machine(victim), PATIENCE_S, survivors)
 
     def finish(self, flock, job):
-        """Some more steps, the job is stopped, and what must hold then."""
+        """Waits for some more steps, stops the job, and checks what must hold then."""
         before, first = self.packets(flock), flock.step()
         flock.wait_step(first + 5, PATIENCE_S)
         finishers = flock.living()
         steps = stop_and_compare(self, flock, job, PATIENCE_S)
         for peer in finishers:
             sent = peer.home.machine.counters()["sent_pkts"] - before[peer]
-            whole = steps - first - 1  # of the one that was under way some had been sent before
+            whole = steps - first - 1  # a part of the step under way had been sent before
             self.assertGreater(sent, whole * PACKETS_A_STEP, f"machine {peer.home.number}")
 
     def test_same_bytes_when_a_machine_joins_and_the_leaders_is_killed(self):

@@ -9,7 +9,7 @@ import time
 import unittest
 from unittest import mock
 
-import tap  # noqa: F401  (first: it knows where the lab's modules are)
+import tap  # noqa: F401  (it comes first, as it adds the lab's modules to the path)
 from machines import MACHINE_GONE, Lab, Trouble
 
 LAB = os.path.join(os.path.dirname(tap.machines.__file__), "lab.py")
@@ -38,7 +38,7 @@ def in_network(network):
             if network_of(pid) == network:
                 found.append(int(pid))
         except OSError:
-            continue  # it ended, or is somebody else's
+            continue  # the process has ended, or is another user's
     return found
 
 
@@ -103,7 +103,7 @@ class Machines(unittest.TestCase):
         self.one.check(f"{PING} {self.two.address}")
         self.lab.cut(2)
         self.assertNotEqual(self.one.run(f"{PING} {self.two.address}").code, 0)
-        self.assertEqual(self.two.run("true").code, 0)  # the machine itself is as it was
+        self.assertEqual(self.two.run("true").code, 0)  # the machine itself is unchanged
         self.lab.heal(2)
         self.one.check(f"until {PING} {self.two.address}; do :; done")
 
@@ -126,7 +126,7 @@ class Machines(unittest.TestCase):
 
 
 class Boots(unittest.TestCase):
-    """A machine comes up, or tells how far it came."""
+    """A machine boots, or its error says how far the boot came."""
 
     def setUp(self):
         self.lab = Lab(1)
@@ -174,7 +174,7 @@ class Ends(unittest.TestCase):
         self.assert_gone(network, folder)
 
     def end_tool(self, number):
-        """A tool in the middle of its work gets the signal; what it had is gone."""
+        """A tool that gets a signal in the middle of its work leaves nothing behind."""
         tool = subprocess.Popen([sys.executable, LAB, "1", "--", "echo ready; sleep 1000"], stdout=subprocess.PIPE)
         with tool:
             self.assertEqual(tool.stdout.readline(), b"1| ready\n")
@@ -194,7 +194,7 @@ class Ends(unittest.TestCase):
         self.end_tool(signal.SIGINT)
 
     def test_keeper_killed(self):
-        """Its processes die with it; its folder is removed by the next lab."""
+        """The processes of a killed keeper die with it, and the next lab removes its folder."""
         with Lab(1) as lab:
             lab.boot(1)
             network, folder = network_of(lab.keeper.process.pid), lab.folder

@@ -33,7 +33,7 @@ def flock_of(binary, job, count, extra=()):
 
 
 def steps_between(flock, begin, end):
-    """[(time, step)] of commits between two moments: the first peer's word counts."""
+    """[(time, step)] of the commits between two moments, by the first peer that reports each."""
     first = {}
     for _, event in flock.events_after(begin, "step"):
         if event["time"] <= end:
@@ -112,14 +112,14 @@ def hashes(binary, quick):
 
 
 def bench_part(binary, *words):
-    """What `godwit bench` prints with these words."""
+    """The output of `godwit bench` with these arguments."""
     code = subprocess.run([binary, "bench", *words], check=False, preexec_fn=bind_life).returncode
     if code != 0:
         wrong(f"godwit bench {' '.join(words)}: exit code {code}")
 
 
 def mnist_folder():
-    """Where GODWIT_TEST_DATA has MNIST's files; None: nowhere."""
+    """The folder of MNIST's files in GODWIT_TEST_DATA, or None."""
     data = os.environ.get("GODWIT_TEST_DATA")
     for folder in [os.path.join(data, "mnist"), data] if data else []:
         if os.path.isdir(folder) and any("idx3" in name for name in os.listdir(folder)):
@@ -170,7 +170,7 @@ def disturb(flock, leader, how):
 
 
 def wait_whole(flock, count):
-    """Until all `count` peers commit steps together."""
+    """Waits until all `count` peers commit steps together."""
     flock.first_step_after(time.time(), PATIENCE_S, count)
 
 
@@ -314,7 +314,7 @@ def gapless(commits):
 
 
 def stop_all(flock):
-    """godwit stop: {(steps, state)} of all peers that were running."""
+    """Stops the job by godwit stop, and returns {(steps, state)} of all peers that were running."""
     finishers = flock.living()
     subprocess.run([flock.binary, "stop", "--dir", finishers[0].directory], check=True, stdout=subprocess.DEVNULL)
     flock.wait_ends(finishers, PATIENCE_S)
@@ -327,7 +327,7 @@ def check_against_alone(binary, job, states):
 
 
 def rate(flock, steps):
-    """Steps a second over the next `steps` of them."""
+    """Measures the steps per second over the next `steps` steps."""
     begin = flock.first_step_after(time.time(), PATIENCE_S)
     flock.wait_step(begin["step"] + steps, PATIENCE_S)
     commits = steps_between(flock, begin["time"] - 0.001, time.time())
@@ -390,7 +390,7 @@ def checkpoint_run(binary, every, steps):
 
 
 def checkpoint_bytes(binary):
-    """Bytes each of four peers writes of a 64 MiB state with two replicas, as shares of it."""
+    """Measures the bytes that each of four peers writes of a 64 MiB state with two replicas, as shares of it."""
     job = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "64m", "--steps", "12"]
     with flock_of(binary, [*job, "--checkpoint-every", "6"], 4, ["--workers", "1"]) as flock:
         flock.wait_ends(flock.peers, PATIENCE_S)
@@ -420,7 +420,7 @@ def checkpoint(binary, quick):
 
 
 def cpu_seconds(peers):
-    """That they have taken so far, the kernel's share as well."""
+    """The processor time that the peers have used so far, with the kernel's share."""
     ticks = 0
     for peer in peers:
         with open(f"/proc/{peer.process.pid}/stat") as file:
@@ -476,7 +476,7 @@ def verify(binary, quick):
     rounds, steps = (1, 12) if quick else (4, 25)
     verify_rows("a state of 4 MiB", *off_and_on(binary, spinning(96, 10, "4m"), "1%", rounds, steps))
     rounds, steps = (1, 6) if quick else (8, 48)
-    nano = ["gpt", "--data", binary]  # any bytes are as much work as a text
+    nano = ["gpt", "--data", binary]  # any bytes take as much work as a text does
     verify_rows("gpt's nano on bytes, 10 MB of state", *off_and_on(binary, nano, "1%", rounds, steps))
     rounds, steps = (1, 1) if quick else (3, 2)
     large = spinning(LARGE_SHARDS, LARGE_SHARD_MS, f"{LARGE_MIB}m")
@@ -488,7 +488,7 @@ def verify(binary, quick):
 
 
 def thread_seconds(peer, name):
-    """User CPU time of a peer's thread: what it computes, without what the kernel does for it."""
+    """The user CPU time of a peer's thread, which leaves out what the kernel does for it."""
     tasks = f"/proc/{peer.process.pid}/task"
     for task in os.listdir(tasks):
         with open(f"{tasks}/{task}/stat") as file:

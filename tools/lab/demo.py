@@ -17,7 +17,7 @@ WIDTH = 79
 
 
 class Story:
-    """Lines with the time since the beginning."""
+    """Prints lines with the time since the beginning."""
 
     def __init__(self):
         self.began = time.monotonic()
@@ -35,7 +35,7 @@ def report_of(peer):
 
 
 def watch_until(flock, story, step, steps):
-    """Tells now and then how it goes, until `step` steps are done."""
+    """Prints the progress now and then, until `step` steps are done."""
     told = time.monotonic()
     while flock.step() < step:
         flock.wait_step(min(step, flock.step() + 1), PATIENCE_S)
@@ -48,7 +48,7 @@ def watch_until(flock, story, step, steps):
 
 
 def kill(flock, story, victim, role):
-    """SIGKILL, and how long the flock stood still. Returns a line for the end."""
+    """Kills a peer by SIGKILL, and measures how long the flock stands still. Returns a line for the end."""
     step = flock.step()
     survivors = len(flock.living()) - 1
     moment = victim.kill()
@@ -78,7 +78,7 @@ def restart(flock, story, peer):
 
 
 def fly(binary, story):
-    """The disturbed run. Returns (done event of each peer, lines about the recoveries)."""
+    """Makes the disturbed run. Returns (done event of each peer, lines about the recoveries)."""
     with Flock(binary, [*JOB, "--peers", str(PEERS), "--workers", "1"]) as flock:
         peers = flock.gather(PEERS)
         flock.wait(flock.leader, PATIENCE_S, "a leader", watch=peers)

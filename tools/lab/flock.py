@@ -24,11 +24,11 @@ class Trouble(Exception):
 
 
 class TooLate(Trouble):
-    """It had not done so when the time was up."""
+    """The flock had not done what was waited for when the time was up."""
 
 
 def bind_life():
-    """In a child, before it becomes its program: it dies with the thread that has started it, however that ends."""
+    """Runs in a child before exec: the child dies with the thread that has started it, however that thread ends."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -54,13 +54,13 @@ class Ending:
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
         else:
-            for each in self.numbers:  # a terminal may say it twice: the first time is enough
+            for each in self.numbers:  # a terminal may send it twice; the first one counts
                 signal.signal(each, signal.SIG_IGN)
             sys.exit(128 + number)
 
     @contextlib.contextmanager
     def held(self):
-        if threading.current_thread() is not threading.main_thread():  # it is that one that signals end
+        if threading.current_thread() is not threading.main_thread():  # signals end the main thread
             yield
             return
         self.holders += 1
@@ -77,23 +77,23 @@ ENDING = Ending()
 
 
 def end_on_signals():
-    """From now on they end this process so."""
+    """From this call on, the signals end this process in that way."""
     ENDING.heed()
 
 
 class Here:
     """Where a peer's processes run: this machine. (lab_flock.py has another such place.)"""
 
-    environment = None  # of what runs here, if it is not ours
+    environment = None  # the environment of what runs here, if it is not this process's
     address = "127.0.0.1"
-    port = 0  # where a peer listens; 0: anywhere, another one each time
+    port = 0  # the port that a peer listens on; 0: the kernel chooses another one each time
 
     def inside(self, path):
-        """What is called `path` here, as it is called there."""
+        """The name in the peer's place of what is called `path` here."""
         return path
 
     def launch(self, command, errors):
-        """A process with this command, like subprocess.Popen; its stderr is appended to the file `errors`."""
+        """Starts a process with this command, like subprocess.Popen; its stderr is appended to the file `errors`."""
         with open(errors, "ab") as file:
             try:
                 return subprocess.Popen(
@@ -109,7 +109,7 @@ class Here:
                 raise Trouble(f"{command[0]} cannot be started: {error.strerror}") from error
 
     def time_of(self, event):
-        """When it happened, on this machine's clock."""
+        """The moment of an event on this machine's clock."""
         return event["time"]
 
 
@@ -133,13 +133,13 @@ class Peer:
         self.forget()
 
     def forget(self):
-        """Nothing is known yet of the process that is about to start, but that it will have its directory's id."""
+        """Forgets all about the last process but its directory's id, as another one is about to start."""
         self.port = None
         self.view = None
         self.step = 0
         self.report = {}
         self.done = None
-        self.ended = None  # exit code, once it has ended and everything it said was read
+        self.ended = None  # exit code, once the process has ended and its output was read
 
     @property
     def alive(self):
@@ -189,7 +189,7 @@ class Peer:
             self.flock.changed.notify_all()
 
     def clear_claims(self):
-        """What a peer that was killed has left for its next life: it gets none."""
+        """Removes what a killed peer has left for its next life, as there will be none."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"/dev/shm/godwit-computing-{self.id}")
 
@@ -215,7 +215,7 @@ class Peer:
         return moment
 
     def kill(self):
-        """SIGKILL; returns when the process is gone."""
+        """Sends SIGKILL, and returns when the process is gone."""
         moment = self.signal(signal.SIGKILL)
         self.reader.join()
         return moment
@@ -233,7 +233,7 @@ class Flock:
         self.folder = self.made.name
         self.words = words or self.folder
         self.peers = []
-        self.events = []  # (peer, event) in the order they were read
+        self.events = []  # (peer, event) in the order in which they were read
         self.changed = threading.Condition(threading.RLock())
 
     def __enter__(self):
@@ -265,7 +265,7 @@ class Flock:
         return self.gather_in([HERE] * count, extra)
 
     def gather_in(self, homes, extra=()):
-        """As gather, a peer in each of the places."""
+        """Does the same as gather, with a peer in each of the places."""
         first = self.add(extra, homes[0])
         others = [Peer(self, first.number + 1 + i, extra, home) for i, home in enumerate(homes[1:])]
         self.peers += others
@@ -316,7 +316,7 @@ class Flock:
         self.wait(lambda: self.step() >= step, seconds, f"step {step}", watch=self.living())
 
     def wait_ends(self, peers, seconds):
-        """All of `peers` end; Trouble unless each did so with exit code 0."""
+        """Waits until all of `peers` have ended; Trouble unless each has exit code 0."""
         self.wait(lambda: all(peer.ended is not None for peer in peers), seconds, "all peers end")
         for peer in peers:
             if peer.ended != 0:
@@ -340,7 +340,7 @@ class Flock:
 
 
 def run_alone(binary, job, extra=(), seconds=600, then=None, within=None):
-    """An undisturbed run of one peer: its done event. then(peer) is called while its directory is still there, in a
+    """Runs one peer undisturbed; returns its done event. then(peer) is called while its directory is still there, in a
     folder `within`."""
     with Flock(binary, job, within) as flock:
         peer = flock.add(extra)

@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INIT = os.path.join(HERE, "init.sh")
 MODPROBE = os.path.join(HERE, "modprobe.sh")
 BUSYBOX = "/bin/busybox"
-UNUSED_S = 7 * 24 * 3600  # after that an initramfs of another source tree is removed
+UNUSED_S = 7 * 24 * 3600  # the age at which an initramfs of another source tree is removed
 TOOLS = {
     "qemu-system-x86_64": "qemu-system-x86",
     "cpio": "cpio",
@@ -72,7 +72,7 @@ def cache_folder():
 
 @contextlib.contextmanager
 def locked(folder):
-    """Two labs that start at once make one image."""
+    """Takes a lock, so that two labs that start at once make one image."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -80,7 +80,7 @@ def locked(folder):
 
 
 def output(*command, **options):
-    """What a command printed; Missing with its last words if it fails."""
+    """Returns what a command printed; Missing with the end of its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, **options)
     if done.returncode != 0:
         raise Missing(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")

@@ -27,7 +27,7 @@ class Keeper:
         try:
             os.write(1, (json.dumps(words) + "\n").encode())
         except OSError:
-            pass  # nobody is there to read it; stdin's end says so too
+            pass  # the reader is gone, which the end of stdin shows too
 
     def spawn(self, command, log):
         with open(log, "wb") as file:

@@ -20,7 +20,7 @@ from flock import Flock
 
 
 class InMachine:
-    """Where a peer's processes run: whichever machine has the number then."""
+    """Where a peer's processes run: the machine that has this number at the time."""
 
     port = 0
 
@@ -59,7 +59,7 @@ class LabFlock(Flock):
         return InMachine(self.lab, number)
 
     def kill_machine(self, peer):
-        """Its machine is gone; returns the moment just before, on the events' clock."""
+        """Kills the peer's machine; returns the moment just before, on the events' clock."""
         moment = time.time()
         peer.home.machine.kill()
         peer.reader.join()

@@ -15,10 +15,10 @@ class Ledger:
     """Peers are numbers, times are seconds of one clock."""
 
     def __init__(self):
-        self.since = {}  # peer -> since when its process lives
+        self.since = {}  # peer -> the time since which its process lives
         self.spans = []  # (peer, from, to)
         self.stopped = set()
-        self.deaf = collections.Counter()  # (from, to) -> how many faults cut that way
+        self.deaf = collections.Counter()  # (from, to) -> the number of faults that cut this direction
         self.at = None
         self.totals = (0.0, 0.0)  # seconds of processes, live peer-seconds
         self.marks = []  # (when, the totals until then)
@@ -43,7 +43,7 @@ class Ledger:
         self.stopped.discard(peer)
 
     def stands(self, peer, on, now):
-        """Its process is stopped, or goes on again."""
+        """Notes that a peer's process is stopped, or that it goes on."""
         self.advance(now)
         (self.stopped.add if on else self.stopped.discard)(peer)
 
@@ -52,7 +52,7 @@ class Ledger:
         self.deaf[(sender, receiver)] += 1 if on else -1
 
     def begin(self, now):
-        """What was before does not count."""
+        """Begins to count anew: nothing that was before counts."""
         self.advance(now)
         self.since = dict.fromkeys(self.since, now)
         self.spans, self.totals = [], (0.0, 0.0)
@@ -70,12 +70,12 @@ class Ledger:
         self.at = now if self.at is None else max(now, self.at)
 
     def until(self, now):
-        """Seconds of processes, and live peer-seconds, until then."""
+        """The seconds of processes, and the live peer-seconds, until a moment."""
         return between(self.marks, now)
 
 
 def between(marks, now):
-    """The values at a time, of marks (time, values) in order; in between they grow evenly."""
+    """Interpolates the values at a time between marks (time, values), which are in order."""
     at = bisect.bisect_right(marks, now, key=lambda mark: mark[0])
     if at == 0:
         return marks[0][1]

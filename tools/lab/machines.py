@@ -58,9 +58,9 @@ from flock import Trouble  # noqa: E402
 
 KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
 NETWORK = "10.77.0"
-RAIL = "10.78.0"  # of the RDMA devices, when they have one of their own
-COMMANDS = 8  # at the same time in one machine
-BOOT_S = 120  # three to six seconds where nothing else runs
+RAIL = "10.78.0"  # the network of the RDMA devices, when they have one of their own
+COMMANDS = 8  # the most commands at the same time in one machine
+BOOT_S = 120  # it takes three to six seconds where nothing else runs
 CONTROL_S = 30
 MACHINE_GONE = -signal.SIGKILL  # exit code of a command whose machine ended beneath it
 FOLDER_PREFIX = "godwit-machines-"
@@ -69,7 +69,7 @@ Result = collections.namedtuple("Result", "code output")
 
 
 def unshare():
-    """The command that gives what follows a network namespace; without root also a user namespace to own it."""
+    """The prefix that runs a command in a network namespace; without root also in a user namespace that owns it."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *user, "--net", "--"]
 
@@ -95,7 +95,7 @@ def remove_stale():
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            continue  # it lives, or belongs to somebody else
+            continue  # the keeper lives, or belongs to another user
 
 
 def accelerator():
@@ -167,7 +167,7 @@ class Keeper:
 
     def ask(self, do, *arguments):
         with self.lock:
-            with contextlib.suppress(OSError):  # it is gone, which the reader sees, too
+            with contextlib.suppress(OSError):  # the keeper is gone, which the reader notices too
                 self.process.stdin.write((json.dumps({"do": do, "with": arguments}) + "\n").encode())
                 self.process.stdin.flush()
             with self.changed:
@@ -200,8 +200,8 @@ class Job:
         self.command = command
         self.line = line
         self.changed = threading.Condition()
-        self.data = bytearray()  # its process group's number in the first line, then what it printed
-        self.code = None  # once it has ended, and all it printed was read
+        self.data = bytearray()  # the number of its process group in the first line, then its output
+        self.code = None  # the exit code, once it has ended and its output was read
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -230,7 +230,7 @@ class Job:
 
     @property
     def output(self):
-        """What it has printed so far, stdout and stderr together."""
+        """The output so far, stdout and stderr together."""
         with self.changed:
             return bytes(self.data).partition(b"\n")[2].decode(errors="replace")
 
@@ -239,7 +239,7 @@ class Job:
         return self.lines()
 
     def lines(self, timeout_s=None):
-        """What it prints, line by line as it comes, until it ends. Trouble when one takes longer than timeout_s."""
+        """Yields the output line by line as it comes, until the command ends. Trouble when one takes longer than timeout_s."""
         at = None
         while True:
             with self.changed:
@@ -257,7 +257,7 @@ class Job:
             yield line.rstrip("\n")
 
     def wait_line(self, pattern, timeout_s):
-        """Until it has printed a line in which the regular expression is found; returns the match."""
+        """Waits until it has printed a line in which the regular expression is found; returns the match."""
         deadline = time.monotonic() + timeout_s
         for line in self.lines(timeout_s):
             found = re.search(pattern, line)
@@ -268,7 +268,7 @@ class Job:
         raise self.trouble(f"no line with {pattern!r}")
 
     def await_(self, condition, timeout_s, what):
-        """With `changed` held: until condition() or the end of the job."""
+        """Waits until condition() or the end of the job; the caller holds `changed`."""
         if not self.changed.wait_for(lambda: condition() or self.code is not None, timeout_s):
             raise self.trouble(f"after {timeout_s} s, not yet: {what}")
 
@@ -276,7 +276,7 @@ class Job:
         return Trouble(f"machine {self.machine.number}: {self.command}: {what}\n{self.output}".rstrip())
 
     def wait(self, timeout_s=None):
-        """Its exit code; 128 + N if signal N ended it; MACHINE_GONE if its machine ended beneath it."""
+        """Waits for the exit code; 128 + N if signal N ended it; MACHINE_GONE if its machine ended beneath it."""
         with self.changed:
             self.await_(lambda: False, timeout_s, "it ended")
             return self.code
@@ -285,7 +285,7 @@ class Job:
         return self.code
 
     def send_signal(self, number):
-        """To the whole process group."""
+        """Sends a signal to the whole process group."""
         with self.changed:
             self.await_(lambda: b"\n" in self.data, CONTROL_S, "it started")
             group = bytes(self.data).partition(b"\n")[0].decode()
@@ -364,7 +364,7 @@ class Machine:
         return command
 
     def wait_ready(self):
-        """Until it takes commands."""
+        """Waits until the machine takes commands."""
         job = self.spawn("true")
         with contextlib.suppress(Trouble):
             job.wait(BOOT_S)
@@ -375,7 +375,7 @@ class Machine:
         return self
 
     def state(self):
-        """What its QEMU does, in words: a machine that runs in a circle uses time, one that waits does not."""
+        """Describes what its QEMU does: a machine in an endless loop uses processor time, one that waits does not."""
         keeper = self.lab.keeper
         if not self.alive:
             return f"QEMU ended with exit code {keeper.ended[self.pid]}"
@@ -387,7 +387,7 @@ class Machine:
         return f"QEMU runs and has used {ticks / os.sysconf('SC_CLK_TCK'):.0f} s of processor time"
 
     def last_words(self):
-        """The end of what its kernel and QEMU said."""
+        """The last lines of its kernel and of QEMU."""
         with open(self.log, errors="replace") as file:
             return "".join(file.readlines()[-20:])
 
@@ -421,7 +421,7 @@ class Machine:
         try:
             line.sendall(f"{name}\n".encode())
         except OSError:
-            pass  # the machine is gone: the job's reader sees the same
+            pass  # the machine is gone, which the job's reader notices too
         return Job(self, name, command, line)
 
     def run(self, command, timeout_s=60, env=None):
@@ -436,7 +436,7 @@ class Machine:
             raise
 
     def check(self, command, timeout_s=60, env=None):
-        """As run, for commands that must succeed: their output, or Trouble."""
+        """Does the same as run for a command that must succeed: returns its output, or raises Trouble."""
         code, output = self.run(command, timeout_s, env)
         if code == MACHINE_GONE:
             raise MachineEnded(self, command, output)
@@ -445,12 +445,12 @@ class Machine:
         return output
 
     def wait_listening(self, port, timeout_s=CONTROL_S):
-        """Until some process in the machine listens on the TCP port."""
+        """Waits until some process in the machine listens on the TCP port."""
         socket_of_port = f":{port:04X} [0-9A-F]*:0000 0A"
         self.check(f"until grep -q '{socket_of_port}' /proc/net/tcp*; do sleep 0.05; done", timeout_s)
 
     def control(self, command):
-        """A word to the machine while all its other lines may be taken."""
+        """Sends a line to the machine on a port of its own, as all others may be in use."""
         with self.control_lock:
             self.send(command, self.controls).wait(CONTROL_S)
 
@@ -464,26 +464,26 @@ class Machine:
         self.lab.keeper.ask("signal", self.pid, int(number))
 
     def kill(self):
-        """SIGKILL to its QEMU; returns when the process is gone."""
+        """Sends SIGKILL to its QEMU, and returns when the process is gone."""
         self.signal(signal.SIGKILL)
         self.await_end()
         self.close()
 
     def await_end(self):
-        """Until the keeper has seen the end of its QEMU, or has ended itself."""
+        """Waits until the keeper has seen the end of its QEMU, or has ended itself."""
         keeper = self.lab.keeper
         with keeper.changed:
             keeper.changed.wait_for(lambda: not self.alive or keeper.gone)
 
     def freeze(self):
-        """Stands still, processors and devices, until thaw(); its clocks go on."""
+        """Stops the machine's processors and devices until thaw(); its clocks go on."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self):
         self.signal(signal.SIGCONT)
 
     def cut(self):
-        """Nothing more goes through its cable, either way; it is not told."""
+        """Lets nothing through its cable in either direction; the machine is not notified."""
         self.lab.keeper.call("ip", "link", "set", self.tap, "nomaster")
 
     def heal(self):
@@ -518,7 +518,7 @@ class Lab:
         self.kernel, self.initramfs = image.prepare()
         self.accelerator, self.kernel_options = accelerator()
         self.directory = os.getcwd()
-        self.machines = {}  # number: Machine, the latest of each
+        self.machines = {}  # number -> the latest Machine with it
         self.lives = itertools.count(1)
         remove_stale()
         self.folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
@@ -539,7 +539,7 @@ class Lab:
             self.make_bridge("labrail", "rail")
 
     def make_bridge(self, bridge, taps):
-        """A bridge, and a tap on it for each machine."""
+        """Makes a bridge, and a tap on it for each machine."""
         ip = self.keeper.call
         ip("ip", "link", "add", bridge, "mtu", str(self.mtu), "type", "bridge", "forward_delay", "0")
         ip("ip", "link", "set", bridge, "up")
@@ -585,7 +585,7 @@ class Lab:
         return f"/lab/{name}"
 
     def machine(self, number):
-        """The one that was started last with this number."""
+        """The machine that was started last with this number."""
         if number not in self.machines:
             raise Trouble(f"machine {number} was not started")
         return self.machines[number]

@@ -35,12 +35,12 @@ def perftest(machine, column, tool, *options, client=None):
 
 
 def write_bandwidth(machine, size, iterations, *options):
-    """MB/s (2^20 bytes) of ib_write_bw."""
+    """Measures ib_write_bw, in MB/s (2^20 bytes)."""
     return perftest(machine, BW_AVERAGE, "ib_write_bw", f"-s {size}", f"-n {iterations}", "-t 16", *options)
 
 
 def atomic_latency(machine, iterations):
-    """Microseconds of a compare-and-swap by ib_atomic_lat, the median."""
+    """Measures the median of a compare-and-swap by ib_atomic_lat, in microseconds."""
     return perftest(machine, T_TYPICAL, "ib_atomic_lat", "-A CMP_AND_SWAP", f"-n {iterations}")
 
 

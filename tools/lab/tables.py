@@ -2,8 +2,8 @@
 
 import statistics
 
-WRONGS = []  # what no slow machine excuses; told again at the end, and the exit code is 1
-TITLES = []  # the last is that of the rows
+WRONGS = []  # failures that no slow machine excuses: they are repeated at the end, and the exit code is 1
+TITLES = []  # titles of the tables; the rows belong to the last
 
 
 def table(title):
@@ -23,7 +23,7 @@ def wrong(text):
 
 
 def tell_wrongs():
-    """The exit code."""
+    """Prints the failures again, and returns the exit code."""
     if WRONGS:
         print("\nwrong:", *WRONGS, sep="\n  ", flush=True)
     return 1 if WRONGS else 0
