@@ -1,6 +1,6 @@
 /* Opens NCCL and the CUDA driver. */
-#include "net/nccl/api.h"
 #include "core/os/library.h"
+#include "net/nccl/api.h"
 
 #include <stdio.h>
 

@@ -19,7 +19,8 @@ static struct {
     gw_hash chunks[SIM_CHUNKS];
 } heard;                         /* by the last event of all */
 static const gw_view *installed; /* a peer that hears something tells people that it is in this view */
-static const gw_peer_id *blamed; /* a peer that hears something tells people that this peer's bits were wrong */
+static const gw_peer_id
+    *blamed; /* a peer that hears something tells people that this peer's bits were wrong */
 
 gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
 gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);

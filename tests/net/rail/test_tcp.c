@@ -19,7 +19,8 @@ static gw_detached stream_of(const gw_peer_id *peer, uint64_t stream_label, int 
     int fds[2];
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     *other = fds[1];
-    gw_detached stream = {.fd = fds[0], .remote = {.id = *peer, .kind = GW_STREAM_DATA, .label = stream_label}};
+    gw_detached stream = {.fd = fds[0],
+                          .remote = {.id = *peer, .kind = GW_STREAM_DATA, .label = stream_label}};
     gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
     gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, NULL, GW_RECORD_DATA);
     return stream;

@@ -4,8 +4,8 @@
 #define GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 
 #include "checkpoint/store.h"
-#include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/engine.h"
 
 /* What fetches from other peers. */
 typedef struct gw_fetcher {

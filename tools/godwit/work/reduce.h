@@ -5,9 +5,9 @@
 
 #include "core/record/view.h"
 #include "tools/godwit/thread/helper.h"
+#include "tools/godwit/work/data/wires.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/gpus.h"
-#include "tools/godwit/work/data/wires.h"
 
 /* One at a time: shared by the loop (which may end it), the compute helper and the data threads. */
 typedef struct gw_reduction {
