@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step) {
-    return one->epoch != epoch ? one->epoch > epoch : one->step > step;
-}
-
-bool gw_inventory_is_newer(const gw_inventory *one, const gw_inventory *other) {
-    if (one->epoch != other->epoch || one->step != other->step)
-        return gw_inventory_is_after(one, other->epoch, other->step);
-    return memcmp(one->root.bytes, other->root.bytes, sizeof one->root.bytes) < 0;
-}
-
 /* A chain of allocations; the bytes follow the link, aligned for anything. */
 typedef struct block {
     struct block *next;

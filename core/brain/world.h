@@ -12,6 +12,7 @@
 #include "core/base/id.h"
 #include "core/base/log.h"
 #include "core/base/set.h"
+#include "core/record/inventory.h"
 #include "core/record/view.h"
 #include "core/shard/double_check.h"
 
@@ -48,25 +49,6 @@ typedef enum gw_link_end {
     GW_LINK_CLOSED,  /* broke or was closed; the world is already dialling again while the link is wanted */
     GW_LINK_REFUSED, /* every address of the peer refused a connection: that process is gone */
 } gw_link_end;
-
-/* A checkpoint that this peer's disk knows: its manifest, and which chunks of it are here and sound. */
-typedef struct gw_inventory {
-    uint64_t epoch; /* of the view that saved it; 0 where sums are exact, as a step has one state then */
-    uint64_t step;  /* number of steps done in that state */
-    gw_hash root;
-    uint64_t fingerprint;
-    bool ended;   /* the job's last state, by its own decision */
-    bool ignored; /* a brain's: it was there when its peer began anew, for which no state leads on to it */
-    gw_set chunks;
-} gw_inventory;
-
-/* Whether it comes after the state of this step in a view of this epoch. A later view has gone on from what
- * was saved in an earlier one, or, where that was not to be had, has made the same steps again: with float
- * sums as another state, whatever steps the earlier one had come to. */
-bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step);
-/* Of two checkpoints. Of two of one step and view, which there should not be, the one with the smaller root
- * counts as the newer: for all alike, and as for who reads them from a disk (checkpoint/catalog.h). */
-bool gw_inventory_is_newer(const gw_inventory *one, const gw_inventory *other);
 
 /* Events. The comment beside a kind names the members of gw_event that mean something for it. */
 

@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool gw_inventory_is_after(const gw_inventory *one, uint64_t epoch, uint64_t step) {
+    return one->epoch != epoch ? one->epoch > epoch : one->step > step;
+}
+
+bool gw_inventory_is_newer(const gw_inventory *one, const gw_inventory *other) {
+    if (one->epoch != other->epoch || one->step != other->step)
+        return gw_inventory_is_after(one, other->epoch, other->step);
+    return memcmp(one->root.bytes, other->root.bytes, sizeof one->root.bytes) < 0;
+}
+
 static gw_inventory *find(const gw_peer_inventory *inventory, const gw_hash *root) {
     for (uint32_t i = 0; i < inventory->count; i++)
         if (gw_hash_equal(&inventory->list[i].root, root)) return &inventory->list[i];
