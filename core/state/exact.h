@@ -1,5 +1,5 @@
 /* The sum format: how floats become integers whose sum has one value whatever the order, and how a wrong sum
- * is recognised. Pure; this is the definition, kernels/device/exact_add.h is the same at memory speed.
+ * is recognised. Pure; this is the definition, kernels/exact/exact.h is the same at memory speed.
  *
  * A value x of a tensor with f fraction bits becomes q = rint(x * 2^f), ties to even. x is a float, so the
  * product is exact in double precision: there is one rounding. Sums of q over shards are int64. A value that

@@ -7,8 +7,8 @@
 #define GODWIT_KERNELS_DEVICE_ACCUMULATOR_H
 
 #include "kernels/device/device.h"
-#include "kernels/device/exact_add.h"
 #include "kernels/device/ledger.h"
+#include "kernels/exact/exact.h"
 
 typedef struct gw_accumulator gw_accumulator;
 

@@ -2,8 +2,7 @@
 #include "core/base/assert.h"
 #include "kernels/device/class.h"
 #include "kernels/device/device.h"
-#include "kernels/device/outcome.h"
-#include "kernels/device/step.h"
+#include "kernels/device/job.h"
 #include "kernels/device/sums.h"
 #include "kernels/host/fpmode.h"
 #include "kernels/host/memory.h"
@@ -25,7 +24,7 @@ typedef struct cpu {
     uint64_t lanes_bytes; /* of all workers' scratch */
     void **state;         /* by tensor; NULL for sums */
     const int64_t **sum;  /* by tensor, into the present step's sum; NULL for state */
-    gw_outcome outcome;
+    gw_sum_verdict verdict;
     uint64_t step; /* of the accumulator; written by the control thread */
 } cpu;
 
@@ -127,9 +126,9 @@ static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_sta
     if (work == GW_UNIT_INIT) {
         if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
     } else if (work == GW_UNIT_APPLY) {
-        GW_ASSERT(c->outcome.ready);
+        GW_ASSERT(c->verdict.ready);
         gw_sums sums = {c->sum, c->layout.tensors, NULL};
-        if (!c->type->apply(c->job, c->step, range, &sums, &c->outcome.scalars, &state, err))
+        if (!c->type->apply(c->job, c->step, range, &sums, &c->verdict.scalars, &state, err))
             return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
     }
     if (!gw_fpmode_right()) {
@@ -171,7 +170,7 @@ static void begin_step(gw_device *device, uint64_t step) {
     uint32_t shards;
     gw_err unknown;
     gw_sum_store_release(c->sums);
-    c->outcome.ready = false;
+    c->verdict.ready = false;
     c->step = step;
     if (!c->own_ledger) return;
     (void)gw_step_shards(c->type, c->job, step, &shards, &unknown); /* told by who is to compute the step */
@@ -289,7 +288,7 @@ static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_s
                          gw_segments *receive, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_ASSERT(place == GW_PLACE_HOST);
-    c->outcome.ready = false;
+    c->verdict.ready = false;
     return gw_sum_store_begin(c->sums, mode, send, receive, err);
 }
 
@@ -315,20 +314,20 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
         if (c->layout.tensors[t].role != GW_STATE)
             c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;
-    return gw_outcome_scalars(&c->outcome, c->ledger, c->step, scalars, err);
+    return gw_sum_verdict_scalars(&c->verdict, c->ledger, c->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    return gw_outcome_commit(&cpu_of(device)->outcome, step, err);
+    return gw_sum_verdict_commit(&cpu_of(device)->verdict, step, err);
 }
 
 static void report(gw_device *device, char *text, size_t size) {
     cpu *c = cpu_of(device);
-    gw_outcome_report(&c->outcome, c->step, text, size);
+    gw_sum_verdict_report(&c->verdict, c->step, text, size);
 }
 
 static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_outcome_summary(&cpu_of(device)->outcome, steps_done, text, size);
+    gw_sum_verdict_summary(&cpu_of(device)->verdict, steps_done, text, size);
 }
 
 static void close_cpu(gw_device *device) {
@@ -382,7 +381,7 @@ static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
         if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
             return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
     }
-    c->outcome = (gw_outcome){
+    c->verdict = (gw_sum_verdict){
         .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
     if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;
     c->device.ledger = c->ledger = gw_accumulator_ledger(c->accumulator);

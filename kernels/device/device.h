@@ -54,7 +54,7 @@ typedef struct gw_device_options {
      * after it. NULL: nobody wants to know. */
     void (*lost)(void *context, const gw_err *why);
     void *context;
-    /* Of a part of a group (kernels/device/group.h) but the first: the first one's ledger, which stands for
+    /* Of a part of a group (kernels/device/group/group.h) but the first: the first one's ledger, which stands for
      * longer. Its own sums lack what that one tells of all (coverage, boundary). NULL: it has one of its own.
      */
     gw_ledger *ledger;

@@ -148,7 +148,7 @@ void gw_ledger_note_bad(gw_ledger *ledger, const gw_entry *entry, uint32_t tenso
 }
 
 gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool whole, gw_err *err) {
-    gw_contributed outcome = GW_SHARD_DROPPED;
+    gw_contributed result = GW_SHARD_DROPPED;
     pthread_mutex_lock(&ledger->mark);
     GW_ASSERT(ledger->running > 0);
     ledger->running--;
@@ -160,18 +160,18 @@ gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool wh
             set_bit(ledger->held_bits, entry->shard);
             ledger->held++;
             ledger->coverage += gw_exact_coverage(ledger->job_key, entry->step, entry->shard);
-            outcome = GW_SHARD_HELD;
+            result = GW_SHARD_HELD;
         } else {
             ledger->poisoned = ledger->poisoned || entry->emitted;
-            outcome = GW_SHARD_FAILED;
+            result = GW_SHARD_FAILED;
         }
     }
     pthread_mutex_unlock(&ledger->mark);
-    if (outcome == GW_SHARD_FAILED && entry->invalid) {
+    if (result == GW_SHARD_FAILED && entry->invalid) {
         *err = entry->err;
         gw_fail_in(err, "step %llu, shard %u", (unsigned long long)entry->step, entry->shard);
     }
-    return outcome;
+    return result;
 }
 
 void gw_ledger_held(gw_ledger *ledger, gw_held *held, uint64_t *bits) {

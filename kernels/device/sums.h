@@ -29,4 +29,10 @@ void gw_sum_store_release(gw_sum_store *store);
 /* The words of the finished sum of `step`, layout->words of them, or NULL. */
 const int64_t *gw_sum_store_words(const gw_sum_store *store, uint64_t step);
 
+/* Whether segments in host memory still hold what was added up: each is a whole bucket with its header
+ * (core/state/exact.h), and its data must have the fingerprint that the header states. Any thread. */
+bool gw_segments_fit(gw_segments segments);
+/* Fills *err with the failure of reduce_begin where they do not (GW_E_CORRUPT). Returns false. */
+bool gw_fail_own_part(gw_err *err);
+
 #endif

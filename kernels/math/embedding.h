@@ -27,7 +27,7 @@ void gw_embedding_emit_words(const gw_embedding *shape, const uint32_t *tokens, 
                              const float *dlogits, size_t stride, const float *hidden, uint32_t dwords,
                              float *piece, uint64_t *order, gw_emitter *emitter);
 
-/* The rows by token, for GPUs (kernels/cuda/math/gpt_kernels.h): order[rows] are the rows' numbers, those of
+/* The rows by token, for GPUs (kernels/cuda/math/embedding.h): order[rows] are the rows' numbers, those of
  * one token together and in their order; starts[rows + 1]: where each token that occurs begins in `order`,
  * and after the last of them `rows`, up to the end. `sorted` is room for a number a row; rows below 2^32. */
 void gw_embedding_group(size_t rows, const uint32_t *tokens, uint64_t *sorted, uint32_t *order,

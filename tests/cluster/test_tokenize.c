@@ -1,7 +1,7 @@
 /* godwit tokenize as a person runs it, and what comes after it. */
 #include "core/rng.h"
 #include "kernels/data/bpe/bpe.h"
-#include "kernels/data/tokens.h"
+#include "kernels/data/tokens/tokens.h"
 #include "kernels/model/gpt/decode.h"
 #include "scratch.h"
 #include "tests/cluster/lab.h"

@@ -3,7 +3,7 @@
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/data/bpe/stream.h"
 #include "kernels/data/idx.h"
-#include "kernels/data/tokens.h"
+#include "kernels/data/tokens/tokens.h"
 #include "kernels/model/gpt/file.h"
 #include "net/secure/keyring.h"
 #include "tests/fuzz/target.h"

@@ -2,7 +2,7 @@
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/cuda.h"
-#include "kernels/device/group.h"
+#include "kernels/device/group/group.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gemm.h"
-#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/cuda/math/layer.h"
 #include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>

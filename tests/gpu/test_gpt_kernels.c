@@ -4,7 +4,10 @@
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/math/gpt_kernels.h"
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/embedding.h"
+#include "kernels/cuda/math/norm.h"
+#include "kernels/cuda/math/weights.h"
 #include "kernels/math/embedding.h"
 #include "kernels/math/normal.h"
 
@@ -178,12 +181,12 @@ static double expect_gradient(const logits *l, double scale, double *gradient) {
     return loss;
 }
 
-static gw_cuda_gpt_loss run_crossent(const logits *l, gw_cuda_factor factor, float scale) {
+static gw_cuda_crossent_loss run_crossent(const logits *l, gw_cuda_factor factor, float scale) {
     double *of_row = gpu_take(l->rows * sizeof *of_row, 0);
-    gw_cuda_gpt_loss *gpu = gpu_take(sizeof *gpu, 0), loss;
+    gw_cuda_crossent_loss *gpu = gpu_take(sizeof *gpu, 0), loss;
     GPU(gw_cuda_crossent(l->rows, l->vocabulary, l->stride, factor,
                          gpu_copy_of(l->targets, l->rows * sizeof *l->targets, 0), scale, of_row, NULL));
-    GPU(gw_cuda_gpt_sum_loss(l->rows, of_row, gpu, NULL));
+    GPU(gw_cuda_crossent_sum(l->rows, of_row, gpu, NULL));
     gpu_fetch(&loss, gpu, sizeof loss);
     return loss;
 }
@@ -202,10 +205,10 @@ static void check_crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride, 
     for (uint64_t order = 0; order < ORDERS; order++) {
         gpu_shuffle(order);
         gw_cuda_factor factor = copy_logits(&l);
-        gw_cuda_gpt_loss evaluated = run_crossent(&l, factor, 0.0f);
+        gw_cuda_crossent_loss evaluated = run_crossent(&l, factor, 0.0f);
         float *left = gpu_from_factor(factor, n);
         cr_assert_eq(memcmp(left, l.values, n * sizeof *left), 0, "evaluation writes logits");
-        gw_cuda_gpt_loss trained = run_crossent(&l, factor, (float)scale);
+        gw_cuda_crossent_loss trained = run_crossent(&l, factor, (float)scale);
         cr_assert_eq(trained.tokens, (int64_t)rows);
         cr_assert_eq(trained.sum, evaluated.sum);
         cr_assert_float_eq((double)trained.sum, loss, 2e-6 * loss + 1e-6 * (double)rows);
@@ -247,7 +250,7 @@ Test(gpu_gpt, crossent_of_what_is_no_number) {
         if (what == 0) row[50] = NAN;
         if (what == 1) row[99] = INFINITY;
         if (what == 2) l.targets[1] = 100;
-        gw_cuda_gpt_loss loss = run_crossent(&l, copy_logits(&l), 1.0f);
+        gw_cuda_crossent_loss loss = run_crossent(&l, copy_logits(&l), 1.0f);
         cr_assert(what == 3 ? isfinite(loss.sum) : isnan(loss.sum), "%d: %g", what, (double)loss.sum);
         free_logits(&l);
     }

@@ -4,7 +4,8 @@
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
-#include "kernels/cuda/math/gpt_kernels.h"
+#include "kernels/cuda/math/gelu.h"
+#include "kernels/cuda/math/layernorm.h"
 #include "kernels/math/dropout.h"
 #include "kernels/math/layernorm.h"
 

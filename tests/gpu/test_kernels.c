@@ -5,13 +5,15 @@
 
 #include "core/rng.h"
 #include "kernels/cuda/math/gemm_finish.h"
+#include "kernels/cuda/math/layer.h"
+#include "kernels/cuda/math/loss.h"
 #include "kernels/cuda/math/optimizer.h"
-#include "kernels/cuda/model/mlp_kernels.h"
-#include "kernels/jobs/synthetic/gpu_kernels.h"
+#include "kernels/cuda/math/weights.h"
+#include "kernels/jobs/synthetic/kernels.h"
 #include "kernels/jobs/synthetic/noise.h"
-#include "kernels/math/digits_weight.h"
 #include "kernels/math/gelu.h"
 #include "kernels/math/loss.h"
+#include "kernels/math/uniform.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -142,7 +144,7 @@ Test(gpu_kernels, uniform_weights_have_the_bits_of_a_processor) {
         size_t n = counts[c];
         float *expected = malloc(n * sizeof *expected), *gpu = gpu_take(n * sizeof *gpu, 0);
         for (uint64_t i = 0; i < n; i++)
-            expected[i] = digits_weight(gw_philox_at(12345678901u, 6, i / 4).words[i % 4], 0.0625831);
+            expected[i] = gw_uniform_weight(gw_philox_at(12345678901u, 6, i / 4).words[i % 4], 0.0625831);
         GPU(gw_cuda_uniform(12345678901u, 6, 0.0625831, n, gpu, NULL));
         gpu_expect_bits(gpu, expected, n * sizeof *expected, "weights", n);
         free(expected);

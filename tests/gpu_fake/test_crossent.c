@@ -1,11 +1,10 @@
 /* The loss of logits on GPUs with more and less shared memory: a row that is kept there gives the bits of one
  * that is read twice. */
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/layer.h"
 #include "tests/gpu/rig.h"
 #include "tests/gpu_emulated/emulator.h"
 #include "tests/gpu_fake/fake_cuda.h"
-
-#include "kernels/cuda/math/gpt_kernels.h"
-#include "kernels/cuda/model/mlp_kernels.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

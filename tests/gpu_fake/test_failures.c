@@ -9,7 +9,7 @@
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/driver.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/device/group.h"
+#include "kernels/device/group/group.h"
 #include "kernels/jobs/digits/digits.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/jobs/synthetic/synthetic.h"

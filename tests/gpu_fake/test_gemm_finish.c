@@ -5,7 +5,7 @@
 #include "tests/gpu_fake/fake_cublaslt.h"
 
 #include "kernels/cuda/math/gemm.h"
-#include "kernels/cuda/model/mlp_kernels.h"
+#include "kernels/cuda/math/layer.h"
 #include "kernels/cuda/runtime/cuda.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 #include "tests/kernels/rig.h"
 
-#include "kernels/device/group.h"
+#include "kernels/device/group/group.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
-/* How fast contributions are rounded, added and fingerprinted (kernels/device/exact_add.h), by vector path,
+/* How fast contributions are rounded, added and fingerprinted (kernels/exact/exact.h), by vector path,
  * with the sums in the second-level cache and in memory, beside the speed of memcpy. */
 #include "tools/bench/bench.h"
 
-#include "kernels/device/exact_add.h"
+#include "kernels/exact/exact.h"
 #include "kernels/host/memory.h"
 
 #include <argp.h>

@@ -3,7 +3,7 @@
 #include "kernels/jobs/gpt/gpt.h"
 #include "core/base/assert.h"
 #include "kernels/device/device.h"
-#include "kernels/device/exact_add.h"
+#include "kernels/exact/exact.h"
 #include "kernels/host/memory.h"
 #include "kernels/math/blas.h"
 #include "kernels/model/gpt/config.h"

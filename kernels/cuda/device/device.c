@@ -8,7 +8,7 @@
 #include "kernels/cuda/runtime/driver.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/device/class.h"
-#include "kernels/device/step.h"
+#include "kernels/device/job.h"
 #include "kernels/host/fpmode.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void begin_step(gw_device *device, uint64_t step) {
     uint32_t shards;
     gw_err unknown;
     gw_cuda_sums_release(d->sums);
-    d->outcome.ready = false;
+    d->verdict.ready = false;
     d->step = step;
     if (!d->own_ledger) return;
     (void)gw_step_shards(d->type, d->job, step, &shards, &unknown); /* told by who is to compute the step */
@@ -66,7 +66,7 @@ static void count_memory(gw_cuda_device *d) {
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    d->outcome.ready = false;
+    d->verdict.ready = false;
     return (gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err)) ||
            gw_cuda_device_failed(d, "preparing a sum");
 }
@@ -117,20 +117,20 @@ static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
         d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
     }
     if (!measure(d, err)) return gw_cuda_device_failed(d, "measuring a sum");
-    return gw_outcome_scalars(&d->outcome, d->ledger, d->step, scalars, err);
+    return gw_sum_verdict_scalars(&d->verdict, d->ledger, d->step, scalars, err);
 }
 
 static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    return gw_outcome_commit(&gw_cuda_device_of(device)->outcome, step, err);
+    return gw_sum_verdict_commit(&gw_cuda_device_of(device)->verdict, step, err);
 }
 
 static void report(gw_device *device, char *text, size_t size) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    gw_outcome_report(&d->outcome, d->step, text, size);
+    gw_sum_verdict_report(&d->verdict, d->step, text, size);
 }
 
 static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_outcome_summary(&gw_cuda_device_of(device)->outcome, steps_done, text, size);
+    gw_sum_verdict_summary(&gw_cuda_device_of(device)->verdict, steps_done, text, size);
 }
 
 static void close_cuda(gw_device *device) {
@@ -247,12 +247,12 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_dev
     if (!open_side(d, options->workers, plan, err) || !gw_cuda_device_fits(d, options, err) ||
         !name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
         return false;
-    d->outcome = (gw_outcome){.type = d->type,
-                              .job = d->job,
-                              .tensors = d->layout.tensors,
-                              .sum = d->sum_small,
-                              .measured = d->measured_host,
-                              .state = d->state_small};
+    d->verdict = (gw_sum_verdict){.type = d->type,
+                                  .job = d->job,
+                                  .tensors = d->layout.tensors,
+                                  .sum = d->sum_small,
+                                  .measured = d->measured_host,
+                                  .state = d->state_small};
     return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, options->ledger, &d->accumulator, err) &&
            gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, options->reduce,
                              &d->sums, err);

@@ -6,7 +6,7 @@
 #include "kernels/cuda/device/accumulator.h"
 #include "kernels/cuda/device/sums.h"
 #include "kernels/cuda/runtime/cuda.h"
-#include "kernels/device/outcome.h"
+#include "kernels/device/job.h"
 
 #include <pthread.h>
 
@@ -25,7 +25,7 @@ typedef struct gw_cuda_device {
     gw_ledger *ledger; /* the accumulator's */
     bool own_ledger;   /* it is no other device's */
     gw_cuda_sums *sums;
-    gw_outcome outcome;
+    gw_sum_verdict verdict;
     uint64_t step; /* of the ledger; written by the control thread */
 
     char *image;               /* the state's memory on the GPU */

@@ -9,7 +9,7 @@
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/device/step.h"
+#include "kernels/device/job.h"
 #include "kernels/host/fpmode.h"
 
 #include <stdlib.h>

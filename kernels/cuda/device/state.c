@@ -98,7 +98,7 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
                gw_fail_in(err, "job %s: init", d->type->name);
     GW_ASSERT(work == GW_UNIT_APPLY);
     gw_sums sums = {d->sum, d->layout.tensors, NULL};
-    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->outcome.scalars, &state, d->control, err) ||
+    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->verdict.scalars, &state, d->control, err) ||
            gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
 }
 
@@ -154,7 +154,7 @@ bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_
     gw_cuda_device *d = gw_cuda_device_of(device);
     GW_ASSERT(unit < device->unit_count);
     gw_fpmode_set();
-    GW_ASSERT(work != GW_UNIT_APPLY || d->outcome.ready);
+    GW_ASSERT(work != GW_UNIT_APPLY || d->verdict.ready);
     if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
     bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_LOOK;
     bool good = only_hash || (work_on_all(d, work, err) && follow_state(d, d->control, err));

@@ -5,7 +5,7 @@
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/device/segments.h"
+#include "kernels/device/sums.h"
 
 #include <stdlib.h>
 #include <string.h>

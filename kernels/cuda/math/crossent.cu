@@ -1,10 +1,11 @@
+#include "kernels/cuda/math/crossent.h"
+
 /* A block a row. A thread takes the same neighbours in both passes: the first finds the largest logit and the
  * sum of exponentials as it goes (Milakov and Gimelshein, 2018). Where shared memory has room for two rows,
  * so that one is read while another is written, the second pass finds the row there; else it goes backwards,
  * as the end of the row is what a cache still has. Both give the same bits. */
 #include "kernels/cuda/math/block.cuh"
 #include "kernels/cuda/math/factor.cuh"
-#include "kernels/cuda/math/gpt_kernels.h"
 #include "kernels/cuda/math/launch.cuh"
 #include "kernels/math/vmath.h"
 
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* One block. */
 __global__ void __launch_bounds__(SUM_THREADS)
-    sum_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_gpt_loss *loss) {
+    sum_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_crossent_loss *loss) {
     __shared__ double sums[SUM_THREADS];
     double sum = gw_block_rows(rows, of_row, sums);
     if (threadIdx.x == 0) *loss = {(int64_t)rows, (float)sum};
@@ -190,7 +191,7 @@ cudaError_t gw_cuda_crossent(uint64_t rows, uint32_t vocabulary, uint32_t stride
                : crossent<float>(rows, vocabulary, stride, logits.values, targets, scale, of_row, stream);
 }
 
-cudaError_t gw_cuda_gpt_sum_loss(uint64_t rows, const double *of_row, gw_cuda_gpt_loss *loss,
+cudaError_t gw_cuda_crossent_sum(uint64_t rows, const double *of_row, gw_cuda_crossent_loss *loss,
                                  cudaStream_t stream) {
     GW_LAUNCH(sum_kernel, 1, SUM_THREADS, 0, stream, rows, of_row, loss);
     return cudaGetLastError();

@@ -1,6 +1,7 @@
+#include "kernels/cuda/math/embedding.h"
+
 #include "kernels/cuda/math/dropout.cuh"
 #include "kernels/cuda/math/factor.cuh"
-#include "kernels/cuda/math/gpt_kernels.h"
 #include "kernels/cuda/math/launch.cuh"
 
 namespace {

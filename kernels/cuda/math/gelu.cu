@@ -1,6 +1,7 @@
+#include "kernels/cuda/math/gelu.h"
+
 #include "kernels/cuda/math/columns.cuh"
 #include "kernels/cuda/math/gelu.cuh"
-#include "kernels/cuda/math/gpt_kernels.h"
 
 namespace {
 

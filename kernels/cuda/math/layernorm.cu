@@ -1,9 +1,10 @@
+#include "kernels/cuda/math/layernorm.h"
+
 /* A block takes whole rows, a few at a time; a thread has the same four columns of each of them in registers,
  * so that sums over rows need no memory until a part's end, and everything is read once. */
 #include "kernels/cuda/math/block.cuh"
 #include "kernels/cuda/math/dropout.cuh"
 #include "kernels/cuda/math/factor.cuh"
-#include "kernels/cuda/math/gpt_kernels.h"
 #include "kernels/cuda/math/launch.cuh"
 #include "kernels/math/layernorm.h"
 

@@ -1,6 +1,7 @@
+#include "kernels/cuda/math/norm.h"
+
 /* A block of the norm has 16 lanes (kernels/math/norm.c), which are added up one after the other: eight
  * threads take two neighbouring lanes each, and so 16 bytes at a time. */
-#include "kernels/cuda/math/gpt_kernels.h"
 #include "kernels/cuda/math/launch.cuh"
 #include "kernels/math/vmath.h"
 

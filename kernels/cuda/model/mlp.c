@@ -1,6 +1,7 @@
 #include "kernels/cuda/model/mlp.h"
 
 #include "core/base/assert.h"
+#include "kernels/cuda/math/layer.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
 

@@ -9,8 +9,9 @@
 #ifndef GODWIT_KERNELS_CUDA_MODEL_MLP_H
 #define GODWIT_KERNELS_CUDA_MODEL_MLP_H
 
+#include "kernels/cuda/math/columns.h"
+#include "kernels/cuda/math/factor.h"
 #include "kernels/cuda/math/gemm.h"
-#include "kernels/cuda/model/mlp_kernels.h"
 #include "kernels/model/mlp.h"
 
 typedef struct gw_cuda_mlp gw_cuda_mlp;

@@ -2,7 +2,7 @@
 
 #include "core/os/plain_file.h"
 #include "kernels/data/bpe/cutter.h"
-#include "kernels/data/bpe/parts.h"
+#include "kernels/data/bpe/inside.h"
 #include "kernels/data/bpe/stream.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef GODWIT_KERNELS_DATA_BPE_CUTTER_H
 #define GODWIT_KERNELS_DATA_BPE_CUTTER_H
 
-#include "kernels/data/bpe/parts.h"
+#include "kernels/data/bpe/inside.h"
 
 /* The pattern of a piece, to be freed by pcre2_code_free; NULL: no memory. */
 pcre2_code *gw_bpe_pattern(void);

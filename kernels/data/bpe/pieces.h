@@ -3,7 +3,7 @@
 #ifndef GODWIT_KERNELS_DATA_BPE_PIECES_H
 #define GODWIT_KERNELS_DATA_BPE_PIECES_H
 
-#include "kernels/data/bpe/parts.h"
+#include "kernels/data/bpe/inside.h"
 
 /* A piece's bytes, at most. */
 enum { GW_BPE_PIECE = 1 << 20 };

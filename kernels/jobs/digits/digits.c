@@ -4,9 +4,9 @@
 #include "core/rng.h"
 #include "kernels/jobs/digits/setup.h"
 #include "kernels/math/clones.h"
-#include "kernels/math/digits_weight.h"
 #include "kernels/math/loss.h"
 #include "kernels/math/optimizer.h"
+#include "kernels/math/uniform.h"
 #include "kernels/math/vmath.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ static void init_weights(const digits_job *job, const digits_group *group, const
     uint64_t key = gw_mix64(job->seed);
     for (uint64_t i = range->first; i < range->first + range->count; i++) {
         uint32_t word = gw_philox_at(key, range->group, i / 4).words[i % 4];
-        weights[i] = digits_weight(word, bound);
+        weights[i] = gw_uniform_weight(word, bound);
     }
 }
 

@@ -6,9 +6,11 @@
 #include "core/gpu.h"
 #include "core/base/assert.h"
 #include "core/rng.h"
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/norm.h"
 #include "kernels/cuda/math/optimizer.h"
+#include "kernels/cuda/math/weights.h"
 #include "kernels/cuda/model/gpt/gpt.h"
-#include "kernels/cuda/model/mlp_kernels.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/jobs/gpt/setup.h"
@@ -234,7 +236,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
     const side *s = side_pointer;
     gpt_place place = gpt_place_of(job, shard->step);
     const float *parameters[GW_GPT_PARAMETERS];
-    const gw_cuda_gpt_loss *loss;
+    const gw_cuda_crossent_loss *loss;
     bool train = place.phase == GW_TRAIN;
     list_parameters(job, state, parameters);
     const gw_cuda_draw *drawn = (const void *)((const char *)shard->input + draw_at(job));

@@ -8,7 +8,7 @@
 
 #include "core/godwit.h"
 #include "kernels/data/safetensors.h"
-#include "kernels/data/tokens.h"
+#include "kernels/data/tokens/tokens.h"
 #include "kernels/math/optimizer.h"
 #include "kernels/math/schedule.h"
 #include "kernels/model/gpt/gpt.h"

@@ -4,8 +4,8 @@
 #include "core/gpu.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/jobs/synthetic/gpu_kernels.h"
 #include "kernels/jobs/synthetic/inside.h"
+#include "kernels/jobs/synthetic/kernels.h"
 
 #include <signal.h>
 #include <stdlib.h>

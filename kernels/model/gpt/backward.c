@@ -4,7 +4,7 @@
 #include "kernels/math/gelu.h"
 #include "kernels/math/layernorm.h"
 #include "kernels/math/linear.h"
-#include "kernels/model/gpt/parts.h"
+#include "kernels/model/gpt/inside.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void back_through(const descent *d, size_t in, size_t out, const float *d
 }
 
 /* The gradient of what a branch added to the residual stream: delta, or what dropout left of it. */
-static const float *branch_gradient(const descent *d, uint32_t layer, gpt_site site) {
+static const float *branch_gradient(const descent *d, uint32_t layer, gw_gpt_site site) {
     gw_gpt_lane *lane = d->pass->lane;
     if (d->pass->dropout <= 0.0f) return lane->delta;
     size_t count = gpt_rows(d->pass) * d->pass->gpt->channels;
@@ -58,24 +58,25 @@ static void backward_layer(const descent *d, uint32_t layer) {
     size_t rows = gpt_rows(pass), c = pass->gpt->channels;
     gw_attention attention = gpt_attention(pass, layer);
 
-    const float *dout = branch_gradient(d, layer, GPT_SITE_OUT);
-    back_through(d, 4 * c, c, dout, gpt_part(layer, GPT_OUT_WEIGHT), lane->wide);
-    emit_linear(d, 4 * c, c, slot->hidden, dout, gpt_part(layer, GPT_OUT_WEIGHT));
+    const float *dout = branch_gradient(d, layer, GW_GPT_SITE_OUT);
+    back_through(d, 4 * c, c, dout, gw_gpt_part(layer, GW_GPT_OUT_WEIGHT), lane->wide);
+    emit_linear(d, 4 * c, c, slot->hidden, dout, gw_gpt_part(layer, GW_GPT_OUT_WEIGHT));
     gw_gelu_backward(rows * 4 * c, slot->slope, lane->wide);
-    back_through(d, c, 4 * c, lane->wide, gpt_part(layer, GPT_HIDDEN_WEIGHT), lane->branch);
-    emit_linear(d, c, 4 * c, slot->norm2, lane->wide, gpt_part(layer, GPT_HIDDEN_WEIGHT));
-    through_norm(d, slot->middle, slot->mean2, slot->scale2, lane->branch, gpt_part(layer, GPT_NORM2_WEIGHT));
+    back_through(d, c, 4 * c, lane->wide, gw_gpt_part(layer, GW_GPT_HIDDEN_WEIGHT), lane->branch);
+    emit_linear(d, c, 4 * c, slot->norm2, lane->wide, gw_gpt_part(layer, GW_GPT_HIDDEN_WEIGHT));
+    through_norm(d, slot->middle, slot->mean2, slot->scale2, lane->branch,
+                 gw_gpt_part(layer, GW_GPT_NORM2_WEIGHT));
 
-    const float *dattended = branch_gradient(d, layer, GPT_SITE_ATTENDED);
+    const float *dattended = branch_gradient(d, layer, GW_GPT_SITE_ATTENDED);
     float *dinside = slot->norm2; /* no longer needed */
-    back_through(d, c, c, dattended, gpt_part(layer, GPT_ATTENDED_WEIGHT), dinside);
-    emit_linear(d, c, c, slot->attended, dattended, gpt_part(layer, GPT_ATTENDED_WEIGHT));
+    back_through(d, c, c, dattended, gw_gpt_part(layer, GW_GPT_ATTENDED_WEIGHT), dinside);
+    emit_linear(d, c, c, slot->attended, dattended, gw_gpt_part(layer, GW_GPT_ATTENDED_WEIGHT));
     gw_attention_backward(&attention, slot->qkv, slot->attended, slot->norms, dinside, lane->wide,
                           lane->scratch);
-    back_through(d, c, 3 * c, lane->wide, gpt_part(layer, GPT_QKV_WEIGHT), lane->branch);
-    emit_linear(d, c, 3 * c, slot->norm1, lane->wide, gpt_part(layer, GPT_QKV_WEIGHT));
+    back_through(d, c, 3 * c, lane->wide, gw_gpt_part(layer, GW_GPT_QKV_WEIGHT), lane->branch);
+    emit_linear(d, c, 3 * c, slot->norm1, lane->wide, gw_gpt_part(layer, GW_GPT_QKV_WEIGHT));
     through_norm(d, lane->residual[layer], slot->mean1, slot->scale1, lane->branch,
-                 gpt_part(layer, GPT_NORM1_WEIGHT));
+                 gw_gpt_part(layer, GW_GPT_NORM1_WEIGHT));
 }
 
 static void backward_head(const descent *d) {
@@ -84,10 +85,10 @@ static void backward_head(const descent *d) {
     size_t rows = gpt_rows(d->pass), channels = gpt->channels;
     gw_blas_multiply(
         rows, channels, gpt->vocabulary, (gw_operand){lane->logits, lane->logits_stride, GW_PLAIN},
-        (gw_operand){d->pass->parameters[GPT_WORDS], channels, GW_PLAIN}, 0.0f, lane->branch, channels);
+        (gw_operand){d->pass->parameters[GW_GPT_WORDS], channels, GW_PLAIN}, 0.0f, lane->branch, channels);
     memset(lane->delta, 0, rows * channels * sizeof *lane->delta);
     through_norm(d, lane->residual[gpt->layers], lane->final_mean, lane->final_scale, lane->branch,
-                 gpt_final_weight(gpt));
+                 gw_gpt_final_weight(gpt));
 }
 
 void gw_gpt_backward(const gw_gpt_pass *pass, const uint32_t *gradients, gw_emitter *emitter) {
@@ -101,9 +102,9 @@ void gw_gpt_backward(const gw_gpt_pass *pass, const uint32_t *gradients, gw_emit
         backward_layer(&d, l);
     }
     gw_embedding embedding = {pass->sequences, gpt->context, gpt->channels, gpt->vocabulary};
-    gw_dropout dropout = gpt_dropout(pass, 0, GPT_SITE_EMBEDDING);
+    gw_dropout dropout = gpt_dropout(pass, 0, GW_GPT_SITE_EMBEDDING);
     gw_dropout_apply(&dropout, 0, rows * gpt->channels, lane->delta);
-    gw_embedding_emit_places(&embedding, lane->delta, gradients[GPT_PLACES], lane->piece, emitter);
+    gw_embedding_emit_places(&embedding, lane->delta, gradients[GW_GPT_PLACES], lane->piece, emitter);
     gw_embedding_emit_words(&embedding, lane->tokens, lane->delta, lane->logits, lane->logits_stride,
-                            lane->final, gradients[GPT_WORDS], lane->piece, lane->order, emitter);
+                            lane->final, gradients[GW_GPT_WORDS], lane->piece, lane->order, emitter);
 }

@@ -10,7 +10,7 @@
 #include "kernels/math/layernorm.h"
 #include "kernels/math/linear.h"
 #include "kernels/math/vmath.h"
-#include "kernels/model/gpt/parts.h"
+#include "kernels/model/gpt/inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,18 +75,18 @@ static void attend_all(gw_gpt_decoder *d, uint32_t layer, uint32_t count) {
 }
 
 static void run_layer(gw_gpt_decoder *d, uint32_t layer, uint32_t count) {
-    const float *const *p = d->parameters + gpt_part(layer, 0);
+    const float *const *p = d->parameters + gw_gpt_part(layer, 0);
     size_t c = d->gpt->channels;
     float mean[GW_GPT_FEED], scale[GW_GPT_FEED], *slope = d->wide + (size_t)count * 4 * c;
     gw_linear qkv = {count, c, 3 * c}, out = {count, c, c}, up = {count, c, 4 * c}, down = {count, 4 * c, c};
-    gw_layernorm_forward(count, c, d->x, p[GPT_NORM1_WEIGHT], p[GPT_NORM1_BIAS], d->norm, mean, scale);
-    gw_linear_forward(&qkv, d->norm, p[GPT_QKV_WEIGHT], p[GPT_QKV_BIAS], NULL, d->wide);
+    gw_layernorm_forward(count, c, d->x, p[GW_GPT_NORM1_WEIGHT], p[GW_GPT_NORM1_BIAS], d->norm, mean, scale);
+    gw_linear_forward(&qkv, d->norm, p[GW_GPT_QKV_WEIGHT], p[GW_GPT_QKV_BIAS], NULL, d->wide);
     attend_all(d, layer, count);
-    gw_linear_forward(&out, d->attended, p[GPT_ATTENDED_WEIGHT], p[GPT_ATTENDED_BIAS], d->x, d->x);
-    gw_layernorm_forward(count, c, d->x, p[GPT_NORM2_WEIGHT], p[GPT_NORM2_BIAS], d->norm, mean, scale);
-    gw_linear_forward(&up, d->norm, p[GPT_HIDDEN_WEIGHT], p[GPT_HIDDEN_BIAS], NULL, d->wide);
+    gw_linear_forward(&out, d->attended, p[GW_GPT_ATTENDED_WEIGHT], p[GW_GPT_ATTENDED_BIAS], d->x, d->x);
+    gw_layernorm_forward(count, c, d->x, p[GW_GPT_NORM2_WEIGHT], p[GW_GPT_NORM2_BIAS], d->norm, mean, scale);
+    gw_linear_forward(&up, d->norm, p[GW_GPT_HIDDEN_WEIGHT], p[GW_GPT_HIDDEN_BIAS], NULL, d->wide);
     gw_gelu_forward(count * 4 * c, d->wide, slope);
-    gw_linear_forward(&down, d->wide, p[GPT_OUT_WEIGHT], p[GPT_OUT_BIAS], d->x, d->x);
+    gw_linear_forward(&down, d->wide, p[GW_GPT_OUT_WEIGHT], p[GW_GPT_OUT_BIAS], d->x, d->x);
 }
 
 const float *gw_gpt_decoder_feed(gw_gpt_decoder *d, const uint32_t *tokens, uint32_t count) {
@@ -95,13 +95,13 @@ const float *gw_gpt_decoder_feed(gw_gpt_decoder *d, const uint32_t *tokens, uint
     size_t c = gpt->channels;
     GW_ASSERT(count >= 1 && count <= GW_GPT_FEED && count <= gpt->context - d->position);
     gw_embedding embedding = {1, count, c, gpt->vocabulary};
-    gw_embedding_forward(&embedding, tokens, p[GPT_WORDS], p[GPT_PLACES] + d->position * c, d->x);
+    gw_embedding_forward(&embedding, tokens, p[GW_GPT_WORDS], p[GW_GPT_PLACES] + d->position * c, d->x);
     for (uint32_t l = 0; l < gpt->layers; l++) run_layer(d, l, count);
     float mean, scale;
-    gw_layernorm_forward(1, c, d->x + (count - 1) * c, p[gpt_final_weight(gpt)], p[gpt_final_bias(gpt)],
+    gw_layernorm_forward(1, c, d->x + (count - 1) * c, p[gw_gpt_final_weight(gpt)], p[gw_gpt_final_bias(gpt)],
                          d->norm, &mean, &scale);
     gw_blas_multiply(1, gpt->vocabulary, c, (gw_operand){d->norm, c, GW_PLAIN},
-                     (gw_operand){p[GPT_WORDS], c, GW_TRANSPOSED}, 0.0f, d->logits, gpt->vocabulary);
+                     (gw_operand){p[GW_GPT_WORDS], c, GW_TRANSPOSED}, 0.0f, d->logits, gpt->vocabulary);
     d->position += count;
     return d->logits;
 }

@@ -3,7 +3,7 @@
 #include "core/base/assert.h"
 #include "core/os/plain_file.h"
 #include "kernels/model/gpt/config.h"
-#include "kernels/model/gpt/parts.h"
+#include "kernels/model/gpt/inside.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -78,7 +78,7 @@ static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint3
     bool same = tensor->rank == parameter.rank;
     for (uint32_t d = 0; same && d < parameter.rank; d++)
         same = tensor->dim[d] == parameter.dim[d] ||
-               (number == GPT_PLACES && d == 0 && tensor->dim[0] > parameter.dim[0]);
+               (number == GW_GPT_PLACES && d == 0 && tensor->dim[0] > parameter.dim[0]);
     if (same) return true;
     char shape[100] = "";
     for (uint32_t d = 0; d < tensor->rank; d++)

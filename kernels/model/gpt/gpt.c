@@ -6,7 +6,7 @@
 #include "kernels/math/attention.h"
 #include "kernels/math/embedding.h"
 #include "kernels/math/linear.h"
-#include "kernels/model/gpt/parts.h"
+#include "kernels/model/gpt/inside.h"
 
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ enum { ALIGNMENT = 64, LOGITS_ALIGNMENT = 16 };
 static const float deviation = 0.02f;
 
 uint32_t gw_gpt_parameters(const gw_gpt *gpt) {
-    return GPT_FIRST_LAYER + gpt->layers * GW_GPT_PARTS + 2;
+    return GW_GPT_FIRST_LAYER + gpt->layers * GW_GPT_PARTS + 2;
 }
 
 static gw_gpt_parameter vector(uint64_t elements, float constant) {
@@ -31,20 +31,20 @@ static gw_gpt_parameter layer_parameter(const gw_gpt *gpt, uint32_t part) {
     uint64_t c = gpt->channels;
     float small = deviation / __builtin_sqrtf(2.0f * (float)gpt->layers);
     switch (part) {
-    case GPT_NORM1_WEIGHT:
-    case GPT_NORM2_WEIGHT:
+    case GW_GPT_NORM1_WEIGHT:
+    case GW_GPT_NORM2_WEIGHT:
         return vector(c, 1.0f);
-    case GPT_QKV_WEIGHT:
+    case GW_GPT_QKV_WEIGHT:
         return matrix(c, 3 * c, deviation);
-    case GPT_QKV_BIAS:
+    case GW_GPT_QKV_BIAS:
         return vector(3 * c, 0.0f);
-    case GPT_ATTENDED_WEIGHT:
+    case GW_GPT_ATTENDED_WEIGHT:
         return matrix(c, c, small);
-    case GPT_HIDDEN_WEIGHT:
+    case GW_GPT_HIDDEN_WEIGHT:
         return matrix(c, 4 * c, deviation);
-    case GPT_HIDDEN_BIAS:
+    case GW_GPT_HIDDEN_BIAS:
         return vector(4 * c, 0.0f);
-    case GPT_OUT_WEIGHT:
+    case GW_GPT_OUT_WEIGHT:
         return matrix(4 * c, c, small);
     default:
         return vector(c, 0.0f);
@@ -58,17 +58,17 @@ gw_gpt_parameter gw_gpt_parameter_of(const gw_gpt *gpt, uint32_t number) {
         "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
     GW_ASSERT(number < gw_gpt_parameters(gpt));
     gw_gpt_parameter p;
-    if (number == GPT_WORDS || number == GPT_PLACES) {
-        p = matrix(number == GPT_WORDS ? gpt->vocabulary : gpt->context, gpt->channels, deviation);
-        snprintf(p.name, sizeof p.name, number == GPT_WORDS ? "wte.weight" : "wpe.weight");
+    if (number == GW_GPT_WORDS || number == GW_GPT_PLACES) {
+        p = matrix(number == GW_GPT_WORDS ? gpt->vocabulary : gpt->context, gpt->channels, deviation);
+        snprintf(p.name, sizeof p.name, number == GW_GPT_WORDS ? "wte.weight" : "wpe.weight");
         p.bucket = gpt->layers + 1;
-    } else if (number >= gpt_final_weight(gpt)) {
-        bool bias = number == gpt_final_bias(gpt);
+    } else if (number >= gw_gpt_final_weight(gpt)) {
+        bool bias = number == gw_gpt_final_bias(gpt);
         p = vector(gpt->channels, bias ? 0.0f : 1.0f);
         snprintf(p.name, sizeof p.name, bias ? "ln_f.bias" : "ln_f.weight");
     } else {
-        uint32_t layer = (number - GPT_FIRST_LAYER) / GW_GPT_PARTS,
-                 part = (number - GPT_FIRST_LAYER) % GW_GPT_PARTS;
+        uint32_t layer = (number - GW_GPT_FIRST_LAYER) / GW_GPT_PARTS,
+                 part = (number - GW_GPT_FIRST_LAYER) % GW_GPT_PARTS;
         p = layer_parameter(gpt, part);
         snprintf(p.name, sizeof p.name, "h.%u.%s", layer, names[part]);
         p.bucket = gpt->layers - layer;

@@ -1,6 +1,6 @@
 /* The job gpt as a whole, in plain memory (trial.h) and on the CPU device. */
-#include "kernels/data/token_hash.h"
-#include "kernels/data/tokens.h"
+#include "kernels/data/tokens/hash.h"
+#include "kernels/data/tokens/tokens.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "tests/kernels/rig.h"
 #include "tests/kernels/trial.h"

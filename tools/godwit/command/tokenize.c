@@ -1,7 +1,7 @@
 /* `godwit tokenize`: texts as the token shards that `godwit run gpt --data` takes. */
 #include "core/os/clock.h"
 #include "kernels/data/bpe/stream.h"
-#include "kernels/data/token_shards.h"
+#include "kernels/data/tokens/shards.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/options/interrupt.h"
 #include "tools/godwit/text/number.h"

@@ -1,7 +1,7 @@
 /* The device's state: stepping it forward, and putting another in its place. Compute helper. */
 #include "core/base/assert.h"
 #include "core/state/chunk.h"
-#include "kernels/device/exact_add.h"
+#include "kernels/exact/exact.h"
 #include "tools/godwit/work/load.h"
 
 #include <stdlib.h>

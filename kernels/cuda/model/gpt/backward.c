@@ -1,3 +1,6 @@
+#include "kernels/cuda/math/embedding.h"
+#include "kernels/cuda/math/gelu.h"
+#include "kernels/cuda/math/layernorm.h"
 #include "kernels/cuda/model/gpt/inside.h"
 
 /* A pass and where its gradients go. */
@@ -21,7 +24,7 @@ static bool emit_weights(const descent *d, uint32_t layer, cuda_gpt_linear which
     if (!cuda_gpt_multiply(pass, cuda_gpt_plans_of(pass)->weights[which], &operands, "gradient of weights",
                            err))
         return false;
-    emit(d, gpt_part(layer, width->weight), width->in * channels * width->out * channels,
+    emit(d, gw_gpt_part(layer, width->weight), width->in * channels * width->out * channels,
          pass->lane->gradient);
     return true;
 }
@@ -31,7 +34,7 @@ static bool back_through(const descent *d, uint32_t layer, cuda_gpt_linear which
                          gw_cuda_factor dx, gw_err *err) {
     gw_gemm_operands operands = {
         .a = dy.values,
-        .b = cuda_gpt_factor_of(d->pass, gpt_part(layer, cuda_gpt_widths[which].weight)),
+        .b = cuda_gpt_factor_of(d->pass, gw_gpt_part(layer, cuda_gpt_widths[which].weight)),
         .c = dx.values};
     return cuda_gpt_multiply(d->pass, cuda_gpt_plans_of(d->pass)->inputs[which], &operands,
                              "gradient of a product's input", err);
@@ -40,12 +43,12 @@ static bool back_through(const descent *d, uint32_t layer, cuda_gpt_linear which
 /* From the gradient of a norm's output, in the lane's branch: delta, and the gradient of the branch of that
  * site, which was added to make x (`bias`: the number of its product's), to dout. */
 static bool through_norm(const descent *d, uint32_t weight, float *mean, float *scale, const float *x,
-                         const float *above, uint32_t layer, gpt_site site, uint32_t bias, gw_err *err) {
+                         const float *above, uint32_t layer, gw_gpt_site site, uint32_t bias, gw_err *err) {
     const gw_cuda_gpt_pass *pass = d->pass;
     gw_cuda_gpt_lane *lane = pass->lane;
     gw_cuda_layernorm norm = cuda_gpt_norm(pass, weight, mean, scale);
     gw_cuda_branch branch = {lane->dout, cuda_gpt_dropout(pass, layer, site), pass->drawn};
-    bool added = site != GPT_SITE_EMBEDDING; /* nothing was added to what embedding gave */
+    bool added = site != GW_GPT_SITE_EMBEDDING; /* nothing was added to what embedding gave */
     if (!cuda_gpt_good(pass,
                        gw_cuda_layernorm_backward(&norm, x, lane->branch, above, lane->delta,
                                                   added ? &branch : NULL, lane->parts, &lane->sums,
@@ -73,7 +76,7 @@ static bool backward_hidden(const descent *d, uint32_t layer, gw_err *err) {
                                              lane->sums.weight, pass->stream),
                        "gradient of GELU", err))
         return false;
-    emit(d, gpt_part(layer, GPT_HIDDEN_BIAS), wide, lane->sums.weight);
+    emit(d, gw_gpt_part(layer, GW_GPT_HIDDEN_BIAS), wide, lane->sums.weight);
     return emit_weights(d, layer, LINEAR_HIDDEN, slot->norm2, dhidden, err) &&
            back_through(d, layer, LINEAR_HIDDEN, dhidden, lane->branch, err);
 }
@@ -96,7 +99,7 @@ static bool backward_attention(const descent *d, uint32_t layer, gw_err *err) {
                        gw_cuda_sum_columns(rows, wide, dqkv, lane->parts, lane->sums.weight, pass->stream),
                        "gradient of a bias", err))
         return false;
-    emit(d, gpt_part(layer, GPT_QKV_BIAS), wide, lane->sums.weight);
+    emit(d, gw_gpt_part(layer, GW_GPT_QKV_BIAS), wide, lane->sums.weight);
     return emit_weights(d, layer, LINEAR_QKV, slot->norm1, dqkv, err) &&
            back_through(d, layer, LINEAR_QKV, dqkv, lane->branch, err);
 }
@@ -106,12 +109,14 @@ static bool backward_layer(const descent *d, uint32_t layer, gw_err *err) {
     cuda_gpt_slot *slot = cuda_gpt_slot_of(d->pass, layer);
     uint32_t below = layer > 0 ? layer - 1 : 0;
     return backward_hidden(d, layer, err) &&
-           through_norm(d, gpt_part(layer, GPT_NORM2_WEIGHT), slot->mean2, slot->scale2, slot->middle,
-                        lane->delta, layer, GPT_SITE_ATTENDED, gpt_part(layer, GPT_ATTENDED_BIAS), err) &&
+           through_norm(d, gw_gpt_part(layer, GW_GPT_NORM2_WEIGHT), slot->mean2, slot->scale2, slot->middle,
+                        lane->delta, layer, GW_GPT_SITE_ATTENDED, gw_gpt_part(layer, GW_GPT_ATTENDED_BIAS),
+                        err) &&
            backward_attention(d, layer, err) &&
-           through_norm(d, gpt_part(layer, GPT_NORM1_WEIGHT), slot->mean1, slot->scale1,
+           through_norm(d, gw_gpt_part(layer, GW_GPT_NORM1_WEIGHT), slot->mean1, slot->scale1,
                         lane->residual[layer], lane->delta, below,
-                        layer > 0 ? GPT_SITE_OUT : GPT_SITE_EMBEDDING, gpt_part(below, GPT_OUT_BIAS), err);
+                        layer > 0 ? GW_GPT_SITE_OUT : GW_GPT_SITE_EMBEDDING,
+                        gw_gpt_part(below, GW_GPT_OUT_BIAS), err);
 }
 
 /* The forward pass has left the gradient of the logits' input in the lane's branch. */
@@ -119,9 +124,9 @@ static bool backward_head(const descent *d, gw_err *err) {
     const gw_gpt *gpt = &d->pass->model->shape;
     gw_cuda_gpt_lane *lane = d->pass->lane;
     uint32_t last = gpt->layers - 1;
-    return through_norm(d, gpt_final_weight(gpt), lane->final_mean, lane->final_scale,
-                        lane->residual[gpt->layers], NULL, last, GPT_SITE_OUT, gpt_part(last, GPT_OUT_BIAS),
-                        err);
+    return through_norm(d, gw_gpt_final_weight(gpt), lane->final_mean, lane->final_scale,
+                        lane->residual[gpt->layers], NULL, last, GW_GPT_SITE_OUT,
+                        gw_gpt_part(last, GW_GPT_OUT_BIAS), err);
 }
 
 /* The words' gradient is of both their uses; that of the logits is there. */
@@ -133,13 +138,13 @@ static bool backward_embedding(const descent *d, gw_err *err) {
     if (!cuda_gpt_good(pass, gw_cuda_embedding_places(&embedding, lane->delta, lane->gradient, pass->stream),
                        "gradient of the places", err))
         return false;
-    emit(d, GPT_PLACES, (uint64_t)gpt->context * gpt->channels, lane->gradient);
+    emit(d, GW_GPT_PLACES, (uint64_t)gpt->context * gpt->channels, lane->gradient);
     if (!cuda_gpt_good(pass,
                        gw_cuda_embedding_words(&embedding, pass->tokens, pass->order, pass->starts,
                                                lane->delta, lane->words, pass->stream),
                        "gradient of the words", err))
         return false;
-    emit(d, GPT_WORDS, (uint64_t)gpt->vocabulary * gpt->channels, lane->words);
+    emit(d, GW_GPT_WORDS, (uint64_t)gpt->vocabulary * gpt->channels, lane->words);
     return true;
 }
 

@@ -1,15 +1,18 @@
 #include "core/base/assert.h"
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/embedding.h"
+#include "kernels/cuda/math/layernorm.h"
 #include "kernels/cuda/model/gpt/inside.h"
 #include "kernels/cuda/runtime/call.h"
 
-gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gpt_site site) {
-    gw_dropout dropout = gpt_dropout_at(pass->dropout, pass->draw.key, 0, layer, site);
+gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_gpt_site site) {
+    gw_dropout dropout = gw_gpt_dropout_at(pass->dropout, pass->draw.key, 0, layer, site);
     dropout.stream += pass->draw.stream;
     return dropout;
 }
 
 gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard) {
-    gw_dropout first = gpt_dropout_at(0.0f, key, shard, 0, GPT_SITE_EMBEDDING);
+    gw_dropout first = gw_gpt_dropout_at(0.0f, key, shard, 0, GW_GPT_SITE_EMBEDDING);
     return (gw_cuda_draw){first.key, first.stream};
 }
 
@@ -19,7 +22,7 @@ gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t laye
                                gpt->context,
                                gpt->heads,
                                gpt->channels,
-                               cuda_gpt_dropout(pass, layer, GPT_SITE_WEIGHTS),
+                               cuda_gpt_dropout(pass, layer, GW_GPT_SITE_WEIGHTS),
                                pass->drawn};
 }
 
@@ -29,7 +32,7 @@ gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass) {
                                gpt->context,
                                gpt->channels,
                                gpt->vocabulary,
-                               cuda_gpt_dropout(pass, 0, GPT_SITE_EMBEDDING),
+                               cuda_gpt_dropout(pass, 0, GW_GPT_SITE_EMBEDDING),
                                pass->drawn};
 }
 
@@ -55,7 +58,7 @@ bool cuda_gpt_multiply(const gw_cuda_gpt_pass *pass, uint32_t plan, const gw_gem
 /* y = x w + bias; with `before` GELU of that, which is kept there. */
 static bool apply_linear(const gw_cuda_gpt_pass *pass, uint32_t layer, cuda_gpt_linear which,
                          gw_cuda_factor x, void *before, gw_cuda_factor y, const char *what, gw_err *err) {
-    uint32_t weight = gpt_part(layer, cuda_gpt_widths[which].weight);
+    uint32_t weight = gw_gpt_part(layer, cuda_gpt_widths[which].weight);
     gw_gemm_operands operands = {.a = x.values,
                                  .b = cuda_gpt_factor_of(pass, weight),
                                  .bias = cuda_gpt_factor_of(pass, weight + 1),
@@ -66,7 +69,7 @@ static bool apply_linear(const gw_cuda_gpt_pass *pass, uint32_t layer, cuda_gpt_
 
 /* sum = x + what the lane's branch has left after dropout, and the norm of it to y. */
 static bool add_branch(const gw_cuda_gpt_pass *pass, const gw_cuda_layernorm *norm, const float *x,
-                       uint32_t layer, gpt_site site, float *sum, gw_cuda_factor y, gw_err *err) {
+                       uint32_t layer, gw_gpt_site site, float *sum, gw_cuda_factor y, gw_err *err) {
     gw_cuda_branch branch = {pass->lane->branch, cuda_gpt_dropout(pass, layer, site), pass->drawn};
     return cuda_gpt_good(pass, gw_cuda_layernorm_add(norm, x, &branch, sum, y, pass->stream),
                          "adding to the residual stream", err);
@@ -78,7 +81,7 @@ static bool run_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err)
     cuda_gpt_slot *slot = cuda_gpt_slot_of(pass, layer);
     gw_cuda_attention attention = cuda_gpt_attention(pass, layer);
     gw_cuda_layernorm norm2 =
-        cuda_gpt_norm(pass, gpt_part(layer, GPT_NORM2_WEIGHT), slot->mean2, slot->scale2);
+        cuda_gpt_norm(pass, gw_gpt_part(layer, GW_GPT_NORM2_WEIGHT), slot->mean2, slot->scale2);
     return apply_linear(pass, layer, LINEAR_QKV, slot->norm1, NULL, slot->qkv, "queries, keys and values",
                         err) &&
            cuda_gpt_good(
@@ -87,7 +90,7 @@ static bool run_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err)
                "attention", err) &&
            apply_linear(pass, layer, LINEAR_ATTENDED, slot->attended, NULL, lane->branch,
                         "attention's projection", err) &&
-           add_branch(pass, &norm2, lane->residual[layer], layer, GPT_SITE_ATTENDED, slot->middle,
+           add_branch(pass, &norm2, lane->residual[layer], layer, GW_GPT_SITE_ATTENDED, slot->middle,
                       slot->norm2, err) &&
            apply_linear(pass, layer, LINEAR_HIDDEN, slot->norm2, slot->before.values, slot->hidden,
                         "the hidden layer", err);
@@ -96,7 +99,7 @@ static bool run_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err)
 bool cuda_gpt_keep_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err) {
     cuda_gpt_slot *slot = cuda_gpt_slot_of(pass, layer);
     gw_cuda_layernorm norm1 =
-        cuda_gpt_norm(pass, gpt_part(layer, GPT_NORM1_WEIGHT), slot->mean1, slot->scale1);
+        cuda_gpt_norm(pass, gw_gpt_part(layer, GW_GPT_NORM1_WEIGHT), slot->mean1, slot->scale1);
     return cuda_gpt_good(
                pass,
                gw_cuda_layernorm_forward(&norm1, pass->lane->residual[layer], slot->norm1, pass->stream),
@@ -108,8 +111,8 @@ bool cuda_gpt_keep_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *e
 static bool enter_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err) {
     cuda_gpt_slot *slot = cuda_gpt_slot_of(pass, layer);
     gw_cuda_layernorm norm1 =
-        cuda_gpt_norm(pass, gpt_part(layer, GPT_NORM1_WEIGHT), slot->mean1, slot->scale1);
-    return add_branch(pass, &norm1, cuda_gpt_slot_of(pass, layer - 1)->middle, layer - 1, GPT_SITE_OUT,
+        cuda_gpt_norm(pass, gw_gpt_part(layer, GW_GPT_NORM1_WEIGHT), slot->mean1, slot->scale1);
+    return add_branch(pass, &norm1, cuda_gpt_slot_of(pass, layer - 1)->middle, layer - 1, GW_GPT_SITE_OUT,
                       pass->lane->residual[layer], slot->norm1, err) &&
            run_layer(pass, layer, err);
 }
@@ -128,19 +131,20 @@ static bool forward_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err)
     gw_cuda_gpt_lane *lane = pass->lane;
     const gw_gpt *gpt = &pass->model->shape;
     uint32_t last = gpt->layers - 1;
-    gw_cuda_layernorm norm = cuda_gpt_norm(pass, gpt_final_weight(gpt), lane->final_mean, lane->final_scale);
-    return add_branch(pass, &norm, cuda_gpt_slot_of(pass, last)->middle, last, GPT_SITE_OUT,
+    gw_cuda_layernorm norm =
+        cuda_gpt_norm(pass, gw_gpt_final_weight(gpt), lane->final_mean, lane->final_scale);
+    return add_branch(pass, &norm, cuda_gpt_slot_of(pass, last)->middle, last, GW_GPT_SITE_OUT,
                       lane->residual[last + 1], lane->final, err) &&
            cuda_gpt_head(pass, scale, err);
 }
 
-bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_gpt_loss **loss,
+bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_crossent_loss **loss,
                          gw_err *err) {
     gw_cuda_embedding embedding = cuda_gpt_embedding(pass);
     *loss = pass->lane->loss;
     return cuda_gpt_good(pass,
-                         gw_cuda_embedding_forward(&embedding, pass->tokens, pass->parameters[GPT_WORDS],
-                                                   pass->parameters[GPT_PLACES], pass->lane->residual[0],
+                         gw_cuda_embedding_forward(&embedding, pass->tokens, pass->parameters[GW_GPT_WORDS],
+                                                   pass->parameters[GW_GPT_PLACES], pass->lane->residual[0],
                                                    pass->stream),
                          "embedding", err) &&
            forward_layers(pass, err) && forward_head(pass, scale, err);

@@ -1,7 +1,8 @@
 /* The model on a GPU: its products, its weights as factors, a lane's memory. */
 #include "core/base/assert.h"
+#include "kernels/cuda/math/layer.h"
+#include "kernels/cuda/math/layernorm.h"
 #include "kernels/cuda/model/gpt/inside.h"
-#include "kernels/cuda/model/mlp_kernels.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
 
@@ -61,9 +62,9 @@ const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass) {
 
 /* Whether products read a copy of this parameter. */
 static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
-    if (number == GPT_WORDS) return m->bf16 || m->columns != m->shape.vocabulary;
-    if (!m->bf16 || number < GPT_FIRST_LAYER || number >= gpt_final_weight(&m->shape)) return false;
-    uint32_t part = (number - GPT_FIRST_LAYER) % GW_GPT_PARTS;
+    if (number == GW_GPT_WORDS) return m->bf16 || m->columns != m->shape.vocabulary;
+    if (!m->bf16 || number < GW_GPT_FIRST_LAYER || number >= gw_gpt_final_weight(&m->shape)) return false;
+    uint32_t part = (number - GW_GPT_FIRST_LAYER) % GW_GPT_PARTS;
     for (uint32_t i = 0; i < LINEARS; i++)
         if (part == cuda_gpt_widths[i].weight || part == cuda_gpt_widths[i].weight + 1) return true;
     return false;
@@ -71,7 +72,7 @@ static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
 
 static size_t factor_bytes(const gw_cuda_gpt *m, uint32_t number) {
     uint64_t elements =
-        number == GPT_WORDS ? (uint64_t)m->columns * m->shape.channels : elements_of(&m->shape, number);
+        number == GW_GPT_WORDS ? (uint64_t)m->columns * m->shape.channels : elements_of(&m->shape, number);
     return gw_cuda_aligned(elements * (m->bf16 ? sizeof(uint16_t) : sizeof(float)));
 }
 

@@ -18,8 +18,9 @@
 #ifndef GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
 #define GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
 
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/draw.h"
 #include "kernels/cuda/math/gemm.h"
-#include "kernels/cuda/math/gpt_kernels.h"
 #include "kernels/model/gpt/gpt.h"
 
 typedef struct gw_cuda_gpt gw_cuda_gpt;           /* a model on one GPU */
@@ -65,7 +66,7 @@ gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard);
 
 /* Starts the forward pass. *loss, in the lane: the sum of -ln p(target) over the tokens. With a scale that is
  * not 0, leaves what backward begins with, gradients of that sum times `scale`, in the lane. */
-bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_gpt_loss **loss,
+bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_crossent_loss **loss,
                          gw_err *err);
 
 /* After the forward pass: starts the backward pass, and emits the gradient of parameter i as tensor

@@ -1,6 +1,7 @@
 /* The head, a chunk of rows after the other: logits, their loss, and, as long as their gradient lies in their
  * place, what it is multiplied by. Logits of a whole shard would be the largest of a lane's arrays by far. */
 #include "core/base/assert.h"
+#include "kernels/cuda/math/crossent.h"
 #include "kernels/cuda/model/gpt/inside.h"
 
 uint64_t cuda_gpt_chunk_rows(uint64_t rows) {
@@ -33,7 +34,7 @@ static bool lose(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint
     const gw_cuda_gpt *m = pass->model;
     gw_cuda_gpt_lane *lane = pass->lane;
     gw_gemm_operands logits = {.a = row_of(lane->final, first, m->shape.channels),
-                               .b = cuda_gpt_factor_of(pass, GPT_WORDS),
+                               .b = cuda_gpt_factor_of(pass, GW_GPT_WORDS),
                                .c = lane->logits.values};
     return cuda_gpt_multiply(pass, chunk->logits, &logits, "logits", err) &&
            cuda_gpt_good(pass,
@@ -48,7 +49,7 @@ static bool descend(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, u
     gw_cuda_gpt_lane *lane = pass->lane;
     uint64_t channels = pass->model->shape.channels;
     gw_gemm_operands final = {.a = lane->logits.values,
-                              .b = cuda_gpt_factor_of(pass, GPT_WORDS),
+                              .b = cuda_gpt_factor_of(pass, GW_GPT_WORDS),
                               .c = row_of(lane->branch, first, channels)};
     gw_gemm_operands words = {.a = lane->logits.values,
                               .b = row_of(lane->final, first, channels),
@@ -67,6 +68,6 @@ bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err) {
         if (!lose(pass, chunk, first, scale, err) || (scale != 0.0f && !descend(pass, chunk, first, err)))
             return false;
     }
-    return cuda_gpt_good(pass, gw_cuda_gpt_sum_loss(rows, pass->lane->of_row, pass->lane->loss, pass->stream),
+    return cuda_gpt_good(pass, gw_cuda_crossent_sum(rows, pass->lane->of_row, pass->lane->loss, pass->stream),
                          "loss", err);
 }

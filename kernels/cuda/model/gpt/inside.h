@@ -3,8 +3,11 @@
 #define GODWIT_KERNELS_CUDA_MODEL_GPT_INSIDE_H
 
 #include "kernels/cuda/math/attention.h"
+#include "kernels/cuda/math/crossent.h"
+#include "kernels/cuda/math/embedding.h"
+#include "kernels/cuda/math/layernorm.h"
 #include "kernels/cuda/model/gpt/gpt.h"
-#include "kernels/model/gpt/parts.h"
+#include "kernels/model/gpt/parameters.h"
 
 /* The products of a layer: y = x w + bias, as wide as so many times the channels. */
 typedef enum cuda_gpt_linear {
@@ -21,10 +24,10 @@ typedef struct cuda_gpt_width {
 } cuda_gpt_width;
 
 static const cuda_gpt_width cuda_gpt_widths[LINEARS] = {
-    [LINEAR_QKV] = {GPT_QKV_WEIGHT, 1, 3},
-    [LINEAR_ATTENDED] = {GPT_ATTENDED_WEIGHT, 1, 1},
-    [LINEAR_HIDDEN] = {GPT_HIDDEN_WEIGHT, 1, 4},
-    [LINEAR_OUT] = {GPT_OUT_WEIGHT, 4, 1},
+    [LINEAR_QKV] = {GW_GPT_QKV_WEIGHT, 1, 3},
+    [LINEAR_ATTENDED] = {GW_GPT_ATTENDED_WEIGHT, 1, 1},
+    [LINEAR_HIDDEN] = {GW_GPT_HIDDEN_WEIGHT, 1, 4},
+    [LINEAR_OUT] = {GW_GPT_OUT_WEIGHT, 4, 1},
 };
 
 /* Most rows of a chunk of the head; what the rows of all but the last are a multiple of, if there are
@@ -81,7 +84,7 @@ struct gw_cuda_gpt_lane {
     float *parts;                /* of columns' sums */
     float *dots;                 /* attention's */
     double *of_row;              /* a row's loss */
-    gw_cuda_gpt_loss *loss;
+    gw_cuda_crossent_loss *loss;
     void *workspace;
     void *memory; /* what they all point into */
 };
@@ -107,7 +110,7 @@ static inline uint64_t cuda_gpt_rows(const gw_cuda_gpt_pass *pass) {
     return (uint64_t)pass->sequences * pass->model->shape.context;
 }
 /* Of a site; less what is pass->drawn. */
-gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gpt_site site);
+gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_gpt_site site);
 gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t layer);
 gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass);
 /* The layer norm whose weight is parameter `weight`. */

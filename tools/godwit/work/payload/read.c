@@ -4,7 +4,7 @@
 #include "core/os/clock.h"
 #include "core/os/condition.h"
 #include "core/rng.h"
-#include "kernels/device/exact_add.h"
+#include "kernels/exact/exact.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
