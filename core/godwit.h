@@ -1,30 +1,37 @@
-/* The public API: how a job is written. One header; include nothing else.
+/* The public API: how a job is written. A job includes this header, core/rng.h for random numbers, and
+ * core/gpu.h if it also computes on GPUs.
  *
- * A job is a sequence of steps. Step t turns state S_t into S_{t+1} in three parts that the framework calls:
+ * A job is a sequence of steps. Step t turns the state S_t into S_{t+1} in three parts, which the framework
+ * calls:
  *
- *   contribute(step, shard, S_t)  for each of the step's shards, on any peer, on any worker, in any order;
- *                                 emits floats that the framework rounds once and adds exactly, as integers
- *   scalars(step, sums, S_t)      once per peer: numbers that depend on the whole sum (learning rate, clip
- * factor) apply(range, sums, scalars)   on element ranges of the state, by several workers at once
+ *     contribute(step, shard, S_t)   runs for each shard of the step, on any peer and worker, in any order.
+ *                                    It emits floats, which the framework rounds once and adds exactly.
+ *     scalars(step, sums, S_t)       runs once per peer. It computes numbers that depend on the whole sum,
+ *                                    such as the learning rate or a clipping factor.
+ *     apply(range, sums, scalars)    updates element ranges of the state, on several workers at once.
  *
- * The promise that everything rests on: each of these is a pure function of its arguments and of the job's
- * parameters and data. Random numbers come from gw_philox_at keyed by (seed, step, shard) (core/rng.h),
- * samples from a keyed permutation; a shard's arithmetic never depends on which worker or peer runs it. Then
- * the state after step t has the same bytes whatever the number of peers and whatever died on the way.
+ * Each of these must be a pure function of its arguments, the job's parameters and the job's data. Random
+ * numbers come from gw_philox_at keyed by (seed, step, shard) (core/rng.h), samples from a keyed permutation,
+ * and a shard's arithmetic does not depend on the worker or the peer that runs it. The state after step t
+ * then has the same bytes for any number of peers and any pattern of deaths.
  *
- * A job is compiled in, or is a shared object that exports `const gw_job_type *godwit_job(void)` and is run
- * as `godwit run ./mine.so`.
+ * A job is compiled into the program, or it is a shared object that exports `const gw_job_type
+ * *godwit_job(void)` and is run as `godwit run ./mine.so`.
  *
- * Threads: open, describe, close, report and summary are called from one thread, nothing else running. init
+ * Threads: open, describe, close, report and summary are called from one thread while nothing else runs. init
  * and apply run on several threads at once, on disjoint ranges. contribute runs on several threads at once,
- * each with its own lane; it must not write to the job object, except to caches that it guards itself.
- * scalars runs alone. payload runs on several threads at once, and beside contribute. So does commit, on one
- * thread at a time, never beside init, scalars or apply.
+ * each with its own lane; it must not write to the job object, except to caches that the job guards itself.
+ * scalars runs alone. payload runs on several threads at once, also beside contribute. commit runs beside
+ * contribute and payload, on one thread at a time, and never beside init, scalars or apply.
  *
- * Shard payload: input that is too large for every peer to hold. A job that says so in its plan gives each
- * shard a block of bytes that does not change from step to step. The flock keeps each block in the memory of
- * some peers; contribute finds it behind gw_payload(), in place where this peer holds it, else read from a
- * peer that does, over RDMA without its help, or written by the job's `payload`. */
+ * Errors: a function that returns bool returns false on failure and fills *err. The framework adds the job,
+ * the step and the shard to the message.
+ *
+ * Shard payload: input that is too large for every peer to hold. A job that declares a payload in its plan
+ * gives each shard a block of bytes that does not change from step to step. The flock keeps each block in the
+ * memory of some peers. contribute finds the block through gw_payload(): in place where this peer holds it,
+ * otherwise read from a holder (over RDMA without involving the holder's processor), or written by the job's
+ * `payload`. */
 #ifndef GODWIT_CORE_GODWIT_H
 #define GODWIT_CORE_GODWIT_H
 
@@ -40,7 +47,7 @@
 enum {
     GW_MAX_TENSORS = 4096,
     GW_MAX_RANK = 8,
-    GW_MAX_SHARDS = (1 << 20) - 1, /* of one step: the range word has 20 bits for a position */
+    GW_MAX_SHARDS = (1 << 20) - 1, /* shards of one step: the range word has 20 bits for a position */
     GW_MAX_SCALARS = 16,
     GW_MAX_PAYLOADS = 4096,
 };
@@ -48,69 +55,77 @@ enum {
 typedef enum gw_dtype { GW_F32 = 1, GW_F64 = 2, GW_I32 = 3, GW_I64 = 4, GW_U8 = 5, GW_BF16 = 6 } gw_dtype;
 
 typedef enum gw_role {
-    GW_STATE = 1, /* part of S_t: hashed, checkpointed, sent to joiners */
-    GW_SUMMED =
-        2, /* summed over the shards of a step, exactly; int64 fixed point in the framework's memory */
-    GW_METRIC = 3, /* summed like GW_SUMMED; only shown to people unless `scalars` or `apply` read it */
+    GW_STATE = 1,  /* part of S_t: hashed, checkpointed and sent to peers that join */
+    GW_SUMMED = 2, /* summed exactly over the shards of a step, as int64 fixed point */
+    /* summed like GW_SUMMED; only shown to people unless `scalars` or `apply` reads it */
+    GW_METRIC = 3,
 } gw_role;
 
-/* One named array that a job's state or sums are made of. Row-major. The strings are the job's, until close.
- */
+/* One named array of a job's state or sums, in row-major order. The job owns the strings and keeps them until
+ * close. */
 typedef struct gw_tensor {
-    const char *name; /* unique, at most 63 bytes, [a-z0-9._-]: goes into manifests */
-    gw_dtype dtype;   /* GW_STATE only; sums are int64 */
+    const char *name; /* unique, at most 63 bytes of [a-z0-9._-]; it is written to manifests */
+    gw_dtype dtype;   /* of a GW_STATE tensor; sums are int64 whatever this says */
     gw_role role;
     uint32_t rank; /* 1 to GW_MAX_RANK */
     uint64_t dim[GW_MAX_RANK];
-    uint32_t group;  /* tensors applied together (parameter, its moments, its sum) share a number and a shape;
-                        apply ranges are element ranges of a group */
-    uint32_t bucket; /* sums: reduced in rising order; emit the tensors of a low bucket first */
-    uint32_t frac_bits; /* sums: q = rint(x * 2^frac_bits). Gradients 40, losses 20, counts 0; at most 52 */
-    /* GW_STATE. A promise that no contribution depends on it (an optimizer's moments): neither `contribute`
-     * nor what a GPU derives (core/gpu.h) reads it. With --verify it is then looked at only as it is applied,
-     * not before each sum as well, which saves a read of it. Were the promise broken, others would take what
-     * came of a bit that has flipped in it. */
+    /* Tensors that are applied together (a parameter, its moments, its sum) have one group number and one
+     * shape. The ranges given to apply are element ranges of a group. */
+    uint32_t group;
+    /* Of sums: buckets are reduced in rising order, so the tensors of a low bucket are emitted first. */
+    uint32_t bucket;
+    /* Of sums: a value x is rounded to rint(x * 2^frac_bits). Gradients usually take 40, losses 20, counts 0;
+     * at most 52. */
+    uint32_t frac_bits;
+    /* Of GW_STATE: the job promises that no contribution depends on this tensor (an optimizer's moments):
+     * neither `contribute` nor `derive` (core/gpu.h) reads it. With --verify, the framework then hashes the
+     * tensor only as it is applied, and not before each sum as well, which saves a pass over it. If a job
+     * breaks the promise, other peers accept results that a flipped bit in the tensor has changed. */
     bool apply_only;
 } gw_tensor;
 
-/* Number of elements; the framework has checked that it does not overflow. */
+/* The number of elements. The framework has checked that it does not overflow. */
 uint64_t gw_tensor_elements(const gw_tensor *tensor);
 size_t gw_dtype_bytes(gw_dtype dtype);
 
 typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
 
 /* The payload of the job's shards. Block i, the payload of shard i of every step, is a pure function of the
- * job and i: which peer wrote it, and when, must not show. Every block is held by `copies` peers (fewer when
- * there are not so many). When they all die, or somebody joins, blocks move: they are read from a peer that
- * still has them, else written again by the job's `payload`. */
+ * job and of i; it must not depend on which peer wrote it, or when. Every block is held by `copies` peers, or
+ * by all if there are fewer. When all holders die, or a peer joins, blocks move: they are read from a peer
+ * that still has them, and otherwise written again by the job's `payload`. */
 typedef struct gw_payload_plan {
-    uint32_t
-        shards; /* shards 0 to this - 1 of a step have a payload, GW_MAX_PAYLOADS at most; 0 = none has */
-    uint32_t copies; /* 1 to 16; may differ between peers. 0 means 1 */
-    uint64_t bytes;  /* of each block, at least 1 */
+    /* Shards 0 to shards - 1 of each step have a payload; at most GW_MAX_PAYLOADS. 0: no shard has one. */
+    uint32_t shards;
+    uint32_t copies; /* 1 to 16, 0 means 1; may differ between peers */
+    uint64_t bytes;  /* size of each block, at least 1 */
 } gw_payload_plan;
 
-/* What describe() fills in. Everything here must be a function of the parameters and the data alone. */
+/* What describe() fills in. All of it must be a function of the parameters and the data alone. */
 typedef struct gw_plan {
-    const gw_tensor *tensors; /* the job's array, until close */
+    const gw_tensor *tensors; /* the job's array, kept until close */
     uint32_t tensor_count;
-    uint64_t steps; /* how many steps the whole job has, 0 = no end of its own; scalars may stop it earlier */
-    size_t lane_bytes;   /* scratch that one lane will allocate, for the memory estimate */
-    gw_hash data_digest; /* of the data the job reads; zeros when it reads none */
-    char data_text[160]; /* what a person calls these data: "mnist in /data/mnist, 60000+10000 samples" */
+    /* Steps of the whole job; 0: the job has no end of its own. `scalars` may stop it earlier. */
+    uint64_t steps;
+    size_t lane_bytes;   /* bytes of scratch that one lane allocates, for the memory estimate */
+    gw_hash data_digest; /* of the data that the job reads; zeros where it reads none */
+    /* The data in words for people: "mnist in /data/mnist, 60000+10000 samples". */
+    char data_text[160];
     gw_payload_plan payload;
-    /* For people: what makes lane_bytes less, "a smaller --micro-batch", and what the tensors; NULL = nothing
-     * that the job knows. The job's, until close. */
+    /* Advice for people whose machine has too little memory: what makes lane_bytes smaller ("a smaller
+     * --micro-batch"), and what makes the tensors smaller. NULL: the job knows of nothing. The job keeps the
+     * strings until close. */
     const char *lighter, *smaller;
 } gw_plan;
 
-/* Options of a job. Values reach open() as strings, defaults filled in. */
+/* An option of a job. open() receives values as strings, with defaults filled in. */
 typedef struct gw_option {
     const char *name;     /* without dashes: "hidden" */
-    const char *argument; /* "N", "DIR", or NULL for a switch (value "1" when given) */
-    const char *fallback; /* default value; NULL = absent */
-    const char *help;     /* one sentence */
-    bool local; /* true: may differ between peers (a path, a slow-down); false: part of the job's identity */
+    const char *argument; /* "N", "DIR"; NULL: a switch, whose value is "1" when given */
+    const char *fallback; /* default value; NULL: the option is absent unless given */
+    const char *help;     /* one sentence for --help */
+    /* true: may differ between peers (a path, a delay); false: part of the job's identity */
+    bool local;
 } gw_option;
 
 typedef struct gw_param {
@@ -122,10 +137,12 @@ typedef struct gw_params {
     uint32_t count;
 } gw_params;
 
-/* The value of a parameter, or NULL when it was not given and has no default. */
+/* The value of a parameter; NULL where it was not given and has no default. The string lives as long as
+ * `params`. */
 const char *gw_param_text(const gw_params *params, const char *name);
-/* Whole numbers and reals within [least, most]; the message of a failure names the option and the bounds.
- * Absent: fails. Integers take the suffixes k, m, g (1024s) when `bytes` is set. */
+/* Parse a parameter as a whole number or as a real number within [least, most]. With `bytes`, whole numbers
+ * take the suffixes k, m and g (powers of 1024). An absent parameter is a failure. The message of a failure
+ * names the option and the bounds. */
 bool gw_param_integer(const gw_params *params, const char *name, int64_t least, int64_t most, bool bytes,
                       int64_t *value, gw_err *err);
 bool gw_param_real(const gw_params *params, const char *name, double least, double most, double *value,
@@ -137,7 +154,7 @@ typedef struct gw_range {
     uint64_t first, count;
 } gw_range;
 
-/* Arrays indexed by tensor number as in gw_plan.tensors; NULL where the tensor has another role. */
+/* Arrays indexed by tensor number, as gw_plan.tensors; NULL where the tensor has another role. */
 typedef struct gw_state {
     void *const *data;
 } gw_state;
@@ -145,15 +162,15 @@ typedef struct gw_state {
 typedef struct gw_sums {
     const int64_t *const *data;
     const gw_tensor *tensors;
-    const int64_t
-        *measured; /* for `scalars` and `report` on a GPU: what gw_job_gpu.measure wrote; else NULL */
+    /* What gw_job_gpu.measure wrote, for `scalars` and `report` on a GPU; otherwise NULL. */
+    const int64_t *measured;
 } gw_sums;
 
 /* The value of element i of summed tensor `tensor`: q * 2^-frac_bits, correctly rounded to double. */
 double gw_sum_value(const gw_sums *sums, uint32_t tensor, uint64_t i);
-/* Whether element 0 of `tensor`, a sum of whole numbers, none of them negative, is what it has to be:
- * `expected`, or so near to it beyond 2^24 as --reduce fast can tell. Count on by `expected`, which has not
- * been rounded. */
+/* Whether element 0 of `tensor`, a sum of whole numbers that are not negative, equals `expected`. --reduce
+ * fast rounds sums beyond 2^24; there the answer is whether the sum is as close to `expected` as that
+ * rounding allows. Jobs should go on to compute with `expected`, which has not been rounded. */
 bool gw_sum_counted(const gw_sums *sums, uint32_t tensor, uint64_t expected);
 
 typedef struct gw_scalars {
@@ -161,8 +178,8 @@ typedef struct gw_scalars {
     bool stop; /* this step is the job's last */
 } gw_scalars;
 
-/* One call of contribute(): where it puts its results, and the shard's payload. Opaque to jobs but for the
- * functions below. */
+/* One call of contribute(): where its results go, and the shard's payload. Jobs use it through the functions
+ * below and do not read its fields. */
 typedef struct gw_emitter gw_emitter;
 struct gw_emitter {
     void (*emit)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count, const float *values);
@@ -171,98 +188,104 @@ struct gw_emitter {
     const void *payload;
 };
 
-/* Adds values[0..count) to elements [first, first + count) of summed tensor `tensor`. Each value is rounded
- * to the tensor's fixed point once. An element of a shard's contribution may be emitted at most once per
- * shard; elements that are not emitted contribute 0. Not finite or too large for the format: counted as bad,
- * and the whole flock stops naming step, shard, tensor and element (or skips the update, --on-bad skip). */
+/* Adds values[0 .. count) to elements [first, first + count) of summed tensor `tensor`. Each value is rounded
+ * once to the tensor's fixed point. A shard may emit each element at most once; elements that it does not
+ * emit contribute 0. The values may be overwritten after the call. A value that is not finite, or too large
+ * for the format, counts as bad: the whole flock then stops with a message that names step, shard, tensor and
+ * element, or skips the update under --on-bad skip. */
 static inline void gw_emit(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                            const float *values) {
     emitter->emit(emitter, tensor, first, count, values);
 }
 
-/* The same for whole numbers (counts): values are shifted left by frac_bits. --reduce fast rounds their sums
- * as well, to 24 significant bits. */
+/* Adds whole numbers (counts) in the same way: values are shifted left by frac_bits. --reduce fast rounds
+ * their sums to 24 significant bits. */
 static inline void gw_emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                                     const int64_t *values) {
     emitter->emit_integers(emitter, tensor, first, count, values);
 }
 
-/* The payload of the shard that contribute() computes: gw_payload_plan.bytes bytes, aligned to 64, to be read
- * only, until contribute returns. NULL: it has none. */
+/* The payload of the shard that contribute() computes: gw_payload_plan.bytes bytes, aligned to 64, read-only,
+ * valid until contribute returns. NULL where the shard has none. */
 static inline const void *gw_payload(const gw_emitter *emitter) {
     return emitter->payload;
 }
 
 typedef struct gw_job_type {
     uint32_t api;             /* GW_JOB_API */
-    const char *name;         /* "digits" */
+    const char *name;         /* what follows `godwit run`: "digits" */
     const char *about;        /* one line for --help */
-    const gw_option *options; /* ends with a NULL name */
+    const gw_option *options; /* ends with an entry whose name is NULL */
 
-    /* Reads parameters and data. *job is the job's own object, given back to every call. */
+    /* Reads parameters and data. Sets *job to the job's own object, which every later call receives. close
+     * frees it. */
     bool (*open)(const gw_params *params, void **job, gw_err *err);
     void (*close)(void *job);
     bool (*describe)(void *job, gw_plan *plan, gw_err *err);
 
-    /* A lane is one worker's scratch; contribute gets the lane of the worker that runs it. */
+    /* Open and close a lane, the scratch of one worker. contribute receives the lane of the worker that runs
+     * it. */
     bool (*lane_open)(void *job, void **lane, gw_err *err);
     void (*lane_close)(void *job, void *lane);
 
-    /* S_0, by ranges. */
+    /* Writes S_0, range by range. */
     bool (*init)(void *job, const gw_range *range, const gw_state *state, gw_err *err);
 
-    /* How many shards step `step` has (1 to GW_MAX_SHARDS), and what it is. Pure, cheap, any thread. */
+    /* The number of shards of step `step`, 1 to GW_MAX_SHARDS; sets *phase. Pure and cheap. Any thread. */
     uint32_t (*shards)(const void *job, uint64_t step, gw_phase *phase);
 
-    /* Optional (may be NULL): a shard that this worker will probably run next; ask for its data, but do not
-     * wait for them: the worker is about to run another. (Payload is fetched ahead without this.) */
+    /* Optional (may be NULL). The worker will probably run this shard next: the job asks for the shard's data
+     * without waiting for them, since the worker is about to run another shard. The framework fetches payload
+     * ahead without this call. */
     void (*prefetch)(void *job, void *lane, uint64_t step, uint32_t shard);
 
-    /* The contribution of one shard. Fails only when the shard cannot be computed here (I/O, memory). */
+    /* Computes and emits the contribution of one shard. Fails only where the shard cannot be computed here
+     * (I/O, memory). */
     bool (*contribute)(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                        gw_emitter *emitter, gw_err *err);
 
-    /* Optional. Deterministic, reads sums and state. */
+    /* Optional. Computes the step's scalars from the sums and the state. Deterministic. */
     bool (*scalars)(void *job, uint64_t step, const gw_sums *sums, const gw_state *state, gw_scalars *scalars,
                     gw_err *err);
 
-    /* S_t -> S_{t+1} in place for one range. Any partition into ranges gives the same bytes. A group that a
-     * step does not change is left alone. */
+    /* Updates one range of the state from S_t to S_{t+1}, in place. Any partition into ranges must give the
+     * same bytes. Groups that the step does not change are left alone. */
     bool (*apply)(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
                   const gw_scalars *scalars, const gw_state *state, gw_err *err);
 
-    /* Optional: what a person wants to see of the step just applied ("loss=0.31"), at most `size` bytes, one
-     * line, key=value separated by single spaces; and of the whole job at its end, from the state alone
-     * ("loss=0.0712 accuracy=0.9781"). */
+    /* Optional. `report` describes the step just applied for people ("loss=0.31"); `summary` describes the
+     * whole job at its end, from the state alone ("loss=0.0712 accuracy=0.9781"). Both write one line of at
+     * most `size` bytes, key=value pairs separated by single spaces. */
     void (*report)(void *job, uint64_t step, const gw_sums *sums, const gw_scalars *scalars, char *text,
                    size_t size);
     void (*summary)(void *job, uint64_t steps_done, const gw_state *state, char *text, size_t size);
 
-    /* Needed when the plan has a payload: writes block `shard` to `bytes`, which is zeroed or holds any
-     * older block. Called wherever the block is needed and no peer has it: on those that hold it at the
-     * start, and on others after deaths. When it fails the shard is given back, and the flock deals it
-     * again; a peer on which that happens three times in one step stops, and the others go on. */
+    /* Required where the plan has a payload. Writes block `shard` to `bytes`, which is zeroed or holds an
+     * older block. It is called where the block is needed and no peer has it: on the holders at the start,
+     * and on other peers after deaths. When it fails, the shard is given back and the flock deals it again; a
+     * peer on which it fails three times in one step stops, and the other peers continue. */
     bool (*payload)(void *job, uint32_t shard, void *bytes, gw_err *err);
 
-    /* Optional: effects outside of the job, such as a row in a database. Called after step `step` is
-     * committed: with exact sums, when it is applied; where a majority rules, when all members of the view
-     * are known to hold what came of it, so never for a step that may still be computed otherwise. `state` is
+    /* Optional. Effects outside the job, such as a row in a database. Called after step `step` is committed.
+     * With exact sums a step is committed when it is applied; where a majority rules, when all members of the
+     * view are known to hold its result, so that the step can never be computed differently. `state` is
      * S_{step+1}: whatever an effect depends on must be in it.
      *
-     * At least once for every step, whatever dies, in rising order on each peer. Every peer that takes part
-     * in a step calls it, and one that begins from a checkpoint or from others' state calls it for the last
-     * step behind that state, as its earlier life or those others may have died just before. So an effect is
-     * to be keyed by (job, step) at its receiver, where a repetition must do no harm.
+     * It is called at least once for every step, whatever dies, in rising order on each peer. Every peer that
+     * takes part in a step calls it. A peer that starts from a checkpoint or from other peers' state calls it
+     * for the last step behind that state, since its earlier process, or the other peers, may have died just
+     * before calling it. The receiver of an effect should therefore key it by (job, step), and a repetition
+     * must do no harm.
      *
-     * Runs while the shards of the next step are computed, whose sum waits for it. When it fails, this peer
-     * ends and the others go on; when it fails everywhere, so does the job, which resumes from its newest
-     * checkpoint and calls it again for the steps from there on. A job's last commit ends before its process
-     * does. */
+     * It runs while the shards of the next step are computed, and that step's sum waits for it. When it
+     * fails, this peer ends and the others continue; when it fails on all peers, the job ends, resumes from
+     * its newest checkpoint, and calls it again for the steps after that. The process ends only after the
+     * job's last commit. */
     bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
 
-    /* Optional: how it computes on a GPU (core/gpu.h). There `scalars`, `report`, `summary` and `commit` find
-     * only the sums and the state of at most GW_GPU_SMALL elements; the others' pointers are NULL. What
-     * `scalars` needs to know of larger sums, the table's `measure` makes of them. */
+    /* Optional. How the job computes on a GPU (core/gpu.h). On a GPU, `scalars`, `report`, `summary` and
+     * `commit` see only sums and state of at most GW_GPU_SMALL elements; pointers to larger ones are NULL.
+     * gw_job_gpu.measure computes what `scalars` needs of larger sums. */
     const struct gw_job_gpu *gpu;
 } gw_job_type;
 

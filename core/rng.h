@@ -1,8 +1,9 @@
-/* Random numbers, all of them reproducible.
+/* Reproducible random numbers.
  *
- * Philox4x32-10: a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC'11): a pure function of key and counter, so a job's random numbers need no state. For results. gw_rng: a
- * small sequential generator (xoshiro256**, Blackman and Vigna 2018) for protocol jitter and simulation. */
+ * Philox4x32-10 is for results: a counter-based generator (Salmon et al., "Parallel random numbers: as easy
+ * as 1, 2, 3", SC'11), which is a pure function of key and counter, so that a job's random numbers need no
+ * state. gw_rng is for protocol jitter and simulation: a small sequential generator, xoshiro256** (Blackman
+ * and Vigna, "Scrambled linear pseudorandom number generators", 2018). */
 #ifndef GODWIT_CORE_RNG_H
 #define GODWIT_CORE_RNG_H
 
@@ -15,7 +16,7 @@ typedef struct gw_philox {
     uint32_t words[4];
 } gw_philox;
 
-/* The 128 random bits at `counter` of the stream `key`. */
+/* The 128 random bits at the counter (counter_high, counter_low) of stream `key`. Any thread. */
 GW_ANYWHERE static inline gw_philox gw_philox_at(uint64_t key, uint64_t counter_high, uint64_t counter_low) {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     gw_philox c = {{(uint32_t)counter_low, (uint32_t)(counter_low >> 32), (uint32_t)counter_high,
@@ -40,9 +41,9 @@ typedef struct gw_rng {
 
 gw_rng gw_rng_seeded(uint64_t seed);
 uint64_t gw_rng_next(gw_rng *rng);
-/* Uniform in [0, bound), without bias; bound > 0. */
+/* A number uniform in [0, bound), without bias. `bound` must not be 0. */
 uint64_t gw_rng_below(gw_rng *rng, uint64_t bound);
-/* Uniform in [0, 1). */
+/* A number uniform in [0, 1). */
 double gw_rng_unit(gw_rng *rng);
 
 #endif
