@@ -9,7 +9,8 @@
 
 enum { STRIPE_ELEMENTS = 1 << 16 };
 
-/* `part` and the data are of generation `generation`; older ones count as zero. All under `lock`. */
+/* A stripe's fields and its data are guarded by `lock`. Data of an older generation than the ledger's count
+ * as zero. */
 typedef struct stripe {
     pthread_mutex_t lock;
     uint64_t generation;
@@ -20,10 +21,11 @@ struct gw_accumulator {
     const gw_layout *layout;
     const gw_exact_path *path;
     gw_ledger *ledger;
-    bool own; /* the ledger */
+    bool own; /* the ledger belongs to this accumulator */
     int64_t *words;
     stripe *stripes;
-    uint64_t *first_stripe; /* by bucket; bucket_count entries: the boundary bucket's is the stripe count */
+    /* [bucket_count]: each bucket's first stripe; the boundary bucket's entry is the number of stripes */
+    uint64_t *first_stripe;
     uint64_t stripe_count;
 };
 
@@ -95,9 +97,9 @@ bool gw_accumulator_enter(gw_accumulator *acc, uint64_t step, uint32_t shard, gw
     return gw_ledger_enter(acc->ledger, step, shard, &deposit->entry, err);
 }
 
-/* Locks stripe `number` of a bucket and clears it when it is stale. Returns NULL, nothing locked, when the
- * deposit's generation is over. An emptying that comes right after the check does no harm: what is then added
- * is of the old generation, and counts as zero. */
+/* Locks stripe `number` of a bucket and clears it if it is stale. Returns NULL with nothing locked if the
+ * deposit's generation has passed. The ledger may be emptied right after this check without harm: what is
+ * then added is of the old generation and counts as zero. */
 static stripe *lock_stripe(gw_deposit *deposit, uint32_t bucket, uint64_t number) {
     gw_accumulator *acc = deposit->accumulator;
     stripe *s = &acc->stripes[acc->first_stripe[bucket] + number];
@@ -119,7 +121,7 @@ static stripe *lock_stripe(gw_deposit *deposit, uint32_t bucket, uint64_t number
     return s;
 }
 
-/* Adds one piece, stripe by stripe. Exactly one of `floats` and `integers` is given. */
+/* Adds one piece, stripe by stripe. The caller gives either `floats` or `integers`. */
 static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
                       const float *floats, const int64_t *integers) {
     gw_accumulator *acc = deposit->accumulator;
@@ -128,7 +130,7 @@ static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint
     gw_exact_format format =
         gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, deposit->entry.shards);
     for (uint64_t done = 0; done < count;) {
-        uint64_t at = of->first + first + done; /* in the bucket */
+        uint64_t at = of->first + first + done; /* position in the bucket */
         uint64_t room = STRIPE_ELEMENTS - at % STRIPE_ELEMENTS;
         uint64_t n = count - done < room ? count - done : room;
         stripe *s = lock_stripe(deposit, of->bucket, at / STRIPE_ELEMENTS);
@@ -169,14 +171,14 @@ gw_contributed gw_accumulator_leave(gw_deposit *deposit, bool whole, gw_err *err
     return gw_ledger_leave(deposit->accumulator->ledger, &deposit->entry, whole, err);
 }
 
-/* The sum of a bucket's stripes, stale ones cleared. */
+/* Returns the fingerprint and bad count of a bucket's stripes, after clearing stale ones. */
 static gw_exact_part settle_bucket(gw_accumulator *acc, uint32_t b, uint64_t generation) {
     const gw_layout_bucket *bucket = &acc->layout->buckets[b];
     gw_exact_part part = {0, 0};
     for (uint64_t number = 0; number < stripes_of(bucket); number++) {
         gw_deposit any = {.accumulator = acc, .entry = {.generation = generation}};
         stripe *s = lock_stripe(&any, b, number);
-        GW_ASSERT(s != NULL); /* nobody empties the accumulator while it settles */
+        GW_ASSERT(s != NULL); /* the accumulator is not emptied while it settles */
         part.fingerprint += s->part.fingerprint;
         part.bad += s->part.bad;
         pthread_mutex_unlock(&s->lock);

@@ -12,15 +12,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Rises when our own kernels give other bits than before. */
+/* This number rises when the program's own kernels give other bits than before. */
 enum { KERNEL_SET = 1 };
 
-/* Once the first is set nobody sees any more what OpenBLAS chose by itself: the second tells it to the
- * program that is executed again. */
+/* The environment variables of the choice. When the first is set, OpenBLAS no longer tells what it would have
+ * chosen by itself; the second carries that to the program that is executed again. */
 static const char core_variable[] = "OPENBLAS_CORETYPE", found_variable[] = "GODWIT_CORE_FOUND";
 
 typedef struct cpu_class {
-    const char *name; /* what users type, what OPENBLAS_CORETYPE takes and openblas_get_corename answers */
+    /* as users type it, OPENBLAS_CORETYPE accepts it and openblas_get_corename returns it */
+    const char *name;
     bool (*runs)(void);
 } cpu_class;
 
@@ -60,7 +61,7 @@ static const cpu_class classes[] = {{"armv8", runs_armv8}};
 static const char class_names[] = "armv8";
 #endif
 
-/* NULL and *err when there is no such class here. */
+/* Returns NULL and fills *err where there is no such class on this processor. */
 static const cpu_class *find_class(const char *name, gw_err *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcasecmp(classes[i].name, name) != 0) continue;
@@ -89,23 +90,23 @@ const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512) {
     return NULL;
 }
 
-/* What OpenBLAS takes this processor for. NULL: nobody can say, as the environment told it. */
+/* The family that OpenBLAS chooses for this processor by itself. NULL where the environment has hidden it. */
 static const char *found_core(void) {
     const char *left = getenv(found_variable);
     if (left != NULL) return left;
     return getenv(core_variable) == NULL ? openblas_get_corename() : NULL;
 }
 
-/* NCCL takes these before what it is told by its caller: with the first its calls wait for other peers, dead
- * ones among them, with the second all communicators, also those of earlier views, have one id. */
+/* NCCL prefers these variables to its caller's settings. With the first, its calls wait for other peers,
+ * including dead ones; with the second, all communicators have one id, including those of earlier views. */
 static const char nccl_blocking[] = "NCCL_COMM_BLOCKING=", nccl_id[] = "NCCL_COMM_ID=";
 
 static bool begins(const char *entry, const char *prefix) {
     return strncmp(entry, prefix, strlen(prefix)) == 0;
 }
 
-/* Whether an environment entry may change results, threads that BLAS starts, or what ends when a peer dies.
- * (CUDA's two have the driver compile PTX in place of the code that the build made.) */
+/* Whether an environment entry may change results, the threads that BLAS starts, or what ends when a peer
+ * dies. (CUDA's two variables make the driver compile PTX instead of using the code that the build made.) */
 static bool harmful(const char *entry) {
     static const char *const prefixes[] = {"OPENBLAS_",
                                            "GOTO_",
@@ -129,7 +130,7 @@ static bool harmful(const char *entry) {
     return false;
 }
 
-/* What is to be in the environment; an empty text is nothing. */
+/* Entries that the environment must contain; an empty text stands for none. */
 enum { SETTINGS = 3 };
 typedef struct settings {
     char entry[SETTINGS][64];
@@ -141,8 +142,8 @@ static bool is_setting(const settings *wanted, const char *entry) {
     return false;
 }
 
-/* Builds the environment to run in, in `clean` (room for all entries, the settings and one more). Returns
- * whether it differs from the present one. */
+/* Builds the environment to run in, in `clean`, which has room for all entries, the settings and a
+ * terminator. Returns whether it differs from the present one. */
 static bool clean_environment(settings *wanted, char **clean) {
     size_t kept = 0, missing = 0;
     bool changed = false;
@@ -162,7 +163,8 @@ static bool clean_environment(settings *wanted, char **clean) {
     return changed || missing > 0;
 }
 
-/* Who set these meant something by it, and there is no log yet. */
+/* Warns on stderr about NCCL variables that are not used: the user set them on purpose, and the log is not
+ * open yet. */
 static void tell_refused(const settings *wanted) {
     for (char **entry = environ; *entry != NULL; entry++)
         if ((begins(*entry, nccl_blocking) || begins(*entry, nccl_id)) && !is_setting(wanted, *entry))
@@ -171,7 +173,8 @@ static void tell_refused(const settings *wanted) {
                     *entry);
 }
 
-/* Returns when the environment is as it should be, or cannot be made so. */
+/* Returns true if the environment is as it must be. Otherwise executes the program again, and returns false
+ * if that fails. */
 static bool live_with(settings *wanted, char **argv, gw_err *err) {
     size_t entries = 0;
     while (environ[entries] != NULL) entries++;
@@ -187,7 +190,7 @@ static bool live_with(settings *wanted, char **argv, gw_err *err) {
     return good;
 }
 
-/* For when nobody says what to compute as. */
+/* Chooses the family to compute as where the user names none. */
 static void prefer(settings *wanted) {
     bool avx512 = runs("SkylakeX");
     const char *found = avx512 ? "" : found_core();
@@ -199,7 +202,8 @@ static void prefer(settings *wanted) {
 
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
     settings wanted = {{""}};
-    /* Said, and not only left out: NCCL's own files (/etc/nccl.conf) set what the environment does not. */
+    /* NCCL's configuration files (/etc/nccl.conf) set what the environment does not, so the variable is set
+     * to 0 and not only removed. */
     snprintf(wanted.entry[2], sizeof wanted.entry[2], "%s0", nccl_blocking);
     const cpu_class *class = name != NULL ? find_class(name, err) : NULL;
     if (name != NULL && class == NULL) return false;
@@ -215,7 +219,7 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
     return true;
 }
 
-/* The 8 first bytes of the GNU build id among a program's notes, in hexadecimal. */
+/* Writes the first 8 bytes of the GNU build id among a program's notes, in hexadecimal. */
 static bool find_build_id(const uint8_t *notes, size_t length, char text[GW_BUILD_ID_TEXT]) {
     for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= length;) {
         ElfW(Nhdr) note;
@@ -241,7 +245,7 @@ static int visit_program(struct dl_phdr_info *program, size_t size, void *text) 
         const uint8_t *notes = (const uint8_t *)(program->dlpi_addr + header->p_vaddr); /* NOLINT */
         if (header->p_type == PT_NOTE && find_build_id(notes, header->p_memsz, text)) break;
     }
-    return 1; /* the first one is the program itself: look no further */
+    return 1; /* the first entry is the program itself */
 }
 
 void gw_build_id(char text[GW_BUILD_ID_TEXT]) {
@@ -252,7 +256,7 @@ void gw_build_id(char text[GW_BUILD_ID_TEXT]) {
 void gw_cpu_class_text(char *text, size_t size) {
     char build[GW_BUILD_ID_TEXT];
     gw_build_id(build);
-    char version[32] = "unknown"; /* openblas_get_config: "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
+    char version[32] = "unknown"; /* of openblas_get_config: "OpenBLAS 0.3.21 DYNAMIC_ARCH ..." */
     (void)sscanf(openblas_get_config(), "OpenBLAS %31s", version);
     snprintf(text, size, "cpu godwit=%s build=%s openblas=%s core=%s kernels=%d", GODWIT_VERSION, build,
              version, openblas_get_corename(), KERNEL_SET);

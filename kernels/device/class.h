@@ -1,32 +1,32 @@
-/* The compute class: what must be alike on two peers for a shard to give the same bytes on both. And the way
- * to make different processors alike: OpenBLAS chooses its kernels by processor, unless told before it is
- * loaded. */
+/* The compute class: what must be equal on two peers for a shard to give the same bytes on both. This header
+ * also makes different processors equal: OpenBLAS chooses its kernels by processor model unless the
+ * environment names them before the library is loaded. */
 #ifndef GODWIT_KERNELS_DEVICE_CLASS_H
 #define GODWIT_KERNELS_DEVICE_CLASS_H
 
 #include "core/base/err.h"
 
-/* Call first in main, before any thread: removes from the environment what would change results or start
- * threads behind our back (OPENBLAS_*, OMP_*, CUBLAS*, ...) or have NCCL wait for the dead, and makes
- * OpenBLAS use the kernels of processor family `name` ("haswell", "skylakex", ...; any case). NULL: those of
- * gw_cpu_class_for. If the environment had to change, the process is executed again with `argv` and the call
- * does not return. Fails with GW_E_USAGE for an unknown name (the message lists those there are),
- * GW_E_UNSUPPORTED when this processor lacks the instructions or OpenBLAS the kernels, and GW_E_IO when the
- * execution fails. */
+/* Must be the first call in main, before any thread starts. It removes from the environment what would change
+ * results or start hidden threads (OPENBLAS_*, OMP_*, CUBLAS*, ...) or make NCCL wait for dead peers, and
+ * makes OpenBLAS use the kernels of processor family `name` ("haswell", "skylakex", ...; any case), or with
+ * NULL those of gw_cpu_class_for. If the environment has to change, the process executes itself again with
+ * `argv`, and the call does not return. Fails with GW_E_USAGE for an unknown name (the message lists the
+ * known ones), GW_E_UNSUPPORTED where this processor lacks the instructions or OpenBLAS the kernels, and
+ * GW_E_IO where the execution fails. */
 bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
 
-/* What to compute as when nobody says, on a processor that OpenBLAS by itself takes for `found`, and that
- * runs AVX2 with FMA, and AVX-512. NULL: as that. OpenBLAS looks at a processor's model: those that are newer
- * than itself it takes for the oldest there are (an Intel with AVX2 for "Prescott", at a third of the speed),
- * and those with AVX-512 that it knows for several kinds. Pure. */
+/* The family to compute as by default, on a processor that OpenBLAS classifies as `found` and that has AVX2
+ * with FMA, and AVX-512, as stated. NULL: `found` itself is right. OpenBLAS classifies by processor model. It
+ * takes models newer than itself for the oldest ones (an Intel with AVX2 for "Prescott", at a third of the
+ * speed), and divides those with AVX-512 into several families. Pure. */
 const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512);
 
-/* Which build of the program this is, in hexadecimal: "unknown" when it was linked without a build id. */
+/* Writes the build id of this program in hexadecimal; "unknown" where it was linked without one. */
 enum { GW_BUILD_ID_TEXT = 17 };
 void gw_build_id(char text[GW_BUILD_ID_TEXT]);
 
-/* "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1": parts separated by single spaces,
- * so that two classes can be compared part by part. Any thread. */
+/* Writes the compute class: "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1". Parts
+ * are separated by single spaces, so that two classes can be compared part by part. Any thread. */
 void gw_cpu_class_text(char *text, size_t size);
 
 #endif

@@ -19,24 +19,24 @@ typedef struct cpu {
     const gw_exact_path *path;
     gw_accumulator *accumulator;
     gw_ledger *ledger; /* the accumulator's */
-    bool own_ledger;   /* it is no other device's */
+    bool own_ledger;   /* the ledger is not shared with another device */
     gw_sum_store *sums;
-    uint64_t lanes_bytes; /* of all workers' scratch */
+    uint64_t lanes_bytes; /* scratch of all workers */
     void **state;         /* by tensor; NULL for sums */
-    const int64_t **sum;  /* by tensor, into the present step's sum; NULL for state */
+    const int64_t **sum;  /* by tensor, pointers into the present step's sum; NULL for state */
     gw_sum_verdict verdict;
-    uint64_t step; /* of the accumulator; written by the control thread */
+    uint64_t step; /* the accumulator's step; written by the control thread */
 } cpu;
 
 struct gw_lane {
-    gw_emitter emitter; /* first: emit finds its lane by it */
+    gw_emitter emitter; /* must be the first field: emit casts the emitter to its lane */
     cpu *owner;
     void *job_lane;
     pthread_t thread;
     gw_deposit deposit;
 };
 
-/* A probe's emitter: rounds and fingerprints, adds to nothing that is kept. */
+/* The emitter of a probe: it rounds and fingerprints pieces and discards the sums. */
 typedef struct prober {
     gw_emitter emitter;
     const cpu *owner;
@@ -142,7 +142,7 @@ static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_sta
 static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_ASSERT(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
-    (void)err; /* host memory can always be read; a GPU's may be lost */
+    (void)err; /* reading host memory cannot fail, unlike a GPU's */
     for (uint64_t done = 0, within, length; done < bytes; done += length) {
         uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
         memcpy((uint8_t *)to + done, (const uint8_t *)c->state[t] + within, length);
@@ -153,7 +153,7 @@ static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void 
 static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, const void *from, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_ASSERT(offset <= c->layout.image_bytes && bytes <= c->layout.image_bytes - offset);
-    (void)err; /* as in read_state */
+    (void)err; /* cannot fail, as in read_state */
     for (uint64_t done = 0, within, length; done < bytes; done += length) {
         uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
         memcpy((uint8_t *)c->state[t] + within, (const uint8_t *)from + done, length);
@@ -173,7 +173,8 @@ static void begin_step(gw_device *device, uint64_t step) {
     c->verdict.ready = false;
     c->step = step;
     if (!c->own_ledger) return;
-    (void)gw_step_shards(c->type, c->job, step, &shards, &unknown); /* told by who is to compute the step */
+    /* a failure is reported when the step is computed */
+    (void)gw_step_shards(c->type, c->job, step, &shards, &unknown);
     gw_ledger_begin(c->ledger, step, shards);
 }
 
@@ -199,7 +200,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     check_lane(c, lane);
     if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->deposit, err)) return GW_SHARD_FAILED;
     gw_state state = {c->state};
-    gw_fpmode_set(); /* a library that the job has loaded may have set another one */
+    gw_fpmode_set(); /* a library that the job has loaded may have changed the mode */
     bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &lane->emitter, err);
     if (!whole) {
         gw_fail_in(err, "job %s: step %llu, shard %u", c->type->name, (unsigned long long)step, shard);
@@ -211,14 +212,15 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     return gw_accumulator_leave(&lane->deposit, whole, err);
 }
 
-/* Adds what a piece contributes to a probe's fingerprint. Exactly one of `floats` and `integers` is given. */
+/* Adds the contribution of a piece to the probe's fingerprint. The caller gives either `floats` or
+ * `integers`. */
 static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *floats, const int64_t *integers) {
     prober *p = (prober *)(void *)emitter;
     const gw_layout *layout = &p->owner->layout;
     if (!gw_ledger_check(p->owner->ledger, &p->entry, tensor, first, count)) return;
     gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->entry.shards);
-    uint64_t at = layout->of[tensor].first + first; /* in the bucket */
+    uint64_t at = layout->of[tensor].first + first; /* position in the bucket */
     int64_t nowhere[PROBE_BLOCK] = {0};
     for (uint64_t done = 0; done < count; done += PROBE_BLOCK) {
         uint64_t n = count - done < PROBE_BLOCK ? count - done : PROBE_BLOCK;
@@ -310,7 +312,7 @@ static void read_boundary(gw_device *device, int64_t *words) {
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     cpu *c = cpu_of(device);
     const int64_t *words = gw_sum_store_words(c->sums, c->step);
-    GW_ASSERT(words != NULL); /* a wrong or unfinished sum is never applied */
+    GW_ASSERT(words != NULL); /* only a checked sum is applied */
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
         if (c->layout.tensors[t].role != GW_STATE)
             c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;

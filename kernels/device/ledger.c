@@ -11,13 +11,13 @@ struct gw_ledger {
     const gw_layout *layout;
     uint64_t job_key;
 
-    pthread_mutex_t mark; /* guards all below; generation is also read without it */
+    pthread_mutex_t mark; /* guards all fields below; `generation` is also read without it */
     _Atomic uint64_t generation;
     uint64_t step, coverage;
     uint32_t shards, held, in_flight, running;
     bool poisoned;
     gw_exact_bad bad;
-    int64_t *boundary; /* layout->boundary_words */
+    int64_t *boundary; /* [layout->boundary_words] */
     uint64_t held_bits[GW_MAX_SHARDS / 64 + 1], flight_bits[GW_MAX_SHARDS / 64 + 1];
 };
 
@@ -45,7 +45,7 @@ gw_ledger *gw_ledger_open(const gw_layout *layout, gw_err *err) {
     ledger->layout = layout;
     ledger->boundary = boundary;
     ledger->shards = 1;
-    atomic_init(&ledger->generation, 1); /* sums start at 0: stale */
+    atomic_init(&ledger->generation, 1); /* stripes start at generation 0, and so are stale */
     pthread_mutex_init(&ledger->mark, NULL);
     return ledger;
 }
@@ -67,7 +67,7 @@ uint64_t gw_ledger_key(const gw_ledger *ledger) {
     return ledger->job_key;
 }
 
-/* Under `mark`. */
+/* The caller holds `mark`. */
 static void empty(gw_ledger *ledger) {
     atomic_store(&ledger->generation, atomic_load(&ledger->generation) + 1);
     ledger->coverage = 0;
@@ -83,7 +83,7 @@ static void empty(gw_ledger *ledger) {
 void gw_ledger_begin(gw_ledger *ledger, uint64_t step, uint32_t shards) {
     GW_ASSERT(shards <= GW_MAX_SHARDS);
     pthread_mutex_lock(&ledger->mark);
-    empty(ledger); /* the bits of the old step's shards: those above them are 0 */
+    empty(ledger); /* clears the bits of the old step's shards; higher bits are always 0 */
     ledger->step = step;
     ledger->shards = shards;
     pthread_mutex_unlock(&ledger->mark);
@@ -128,7 +128,7 @@ bool gw_ledger_check(const gw_ledger *ledger, gw_entry *entry, uint32_t tensor, 
     bool right = tensor < layout->tensor_count && layout->tensors[tensor].role != GW_STATE &&
                  first <= layout->of[tensor].elements && count <= layout->of[tensor].elements - first;
     if (right || entry->invalid) return right;
-    uint64_t last = first + count; /* wraps when the piece is that wrong */
+    uint64_t last = first + count; /* may wrap for a piece that is far out of range */
     entry->invalid = true;
     gw_fail(&entry->err, GW_E_INVALID, "the job emitted elements %llu to %llu of tensor %u (%s)",
             (unsigned long long)first, (unsigned long long)last, tensor,

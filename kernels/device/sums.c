@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct sum {
-    int64_t *words; /* NULL until it is needed; the accumulator's for ALONE */
+    int64_t *words; /* NULL until needed; those of `alone` are the accumulator's */
     uint64_t step;
     bool finished;
 } sum;
@@ -18,14 +18,14 @@ struct gw_sum_store {
     const gw_exact_path *path;
     gw_accumulator *accumulator;
     sum received;
-    sum alone;               /* lies in the accumulator */
-    float *floats[2];        /* FAST: sent, received; indexed like the words */
-    gw_segment *segments[2]; /* sent, received; 2 per bucket */
+    sum alone;               /* its words lie in the accumulator */
+    float *floats[2];        /* for GW_REDUCE_FAST: sent, received; indexed like the words */
+    gw_segment *segments[2]; /* sent, received; two per bucket */
 
-    gw_reduce mode; /* of the reduction that was begun; 0 = none */
+    gw_reduce mode; /* of the reduction that was begun; 0: none */
     uint64_t step;
     uint32_t shards;
-    int64_t *own; /* what the accumulator gave to it */
+    int64_t *own; /* the accumulator's settled words */
 };
 
 bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator *accumulator,
@@ -99,7 +99,7 @@ static gw_segments list_exact(const gw_sum_store *s, gw_segment *list, int64_t *
     return (gw_segments){list, s->layout->bucket_count};
 }
 
-/* The job's buckets in two segments, header and data; the boundary bucket stays whole integers. */
+/* Lists each of the job's buckets as two segments, header and data; the boundary bucket stays integers. */
 static gw_segments list_fast(const gw_sum_store *s, gw_segment *list, int64_t *words, float *floats) {
     uint32_t count = 0, job_buckets = s->layout->bucket_count - 1;
     for (uint32_t b = 0; b < job_buckets; b++) {
@@ -112,7 +112,7 @@ static gw_segments list_fast(const gw_sum_store *s, gw_segment *list, int64_t *w
     return (gw_segments){list, count};
 }
 
-/* The word of a summed tensor's first element, or false for another tensor. */
+/* Finds the word of a summed tensor's first element; returns false for a state tensor. */
 static bool find_sum(const gw_layout *layout, uint32_t tensor, uint64_t *word) {
     if (layout->tensors[tensor].role == GW_STATE) return false;
     *word = layout->buckets[layout->of[tensor].bucket].data + layout->of[tensor].first;
@@ -129,9 +129,9 @@ static void pack_floats(gw_sum_store *s, const int64_t *words) {
     }
 }
 
-/* Whether the floats are what the sum of this peer makes, and it is still what was added up: no fingerprint
- * tells of either once they are summed. The sum is looked at after it was read, so that a bit which changes
- * before that shows, too. */
+/* Whether the floats are what this peer's sum converts to, and the sum still is what was added up. After the
+ * reduction no fingerprint can tell either. The sum is checked after it was read, so that a bit that changed
+ * before the reading is found as well. */
 static bool own_fits(gw_sum_store *s, int64_t *words) {
     float again[1024];
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
@@ -146,8 +146,8 @@ static bool own_fits(gw_sum_store *s, int64_t *words) {
     return gw_segments_fit(list_exact(s, s->segments[0], words));
 }
 
-/* Back to integers, on zeros; the headers get the fingerprint of what came out, so that one check serves both
- * modes. A float sum out of range is bad, alike on all peers. */
+/* Converts the received floats back to integers. The headers get the fingerprints of the result, so that one
+ * check serves both modes. A float sum out of range is bad, on all peers alike. */
 static void unpack_floats(gw_sum_store *s, int64_t *words) {
     gw_fpmode_set();
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++) {

@@ -1,5 +1,5 @@
-/* AVX2 has no conversion from double to int64, so a value is rounded by adding 1.5 * 2^52, which is right
- * below 2^51. A block with a larger or a bad value, and the tail, go to the scalar reference. */
+/* AVX2 has no conversion from double to int64. A value is rounded by adding 1.5 * 2^52, which is right for
+ * magnitudes below 2^51. Blocks with a larger or a bad value, and the tail, use the scalar reference. */
 #include "kernels/exact/inside.h"
 
 #ifdef __x86_64__
@@ -8,8 +8,8 @@
 
 enum { BLOCK = 8 };
 
-/* Keys of elements i.. from their Weyl values, in the low halves of 64-bit lanes (the high halves are not
- * read by a 32x32 multiply). */
+/* The keys of four consecutive elements from their Weyl values, in the low halves of 64-bit lanes. (A 32x32
+ * multiply does not read the high halves.) */
 AVX2 static inline __m256i keys_of(__m256i weyl) {
     __m256i mixed = _mm256_xor_si256(weyl, _mm256_srli_epi32(weyl, 15));
     return _mm256_or_si256(mixed, _mm256_set1_epi64x(1));
@@ -21,7 +21,8 @@ AVX2 static inline __m256i weyl_at(uint64_t i) {
                              (int64_t)(w + GW_EXACT_WEYL), (int64_t)w);
 }
 
-/* A fingerprint in two halves, the low and the high words of q times the key: low + 2^32 * high. */
+/* A fingerprint in two parts, the sums of the key times the low and the high word of q. The fingerprint is
+ * low + 2^32 * high. */
 typedef struct halves {
     __m256i low, high;
 } halves;
@@ -80,7 +81,7 @@ AVX2 static inline __m256i load(const int64_t *from, bool spread) {
     return spread ? _mm256_xor_si256(words, _mm256_srli_epi64(words, GW_EXACT_SPREAD)) : words;
 }
 
-/* Of whole blocks. */
+/* The fingerprint of whole blocks. */
 AVX2 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64_t first, uint64_t count,
                                                                         const int64_t *data, bool spread) {
     const __m256i four = _mm256_set1_epi64x((int64_t)(uint32_t)(4 * GW_EXACT_WEYL));

@@ -1,5 +1,5 @@
-/* AVX-512DQ converts doubles to int64 with the rounding mode in the instruction, so every value that is not
- * bad takes the vector path; bad ones are masked to 0. The tail goes to the scalar reference. */
+/* AVX-512DQ converts doubles to int64 with the rounding mode in the instruction. All values take the vector
+ * path; bad ones are masked to 0. The tail uses the scalar reference. */
 #include "kernels/exact/inside.h"
 
 #ifdef __x86_64__
@@ -8,8 +8,8 @@
 
 enum { BLOCK = 16 };
 
-/* Keys of elements i.. from their Weyl values, in the low halves of 64-bit lanes (the high halves are not
- * read by a 32x32 multiply). */
+/* The keys of eight consecutive elements from their Weyl values, in the low halves of 64-bit lanes. (A 32x32
+ * multiply does not read the high halves.) */
 AVX512 static inline __m512i keys_of(__m512i weyl) {
     __m512i mixed = _mm512_xor_si512(weyl, _mm512_srli_epi32(weyl, 15));
     return _mm512_or_si512(mixed, _mm512_set1_epi64(1));
@@ -21,7 +21,8 @@ AVX512 static inline __m512i weyl_at(uint64_t i) {
                             _mm512_mul_epu32(lane, _mm512_set1_epi64((int64_t)GW_EXACT_WEYL)));
 }
 
-/* A fingerprint in two halves, the low and the high words of q times the key: low + 2^32 * high. */
+/* A fingerprint in two parts, the sums of the key times the low and the high word of q. The fingerprint is
+ * low + 2^32 * high. */
 typedef struct halves {
     __m512i low, high;
 } halves;
@@ -31,7 +32,7 @@ AVX512 static inline void multiply_in(halves *sum, __m512i q, __m512i key) {
     sum->high = _mm512_add_epi64(sum->high, _mm512_mul_epu32(_mm512_srli_epi64(q, 32), key));
 }
 
-/* Not _mm512_reduce_add_epi64: its last addition is a signed one, and fingerprints wrap. */
+/* The sum must wrap; _mm512_reduce_add_epi64 ends in a signed addition. */
 AVX512 static inline uint64_t total(const halves *sum) {
     uint64_t lane[8], whole = 0;
     _mm512_storeu_si512(lane, _mm512_add_epi64(sum->low, _mm512_slli_epi64(sum->high, 32)));
@@ -78,7 +79,7 @@ AVX512 static inline __m512i load(const int64_t *from, bool spread) {
     return spread ? _mm512_xor_si512(words, _mm512_srli_epi64(words, GW_EXACT_SPREAD)) : words;
 }
 
-/* Of whole blocks. */
+/* The fingerprint of whole blocks. */
 AVX512 static inline __attribute__((always_inline)) uint64_t print_blocks(uint64_t first, uint64_t count,
                                                                           const int64_t *data, bool spread) {
     const __m512i eight = _mm512_set1_epi64((int64_t)(uint32_t)(8 * GW_EXACT_WEYL));

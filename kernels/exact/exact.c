@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { COPIED_WORDS = 2048 /* that stay in the first cache */ };
+enum { COPIED_WORDS = 2048 /* fits the first-level cache */ };
 
 static uint64_t state_fingerprint(uint64_t first, uint64_t count, const int64_t *words) {
     return gw_exact_state_fingerprint(first, 8 * count, words);
@@ -36,7 +36,8 @@ const gw_exact_path *gw_exact_path_best(void) {
 
 static uint64_t hash_words(const gw_exact_path *path, uint64_t first_word, uint64_t count_bytes,
                            const void *bytes) {
-    uint64_t words = count_bytes / 8, tail = count_bytes % 8; /* little-endian on every processor we run on */
+    /* supported processors are little-endian */
+    uint64_t words = count_bytes / 8, tail = count_bytes % 8;
     uint64_t total = path->state_fingerprint(first_word, words, bytes);
     if (tail > 0)
         total += gw_exact_state_fingerprint(first_word + words, tail, (const uint8_t *)bytes + 8 * words);

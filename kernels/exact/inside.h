@@ -1,4 +1,4 @@
-/* The vector implementations behind kernels/exact/exact.h. Only that room includes this. */
+/* The vector implementations of kernels/exact/exact.h. */
 #ifndef GODWIT_KERNELS_EXACT_INSIDE_H
 #define GODWIT_KERNELS_EXACT_INSIDE_H
 
@@ -7,17 +7,17 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-/* Asks for the cache line a page ahead of this word, which may lie behind the array's end. So many
- * instructions are done for each line that few loads fit into what a processor looks ahead by itself, and its
- * own prefetcher does not go beyond the page: without this, memory is read at half of its speed. (Always
- * inlined: a call that only fetches ahead has no effect by the compiler's rules, and is dropped.) */
+/* Prefetches the cache line one page ahead of this word; the address may lie behind the array's end. The
+ * kernels execute so many instructions for each line that the processor's reordering window covers few loads,
+ * and its prefetcher does not cross pages: without this, memory is read at half of its speed. (It must be
+ * inlined: the compiler takes a call that only prefetches to have no effect, and drops it.) */
 static inline __attribute__((always_inline)) void gw_exact_fetch_ahead(const int64_t *word) {
     enum { PAGE = 4096 };
     _mm_prefetch((const char *)((uintptr_t)word + PAGE), _MM_HINT_T0);
 }
 
 extern const gw_exact_path gw_exact_path_avx2;
-extern const gw_exact_path gw_exact_path_avx512; /* F and DQ */
+extern const gw_exact_path gw_exact_path_avx512; /* needs AVX512F and AVX512DQ */
 #endif
 
 #endif

@@ -25,8 +25,8 @@ bool gw_group_line(const char *folder, const char *name, char line[GW_GROUP_LINE
     return read;
 }
 
-/* The least of a group and those above it. Folders may be missing: a container often sees its own group as
- * the hierarchy's root, and is told the path that its host has. */
+/* The least value for a group and those above it. Folders may be missing: a container often sees its own
+ * group as the root of the hierarchy, while the list names the path on the host. */
 static uint64_t least_above(const char *mount, const char *group, gw_group_version version,
                             gw_group_measure *of) {
     uint64_t least = UINT64_MAX;
@@ -41,8 +41,8 @@ static uint64_t least_above(const char *mount, const char *group, gw_group_versi
     }
 }
 
-/* Of a line "4:cpu,memory:/group" (version 1), or "0::/group" (2, where others are mounted in a folder of its
- * own). */
+/* The least value for one line of the list: "4:cpu,memory:/group" (version 1) or "0::/group" (version 2,
+ * which may be mounted in a folder of its own beside version 1). */
 static uint64_t least_of_line(char *line, const char *mounts, const char *controller, gw_group_measure *of) {
     char mount[PATH_MAX];
     char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;

@@ -1,5 +1,5 @@
-/* Control groups (containers, services), as the kernel tells of them in files: the least of what a process's
- * group and all above it are allowed. */
+/* Control groups (containers, services): the strictest bound of a process's group and of all groups above it,
+ * from the files that the kernel offers. */
 #ifndef GODWIT_KERNELS_HOST_CONTROL_GROUPS_H
 #define GODWIT_KERNELS_HOST_CONTROL_GROUPS_H
 
@@ -10,12 +10,12 @@ enum { GW_GROUP_LINE = 64 };
 
 typedef enum gw_group_version { GW_GROUPS_1 = 1, GW_GROUPS_2 } gw_group_version;
 
-/* What the files in a group's folder allow; UINT64_MAX: they set no bounds, or cannot be read. */
+/* Reads a bound from the files in a group's folder. UINT64_MAX: the group sets none, or it cannot be read. */
 typedef uint64_t gw_group_measure(gw_group_version version, const char *folder);
 
-/* The least of `of` for the groups that the file `list` names (as /proc/self/cgroup), and for those above
- * them, whose hierarchies lie in the folder `mounts` (as /sys/fs/cgroup): of version 1, that of `controller`
- * alone. UINT64_MAX: there is none. Any thread. */
+/* The least value of `of` for the groups that the file `list` names (as /proc/self/cgroup) and for the groups
+ * above them. Their hierarchies lie in the folder `mounts` (as /sys/fs/cgroup); of version 1, only that of
+ * `controller` is read. UINT64_MAX: no group sets a bound. Any thread. */
 uint64_t gw_groups_least(const char *list, const char *mounts, const char *controller, gw_group_measure *of);
 
 /* This process's: the first two arguments. */

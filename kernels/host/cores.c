@@ -6,16 +6,16 @@
 #include <sched.h>
 #include <string.h>
 
-enum { MOST_CORES = 1 << 20 }; /* that are looked for */
+enum { MOST_CORES = 1 << 20 }; /* the largest processor set that is tried */
 
-/* Microseconds of time in each period of so many. */
+/* Cores for `quota` microseconds of processor time in every `period` microseconds. */
 static uint64_t cores_in(uint64_t quota, uint64_t period) {
     if (quota == UINT64_MAX || period == UINT64_MAX || period == 0) return UINT64_MAX;
     uint64_t cores = quota / period + (quota % period > 0 ? 1 : 0);
     return cores > 0 ? cores : 1;
 }
 
-/* "150000 100000" (version 2), or each in a file of its own. */
+/* The cores of one group: "150000 100000" in one file (version 2), or each number in its own (version 1). */
 static uint64_t cores_of_group(gw_group_version version, const char *folder) {
     char quota[GW_GROUP_LINE], period[GW_GROUP_LINE];
     if (version == GW_GROUPS_1)
@@ -31,7 +31,8 @@ uint64_t gw_cores_of_groups(const char *list, const char *mounts) {
     return gw_groups_least(list, mounts, "cpu", cores_of_group);
 }
 
-/* In a set with room for so many; 0: the kernel knows of more, or does not tell, errno. */
+/* Counts the allowed processors in a set with `room` bits. Returns 0 where the set is too small or the call
+ * fails; errno tells which. */
 static uint32_t count_allowed(size_t room) {
     cpu_set_t *set = CPU_ALLOC(room);
     size_t bytes = CPU_ALLOC_SIZE(room);
@@ -43,7 +44,7 @@ static uint32_t count_allowed(size_t room) {
 
 uint32_t gw_cores_allowed(void) {
     uint32_t count = 0;
-    errno = EINVAL; /* what the kernel says of a set that is too small for it */
+    errno = EINVAL; /* the kernel's answer to a set that is too small */
     for (size_t room = CPU_SETSIZE; count == 0 && errno == EINVAL && room <= MOST_CORES; room *= 2)
         count = count_allowed(room);
     return count > 1 ? count : 1;

@@ -7,7 +7,7 @@
 
 enum {
     DEFAULT_MODE = 0x1f80, /* all exceptions masked, round to nearest, no FTZ, no DAZ */
-    STICKY_FLAGS = 0x3f,   /* exceptions that happened: not part of the mode */
+    STICKY_FLAGS = 0x3f,   /* exceptions that have occurred, which are not part of the mode */
 };
 
 void gw_fpmode_set(void) {

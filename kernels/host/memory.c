@@ -17,7 +17,7 @@ bool gw_memory_take(size_t bytes, void **memory, gw_err *err) {
         *memory = NULL;
         return gw_fail_errno(err, errno, "mmap of %zu bytes", bytes);
     }
-    /* Only a wish: without huge pages everything works, a little slower. */
+    /* Huge pages are only faster, so a refusal is ignored. */
     if (bytes >= 4 * (size_t)HUGE_PAGE) (void)madvise(taken, bytes, MADV_HUGEPAGE);
     *memory = taken;
     return true;

@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The number that a group's file holds; UINT64_MAX where there is no such file, or another word in it. */
+/* The number in a group's file; UINT64_MAX where the file is missing or holds a word ("max"). */
 static uint64_t read_limit(const char *folder, const char *name) {
     char line[GW_GROUP_LINE];
     return gw_group_line(folder, name, line) ? gw_group_number(line) : UINT64_MAX;
 }
 
-/* What follows `key` in a line of its own; UINT64_MAX where there is no such line. */
+/* The number behind `key` on a line of its own; UINT64_MAX where there is no such line. */
 static uint64_t read_keyed(const char *path, const char *key) {
     char line[200];
     unsigned long long value;
@@ -30,10 +30,10 @@ static uint64_t read_keyed(const char *path, const char *key) {
     return found;
 }
 
-/* Which files of a group say what, by the version of groups. */
+/* The names of a group's files, by version. */
 typedef struct files {
     const char *limit, *use;
-    const char *idle; /* in memory.stat: what of its use are pages of files that may go */
+    const char *idle; /* key in memory.stat of the use that consists of idle pages of files */
 } files;
 
 static const files version1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},

@@ -1,24 +1,24 @@
-/* How much memory there is for this process: what the machine has, or what its control group (a container, a
- * service) may take, if that is less. */
+/* The memory that this process may use: the machine's, or less where its control groups (a container, a
+ * service) set a limit. */
 #ifndef GODWIT_KERNELS_HOST_MEMORY_LIMIT_H
 #define GODWIT_KERNELS_HOST_MEMORY_LIMIT_H
 
 #include <stdint.h>
 
-/* In bytes. Any thread; reads some small files. */
+/* The total, in bytes. Any thread; reads small files. */
 uint64_t gw_memory_limit(void);
 
-/* Of it, what is not in use now, by this process or others; of files that were read nothing counts as used
- * that the kernel gives up at will. UINT64_MAX: nobody knows. The same. */
+/* The part of it that is free now, in bytes, given what this and other processes use. Cached pages of files
+ * count as free where the kernel drops them on demand. UINT64_MAX: unknown. Any thread; reads small files. */
 uint64_t gw_memory_left(void);
 
-/* The least limit of the groups that the file `list` names (as /proc/self/cgroup), and of those above them,
- * whose hierarchies lie in the folder `mounts` (as /sys/fs/cgroup): of version 2, memory.max, and of version
- * 1, memory/.../memory.limit_in_bytes. UINT64_MAX: there is none, or it cannot be read. */
+/* The least limit of the groups that the file `list` names (as /proc/self/cgroup) and of those above them,
+ * whose hierarchies lie in the folder `mounts` (as /sys/fs/cgroup): memory.max of version 2,
+ * memory.limit_in_bytes of version 1. UINT64_MAX: there is none, or it cannot be read. */
 uint64_t gw_memory_limit_of_groups(const char *list, const char *mounts);
 
-/* The least of what the same groups may take beside what is in use in them: of version 2, memory.current, and
- * of version 1, memory.usage_in_bytes, both without idle pages of files (memory.stat). */
+/* The least that is free under the limits of the same groups. Their use is memory.current of version 2,
+ * memory.usage_in_bytes of version 1, both without idle pages of files (memory.stat). */
 uint64_t gw_memory_left_of_groups(const char *list, const char *mounts);
 
 #endif

@@ -1,5 +1,5 @@
-/* How far it is when much is read: a line of the log every few seconds where that takes so long, and one at
- * the end. Any thread. */
+/* The progress of reading many bytes: a line in the log every few seconds where reading takes that long, and
+ * one at the end. Any thread. */
 #ifndef GODWIT_KERNELS_HOST_READ_PROGRESS_H
 #define GODWIT_KERNELS_HOST_READ_PROGRESS_H
 
@@ -7,17 +7,17 @@
 #include <stdint.h>
 
 typedef struct gw_read_progress {
-    uint64_t bytes; /* all */
+    uint64_t bytes; /* to be read in all */
     int64_t began_ns;
-    _Atomic uint64_t done; /* bytes */
+    _Atomic uint64_t done; /* bytes read so far */
     _Atomic int64_t tell_ns;
 } gw_read_progress;
 
-/* Before others use it. */
+/* Begins a reading of `bytes` bytes; called before other threads use `progress`. */
 void gw_read_progress_begin(gw_read_progress *progress, uint64_t bytes);
-/* So many more have been read, from a file of that name. */
+/* Counts `bytes` more, read from the file `path`. */
 void gw_read_progress_add(gw_read_progress *progress, const char *path, uint64_t bytes);
-/* All have. */
+/* Ends the reading, after the last add. */
 void gw_read_progress_end(const gw_read_progress *progress);
 
 #endif

@@ -17,10 +17,10 @@ typedef struct member {
 
 struct gw_team {
     uint32_t count;
-    pthread_mutex_t turn; /* of who has it run something */
-    pthread_mutex_t lock; /* guards all below */
+    pthread_mutex_t turn; /* held by the thread whose task the team runs */
+    pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t begin, ended;
-    uint64_t run; /* rises with every task */
+    uint64_t run; /* number of the task: rises with each one */
     uint32_t busy;
     bool closing;
     gw_team_task *task;

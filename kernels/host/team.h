@@ -1,4 +1,4 @@
-/* Threads that do the same thing at the same time: one for each part of a device. */
+/* A team of threads that run a task at the same time: one thread for each part of a device. */
 #ifndef GODWIT_KERNELS_HOST_TEAM_H
 #define GODWIT_KERNELS_HOST_TEAM_H
 
@@ -8,15 +8,16 @@
 
 typedef struct gw_team gw_team;
 
-/* What member `member` does, on its thread, whose floating-point mode is the one of kernels/host/fpmode.h. */
+/* The task of member `member`, on its thread. The thread has the floating-point mode of
+ * kernels/host/fpmode.h. */
 typedef bool gw_team_task(void *context, uint32_t member, gw_err *err);
 
 gw_team *gw_team_open(uint32_t members, gw_err *err); /* NULL on failure */
-/* Nothing runs. NULL is allowed. */
+/* No task may be running. NULL is allowed. */
 void gw_team_close(gw_team *team);
 
-/* Any thread; several take turns. All members run the task, and it returns when all have. False if one has
- * failed: *err is the first member's that has. */
+/* Has every member run the task, and returns when all have finished. Returns false if one failed; *err is
+ * that of the first member that did. Any thread; concurrent calls run one after the other. */
 bool gw_team_run(gw_team *team, gw_team_task *task, void *context, gw_err *err);
 
 #endif

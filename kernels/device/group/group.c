@@ -11,19 +11,19 @@
 #include <string.h>
 
 typedef struct group {
-    gw_device device; /* first: the ops find the rest by it */
+    gw_device device; /* must be the first field: the ops cast the device to its group */
     gw_device *part[GW_DEVICE_PARTS];
     uint32_t count;
     gw_team *team;
     gw_group_sums *sums;
-    void (*tell_lost)(void *context, const gw_err *why); /* as in the options */
+    void (*tell_lost)(void *context, const gw_err *why); /* from the options */
     void *tell_context;
-    pthread_mutex_t lock;            /* guards the two below */
-    uint32_t lanes[GW_DEVICE_PARTS]; /* open ones */
-    bool lost;                       /* it was told: of one part, which is enough */
+    pthread_mutex_t lock;            /* guards the two fields below */
+    uint32_t lanes[GW_DEVICE_PARTS]; /* open lanes of each part */
+    bool lost;                       /* the loss of a part has been reported; later losses are not */
 } group;
 
-/* What is behind a gw_lane of a group. */
+/* A gw_lane of a group is one of these. */
 typedef struct group_lane {
     gw_lane *inner;
     uint32_t part;
@@ -37,12 +37,12 @@ static group_lane *lane_of(gw_lane *lane) {
     return (group_lane *)(void *)lane;
 }
 
-/* The device of a lane's part. */
+/* The device that a lane's shards run on. */
 static gw_device *part_of(gw_device *device, gw_lane *lane) {
     return group_of(device)->part[lane_of(lane)->part];
 }
 
-/* The first part, whose ledger all share, speaks where all would say the same. */
+/* The first part owns the shared ledger, and answers where all parts would answer alike. */
 static gw_device *first_of(gw_device *device) {
     return group_of(device)->part[0];
 }
@@ -56,9 +56,9 @@ static void part_lost(void *context, const gw_err *why) {
     if (!told && g->tell_lost != NULL) g->tell_lost(g->tell_context, why);
 }
 
-/* ---- lanes ---- */
+/* Lanes. */
 
-/* Counts a lane more on the part that has fewest. */
+/* Adds a lane to the part that has the fewest, and returns the part. */
 static uint32_t take_part(group *g) {
     uint32_t least = 0;
     pthread_mutex_lock(&g->lock);
@@ -132,7 +132,7 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
     return part->ops->probe(part, lane_of(lane)->inner, step, shard, fingerprint, err);
 }
 
-/* ---- the state ---- */
+/* The state. */
 
 typedef struct unit_task {
     group *g;
@@ -147,7 +147,8 @@ static bool part_unit(void *context, uint32_t i, gw_err *err) {
     return part->ops->unit(part, task->work, task->unit, &task->found[i], err);
 }
 
-/* Which of them is wrong, two cannot tell; of more a person sees it. */
+/* Lists every part's fingerprint. Two differing parts do not show which is wrong; among more, a person can
+ * see the odd one. */
 static bool fail_unequal(const unit_task *task, gw_err *err) {
     char text[GW_DEVICE_PARTS * 48], name[24];
     int length = 0;
@@ -190,15 +191,15 @@ static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, cons
     return gw_team_run(task.g->team, part_write, &task, err);
 }
 
-/* ---- what is held: the first part's ledger ---- */
+/* What is held: the first part's ledger. */
 
 static void set_key(gw_device *device, uint64_t job_key) {
     gw_device *first = first_of(device);
     first->ops->set_key(first, job_key);
 }
 
-/* The first part comes last: its ledger empties all at once, when none has a sum any more that would lie in
- * what is emptied. */
+/* The first part is last, since its step_begin empties the shared ledger; by then no other part has a sum
+ * that lies in an emptied accumulator. */
 static void begin_step(gw_device *device, uint64_t step) {
     group *g = group_of(device);
     gw_group_sums_release(g->sums);
@@ -226,7 +227,7 @@ static void set_boundary(gw_device *device, const int64_t *words) {
     first->ops->set_boundary(first, words);
 }
 
-/* ---- sums ---- */
+/* Sums. */
 
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
@@ -250,7 +251,7 @@ static void read_boundary(gw_device *device, int64_t *words) {
     first->ops->boundary(first, words);
 }
 
-/* One after the other: a job's `scalars` runs alone. */
+/* One part after the other: a job's `scalars` runs alone. */
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     group *g = group_of(device);
     for (uint32_t i = g->count; i-- > 0;)
@@ -273,14 +274,15 @@ static void summary(gw_device *device, uint64_t steps_done, char *text, size_t s
     first->ops->summary(first, steps_done, text, size);
 }
 
-/* ---- all of it ---- */
+/* Opening and closing. */
 
 static void close_group(gw_device *device) {
     if (device == NULL) return;
     group *g = group_of(device);
     gw_group_sums_close(g->sums);
     gw_team_close(g->team);
-    for (uint32_t i = g->count; i-- > 0;) g->part[i]->ops->close(g->part[i]); /* the ledger's last */
+    /* the first part, which owns the ledger, is last */
+    for (uint32_t i = g->count; i-- > 0;) g->part[i]->ops->close(g->part[i]);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
@@ -313,7 +315,7 @@ static const gw_device_ops group_ops = {
     .summary = summary,
 };
 
-/* The first word of a class that differs, of both. */
+/* Names the first word of the classes that differs. */
 static bool fail_other_class(const gw_device *first, const gw_device *other, uint32_t number, gw_err *err) {
     const char *a = first->class_text, *b = other->class_text, *word = a;
     size_t at = 0;
@@ -329,7 +331,8 @@ static bool fail_other_class(const gw_device *first, const gw_device *other, uin
 static bool open_parts(group *g, const gw_device_options *options, uint32_t parts, gw_group_opener *open,
                        void *context, gw_err *err) {
     gw_device_options each = *options;
-    if (each.reduce == 0) each.reduce = GW_REDUCE_EXACT; /* alone, too, its parts' sums are added */
+    /* the parts' sums are added even where the peer is alone */
+    if (each.reduce == 0) each.reduce = GW_REDUCE_EXACT;
     each.lost = part_lost;
     each.context = g;
     for (; g->count < parts; g->count++) {
@@ -342,13 +345,13 @@ static bool open_parts(group *g, const gw_device_options *options, uint32_t part
                   part->unit_count == first->unit_count && part->part_count == 1);
         if (strcmp(part->class_text, first->class_text) == 0) continue;
         fail_other_class(first, part, g->count, err);
-        g->count++; /* it is open */
+        g->count++; /* it is open, and will be closed with the others */
         return false;
     }
     return true;
 }
 
-/* What it has in common with its parts. */
+/* Sets the fields that the group has in common with its parts. */
 static void describe(group *g) {
     const gw_device *first = g->part[0];
     g->device = (gw_device){.ops = &group_ops,

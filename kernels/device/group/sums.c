@@ -13,13 +13,13 @@ struct gw_group_sums {
     gw_device *const *parts;
     uint32_t count;
     gw_team *team;
-    gw_segments send[GW_DEVICE_PARTS], receive[GW_DEVICE_PARTS]; /* the parts' */
-    gw_segment *list[2]; /* what is given to a collective: sent, received */
-    uint32_t room;       /* in each list */
-    void *total;         /* the parts' sum in host memory; NULL until it is needed */
+    gw_segments send[GW_DEVICE_PARTS], receive[GW_DEVICE_PARTS]; /* the parts' segments */
+    gw_segment *list[2]; /* the lists for a collective: sent, received */
+    uint32_t room;       /* segments that each list has room for */
+    void *total;         /* the parts' sum in host memory; NULL until needed */
     size_t total_bytes;
 
-    gw_reduce mode; /* of the reduction that was begun; 0 = none */
+    gw_reduce mode; /* of the reduction that was begun; 0: none */
     gw_place place;
     gw_verdict verdict[GW_DEVICE_PARTS];
 };
@@ -41,7 +41,8 @@ gw_group_sums *gw_group_sums_open(gw_device *const *parts, uint32_t count, gw_te
     s->parts = parts;
     s->count = count;
     s->team = team;
-    s->room = count * 2 * parts[0]->layout->bucket_count; /* headers and data, where these are floats */
+    /* two segments a bucket, headers and data, where data are floats */
+    s->room = count * 2 * parts[0]->layout->bucket_count;
     s->total_bytes = parts[0]->layout->words * sizeof(int64_t);
     for (int i = 0; i < 2; i++) s->list[i] = calloc(s->room, sizeof *s->list[i]);
     if (s->list[0] != NULL && s->list[1] != NULL) return s;
@@ -61,12 +62,13 @@ uint64_t gw_group_sums_bytes(const gw_group_sums *s) {
     return s->total != NULL ? s->total_bytes : 0;
 }
 
-/* ---- beginning ---- */
+/* Beginning a reduction. */
 
 static bool begin_part(void *context, uint32_t i, gw_err *err) {
     gw_group_sums *s = context;
     gw_device *part = s->parts[i];
-    gw_reduce mode = s->mode == GW_REDUCE_ALONE ? GW_REDUCE_EXACT : s->mode; /* it has the other parts */
+    /* a peer that is alone still adds its parts */
+    gw_reduce mode = s->mode == GW_REDUCE_ALONE ? GW_REDUCE_EXACT : s->mode;
     return part->ops->reduce_begin(part, mode, s->place, &s->send[i], &s->receive[i], err);
 }
 
@@ -81,7 +83,7 @@ static void add(const gw_segment *from, const gw_segment *to, uint64_t first, ui
     for (uint64_t i = first; i < end && !from->is_float; i++) ((uint64_t *)to->data)[i] += words[i];
 }
 
-/* A member's slice of every segment, over all parts in their order. */
+/* A member adds its slice of every segment over all parts, in the order of the parts. */
 static bool add_slice(void *context, uint32_t member, gw_err *err) {
     gw_group_sums *s = context;
     (void)err;
@@ -98,7 +100,7 @@ static bool add_slice(void *context, uint32_t member, gw_err *err) {
     return true;
 }
 
-/* Into host memory of its own: what it came from must stay. */
+/* Adds the parts' sums into memory of the group's own, since the accumulators must stay as they are. */
 static bool lay_out_total(gw_group_sums *s, gw_err *err) {
     if (s->total == NULL && !gw_memory_take(s->total_bytes, &s->total, err)) return gw_fail_in(err, "sums");
     char *next = s->total;
@@ -111,8 +113,8 @@ static bool lay_out_total(gw_group_sums *s, gw_err *err) {
     return true;
 }
 
-/* In host memory the parts' sum is this peer's, and the first part receives for all. Alone it is received as
- * it is. */
+/* Adds the parts' sums in host memory: the result is this peer's sum, and the first part receives for all. A
+ * peer that is alone adds straight into the parts' received lists. */
 static bool add_parts(gw_group_sums *s, gw_err *err) {
     if (s->mode == GW_REDUCE_ALONE)
         memcpy(s->list[0], s->receive[0].list, s->receive[0].count * sizeof *s->list[0]);
@@ -154,7 +156,7 @@ bool gw_group_sums_begin(gw_group_sums *s, gw_reduce mode, gw_place place, gw_se
     return true;
 }
 
-/* ---- ending ---- */
+/* Ending a reduction. */
 
 static bool copy_received(void *context, uint32_t i, gw_err *err) {
     const gw_group_sums *s = context;
@@ -172,7 +174,8 @@ static bool end_part(void *context, uint32_t i, gw_err *err) {
     return s->parts[i]->ops->reduce_end(s->parts[i], &s->verdict[i], err);
 }
 
-/* Right where all parts have received it rightly; who has not while others have is named. */
+/* The verdict is right if every part received the right sum. Where some parts did and others did not, a
+ * warning names those that did not. */
 static gw_verdict judge(const gw_group_sums *s) {
     gw_verdict all = s->verdict[0];
     uint32_t right = 0;
