@@ -9,17 +9,17 @@
 
 enum { INPUT_BYTES = 64 * 1024, TYPE_U8 = 0x08 };
 
-/* A file being read, plain or through zlib; `offset` counts bytes after decompression. */
+/* A file being read, plain or through zlib. `offset` counts bytes after decompression. */
 typedef struct source {
     gw_plain_file file;
-    uint64_t taken; /* bytes of it */
+    uint64_t taken; /* bytes taken from the buffer */
     bool gzip, stream_ended, padded;
     z_stream stream;
     uint64_t offset;
     uint8_t input[INPUT_BYTES];
 } source;
 
-/* Leaves nothing to take at the end of the file. */
+/* Reads more bytes; at the end of the file there are none to take. */
 static bool fill(source *s, gw_err *err) {
     uint64_t left = s->file.bytes - s->taken;
     size_t count = left < sizeof s->input ? left : sizeof s->input;
@@ -46,8 +46,8 @@ static void source_close(source *s) {
     gw_plain_close(&s->file);
 }
 
-/* Behind the last member there may be zeros, up to the end of the file: tapes and disks fill their last block
- * so. */
+/* Skips zeros between the last gzip member and the end of the file: tapes and disks pad their last block so.
+ */
 static void skip_padding(source *s) {
     while (s->stream.avail_in > 0 && *s->stream.next_in == 0) {
         s->stream.next_in++;
@@ -56,7 +56,7 @@ static void skip_padding(source *s) {
     }
 }
 
-/* Inflates into stream.next_out until that is full, the input runs out or a member ends. */
+/* Inflates into stream.next_out until it is full, the input is used up, or a member ends. */
 static bool inflate_some(source *s, gw_err *err) {
     uInt before = s->stream.avail_out;
     if (s->stream_ended) { /* another member may follow */
@@ -78,7 +78,7 @@ static bool inflate_some(source *s, gw_err *err) {
     return true;
 }
 
-/* Reads up to `count` bytes; *got is less only at the end of the file. */
+/* Reads `count` bytes; *got is less only at the end of the file. */
 static bool source_read(source *s, uint8_t *bytes, uint64_t count, uint64_t *got, gw_err *err) {
     *got = 0;
     while (*got < count) {

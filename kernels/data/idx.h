@@ -1,7 +1,6 @@
 /* IDX files, the format of MNIST and Fashion-MNIST (LeCun, http://yann.lecun.com/exdb/mnist): two zero bytes,
- * a type, the rank, big-endian 32-bit dimensions, then the elements. Plain or gzip, told apart by content.
- *
- * Nothing in a file is believed: every failure names the file and the offset (of the data after
+ * a type, the rank, big-endian 32-bit dimensions, then the elements. A file is plain or gzip, recognised by
+ * its content. Everything in a file is checked, and every failure names the file and the offset (after
  * decompression) at which it was found. */
 #ifndef GODWIT_KERNELS_DATA_IDX_H
 #define GODWIT_KERNELS_DATA_IDX_H
@@ -16,15 +15,15 @@ enum { GW_IDX_RANK = 3 };
 typedef struct gw_idx {
     uint32_t rank;
     uint32_t dim[GW_IDX_RANK];
-    uint64_t header_bytes; /* where the elements begin in the file */
-    uint64_t count;        /* of elements: the product of the dimensions */
-    uint8_t *bytes;        /* owned; gw_idx_free */
+    uint64_t header_bytes; /* offset of the elements in the file */
+    uint64_t count;        /* number of elements: the product of the dimensions */
+    uint8_t *bytes;        /* owned; freed by gw_idx_free */
 } gw_idx;
 
-/* Reads all of `path`: unsigned bytes, `rank` dimensions (1 to GW_IDX_RANK), none of them 0, at most `limit`
- * elements. Memory is reserved only after the header has been checked against `limit`. A file that ends
- * early, goes on after its last element, or whose gzip stream is damaged is an error. On failure *idx holds
- * nothing. Blocks on the disk. */
+/* Reads all of `path`: unsigned bytes in `rank` dimensions (1 to GW_IDX_RANK), none of which is 0, with at
+ * most `limit` elements. Memory is allocated only after the header has been checked against `limit`. A file
+ * that ends early, continues after its last element, or has a damaged gzip stream is an error. On failure
+ * *idx is empty. Blocks on the disk. */
 bool gw_idx_read(const char *path, uint32_t rank, uint64_t limit, gw_idx *idx, gw_err *err);
 
 void gw_idx_free(gw_idx *idx);

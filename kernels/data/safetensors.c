@@ -19,7 +19,7 @@ static const struct {
 } dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4},
               {"I16", 2}, {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"U64", 8}, {"U32", 4}};
 
-/* Bytes of an element, or 0 for what is not known. */
+/* Bytes of an element; 0 for an unknown dtype. */
 static uint32_t element_bytes(const char *dtype) {
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++)
         if (strcmp(dtypes[i].name, dtype) == 0) return dtypes[i].bytes;
@@ -40,7 +40,7 @@ static bool read_shape(const json_t *shape, gw_safetensor *tensor, uint64_t *ele
     return true;
 }
 
-/* One entry of the header. `data` is where the tensors' bytes begin, `room` how many there are. */
+/* Reads one entry of the header. The tensors' bytes begin at `data`, and there are `room` of them. */
 static bool read_entry(const char *name, const json_t *entry, const uint8_t *data, uint64_t room,
                        gw_safetensor *tensor, gw_err *err) {
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
@@ -75,7 +75,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const gw_safetensor *)a)->name, ((const gw_safetensor *)b)->name);
 }
 
-/* Names are copied behind the list, in one piece of memory. */
+/* Names are copied behind the list, in the same block of memory. */
 static bool read_header(gw_safetensors *file, json_t *header, const uint8_t *data, uint64_t room,
                         gw_err *err) {
     size_t names = 0, count = json_object_size(header);
@@ -121,8 +121,8 @@ static bool parse(gw_safetensors *file, gw_err *err) {
     return read;
 }
 
-/* Through the descriptor, not the mapping: who reads there what is cut off meanwhile, or what a disk does not
- * give, is killed. `piece`: PIECE_BYTES to read into. */
+/* Reads through the descriptor and not the mapping: a process that reads a mapping behind the end of a
+ * shrunken file, or where the disk fails, is killed. `piece` is a buffer of PIECE_BYTES. */
 static bool hash_pieces(gw_safetensors *file, uint8_t *piece, gw_err *err) {
     crypto_generichash_state state;
     gw_read_progress progress;
@@ -188,7 +188,8 @@ const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char 
     return bsearch(&wanted, file->list, file->count, sizeof *file->list, compare_names);
 }
 
-/* The header as text that the caller frees, or NULL. Readers want to know where tensors come from: "pt". */
+/* Returns the header as text, which the caller frees, or NULL. Other programs expect it to name the tensors'
+ * framework: "pt". */
 static char *make_header(const gw_safetensor *list, uint32_t count) {
     json_t *header = json_object(), *metadata = json_object();
     json_object_set_new(metadata, "format", json_string("pt"));
@@ -208,10 +209,10 @@ static char *make_header(const gw_safetensor *list, uint32_t count) {
     return text;
 }
 
-/* Where a file's bytes go, one after the other. */
+/* Receives a file's bytes, one part after the other. */
 typedef bool sink(void *to, const void *bytes, size_t count, gw_err *err);
 
-/* The header is filled with spaces so that the data are aligned. */
+/* The header is padded with spaces so that the data are aligned. */
 static bool put_file(sink *put, void *to, const char *header, const gw_safetensor *list, uint32_t count,
                      gw_err *err) {
     size_t text = strlen(header), padded = (text + 7) / 8 * 8;

@@ -1,6 +1,6 @@
-/* Digits that the binary draws itself, so that a demonstration needs no files: strokes and arcs, warped,
- * sheared, scaled, rotated, shifted, of varied thickness and ink, with noise and now and then a stray mark. A
- * linear classifier gets far fewer of them right than one with a hidden layer. */
+/* Digits that the program draws itself, so that a demonstration needs no files. They consist of lines and
+ * arcs, warped, sheared, scaled, rotated and shifted, with varying thickness and ink, noise, and at times a
+ * stray mark. A linear classifier gets far fewer of them right than one with a hidden layer. */
 #ifndef GODWIT_KERNELS_DATA_STROKES_H
 #define GODWIT_KERNELS_DATA_STROKES_H
 
@@ -8,8 +8,8 @@
 
 enum { GW_STROKES_SIDE = 28 };
 
-/* Draws digit number `index` of the stream `seed` into pixels[28 * 28] (0 = blank, 255 = ink) and returns
- * which digit it is, 0 to 9, each equally likely. Pure: the same bytes on every machine. Any thread. */
+/* Draws digit number `index` of the stream `seed` into pixels[28 * 28] (0 = blank, 255 = ink) and returns the
+ * digit, 0 to 9, each equally likely. Pure: the bytes are the same on every machine. Any thread. */
 uint8_t gw_strokes_draw(uint64_t seed, uint64_t index, uint8_t *pixels);
 
 #endif

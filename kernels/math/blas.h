@@ -1,13 +1,12 @@
-/* Matrix products by OpenBLAS, one thread each, safe to call from many.
+/* Matrix products by OpenBLAS, each on one thread, which may be called from many threads at once.
  *
- * Debian's serial OpenBLAS is built without a lock around its table of packing buffers: two threads that
- * enter sgemm together may be given the same buffer, and then both products are wrong (seen: 1 in 1,000 calls
- * on two cores). This room puts the library's own blas_memory_alloc and blas_memory_free behind a mutex by
- * defining them in the program, where the dynamic linker looks first. Therefore nothing else may call
- * cblas_*.
+ * Debian's serial OpenBLAS is built without a lock around its table of packing buffers: two threads in sgemm
+ * at the same time may receive the same buffer, and both products are then wrong (measured: 1 in 1,000 calls
+ * on two cores). The program therefore defines the library's blas_memory_alloc and blas_memory_free itself,
+ * behind a mutex; the dynamic linker finds these first. No other code may call cblas_*.
  *
- * The result depends on the shape, the values and the library's kernel set (compute class), and on nothing
- * else: not on threads, addresses or what ran before. */
+ * The result depends on the shape, the values and the library's kernel set (the compute class), and on
+ * nothing else: not on threads, addresses or earlier work. */
 #ifndef GODWIT_KERNELS_MATH_BLAS_H
 #define GODWIT_KERNELS_MATH_BLAS_H
 
@@ -18,8 +17,8 @@
 
 typedef enum gw_transpose { GW_PLAIN, GW_TRANSPOSED } gw_transpose;
 
-/* So many threads at most may multiply at once: OpenBLAS has 640 packing buffers (Debian's), and who asks for
- * one more writes to address 0. The rest is for what else is going on. */
+/* The most threads that may multiply at once. Debian's OpenBLAS has 640 packing buffers, and a thread that
+ * asks for one more writes to address 0; the rest is a reserve. */
 enum { GW_BLAS_THREADS = 512 };
 
 /* A row-major matrix operand: its values, and the distance between rows in elements. */
@@ -29,16 +28,15 @@ typedef struct gw_operand {
     gw_transpose transpose;
 } gw_operand;
 
-/* C = A B + beta C, where A (after transposition) is rows x inner and B inner x columns; row-major. No size
- * is zero and none exceeds INT_MAX. Any thread, GW_BLAS_THREADS also at once. */
+/* C = A B + beta C, row-major, where A (after transposition) is rows x inner and B is inner x columns. Sizes
+ * are 1 to INT_MAX. Any thread, up to GW_BLAS_THREADS at once. */
 void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
                       float *c, size_t c_stride);
 
-/* Checks that the loaded library is a serial one, and asks this program for its buffers, as must be for the
- * above to hold; any other is refused with GW_E_UNSUPPORTED; and that there is room for a first buffer,
- * without which the library would try for ever (GW_E_NOMEM). Threads that find no room for more of them wait
- * for each other. (The dynamic linker takes whatever it finds by the serial one's name.) Call once before
- * threads start. */
+/* Checks that the loaded library is a serial one and uses this program's buffer functions, since the dynamic
+ * linker takes any library of that name; fails with GW_E_UNSUPPORTED otherwise. Also checks that there is
+ * memory for a first buffer, without which the library would retry for ever (GW_E_NOMEM). Threads that find
+ * no memory for further buffers wait for each other. Called once before threads start. */
 bool gw_blas_check(gw_err *err);
 
 #endif

@@ -1,10 +1,10 @@
-/* One source, one result, several instruction sets: GW_CLONES before a function makes the compiler build it
- * for AVX-512, AVX2 and the baseline, and the loader choose. Without contraction and reassociation (the
- * build's flags) each of them does the same IEEE operations in the same order, so the choice changes speed
- * only.
+/* One source and one result for several instruction sets: GW_CLONES before a function makes the compiler
+ * build it for AVX-512, AVX2 and the baseline, and the loader select one. Without contraction and
+ * reassociation (the build's flags), all of them execute the same IEEE operations in the same order, so the
+ * selection changes speed only.
  *
- * Not under a sanitizer: the loader would run the choice before the sanitizer's runtime is ready. Those
- * builds compute the baseline's results, which pinned tests compare with every other build's. */
+ * Sanitizer builds have no clones, since the loader would select before the sanitizer's runtime is ready.
+ * They compute the baseline's results, which tests compare with those of other builds. */
 #ifndef GODWIT_KERNELS_MATH_CLONES_H
 #define GODWIT_KERNELS_MATH_CLONES_H
 

@@ -1,6 +1,6 @@
-/* Dropout (Srivastava et al., 2014) whose mask is computed where it is needed and never kept: element i of a
- * site is dropped by word i of a counter-based generator (core/rng.h), so forward and backward agree, and
- * whoever computes a shard drops the same. Any thread. */
+/* Dropout (Srivastava et al., 2014) whose mask is computed where it is needed and never stored. Word i of a
+ * counter-based generator (core/rng.h) decides over element i of a site, so that forward and backward pass
+ * agree, and every peer drops the same elements of a shard. Any thread. */
 #ifndef GODWIT_KERNELS_MATH_DROPOUT_H
 #define GODWIT_KERNELS_MATH_DROPOUT_H
 
@@ -10,12 +10,13 @@
 #include <stdint.h>
 
 typedef struct gw_dropout {
-    float rate;      /* the part that is dropped, in [0, 1); at 0 nothing below matters */
-    uint64_t key;    /* of the generator */
-    uint64_t stream; /* of this shard and site: the counter's upper half */
+    float rate;      /* the fraction that is dropped, in [0, 1); with 0 the other fields are ignored */
+    uint64_t key;    /* key of the generator */
+    uint64_t stream; /* upper half of the counter: the shard and the site */
 } gw_dropout;
 
-/* Words below it drop their element; the others are multiplied by the scale. Of a rate above 0. */
+/* For a rate above 0: elements whose word is below the threshold are dropped, and the others are multiplied
+ * by the scale. */
 GW_ANYWHERE static inline uint32_t gw_dropout_threshold(float rate) {
     return (uint32_t)((double)rate * 0x1p32);
 }
@@ -24,8 +25,8 @@ GW_ANYWHERE static inline float gw_dropout_scale(float rate) {
     return 1.0f / (1.0f - rate);
 }
 
-/* Multiplies values[0 .. count) by 0 or 1 / (1 - rate); they are elements first .. first + count of the site.
- */
+/* Multiplies values[0 .. count), which are elements first .. first + count of the site, by 0 or 1 / (1 -
+ * rate). */
 void gw_dropout_apply(const gw_dropout *dropout, uint64_t first, size_t count, float *values);
 
 #endif

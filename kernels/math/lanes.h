@@ -1,6 +1,6 @@
-/* Sixteen floats that are computed side by side, in vectors of whatever width the processor has. A sum over
- * an array puts element i into lane i mod 16 and adds the lanes as a tree at the end: one order of additions,
- * and so one result, for every instruction set (kernels/math/clones.h). */
+/* Sixteen floats that are computed side by side, in vectors of the processor's width. A sum over an array
+ * adds element i to lane i mod 16 and adds the lanes as a tree at the end. The order of additions, and so the
+ * result, is the same for every instruction set (kernels/math/clones.h). */
 #ifndef GODWIT_KERNELS_MATH_LANES_H
 #define GODWIT_KERNELS_MATH_LANES_H
 
@@ -9,13 +9,14 @@
 
 enum { GW_LANES = 16 };
 
-/* Loads and stores through a pointer to it need a float's alignment only. */
+/* Loads and stores through a pointer to gw_lanes need only a float's alignment. */
 typedef float gw_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* What is inlined into a function with GW_CLONES is built for each instruction set with it. */
+/* A function with GW_LANES_INLINE is built for each instruction set of the GW_CLONES function that calls it.
+ */
 #define GW_LANES_INLINE static inline __attribute__((always_inline))
 
-/* The lanes as a tree: 0 with 8, 4, 2, 1. */
+/* Adds the lanes as a tree: 0 with 8, then 4, 2, 1. */
 GW_LANES_INLINE float gw_lanes_sum(const gw_lanes *lanes) {
     float lane[GW_LANES];
     memcpy(lane, lanes, sizeof lane);

@@ -1,6 +1,6 @@
 /* Layer normalisation (Ba, Kiros and Hinton, 2016) of the rows of a matrix, forward and backward.
  *
- * All matrices are row-major [rows, channels]. Sums over a row are in lane order (kernels/math/lanes.h), sums
+ * Matrices are row-major [rows, channels]. Sums over a row are in lane order (kernels/math/lanes.h), sums
  * over rows in row order. Any thread. */
 #ifndef GODWIT_KERNELS_MATH_LAYERNORM_H
 #define GODWIT_KERNELS_MATH_LAYERNORM_H
@@ -9,13 +9,13 @@
 
 #define GW_LAYERNORM_EPSILON 1e-5f
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Keeps each row's mean and 1 / sqrt(...) in
- * `mean` and `scale` [rows], for backward. */
+/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Writes each row's mean and 1 / sqrt(...) to
+ * mean[rows] and scale[rows], for backward. */
 void gw_layernorm_forward(size_t rows, size_t channels, const float *x, const float *weight,
                           const float *bias, float *y, float *mean, float *scale);
 
-/* From dy, the gradient of y: adds the gradient of x to dx, and writes those of weight and bias [channels].
- */
+/* Adds the gradient of x to dx and writes the gradients of weight and bias, [channels] each, from dy, the
+ * gradient of y. */
 void gw_layernorm_backward(size_t rows, size_t channels, const float *x, const float *weight,
                            const float *mean, const float *scale, const float *dy, float *dx, float *dweight,
                            float *dbias);

@@ -1,5 +1,5 @@
-/* Normal numbers for first weights: number i is a pure function of (key, group, i), the same on processors
- * and GPUs. Pure; any thread. */
+/* Normal numbers for first weights. Number i is a pure function of (key, group, i) with the same bits on
+ * processors and GPUs. Any thread. */
 #ifndef GODWIT_KERNELS_MATH_NORMAL_H
 #define GODWIT_KERNELS_MATH_NORMAL_H
 
@@ -10,7 +10,8 @@ typedef struct gw_normals {
     float value[4];
 } gw_normals;
 
-/* Numbers 4 block to 4 block + 3 times `deviation`: two from two words, after Box and Muller (1958). */
+/* Numbers 4 * block to 4 * block + 3, times `deviation`: two from each pair of random words (Box and Muller,
+ * 1958). */
 GW_ANYWHERE static inline gw_normals gw_normals_at(uint64_t key, uint64_t group, uint64_t block,
                                                    double deviation) {
     const double turn = 0x1.921fb54442d18p2;

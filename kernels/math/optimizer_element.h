@@ -1,11 +1,12 @@
-/* One element of an update (kernels/math/optimizer.h), for processors and GPUs alike. */
+/* One element of an update (kernels/math/optimizer.h), for processors and GPUs. */
 #ifndef GODWIT_KERNELS_MATH_OPTIMIZER_ELEMENT_H
 #define GODWIT_KERNELS_MATH_OPTIMIZER_ELEMENT_H
 
 #include "kernels/math/optimizer.h"
 #include "kernels/math/vmath.h"
 
-/* Decaying moments of a weight that has no gradient any more would become subnormals, which are slow. */
+/* Rounds a tiny moment to 0: the decaying moments of a weight without gradient would become subnormals, which
+ * are slow. */
 GW_ANYWHERE static inline float gw_settle(float moment) {
     return __builtin_fabsf(moment) < 0x1p-100f ? 0.0f : moment;
 }

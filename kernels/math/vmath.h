@@ -1,9 +1,11 @@
-/* Elementary functions with one result on every machine. libm's choose another algorithm where the processor
- * has fused multiply-add, and then differ in the last bit; these are plain IEEE additions, multiplications
- * and divisions in a fixed order. No tables and no branches, so that loops over them are vectorised.
+/* Elementary functions with the same result on every machine. libm selects other algorithms where the
+ * processor has fused multiply-add, and its results then differ in the last bit; these functions use plain
+ * IEEE additions, multiplications and divisions in a fixed order. They have no tables and no branches, so
+ * that loops over them are vectorised.
  *
- * Accuracy is stated in units in the last place (ulp) and held by tests/kernels/math/test_vmath.c. Pure; any
- * thread. The method is the classical one (range reduction after Cody and Waite, 1980, then a series). */
+ * Accuracy is stated in units in the last place (ulp) and tested by tests/kernels/math/test_vmath.c. The
+ * method is range reduction (Cody and Waite, "Software manual for the elementary functions", 1980) and a
+ * series. Pure; any thread. */
 #ifndef GODWIT_KERNELS_MATH_VMATH_H
 #define GODWIT_KERNELS_MATH_VMATH_H
 
@@ -27,8 +29,8 @@ GW_ANYWHERE static inline uint64_t gw_to_bits(double x) {
     return bits;
 }
 
-/* (double)q, rounded once, by operations that every instruction set can do on vectors: the upper and the
- * lower half each become a double exactly by being put into the mantissa of a power of two. */
+/* (double)q, rounded once, by operations that every instruction set has for vectors: each half becomes an
+ * exact double by being placed in the mantissa of a power of two. */
 GW_ANYWHERE static inline double gw_widen(int64_t q) {
     uint64_t offset = (uint64_t)q ^ UINT64_C(1) << 63;
     double high = gw_from_bits(offset >> 32 | UINT64_C(0x4530000000000000));          /* 2^84 + high 2^32 */

@@ -1,4 +1,4 @@
-/* Stands for the rest of this folder in a build without nvcc. */
+/* Replaces the rest of this folder in a build without nvcc. */
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/runtime/cuda.h"
 

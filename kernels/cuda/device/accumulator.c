@@ -13,14 +13,14 @@ struct gw_cuda_accumulator {
     int gpu;
     const gw_layout *layout;
     gw_ledger *ledger;
-    bool own;                  /* the ledger */
-    int64_t *words;            /* the GPU's; padding stays 0 */
-    gw_cuda_found *found;      /* the GPU's, by tensor */
+    bool own;                  /* the ledger belongs to this accumulator */
+    int64_t *words;            /* on the GPU; padding stays 0 */
+    gw_cuda_found *found;      /* on the GPU, by tensor */
     gw_cuda_found *found_host; /* pinned, as are the two below */
     int64_t *headers;          /* by bucket */
     int64_t *boundary;         /* data of the boundary bucket, padded */
 
-    pthread_mutex_t lock; /* guards all below, and the order of what is started */
+    pthread_mutex_t lock; /* guards all fields below, and the order in which work is started */
     cudaEvent_t added;    /* the latest addition */
     uint64_t found_generation;
     uint64_t *generation; /* by tensor */
@@ -98,8 +98,8 @@ static int64_t *sum_of(const gw_cuda_accumulator *acc, uint32_t tensor) {
     return acc->words + acc->layout->buckets[of->bucket].data + of->first;
 }
 
-/* With the lock held: what is started on `stream` from here on comes after all additions so far, and what was
- * found is of this generation. */
+/* Work started on `stream` from here on comes after all earlier additions, and what was found is of this
+ * generation. The caller holds the lock. */
 static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     if (!gw_cuda_try(acc->gpu, cudaStreamWaitEvent(stream, acc->added, 0), err, "cudaStreamWaitEvent"))
         return false;
@@ -113,8 +113,9 @@ static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t st
     return true;
 }
 
-/* Ends what begin has begun, if it has. Also after a failure (`good` false, *err says why): what it has
- * started, a clearing, must not come after later additions. Returns whether all was good. */
+/* Ends what begin has begun, if it succeeded. It is also called after a failure (`good` false, reason in
+ * *err), since a clearing that was started must not come after later additions. Returns whether all was good.
+ */
 static bool end(gw_cuda_accumulator *acc, bool begun, bool good, cudaStream_t stream, gw_err *err) {
     gw_err other;
     bool ended = begun && gw_cuda_try(acc->gpu, cudaEventRecord(acc->added, stream), good ? err : &other,
@@ -122,7 +123,7 @@ static bool end(gw_cuda_accumulator *acc, bool begun, bool good, cudaStream_t st
     return good && ended;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static bool clear_tensor(gw_cuda_accumulator *acc, uint32_t tensor, cudaStream_t stream, gw_err *err) {
     return gw_cuda_try(
         acc->gpu,
@@ -130,7 +131,7 @@ static bool clear_tensor(gw_cuda_accumulator *acc, uint32_t tensor, cudaStream_t
         err, "cudaMemset of tensor '%s'", acc->layout->tensors[tensor].name);
 }
 
-/* With the lock held, between begin and end. */
+/* The caller holds the lock, between begin and end. */
 static bool clear_stale(gw_cuda_accumulator *acc, uint32_t tensor, uint64_t generation, cudaStream_t stream,
                         gw_err *err) {
     if (acc->generation[tensor] == generation) return true;
@@ -149,7 +150,7 @@ static bool start_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, ui
                        (unsigned long long)piece->count, acc->layout->tensors[tensor].name);
 }
 
-/* With the lock held, between begin and end. */
+/* The caller holds the lock, between begin and end. */
 static bool add_piece(gw_cuda_accumulator *acc, const gw_cuda_piece *piece, uint32_t tensor, uint64_t first,
                       const float *floats, const int64_t *integers, bool stale, cudaStream_t stream,
                       gw_err *err) {
@@ -182,8 +183,8 @@ bool gw_cuda_accumulator_add(gw_cuda_accumulator *acc, gw_entry *entry, uint32_t
     gw_cuda_piece piece = piece_of(acc, entry->shards, tensor, first, count, of_shard, least);
     bool good = true;
     pthread_mutex_lock(&acc->lock);
-    /* An emptying that comes right after this check does no harm: what is then added is of the old
-     * generation, and counts as zero. */
+    /* The ledger may be emptied right after this check without harm: what is then added is of the old
+     * generation and counts as zero. */
     if (gw_ledger_fresh(acc->ledger, entry)) {
         entry->emitted = true;
         bool begun = begin(acc, entry->generation, stream, err);
@@ -206,7 +207,7 @@ bool gw_cuda_accumulator_record(gw_cuda_accumulator *acc, uint32_t shards, uint3
     return start_piece(acc, &piece, tensor, 0, floats, integers, adding, stream, err);
 }
 
-/* With the lock held, between begin and end. */
+/* The caller holds the lock, between begin and end. */
 static bool launch(gw_cuda_accumulator *acc, uint64_t generation, const gw_cuda_graph *graph,
                    cudaStream_t stream, gw_err *err) {
     uint32_t stale = 0;
@@ -238,7 +239,7 @@ bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const
     return good;
 }
 
-/* With the lock held. Headers and boundary from what was found, on the host. */
+/* Fills headers and boundary on the host from what was found. The caller holds the lock. */
 static void fill_headers(gw_cuda_accumulator *acc) {
     const gw_layout *layout = acc->layout;
     gw_ledger_boundary(acc->ledger, acc->own, acc->boundary);
@@ -271,7 +272,7 @@ static bool copy_headers(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *
                        err, "copying the boundary words");
 }
 
-/* With the lock held, between begin and end. */
+/* The caller holds the lock, between begin and end. */
 static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     for (uint32_t t = 0; t < acc->layout->tensor_count; t++) {
         if (acc->layout->tensors[t].role == GW_STATE) continue;

@@ -1,4 +1,4 @@
-/* A GPU as a compute device (kernels/device/device.h): state, accumulator and sums in its memory. */
+/* A GPU as a compute device (kernels/device/device.h): state, accumulator and sums are in its memory. */
 #include "kernels/cuda/device/device.h"
 
 #include "core/base/assert.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rises when our own kernels give other bits than before. */
+/* This number rises when the program's own kernels give other bits than before. */
 enum { KERNEL_SET = 2 };
 
 enum { MEASURED_BYTES = GW_GPU_MEASURED * sizeof(int64_t) };
@@ -36,7 +36,8 @@ static void begin_step(gw_device *device, uint64_t step) {
     d->verdict.ready = false;
     d->step = step;
     if (!d->own_ledger) return;
-    (void)gw_step_shards(d->type, d->job, step, &shards, &unknown); /* told by who is to compute the step */
+    /* a failure is reported when the step is computed */
+    (void)gw_step_shards(d->type, d->job, step, &shards, &unknown);
     gw_ledger_begin(d->ledger, step, shards);
 }
 
@@ -85,7 +86,7 @@ static void read_boundary(gw_device *device, int64_t *words) {
     memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
 }
 
-/* What the job's scalars need to know of sums that only the GPU can read. */
+/* Computes what the job's scalars need of sums that only the GPU can read. */
 static bool measure(gw_cuda_device *d, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
     const gw_sums sums = {d->sum, d->layout.tensors, NULL};
@@ -98,7 +99,7 @@ static bool measure(gw_cuda_device *d, gw_err *err) {
                             cudaMemcpyAsync(d->measured_host, d->measured, MEASURED_BYTES,
                                             cudaMemcpyDeviceToHost, d->control),
                             err, "copying what was measured");
-    gw_err waiting; /* also after a failure: what was started reads the sum */
+    gw_err waiting; /* waits also after a failure: the work that was started reads the sum */
     if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "measuring the sum") &&
         good) {
         *err = waiting;
@@ -110,7 +111,7 @@ static bool measure(gw_cuda_device *d, gw_err *err) {
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
     const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
-    GW_ASSERT(words != NULL); /* a wrong or unfinished sum is never applied */
+    GW_ASSERT(words != NULL); /* only a checked sum is applied */
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         if (d->layout.tensors[t].role == GW_STATE) continue;
         d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
@@ -136,7 +137,7 @@ static void summary(gw_device *device, uint64_t steps_done, char *text, size_t s
 static void close_cuda(gw_device *device) {
     if (device == NULL) return;
     gw_cuda_device *d = gw_cuda_device_of(device);
-    (void)cudaSetDevice(d->gpu.ordinal); /* a GPU that is lost: there is nothing left to give back */
+    (void)cudaSetDevice(d->gpu.ordinal); /* fails on a lost GPU, which has nothing to free */
     gw_cuda_sums_close(d->sums);
     gw_cuda_accumulator_close(d->accumulator);
     gw_cuda_state_close(d);
@@ -192,8 +193,8 @@ static const char *precision_name(gw_precision precision) {
     gw_assert_failed("a known precision", __FILE__, __LINE__, __func__);
 }
 
-/* What must be alike for a shard to give the same bytes. Code that the driver has compiled is the driver's
- * work too. */
+/* Names everything that must be equal for a shard to give the same bytes. Code that the driver compiled
+ * depends on the driver too. */
 static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *plan, gw_err *err) {
     char build[GW_BUILD_ID_TEXT], code[64], driver[40];
     uint32_t made_for;
@@ -221,7 +222,8 @@ static bool open_measured(gw_cuda_device *d, gw_err *err) {
     return true;
 }
 
-/* What it takes only the GPU knows: products' workspaces are a library's. */
+/* Opens the job's side and measures its memory, which only the GPU knows: libraries allocate the products'
+ * workspaces. */
 static bool open_side(gw_cuda_device *d, uint32_t workers, char *plan, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
     uint64_t before = gw_cuda_device_free(d);

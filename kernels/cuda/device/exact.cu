@@ -1,6 +1,6 @@
-/* A thread takes two neighbours at a time: 8 bytes of floats and 16 of sums, so that a warp reads and writes
- * whole lines, and PAIRS such loads are under way before the first is used. A block goes through a tile and
- * adds what it found at its end: one atomic for 16 Ki elements. */
+/* A thread takes two neighbours at a time, 8 bytes of floats and 16 of sums, so that a warp reads and writes
+ * whole lines; PAIRS such loads are in flight before the first is used. A block works through a tile and adds
+ * what it found at the end: one atomic for 16 Ki elements. */
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/math/launch.cuh"
 
@@ -8,7 +8,7 @@ namespace {
 
 enum { THREADS = 256, PAIRS = 4, ROUND = THREADS * PAIRS * 2, ROUNDS = 8, TILE = ROUND * ROUNDS };
 
-typedef unsigned long long word; /* what CUDA's atomics take */
+typedef unsigned long long word; /* the type that CUDA's atomics take */
 
 __device__ word key_of(uint64_t i) {
     return gw_exact_key(i);
@@ -19,8 +19,8 @@ __device__ word sum_of_warp(word value) {
     return value;
 }
 
-/* Adds the threads' values to *total and *other (NULL: there is none), once a block. All threads of the block
- * take part. */
+/* Adds the threads' values to *total and, unless it is NULL, to *other, once a block. All threads of the
+ * block take part. */
 __device__ void add_of_block(word value, word *total, word *other) {
     __shared__ word of_warp[THREADS / 32];
     value = sum_of_warp(value);
@@ -35,20 +35,21 @@ __device__ void add_of_block(word value, word *total, word *other) {
     }
 }
 
-/* A value's integer; whether it is good. As gw_exact_round: the product is exact, and is rounded once. */
+/* Rounds a value and tells whether it is good, as gw_exact_round does: the product is exact and is rounded
+ * once. */
 struct rounded_float {
     typedef float value;
     typedef float2 pair;
     double scale;
     float limit;
     __device__ bool round(float x, int64_t *q) const {
-        bool good = fabsf(x) < limit; /* not for NaN either */
+        bool good = fabsf(x) < limit; /* false for NaN */
         *q = good ? __double2ll_rn((double)x * scale) : 0;
         return good;
     }
 };
 
-/* As gw_exact_round_integer; `most` is the bound before shifting. */
+/* Does what gw_exact_round_integer does; `most` is the bound before the shift. */
 struct shifted_integer {
     typedef int64_t value;
     typedef longlong2 pair;
@@ -149,7 +150,7 @@ cudaError_t add(const gw_cuda_piece *piece, gw_cuda_adding adding, const format 
     return cudaGetLastError();
 }
 
-/* Of a state the words are spread. */
+/* The words of a state are spread. */
 template <bool spread> __device__ word printed(int64_t x, uint64_t i) {
     return (spread ? gw_exact_spread((uint64_t)x) : (word)x) * key_of(i);
 }
@@ -203,7 +204,8 @@ cudaError_t gw_cuda_add_floats(const gw_cuda_piece *piece, gw_cuda_adding adding
 
 cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding adding, const int64_t *values,
                                  int64_t *sum, cudaStream_t stream) {
-    int64_t most = piece->format.most >> piece->format.frac_bits; /* both are powers of two, or it is 0 */
+    /* both are powers of two, or it is 0 */
+    int64_t most = piece->format.most >> piece->format.frac_bits;
     return add(piece, adding, shifted_integer{most > 0 ? most : 1, piece->format.frac_bits}, values, sum,
                stream);
 }

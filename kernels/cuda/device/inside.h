@@ -1,4 +1,4 @@
-/* The CUDA device from inside: between kernels/cuda/device*.c and lane.c only. */
+/* What the files of the CUDA device share. */
 #ifndef GODWIT_KERNELS_CUDA_DEVICE_INSIDE_H
 #define GODWIT_KERNELS_CUDA_DEVICE_INSIDE_H
 
@@ -11,40 +11,44 @@
 #include <pthread.h>
 
 typedef struct gw_cuda_device {
-    gw_device device; /* first: the ops find the rest by it */
+    gw_device device; /* must be the first field: the ops cast the device to this struct */
     gw_layout layout;
     const gw_job_type *type;
     void *job, *side;
     gw_gpu gpu;
-    uint64_t input_bytes; /* of a shard */
-    uint64_t side_bytes;  /* of the GPU's memory that opening the job's side has taken */
-    uint64_t lanes_bytes; /* of it, for the workers' lanes with their inputs, as it will be taken */
+    uint64_t input_bytes; /* size of a shard's input */
+    uint64_t side_bytes;  /* GPU memory that opening the job's side has taken */
+    /* GPU memory for the workers' lanes and their inputs, allocated as lanes open */
+    uint64_t lanes_bytes;
 
-    cudaStream_t control; /* reductions, applies */
+    cudaStream_t control; /* stream of reductions and updates */
     gw_cuda_accumulator *accumulator;
     gw_ledger *ledger; /* the accumulator's */
-    bool own_ledger;   /* it is no other device's */
+    bool own_ledger;   /* the ledger is not shared with another device */
     gw_cuda_sums *sums;
     gw_sum_verdict verdict;
-    uint64_t step; /* of the ledger; written by the control thread */
+    uint64_t step; /* the ledger's step; written by the control thread */
 
-    char *image;               /* the state's memory on the GPU */
-    size_t image_bytes;        /* of it, tensors aligned */
-    void **state;              /* by tensor, into image; NULL for sums */
-    void **state_small;        /* by tensor, pinned: the small ones on the host; NULL for all others */
-    void *small_memory;        /* what they point into */
-    const int64_t **sum;       /* by tensor, on the GPU: into the present step's sum; NULL for state */
-    const int64_t **sum_small; /* the same on the host, for small ones */
-    int64_t *measured, *measured_host; /* by the job, of a sum: the GPU's, and pinned; NULL: it does not */
-    unsigned long long *print;         /* the GPU's: the state's fingerprint, in two parts */
-    unsigned long long *print_host;    /* pinned */
+    char *image;        /* the state's memory on the GPU */
+    size_t image_bytes; /* size of the image, with tensors aligned */
+    void **state;       /* by tensor, pointers into image; NULL for sums */
+    void **state_small; /* by tensor: pinned host copies of small state tensors; NULL for others */
+    void *small_memory; /* memory of the small copies */
+    /* by tensor, on the GPU: pointers into the present step's sum; NULL for state */
+    const int64_t **sum;
+    const int64_t **sum_small; /* by tensor, on the host: copies of small sums */
+    /* what the job measures of a sum, on the GPU and pinned; NULL: it measures nothing */
+    int64_t *measured, *measured_host;
+    unsigned long long *print;      /* on the GPU: the state's fingerprint, in two parts */
+    unsigned long long *print_host; /* the same, pinned on the host */
 
-    pthread_mutex_t lost_lock; /* guards `lost`: who comes second waits until the first has told */
+    /* guards `lost`; a second thread waits here until the first has reported */
+    pthread_mutex_t lost_lock;
     bool lost;
-    void (*tell_lost)(void *context, const gw_err *why); /* as in the options */
+    void (*tell_lost)(void *context, const gw_err *why); /* from the options */
     void *tell_context;
 
-    pthread_mutex_t transfer_lock; /* state_read and state_write: guards the three below */
+    pthread_mutex_t transfer_lock; /* guards the three fields below, for state_read and state_write */
     cudaStream_t transfer;
     void *bounce[2]; /* pinned */
     cudaEvent_t bounced[2];
@@ -57,24 +61,24 @@ static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
 /* Makes the GPU current for the calling thread. */
 bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
 
-/* ---- device_need.c. How much of the GPU's memory is free; 0: nobody knows, or it says little. ---- */
+/* need.c. Bytes of the GPU's memory that are free; 0: unknown, or not meaningful. */
 uint64_t gw_cuda_device_free(const gw_cuda_device *device);
-/* What a worker's lane will take of it, with its inputs. Once the job's side is open. */
+/* Bytes of the GPU's memory that a worker's lane takes, with its inputs. The job's side must be open. */
 uint64_t gw_cuda_device_lane_bytes(const gw_cuda_device *device);
-/* The same: whether the rest will fit into what is free; if not, the text says how much is needed, what for,
- * and what takes less. */
+/* Whether the rest of the device fits into free memory. If not, *err says how much is needed, for what, and
+ * what needs less. The job's side must be open. */
 bool gw_cuda_device_fits(const gw_cuda_device *device, const gw_device_options *options, gw_err *err);
 
-/* ---- device_lost.c. After a call of the device that has failed while `doing` it ("checking a sum"): tells
- * who wants to know if the GPU is lost (gw_device_options.lost). Returns false. Any thread; of contribute
- * before the ledger is left. ---- */
+/* lost.c. To be called after a call of the device has failed while `doing` something ("checking a sum").
+ * Reports the loss (gw_device_options.lost) if the GPU can no longer be used. Returns false. Any thread;
+ * contribute calls it before it leaves the ledger. */
 bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
-/* After a shard's computation has failed with `why`: tells the same if memory has run out, which is no
- * shard's fault: another GPU, or this one at another time, has more of it free. Returns false. Any thread;
- * before the ledger is left. */
+/* To be called after the computation of a shard has failed with `why`. Reports a loss also where memory has
+ * run out, which is not the shard's fault: another GPU, or this one at another time, may have enough. Returns
+ * false. Any thread, before the shard leaves the ledger. */
 bool gw_cuda_device_shard_failed(gw_cuda_device *device, const gw_err *why);
 
-/* ---- lane.c: as the device's ops of these names ---- */
+/* lane.c: the device's ops of these names. */
 bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);
 void gw_cuda_lane_close(gw_device *device, gw_lane *lane);
 uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane);
@@ -87,8 +91,8 @@ bool gw_cuda_lane_probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_
                         uint64_t *fingerprint, gw_err *err);
 void gw_cuda_lane_check(const gw_cuda_device *device, const gw_lane *lane);
 
-/* ---- device_state.c: memory for the state, and what is done to it ---- */
-size_t gw_cuda_state_bytes(const gw_layout *layout); /* of the GPU's memory, for the state */
+/* state.c: the state's memory, and the work on it. */
+size_t gw_cuda_state_bytes(const gw_layout *layout); /* bytes of GPU memory for the state */
 bool gw_cuda_state_open(gw_cuda_device *device, gw_err *err);
 void gw_cuda_state_close(gw_cuda_device *device);
 bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part,

@@ -1,6 +1,6 @@
 /* A lane: a stream, the scratch of one shard in flight, and two places for inputs, so that the next shard's
- * is loaded and copied while the GPU is at this one's. Two lanes keep a GPU busy: one shard waits behind the
- * one that runs. */
+ * input is loaded and copied while the GPU computes the present one. Two lanes keep a GPU busy: one shard
+ * waits behind the one that runs. */
 #include "kernels/cuda/device/inside.h"
 
 #include "core/base/assert.h"
@@ -14,9 +14,9 @@
 
 #include <stdlib.h>
 
-/* An input on its way to the GPU, or there. */
+/* An input that is on the GPU, or on its way there. */
 typedef struct input {
-    void *host, *gpu; /* host: pinned */
+    void *host, *gpu; /* `host` is pinned */
     cudaEvent_t copied;
     uint64_t step;
     uint32_t shard;
@@ -24,25 +24,26 @@ typedef struct input {
 } input;
 
 struct gw_lane {
-    gw_emitter emitter; /* first: emit finds its lane by it */
+    gw_emitter emitter; /* must be the first field: emit casts the emitter to its lane */
     gw_cuda_device *owner;
     void *job_lane;
     pthread_t thread;
     cudaStream_t stream, copies;
     input inputs[2];
-    uint64_t hint_step, first_step; /* what may come next; and the shard that this lane began its step with */
+    /* the shard that may come next, and the one that this lane began its step with */
+    uint64_t hint_step, first_step;
     uint32_t hint_shard, first_shard;
     bool hinted, started;
 
     gw_entry entry;
     bool probing;
     gw_cuda_graphs graphs;
-    gw_cuda_graph *recording; /* what is emitted is recorded in it; NULL: it is added */
-    gw_cuda_adding adding;    /* how that graph adds */
-    bool failed;              /* an emission could not be started; err says why */
+    gw_cuda_graph *recording; /* emissions are recorded into this graph; NULL: they are added */
+    gw_cuda_adding adding;    /* how the graph that is recorded adds */
+    bool failed;              /* an emission could not be started; `err` says why */
     gw_err err;
-    unsigned long long *least, *least_host; /* of bad elements of the shard: the GPU's, and pinned */
-    gw_cuda_found *found, *found_host;      /* of the shard, by tensor: the GPU's, and pinned */
+    unsigned long long *least, *least_host; /* of the shard's bad elements: on the GPU, and pinned */
+    gw_cuda_found *found, *found_host;      /* of the shard, by tensor: on the GPU, and pinned */
 };
 
 void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
@@ -50,9 +51,9 @@ void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
     GW_ASSERT(pthread_equal(lane->thread, pthread_self()));
 }
 
-/* ---- emitting ---- */
+/* Emitting. */
 
-/* A probe's piece: rounded and fingerprinted, added to nothing. */
+/* Rounds and fingerprints a probe's piece without adding it. */
 static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
                           const int64_t *integers, gw_err *err) {
     const gw_layout *layout = &lane->owner->layout;
@@ -71,7 +72,7 @@ static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64
                        layout->tensors[tensor].name);
 }
 
-/* A piece of a shard that is not computed now: what to start for such a one. */
+/* Records the work for a piece while a graph is recorded. */
 static bool record_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
                          const int64_t *integers, gw_err *err) {
     const gw_layout *layout = &lane->owner->layout;
@@ -111,7 +112,7 @@ static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, 
     emit(emitter, tensor, first, count, NULL, values);
 }
 
-/* ---- opening ---- */
+/* Opening. */
 
 static bool open_input(gw_cuda_device *d, input *in, gw_err *err) {
     return gw_cuda_pin(d->gpu.ordinal, d->input_bytes, &in->host, err) &&
@@ -163,7 +164,7 @@ void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
     if (lane == NULL) return;
     gw_cuda_device *d = gw_cuda_device_of(device);
     int gpu = d->gpu.ordinal;
-    (void)cudaSetDevice(gpu); /* a GPU that is lost: there is nothing left to give back */
+    (void)cudaSetDevice(gpu); /* fails on a lost GPU, which has nothing to free */
     if (lane->stream != NULL) (void)cudaStreamSynchronize(lane->stream);
     if (lane->copies != NULL) (void)cudaStreamSynchronize(lane->copies);
     gw_cuda_graphs_close(&lane->graphs);
@@ -187,18 +188,18 @@ uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane) {
     return 0;
 }
 
-/* ---- inputs ---- */
+/* Inputs. */
 
 static bool has(const input *in, uint64_t step, uint32_t shard) {
     return in->loaded && in->step == step && in->shard == shard;
 }
 
-/* Loads a shard's input and starts its copy. No kernel reads the place any more. */
+/* Loads a shard's input and starts its copy. No kernel may still read the place. */
 static bool load(gw_lane *lane, input *in, uint64_t step, uint32_t shard, gw_err *err) {
     gw_cuda_device *d = lane->owner;
     int gpu = d->gpu.ordinal;
     in->loaded = false;
-    /* A copy that nobody waited for may still be reading. */
+    /* An earlier copy may still read the place. */
     if (!gw_cuda_try(gpu, cudaEventSynchronize(in->copied), err, "copying a shard's input")) return false;
     if (!d->type->gpu->load(d->job, step, shard, in->host, err))
         return gw_fail_in(err, "job %s: step %llu, shard %u: input", d->type->name, (unsigned long long)step,
@@ -214,7 +215,7 @@ static bool load(gw_lane *lane, input *in, uint64_t step, uint32_t shard, gw_err
     return true;
 }
 
-/* The place that holds the shard's input, in the order of the lane's stream. */
+/* Returns the place that holds the shard's input, in the order of the lane's stream. */
 static input *input_of(gw_lane *lane, uint64_t step, uint32_t shard, gw_err *err) {
     input *in = has(&lane->inputs[1], step, shard) ? &lane->inputs[1] : &lane->inputs[0];
     if (!has(in, step, shard) && !load(lane, in, step, shard, err)) return NULL;
@@ -224,8 +225,9 @@ static input *input_of(gw_lane *lane, uint64_t step, uint32_t shard, gw_err *err
                : NULL;
 }
 
-/* While the GPU is at a shard whose input is `used`: loads what was hinted at, or else what the lane began
- * this step with, of the next. Only a guess: a failure shows when the shard is run. */
+/* Loads the input of the probable next shard while the GPU computes the one whose input is `used`: the hinted
+ * shard, or else the next step's counterpart of the shard that the lane began this step with. A failure is
+ * ignored; it shows when the shard is run. */
 static void load_ahead(gw_lane *lane, const input *used) {
     gw_cuda_device *d = lane->owner;
     if (used == NULL) return;
@@ -252,9 +254,9 @@ void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes) {
     lane->emitter.payload = bytes;
 }
 
-/* ---- shards ---- */
+/* Shards. */
 
-/* Has the job start all of a shard; or record it, while the lane's stream is. */
+/* Has the job start all of a shard, or record it while the lane's stream is being recorded. */
 static bool contribute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     const gw_cuda_device *d = lane->owner;
     gw_state state = {d->state};
@@ -290,7 +292,8 @@ static void note_failure(gw_cuda_graph *graph, const char *what, const gw_err *e
            last ? ", and so are all of its kind from now on" : "", err->text);
 }
 
-/* The graph of a shard; NULL: it is to be started piece by piece, as the first of its kind always is. */
+/* The graph of a shard. NULL: the shard must be started piece by piece, as the first of its kind always is.
+ */
 static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     const gw_cuda_device *d = lane->owner;
     const gw_job_gpu *job = d->type->gpu;
@@ -310,7 +313,7 @@ static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     return graph;
 }
 
-/* By its graph if there is one and it can be started, or else piece by piece. */
+/* Computes a shard by its graph where one exists and can be started, otherwise piece by piece. */
 static bool compute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     gw_cuda_graph *graph = graph_of(lane, what);
     bool started;
@@ -347,7 +350,7 @@ static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **us
                        err, "copying what was found");
 }
 
-/* Waits for all that was started on the lane; `started` says whether that was all of the shard. */
+/* Waits for the work started on the lane. `started` says whether it is all of the shard. */
 static bool finish(gw_lane *lane, bool started, uint64_t step, uint32_t shard, gw_err *err) {
     gw_err waiting;
     if (gw_cuda_try(lane->owner->gpu.ordinal, cudaStreamSynchronize(lane->stream), &waiting,
@@ -381,7 +384,7 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     return gw_ledger_leave(d->ledger, &lane->entry, good, err);
 }
 
-/* Of the contribution of the lane's latest shard, as the processor's. */
+/* The fingerprint of the latest shard's contribution, equal to the one a processor computes. */
 static uint64_t contribution(const gw_lane *lane) {
     uint64_t fingerprint = 0;
     for (uint32_t t = 0; t < lane->owner->layout.tensor_count; t++) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* On a GPU that has no memory of its own what is free says little: the kernel's caches do not count. */
+/* On an integrated GPU the amount of free memory means little, since the kernel's caches count as used. */
 static bool is_integrated(const gw_cuda_device *d) {
     int integrated = 0;
     return cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, d->gpu.ordinal) == cudaSuccess &&
@@ -22,15 +22,16 @@ uint64_t gw_cuda_device_lane_bytes(const gw_cuda_device *d) {
     return 2 * d->input_bytes + (gpu->lane_bytes != NULL ? gpu->lane_bytes(d->job, d->side) : 0);
 }
 
-/* What is taken while a job runs, and nobody knows before: kernels of ours and of cuBLASLt that are loaded
- * when they are used, and graphs; NCCL's buffers, some 20 MiB a channel and connection. */
+/* Memory that is taken while a job runs, in amounts not known before: kernels of this program and of
+ * cuBLASLt, which are loaded on first use, graphs, and NCCL's buffers, some 20 MiB a channel and connection.
+ */
 enum { KERNELS_MIB = 128, NCCL_MIB = 384 };
 
 static uint64_t reserve(const gw_device_options *options) {
     return (uint64_t)(options->reduce != 0 ? KERNELS_MIB + NCCL_MIB : KERNELS_MIB) << 20;
 }
 
-/* What the job's side has taken is free no more. */
+/* The memory that the job's side has taken is no longer free. */
 bool gw_cuda_device_fits(const gw_cuda_device *d, const gw_device_options *options, gw_err *err) {
     size_t free_bytes, all_bytes;
     char of[40], has[100];

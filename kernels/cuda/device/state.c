@@ -1,6 +1,6 @@
-/* The state in the GPU's memory: one unit of work is all of it, since a GPU is kept busy by much at once and
- * idle by waiting. Copies for checkpoints and joins go by two pinned buffers on a stream of their own, so
- * that one is filled while the other is emptied, and shards go on meanwhile. */
+/* The state in the GPU's memory. One unit of work is all of it: large work keeps a GPU busy, and waiting
+ * leaves it idle. Copies for checkpoints and joins go through two pinned buffers on a stream of their own, so
+ * that one is filled while the other is emptied, and shards continue meanwhile. */
 #include "kernels/cuda/device/inside.h"
 
 #include "core/base/assert.h"
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An eighth of what readers ask for at once (core/state/chunk.h): most of it is copied on while the rest
- * comes. */
+/* An eighth of what readers ask for at once (core/state/chunk.h), so that most of it is passed on while the
+ * rest is copied. */
 enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
-/* Where the two parts of a gw_state_print are added up. */
+/* Words in which the two parts of a gw_state_print are summed. */
 enum { PRINT_READ, PRINT_REST, PRINT_WORDS };
 
 static bool is_small(const gw_layout *layout, uint32_t tensor) {
@@ -88,7 +88,7 @@ void gw_cuda_state_close(gw_cuda_device *d) {
     free(d->state_small);
 }
 
-/* ---- units ---- */
+/* Units. */
 
 static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *range, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
@@ -102,7 +102,7 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
            gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
 }
 
-/* The layout's units of one group follow each other: it is worked on as a whole. */
+/* Works on each group as a whole: the layout's units of one group are consecutive. */
 static bool work_on_all(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     for (uint64_t u = 0; u < d->layout.unit_count;) {
         gw_range range = d->layout.units[u];
@@ -113,7 +113,8 @@ static bool work_on_all(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     return true;
 }
 
-/* Starts, after a change of the state: the job's copies of it, and the host's of what is small. */
+/* Starts what must follow a change of the state: the job's copies of it, and the host's copies of small
+ * tensors. */
 static bool follow_state(gw_cuda_device *d, cudaStream_t stream, gw_err *err) {
     gw_state state = {d->state};
     if (d->type->gpu->derive != NULL && !d->type->gpu->derive(d->job, d->side, &state, stream, err))
@@ -137,7 +138,7 @@ static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
         const gw_tensor *tensor = &d->layout.tensors[t];
         if (d->state[t] == NULL || (work == GW_UNIT_LOOK && tensor->apply_only)) continue;
         unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
-        /* The bytes behind a tensor's last are zeros, as the last word's padding must be. */
+        /* The bytes behind a tensor's last must be zeros, as padding of the last word. */
         if (!gw_cuda_try(
                 gpu,
                 gw_cuda_state_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
@@ -169,9 +170,9 @@ bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_
     return good || gw_cuda_device_failed(d, only_hash ? "hashing the state" : "changing the state");
 }
 
-/* ---- copies ---- */
+/* Copies. */
 
-/* Up to BOUNCE_BYTES of the image from `offset` on, between a pinned buffer and the GPU. */
+/* Starts a copy of up to BOUNCE_BYTES of the image, from `offset` on, between a pinned buffer and the GPU. */
 static bool start_copy(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *host, bool to_host,
                        gw_err *err) {
     for (uint64_t done = 0, within, length; done < bytes; done += length) {
@@ -195,7 +196,7 @@ static bool wait_bounce(gw_cuda_device *d, int which, gw_err *err) {
     return gw_cuda_try(d->gpu.ordinal, cudaEventSynchronize(d->bounced[which]), err, "copying state");
 }
 
-/* With the lock held: piece i + 1 comes while piece i is copied on. */
+/* Piece i + 1 arrives while piece i is passed on. The caller holds the lock. */
 static bool read_pieces(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *to, gw_err *err) {
     uint64_t pieces = (bytes + BOUNCE_BYTES - 1) / BOUNCE_BYTES;
     for (uint64_t i = 0; i <= pieces; i++) {
@@ -232,7 +233,7 @@ static bool transfer(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *t
     pthread_mutex_lock(&d->transfer_lock);
     bool good = gw_cuda_device_use(d, err) && (to != NULL ? read_pieces(d, offset, bytes, to, err)
                                                           : write_pieces(d, offset, bytes, from, err));
-    gw_err waiting; /* also after a failure: what was started uses the buffers */
+    gw_err waiting; /* waits also after a failure: the work that was started uses the buffers */
     if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->transfer), &waiting, "copying state") && good) {
         *err = waiting;
         good = false;

@@ -11,17 +11,17 @@
 #include <string.h>
 
 typedef struct sum {
-    int64_t *words; /* the GPU's; NULL until it is needed; the accumulator's for ALONE */
+    int64_t *words; /* on the GPU; NULL until needed; those of `alone` are the accumulator's */
     uint64_t step;
     bool finished;
 } sum;
 
-/* What is copied to the host of every finished sum: pinned. */
+/* The parts of every finished sum that are copied to the host, pinned. */
 typedef struct small_part {
     int64_t *headers;             /* by bucket */
     int64_t *boundary;            /* data of the boundary bucket */
     unsigned long long *computed; /* fingerprints of the data, by bucket */
-    gw_cuda_found *unpacked;      /* FAST: what going back to integers found, by tensor */
+    gw_cuda_found *unpacked;      /* for GW_REDUCE_FAST: what the conversion to integers found, by tensor */
     int64_t *values;              /* of the small tensors, GW_GPU_SMALL each */
     void *memory;
 } small_part;
@@ -33,23 +33,24 @@ struct gw_cuda_sums {
     gw_ledger *ledger;
     cudaStream_t stream;
     sum received;
-    sum alone;                             /* lies in the accumulator */
-    float *floats[2];                      /* FAST: sent, received; indexed like the words */
-    void *mirror[2];                       /* host places: sent, received; the segments one after the other */
-    size_t mirror_bytes;                   /* of each */
-    gw_segment *segments[2], *mirrored[2]; /* on the GPU, and where they are on the host; 2 per bucket */
+    sum alone;           /* its words lie in the accumulator */
+    float *floats[2];    /* for GW_REDUCE_FAST: sent, received; indexed like the words */
+    void *mirror[2];     /* for segments in host memory: sent, received; the segments one after the other */
+    size_t mirror_bytes; /* size of each mirror */
+    /* on the GPU, and their mirrors on the host; two per bucket */
+    gw_segment *segments[2], *mirrored[2];
     uint32_t segment_count;
-    uint32_t *small_index; /* by tensor: which of the small ones; UINT32_MAX: it is not small */
+    uint32_t *small_index; /* by tensor: index among the small tensors; UINT32_MAX: it is not small */
     small_part host;
-    unsigned long long *computed; /* the GPU's */
+    unsigned long long *computed; /* on the GPU */
     gw_cuda_found *unpacked;
-    unsigned long long *least; /* FAST: nobody asks which element was bad */
+    unsigned long long *least; /* for GW_REDUCE_FAST; the place of a bad element is not used */
 
-    gw_reduce mode; /* of the reduction that was begun; 0 = none */
+    gw_reduce mode; /* of the reduction that was begun; 0: none */
     gw_place place;
     uint64_t step;
     uint32_t shards;
-    const int64_t *own; /* what the accumulator gave to it */
+    const int64_t *own; /* the accumulator's settled words */
 };
 
 static const gw_layout_bucket *boundary_of(const gw_layout *layout) {
@@ -71,7 +72,7 @@ static bool take(gw_cuda_sums *s, size_t bytes, void *pointer, gw_err *err) {
     return true;
 }
 
-/* One pinned block for all that is copied to the host. */
+/* Allocates one pinned block for everything that is copied to the host. */
 static bool open_small(gw_cuda_sums *s, gw_err *err) {
     const gw_layout *layout = s->layout;
     uint32_t small = 0;
@@ -110,7 +111,7 @@ static bool allocate(gw_cuda_sums *s, gw_err *err) {
            take(s, sizeof *s->least, &s->least, err) && open_small(s, err);
 }
 
-/* For sums with others. */
+/* Allocates memory for sums with other peers. */
 static bool need_buffers(gw_cuda_sums *s, gw_reduce mode, gw_err *err) {
     if (s->received.words == NULL && !take(s, s->layout->words * sizeof(int64_t), &s->received.words, err))
         return false;
@@ -176,7 +177,7 @@ static uint32_t list_exact(const gw_layout *layout, gw_segment *list, int64_t *w
     return layout->bucket_count;
 }
 
-/* The job's buckets in two segments, header and data; the boundary bucket stays whole integers. */
+/* Lists each of the job's buckets as two segments, header and data; the boundary bucket stays integers. */
 static uint32_t list_fast(const gw_layout *layout, gw_segment *list, int64_t *words, float *floats) {
     uint32_t count = 0;
     for (uint32_t b = 0; b + 1 < layout->bucket_count; b++) {
@@ -193,7 +194,7 @@ static size_t segment_bytes(const gw_segment *segment) {
     return segment->count * (segment->is_float ? sizeof(float) : sizeof(int64_t));
 }
 
-/* Lays the segments out in host memory, each from a multiple of 64 bytes on. */
+/* Places the segments in host memory, each at a multiple of 64 bytes. */
 static bool mirror(gw_cuda_sums *s, gw_err *err) {
     size_t bytes = 0;
     for (uint32_t i = 0; i < s->segment_count; i++)
@@ -242,8 +243,8 @@ static bool pack_floats(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
     return true;
 }
 
-/* Back to integers; what that finds goes into the headers, so that one check serves both modes. A float sum
- * out of range is bad, alike on all peers. */
+/* Converts the received floats back to integers. The headers get what the conversion found, so that one check
+ * serves both modes. A float sum out of range is bad, on all peers alike. */
 static bool unpack_floats(gw_cuda_sums *s, int64_t *words, gw_err *err) {
     if (!gw_cuda_try(
             s->gpu, cudaMemsetAsync(s->unpacked, 0, s->layout->tensor_count * sizeof *s->unpacked, s->stream),
@@ -265,7 +266,8 @@ static bool unpack_floats(gw_cuda_sums *s, int64_t *words, gw_err *err) {
     return true;
 }
 
-/* Starts to compute the data's fingerprints, and to copy them and all that the host looks at. */
+/* Starts the computation of the data's fingerprints, and the copies of them and of all that the host reads.
+ */
 static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
     const gw_layout *layout = s->layout;
     size_t bytes = layout->bucket_count * sizeof *s->computed;
@@ -307,7 +309,7 @@ static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
                        err, "copying what was found");
 }
 
-/* Whether what the accumulator gave to the reduction is no longer what was added up. */
+/* Finds out whether the accumulator's words still are what was added up. */
 static bool find_own_wrong(gw_cuda_sums *s, bool *wrong, gw_err *err) {
     if (!look(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
     for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
@@ -365,7 +367,7 @@ bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segm
     return true;
 }
 
-/* On the host: the headers of float sums say what rounding them found. */
+/* Puts what rounding float sums found into the headers on the host. */
 static void correct_headers(gw_cuda_sums *s) {
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++)
         s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT] = 0;

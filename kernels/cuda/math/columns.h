@@ -1,5 +1,6 @@
-/* Sums of a matrix's columns on a GPU, in an order that depends on the sizes alone: the rows of each part one
- * after the other, then the parts. All start work on `stream`; arrays are the GPU's, row-major. */
+/* Sums of a matrix's columns on a GPU, in an order that depends on the sizes alone: first the rows of each
+ * part one after the other, then the parts. Calls start work on `stream`; arrays are in the GPU's memory,
+ * row-major. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_COLUMNS_H
 #define GODWIT_KERNELS_CUDA_MATH_COLUMNS_H
 
@@ -12,20 +13,20 @@
 extern "C" {
 #endif
 
-/* Rows that one part of a column's sum has; parts for `rows` rows; most rows, whose parts a grid has room
- * for. */
+/* A part of a column's sum covers GW_CUDA_PART_ROWS rows; gw_cuda_parts is the number of parts for `rows`
+ * rows. A grid has room for the parts of GW_CUDA_COLUMN_ROWS rows. */
 enum { GW_CUDA_PART_ROWS = 64, GW_CUDA_COLUMN_ROWS = 65535 * GW_CUDA_PART_ROWS };
 static inline uint64_t gw_cuda_parts(uint64_t rows) {
     return (rows + GW_CUDA_PART_ROWS - 1) / GW_CUDA_PART_ROWS;
 }
 
-/* sum[columns] = the sums of values [rows, columns], by way of parts[gw_cuda_parts(rows) * columns]. Arrays
- * aligned to 16 bytes. */
+/* sum[columns] = the column sums of values[rows, columns]. `parts` is scratch for gw_cuda_parts(rows) *
+ * columns floats. Arrays are aligned to 16 bytes. */
 cudaError_t gw_cuda_sum_columns(uint64_t rows, uint64_t columns, gw_cuda_factor values, float *parts,
                                 float *sum, cudaStream_t stream);
 
-/* For each of a few arrays of parts [count, columns] that lie one after the other: sums[i][columns] = the
- * sums of the columns of array i. `sums` is the host's. */
+/* Adds parts: for each of a few arrays parts[count, columns], which lie one after the other, sums[i][columns]
+ * = the column sums of array i. The array `sums` of pointers is in host memory. */
 enum { GW_CUDA_COLUMN_ARRAYS = 3 }; /* at most */
 cudaError_t gw_cuda_add_parts(uint64_t count, uint64_t columns, const float *parts, uint32_t arrays,
                               float *const *sums, cudaStream_t stream);

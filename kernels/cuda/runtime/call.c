@@ -55,7 +55,7 @@ static gw_code code_of(cudaError_t status) {
     }
 }
 
-/* What a person can do about it; "" where CUDA's own words say enough. */
+/* What a person can do about the error; "" where CUDA's own message is enough. */
 static const char *advice(cudaError_t status) {
     switch (status) {
     case cudaErrorMemoryAllocation:
@@ -66,12 +66,12 @@ static const char *advice(cudaError_t status) {
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
         return "; install a newer NVIDIA driver";
-    case cudaErrorSystemNotReady: /* what NVSwitch machines answer until their fabric is there */
+    case cudaErrorSystemNotReady: /* returned on NVSwitch machines until their fabric is up */
         return "; start nvidia-fabricmanager (of the driver's version), or wait until it is ready";
     case cudaErrorECCUncorrectable:
     case cudaErrorContained:
         return "; its memory is damaged: reset the GPU or take the node out (nvidia-smi -q -d ECC)";
-    case cudaErrorDevicesUnavailable: /* what mode EXCLUSIVE_PROCESS answers to all processes but one */
+    case cudaErrorDevicesUnavailable: /* in mode EXCLUSIVE_PROCESS, returned to all processes but one */
         return "; another process may have the GPU for itself, or nobody may use it: its compute mode "
                "(nvidia-smi -q -d COMPUTE) has to be Default, or that process to end";
     case cudaErrorExternalDevice:
@@ -84,7 +84,7 @@ static const char *advice(cudaError_t status) {
 
 bool gw_cuda_try(int gpu, cudaError_t status, gw_err *err, const char *call, ...) {
     if (status == cudaSuccess) return true;
-    (void)cudaGetLastError(); /* or the next call that asks would find this one's error */
+    (void)cudaGetLastError(); /* otherwise the next call that asks would find this error */
     char what[200], where[32] = "CUDA";
     va_list arguments;
     va_start(arguments, call);

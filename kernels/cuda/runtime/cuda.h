@@ -1,6 +1,6 @@
-/* NVIDIA GPUs: which there are, and why one cannot be used. The CUDA runtime is linked statically and finds
- * the driver by itself, so that the same program starts on a node that has neither driver nor GPU. A build
- * made without nvcc has none of this: there every function fails with GW_E_UNSUPPORTED and says so. */
+/* NVIDIA GPUs: which ones there are, and why one cannot be used. The CUDA runtime is linked statically and
+ * looks for the driver itself, so that the program also starts on a machine that has neither driver nor GPU.
+ * In a build without nvcc every function fails with GW_E_UNSUPPORTED and says so. */
 #ifndef GODWIT_KERNELS_CUDA_RUNTIME_CUDA_H
 #define GODWIT_KERNELS_CUDA_RUNTIME_CUDA_H
 
@@ -9,51 +9,51 @@
 #include <stdint.h>
 
 enum {
-    GW_CUDA_GPUS = 64,       /* of one machine, at most */
-    GW_CUDA_LEAST_MAJOR = 8, /* of compute capability: from Ampere on products know TF32 and bfloat16 */
+    GW_CUDA_GPUS = 64, /* the most GPUs of one machine */
+    /* of compute capability: since Ampere, products support TF32 and bfloat16 */
+    GW_CUDA_LEAST_MAJOR = 8,
 };
 
 typedef struct gw_cuda_info {
-    uint32_t ordinal;      /* as in --device cuda:N; CUDA_VISIBLE_DEVICES renumbers */
+    uint32_t ordinal;      /* as in --device cuda:N, after the renumbering of CUDA_VISIBLE_DEVICES */
     char name[96];         /* "NVIDIA H200" */
     char bus[16];          /* PCI address, "0000:3b:00.0" */
     uint32_t major, minor; /* compute capability: 9.0 */
     uint32_t sms;          /* streaming multiprocessors */
     uint64_t memory_bytes;
     uint32_t l2_bytes;
-    bool mig; /* a slice of a GPU */
-    gw_err
-        trouble; /* code not GW_OK: the driver cannot tell of it, and only ordinal and name mean something */
+    bool mig; /* this is a slice of a GPU */
+    /* If its code is not GW_OK, the driver cannot describe the GPU, and only ordinal and name are set. */
+    gw_err trouble;
 } gw_cuda_info;
 
-/* Versions as CUDA counts them: 13000 is 13.0. 0: there is none. */
+/* Versions as CUDA counts them: 13000 is 13.0. 0: none. */
 typedef struct gw_cuda_versions {
-    uint32_t driver;  /* the newest CUDA that the installed driver knows */
-    uint32_t runtime; /* what this program was built with */
+    uint32_t driver;  /* the newest CUDA that the installed driver supports */
+    uint32_t runtime; /* the CUDA that this program was built with */
 } gw_cuda_versions;
 
-/* Any thread. Fills list[0 .. *count) in order of ordinals; there is at least one on success, and some may be
- * in trouble. Fails with
- * GW_E_UNSUPPORTED when the build has no CUDA, the driver is missing or too old, or there is no GPU, and
- * GW_E_IO when the driver fails; the text says what to do. Does not occupy the GPUs' memory. */
+/* Fills list[0 .. *count) in order of ordinals. On success there is at least one GPU; some may have
+ * `trouble`. Fails with GW_E_UNSUPPORTED where the build has no CUDA, the driver is missing or too old, or
+ * there is no GPU, and with GW_E_IO where the driver fails; the message says what to do. Takes no memory on
+ * the GPUs. Any thread. */
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err);
 
-/* Any thread. Whether GPUs are there as far as the driver can tell, although they may be of no use: it is not
- * ready, too old, or fails. */
+/* Whether the machine has GPUs as far as the driver can tell, even if they cannot be used because the driver
+ * is not ready, too old, or failing. Any thread. */
 bool gw_cuda_present(void);
 
-/* Any thread. Whether jobs can compute on such a GPU; if not, its trouble, or GW_E_UNSUPPORTED if it is too
- * old. */
+/* Whether jobs can compute on this GPU. Fails with the GPU's trouble, or with GW_E_UNSUPPORTED where it is
+ * too old. Any thread. */
 bool gw_cuda_enough(const gw_cuda_info *gpu, gw_err *err);
 
-/* Any thread. Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened; if not, the text says
- * which one is missing or too old, and where it was looked for. */
+/* Whether the libraries that jobs on GPUs need (cuBLASLt) can be opened. The message of a failure says which
+ * one is missing or too old, and where it was looked for. Any thread. */
 bool gw_cuda_libraries(gw_err *err);
-/* Any thread. The version of cuBLASLt that gw_cuda_libraries has opened, as it counts: 130102 is 13.1.2. 0:
- * none. */
+/* The version of cuBLASLt that gw_cuda_libraries has opened: 130102 is 13.1.2. 0: none. Any thread. */
 uint32_t gw_cuda_cublaslt_version(void);
 
-/* Any thread; never fails. */
+/* The versions found. Never fails. Any thread. */
 gw_cuda_versions gw_cuda_versions_found(void);
 
 #endif

@@ -21,8 +21,8 @@ bool gw_cuda_library_version(const char *name, char *text, size_t size) {
     return true;
 }
 
-/* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  ...": the first word that begins as a version.
- */
+/* Reads the version from "NVRM version: NVIDIA UNIX x86_64 Kernel Module 580.95.05 ...": the first word that
+ * starts as a version does. */
 static bool version_of_kernel(char *text, size_t size) {
     char line[300] = "";
     FILE *file = fopen("/proc/driver/nvidia/version", "r");
@@ -38,7 +38,8 @@ static bool version_of_kernel(char *text, size_t size) {
     return false;
 }
 
-/* The libraries' rather than the kernel module's: where both differ (cuda-compat) the former compile. */
+/* The version is that of the libraries. Where it differs from the kernel module's (cuda-compat), the
+ * libraries compile. */
 void gw_cuda_driver_build(char *text, size_t size) {
     if (!gw_cuda_library_version("libcuda.so.1", text, size) && !version_of_kernel(text, size))
         snprintf(text, size, "unknown");

@@ -38,7 +38,7 @@ bool gw_cuda_graph_note(gw_cuda_graph *graph, uint32_t tensor) {
     return true;
 }
 
-/* Relaxed: libraries may take memory or load kernels meanwhile, which is not recorded. */
+/* The mode is relaxed: libraries may allocate memory or load kernels meanwhile, which is not recorded. */
 bool gw_cuda_graph_begin(int gpu, cudaStream_t stream, gw_err *err) {
     return gw_cuda_try(gpu, cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), err,
                        "cudaStreamBeginCapture");
@@ -54,7 +54,7 @@ bool gw_cuda_graph_end(int gpu, cudaStream_t stream, bool good, cudaGraphExec_t 
                 gw_cuda_try(gpu, cudaGraphInstantiate(recorded, graph, 0), err, "cudaGraphInstantiate");
     GW_ASSERT(!made || *recorded != NULL);
     if (graph != NULL) (void)cudaGraphDestroy(graph);
-    /* Takes what memory it needs on the GPU now, and not when it is started. */
+    /* The graph's memory on the GPU is allocated now, and not when the graph is started. */
     if (made && gw_cuda_try(gpu, cudaGraphUpload(*recorded, stream), err, "cudaGraphUpload")) return true;
     if (made) (void)cudaGraphExecDestroy(*recorded);
     *recorded = NULL;

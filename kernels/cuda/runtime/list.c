@@ -12,7 +12,7 @@ gw_cuda_versions gw_cuda_versions_found(void) {
     return (gw_cuda_versions){(uint32_t)driver, (uint32_t)runtime};
 }
 
-/* A driver runs what was built with the CUDA that it knows, with earlier ones, and with those of the same
+/* A driver runs programs built with the CUDA that it supports, with earlier ones, and with others of the same
  * major version. */
 static bool too_old(gw_cuda_versions found, gw_err *err) {
     uint32_t needed = found.runtime / 1000;
@@ -23,7 +23,7 @@ static bool too_old(gw_cuda_versions found, gw_err *err) {
         found.driver / 1000, found.driver % 1000 / 10, needed, needed == 13 ? " (580 or later)" : "");
 }
 
-/* Why there is no GPU to count. */
+/* Says why there is no GPU to list. */
 static bool explain(cudaError_t status, gw_err *err) {
     gw_cuda_versions found = gw_cuda_versions_found();
     (void)cudaGetLastError();
@@ -36,7 +36,7 @@ static bool explain(cudaError_t status, gw_err *err) {
     return gw_cuda_try(-1, status, err, "cudaGetDeviceCount");
 }
 
-/* One that cannot be described does not hide the others. */
+/* A GPU that cannot be described does not hide the others. */
 static void describe(int ordinal, gw_cuda_info *info) {
     struct cudaDeviceProp properties;
     *info = (gw_cuda_info){.ordinal = (uint32_t)ordinal, .name = "unknown"};
@@ -52,7 +52,7 @@ static void describe(int ordinal, gw_cuda_info *info) {
     snprintf(info->name, sizeof info->name, "%.95s", properties.name);
     snprintf(info->bus, sizeof info->bus, "%04x:%02x:%02x.0", (unsigned)properties.pciDomainID & 0xffffu,
              (unsigned)properties.pciBusID & 0xffu, (unsigned)properties.pciDeviceID & 0xffu);
-    info->mig = strstr(info->name, " MIG ") != NULL; /* the runtime tells it by the name alone */
+    info->mig = strstr(info->name, " MIG ") != NULL; /* the runtime shows it in the name only */
 }
 
 bool gw_cuda_present(void) {

@@ -16,8 +16,7 @@ bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
     if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
     cudaError_t status = cudaMalloc(memory, taken);
     if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
-    /* To wait for the whole GPU would spoil what another thread records meanwhile
-     * (kernels/cuda/runtime/graph.h). */
+    /* Waiting for the whole GPU would spoil a recording by another thread (kernels/cuda/runtime/graph.h). */
     if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
         gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
         return true;
@@ -28,12 +27,12 @@ bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
 
 void gw_cuda_give(int gpu, void *memory) {
     if (memory == NULL) return;
-    (void)cudaSetDevice(gpu); /* a GPU that is lost takes its memory with it: nothing is to be said then */
+    (void)cudaSetDevice(gpu); /* a failure is ignored: a lost GPU takes its memory with it */
     (void)cudaFree(memory);
     (void)cudaGetLastError();
 }
 
-/* What takes less of the GPU's memory does not help here. */
+/* Host memory is short: advice about the GPU's memory would not help. */
 static bool no_host_room(int gpu, size_t bytes, gw_err *err) {
     (void)cudaGetLastError();
     return gw_fail(

@@ -1,4 +1,4 @@
-/* Memory of a GPU, and host memory that it copies from and to by itself. Failures name GPU and size. */
+/* Memory of a GPU, and host memory that the GPU copies from and to by itself. Messages name GPU and size. */
 #ifndef GODWIT_KERNELS_CUDA_RUNTIME_MEMORY_H
 #define GODWIT_KERNELS_CUDA_RUNTIME_MEMORY_H
 
@@ -7,13 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GW_CUDA_ALIGN = 256 }; /* of what is taken, and of what is laid out in it */
+enum { GW_CUDA_ALIGN = 256 }; /* alignment of allocations, and of what is laid out in them */
 
-/* Zeroed, at least one byte. The GPU becomes current for the calling thread. Waits for the default stream. */
+/* Allocates zeroed memory, at least one byte. Makes the GPU current for the calling thread. Waits for the
+ * default stream. */
 bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err);
 void gw_cuda_give(int gpu, void *memory); /* NULL is allowed */
 
-/* Pinned host memory, contents undefined, at least one byte. */
+/* Allocates pinned host memory with undefined contents, at least one byte. */
 bool gw_cuda_pin(int gpu, size_t bytes, void **memory, gw_err *err);
 void gw_cuda_unpin(int gpu, void *memory); /* NULL is allowed */
 

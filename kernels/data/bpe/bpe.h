@@ -1,9 +1,8 @@
 /* GPT-2's tokenizer: byte-pair encoding over bytes (Sennrich et al., 2016; Radford et al., 2019), from the
- * published vocab.json and merges.txt.
- *
- * A text is cut into words, numbers, punctuation and blanks; each of them begins as bytes, and of neighbours
- * that have a merge the one with the lowest rank is joined, until none is left. "<|endoftext|>" is one token
- * where the vocabulary has it. A word, number or the like of more than 1 MiB is cut there. */
+ * published vocab.json and merges.txt. A text is cut into words, numbers, punctuation and blanks. Each of
+ * these pieces starts as single bytes; of all neighbours that have a merge, those with the lowest rank are
+ * joined, until no merge is left. "<|endoftext|>" is one token where the vocabulary has it. A piece of more
+ * than 1 MiB is cut there. */
 #ifndef GODWIT_KERNELS_DATA_BPE_BPE_H
 #define GODWIT_KERNELS_DATA_BPE_BPE_H
 
@@ -19,19 +18,19 @@ typedef struct gw_bpe gw_bpe;
 bool gw_bpe_open(const char *dir, gw_bpe **bpe, gw_err *err);
 void gw_bpe_close(gw_bpe *bpe); /* NULL is allowed */
 
-/* One more than the largest token number. */
+/* One more than the largest token. */
 uint32_t gw_bpe_size(const gw_bpe *bpe);
 
-/* The token of "<|endoftext|>"; false: there is none. */
+/* The token of "<|endoftext|>"; false where the vocabulary has none. */
 bool gw_bpe_end_of_text(const gw_bpe *bpe, uint32_t *token);
 
-/* The tokens of a text, in memory that the caller frees. Any bytes: what is not UTF-8 becomes tokens of
- * bytes. Fails only for lack of memory. Any thread. */
+/* Encodes a text into tokens, in memory that the caller frees. Any bytes are allowed: those that are not
+ * UTF-8 become tokens of single bytes. Fails only for lack of memory. Any thread. */
 bool gw_bpe_encode(const gw_bpe *bpe, const char *text, size_t length, uint32_t **tokens, size_t *count,
                    gw_err *err);
 
-/* What a token stands for: *length bytes, which may be part of a character. Nothing for a number without a
- * token. */
+/* The *length bytes that a token stands for, which may be part of a character; empty where no token has that
+ * number. */
 const char *gw_bpe_decode(const gw_bpe *bpe, uint32_t token, size_t *length);
 
 #endif

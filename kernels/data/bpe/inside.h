@@ -1,4 +1,4 @@
-/* What the parts of the tokenizer share: a vocabulary in the form in which it is worked with. */
+/* What the files of the tokenizer share: a vocabulary in its working form. */
 #ifndef GODWIT_KERNELS_DATA_BPE_INSIDE_H
 #define GODWIT_KERNELS_DATA_BPE_INSIDE_H
 
@@ -8,7 +8,7 @@
 
 #include <pcre2.h>
 
-#define GW_BPE_END_OF_TEXT "<|endoftext|>" /* as texts and vocabularies have it */
+#define GW_BPE_END_OF_TEXT "<|endoftext|>" /* as in texts and vocabularies */
 
 enum { GW_BPE_BYTES = 256, GW_BPE_NO_TOKEN = -1 };
 
@@ -21,9 +21,9 @@ struct gw_bpe {
     gw_bpe_token *tokens;
     uint32_t size;
     uint32_t byte_token[GW_BPE_BYTES];
-    int64_t end_of_text; /* or GW_BPE_NO_TOKEN */
+    int64_t end_of_text; /* GW_BPE_NO_TOKEN where there is none */
     gw_bpe_pairs pairs;
-    pcre2_code *pattern; /* of a piece */
+    pcre2_code *pattern; /* pattern of a piece */
 };
 
 #endif

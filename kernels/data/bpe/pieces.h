@@ -1,11 +1,11 @@
-/* One piece of a text after another to tokens: the heart of byte-pair encoding. The work for a piece of n
- * bytes is n log n, whatever it holds; pieces that come again are remembered. */
+/* Encodes one piece of a text after the other: the core of byte-pair encoding. A piece of n bytes takes O(n
+ * log n) whatever it contains; pieces that occur again are remembered. */
 #ifndef GODWIT_KERNELS_DATA_BPE_PIECES_H
 #define GODWIT_KERNELS_DATA_BPE_PIECES_H
 
 #include "kernels/data/bpe/inside.h"
 
-/* A piece's bytes, at most. */
+/* The most bytes of a piece. */
 enum { GW_BPE_PIECE = 1 << 20 };
 
 struct gw_bpe_symbol;
@@ -13,18 +13,18 @@ struct gw_bpe_known;
 
 typedef struct gw_bpe_pieces {
     const gw_bpe *bpe;
-    struct gw_bpe_symbol *symbols; /* of the piece in hand */
-    uint64_t *heap;                /* its pairs with a merge: rank, then place */
+    struct gw_bpe_symbol *symbols; /* of the present piece */
+    uint64_t *heap;                /* its pairs with a merge, by rank, then by position */
     size_t heap_count;
-    struct gw_bpe_known *known; /* pieces of before */
+    struct gw_bpe_known *known; /* pieces encoded before */
     uint64_t work;              /* pairs looked up and steps in the heap, so far */
 } gw_bpe_pieces;
 
-/* `bpe` outlives it. Fails with GW_E_NOMEM. */
+/* Opens an encoder. `bpe` outlives it. Fails with GW_E_NOMEM. */
 bool gw_bpe_pieces_open(const gw_bpe *bpe, gw_bpe_pieces *pieces, gw_err *err);
 void gw_bpe_pieces_close(gw_bpe_pieces *pieces);
 
-/* Writes the tokens of a piece of 1 to GW_BPE_PIECE bytes, at most one a byte; returns how many. */
+/* Writes the tokens of a piece of 1 to GW_BPE_PIECE bytes, at most one a byte, and returns their number. */
 size_t gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens);
 
 #endif

@@ -10,17 +10,17 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { PIECE_BYTES = 1 << 20 }; /* that are read at once */
-enum { THREADS_MOST = 16 };     /* no disk keeps up with more */
+enum { PIECE_BYTES = 1 << 20 }; /* bytes read at once */
+enum { THREADS_MOST = 16 };     /* more threads than this are faster than any disk */
 
 typedef struct reading {
     const gw_plain_file *files;
     uint32_t count, head, width;
     gw_token_content *contents;
     gw_read_progress progress;
-    _Atomic uint32_t next; /* file that nobody has begun */
-    pthread_mutex_t lock;  /* of the two below */
-    uint32_t failed;       /* the first file that failed; count: none */
+    _Atomic uint32_t next; /* the next file to begin */
+    pthread_mutex_t lock;  /* guards the two fields below */
+    uint32_t failed;       /* number of the first file that failed; `count`: none */
     gw_err err;
 } reading;
 
@@ -33,7 +33,7 @@ static uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t width) {
     return largest;
 }
 
-/* `piece`: PIECE_BYTES to read into. */
+/* Reads one file. `piece` is a buffer of PIECE_BYTES. */
 static bool read_file(reading *r, uint32_t number, uint8_t *piece, gw_err *err) {
     const gw_plain_file *file = &r->files[number];
     gw_token_content *content = &r->contents[number];
@@ -54,8 +54,8 @@ static bool read_file(reading *r, uint32_t number, uint8_t *piece, gw_err *err) 
     return true;
 }
 
-/* Files are begun in their order and read to their end, so that of those that fail the first one has been
- * begun, whoever is faster. */
+/* Files are begun in order and read to their end. The first of the failing files has therefore been begun
+ * before any later one fails, whatever the threads' speeds. */
 static bool read_files(void *context, uint32_t member, gw_err *err) {
     reading *r = context;
     uint8_t *piece = malloc(PIECE_BYTES);

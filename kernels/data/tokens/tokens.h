@@ -1,8 +1,8 @@
-/* Token streams in files: text or any other bytes (a token is a byte), or shards in llm.c's .bin format: a
- * header of 256 little-endian int32 (20240520, 1, number of tokens), then uint16 tokens. Files stay where
- * they are, cut into windows of `context` tokens, each predicting the one after it; a window never spans two
- * files. It is read when it is asked for, and not through a mapping: who has a file mapped that is cut off
- * meanwhile, or whose disk fails, is killed. */
+/* Token streams in files: any bytes (each a token), or shards in llm.c's .bin format, a header of 256
+ * little-endian int32 (20240520, 1, number of tokens) and uint16 tokens. Files stay on the disk. They are
+ * divided into windows of `context` tokens, each of which predicts the token after it; a window does not span
+ * files. Windows are read on demand and not through a mapping, because a process that has a file mapped is
+ * killed when the file is truncated or its disk fails. */
 #ifndef GODWIT_KERNELS_DATA_TOKENS_TOKENS_H
 #define GODWIT_KERNELS_DATA_TOKENS_TOKENS_H
 
@@ -12,44 +12,44 @@
 
 #include <stdint.h>
 
-/* How a shard begins; its header has so many bytes. */
+/* The first two numbers of a shard, and the bytes of its header. */
 enum { GW_TOKENS_MAGIC = 20240520, GW_TOKENS_VERSION = 1, GW_TOKENS_HEADER = 1024 };
 
-/* At most: each takes a descriptor, of which a process may often have 65536 or less. */
+/* The most files: each takes a descriptor, of which a process may often have no more than 65536. */
 enum { GW_TOKENS_FILES = 32768 };
 
 typedef struct gw_token_file {
     char *path;
     gw_plain_file file;
     uint64_t tokens;
-    uint64_t first_window; /* its first window's number in the set */
+    uint64_t first_window; /* number of its first window in the set */
 } gw_token_file;
 
 typedef struct gw_tokens {
     uint32_t context;
-    bool shards; /* .bin; else bytes */
+    bool shards; /* .bin shards; otherwise bytes */
     uint32_t file_count;
     gw_token_file *files;
     uint64_t tokens, windows; /* of all files */
-    uint32_t largest;         /* token number in any of them */
-    gw_hash digest;           /* of kind, context and tokens, in order; not of names */
+    uint32_t largest;         /* the largest token in any file */
+    gw_hash digest;           /* of kind, context and tokens in order; names do not count */
 } gw_tokens;
 
-/* `list`: paths separated by commas; one with *, ? or [ stands for all files that match, sorted, unless there
- * is a file of that very name. Opens them and looks at how they begin, which takes no time: `largest` and
- * `digest` stay 0. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder does not tell what is in it), or
- * GW_E_CORRUPT / GW_E_INVALID naming file and offset; *tokens then holds nothing. */
+/* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list` holds
+ * paths separated by commas. A path with *, ? or [ stands for all files that match, sorted, unless a file has
+ * that very name. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed), or GW_E_CORRUPT
+ * or GW_E_INVALID naming file and offset; *tokens is empty then. */
 bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
-/* Reads every file once (kernels/data/tokens/hash.h), before windows are asked for. Fails as that does. Blocks
- * on the disk. */
+/* Reads every file once (kernels/data/tokens/hash.h), before windows are read. Fails as gw_token_hash does.
+ * Blocks on the disk. */
 bool gw_tokens_read(gw_tokens *tokens, gw_err *err);
-/* Both; on failure *tokens holds nothing. */
+/* Does what gw_tokens_begin and gw_tokens_read do; on failure *tokens is empty. */
 bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
 void gw_tokens_close(gw_tokens *tokens);
 
-/* Window `window` (< windows): context tokens and what follows each of them. Fails with GW_E_IO when the file
- * cannot be read, with GW_E_CORRUPT when it was written to since it was opened, which its size, its time of
- * modification or a token above `largest` tells. Blocks on the disk. Any thread. */
+/* Reads window `window`, below `windows`: `context` tokens, and the token after each. Fails with GW_E_IO
+ * where the file cannot be read, and with GW_E_CORRUPT where its size, its modification time or a token above
+ * `largest` shows that it has changed since it was opened. Blocks on the disk. Any thread. */
 bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
                       gw_err *err);
 

@@ -1,7 +1,7 @@
-/* What a `digits` job is made of once its options and data are read. Between kernels/jobs/digits*.c only.
+/* A `digits` job after its options and data have been read.
  *
  * An epoch is `train_steps` training steps and one evaluation of the test set. Training step k of an epoch
- * takes positions [k batch, (k + 1) batch) of the epoch's permutation, its last one what is left. */
+ * takes positions [k batch, (k + 1) batch) of the epoch's permutation; the last step takes what is left. */
 #ifndef GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 #define GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 
@@ -13,7 +13,7 @@
 
 typedef enum digits_optimizer { DIGITS_ADAMW, DIGITS_SGD } digits_optimizer;
 
-/* The tensors of a layer's weights or bias: one group. SGD has no `second`. */
+/* The tensors of a layer's weights or bias, which are one group. SGD has no `second`. */
 typedef struct digits_group {
     uint32_t parameter, first, second, gradient;
     uint32_t layer;
@@ -25,20 +25,22 @@ typedef struct digits_job {
     double rate, momentum, decay, epsilon;
     uint64_t seed;
     uint32_t epochs, batch, micro_batch;
-    uint32_t test_rows; /* of an evaluation's shard */
+    uint32_t test_rows; /* of a shard of an evaluation */
     uint64_t train_steps, steps;
     gw_dataset data;
-    float pixel_scale, pixel_shift; /* make the training set's pixels of mean 0 and variance 1 */
+    /* scale and shift that give the training set's pixels mean 0 and variance 1 */
+    float pixel_scale, pixel_shift;
     gw_hash data_digest;
     char data_text[sizeof((gw_plan *)0)->data_text];
 
     gw_tensor tensors[2 * GW_MLP_LAYERS * 4 + 5];
     char names[2 * GW_MLP_LAYERS * 4][32];
     uint32_t tensor_count;
-    digits_group groups[2 * GW_MLP_LAYERS]; /* group 2l: weights of layer l, 2l + 1: its bias */
-    uint32_t result_group;                  /* of the five below, one element each */
-    uint32_t result_loss, result_accuracy;  /* state: of the last evaluation */
-    uint32_t loss, correct, count;          /* sums over a step's samples */
+    /* group 2l holds the weights of layer l, group 2l + 1 its bias */
+    digits_group groups[2 * GW_MLP_LAYERS];
+    uint32_t result_group;                 /* group of the five results below, which have one element each */
+    uint32_t result_loss, result_accuracy; /* state: results of the latest evaluation */
+    uint32_t loss, correct, count;         /* sums over a step's samples */
     gw_mlp_gradients gradients;
 } digits_job;
 
@@ -50,11 +52,12 @@ extern const gw_option digits_options[];
 bool digits_open(const gw_params *params, void **job, gw_err *err);
 void digits_close(void *job);
 
-/* From the counts of the data's images, epochs and batch: the steps of an epoch and of all, and how the test
- * set is cut. GW_E_LIMIT: into too many shards. */
+/* Computes the steps of an epoch and of the job, and the shards of the test set, from the counts of images,
+ * epochs and batch. Fails with GW_E_LIMIT where there are too many shards. */
 bool digits_plan_steps(digits_job *job, gw_err *err);
 
-/* Where a step stands: its epoch from 0, and the samples it takes of the epoch's order or of the test set. */
+/* The position of a step: its epoch from 0, and the samples that it takes of the epoch's order or of the test
+ * set. */
 typedef struct digits_place {
     gw_phase phase;
     uint64_t epoch;
@@ -69,29 +72,29 @@ digits_place digits_place_of(const digits_job *job, uint64_t step);
 typedef struct digits_samples {
     const gw_images *images;
     uint32_t rows;
-    uint64_t first; /* position of the first in `order` */
-    bool ordered;   /* an evaluation's are: position = sample */
+    uint64_t first; /* position of the first sample in `order` */
+    bool ordered;   /* samples are in order, as in an evaluation: position = sample */
     gw_permutation order;
 } digits_samples;
 
 digits_samples digits_samples_of(const digits_job *job, const digits_place *place, uint32_t shard);
-/* Which sample row `row` of the shard is. */
+/* The sample in row `row` of the shard. */
 uint64_t digits_sample_at(const digits_samples *samples, uint32_t row);
 
-/* ---- digits.c: what processors and GPUs must do alike ---- */
+/* What processors and GPUs must do alike (digits.c). */
 
-/* Weights are uniform within this after He et al., "Delving deep into rectifiers", ICCV 2015; half the
- * variance where no ReLU follows. Biases and moments start at 0. */
+/* First weights are uniform within this bound (He et al., "Delving deep into rectifiers", ICCV 2015), with
+ * half the variance where no ReLU follows. Biases and moments start at 0. */
 double digits_weight_bound(const digits_job *job, const digits_group *group);
 
-/* Scalars of an evaluation: its results. */
+/* The scalars of an evaluation: its results. */
 enum { DIGITS_LOSS = 0, DIGITS_ACCURACY };
-/* The update of a group, by the scalars of a training step. */
+/* The update of a group, from the scalars of a training step. */
 gw_sgd digits_sgd(const digits_job *job, uint32_t group, const gw_scalars *scalars);
 gw_adamw digits_adamw(const digits_job *job, uint32_t group, const gw_scalars *scalars);
 
 #ifdef GODWIT_CUDA
-extern const struct gw_job_gpu digits_gpu; /* digits_gpu.c */
+extern const struct gw_job_gpu digits_gpu; /* gpu.c */
 #endif
 
 #endif
