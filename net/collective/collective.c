@@ -45,7 +45,7 @@ static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) 
     return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
 }
 
-/* ---- ends of calls ---- */
+/* Ends of calls. */
 
 /* Delivers every call at the head of the queue whose parts have all ended, in order, one thread at a time. */
 static void deliver(gw_collective *collective) {
@@ -126,7 +126,7 @@ static void end_part(gw_rail_ends *rail, gw_part *part) {
     pthread_mutex_unlock(&collective->lock);
 }
 
-/* ---- a rail: all on its thread ---- */
+/* A rail: all on its thread. */
 
 static void push_all(gw_rail_ends *rail) {
     gw_transport *transport = rail->collective->transport;
@@ -416,7 +416,7 @@ bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_er
     return gw_fail(err, GW_E_PEER, "net/collective: no link to %s", gw_peer_id_short(id, text));
 }
 
-/* ---- from outside ---- */
+/* From outside. */
 
 bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
                         gw_collective **collective, gw_err *err) {

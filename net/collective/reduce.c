@@ -18,7 +18,7 @@ uint64_t gw_checksum_end(const gw_checksum *checksum) {
     return end;
 }
 
-/* ---- element by element: before and after whole rows ---- */
+/* Element by element: before and after whole rows. */
 
 static void take_word(gw_checksum *checksum, uint32_t word) {
     uint64_t place = checksum->words++ % (GW_CHECKSUM_ROW / sizeof word), pair = place / 2;
@@ -73,7 +73,7 @@ static void add_one(gw_sum_type type, void *out, const void *in, const void *the
     memcpy(out, &a, gw_sum_bytes(type)); /* little-endian */
 }
 
-/* ---- row by row ---- */
+/* Row by row. */
 
 /* From here on the compiler takes it from a register, not once more from where it came from. */
 #if defined(__x86_64__)
@@ -101,7 +101,7 @@ static bool has_avx2(void) {
 #define CHOSEN(function) function##_plain
 #endif
 
-/* ---- any number of elements ---- */
+/* Any number of elements. */
 
 /* How many bytes come before the next whole row begins. */
 static uint64_t before_row(const gw_checksum *checksum, uint64_t bytes) {

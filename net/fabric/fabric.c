@@ -14,7 +14,7 @@ static gw_fabric *fabric_of(gw_transport *transport) {
     return (gw_fabric *)transport;
 }
 
-/* ---- one-sided operations ---- */
+/* One-sided operations. */
 
 static void enter_both(gw_fabric *f) {
     pthread_mutex_lock(&f->change_lock);
@@ -180,7 +180,7 @@ static void on_answered(void *context, gw_lookup *lookup) {
         gw_onesided_answered(f->bulk, lookup);
 }
 
-/* ---- rails ---- */
+/* Rails. */
 
 static gw_rail_thread *rail_of(gw_transport *transport, uint32_t rail) {
     gw_fabric *f = fabric_of(transport);
@@ -229,7 +229,7 @@ static void fabric_rail_refuse(gw_transport *transport, gw_rail_peer *peer, cons
     gw_rail_thread_refuse(rail_of(transport, peer->rail), peer, why);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void fabric_close(gw_transport *transport) {
     gw_fabric *f = fabric_of(transport);
@@ -304,12 +304,12 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
                                               : "gw-data-sums";
         f->rails[i] = gw_rail_thread_open(name, gw_stream_rail(i), gw_fabric_broken, f, err);
         if (f->rails[i] == NULL) return false;
-        if (options->silence_ns != 0) gw_rail_thread_bear(f->rails[i], options->silence_ns);
+        if (options->silence_ns != 0) gw_rail_thread_set_silence(f->rails[i], options->silence_ns);
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);
     if (f->provider == NULL) return false;
     f->words = gw_onesided_open(f->rails[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions, NULL,
-                                &f->events, gw_settle_told, f, err);
+                                &f->events, gw_settle_received, f, err);
     if (f->words == NULL) return false;
     f->bulk = gw_onesided_open(f->rails[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
                                &f->events, NULL, NULL, err);

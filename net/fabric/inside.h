@@ -29,14 +29,14 @@ typedef struct gw_settling {
     uint32_t serial;  /* of the latest try; rises while the link stands */
     gw_path_end *end; /* that is being tried, or in use; NULL: none */
     gw_err why;       /* not another path; empty text: nothing to say */
-    gw_err broke;     /* the path that the last link went by, or was to */
+    gw_err last_failure;     /* the path that the last link went by, or was to */
     gw_timer timer;
     struct {
         uint64_t until_ns, pause_ns; /* after a failure that kind is left alone */
         bool due;                    /* to be tried then: nothing has offered or tried it since */
     } cooling[GW_PATH_KINDS];
-    bool said;      /* the log has been told why this pair does without a path */
-    gw_err retried; /* and that it was tried again in vain: why, the last time */
+    bool warned;      /* the log has been told why this pair does without a path */
+    gw_err last_retry; /* and that it was tried again in vain: why, the last time */
 } gw_settling;
 
 /* What there is of a peer, from its first stream until it is unlinked: much for each that was ever met. Freed
@@ -52,7 +52,7 @@ typedef struct gw_pair {
     gw_detached waiting[STREAMS]; /* fd -1: not in yet */
     gw_data_link *base;           /* the TCP link, whose stream 0 is in its rail; NULL: none */
     gw_data_link *rails;          /* the other streams' channels; NULL: there are none (yet) */
-    uint64_t said;                /* the number of the link that link_up told of last; 0: of none */
+    uint64_t announced;                /* the number of the link that link_up told of last; 0: of none */
     bool changing; /* the other side may change `rails` for a path's at any moment: that they end does not
                       end the link */
     /* under posts_lock */
@@ -129,8 +129,8 @@ void gw_settle_broken(gw_fabric *fabric, gw_pair *pair, uint64_t link, const gw_
 void gw_settle_end(gw_fabric *fabric, gw_pair *pair, uint64_t link);
 /* The peer was unlinked: drops its pair, if there is nothing of it by then. */
 void gw_settle_drop(gw_fabric *fabric, gw_pair *pair);
-void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
-                    const uint8_t *bytes, uint32_t count); /* gw_onesided_told */
+void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+                    const uint8_t *bytes, uint32_t count); /* gw_onesided_received */
 
 /* Life of the control thread: opens the paths that are allowed and can be had. */
 bool gw_settle_open(gw_fabric *fabric, const gw_rdma_options *rdma, gw_err *err);

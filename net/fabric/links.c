@@ -74,7 +74,7 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
     gw_settle_end(f, pair, pair->base->number);
     end_data_link(&pair->rails);
     end_data_link(&pair->base);
-    pair->said = 0;
+    pair->announced = 0;
     pair->changing = false;
     pthread_rwlock_wrlock(&f->posts_lock);
     pair->direct_over = true;
@@ -83,7 +83,7 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
 
 /* With the lock held. Also of a link that has not even a base. */
 static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
-    uint64_t number = pair->said != 0      ? pair->said
+    uint64_t number = pair->announced != 0      ? pair->announced
                       : pair->base != NULL ? pair->base->number
                                            : ++f->link_numbers;
     end_link(f, pair);
@@ -156,9 +156,9 @@ static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *chan
     return link;
 }
 
-static void say_up(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
-    pair->said = pair->rails->number;
-    if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->said, kind);
+static void announce(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
+    pair->announced = pair->rails->number;
+    if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->announced, kind);
 }
 
 bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind kind,
@@ -182,7 +182,7 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         pair->direct_over = false;
         pthread_rwlock_unlock(&f->posts_lock);
         pair->changing = false;
-        say_up(f, pair, kind);
+        announce(f, pair, kind);
     }
     stands = pair->rails != NULL;
     pthread_mutex_unlock(&f->links_lock);
@@ -219,7 +219,7 @@ static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
     if (!gw_fabric_tcp_channels(f, pair->waiting, 1, f->streams, rest, err)) return false;
     pair->rails = seat_channels(f, pair, rest, err);
     if (pair->rails == NULL) return false;
-    say_up(f, pair, GW_PATH_TCP);
+    announce(f, pair, GW_PATH_TCP);
     return true;
 }
 

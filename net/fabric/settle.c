@@ -16,7 +16,7 @@
 #define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
 #define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
-typedef enum job_kind { BEGIN, BROKEN, END, DROP, TOLD, READY, FAILED, FOUND } job_kind;
+typedef enum job_kind { BEGIN, BROKEN, END, DROP, RECEIVED, READY, FAILED, FOUND } job_kind;
 
 /* What other threads leave to the control thread. The peer may be unlinked, and linked again, by then: each
  * is of the link of that number, DROP of none. */
@@ -37,7 +37,7 @@ typedef struct job {
 
 static void choose(gw_pair *pair);
 
-/* ---- what is left to the control thread ---- */
+/* What is left to the control thread. */
 
 static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64_t link, uint32_t count) {
     job *j = calloc(1, sizeof *j + count);
@@ -90,8 +90,8 @@ void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
 static bool note_refusal(gw_fabric *f, const gw_peer_id *peer) {
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, peer);
-    bool news = pair != NULL && !pair->settling.said;
-    if (news) pair->settling.said = true;
+    bool news = pair != NULL && !pair->settling.warned;
+    if (news) pair->settling.warned = true;
     pthread_mutex_unlock(&f->links_lock);
     return news;
 }
@@ -113,14 +113,14 @@ static void answer_without_paths(gw_fabric *f, const gw_peer_id *peer, uint64_t 
     }
 }
 
-void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
+void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                     const uint8_t *bytes, uint32_t count) {
     gw_fabric *f = context;
     if (f->loop == NULL) {
         answer_without_paths(f, peer, link, note, bytes, count);
         return;
     }
-    job *j = make_job(TOLD, f, peer, link, count);
+    job *j = make_job(RECEIVED, f, peer, link, count);
     j->note = *note;
     memcpy(j->bytes, bytes, count);
     /* Whoever makes the link holds the lock until the control thread has been told of it: nothing comes
@@ -130,7 +130,7 @@ void gw_settle_told(void *context, const gw_peer_id *peer, uint64_t link, const 
     pthread_mutex_unlock(&f->links_lock);
 }
 
-/* ---- what paths are given ---- */
+/* What paths are given. */
 
 static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
     GW_ASSERT(count <= GW_PATH_MESSAGE_BYTES);
@@ -174,7 +174,7 @@ static void host_look_up(gw_path_end *end, gw_lookup *lookup) {
     gw_provider_ask(end->path->host->fabric->provider, lookup);
 }
 
-/* ---- settling: all on the control thread ---- */
+/* Settling: all on the control thread. */
 
 static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
     gw_settling *s = &pair->settling;
@@ -198,15 +198,15 @@ static uint32_t offered(const gw_pair *pair) {
 }
 
 /* A try beside TCP came to nothing. */
-static void say_retried(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
+static void log_retry(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     gw_settling *s = &pair->settling;
     char id[GW_SHORT_TEXT];
-    bool news = strcmp(s->retried.text, why->text) != 0;
+    bool news = strcmp(s->last_retry.text, why->text) != 0;
     gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric",
            "%s with peer %s was tried again (%llu s until the next try): %s", gw_path_kind_name(kind),
            gw_peer_id_short(&pair->peer, id), (unsigned long long)(s->cooling[kind].pause_ns / 1000000000u),
            why->text);
-    s->retried = *why;
+    s->last_retry = *why;
 }
 
 /* Leaves a kind alone for a while, where there is TCP to go on with. */
@@ -219,7 +219,7 @@ static void cool(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     s->cooling[kind].pause_ns = pause;
     s->cooling[kind].until_ns = gw_now_ns() + pause;
     s->cooling[kind].due = true;
-    if (s->settled && s->kind == GW_PATH_TCP) say_retried(pair, kind, why);
+    if (s->settled && s->kind == GW_PATH_TCP) log_retry(pair, kind, why);
 }
 
 /* This side's card for a kind; one that cannot be had now is asked for again later. */
@@ -259,9 +259,9 @@ static void drop_spare(gw_settling *s) {
 static void forget(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     if (s->link != 0 && !s->settled)
-        s->broke = s->why; /* still what the next one has to say: its cause is being left alone, maybe */
-    else if (s->settled && s->kind != GW_PATH_TCP && s->broke.text[0] == '\0')
-        gw_fail(&s->broke, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
+        s->last_failure = s->why; /* still what the next one has to say: its cause is being left alone, maybe */
+    else if (s->settled && s->kind != GW_PATH_TCP && s->last_failure.text[0] == '\0')
+        gw_fail(&s->last_failure, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
                 gw_path_kind_name(s->kind));
     close_end(pair);
     drop_spare(s);
@@ -314,11 +314,11 @@ static void host_usable(gw_fabric *f, gw_path_kind kind) {
     }
 }
 
-static void say_without(gw_pair *pair, const char *text) {
+static void warn_of_tcp(gw_pair *pair, const char *text) {
     char id[GW_SHORT_TEXT];
-    if (pair->settling.said || text[0] == '\0') return;
+    if (pair->settling.warned || text[0] == '\0') return;
     gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
-    pair->settling.said = true;
+    pair->settling.warned = true;
 }
 
 static void settle(gw_pair *pair, gw_path_kind kind) {
@@ -352,8 +352,8 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     }
     s->cooling[kind].pause_ns = 0;
     s->cooling[kind].due = false;
-    s->said = false;
-    s->why = s->broke = s->retried = (gw_err){0};
+    s->warned = false;
+    s->why = s->last_failure = s->last_retry = (gw_err){0};
 }
 
 static gw_err no_path(const gw_pair *pair) {
@@ -375,8 +375,8 @@ static void part(void *context) {
 static void refuse(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     gw_err err = no_path(pair);
-    if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
-    s->said = true;
+    if (!s->warned) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+    s->warned = true;
     tell_text(pair, GW_PATH_USE, 0, err.text);
     set_timer(pair, gw_now_ns() + PARTING_NS, part);
 }
@@ -387,7 +387,7 @@ static void fail_end(gw_pair *pair, const gw_err *why) {
     gw_path_kind kind = s->end->path->ops->kind;
     cool(pair, kind, why);
     if (s->settled && s->kind == kind) {
-        s->broke = *why;
+        s->last_failure = *why;
         break_link(pair, why);
         return;
     }
@@ -408,7 +408,7 @@ static void note_broken(gw_pair *pair, const gw_err *why) {
     bool by_itself = why->code == GW_E_TIMEOUT || why->code == GW_E_IO;
     if (!s->settled || s->kind == GW_PATH_TCP || !by_itself) return;
     cool(pair, s->kind, why);
-    s->broke = *why;
+    s->last_failure = *why;
 }
 
 /* For the other side's HELLO, and on the side that does not lead for what it chooses after all its tries. */
@@ -466,7 +466,7 @@ static void choose(gw_pair *pair) {
     if (s->settled) {
         await_cooling(pair);
     } else if ((both & GW_FABRIC_TCP) != 0) {
-        say_without(pair, s->why.text);
+        warn_of_tcp(pair, s->why.text);
         tell_text(pair, GW_PATH_USE, GW_PATH_TCP, s->why.text);
         settle(pair, GW_PATH_TCP);
     } else {
@@ -474,7 +474,7 @@ static void choose(gw_pair *pair) {
     }
 }
 
-/* ---- what the other side says ---- */
+/* What the other side says. */
 
 static void bad_message(gw_pair *pair) {
     gw_err err;
@@ -505,7 +505,7 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
         gw_fail(&s->why, GW_E_UNSUPPORTED, "the other side allows TCP alone");
         refuse(pair);
     } else if (tcp_alone && !s->leads) {
-        say_without(pair, s->why.text);
+        warn_of_tcp(pair, s->why.text);
         settle(pair, GW_PATH_TCP);
     } else if (s->leads && s->end == NULL) {
         choose(pair);
@@ -548,13 +548,13 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
     gw_err err;
     gw_fail(&err, GW_E_PEER, "%.*s", (int)count, (const char *)text);
     if (note->kind == 0) {
-        if (!s->said) gw_log(GW_WARN, "net/fabric", "%s", err.text);
-        s->said = true;
+        if (!s->warned) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+        s->warned = true;
         break_link(pair, &err);
     } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
         if (count > 0) gw_fail_in(&err, "the other side");
         if (!s->settled || s->kind == GW_PATH_TCP)
-            say_without(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
+            warn_of_tcp(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
         if (!s->settled) settle(pair, GW_PATH_TCP);
     } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
                s->end->path->ops->kind == note->kind && !(s->settled && s->kind == note->kind)) {
@@ -564,7 +564,7 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
     }
 }
 
-static void on_told(gw_pair *pair, const gw_path_note *note, const uint8_t *bytes, uint32_t count) {
+static void on_received(gw_pair *pair, const gw_path_note *note, const uint8_t *bytes, uint32_t count) {
     gw_settling *s = &pair->settling;
     switch (note->what) {
     case GW_PATH_HELLO:
@@ -602,8 +602,8 @@ static void begin(gw_pair *pair, job *j) {
     s->link = j->link;
     s->leads = j->leads;
     if (!s->leads) s->serial = 0;
-    s->why = s->broke; /* why it may come to TCP this time */
-    s->broke = (gw_err){0};
+    s->why = s->last_failure; /* why it may come to TCP this time */
+    s->last_failure = (gw_err){0};
     memcpy(s->spare, j->streams, sizeof s->spare);
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
     tell_hello(pair);
@@ -629,8 +629,8 @@ static void do_job(gw_pair *pair, job *j) {
         forget(pair);
     } else if (j->kind == DROP && ours) {
         gw_fabric_drop_pair(j->fabric, &j->peer);
-    } else if (j->kind == TOLD && ours) {
-        on_told(pair, &j->note, j->bytes, j->count);
+    } else if (j->kind == RECEIVED && ours) {
+        on_received(pair, &j->note, j->bytes, j->count);
     } else if (j->kind == READY && of_end) {
         on_ready(pair);
     } else if (j->kind == FAILED && of_end) {
@@ -652,7 +652,7 @@ static void run_job(void *context) {
     free(j);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void *control_main(void *argument) {
     gw_fabric *f = argument;

@@ -25,7 +25,7 @@ struct connection {
     gw_stream *stream;
     phase phase;
     uint64_t ordinal; /* of its offer */
-    uint64_t serial;  /* tells it from every other connection of these links */
+    uint64_t serial;  /* unique among all connections of these links */
 };
 
 struct peer {
@@ -57,13 +57,13 @@ struct gw_links {
     gw_rate_limit clones;
     gw_timer heartbeat;
     uint32_t silence_most; /* heartbeats */
-    gw_timer sweep;        /* frees peers that are of no use any more, never inside a callback */
+    gw_timer sweep;        /* frees peers that are neither wanted nor connected, outside of any callback */
 };
 
 static void dial(peer *p);
 static void pursue(peer *p);
 
-/* Peers */
+/* Peers. */
 
 static peer **bucket_of(gw_links *links, const gw_peer_id *id) {
     return &links->buckets[id->bytes[0] % BUCKETS];
@@ -113,7 +113,7 @@ static bool we_offer(const peer *p) {
     return gw_peer_id_compare(&p->links->local->identity->id, &p->id) > 0;
 }
 
-/* Connections */
+/* Connections. */
 
 static void remove_connection(connection *c) {
     peer *p = c->peer;
@@ -171,7 +171,7 @@ static bool read_note(const uint8_t *bytes, size_t count, uint8_t type, uint64_t
     return gw_reader_done(&r) && version == WIRE_VERSION && found == type;
 }
 
-/* Going up and down */
+/* Going up and down. */
 
 static void go_up(connection *c) {
     peer *p = c->peer;
@@ -185,7 +185,7 @@ static void go_up(connection *c) {
     p->links->events.up(p->links->events.context, &p->id, gw_stream_remote(c->stream));
 }
 
-static void tell_down(peer *p, gw_closed why, gw_fault fault, const char *text) {
+static void report_down(peer *p, gw_closed why, gw_fault fault, const char *text) {
     p->links->events.down(p->links->events.context, &p->id, why, fault, text);
 }
 
@@ -193,7 +193,7 @@ static void tell_down(peer *p, gw_closed why, gw_fault fault, const char *text) 
 static void lose_link(peer *p, const char *text) {
     if (p->link == NULL) return;
     drop(p->link);
-    tell_down(p, GW_CLOSED_RESET, GW_FAULT_NONE, text);
+    report_down(p, GW_CLOSED_RESET, GW_FAULT_NONE, text);
 }
 
 static void offer_expired(void *context) {
@@ -217,14 +217,14 @@ static void offer(connection *c) {
     if (!going || !send_note(c, OFFER)) drop(c);
 }
 
-/* What to do next for a peer without a link: offer a connection that is there, wait for one, or dial. */
+/* Does the next thing towards a link: offers a connection that is there, waits for an offer, or dials. */
 static void pursue(peer *p) {
     if (p->link != NULL) return;
     for (connection *c; we_offer(p) && p->offered == NULL && (c = find_spare(p)) != NULL;) offer(c);
     if (p->wanted && p->connections == NULL && p->retry.loop == NULL) dial(p);
 }
 
-/* Dialling */
+/* Dialling. */
 
 /* How much a failed dial leaves open whether the peer lives. A round of dialling is reported by its failure of
  * the highest rank. An address that leads back to this process tells nothing about the peer (bridges of
@@ -268,7 +268,8 @@ static void pursue_later(peer *p, uint64_t pause_ns) {
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* The pause before the next round, which grows; jittered, so that a flock does not dial in step. */
+/* The pause before the next round of dialling. It doubles from round to round and is jittered, so that peers do not dial in
+ * lockstep. */
 static uint64_t next_pause(peer *p) {
     uint64_t pause_ns = p->pause_ns - p->pause_ns / 4 + gw_rng_below(&p->links->rng, p->pause_ns / 2);
     p->pause_ns = 2 * p->pause_ns < longest_pause_ns ? 2 * p->pause_ns : longest_pause_ns;
@@ -282,10 +283,10 @@ static void end_round(peer *p) {
     memcpy(text, p->round_text, sizeof text);
     p->round_why = GW_CLOSED_NOT;
     pursue_later(p, next_pause(p));
-    tell_down(p, why, p->round_fault, text);
+    report_down(p, why, p->round_fault, text);
 }
 
-/* A way to the peer came to nothing. When no other is left, the round has failed. */
+/* Notes that a dial or a connection has failed. The round of dialling has failed when no other connection is left. */
 static void lose_way(peer *p, gw_closed why, gw_fault fault, const char *text) {
     note_failure(p, why, fault, text);
     if (p->connections == NULL && p->wanted)
@@ -342,10 +343,10 @@ static void dial(peer *p) {
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* What happens to a connection */
+/* What happens to a connection. */
 
-/* Whether a connection may go on beside what there is: an older life may not, a newer one ends the older, and
- * of two clones (equal boot, other nonce) the first one stays. */
+/* Whether a new connection may exist beside those of the same peer. A connection of an older life of the peer may not; one of a
+ * newer life ends the older ones; of two clones (equal boot count, different nonce) the first one stays. */
 static bool judge_life(connection *c, const gw_remote *remote) {
     peer *p = c->peer;
     const connection *held = p->link != NULL ? p->link : p->offered;
@@ -365,8 +366,9 @@ static bool judge_life(connection *c, const gw_remote *remote) {
     return true;
 }
 
-/* The dialler names the last ordinal it took: if that is our link, the link broke over there. */
-static void heed_label(peer *p, uint64_t label) {
+/* Uses the label of a dialler's handshake, the last ordinal that it took. If that is this side's link or offer, the link is
+ * broken on the other side. */
+static void apply_label(peer *p, uint64_t label) {
     if (!we_offer(p)) return;
     if (p->offered != NULL && label >= p->offered->ordinal) drop(p->offered);
     if (p->link != NULL && label >= p->link->ordinal) lose_link(p, "the connection broke on the other side");
@@ -389,7 +391,7 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
         lose_way(p, GW_CLOSED_END, GW_FAULT_NONE, "the connection was of another life of the peer");
         return;
     }
-    if (!dialled) heed_label(p, label);
+    if (!dialled) apply_label(p, label);
     pursue(p);
 }
 
@@ -439,7 +441,7 @@ static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, s
         offered(c, bytes, count);
 }
 
-/* The connection's stream is over. */
+/* Removes a connection whose stream has ended, and reports the link down if it was the link. */
 static void lose(connection *c, gw_closed why, gw_fault fault, const char *text) {
     peer *p = c->peer;
     phase was = c->phase;
@@ -452,7 +454,7 @@ static void lose(connection *c, gw_closed why, gw_fault fault, const char *text)
         pursue_later(p, next_pause(p));
     else
         p->pause_ns = first_pause_ns;
-    tell_down(p, why, fault, text);
+    report_down(p, why, fault, text);
     pursue(p);
 }
 
@@ -462,15 +464,15 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
     lose(c, why, fault, text);
 }
 
-/* Heartbeats */
+/* Heartbeats. */
 
-/* Whether the other side owes something on it: heartbeats, or, if it has no link, an offer. What was offered
- * has a deadline of its own. */
+/* Whether the other side is expected to send on this connection: heartbeats on a link, or an offer if there is no link. An
+ * offered connection has a deadline of its own. */
 static bool is_owed(const connection *c) {
     return c->phase == UP || (c->phase == SPARE && c->peer->link == NULL && !we_offer(c->peer));
 }
 
-/* One on which too many heartbeats have been missed, if there is any. */
+/* A connection on which too many heartbeats have been missed, or NULL. */
 static connection *find_silent(peer *p) {
     connection *silent = NULL;
     for (connection *c = p->connections; c != NULL; c = c->next)
@@ -483,7 +485,7 @@ static void beat(void *context) {
     gw_err err;
     for (size_t i = 0; i < BUCKETS; i++)
         for (peer *p = links->buckets[i]; p != NULL; p = p->next) { /* none is freed meanwhile: see sweep */
-            if (p->link != NULL) (void)gw_stream_send(p->link->stream, "", 0, &err); /* or much waits there */
+            if (p->link != NULL) (void)gw_stream_send(p->link->stream, "", 0, &err); /* a full queue may refuse it */
             connection *silent = find_silent(p);
             if (silent == NULL) continue;
             gw_stream_close(silent->stream);
@@ -494,9 +496,9 @@ static void beat(void *context) {
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* The public face */
+/* The public face. */
 
-void gw_links_bear(gw_links *links, uint64_t silence_ns) {
+void gw_links_set_silence(gw_links *links, uint64_t silence_ns) {
     links->silence_most = (uint32_t)(silence_ns / GW_HEARTBEAT_NS);
 }
 
@@ -510,7 +512,7 @@ gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_even
     links->loop = loop;
     links->local = local;
     links->events = *events;
-    gw_links_bear(links, GW_SILENCE_NS);
+    gw_links_set_silence(links, GW_SILENCE_NS);
     uint64_t seed;
     randombytes_buf(&seed, sizeof seed);
     links->rng = gw_rng_seeded(seed);

@@ -1,16 +1,15 @@
 /* Control links: at most one between two peers, kept up while wanted.
  *
- * Which of several connections is the link. Both sides may dial at once, and either may see a connection
- * break before the other does. Of two peers the one with the higher id *offers*, one connection at a time,
- * with an ordinal that rises; the other *takes* every offer with a higher ordinal than it has taken, in place
- * of what it had. The offerer's link is up when its offer is taken, the taker's when it takes. So both always
- * agree, nothing flaps, and no message moves from one connection to another. A dialler names the last ordinal
- * it has taken in its handshake: an offerer that still holds that very link learns that it broke.
+ * The choice among several connections. Both sides may dial at once, and either side may see a connection break before the
+ * other does. Therefore the peer with the higher id *offers* one connection at a time, with rising ordinals, and the other peer
+ * *takes* every offer whose ordinal is higher than the last one it took, in place of the link it had. The offerer's link is up
+ * when its offer is taken, the taker's link when it takes the offer. Thus both always agree, links do not flap, and no message
+ * moves from one connection to another. A dialler names the last ordinal it has taken in its handshake (as the stream's label);
+ * an offerer that still holds that link learns that it is broken on the other side.
  *
- * First message on a connection, from the offerer: version u8, 1, ordinal u64. From the taker: version u8, 2,
- * ordinal u64. After that, messages are the brain's, and empty ones are heartbeats (GW_HEARTBEAT_NS). Where
- * nothing comes any more, not even these, the link breaks (GW_SILENCE_NS); so does a connection on which the
- * taker, without a link, waits so long for an offer.
+ * Wire format. The offerer's first message on a connection is version u8, 1, ordinal u64; the taker answers version u8, 2,
+ * ordinal u64. All later messages are the brain's, and empty ones are heartbeats (GW_HEARTBEAT_NS). A link on which nothing
+ * arrives for GW_SILENCE_NS is broken; so is a connection on which a taker that has no link waits that long for an offer.
  *
  * Down. When a link breaks, `down` tells why at once, and if the peer is wanted it is dialled again at every
  * address: at once, or after a pause if the link had not lasted a second. A round of dialling that fails
@@ -43,29 +42,29 @@ typedef struct gw_link_events {
     void *context;
     /* A link is up; `remote` is valid until it goes down. */
     void (*up)(void *context, const gw_peer_id *peer, const gw_remote *remote);
-    /* A link broke (it was up), or a round of dialling failed (it was not: then this may come again and
-     * again). `fault` as in gw_stream_events. Not called for gw_links_unwant. */
+    /* A link that was up broke, or a round of dialling failed. The latter is reported for every failed round. `fault` is that
+     * of gw_stream_events. gw_links_unwant causes no call. */
     void (*down)(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault, const char *text);
     void (*message)(void *context, const gw_peer_id *peer, const uint8_t *bytes, size_t count);
 } gw_link_events;
 
 /* `local` must outlive the links. NULL on failure. */
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err);
-/* How long the other side of a link may be silent, instead of GW_SILENCE_NS; before there are any. */
-void gw_links_bear(gw_links *links, uint64_t silence_ns);
+/* Sets how long the other side of a link may be silent; the default is GW_SILENCE_NS. Called before there are any links. */
+void gw_links_set_silence(gw_links *links, uint64_t silence_ns);
 /* Closes every link without events. NULL is allowed. */
 void gw_links_close(gw_links *links);
 
-/* Wants a link to `peer`, not ourselves, at any of `count` (1 to GW_RESOLVE_ADDRS) addresses; replaces the
- * addresses of a peer that is wanted already. Dials at once if there is no link. */
+/* Keeps a link to `peer` (which is not this peer) from now on, and dials at once if there is none. `addrs` has 1 to
+ * GW_LINK_ADDRS addresses, which replace those of an earlier call. Fails only when out of memory. */
 bool gw_links_want(gw_links *links, const gw_peer_id *peer, const gw_addr *addrs, size_t count, gw_err *err);
-/* Stops wanting, and closes the link if there is one. The other side may make a new one: links that others
- * dial are accepted from every peer, wanted or not. */
+/* Stops keeping the link, and closes it if it is up. The other side may make a new one: links that other peers dial are
+ * accepted whether they are wanted or not. */
 void gw_links_unwant(gw_links *links, const gw_peer_id *peer);
 /* Takes a control stream that a listener accepted. */
 void gw_links_adopt(gw_links *links, gw_stream *stream);
 
-/* Who is there; NULL when no link is up. */
+/* The identity and claims of the peer at the other side of the link; NULL when no link is up. */
 const gw_remote *gw_links_remote(const gw_links *links, const gw_peer_id *peer);
 /* Sends 1 to GW_MESSAGE_BYTES bytes on the link. GW_E_NOTFOUND: no link is up. GW_E_LIMIT: too much waits
  * unsent. A message is whole or lost with its link; the order is kept. */

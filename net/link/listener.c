@@ -39,9 +39,9 @@ struct gw_listener {
     gw_rate_limit warnings;
 };
 
-/* Binding */
+/* Binding. */
 
-/* `why`: the errno. */
+/* Fills in the error of a failed bind or listen, whose errno is `why`. */
 static bool refused(const gw_addr *addr, const char *protocol, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);
@@ -100,7 +100,7 @@ bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *
     return false;
 }
 
-/* Half-open connections */
+/* Half-open connections. */
 
 static void forget(half_open *half) {
     half->newer->older = half->older;
@@ -145,12 +145,13 @@ static void half_closed(void *context, gw_stream *stream, gw_closed why, gw_faul
     failed(listener, &from, why, fault, text);
 }
 
-/* Of IPv6 who has one address has 2^64. */
+/* Whether two addresses count as one source. IPv6 addresses do if their upper 64 bits are equal, because the holder of one such
+ * address has the whole subnet. */
 static bool is_same_source(const gw_addr *a, const gw_addr *b) {
     return a->family == b->family && memcmp(a->ip, b->ip, a->family == 4 ? 4 : 8) == 0;
 }
 
-/* The source that has most connections, if that is more than its share; else NULL. */
+/* The source with the most handshakes in progress, if they are more than GW_HALF_OPEN_SHARE; else NULL. */
 static const gw_addr *greedy_source(const gw_listener *listener) {
     struct {
         const gw_addr *from;
@@ -217,7 +218,7 @@ static void take(gw_listener *listener, int fd, const gw_addr *from) {
     gw_stream_look(half->stream); /* a hello that is here already counts, however many connections wait */
 }
 
-/* Accepting */
+/* Accepting. */
 
 static void after_pause(void *context) {
     gw_listener *listener = context;

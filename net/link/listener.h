@@ -1,4 +1,4 @@
-/* Listening: one port for TCP and UDP, accepted connections handed over once they are authenticated.
+/* The listener binds one port number for TCP and UDP, accepts TCP connections, and hands them over once they are authenticated.
  * Thread: the loop's. */
 #ifndef GODWIT_NET_LINK_LISTENER_H
 #define GODWIT_NET_LINK_LISTENER_H
@@ -10,19 +10,18 @@
 
 #include <stddef.h>
 
-/* Handshakes in progress. One more ends one of them, so that a flood keeps nobody out who holds the key: one
- * of the address that has most, if that is more than its share; of these, one that has sent no hello made
- * with the key, if there is one; of these, the oldest. */
+/* The limit on handshakes in progress. A connection beyond it evicts another, so that a flood does not keep out peers that hold
+ * the key. The candidates are those of the address with the most handshakes, if it has more than GW_HALF_OPEN_SHARE, else all;
+ * among them a connection without a hello made with the key is preferred; among equals the oldest is evicted. */
 enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
 
 /* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound is the address
  * with its port. A port in use fails with GW_E_IO and says so. The caller closes the sockets or hands them to
- * gw_listener_open and gw_udp_open: until then the port is taken, and who dials it is refused, as if nobody
- * were there. */
+ * gw_listener_open and gw_udp_open. Until then the port is reserved, and dials to it are refused as if nobody listened. */
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
 
-/* Whether accept(2) failed for want of what may come back. The connection stays in the queue and the socket
- * readable, so that to try again at once would spin. */
+/* Whether accept(2) failed with the errno `why` because descriptors or memory ran out. The connection stays in the queue and
+ * the socket stays readable, so the caller must pause before it tries again. */
 bool gw_accept_lacks_resources(int why);
 
 typedef struct gw_listener gw_listener;
@@ -33,8 +32,8 @@ typedef struct gw_listener_events {
     /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events) or
      * detaches or closes it before returning. */
     void (*accepted)(void *context, gw_stream *stream, const gw_remote *remote);
-    /* May be NULL. A connection that never got that far; if that is worth a
-     * person's attention, it was logged here already, at a limited rate. */
+    /* A connection failed before it was authenticated. The listener has logged it already, at a limited rate, if it is worth a
+     * person's attention. May be NULL. */
     void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
 } gw_listener_events;
 

@@ -1,4 +1,4 @@
-/* Sealed records that wait for the kernel to take them. Thread: its stream's. */
+/* The send queue of a stream: sealed records that the kernel has not taken yet. Thread: its stream's. */
 #ifndef GODWIT_NET_LINK_SEND_QUEUE_H
 #define GODWIT_NET_LINK_SEND_QUEUE_H
 

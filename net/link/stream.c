@@ -27,7 +27,7 @@ enum {
     MOST_REPEAT_MS = 1000,
 };
 
-/* Linux has them since 6.15, and its headers later. */
+/* Linux has these options since 6.15; the C library's headers may be older. */
 #ifndef TCP_RTO_MAX_MS
 #define TCP_RTO_MAX_MS 44
 #endif
@@ -41,27 +41,27 @@ struct gw_stream {
     gw_cipher seal, open;
     gw_loop *loop;
     gw_watch watch;
-    gw_timer timer; /* before READY: the handshake's deadline; then: tells a break found while sending */
+    gw_timer timer; /* before READY the handshake's deadline; afterwards it reports a break that was found while sending */
     stage stage;
     int fd;
     unsigned entered; /* callbacks of this stream on the stack: it is freed when the last one returns */
-    gw_addr other;    /* end of the socket */
+    gw_addr other;    /* the address of the other side */
     gw_handshake *handshake;
     gw_stream_events events;
     gw_remote remote;
-    gw_closed broken; /* how, when that has not been told yet */
+    gw_closed broken; /* a break that has not been reported yet */
     int broken_errno;
 
     uint8_t *in; /* bytes [in_start, in_start + in_count) are read and not yet used */
     size_t in_start, in_count, in_capacity;
     size_t wanted;    /* length of the record that comes next, once its header is here; else 0 */
-    uint8_t *message; /* records of a message that goes on */
+    uint8_t *message; /* the records so far of an incomplete message */
     size_t message_bytes, message_capacity;
     gw_silence silence;
     gw_send_queue out;
 };
 
-/* Ending */
+/* Ending. */
 
 static void release(gw_stream *stream) {
     GW_ASSERT(stream->stage == OVER);
@@ -132,7 +132,7 @@ static void end_nomem(gw_stream *stream) {
     end(stream, GW_CLOSED_LOCAL, GW_FAULT_NONE, "out of memory");
 }
 
-/* Sending */
+/* Sending. */
 
 static void wait_for(gw_stream *stream) {
     bool output = stream->stage == CONNECTING || gw_send_queue_bytes(&stream->out) > 0;
@@ -144,7 +144,7 @@ static void wait_for(gw_stream *stream) {
     gw_watch_change(&stream->watch, (stream->stage == CONNECTING ? 0u : EPOLLIN) | (output ? EPOLLOUT : 0u));
 }
 
-/* Sends what the handshake has to say. 0, EAGAIN or the error. */
+/* Sends the handshake's output. Returns 0, EAGAIN or the errno. */
 static int send_handshake(gw_stream *stream) {
     for (;;) {
         size_t count;
@@ -167,8 +167,8 @@ static void on_deadline(void *context) {
     release(stream);
 }
 
-/* Remembers a break that may not be told from inside the caller, and tells it from the loop. */
-static bool tell_later(gw_stream *stream, int errno_value, gw_err *err) {
+/* Remembers a break that must not be reported from inside the call that found it; the loop reports it. */
+static bool report_later(gw_stream *stream, int errno_value, gw_err *err) {
     stream->broken = reason_of(errno_value);
     stream->broken_errno = errno_value;
     gw_watch_remove(&stream->watch);
@@ -183,7 +183,7 @@ bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *
         return false;
     if (!idle || stream->broken != GW_CLOSED_NOT) return true;
     int failed = gw_send_queue_flush(&stream->out, stream->fd);
-    if (failed != 0 && failed != EAGAIN) return tell_later(stream, failed, err);
+    if (failed != 0 && failed != EAGAIN) return report_later(stream, failed, err);
     wait_for(stream);
     return true;
 }
@@ -206,7 +206,7 @@ static void flush(gw_stream *stream) {
     wait_for(stream);
 }
 
-/* Receiving */
+/* Receiving. */
 
 /* Makes room for at least one more byte, and for the rest of the record that comes next. */
 static bool make_room(gw_stream *stream) {
@@ -261,7 +261,7 @@ static void deliver(gw_stream *stream, const uint8_t *payload, size_t count, boo
     free(message);
 }
 
-/* Uses whole records up. */
+/* Opens and delivers the whole records that have arrived. */
 static void use_records(gw_stream *stream) {
     while (stream->stage == READY && stream->in_count >= GW_RECORD_HEADER) {
         uint8_t *record = stream->in + stream->in_start;
@@ -361,9 +361,10 @@ static void receive(gw_stream *stream) {
     }
 }
 
-/* Connecting */
+/* Connecting. */
 
-/* A socket can connect to itself when the kernel picks as its own port the one it dials: nobody listens. */
+/* Whether the socket is connected to itself. This happens when nobody listens on a local port and the kernel picks that very
+ * port for the dialling socket. */
 static bool met_itself(int fd) {
     struct sockaddr_storage own, other;
     socklen_t own_bytes = sizeof own, other_bytes = sizeof other;
@@ -402,9 +403,9 @@ static void on_ready(void *context, uint32_t events) {
     if (stream->stage == OVER) release(stream);
 }
 
-/* A step is a chain of small messages, each of which all wait for. The system would repeat a lost one after
- * 200 ms first, then after twice that each time, so that a link that was cut for a second stays silent for up
- * to another. Where the system cannot, it is slower, and nothing else. */
+/* Shortens the retransmission timeout. A step is a chain of small messages, and every peer waits for each of them. By default
+ * the kernel retransmits after 200 ms and doubles that each time, so that a link that was cut for a second stays silent for up
+ * to another second. On kernels without these options the recovery is slower; nothing else changes. */
 static void repeat_soon(int fd) {
     int on = 1, least_us = LEAST_REPEAT_US, most_ms = MOST_REPEAT_MS;
     setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
@@ -412,7 +413,8 @@ static void repeat_soon(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof most_ms);
 }
 
-/* SILENCE_MS is also how long the receiver may leave its window closed, though it acknowledges probes. */
+/* SILENCE_MS (TCP_USER_TIMEOUT) also bounds the time for which a receiver may leave its window closed while it acknowledges
+ * probes. */
 void gw_stream_tune(int fd) {
     int on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S, probes = KEEPALIVE_PROBES;
     unsigned silence_ms = SILENCE_MS;
@@ -425,7 +427,7 @@ void gw_stream_tune(int fd) {
     repeat_soon(fd);
 }
 
-/* Takes fd and handshake, also when it fails. */
+/* Makes a stream from a socket and a handshake, both of which it takes even if it fails. */
 static gw_stream *make(gw_loop *loop, int fd, gw_handshake *handshake, const gw_addr *other, stage first,
                        const gw_stream_events *events, gw_err *err) {
     GW_ASSERT(events->ready != NULL && events->message != NULL && events->closed != NULL);
@@ -467,7 +469,7 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
     int failed = connect(fd, (struct sockaddr *)&address, bytes) == 0 ? 0 : errno;
     gw_stream *stream = make(loop, fd, handshake, to, CONNECTING, events, err);
     if (stream == NULL || failed == 0 || failed == EINPROGRESS || failed == EINTR) return stream;
-    if (tell_later(stream, failed, err)) return stream;
+    if (report_later(stream, failed, err)) return stream;
     gw_stream_close(stream);
     return NULL;
 }

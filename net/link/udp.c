@@ -36,8 +36,8 @@ static int receive_batch(gw_udp *udp) {
     return recvmmsg(udp->fd, udp->messages, BATCH, MSG_DONTWAIT, NULL);
 }
 
-/* One batch a turn, so that a flood does not starve the loop's other work. An error (ECONNREFUSED: an earlier
- * datagram bounced) is read away and means nothing here: gossip finds out by silence. */
+/* Receives one batch per turn, so that a flood does not starve the loop's other work. Errors are ignored (ECONNREFUSED reports
+ * that an earlier datagram was not deliverable): gossip detects dead peers by their silence. */
 static void ready(void *context, uint32_t events) {
     (void)events;
     gw_udp *udp = context;
@@ -51,8 +51,8 @@ static void ready(void *context, uint32_t events) {
     if (udp->closed) free(udp);
 }
 
-/* Datagrams that came before anybody was here to answer are no news any more: a question of minutes ago, or
- * of one that has died since. Bounded, as more may come. */
+/* Discards datagrams that arrived before the socket was served: they may be minutes old, and their senders dead. The number is
+ * bounded because more may arrive meanwhile. */
 static void forget_early(int fd) {
     enum { MOST = 1 << 16 };
     char byte;

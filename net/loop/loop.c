@@ -33,7 +33,7 @@ struct gw_loop {
     gw_timer **heap; /* by (deadline, serial) */
     size_t timers, timer_capacity;
     uint64_t timer_serial;
-    _Atomic uint64_t turn_ns; /* when it began what it is at; 0 = it waits */
+    _Atomic uint64_t turn_ns; /* when the present turn began; 0 while the loop waits */
 
     pthread_mutex_t lock; /* guards incoming and stopping */
     post_queue incoming;
@@ -75,7 +75,7 @@ void gw_loop_close(gw_loop *loop) {
     free(loop);
 }
 
-/* Watches */
+/* Watches. */
 
 bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_watch_call *call, void *context,
                   gw_err *err) {
@@ -104,7 +104,7 @@ void gw_watch_remove(gw_watch *watch) {
     GW_ASSERT(failed == 0);
     for (int i = loop->ready_next; i < loop->ready_count; i++)
         if (loop->ready[i].data.ptr == watch)
-            loop->ready[i].events = 0; /* arrived, not to be told any more */
+            loop->ready[i].events = 0; /* the event has arrived and must not be reported any more */
     watch->loop = NULL;
     loop->watches--;
 }
@@ -186,7 +186,7 @@ static void run_timers(gw_loop *loop) {
     }
 }
 
-/* Posted calls */
+/* Posted calls. */
 
 static void wake(gw_loop *loop) {
     uint64_t one = 1;
@@ -234,7 +234,7 @@ static void run_posted(gw_loop *loop) {
     loop->running.count = 0;
 }
 
-/* Running */
+/* Running. */
 
 static int wait_ms(const gw_loop *loop, uint64_t wait_ns) {
     if (loop->timers > 0) {
@@ -266,7 +266,8 @@ static void run_ready(gw_loop *loop) {
 
 static void look(gw_loop *loop, int wait_ms) {
     int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms);
-    /* Also of a process that was stopped the wait says only that: what came meanwhile goes before timers. */
+    /* A process that was stopped (SIGSTOP) returns here with EINTR. What has arrived meanwhile is handled before any timer
+     * that is overdue. */
     if (count < 0 && errno == EINTR) count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, 0);
     GW_ASSERT(count >= 0 || errno == EINTR);
     loop->ready_count = count > 0 ? count : 0;
@@ -276,11 +277,11 @@ void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
     GW_ASSERT(loop->ready_count == 0); /* not from a callback */
     look(loop, wait_ms(loop, wait_ns));
     atomic_store(&loop->turn_ns, gw_now_ns());
-    for (size_t told = 0;;) {
+    for (size_t reported = 0;;) {
         size_t count = (size_t)loop->ready_count;
-        told += count;
+        reported += count;
         run_ready(loop);
-        if (count < READY_BATCH || told > loop->watches) break; /* epoll tells of all in turn */
+        if (count < READY_BATCH || reported > loop->watches) break; /* epoll reports all descriptors in turn */
         look(loop, 0);
     }
     run_posted(loop);

@@ -1,4 +1,4 @@
-/* The event loop of one thread: descriptors (epoll), one-shot timers, and calls posted by other threads.
+/* The event loop of one thread. It serves descriptors (epoll), one-shot timers, and calls posted by other threads.
  *
  * Watches and timers are structures that their owner embeds and keeps alive while they are set; the loop
  * allocates nothing for them. Everything runs on the thread that calls gw_loop_run or gw_loop_turn, one
@@ -52,24 +52,27 @@ void gw_loop_run(gw_loop *loop);
 void gw_loop_turn(gw_loop *loop, uint64_t wait_ns);
 /* Any thread, also from a callback. */
 void gw_loop_stop(gw_loop *loop);
-/* Any thread: when (gw_now_ns) the loop began with the callbacks that it is at; 0 = it waits, or nobody runs
- * it. */
+/* The time (gw_now_ns) at which the loop began the turn that it is running; 0 while it waits or does not run. Any thread:
+ * watchdogs ask for it. */
 uint64_t gw_loop_busy_since(const gw_loop *loop);
-/* Any thread: `call(context)` runs on the loop's thread, in the order posted. Fails only out of memory. */
+/* Has the loop's thread run `call(context)`. Posted calls run in the order in which they were posted. Fails only when out of
+ * memory. Any thread. */
 bool gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
 
-/* Watches `fd`, which stays the caller's and must be removed before it is closed. Level-triggered. */
+/* Calls `call` whenever `fd` has one of `events` (level-triggered). The descriptor stays the caller's, who removes the watch
+ * before closing it. */
 bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_watch_call *call, void *context,
                   gw_err *err);
-/* Changes what an added watch waits for; 0 leaves errors and hang-ups only. */
+/* Changes the events that an added watch waits for. With 0 it reports errors and hang-ups only. */
 void gw_watch_change(gw_watch *watch, uint32_t events);
-/* Does nothing when the watch is not added. */
+/* Removes the watch. Does nothing if it is not added. */
 void gw_watch_remove(gw_watch *watch);
 
-/* Sets (or sets again) a timer: `call(context)` once, when gw_now_ns() has reached `deadline_ns`. */
+/* Sets a timer, or sets it anew: `call(context)` runs once, when gw_now_ns() has reached `deadline_ns`. Fails only when out
+ * of memory. */
 bool gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call, void *context,
                   gw_err *err);
-/* Does nothing when the timer is not set (any more). */
+/* Cancels the timer. Does nothing if it is not set or has run. */
 void gw_timer_cancel(gw_timer *timer);
 
 #endif

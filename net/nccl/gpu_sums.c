@@ -65,7 +65,7 @@ static bool same_fence(const gw_fence *a, const gw_fence *b) {
     return a->epoch == b->epoch && memcmp(&a->view, &b->view, sizeof a->view) == 0;
 }
 
-/* ---- calls ---- */
+/* Calls. */
 
 /* What a ring all-reduce sends from each GPU and receives at it. */
 static uint64_t ring_bytes(const gw_gpu_sums *s, const call *c) {
@@ -95,7 +95,7 @@ static void fail_call(gw_gpu_sums *s, const gw_err *err) {
     finish(s, err->code == GW_E_ABORTED ? GW_COLLECTIVE_ABORTED : GW_COLLECTIVE_FAILED, err);
 }
 
-/* ---- NCCL, watched ---- */
+/* NCCL, watched. */
 
 static void enter(gw_gpu_sums *s) {
     atomic_store(&s->inside_ns, gw_now_ns());
@@ -208,7 +208,7 @@ static void poll_machine(gw_gpu_sums *s) {
     }
 }
 
-/* ---- the thread ---- */
+/* The thread. */
 
 /* A call that is not summing yet: begins when its communicator is there. Time in which this process did not
  * run is not counted. */
@@ -335,7 +335,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* ---- others ---- */
+/* Others. */
 
 /* With the lock held. */
 static void wish_abort(gw_gpu_sums *s) {

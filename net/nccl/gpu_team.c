@@ -47,7 +47,7 @@ static bool leads(const gw_gpu_team *t) {
     return gw_peer_id_equal(&t->view.leader, &t->self);
 }
 
-/* ---- what is said ---- */
+/* What is said. */
 
 static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
     gw_put_u8(w, GW_GPU_TEAM_MARK);
@@ -91,7 +91,7 @@ static void say_all(const gw_gpu_team *t, void say(const gw_gpu_team *t, const g
         if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say(t, &t->view.members[i].id);
 }
 
-/* ---- what is done ---- */
+/* What is done. */
 
 static void form(gw_gpu_team *t) {
     gw_nccl_team team = {.id = t->id};
@@ -194,7 +194,7 @@ void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
     }
 }
 
-/* ---- what is heard ---- */
+/* What is heard. */
 
 static void keep_early(gw_gpu_team *t, const early *entry) {
     uint32_t i = 0;
@@ -274,7 +274,7 @@ bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *byt
     return good || gw_fail_in(err, "net/gpu_team: from %s", gw_peer_id_short(from, name));
 }
 
-/* ---- all of it ---- */
+/* All of it. */
 
 gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
                               gw_err *err) {

@@ -40,7 +40,7 @@ struct gw_nccl {
     gw_err why; /* of the end under way, or of the loss */
 };
 
-/* ---- errors ---- */
+/* Errors. */
 
 static bool cuda_fail(const gw_nccl *n, const gpu *g, const char *call, int result, gw_err *err) {
     return gw_fail(err, GW_E_IO, "GPU %d: %s: %s", g->ordinal, call, gw_cuda_text(&n->cuda, result));
@@ -61,7 +61,7 @@ static bool went_well(int result) {
     return result == GW_NCCL_SUCCESS || result == GW_NCCL_IN_PROGRESS;
 }
 
-/* ---- the clock ---- */
+/* The clock. */
 
 static void moved(gw_nccl *n) {
     n->silent_ns = 0;
@@ -73,7 +73,7 @@ static void tick(gw_nccl *n, uint64_t now_ns) {
     n->polled_ns = now_ns;
 }
 
-/* ---- the end ---- */
+/* The end. */
 
 static void forget_sum(gw_nccl *n) {
     free(n->pieces);
@@ -139,7 +139,7 @@ static gw_nccl_event drain(gw_nccl *n, gw_err *err) {
     return GW_NCCL_ENDED;
 }
 
-/* ---- forming ---- */
+/* Forming. */
 
 static bool form_all(gw_nccl *n, const gw_nccl_team *team) {
     gw_nccl_config config = {
@@ -219,7 +219,7 @@ static gw_nccl_event poll_forming(gw_nccl *n) {
     return GW_NCCL_NOTHING;
 }
 
-/* ---- summing ---- */
+/* Summing. */
 
 void gw_nccl_sum(gw_nccl *n, const gw_nccl_piece *pieces, uint32_t count, uint64_t now_ns) {
     GW_ASSERT(n->phase == READY && count > 0);
@@ -335,7 +335,7 @@ static gw_nccl_event poll_summing(gw_nccl *n) {
     return GW_NCCL_SUMMED;
 }
 
-/* ---- all of it ---- */
+/* All of it. */
 
 gw_nccl_event gw_nccl_poll(gw_nccl *n, uint64_t now_ns, gw_err *err) {
     tick(n, now_ns);

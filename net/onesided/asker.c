@@ -65,7 +65,7 @@ void gw_asker_add(gw_asker *asker, gw_posted *posted) {
 
 /* A FETCH that was abandoned takes a slot until its last reply has come, so that this is known for what it
  * is, but no room in the window: what it waits for, a disk, may never come. */
-static bool is_forsaken_fetch(const slot *s) {
+static bool is_abandoned_fetch(const slot *s) {
     return s->busy && s->fetch && s->posted == NULL;
 }
 
@@ -76,7 +76,7 @@ static slot *free_slot(gw_asker *asker) {
         slot *s = &asker->slots[i];
         if (!s->busy)
             unused = s;
-        else if (!is_forsaken_fetch(s))
+        else if (!is_abandoned_fetch(s))
             in_flight++;
     }
     return in_flight < asker->window ? unused : NULL;
@@ -207,7 +207,7 @@ bool gw_asker_abandon(gw_asker *asker) {
     asker->landing = NULL;
     end_all(asker);
     for (uint32_t i = 0; i < GW_ASKER_WINDOW; i++)
-        if (!is_forsaken_fetch(&asker->slots[i])) return true;
+        if (!is_abandoned_fetch(&asker->slots[i])) return true;
     return false;
 }
 

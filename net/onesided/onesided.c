@@ -8,16 +8,16 @@
 #include <string.h>
 
 /* A path message on its way. */
-typedef struct telling {
-    struct telling *next;
+typedef struct path_message {
+    struct path_message *next;
     gw_peer_id peer;
     uint64_t link;
     gw_path_note note;
     uint32_t count;
     uint8_t bytes[];
-} telling;
+} path_message;
 
-typedef enum cargo { NOTHING, REQUEST, REPLY, TELLING } cargo;
+typedef enum cargo { NOTHING, REQUEST, REPLY, PATH_MESSAGE } cargo;
 
 /* What a rail peer's `state` is. */
 typedef struct end {
@@ -28,8 +28,8 @@ typedef struct end {
     gw_server *server;
     cargo sending;   /* what the rail has taken */
     bool asked_last; /* take turns between requests and replies */
-    telling *tellings, **tellings_last, *telling;
-    cargo landing_cargo; /* REQUEST (a WRITE) and TELLING land in `written` */
+    path_message *messages, **messages_last, *sending_message;
+    cargo landing_cargo; /* REQUEST (a WRITE) and PATH_MESSAGE land in `written` */
     gw_request write;
     gw_path_note note;
     struct iovec landing, payload;
@@ -44,10 +44,10 @@ struct gw_onesided {
     const gw_regions *regions;
     gw_provider *provider;
     gw_transport_events events;
-    gw_onesided_told *told;
-    void *told_context;
+    gw_onesided_received *receive;
+    void *receiver_context;
     pthread_mutex_t inbox_lock;
-    telling *tellings, **tellings_last;
+    path_message *messages, **messages_last;
     gw_posted *posted, **posted_last;
     gw_lookup *answered; /* in any order */
     end *ends;           /* inside the gate */
@@ -64,15 +64,15 @@ static void complete_unreachable(gw_onesided *onesided, gw_posted *posted) {
     onesided->events.completed(onesided->events.context, &completion);
 }
 
-static void free_tellings(telling *first) {
+static void free_path_messages(path_message *first) {
     while (first != NULL) {
-        telling *next = first->next;
+        path_message *next = first->next;
         free(first);
         first = next;
     }
 }
 
-/* ---- the rail's user: inside the gate ---- */
+/* The rail's user: inside the gate. */
 
 static void on_up(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
@@ -94,7 +94,7 @@ static void on_up(void *context, gw_rail_peer *peer) {
         return;
     }
     e->peer = peer;
-    e->tellings_last = &e->tellings;
+    e->messages_last = &e->messages;
     peer->state = e;
     e->next = onesided->ends;
     onesided->ends = e;
@@ -111,17 +111,17 @@ static void on_down(void *context, gw_rail_peer *peer) {
     }
     gw_asker_close(gone->asker);
     gw_server_close(gone->server);
-    free_tellings(gone->tellings);
-    free(gone->telling);
+    free_path_messages(gone->messages);
+    free(gone->sending_message);
     free(gone);
 }
 
-static bool next_telling(end *e, gw_rail_message *message) {
-    telling *t = e->tellings;
+static bool next_path_message(end *e, gw_rail_message *message) {
+    path_message *t = e->messages;
     if (t == NULL) return false;
-    e->tellings = t->next;
-    if (e->tellings == NULL) e->tellings_last = &e->tellings;
-    e->telling = t;
+    e->messages = t->next;
+    if (e->messages == NULL) e->messages_last = &e->messages;
+    e->sending_message = t;
     e->payload = (struct iovec){t->bytes, t->count};
     gw_path_note_encode(&t->note, message->header);
     return true;
@@ -142,7 +142,7 @@ static bool next_request(end *e, gw_rail_message *message) {
 }
 
 static cargo pick_next(end *e, gw_rail_message *message) {
-    if (next_telling(e, message)) return TELLING;
+    if (next_path_message(e, message)) return PATH_MESSAGE;
     if (e->asked_last && next_reply(e, message)) return REPLY;
     if (next_request(e, message)) return REQUEST;
     return next_reply(e, message) ? REPLY : NOTHING;
@@ -167,9 +167,9 @@ static void on_sent(void *context, gw_rail_peer *peer) {
     end *e = peer->state;
     GW_ASSERT(e->sending != NOTHING);
     if (e->sending == REPLY) gw_server_sent(e->server);
-    if (e->sending == TELLING) {
-        free(e->telling);
-        e->telling = NULL;
+    if (e->sending == PATH_MESSAGE) {
+        free(e->sending_message);
+        e->sending_message = NULL;
     }
     e->sending = NOTHING;
 }
@@ -204,8 +204,8 @@ static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *
     e->landing_cargo = NOTHING;
     message->parts = &e->landing;
     message->part_count = 1;
-    if (onesided->told != NULL && gw_path_note_decode(message->header, &e->note)) {
-        e->landing_cargo = TELLING;
+    if (onesided->receive != NULL && gw_path_note_decode(message->header, &e->note)) {
+        e->landing_cargo = PATH_MESSAGE;
         e->landing = (struct iovec){e->written, message->bytes};
         return message->bytes <= sizeof e->written ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
     }
@@ -229,8 +229,8 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     end *e = peer->state;
     cargo landed = e->landing_cargo;
     e->landing_cargo = NOTHING;
-    if (landed == TELLING) {
-        onesided->told(onesided->told_context, &peer->id, peer->link, &e->note, e->written,
+    if (landed == PATH_MESSAGE) {
+        onesided->receive(onesided->receiver_context, &peer->id, peer->link, &e->note, e->written,
                        (uint32_t)e->landing.iov_len);
     } else if (landed == REPLY) {
         gw_asker_landed(e->asker);
@@ -258,12 +258,12 @@ static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
     gw_lookup_free(lookup);
 }
 
-static void take_telling(gw_onesided *onesided, telling *t) {
+static void take_path_message(gw_onesided *onesided, path_message *t) {
     for (end *e = onesided->ends; e != NULL; e = e->next) {
         if (e->peer->link != t->link || !gw_peer_id_equal(&e->peer->id, &t->peer)) continue;
         t->next = NULL;
-        *e->tellings_last = t;
-        e->tellings_last = &t->next;
+        *e->messages_last = t;
+        e->messages_last = &t->next;
         gw_rail_thread_push(onesided->rail, e->peer);
         return;
     }
@@ -276,18 +276,18 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
     gw_posted *posted = onesided->posted;
     gw_lookup *answered = onesided->answered;
-    telling *tellings = onesided->tellings;
-    onesided->tellings = NULL;
-    onesided->tellings_last = &onesided->tellings;
+    path_message *messages = onesided->messages;
+    onesided->messages = NULL;
+    onesided->messages_last = &onesided->messages;
     onesided->posted = NULL;
     onesided->posted_last = &onesided->posted;
     onesided->answered = NULL;
     pthread_mutex_unlock(&onesided->inbox_lock);
     if (refresh) gw_rail_thread_refresh(onesided->rail);
-    while (tellings != NULL) {
-        telling *next = tellings->next;
-        take_telling(onesided, tellings);
-        tellings = next;
+    while (messages != NULL) {
+        path_message *next = messages->next;
+        take_path_message(onesided, messages);
+        messages = next;
     }
     while (posted != NULL) {
         gw_posted *next = posted->next;
@@ -333,11 +333,11 @@ static gw_posted *take_posted(gw_onesided *onesided, const gw_peer_id *peer) {
     return taken;
 }
 
-/* ---- from outside ---- */
+/* From outside. */
 
 gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
-                              const gw_transport_events *events, gw_onesided_told *told, void *told_context,
+                              const gw_transport_events *events, gw_onesided_received *receive, void *receiver_context,
                               gw_err *err) {
     gw_onesided *onesided = calloc(1, sizeof *onesided);
     if (onesided == NULL) {
@@ -350,10 +350,10 @@ gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t re
                               .regions = regions,
                               .provider = provider,
                               .events = *events,
-                              .told = told,
-                              .told_context = told_context};
+                              .receive = receive,
+                              .receiver_context = receiver_context};
     onesided->posted_last = &onesided->posted;
-    onesided->tellings_last = &onesided->tellings;
+    onesided->messages_last = &onesided->messages;
     pthread_mutex_init(&onesided->inbox_lock, NULL);
     gw_rail_user user = {.context = onesided,
                          .up = on_up,
@@ -392,13 +392,13 @@ uint64_t gw_onesided_served(gw_onesided *onesided) {
 void gw_onesided_tell(gw_onesided *onesided, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
                       const void *bytes, uint32_t count) {
     GW_ASSERT(count <= GW_SMALL_BYTES);
-    telling *t = malloc(sizeof *t + count);
+    path_message *t = malloc(sizeof *t + count);
     GW_ASSERT_MEMORY(t != NULL);
-    *t = (telling){.peer = *peer, .link = link, .note = *note, .count = count};
+    *t = (path_message){.peer = *peer, .link = link, .note = *note, .count = count};
     if (count > 0) memcpy(t->bytes, bytes, count);
     pthread_mutex_lock(&onesided->inbox_lock);
-    *onesided->tellings_last = t;
-    onesided->tellings_last = &t->next;
+    *onesided->messages_last = t;
+    onesided->messages_last = &t->next;
     pthread_mutex_unlock(&onesided->inbox_lock);
     gw_rail_thread_wake(onesided->rail);
 }
@@ -414,7 +414,7 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
 /* Has the channel let go of the asker's memory, if it has any. What the other side asks or tells must not be
  * lost with that: the link ends where it would be. */
 static void let_go(gw_onesided *onesided, end *e) {
-    bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == TELLING;
+    bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == PATH_MESSAGE;
     if (e->sending != REQUEST && e->landing_cargo != REPLY) return;
     (void)gw_rail_thread_release(onesided->rail, e->peer);
     if (e->sending != NOTHING) on_sent(onesided, e->peer);

@@ -50,7 +50,7 @@ static tcp_channel *tcp_of(gw_channel *channel) {
     return (tcp_channel *)channel;
 }
 
-/* ---- life ---- */
+/* Life. */
 
 /* Small operations go at once; and no BBR, where that is the default: its pacing waits between segments,
  * which halves the throughput on fast, short paths (measured on loopback). Nothing here is needed to work. */
@@ -125,7 +125,7 @@ static void tcp_close(gw_channel *base) {
     free(channel);
 }
 
-/* ---- sending ---- */
+/* Sending. */
 
 static bool take_next(tcp_channel *channel, const gw_rail_user *user) {
     gw_rail_message message;
@@ -227,7 +227,7 @@ static gw_flow tcp_send(gw_channel *base, const gw_rail_user *user, gw_err *err)
     return channel->sealed ? send_sealed(channel, user, err) : send_plain(channel, user, err);
 }
 
-/* ---- receiving ---- */
+/* Receiving. */
 
 static gw_flow broken(gw_err *err, const char *what) {
     gw_fail(err, GW_E_PEER, "net/tcp_channel: %s", what);

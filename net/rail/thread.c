@@ -81,7 +81,7 @@ static void resume(gw_channel *channel) {
     channel->in.parked = false;
 }
 
-/* ---- seats ---- */
+/* Seats. */
 
 static void free_seat(gw_rail_thread *rail, seat *s) {
     /* Closing the descriptor is not enough: another process may have one of the same file. */
@@ -147,7 +147,7 @@ static void take_inbox(gw_rail_thread *rail) {
     }
 }
 
-/* ---- the thread ---- */
+/* The thread. */
 
 /* One round of work on a seat. False: it is broken, err says why. */
 static bool serve(gw_rail_thread *rail, seat *s, gw_err *err) {
@@ -242,7 +242,7 @@ static void enter_own_gate(gw_rail_thread *rail) {
 }
 
 /* True when anybody called. */
-static bool heed_calls(gw_rail_thread *rail) {
+static bool handle_calls(gw_rail_thread *rail) {
     if (!atomic_exchange(&rail->called, false)) return false;
     take_inbox(rail);
     if (rail->used) rail->user.woken(rail->user.context, rail->number);
@@ -250,7 +250,7 @@ static bool heed_calls(gw_rail_thread *rail) {
 }
 
 /* True when it was time. */
-static bool heed_alarm(gw_rail_thread *rail) {
+static bool handle_alarm(gw_rail_thread *rail) {
     if (rail->alarm_ns == UINT64_MAX || gw_now_ns() < rail->alarm_ns) return false;
     rail->alarm_ns = UINT64_MAX;
     if (rail->used) rail->user.alarmed(rail->user.context, rail->number);
@@ -334,12 +334,12 @@ static void *rail_main(void *argument) {
         enter_own_gate(rail);
         note_all(rail, events, count);
         beat(rail, now_ns);
-        bool called = heed_calls(rail), busy = poll_once(rail);
+        bool called = handle_calls(rail), busy = poll_once(rail);
         busy = (rail->used && serve_all(rail)) || busy;
         bool spin = spins(rail, called || busy);
         uint32_t round = 1;
         for (; busy && round < ROUNDS && !atomic_load(&rail->called); round++) busy = serve_all(rail);
-        if (!busy || round == ROUNDS) busy = heed_alarm(rail) || busy; /* after what has come in time */
+        if (!busy || round == ROUNDS) busy = handle_alarm(rail) || busy; /* after what has come in time */
         busy = busy || linger(rail) || (!spin && !arm(rail));
         int timeout = wait_ms(rail);
         pthread_mutex_unlock(&rail->gate);
@@ -356,7 +356,7 @@ static void *rail_main(void *argument) {
     return NULL;
 }
 
-/* ---- from outside ---- */
+/* From outside. */
 
 static bool start_thread(gw_rail_thread *rail, gw_err *err) {
     rail->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -392,7 +392,7 @@ gw_rail_thread *gw_rail_thread_open(const char *name, uint32_t number, gw_rail_b
     rail->broken = broken;
     rail->context = context;
     rail->alarm_ns = UINT64_MAX;
-    gw_rail_thread_bear(rail, GW_SILENCE_NS);
+    gw_rail_thread_set_silence(rail, GW_SILENCE_NS);
     rail->epoll_fd = rail->event_fd = -1;
     pthread_mutex_init(&rail->gate, NULL);
     pthread_mutex_init(&rail->inbox_lock, NULL);
@@ -403,7 +403,7 @@ gw_rail_thread *gw_rail_thread_open(const char *name, uint32_t number, gw_rail_b
     return rail;
 }
 
-void gw_rail_thread_bear(gw_rail_thread *rail, uint64_t silence_ns) {
+void gw_rail_thread_set_silence(gw_rail_thread *rail, uint64_t silence_ns) {
     rail->silence_most = (uint32_t)(silence_ns / GW_HEARTBEAT_NS);
 }
 
@@ -507,7 +507,7 @@ void gw_rail_thread_use(gw_rail_thread *rail, const gw_rail_user *user) {
     if (rail->seat_count > 0) call(rail);
 }
 
-/* ---- inside the gate ---- */
+/* Inside the gate. */
 
 void gw_rail_thread_refresh(gw_rail_thread *rail) {
     take_inbox(rail);

@@ -34,7 +34,7 @@ gw_rail_thread *gw_rail_thread_open(const char *name, uint32_t number, gw_rail_b
                                     gw_err *err);
 /* How long the other side of a channel may be silent (net/rail/channel.h, heartbeat), instead of
  * GW_SILENCE_NS; before the rail has a user. */
-void gw_rail_thread_bear(gw_rail_thread *rail, uint64_t silence_ns);
+void gw_rail_thread_set_silence(gw_rail_thread *rail, uint64_t silence_ns);
 /* Ends the thread, with a `down` for every channel. Calls from other threads do nothing from now on. */
 void gw_rail_thread_stop(gw_rail_thread *rail);
 /* Frees a stopped rail. */

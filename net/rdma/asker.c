@@ -59,7 +59,7 @@ struct gw_rdma_askers {
     gw_rdma_asker *list;
 };
 
-/* ---- an asker's tasks; under its lock ---- */
+/* An asker's tasks; under its lock. */
 
 static void put_free(gw_rdma_asker *asker, task *t) {
     t->live = false;
@@ -172,7 +172,7 @@ static bool look_after(gw_rdma_asker *asker, bool arm) {
     return any;
 }
 
-/* ---- the thread of small operations ---- */
+/* The thread of small operations. */
 
 static void let_go(gw_rdma_asker *asker) {
     if (atomic_fetch_sub(&asker->holders, 1) > 1) return;
@@ -217,7 +217,7 @@ static bool on_arm(void *context) {
     return !look_after_all(askers, true);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 gw_rdma_askers *gw_rdma_askers_open(gw_rail_thread *thread, const gw_rdma_asker_events *events, gw_err *err) {
     gw_rdma_askers *askers = calloc(1, sizeof *askers);
@@ -359,7 +359,7 @@ void gw_rdma_asker_abandon(gw_rdma_asker *asker) {
     pthread_mutex_unlock(&asker->lock);
 }
 
-/* ---- posting ---- */
+/* Posting. */
 
 /* Where in the owner's words the operation goes; false: not there, or not with the keys at hand. */
 static bool find_word(const gw_rdma_told_words *words, const gw_op *op, uint64_t *remote) {

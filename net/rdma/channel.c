@@ -44,7 +44,7 @@ static rdma_channel *channel_of(gw_channel *channel) {
     return (rdma_channel *)channel;
 }
 
-/* ---- completions ---- */
+/* Completions. */
 
 static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
     rdma_channel *c = context;
@@ -105,7 +105,7 @@ static gw_flow say_broken(const rdma_channel *c, gw_err *err) {
     return GW_FLOW_BROKEN;
 }
 
-/* ---- sending ---- */
+/* Sending. */
 
 static bool has_room(const rdma_channel *c) {
     return c->tx.filled - c->tx.freed < SLOTS && c->posted - c->done < WORKS;
@@ -148,7 +148,7 @@ static gw_flow rdma_send(gw_channel *channel, const gw_rail_user *user, gw_err *
     return GW_FLOW_MORE;
 }
 
-/* ---- receiving ---- */
+/* Receiving. */
 
 /* Uses the oldest slot that has arrived. */
 static gw_flow use_slot(rdma_channel *c, const gw_rail_user *user, gw_err *err) {
@@ -185,7 +185,7 @@ static gw_flow rdma_receive(gw_channel *channel, const gw_rail_user *user, gw_er
     return flow;
 }
 
-/* ---- the rest ---- */
+/* The rest. */
 
 static bool rdma_arm(gw_channel *channel, bool receive, bool send) {
     rdma_channel *c = channel_of(channel);

@@ -46,7 +46,7 @@ struct gw_rdma_cm {
     gw_rate_limit refusals;
 };
 
-/* ---- what a dialler says ---- */
+/* What a dialler says. */
 
 static void make_tag(const gw_rdma_hello *hello, const uint8_t secret[GW_RDMA_SECRET],
                      const uint8_t plain[HELLO_PLAIN], uint8_t tag[32]) {
@@ -86,7 +86,7 @@ bool gw_rdma_hello_verify(const gw_rdma_hello *hello, const uint8_t secret[GW_RD
     return sodium_memcmp(tag, bytes + HELLO_PLAIN, sizeof tag) == 0;
 }
 
-/* ---- connections ---- */
+/* Connections. */
 
 static gw_rdma_connection *new_connection(gw_rdma_cm *cm, void *owner, gw_rdma_queue *queue) {
     gw_rdma_connection *connection = calloc(1, sizeof *connection);
@@ -231,7 +231,7 @@ static void establish(gw_rdma_connection *connection) {
     }
 }
 
-/* ---- being dialled ---- */
+/* Being dialled. */
 
 static void note_refusal(gw_rdma_cm *cm) {
     uint64_t times;
@@ -284,7 +284,7 @@ static void answer(gw_rdma_cm *cm, const struct rdma_cm_event *event) {
     }
 }
 
-/* ---- events ---- */
+/* Events. */
 
 static void explain(const gw_rdma_connection *connection, const struct rdma_cm_event *event, gw_err *why) {
     const gw_rdma_device *device = connection->cm->device;
@@ -380,7 +380,7 @@ static void on_async(void *context, uint32_t events) {
     }
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static bool unblock(int fd, gw_err *err) {
     int flags = fcntl(fd, F_GETFL);

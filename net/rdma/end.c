@@ -70,7 +70,7 @@ static void fail_end(end *e, const gw_err *why) {
     host_of(e)->failed(&e->base, &text);
 }
 
-/* ---- dialling ---- */
+/* Dialling. */
 
 static bool dial(end *e, line *to, gw_rdma_queue *queue, gw_err *err) {
     uint8_t bytes[GW_RDMA_HELLO];
@@ -131,7 +131,7 @@ static void on_connected(void *context, void *owner) {
     host_of(e)->ready(&e->base);
 }
 
-/* ---- being dialled ---- */
+/* Being dialled. */
 
 static bool is_for(const end *e, const gw_rdma_hello *hello, const uint8_t *bytes) {
     gw_rdma_hello whole = *hello;
@@ -189,7 +189,7 @@ static void on_accepted(void *context, void *owner, gw_rdma_connection *connecti
         l->connection = connection;
 }
 
-/* ---- endings ---- */
+/* Endings. */
 
 static void dial_words_again(void *context) {
     end *e = context;
@@ -258,7 +258,7 @@ static void on_asker_broken(gw_path_end *base, const gw_err *why, bool refused) 
     host_of(e)->failed(base, &err);
 }
 
-/* ---- the device ---- */
+/* The device. */
 
 static void on_lost(void *context, const gw_err *why, bool removed) {
     gw_rdma_ends *ends = context;
@@ -309,7 +309,7 @@ void gw_rdma_ends_close(gw_rdma_ends *ends) {
     ends->cm = NULL;
 }
 
-/* ---- what the other side tells ---- */
+/* What the other side tells. */
 
 static void tell_slots(end *e) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
@@ -388,7 +388,7 @@ void gw_rdma_end_message(gw_path_end *base, const uint8_t *bytes, uint32_t count
     sodium_memzero(&told, sizeof told);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void free_end(end *e) {
     gw_timer_cancel(&e->again);
@@ -474,7 +474,7 @@ gw_channel *gw_rdma_end_channel(gw_path_end *base, uint32_t stream, uint32_t rai
     return channel;
 }
 
-/* ---- operations ---- */
+/* Operations. */
 
 gw_path_posted gw_rdma_end_post(gw_path_end *base, const gw_op *op, gw_completion *completion) {
     end *e = end_of(base);

@@ -65,7 +65,7 @@ void gw_rdma_loans_close(gw_rdma_loans *loans) {
     free(loans);
 }
 
-/* ---- slices; under the lock ---- */
+/* Slices; under the lock. */
 
 static void let_go(gw_rdma_loans *loans, slice *s) {
     if (s->registered == NULL) return;
@@ -133,7 +133,7 @@ static bool keep(gw_rdma_loans *loans, const region *r, slice *s) {
     return true;
 }
 
-/* ---- regions ---- */
+/* Regions. */
 
 void gw_rdma_loans_add(gw_rdma_loans *loans, uint32_t number, const void *memory, uint64_t bytes) {
     uint64_t count = (bytes + GW_RDMA_SLICE_BYTES - 1) / GW_RDMA_SLICE_BYTES;
@@ -181,7 +181,7 @@ void gw_rdma_loans_take(gw_rdma_loans *loans, gw_rdma_memory *memory) {
     pthread_mutex_unlock(&loans->lock);
 }
 
-/* ---- loans ---- */
+/* Loans. */
 
 static loan *lend_part(gw_rdma_loans *loans, uint32_t number, uint64_t offset, uint64_t bytes) {
     region *r = &loans->regions[number];

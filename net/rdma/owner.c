@@ -76,7 +76,7 @@ const gw_word_domain *gw_rdma_owner_domain(const gw_rdma_owner *owner) {
     return gw_rdma_words_domain(owner->words);
 }
 
-/* ---- telling; under the lock ---- */
+/* Telling; under the lock. */
 
 static bool is_member(const gw_rdma_owner *owner, const gw_peer_id *peer) {
     for (uint32_t i = 0; i < owner->member_count; i++)
@@ -106,7 +106,7 @@ static void tell_keys(const gw_rdma_guest *guest) {
     tell(guest, &told);
 }
 
-/* ---- guests ---- */
+/* Guests. */
 
 void gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_end *end) {
     *guest = (gw_rdma_guest){.owner = owner, .end = end};
@@ -181,7 +181,7 @@ void gw_rdma_guest_stand(gw_rdma_guest *guest) {
     pthread_mutex_unlock(&guest->owner->lock);
 }
 
-/* ---- loans ---- */
+/* Loans. */
 
 gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner) {
     return owner->loans;
@@ -198,7 +198,7 @@ const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *t
     return loan;
 }
 
-/* ---- fences ---- */
+/* Fences. */
 
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count) {
     static const gw_rdma_told_words none = {.address = 0};

@@ -23,7 +23,7 @@ static const gw_rdma_device *device_of(const rdma_path *path) {
     return gw_rdma_memory_device(path->ends.memory);
 }
 
-/* ---- a device that was removed ---- */
+/* A device that was removed. */
 
 /* librdmacm has devices open, too. It lets go of one that is gone when it looks for devices the next time and
  * finds any; of the last one not before this process ends. */
@@ -72,7 +72,7 @@ static void look_again(rdma_path *path) {
     gw_rdma_owner_found(path->ends.owner);
 }
 
-/* ---- who it leads to ---- */
+/* Who it leads to. */
 
 static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
     rdma_path *path = path_of(base);
@@ -117,7 +117,7 @@ static gw_path_end *rdma_open(gw_path *base, const gw_path_end *as, const uint8_
     return gw_rdma_end_open(&path_of(base)->ends, as, &card.address, err);
 }
 
-/* ---- this peer's memory ---- */
+/* This peer's memory. */
 
 static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer_id *members,
                              uint32_t count) {
@@ -143,7 +143,7 @@ static const gw_word_domain *rdma_domain(gw_path *base) {
     return gw_rdma_owner_domain(path_of(base)->ends.owner);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void rdma_close(gw_path *base) {
     rdma_path *path = path_of(base);

@@ -37,7 +37,7 @@ struct gw_rdma_queue {
     gw_err trouble;
 };
 
-/* ---- life ---- */
+/* Life. */
 
 static const gw_rdma_device *device_of(const gw_rdma_queue *queue) {
     return gw_rdma_memory_device(queue->memory);
@@ -145,7 +145,7 @@ void gw_rdma_queue_break(gw_rdma_queue *queue, const gw_err *why) {
     queue->trouble = *why;
 }
 
-/* ---- connecting ---- */
+/* Connecting. */
 
 static void post_receives(gw_rdma_queue *queue) {
     struct ibv_recv_wr requests[RECEIVE_BATCH], *bad;
@@ -237,7 +237,7 @@ bool gw_rdma_queue_connect_self(gw_rdma_queue *queue, gw_err *err) {
     return true;
 }
 
-/* ---- posting ---- */
+/* Posting. */
 
 static uint64_t piece_bytes(const gw_rdma_queue *queue, const gw_rdma_work *work) {
     uint64_t left = work->bytes - work->posted_bytes, most = device_of(queue)->message_most;
@@ -312,7 +312,7 @@ void gw_rdma_queue_post(gw_rdma_queue *queue, gw_rdma_work *work) {
     post_waiting(queue);
 }
 
-/* ---- completions ---- */
+/* Completions. */
 
 static bool is_refusal(enum ibv_wc_status status) {
     return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR;

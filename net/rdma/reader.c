@@ -87,7 +87,7 @@ struct gw_rdma_readers {
     gw_rdma_reader *list; /* the control thread's */
 };
 
-/* ---- tasks and parts; under the lock ---- */
+/* Tasks and parts; under the lock. */
 
 /* What has ended, to be said without the lock. */
 typedef struct endings {
@@ -220,7 +220,7 @@ static void say(gw_rdma_reader *reader, const endings *ended) {
     if (--reader->saying == 0) pthread_cond_broadcast(&reader->said);
 }
 
-/* ---- whether READs work; under the lock ---- */
+/* Whether READs work; under the lock. */
 
 /* Nothing is READ for a while. */
 static void rest(gw_rdma_reader *reader, const gw_err *why) {
@@ -242,7 +242,7 @@ static void note_success(gw_rdma_reader *reader) {
     gw_rdma_pause_end(&reader->pause, &reader->end->peer, "large transfers are READ again");
 }
 
-/* ---- the queue pair; on the control thread ---- */
+/* The queue pair; on the control thread. */
 
 typedef struct harvest {
     gw_rdma_reader *reader;
@@ -389,7 +389,7 @@ void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
     pthread_mutex_unlock(&reader->lock);
 }
 
-/* ---- answers ---- */
+/* Answers. */
 
 /* Under the lock. Where little may be locked some can be had now and then, and no more: it is said again only
  * when nothing of the kind has happened for a while. */
@@ -454,7 +454,7 @@ bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent) 
     return good;
 }
 
-/* ---- posting ---- */
+/* Posting. */
 
 bool gw_rdma_reader_takes(const gw_op *op) {
     return (op->kind == GW_OP_FETCH || op->kind == GW_OP_READ) && op->bytes > GW_RDMA_READ_LEAST;
@@ -508,7 +508,7 @@ void gw_rdma_reader_abandon(gw_rdma_reader *reader) {
     pthread_mutex_unlock(&reader->lock);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_end *end, gw_rdma_memory *memory,
                                     gw_err *err) {

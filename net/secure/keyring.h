@@ -21,13 +21,14 @@ typedef struct gw_key {
     uint8_t bytes[GW_KEY_BYTES];
 } gw_key;
 
-/* count = 0 is *plain mode*: nothing is secret, and only loopback is allowed (gw_net_require_loopback). */
+/* The cluster's keys. A count of 0 is *plain mode*: nothing is secret, and only loopback is allowed
+ * (gw_net_require_loopback). */
 typedef struct gw_keyring {
     uint32_t count;
     gw_key keys[GW_MAX_KEYS];
 } gw_keyring;
 
-/* What a sub-key is for: no key is used for two things. */
+/* The purpose of a sub-key. No key serves two purposes. */
 typedef enum gw_key_purpose {
     GW_KEY_PACKET = 1,      /* gossip packets */
     GW_KEY_STREAM = 2,      /* the key mixed into a stream's handshake */

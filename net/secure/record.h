@@ -1,11 +1,11 @@
-/* Records: what flows on a stream after its handshake. One direction of one stream has one cipher.
+/* Records are the units in which bytes flow on a stream after its handshake. Each direction of a stream has one cipher.
  *
  *   header u32: bits 0-23 payload length, bit 31 "the message goes on in the next record" | payload | tag 16
  *
- * AES-256-GCM where both CPUs have it, else ChaCha20-Poly1305 (RFC 8439): the nonce is the count of records,
- * the header is associated data. A record that was changed, cut, repeated, dropped or moved does not open.
- * Plain mode: the same header, no encryption, no tag. A cipher fails for good at 2^48 records (never
- * reached). Thread: a cipher belongs to one thread at a time; it may move between threads. */
+ * The cipher is AES-256-GCM where both CPUs support it, else ChaCha20-Poly1305 (RFC 8439). The nonce is the number of the
+ * record, and the header is associated data, so a record that was changed, truncated, repeated or moved does not open, nor does
+ * the one after a dropped record. In plain mode records have the same header, no encryption and no tag. A cipher fails for good
+ * after 2^48 records, which is never reached. Thread: a cipher belongs to one thread at a time and may move between threads. */
 #ifndef GODWIT_NET_SECURE_RECORD_H
 #define GODWIT_NET_SECURE_RECORD_H
 
@@ -20,7 +20,7 @@ enum {
     GW_RECORD_HEADER = 4,
     GW_RECORD_TAG = 16,
     GW_RECORD_CONTROL = 64 * 1024, /* most payload of a record on a control stream */
-    GW_RECORD_DATA = 256 * 1024,   /* and on a data stream */
+    GW_RECORD_DATA = 256 * 1024,   /* most payload of a record on a data stream */
 };
 
 typedef enum gw_algorithm {
@@ -59,9 +59,9 @@ bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes
  * payload_most or reserved bits. Changes nothing. */
 bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
                        bool *more, gw_err *err);
-/* Opens the next record, whole at `record`, to `payload` (the payload's length; may be
- * record + GW_RECORD_HEADER: in place). GW_E_CORRUPT when it is not the record that was sealed next; the
- * stream is then of no use. */
+/* Opens the next record, which lies whole at `record`, into `payload`, which has room for the payload and may be
+ * record + GW_RECORD_HEADER (opening in place). Fails with GW_E_CORRUPT if it is not the record that was sealed next; the
+ * stream must then be closed. */
 bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
                     gw_err *err);
 

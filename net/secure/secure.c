@@ -50,7 +50,7 @@ static uint8_t our_mode(const gw_handshake *h) {
     return h->local->keyring->count > 0 ? MODE_SEALED : MODE_PLAIN;
 }
 
-/* Writing */
+/* Writing. */
 
 static void put_header(gw_writer *w, const gw_handshake *h, uint8_t type, size_t body_bytes) {
     gw_put_bytes(w, magic, sizeof magic);
@@ -77,7 +77,7 @@ static gw_handshake_state fail_aloud(gw_handshake *h, gw_fault fault) {
     return fail(h, fault);
 }
 
-/* Keys and transcript */
+/* Keys and transcript. */
 
 static void hash_parts(uint8_t out[32], const uint8_t *key, const void *a, size_t a_bytes, const void *b,
                        size_t b_bytes) {
@@ -122,7 +122,8 @@ static void key_for(const gw_local *local, uint32_t index, gw_key_purpose purpos
         gw_keyring_derive(local->keyring, index, purpose, key);
 }
 
-/* transcript = H(H(cluster | hello) | clear part of the answer); master = H(key; X25519 | transcript). */
+/* Computes the transcript and the master key from the clear part of the answer:
+ * transcript = H(H(cluster | hello) | clear part of the answer), master = H(key; X25519 | transcript). */
 static bool agree(gw_handshake *h, const uint8_t their_ephemeral[32], const uint8_t *answer) {
     uint8_t secret[32];
     if (crypto_scalarmult(secret, h->ephemeral_secret, their_ephemeral) != 0) return false; /* a weak point */
@@ -319,7 +320,7 @@ static gw_handshake_state take_alert(gw_handshake *h, const uint8_t *message, si
     return fail(h, told ? (gw_fault)code : GW_FAULT_GARBAGE);
 }
 
-/* Words for a person */
+/* Words for a person. */
 
 static void explain(const gw_handshake *h, const header *head, gw_err *err) {
     switch (h->fault) {
@@ -355,7 +356,7 @@ static void explain(const gw_handshake *h, const header *head, gw_err *err) {
     }
 }
 
-/* Feeding */
+/* Feeding. */
 
 static header read_header(const uint8_t *bytes) {
     gw_reader r = gw_reader_on(bytes + sizeof magic, GW_HANDSHAKE_HEADER - sizeof magic);
@@ -417,7 +418,7 @@ gw_handshake_state gw_handshake_feed(gw_handshake *h, const uint8_t *bytes, size
     return state;
 }
 
-/* Opening and finishing */
+/* Opening and finishing. */
 
 static gw_handshake *start(const gw_local *local, const uint8_t randomness[32], gw_err *err) {
     gw_handshake *h = calloc(1, sizeof *h);

@@ -49,7 +49,7 @@ static shm_channel *shm_of(gw_channel *channel) {
     return (shm_channel *)channel;
 }
 
-/* ---- rings ---- */
+/* Rings. */
 
 uint64_t gw_shm_rings_bytes(uint32_t count) {
     return (uint64_t)count * 2 * (PAGE + RING);
@@ -132,7 +132,7 @@ static bool shm_arm(gw_channel *base, bool receive, bool send) {
     return !news;
 }
 
-/* ---- life ---- */
+/* Life. */
 
 gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell, int other,
                                 uint32_t payload_most, const gw_peer_id *peer, uint32_t rail, gw_err *err) {
@@ -169,7 +169,7 @@ static gw_flow broken(gw_err *err, const char *what) {
     return GW_FLOW_BROKEN;
 }
 
-/* ---- sending ---- */
+/* Sending. */
 
 static bool take_next(shm_channel *channel, const gw_rail_user *user) {
     gw_rail_message message;
@@ -219,7 +219,7 @@ static gw_flow shm_send(gw_channel *base, const gw_rail_user *user, gw_err *err)
     return flow;
 }
 
-/* ---- receiving ---- */
+/* Receiving. */
 
 static bool parse_frame(shm_channel *channel) {
     channel->base.in.state = GW_INCOMING_ASK;

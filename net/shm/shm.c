@@ -91,7 +91,7 @@ static void fail(shm_end *end, const gw_err *why) {
     end->base.path->host->failed(&end->base, why);
 }
 
-/* ---- cards ---- */
+/* Cards. */
 
 static uint32_t shm_card(gw_path *path, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
     (void)why;
@@ -131,7 +131,7 @@ static bool shm_suits(gw_path *path, const uint8_t *card, uint32_t count, gw_err
     return read_card(shm_of(path), card, count, name, why);
 }
 
-/* ---- words ---- */
+/* Words. */
 
 static bool is_member(const shm *s, const gw_peer_id *peer) {
     for (uint32_t i = 0; i < s->member_count; i++)
@@ -195,7 +195,7 @@ static gw_path_posted shm_post(gw_path_end *base, const gw_op *op, gw_completion
     return gw_shm_words_do(&end_of(base)->theirs, op, completion);
 }
 
-/* ---- joining: on the control thread ---- */
+/* Joining: on the control thread. */
 
 static bool make_bells(shm_end *end, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
@@ -311,7 +311,7 @@ static void read_socket(void *context, uint32_t events) {
     if (!good) fail(end, &err);
 }
 
-/* ---- visitors ---- */
+/* Visitors. */
 
 static void see_off(visitor *v) {
     for (visitor **at = &v->shm->visitors; *at != NULL; at = &(*at)->next) {
@@ -391,7 +391,7 @@ static void open_door(void *context, uint32_t events) {
     if (!gw_watch_add(s->base.host->loop, &v->watch, fd, EPOLLIN, hear_visitor, v, &err)) see_off(v);
 }
 
-/* ---- ends ---- */
+/* Ends. */
 
 static gw_path_end *shm_end_open(gw_path *path, const gw_path_end *as, const uint8_t *card, uint32_t count,
                                  gw_err *err) {
@@ -454,7 +454,7 @@ static void shm_end_close(gw_path_end *base) {
     free(end);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void shm_close(gw_path *path) {
     shm *s = shm_of(path);

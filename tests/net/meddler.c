@@ -101,7 +101,7 @@ static void count_strike(meddler *m, meddle_place place) {
     atomic_fetch_add(&m->struck[place], 1);
 }
 
-/* ---- connections ---- */
+/* Connections. */
 
 static void say(way *w, const uint8_t *bytes, size_t count) {
     if (w->out_bytes + count > w->out_room) {
@@ -295,7 +295,7 @@ static void settle_pair(meddler *m, pair *p) {
     if ((told || (p->ways[0].ended && p->ways[1].ended)) && said) close_pair(p);
 }
 
-/* ---- datagrams ---- */
+/* Datagrams. */
 
 static void forget_senders(meddler *m) {
     for (uint32_t i = 0; i < m->sender_count; i++) close(m->upstream[i]);
@@ -374,7 +374,7 @@ static void read_answers(meddler *m) {
     }
 }
 
-/* ---- the flood ---- */
+/* The flood. */
 
 static void flood(meddler *m) {
     uint16_t port = (uint16_t)atomic_load(&m->target);
@@ -410,7 +410,7 @@ static void replay(meddler *m) {
     }
 }
 
-/* ---- the thread ---- */
+/* The thread. */
 
 static void *run(void *context) {
     meddler *m = context;

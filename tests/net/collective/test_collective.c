@@ -127,7 +127,7 @@ Test(collective, what_is_sent_to_who_has_not_entered_fits_in_any_receive_window)
     }
 }
 
-/* ---- one member played by hand ---- */
+/* One member played by hand. */
 
 enum { SMALL = 4, FRAME = GW_FRAME_BYTES };
 

@@ -88,7 +88,7 @@ static void leave(sim_net *net) {
     pthread_mutex_unlock(&net->lock);
 }
 
-/* ---- events: a = peer, b = other peer << 8 | stream, c = link ---- */
+/* Events: a = peer, b = other peer << 8 | stream, c = link. */
 
 static void schedule(sim_net *net, uint64_t at_ns, void (*run)(void *, const gw_sim_event *), uint64_t a,
                      uint64_t b, uint64_t c) {
@@ -124,7 +124,7 @@ static void break_soon(sim_fabric *f, uint32_t other) {
     schedule(net, at, on_down, other, f->number << 8, link);
 }
 
-/* ---- messages ---- */
+/* Messages. */
 
 static void on_arrival(void *context, const gw_sim_event *event);
 
@@ -152,7 +152,7 @@ static void send_message(sim_fabric *f, uint32_t other, uint32_t stream, const u
     free(copy);
 }
 
-/* ---- small and large operations ---- */
+/* Small and large operations. */
 
 static void pump_operations(sim_fabric *f, uint32_t other, uint32_t stream) {
     const end *e = &f->sides[other].ends[stream];
@@ -194,7 +194,7 @@ static bool take_operation(sim_fabric *f, const end *e, const parcel *p) {
     return true;
 }
 
-/* ---- rails ---- */
+/* Rails. */
 
 static void pump_rail(sim_fabric *f, uint32_t other, uint32_t stream) {
     end *e = &f->sides[other].ends[stream];
@@ -276,7 +276,7 @@ static void on_arrival(void *context, const gw_sim_event *event) {
     pump_soon(f, (uint32_t)(event->b >> 8), stream);
 }
 
-/* ---- links ---- */
+/* Links. */
 
 static void open_side(sim_fabric *f, uint32_t other, uint64_t link) {
     side *s = &f->sides[other];
@@ -358,7 +358,7 @@ static void sim_unlink(gw_transport *transport, const gw_peer_id *peer) {
     leave(net);
 }
 
-/* ---- operations ---- */
+/* Operations. */
 
 static void take_inbox(sim_fabric *f) {
     gw_posted *posted = f->posted;
@@ -436,7 +436,7 @@ static void sim_abandon(gw_transport *transport, const gw_peer_id *peer) {
     leave(net);
 }
 
-/* ---- memory ---- */
+/* Memory. */
 
 static bool sim_add_region(gw_transport *transport, uint32_t region, const void *memory, uint64_t bytes,
                            gw_err *err) {
@@ -479,7 +479,7 @@ static bool sim_fence(gw_transport *transport, const gw_fence *fence, const gw_p
     return true;
 }
 
-/* ---- what collectives ask of rails ---- */
+/* What collectives ask of rails. */
 
 static uint32_t sim_rails(const gw_transport *transport) {
     return ((const sim_fabric *)transport)->net->streams - FIRST_RAIL;
@@ -557,7 +557,7 @@ static void sim_rail_refuse(gw_transport *transport, gw_rail_peer *peer, const g
     leave(net);
 }
 
-/* ---- life ---- */
+/* Life. */
 
 static void sim_spin(gw_transport *transport, bool spin) {
     (void)transport;

@@ -143,7 +143,7 @@ Test(fabric, a_path_is_tried_again_on_a_later_link) {
     }
 }
 
-/* ---- one side leaves the path alone, and the other knows nothing of it ---- */
+/* One side leaves the path alone, and the other knows nothing of it. */
 
 enum { FRAME = GW_FRAME_BYTES };
 
@@ -197,7 +197,7 @@ Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alon
     }
 }
 
-/* ---- a peer that leads, and is played ---- */
+/* A peer that leads, and is played. */
 
 /* Where they are on a card of shared memory: the network namespace, the door's name. */
 enum { CARD_NETWORK = 1 + 36, CARD_NAME = CARD_NETWORK + 8 + 4, TOKEN = 16 };

@@ -33,7 +33,7 @@ static uint32_t opened;
 
 gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err);
 
-/* ---- its channels ---- */
+/* Its channels. */
 
 static gw_flow look(const gw_channel *channel, gw_flow good, gw_err *err) {
     int code = ((const frail_channel *)channel)->path->breaks;
@@ -80,7 +80,7 @@ static gw_channel *frail_channel_open(gw_path_end *end, uint32_t stream, uint32_
     return &channel->base;
 }
 
-/* ---- the path ---- */
+/* The path. */
 
 static uint32_t frail_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
     (void)base, (void)why;
@@ -136,7 +136,7 @@ gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_option
     return &path->base;
 }
 
-/* ---- what is tested ---- */
+/* What is tested. */
 
 static atomic_uint reasons; /* how often the log has told why */
 

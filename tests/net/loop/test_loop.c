@@ -248,7 +248,7 @@ Test(loop, all_that_is_ready_comes_before_timers) {
     gw_loop_close(loop);
 }
 
-/* ---- a process that is stopped ---- */
+/* A process that is stopped. */
 
 static void leave_as_input(void *context, uint32_t events) {
     (void)context, (void)events;

@@ -73,7 +73,7 @@ static int unlock(int result) {
     return result;
 }
 
-/* ---- what becomes of operations ---- */
+/* What becomes of operations. */
 
 static gw_nccl_comm *rank_of(const gw_nccl_id *id, int rank) {
     for (int i = 0; i < COMMS; i++) {
@@ -136,7 +136,7 @@ static void progress(void) {
     }
 }
 
-/* ---- NCCL ---- */
+/* NCCL. */
 
 static int get_version(int *version) {
     *version = 22809;
@@ -275,7 +275,7 @@ static const char *nccl_last(gw_nccl_comm *comm) {
     return "";
 }
 
-/* ---- CUDA ---- */
+/* CUDA. */
 
 static int init(unsigned flags) {
     return (int)flags;
@@ -390,7 +390,7 @@ static int cuda_text(int result, const char **text) {
     return GW_CUDA_SUCCESS;
 }
 
-/* ---- the test's side ---- */
+/* The test's side. */
 
 void fake_reset(int gpus) {
     lock();

@@ -14,7 +14,7 @@
 
 enum { FRAME = GW_FRAME_BYTES };
 
-/* ---- a process that is stopped ---- */
+/* A process that is stopped. */
 
 typedef struct waiting {
     gw_rail_thread *rail;
@@ -80,7 +80,7 @@ Test(rail_thread, who_was_stopped_hears_what_came_before_what_is_late) {
     cr_assert_eq(stopped_child(wait_for_either, frame, sizeof frame), STOPPED_INPUT_FIRST);
 }
 
-/* ---- a thread that polls ---- */
+/* A thread that polls. */
 
 enum { READ_NS = 1000, SPUN_NS = 100000, MOST_NS = 10 * SPUN_NS, MOST_LOOKS = SPUN_NS / READ_NS / 2 };
 

@@ -20,13 +20,13 @@
 
 enum { REGION = 1, WORDS = 8, AT_ONCE = 16 /* completions that a poll takes */ };
 
-/* ---- the device: does what it is given by the next poll ---- */
+/* The device: does what it is given by the next poll. */
 
 static const gw_rdma_region memory_region = {.lkey = 1};
 static gw_rdma_work *posted;
 static uint32_t completions, given_back; /* of another queue pair, waiting; after them the slots come back */
 
-/* ---- the connection manager ---- */
+/* The connection manager. */
 
 typedef enum step { NOTHING, CONNECTED, REJECTED } step;
 
@@ -34,7 +34,7 @@ static gw_rdma_cm_events cm_events;
 static void *dialler; /* NULL: nobody dials */
 static uint32_t dials, connections;
 
-/* ---- the end ---- */
+/* The end. */
 
 static _Atomic uint64_t now_ns = 1000 * SECOND;
 static gw_loop *loop;
@@ -189,7 +189,7 @@ void __wrap_gw_rdma_guest_stand(gw_rdma_guest *guest) {
     (void)guest;
 }
 
-/* ---- the fabric, and the other side ---- */
+/* The fabric, and the other side. */
 
 static void tell(gw_path_end *of, const void *bytes, uint32_t count) {
     (void)of, (void)bytes, (void)count;
@@ -285,7 +285,7 @@ static void teardown(void) {
 
 TestSuite(rdma_end, .init = setup, .fini = teardown);
 
-/* ---- what becomes of it ---- */
+/* What becomes of it. */
 
 /* The keys stay told, and no view is to come. */
 Test(rdma_end, a_queue_pair_for_operations_that_was_not_connected_is_dialled_again) {
@@ -348,7 +348,7 @@ Test(rdma_end, who_has_no_keys_does_not_dial) {
     cr_expect_eq(dials, 5);
 }
 
-/* ---- a rail's channel that is about to sleep ---- */
+/* A rail's channel that is about to sleep. */
 
 static bool send_once(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer;

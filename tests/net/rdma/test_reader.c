@@ -103,7 +103,7 @@ bool __wrap_gw_rdma_queue_is_busy(const gw_rdma_queue *queue) {
     return done_count < post_count;
 }
 
-/* ---- the fabric, and the other side ---- */
+/* The fabric, and the other side. */
 
 static void tell(gw_path_end *end, const void *bytes, uint32_t count) {
     (void)end, (void)bytes, (void)count;
@@ -183,7 +183,7 @@ Test(rdma_reader, what_a_device_has_read_counts_as_it_comes) {
     cr_assert_eq(completions, 1);
 }
 
-/* ---- when READs fail ---- */
+/* When READs fail. */
 
 static char last_line[200];
 static unsigned warnings;

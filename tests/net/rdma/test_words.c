@@ -154,7 +154,7 @@ Test(rdma_words, a_device_that_says_it_is_back_is_looked_at) {
     cr_assert(publish());
 }
 
-/* ---- with guests ---- */
+/* With guests. */
 
 static uint32_t told; /* the key */
 static unsigned tellings;

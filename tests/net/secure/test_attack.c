@@ -212,7 +212,7 @@ static void expect_nothing_wrong(void) {
     cr_expect_eq(s.b.datagrams_wrong, 0);
 }
 
-/* ---- a man in the middle ---- */
+/* A man in the middle. */
 
 Test(attack, of_records_nothing_is_taken_but_what_was_said_next) {
     open_scene("1");
@@ -353,7 +353,7 @@ Test(attack, without_a_key_records_can_be_changed_and_repeated) {
     close_scene();
 }
 
-/* ---- floods ---- */
+/* Floods. */
 
 static size_t resident_bytes(void) {
     long pages = 0, ignored;
@@ -408,7 +408,7 @@ Test(attack, a_flood_keeps_nobody_out_and_takes_no_memory) {
     close_scene();
 }
 
-/* ---- keys ---- */
+/* Keys. */
 
 /* A listener, and what it made of its caller. */
 typedef struct visit {

@@ -24,7 +24,7 @@ Test(shm, a_thief_takes_half_of_a_stopped_victims_range) {
     stopped_victim_is_stolen_from(GW_FABRIC_SHM);
 }
 
-/* ---- words ---- */
+/* Words. */
 
 static gw_op op_of(gw_op_kind kind, void *buffer) {
     return (gw_op){.kind = kind,
@@ -182,7 +182,7 @@ Test(shm, words_that_make_no_sense_are_not_mapped) {
     gw_words_close(words);
 }
 
-/* ---- rings ---- */
+/* Rings. */
 
 static gw_arrival refuse(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;

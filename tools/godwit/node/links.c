@@ -120,7 +120,7 @@ bool gw_node_listen(gw_node *node, gw_err *err) {
     gw_link_events link_events = {.context = node, .up = link_up, .down = link_down, .message = link_message};
     node->links = gw_links_open(node->loop, &node->local, &link_events, err);
     if (!node->links) return false;
-    gw_links_bear(node->links, silence_ns(node->options));
+    gw_links_set_silence(node->links, silence_ns(node->options));
     gw_fetch_provider provider = gw_server_provider(&node->server);
     gw_wires_options how = {.kinds = node->options->transports,
                             .rdma = node->options->rdma,
