@@ -1,6 +1,5 @@
-/* The threads that look up what FETCH asks for, so that no data thread waits for a disk: one for what is in
- * memory (gw-data-memory), one for the rest, which may be in files (gw-data-files). A disk that does not
- * answer holds only the latter, and what is asked of it later. */
+/* The two threads that look up the names of FETCHes, so that no data thread waits for a disk: gw-data-memory for names that are
+ * found in memory, gw-data-files for all others. A disk that hangs holds up the latter alone. */
 #ifndef GODWIT_NET_DATA_PROVIDER_H
 #define GODWIT_NET_DATA_PROVIDER_H
 
@@ -8,19 +7,19 @@
 
 typedef struct gw_provider gw_provider;
 
-/* One question and its answer. Made and freed by who asks. */
+/* One lookup: the name and, later, the answer. The asking side allocates and frees it. */
 typedef struct gw_lookup {
     struct gw_lookup *next;
     gw_peer_id asker;
     gw_hash name;
     uint64_t channel, id; /* the asker's: which channel and request it is for */
-    bool of_path;         /* not a channel's: for the end of a path, of this link and try */
+    bool of_path;         /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
     uint64_t link;
     uint32_t serial;
-    uint64_t capacity;        /* longer answers are of no use */
-    gw_fetch_provider source; /* filled in with the answer */
-    gw_op_status status;      /* as its `find` says */
-    const void *bytes;        /* GW_OP_OK: until gw_lookup_free */
+    uint64_t capacity;        /* the longest answer that the asker has room for */
+    gw_fetch_provider source; /* the provider that has answered */
+    gw_op_status status;      /* the result of its `find` */
+    const void *bytes;        /* GW_OP_OK: valid until gw_lookup_free */
     uint64_t length;
 } gw_lookup;
 

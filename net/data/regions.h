@@ -1,7 +1,7 @@
-/* The memory that a peer exposes, the fence before it, and what operations do to it. The owner's side of
- * one-sided operations that its threads serve (those over TCP, and what a path passes on).
+/* The regions that a peer exposes, their fence, and the execution of operations on them: the owner's side of the one-sided
+ * operations that its threads serve (those over TCP, and those that a path passes on).
  *
- * Not locked: whoever changes it has all serving threads shut out (their gates). */
+ * There is no lock: a thread that changes the regions holds the gates of all serving threads (net/rail/thread.h). */
 #ifndef GODWIT_NET_DATA_REGIONS_H
 #define GODWIT_NET_DATA_REGIONS_H
 
@@ -15,7 +15,7 @@ typedef struct gw_data_region {
 
 typedef struct gw_regions {
     gw_data_region data[GW_MAX_REGIONS];
-    gw_words *words; /* whose numbers are others */
+    gw_words *words; /* the words regions, which use numbers that no data region has */
     gw_fence fence;
     gw_peer_id *members; /* sorted */
     uint32_t member_count;

@@ -1,14 +1,13 @@
-/* The memory of a peer's WORDS regions: the only memory that others can write.
+/* The memory of a peer's words regions, the only memory that other peers can write.
  *
- * One atomicity domain per word: whoever touches these words on this machine, the owner included, does it by
- * gw_words_do, with the atomics of the CPU unless a domain says otherwise (a network card whose atomics are
- * not the CPU's). Peers that map the memory (net/shm/shm.h) use the CPU's atomics on it, and only when that
- * is the domain.
+ * All words are in one atomicity domain. Every access on this machine, the owner's included, goes through gw_words_do, which
+ * uses the atomics of the CPU unless a domain is set (a network card whose atomics are not atomic with the CPU's). Peers that
+ * map the memory (net/shm/shm.h) use the CPU's atomics, and only while no domain is set.
  *
- * The words lie in one shared-memory file, which is replaced at every fence by a fresh one with the same
- * words: who was not given the new one keeps a dead copy that says `retired`.
+ * The words lie in one shared-memory file, which every fence replaces by a fresh file with the same words. A peer that is not
+ * given the new file keeps a dead copy that is marked `retired`.
  *
- * Threads: any, but gw_words_add and _renew from one at a time. */
+ * Threads: any; gw_words_add and gw_words_renew must not run concurrently. */
 #ifndef GODWIT_NET_DATA_WORDS_H
 #define GODWIT_NET_DATA_WORDS_H
 
@@ -18,20 +17,19 @@ enum { GW_WORDS_BYTES = 64 * 1024 /* of the file; the first 64 are its header */
 
 /* The beginning of the file. */
 typedef struct gw_words_header {
-    uint64_t retired; /* not 0: a newer file has taken its place. An operation that finds this 0 after it was
-                         done was done in time */
+    uint64_t retired; /* not 0 if a newer file has replaced this one. An operation after which this is still 0 took effect */
 } gw_words_header;
 
 typedef enum gw_word_do { GW_WORD_LOAD = 1, GW_WORD_STORE, GW_WORD_CAS, GW_WORD_ADD } gw_word_do;
 
-/* How words are touched when not by the CPU. `word` points into the current file's memory. Returns the word
- * before. Must not fail: a device that is lost is replaced by the CPU from inside. */
+/* An atomicity domain other than the CPU's. `act` does an operation on `word`, which lies in the current file, and returns the
+ * word before it. It must not fail: if its device is lost, it uses the CPU. */
 typedef struct gw_word_domain {
     void *context;
     uint64_t (*act)(void *context, gw_word_do what, uint64_t *word, uint64_t expected, uint64_t operand);
 } gw_word_domain;
 
-/* The CPU's way. */
+/* Does an operation with the atomics of the CPU, and returns the word before it. */
 uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_t operand);
 
 typedef struct gw_words gw_words;
@@ -51,8 +49,8 @@ uint64_t gw_words_do(gw_words *words, gw_word_do what, uint64_t offset, uint64_t
 void gw_words_set_domain(gw_words *words, const gw_word_domain *domain);
 bool gw_words_are_cpus(gw_words *words);
 
-/* Moves the words to a fresh file; the old one is marked retired first. False: there is none to be had, and
- * the words stay in the old one, retired: others are served by this peer's threads, or not at all. */
+/* Moves the words to a fresh file, after marking the old one retired. False if no file can be made: the words then stay in the
+ * old file, and no peer that has mapped it can operate on them. */
 bool gw_words_renew(gw_words *words, gw_err *err);
 /* The present file: its descriptor and mapping, until the next renewal. */
 int gw_words_fd(const gw_words *words);

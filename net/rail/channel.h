@@ -1,6 +1,6 @@
-/* One message channel of a rail: the interface that sockets (net/rail/tcp_channel.h), shared memory and RDMA
- * implement. A channel does no waiting and has no thread: the rail's thread (net/rail/thread.h) calls it, and
- * everything here belongs to that thread, its gate held. */
+/* A *channel* carries the messages of one rail to and from one peer. Sockets (net/rail/tcp_channel.h), shared memory and RDMA
+ * implement this interface. A channel never waits and has no thread: the rail's thread (net/rail/thread.h) calls every function
+ * here, with the rail's gate held. */
 #ifndef GODWIT_NET_RAIL_CHANNEL_H
 #define GODWIT_NET_RAIL_CHANNEL_H
 
@@ -16,22 +16,20 @@ typedef enum gw_flow {
     GW_FLOW_BROKEN,   /* err says why; the channel is of no more use */
 } gw_flow;
 
-/* A channel is made for messages of up to so many bytes of payload, in both directions; longer ones break it.
- */
+/* The operations of a kind of channel. */
 typedef struct gw_channel_ops {
     /* A limited amount of sending or receiving (about a system call's, or 128 KiB); calls the user's
      * handlers. */
     gw_flow (*send)(gw_channel *, const gw_rail_user *, gw_err *);
     gw_flow (*receive)(gw_channel *, const gw_rail_user *, gw_err *);
-    /* NULL: `fd` tells by itself, edge-triggered, when a blocked channel can go on (sockets). Else the
-     * channel is *polled*: it is called again and again while the rail is awake, and before the rail sleeps
-     * this arranges for `fd` to become readable when a blocked receive or send can go on. False: it can
-     * already, so do not sleep. No event may be lost between the last receive or send and this call. */
+    /* NULL if `fd` itself reports, edge-triggered, when a blocked channel can go on (sockets). Otherwise the channel is
+     * *polled*: the rail calls it again and again while awake, and before the rail sleeps this function arranges for `fd` to
+     * become readable when a blocked receive or send can go on. False if it can go on already, so that the rail must not sleep.
+     * No event may be lost between the last receive or send and this call. */
     bool (*arm)(gw_channel *, bool receive, bool send);
-    /* NULL: whatever is lost ends the channel by itself. Else called every GW_HEARTBEAT_NS: the next send
-     * says something, if only that, by which the other side sees whether it has had everything. Returns how
-     * many calls in a row have found that nothing had come from the other side; 0 where it need say nothing,
-     * or is not listened to. */
+    /* NULL if the channel ends by itself whenever anything is lost. Otherwise called every GW_HEARTBEAT_NS: the next send
+     * transmits a heartbeat if there is nothing else, by which the other side detects lost records. Returns how many calls in a
+     * row have found that nothing had arrived; 0 if the other side sends no heartbeats or the channel is parked. */
     uint32_t (*heartbeat)(gw_channel *);
     /* Frees it; no handler is called. */
     void (*close)(gw_channel *);
@@ -46,10 +44,10 @@ typedef struct gw_outgoing {
 } gw_outgoing;
 
 typedef enum gw_incoming_state {
-    GW_INCOMING_HEAD, /* nothing of it, or of its header, is known */
-    GW_INCOMING_ASK,  /* message.header and .bytes are: the user is to be asked */
-    GW_INCOMING_LAND, /* payload goes to the user's places */
-    GW_INCOMING_DROP, /* and is forgotten */
+    GW_INCOMING_HEAD, /* the next message's frame has not arrived */
+    GW_INCOMING_ASK,  /* message.header and message.bytes are known, and the user is to be asked */
+    GW_INCOMING_LAND, /* the payload goes to the user's memory */
+    GW_INCOMING_DROP, /* the payload is discarded */
 } gw_incoming_state;
 
 /* The message that is being received. */

@@ -43,13 +43,13 @@ typedef struct gw_path_host {
     /* To the other side's `message`, in order; lost with the link. */
     void (*tell)(gw_path_end *end, const void *bytes, uint32_t count);
     void (*ready)(gw_path_end *end); /* of the side that leads; once */
-    /* Of either side, once. The end is closed soon after, by the fabric. */
+    /* Reports that the path has failed. Called once, on either side; the fabric closes the end soon after. */
     void (*failed)(gw_path_end *end, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
     void (*completed)(gw_path_end *end, const gw_completion *completion);
     /* Such an operation has not happened, and can not by this path: it goes by the rails after all. */
     void (*pass)(gw_path_end *end, const gw_op *op);
-    /* So many bytes were taken from the other side's memory by the path, for a FETCH or a large READ. */
+    /* Counts bytes that the path took from the other side's memory for a FETCH or a large READ. */
     void (*pulled)(gw_path_end *end, uint64_t bytes);
     /* A kind that was not to be had on this machine is again: what waits for a try need not wait longer.
      * Control thread. */

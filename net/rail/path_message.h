@@ -1,4 +1,4 @@
-/* What the two sides of a link tell each other about its paths (net/rail/path.h), on the stream of small
+/* The messages by which the two sides of a data link agree on its path (net/rail/path.h). They travel on stream 0, that of small
  * operations.
  *
  * Header (GW_RAIL_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
