@@ -3,18 +3,17 @@
  * workstations", 2009), and recursive doubling for small sums (Thakur, Rabenseifner and Gropp, "Optimization
  * of collective communication operations in MPICH", 2005), for any number of members.
  *
- * Out of place: inputs are only read, so they can be reduced again after a failure. Members call with the
- * same tag, type and element count and the same ordered members. Float sums depend on the members and their
- * order, but are the same bytes on all of them.
+ * The sum is out of place: inputs are only read, so they can be reduced again after a failure. All members call with the same
+ * tag, type, element count and ordered list of members. Float sums depend on the members and their order, but have the same
+ * bytes on all members.
  *
- * A sum has only what was added: bits that change in a member's memory while they wait to be sent, or on
- * their way, fail the call of who receives them (net/collective/part.h). What changes in a member's input
- * before it is read, or in the output once it is there, is not known here.
+ * Checksums protect the sum: bits that change in a member's memory while they wait to be sent, or on their way, fail the call
+ * of the member that receives them (net/collective/part.h). A change of a member's input before it is read, or of the output
+ * after the call, is not detected here.
  *
- * Calls are queued, and run and complete in the order they were started; a later one starts sending while an
- * earlier one still receives. Every message carries its call's tag: those of an earlier call or of another
- * view are dropped, those of a call not started here yet wait, unread, in the network: of a large one that is
- * only that others have entered.
+ * Calls are queued, and run and complete in the order in which they were started; a later call may send while an earlier one
+ * still receives. Every message carries the tag of its call. Messages of an earlier call or of another view are dropped; those
+ * of a call that this member has not started yet wait unread in the network. Of a large call only ENTER messages wait so.
  *
  * Threads: functions may be called from any thread, but gw_collective_open and _close from one. `done` comes
  * on a transport thread and must be quick; it may call gw_collective_start and _abort. */
@@ -24,7 +23,7 @@
 #include "net/data/transport.h"
 
 enum { GW_COLLECTIVE_MEMBERS = 1024 };             /* most members of one call */
-#define GW_COLLECTIVE_ELEMENTS ((uint64_t)1 << 40) /* and elements */
+#define GW_COLLECTIVE_ELEMENTS ((uint64_t)1 << 40) /* most elements of one call */
 
 typedef struct gw_collective gw_collective;
 
@@ -38,8 +37,8 @@ typedef struct gw_collective_piece {
     uint64_t count;
 } gw_collective_piece;
 
-/* Which all-reduce this is. Tags rise (by epoch, step, attempt, bucket, in this order) from call to call; the
- * names tell apart views of one epoch. */
+/* The identity of an all-reduce. Tags rise from call to call, compared by epoch, step, attempt and bucket in this order; the
+ * view's name distinguishes views of one epoch. */
 typedef struct gw_collective_tag {
     gw_fence fence;
     uint64_t step;
@@ -93,7 +92,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *ca
  * which the call's memory is no longer touched. New calls (with a higher tag) may be started at once. */
 void gw_collective_abort(gw_collective *collective);
 
-/* Aborts, waits for the last `done`, and frees. Not from `done`. */
+/* Aborts, waits for the last `done`, and frees. It must not be called from `done`. */
 void gw_collective_close(gw_collective *collective);
 
 #endif

@@ -24,8 +24,8 @@ typedef struct doubling {
     gw_rail_peer *peers[34]; /* by stage; NULL: nothing to do then */
     struct iovec tx_part, rx_part, *pieces;
     uint64_t bytes;
-    uint8_t *sum, *theirs;       /* `bytes` each, */
-    uint64_t checksum, expected; /* and what they should have */
+    uint8_t *sum, *theirs;       /* buffers of `bytes` bytes: the sum so far, and what arrives */
+    uint64_t checksum, expected; /* the checksums that `sum` and `theirs` must have */
 } doubling;
 
 /* Copies between the pieces and one buffer. */
@@ -78,7 +78,7 @@ static bool doubling_open(gw_part *part, gw_err *err) {
         uint32_t partner = gw_doubling_partner(is->member_count, is->rank, stage);
         if (partner != is->rank && !gw_part_peer(part, partner, &d->peers[stage], err)) return false;
     }
-    /* Of what is copied, not of the copy. */
+    /* The checksum is that of the inputs, not of their copy, so it also protects the copying. */
     d->checksum = gw_call_checksum(part->call, false, 0, part->count);
     copy_vector(part, d, false);
     enter_stage(part, d);

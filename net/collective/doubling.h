@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
-/* m, of 2^m <= members: how often the sums are exchanged. Stage 0 is before that, and m + 1 after it. */
+/* The number m of exchanges: the largest one with 2^m <= members. Stages 1 to m exchange sums; stage 0 comes before them and
+ * stage m + 1 after them. */
 uint32_t gw_doubling_rounds(uint32_t members);
-/* The partner of this member in a stage of 0 to m + 1, which has this one as its own; itself: it has none. Of
- * two in stage 0 the even one sends only, and in stage m + 1 the odd one. */
+/* The partner of member `rank` in a stage from 0 to m + 1; `rank` itself if it has none in that stage. In stage 0 only the even
+ * one of two partners sends, in stage m + 1 only the odd one. */
 uint32_t gw_doubling_partner(uint32_t members, uint32_t rank, uint32_t stage);
 
 #endif

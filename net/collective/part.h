@@ -1,14 +1,13 @@
-/* Shared by net/collective/collective.c (the queue), net/collective/ring.c and net/collective/doubling.c (the
- * algorithms) alone: an all-reduce as its rails see it.
+/* The parts of an all-reduce, as its rails see it. Only net/collective/collective.c (the queue), net/collective/ring.c and
+ * net/collective/doubling.c (the algorithms) include this header.
  *
  * A call is cut into one *part* a rail: a slice of the vector that runs by itself on that rail's thread, so
  * that parts share nothing but the call's end. Small calls have a part on rail 0 only.
  *
- * What is sent is covered by a checksum from the moment in which it is in its sender's registers until it is
- * in its receiver's: who finds that it does not fit fails the call, and names the sender, or nobody where it
- * is what it had added up itself. So no bit that
- * changes in memory between two additions, or on the way, gets into a sum, and float sums, which nothing else
- * could check, are what was added up.
+ * A checksum covers every payload from the registers of its sender to the registers of its receiver. A member that finds a
+ * mismatch fails the call and names the sender, or nobody if the mismatch is in what it has added up itself. Thus no bit that
+ * changes in memory between two additions, or on the way, enters a sum. For float sums, whose results nothing else can verify,
+ * this is the only check.
  *
  * Message header (GW_RAIL_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
  * epoch u64 | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | checksum u64. */
@@ -59,8 +58,8 @@ typedef struct gw_call {
     uint64_t started_ns;
     /* The end, when it is not a good one: written under the collective's lock, status last. */
     atomic_int status;  /* gw_collective_status; 0: going well */
-    gw_peer_id suspect; /* and changed: as in gw_collective_result */
-    bool changed;
+    gw_peer_id suspect; /* as in gw_collective_result */
+    bool changed;       /* as in gw_collective_result */
     gw_err err;
 } gw_call;
 
@@ -112,10 +111,11 @@ bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header)
 /* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
  * piece of the call. Returns how many. */
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
-/* out = in + `theirs` over elements [first, first + count); NULL: + out. Checksums as gw_sum_into. */
+/* Computes out = in + `theirs` over elements [first, first + count), or out = in + out if `theirs` is NULL. The checksums are
+ * those of gw_sum_into. */
 void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs,
                   gw_checksum *before, gw_checksum *after);
-/* Of elements [first, first + count) of the inputs or outputs. */
+/* The checksum of elements [first, first + count) of the inputs or outputs. */
 uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count);
 
 #endif

@@ -10,12 +10,12 @@ uint64_t gw_sum_bytes(gw_sum_type type);
 
 enum { GW_CHECKSUM_ROW = 32 }; /* bytes that are taken at a time */
 
-/* Of 32-bit words, in their order, however many are given at a time; zero: of none. For each place in a row
- * the sum of its words and one of its partial sums, as in Fletcher, "An arithmetic checksum for serial
- * transmissions" (1982), of such a size that they do not wrap within 2 MiB: up to there one word or two that
- * are other ones always show, and any number in which bits are stuck; in more almost always. (The sums of
- * lower words are those of pairs without 2^32 times those of upper ones, which is cheaper than to part all
- * pairs.) */
+/* A checksum of 32-bit words in their order, which may be given in pieces of any size; all zeros is the checksum of no words.
+ * It has, for each place in a row, the sum of the words at that place and the sum of their partial sums, as in Fletcher, "An
+ * arithmetic checksum for serial transmissions" (1982). The sums do not wrap within 2 MiB: up to that length it always detects
+ * one or two words that differ, and any number of words in which bits are stuck; beyond that almost always. (The sums of lower
+ * words are computed from those of 64-bit pairs by subtracting 2^32 times those of upper words, which is cheaper than splitting
+ * every pair.) */
 typedef struct gw_checksum {
     uint64_t words; /* so far */
     struct {

@@ -21,11 +21,12 @@ typedef struct ring {
     uint32_t messages; /* 2 (N - 1) K */
     uint32_t sent, landed;
     uint32_t enters_sent, enters_landed; /* N - 1 of each */
-    bool landing_enter, folded;          /* the message at hand; folded: it was added as it came, */
-    gw_checksum theirs, added;           /* of what came and of the sum, */
-    uint64_t expected;                   /* and what came should have */
-    uint64_t *checksums;                 /* of what has landed, as it goes on: by message */
-    struct iovec *tx_parts, *rx_parts;   /* one a piece each */
+    bool landing_enter;                  /* the message that is landing is an ENTER */
+    bool folded;                         /* the chunk that is landing was added as it arrived */
+    gw_checksum theirs, added;           /* checksums of the chunk that is landing and of its sum */
+    uint64_t expected;                   /* the checksum that its header announced */
+    uint64_t *checksums; /* checksums of the chunks that have landed and are sent on, by message */
+    struct iovec *tx_parts, *rx_parts; /* one a piece each */
 } ring;
 
 /* Where message `index` of the member `rank` lies in the vector. */

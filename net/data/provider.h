@@ -13,7 +13,8 @@ typedef struct gw_lookup {
     gw_peer_id asker;
     gw_hash name;
     uint64_t channel, id; /* the asker's: which channel and request it is for */
-    bool of_path;         /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
+    bool
+        of_path; /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
     uint64_t link;
     uint32_t serial;
     uint64_t capacity;        /* the longest answer that the asker has room for */

@@ -168,8 +168,8 @@ void gw_transport_spin(gw_transport *transport, bool spin);
 
 /* Counters since the transport was opened. Each operation is counted once, at the peer that executed it. */
 typedef struct gw_transport_counts {
-    uint64_t direct;       /* this peer's operations that a path executed without a thread of the other peer */
-    uint64_t served;       /* other peers' operations that this peer's threads executed */
+    uint64_t direct; /* this peer's operations that a path executed without a thread of the other peer */
+    uint64_t served; /* other peers' operations that this peer's threads executed */
     uint64_t pulled_bytes; /* bytes of FETCHes and large READs that a device took from other peers' memory */
 } gw_transport_counts;
 

@@ -17,7 +17,8 @@ enum { GW_WORDS_BYTES = 64 * 1024 /* of the file; the first 64 are its header */
 
 /* The beginning of the file. */
 typedef struct gw_words_header {
-    uint64_t retired; /* not 0 if a newer file has replaced this one. An operation after which this is still 0 took effect */
+    uint64_t
+        retired; /* not 0 if a newer file has replaced this one. An operation after which this is still 0 took effect */
 } gw_words_header;
 
 typedef enum gw_word_do { GW_WORD_LOAD = 1, GW_WORD_STORE, GW_WORD_CAS, GW_WORD_ADD } gw_word_do;

@@ -25,22 +25,23 @@ typedef struct gw_settling {
     gw_path_kind kind; /* when settled */
     bool greeted;      /* `theirs` is filled in */
     gw_path_hello theirs;
-    uint32_t tried;   /* kinds, since `theirs` came */
-    uint32_t serial;  /* of the latest try; rises while the link stands */
-    gw_path_end *end; /* that is being tried, or in use; NULL: none */
-    gw_err why;       /* not another path; empty text: nothing to say */
-    gw_err last_failure;     /* the path that the last link went by, or was to */
+    uint32_t tried;      /* kinds, since `theirs` came */
+    uint32_t serial;     /* of the latest try; rises while the link stands */
+    gw_path_end *end;    /* that is being tried, or in use; NULL: none */
+    gw_err why;          /* not another path; empty text: nothing to say */
+    gw_err last_failure; /* the path that the last link went by, or was to */
     gw_timer timer;
     struct {
         uint64_t until_ns, pause_ns; /* after a failure that kind is left alone */
         bool due;                    /* to be tried then: nothing has offered or tried it since */
     } cooling[GW_PATH_KINDS];
-    bool warned;      /* the log has been told why this pair does without a path */
-    gw_err last_retry; /* and that it was tried again in vain: why, the last time */
+    bool warned; /* the log says why this pair has no path better than TCP, or no link */
+    gw_err
+        last_retry; /* why the last retry of a path beside TCP failed; the log repeats it only if it changes */
 } gw_settling;
 
-/* What there is of a peer, from its first stream until it is unlinked: much for each that was ever met. Freed
- * by the control thread, which may hold one without a lock; where there is none, by who unlinks. */
+/* The state of the data link to one peer, from its first stream until it is unlinked. The control thread may hold a pair without
+ * a lock and therefore frees it; without a control thread, gw_fabric_unlink does. */
 typedef struct gw_pair {
     struct gw_pair *next;
     struct gw_fabric *fabric;
@@ -52,7 +53,7 @@ typedef struct gw_pair {
     gw_detached waiting[STREAMS]; /* fd -1: not in yet */
     gw_data_link *base;           /* the TCP link, whose stream 0 is in its rail; NULL: none */
     gw_data_link *rails;          /* the other streams' channels; NULL: there are none (yet) */
-    uint64_t announced;                /* the number of the link that link_up told of last; 0: of none */
+    uint64_t announced;           /* the number of the link that link_up told of last; 0: of none */
     bool changing; /* the other side may change `rails` for a path's at any moment: that they end does not
                       end the link */
     /* under posts_lock */
@@ -130,7 +131,7 @@ void gw_settle_end(gw_fabric *fabric, gw_pair *pair, uint64_t link);
 /* The peer was unlinked: drops its pair, if there is nothing of it by then. */
 void gw_settle_drop(gw_fabric *fabric, gw_pair *pair);
 void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
-                    const uint8_t *bytes, uint32_t count); /* gw_onesided_received */
+                        const uint8_t *bytes, uint32_t count); /* gw_onesided_received */
 
 /* Life of the control thread: opens the paths that are allowed and can be had. */
 bool gw_settle_open(gw_fabric *fabric, const gw_rdma_options *rdma, gw_err *err);

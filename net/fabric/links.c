@@ -81,9 +81,9 @@ static void end_link(gw_fabric *f, gw_pair *pair) {
     pthread_rwlock_unlock(&f->posts_lock);
 }
 
-/* With the lock held. Also of a link that has not even a base. */
+/* Ends a link, with the lock held, and calls link_down. The link may have no base yet. */
 static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
-    uint64_t number = pair->announced != 0      ? pair->announced
+    uint64_t number = pair->announced != 0 ? pair->announced
                       : pair->base != NULL ? pair->base->number
                                            : ++f->link_numbers;
     end_link(f, pair);
@@ -95,7 +95,7 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
     gw_fabric *f = context;
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, &link->peer);
-    /* Not the first: another stream of it broke earlier, or it was ended on purpose. */
+    /* If neither matches, the link has ended already: another stream of it broke earlier, or it was ended on purpose. */
     if (pair != NULL && pair->rails == link && pair->changing) {
         end_data_link(&pair->rails);
         gw_fabric_wake(f);

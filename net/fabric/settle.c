@@ -1,7 +1,7 @@
-/* Which path a link takes. The control thread settles it with the other side's: both say what they allow and
- * have (HELLO); the side that dialled tries the kinds that both have, best first, by an end of the path on
- * each side (TRY, TELL, FAIL), and says when one is established, or that it is TCP (USE). Who allows TCP
- * alone takes that without a word and only answers a HELLO. */
+/* Settling, the choice of the path that a data link takes. The control threads of both sides settle it: each says which kinds it
+ * allows and has (HELLO). The side that dialled tries the kinds that both have, the best first, by an end of the path on each
+ * side (TRY, TELL, FAIL), and announces the kind that is established, or TCP (USE). A side that allows TCP alone uses TCP
+ * without further messages and only answers a HELLO. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
@@ -114,7 +114,7 @@ static void answer_without_paths(gw_fabric *f, const gw_peer_id *peer, uint64_t 
 }
 
 void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
-                    const uint8_t *bytes, uint32_t count) {
+                        const uint8_t *bytes, uint32_t count) {
     gw_fabric *f = context;
     if (f->loop == NULL) {
         answer_without_paths(f, peer, link, note, bytes, count);
@@ -259,9 +259,11 @@ static void drop_spare(gw_settling *s) {
 static void forget(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     if (s->link != 0 && !s->settled)
-        s->last_failure = s->why; /* still what the next one has to say: its cause is being left alone, maybe */
+        s->last_failure =
+            s->why; /* still what the next one has to say: its cause is being left alone, maybe */
     else if (s->settled && s->kind != GW_PATH_TCP && s->last_failure.text[0] == '\0')
-        gw_fail(&s->last_failure, GW_E_PEER, "%s, which the last link took, is not to be had at the other side",
+        gw_fail(&s->last_failure, GW_E_PEER,
+                "%s, which the last link took, is not to be had at the other side",
                 gw_path_kind_name(s->kind));
     close_end(pair);
     drop_spare(s);

@@ -485,7 +485,8 @@ static void beat(void *context) {
     gw_err err;
     for (size_t i = 0; i < BUCKETS; i++)
         for (peer *p = links->buckets[i]; p != NULL; p = p->next) { /* none is freed meanwhile: see sweep */
-            if (p->link != NULL) (void)gw_stream_send(p->link->stream, "", 0, &err); /* a full queue may refuse it */
+            if (p->link != NULL)
+                (void)gw_stream_send(p->link->stream, "", 0, &err); /* a full queue may refuse it */
             connection *silent = find_silent(p);
             if (silent == NULL) continue;
             gw_stream_close(silent->stream);

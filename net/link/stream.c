@@ -41,7 +41,8 @@ struct gw_stream {
     gw_cipher seal, open;
     gw_loop *loop;
     gw_watch watch;
-    gw_timer timer; /* before READY the handshake's deadline; afterwards it reports a break that was found while sending */
+    gw_timer
+        timer; /* before READY the handshake's deadline; afterwards it reports a break that was found while sending */
     stage stage;
     int fd;
     unsigned entered; /* callbacks of this stream on the stack: it is freed when the last one returns */

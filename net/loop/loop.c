@@ -281,7 +281,8 @@ void gw_loop_turn(gw_loop *loop, uint64_t wait_ns) {
         size_t count = (size_t)loop->ready_count;
         reported += count;
         run_ready(loop);
-        if (count < READY_BATCH || reported > loop->watches) break; /* epoll reports all descriptors in turn */
+        if (count < READY_BATCH || reported > loop->watches)
+            break; /* epoll reports all descriptors in turn */
         look(loop, 0);
     }
     run_posted(loop);

@@ -38,7 +38,7 @@ gw_gpu_sums *gw_gpu_sums_open(const gw_nccl_options *options, const gw_gpu_sums_
  * NULL is allowed. */
 bool gw_gpu_sums_close(gw_gpu_sums *sums, uint64_t patience_ns);
 
-/* So many ids whose communicators did not come to be may have left a thread and a socket of NCCL's each. */
+/* The most ids without a communicator: each may have left a thread and a socket of NCCL's behind. */
 enum { GW_GPU_SUMS_ORPHANS = 1024 };
 
 /* Wants an id; `failed` tells of this view that there can be none, as GW_GPU_SUMS_ORPHANS were made in vain,

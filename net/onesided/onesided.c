@@ -231,7 +231,7 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     e->landing_cargo = NOTHING;
     if (landed == PATH_MESSAGE) {
         onesided->receive(onesided->receiver_context, &peer->id, peer->link, &e->note, e->written,
-                       (uint32_t)e->landing.iov_len);
+                          (uint32_t)e->landing.iov_len);
     } else if (landed == REPLY) {
         gw_asker_landed(e->asker);
     } else if (!serve(onesided, e, &e->write, e->written, e->write.bytes)) {
@@ -337,8 +337,8 @@ static gw_posted *take_posted(gw_onesided *onesided, const gw_peer_id *peer) {
 
 gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
-                              const gw_transport_events *events, gw_onesided_received *receive, void *receiver_context,
-                              gw_err *err) {
+                              const gw_transport_events *events, gw_onesided_received *receive,
+                              void *receiver_context, gw_err *err) {
     gw_onesided *onesided = calloc(1, sizeof *onesided);
     if (onesided == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/onesided: no memory");

@@ -12,16 +12,16 @@
 typedef struct gw_onesided gw_onesided;
 
 /* A path message came over link `link`; on the rail's thread, gate held. */
-typedef void gw_onesided_received(void *context, const gw_peer_id *peer, uint64_t link, const gw_path_note *note,
-                              const uint8_t *bytes, uint32_t count);
+typedef void gw_onesided_received(void *context, const gw_peer_id *peer, uint64_t link,
+                                  const gw_path_note *note, const uint8_t *bytes, uint32_t count);
 
 /* Becomes the user of `rail`, which outlives it; so do regions and provider (NULL: FETCHes find nothing
  * here). `window`: requests in flight; `read_bytes`: most of one READ request. `told` NULL: no path messages
  * here. */
 gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t read_bytes,
                               const gw_regions *regions, gw_provider *provider,
-                              const gw_transport_events *events, gw_onesided_received *receive, void *receiver_context,
-                              gw_err *err);
+                              const gw_transport_events *events, gw_onesided_received *receive,
+                              void *receiver_context, gw_err *err);
 /* After the rail's thread has ended (gw_rail_thread_stop): completes what is left and frees. */
 void gw_onesided_close(gw_onesided *onesided);
 

@@ -1,15 +1,15 @@
-/* A *path* is a faster way to a peer than the TCP streams of its link: shared memory (net/shm/shm.h), RDMA.
- * It is an upgrade of a standing link: the fabric (net/fabric/fabric.h) keeps the TCP stream for small
- * operations, over which the two sides agree and tell each other what they need (it is authenticated and
- * encrypted, so a path needs no key exchange of its own), and which notices a peer's death.
+/* A *path* is a faster way to a peer than the TCP streams of its data link: shared memory (net/shm/shm.h) or RDMA. It upgrades a
+ * link that is up. The fabric (net/fabric/fabric.h) keeps the TCP stream of small operations, over which the two sides agree on
+ * the path and exchange what it needs, and which detects the death of the peer. That stream is authenticated and encrypted, so
+ * a path needs no key exchange of its own.
  *
- * Life. Each side describes itself by a *card*; one side of the pair *leads*: it looks at both cards, opens
- * an *end* of the path, and has the other side open one; the ends talk (`tell`, `message`) until the leading
- * one is `ready`, which means that both sides can take channels and operations. From then on all rails but
- * the small operations' have channels of the path, and operations are offered to `post`. Whatever fails is
- * said by `failed`: before that, the pair uses another path; afterwards the link is down, with this reason. A
- * channel may be the first to notice: it breaks with GW_E_TIMEOUT or GW_E_IO when the path has failed, and
- * with any other code when the path is good (the other side has ended it, or sent garbage).
+ * Life. Each side describes itself by a *card*. One side of the pair *leads*: it compares the cards, opens an *end* of the path,
+ * and has the other side open one. The ends exchange messages (`tell`, `message`) until the leading one is `ready`, which means
+ * that both sides can take channels and operations. From then on all rails but that of small operations have channels of the
+ * path, and operations are offered to `post`. A failure is reported by `failed`: before the path is ready the pair uses another
+ * path, afterwards the link goes down with this reason. A channel may detect a failure first: it breaks with GW_E_TIMEOUT or
+ * GW_E_IO if the path has failed, and with any other code if the path is good (the other side has ended it, or has sent
+ * garbage).
  *
  * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and
  * abandon (any thread) and fence_begin, fence_end and word (any thread, see there). A path may use the loop

@@ -140,10 +140,10 @@ static void on_parting(void *context) {
     part_later(cm);
 }
 
-/* The end of a connection is told the other side by a packet of the connection manager's. Soft-RoCE's does
- * not get over one that cannot leave: its queue pair for these is in error from then on, and nobody connects
- * any more. So what is dropped is kept until the port has stayed active for a while: of a port that goes down
- * it is known some 30 ms late, and what breaks then, breaks because of that. */
+/* Keeps a dropped connection until the port has stayed active for a while. The connection manager tells the other side of the
+ * end by a packet. If that packet cannot leave, Soft-RoCE's queue pair for such packets stays in error, and no connection can be
+ * made any more. That a port has gone down is reported some 30 ms late, and the connections that break meanwhile break because
+ * of it. */
 void gw_rdma_connection_drop(gw_rdma_connection *connection) {
     if (connection == NULL) return;
     gw_rdma_cm *cm = connection->cm;

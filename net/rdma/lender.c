@@ -8,7 +8,7 @@ typedef struct place {
     bool taken;
     uint64_t id;              /* the other side's */
     const gw_rdma_loan *loan; /* NULL: it is being looked up */
-    bool forsaken;            /* and the other side does not care any more */
+    bool abandoned;           /* the other side does not want the loan any more */
 } place;
 
 struct gw_rdma_lender {
@@ -40,11 +40,11 @@ static place *free_place(gw_rdma_lender *lender) {
     return NULL;
 }
 
-/* An id that is forsaken may be another's by now. */
+/* An id that is abandoned may be another's by now. */
 static place *find(gw_rdma_lender *lender, uint64_t id) {
     for (uint32_t i = 0; i < GW_RDMA_LENT_MOST; i++) {
         place *p = &lender->places[i];
-        if (p->taken && !p->forsaken && p->id == id) return p;
+        if (p->taken && !p->abandoned && p->id == id) return p;
     }
     return NULL;
 }
@@ -60,7 +60,7 @@ static void answer(gw_rdma_lender *lender, uint64_t id, gw_rdma_answer how, cons
     lender->end->path->host->tell(lender->end, bytes, gw_rdma_lent_encode(&lent, bytes));
 }
 
-/* Of a place that has no loan yet. */
+/* Gives a place its loan (or frees the place if there is none) and answers the other side. */
 static void lend(gw_rdma_lender *lender, place *p, const gw_rdma_loan *loan) {
     p->loan = loan;
     p->taken = loan != NULL;
@@ -90,13 +90,13 @@ void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
     GW_ASSERT(lookup->id < GW_RDMA_LENT_MOST);
     place *p = &lender->places[lookup->id];
     GW_ASSERT(p->taken && p->loan == NULL);
-    if (!p->forsaken && lookup->status == GW_OP_OK) {
+    if (!p->abandoned && lookup->status == GW_OP_OK) {
         lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
         return;
     }
     /* The rails have a word for what cannot be had just now. */
     bool absent = lookup->status == GW_OP_NOTFOUND;
-    if (!p->forsaken) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_RAILS, NULL);
+    if (!p->abandoned) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_RAILS, NULL);
     p->taken = false;
     gw_lookup_free(lookup);
 }
@@ -105,7 +105,7 @@ void gw_rdma_lender_given_back(gw_rdma_lender *lender, uint64_t id) {
     place *p = find(lender, id);
     if (p == NULL) return; /* it was not lent */
     if (p->loan == NULL) {
-        p->forsaken = true;
+        p->abandoned = true;
         return;
     }
     gw_rdma_loans_end(lender->loans, p->loan);

@@ -239,7 +239,7 @@ const gw_rdma_loan *gw_rdma_loans_lend_answer(gw_rdma_loans *loans, gw_lookup *l
     return l != NULL ? &l->is : NULL;
 }
 
-/* Of a registration that is there still. */
+/* Ends the loan of a part, unless its slice has been registered anew since. */
 static void end_part(gw_rdma_loans *loans, const loan *l) {
     const region *r = &loans->regions[l->region];
     slice *s = l->slice < r->count ? &r->slices[l->slice] : NULL;

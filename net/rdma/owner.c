@@ -266,7 +266,7 @@ static void publish_again(gw_rdma_owner *owner) {
     tell_all(owner);
 }
 
-/* Not between a fence's beginning and its end: the words are on their way to fresh memory. */
+/* Whether a fence stands. Between the beginning and the end of a fence none does: the words are being moved to fresh memory. */
 static bool is_fenced(const gw_rdma_owner *owner) {
     return owner->fence.epoch > 0;
 }

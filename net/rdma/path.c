@@ -25,8 +25,8 @@ static const gw_rdma_device *device_of(const rdma_path *path) {
 
 /* A device that was removed. */
 
-/* librdmacm has devices open, too. It lets go of one that is gone when it looks for devices the next time and
- * finds any; of the last one not before this process ends. */
+/* Makes librdmacm close devices that are gone. It has devices open itself, and closes a removed one when it next looks for
+ * devices and finds any. If the last device of the machine is removed, librdmacm holds it until this process ends. */
 static void have_library_let_go(void) {
     struct ibv_context **devices = rdma_get_devices(NULL);
     if (devices != NULL) rdma_free_devices(devices);

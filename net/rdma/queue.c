@@ -189,7 +189,7 @@ bool gw_rdma_queue_connect(gw_rdma_queue *queue, struct rdma_cm_id *id, gw_err *
         mask &= (1 << 21) - 1; /* some kernels return bits that ibv_modify_qp refuses */
         uint8_t reads_out = attr.max_rd_atomic, reads_in = attr.max_dest_rd_atomic;
         be_ready(queue, &attr);
-        /* Not more than both sides agreed on. */
+        /* The limits must not exceed those that both sides have agreed on. */
         if (states[i] == IBV_QPS_RTS && reads_out < attr.max_rd_atomic) attr.max_rd_atomic = reads_out;
         if (states[i] == IBV_QPS_RTR && reads_in < attr.max_dest_rd_atomic)
             attr.max_dest_rd_atomic = reads_in;
@@ -344,8 +344,8 @@ static void note_trouble(gw_rdma_queue *queue, const struct ibv_wc *wc) {
             device->name, device->port, ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
 }
 
-/* The work request `sequence` has completed, and with it all before: those had no error, or it would have
- * been said. Of work in pieces the last one counts: after an error in the middle it cannot be good. */
+/* Handles the completion of work request `sequence`. All requests before it have completed without an error, since an error is
+ * always signalled. Work that was split ends with its last piece, which cannot succeed after an error in an earlier one. */
 static void retire(gw_rdma_queue *queue, uint64_t sequence, gw_rdma_outcome outcome,
                    const gw_rdma_handlers *handlers) {
     if (sequence >= queue->posted) return; /* posting it failed, and yet the device had it: it waits again */

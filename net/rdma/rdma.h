@@ -46,7 +46,7 @@ typedef struct gw_rdma_info {
     gw_rdma_port ports[GW_RDMA_PORTS];
 } gw_rdma_info;
 
-/* Which device and GID to use, and how patient to be. */
+/* The options of RDMA: the device, the GID, and the time-outs of requests. */
 typedef struct gw_rdma_options {
     const char *device; /* NULL: the best */
     bool gid_chosen;    /* false: the best */
@@ -60,8 +60,8 @@ typedef struct gw_rdma_options {
  * GW_E_UNSUPPORTED when the kernel or this build has no RDMA, and says what to do. Any thread. */
 bool gw_rdma_list(gw_rdma_info **devices, uint32_t *count, gw_err *err);
 
-/* Which of `devices` these options mean: by index, with the place of the port and of the GID in it. Fails
- * with GW_E_NOTFOUND: there is none, or the one named cannot be used, and why. Pure. */
+/* Chooses the device that `options` describe, and gives its index in `devices` and the places of the port and the GID in it.
+ * Fails with GW_E_NOTFOUND and the reason if there is none, or if the one that is named cannot be used. Pure. */
 bool gw_rdma_choose(const gw_rdma_info *devices, uint32_t count, const gw_rdma_options *options,
                     uint32_t *device, uint32_t *port, uint32_t *gid, gw_err *err);
 

@@ -49,7 +49,8 @@ typedef struct gw_local {
     const gw_identity *identity;
     const gw_keyring *keyring;
     gw_hash cluster;
-    gw_addr listen; /* where other peers reach this one; an any-address stands for the address that they see */
+    gw_addr
+        listen; /* where other peers reach this one; an any-address stands for the address that they see */
     char build[GW_BUILD_TEXT]; /* the build's version, for people and for the compute class */
 } gw_local;
 

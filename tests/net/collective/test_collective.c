@@ -131,7 +131,7 @@ Test(collective, what_is_sent_to_who_has_not_entered_fits_in_any_receive_window)
 
 enum { SMALL = 4, FRAME = GW_FRAME_BYTES };
 
-/* Of two members. Only what a test has to choose is in `of`. */
+/* Writes a message between two members; `of` has only the fields of its header that a test chooses. */
 static size_t put_message(uint8_t *frame, size_t capacity, const gw_part_header *of, const int64_t *values,
                           uint64_t count) {
     gw_checksum checksum = {0};
@@ -322,7 +322,7 @@ Test(collective, a_bit_that_changes_as_a_small_sum_is_copied_is_this_members_own
 
 #ifndef __SANITIZE_THREAD__ /* which is right: this is a race */
 
-/* Of so many bytes is what a member has added up of SMALL integers (net/collective/doubling.c). */
+/* The bytes of a member's sum of SMALL integers (net/collective/doubling.c). */
 enum { SUM_BYTES = SMALL * 8 + 1 };
 static _Atomic(void *) first_sum;
 

@@ -1,4 +1,4 @@
-/* Which path a pair of peers takes: what both allow and have, TCP when they have nothing better, nothing when
+/* The path that a pair of peers takes: what both allow and have, TCP when they have nothing better, nothing when
  * they have nothing in common. */
 #include "tests/net/vectors.h"
 

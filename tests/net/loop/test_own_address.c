@@ -1,4 +1,4 @@
-/* Which addresses a peer that listens on an any-address tells others. The interfaces are this file's own: its getifaddrs
+/* The addresses that a peer which listens on an any-address tells others. The interfaces are this file's own: its getifaddrs
  * stands in for the system's. */
 #include "net/loop/address.h"
 #include "net/loop/own_address.h"

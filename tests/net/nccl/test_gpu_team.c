@@ -91,7 +91,7 @@ static void deliver_all(void) {
     letters = 0;
 }
 
-/* And what is said to that. */
+/* Delivers the messages under way, and those sent in answer, until there are none. */
 static void deliver_until_quiet(void) {
     for (int turns = 0; letters > 0; turns++) {
         letter now[LETTERS];

@@ -188,13 +188,13 @@ static void expect_refused(const piece *pieces, uint32_t count) {
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
 }
 
-/* How long it all is, every piece says: what lies behind the buffer must not hang on that. */
+/* Every piece states the whole length; memory behind the buffer must be safe when that length changes. */
 Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
     const piece pieces[] = {{GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_OK, 0, ASKED - 1, BEHIND}};
     expect_refused(pieces, 2);
 }
 
-/* Nor on one between them that brings nothing. */
+/* The memory behind the buffer must be safe, too, when a piece in the middle reports a failure and brings nothing. */
 Test(onesided, a_fetch_that_goes_on_after_it_has_failed_ends_the_link) {
     const piece pieces[] = {
         {GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_UNAVAILABLE, 10, 0, 0}, {GW_OP_OK, 10, ASKED - 1, BEHIND}};

@@ -108,7 +108,7 @@ Test(tcp, a_newer_link_ends_the_older_one) {
     op.token = 2;
     gw_transport_post(r->peers[0].transport, &op);
     cr_assert_eq(recv(next[0], frame, sizeof frame, MSG_WAITALL),
-                 sizeof frame); /* and this over the new one */
+                 sizeof frame); /* this one goes over the new link */
     cr_assert_eq(rig_downs(&r->peers[0]), 0);
     for (uint32_t i = 0; i < 3; i++) close(next[i]);
     rig_wait_downs(&r->peers[0], 1);

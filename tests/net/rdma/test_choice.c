@@ -1,4 +1,4 @@
-/* Which device and GID are chosen. Pure: needs no device. */
+/* The choice of a device and a GID, tested without a device. */
 #include "net/rdma/rdma.h"
 
 #include <criterion/criterion.h>
