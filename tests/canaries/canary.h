@@ -48,9 +48,9 @@ void canary_hear(gw_peer *peer, const gw_event *event, gw_actions *actions);
 /* Once in a run, at step 7: the peer ends by itself, as this. */
 void canary_end(gw_peer *peer, gw_actions *actions, uint32_t at, gw_finish finish, const char *text);
 uint64_t canary_step_of(const gw_peer *peer);
-/* Of its last REDUCE. */
+/* The row of slots of the peer's last REDUCE. */
 const int64_t *canary_row_of(const gw_peer_id *id);
-/* Somebody else than that peer, who lives or has lived. */
+/* Another peer than that one, which lives or has lived. */
 gw_peer_id canary_other_than(const gw_peer_id *id);
 
 #endif

@@ -138,7 +138,7 @@ static void install_in_two(sim_cluster *c) {
     for (uint32_t i = 0; i < 2; i++) c->peers[i].m.fence = view;
 }
 
-/* Of two peers, in one view: the first has the manifest, the other all chunks. */
+/* Two peers are in one view: the first has the manifest, the other has all chunks. */
 static sim_judges *open_two(gw_sim_options *options, gw_sim_result *result) {
     sim_cluster *c = sim_cluster_open(options, result);
     sim_judges *judges = sim_judges_open(c);

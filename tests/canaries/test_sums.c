@@ -102,7 +102,7 @@ static void blame_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
     if (is_blame(&actions->list[at])) canary_add_copy(actions, at);
 }
 
-/* Of two that compute a shard each is heard to have got what the other got: so all believe. */
+/* Of two peers that compute a shard, all believe that each got what the other got. */
 static void mix_up(gw_peer *peer, gw_event *event, gw_actions *actions) {
     static int64_t table[GW_VERIFY_TABLE];
     (void)peer, (void)actions;
@@ -168,7 +168,7 @@ Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
 
 /* Bits that change on their way. */
 
-/* Of what travels from or to a machine that changes them. */
+/* Bits change of what travels from or to one machine. */
 static gw_sim_options with_changes(void) {
     gw_sim_options options = canary_quiet();
     options.change_ms = 500;

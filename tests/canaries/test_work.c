@@ -233,7 +233,7 @@ Test(canary_work, a_seed_that_fails_is_shrunk_and_its_trace_is_told) {
     cr_expect_float_eq(last_s, (double)result.ended_ns / 1e9, 1e-6);
 }
 
-/* Whom sums fail with. */
+/* The member that sums fail with. */
 
 static void know_nobody_to_blame(gw_peer *peer, gw_event *event, gw_actions *actions) {
     (void)peer, (void)actions;

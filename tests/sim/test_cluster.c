@@ -91,7 +91,7 @@ static void start(uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) sim_start(c, &c->peers[i]);
 }
 
-/* Of the lives that these peers have now. */
+/* A view of the lives that these peers have now. */
 static gw_view view_of(uint64_t epoch, const uint32_t *members, uint32_t count) {
     gw_view view = {.epoch = epoch, .count = count};
     for (uint32_t i = 0; i < count; i++) {
@@ -187,7 +187,7 @@ Test(cluster, of_two_records_that_wait_for_a_disk_across_a_pause_the_later_one_s
     }
 }
 
-/* Who leads while its disk hangs asks for no chunk, and makes the root of what the others tell. */
+/* A leader whose disk hangs asks for no chunk, and makes the root of what the others tell. */
 Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
     start(0, 2);
     c->states[4] = 8;
@@ -229,7 +229,7 @@ Test(cluster, who_has_ended_or_gone_on_brings_nothing_into_a_view_that_is_instal
     cr_expect_not(is_undone(GOES_ON));
 }
 
-/* Of a chunk there are as many copies. */
+/* There are `copies` copies of one chunk. */
 static bool may_be_complete(uint32_t copies) {
     const gw_hash root = sim_root(4, 7);
     anew();

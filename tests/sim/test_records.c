@@ -112,7 +112,7 @@ static void add_long_run(uint64_t seed, uint32_t record_ms, uint32_t hang_ms, gw
     add_run(&options, all);
 }
 
-/* Whoever can record no vote for 20 s leaves, and the others go on. */
+/* A peer that can record no vote for 20 s leaves, and the others go on. */
 Test(records, who_cannot_record_its_votes_holds_up_nobody_for_long) {
     gw_sim_result all = {0};
     left = 0;
@@ -176,8 +176,8 @@ static void put_record(sim_record *record, const gw_view *installed) {
     gw_ballot_close(&ballot);
 }
 
-/* Of so many peers, the first `members` of which have founded the job; the first `know` of these have it on
- * record. Whether the last one of the members may lose its disk. */
+/* There are so many peers; the first `members` of them have founded the job, and the first `know` of these
+ * have it on record. Whether the last one of the members may lose its disk. */
 static bool may_lose(uint32_t peers, uint32_t founders, uint32_t members, uint32_t know) {
     gw_sim_options options = {.majority = 1, .peers = peers, .founders = founders, .steps = 1, .shards = 1};
     gw_sim_result result = {.failed = false};

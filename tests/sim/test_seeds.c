@@ -92,7 +92,7 @@ static void lose_holders(gw_sim_options *options) {
     options->checkpoint_steps = 2;
 }
 
-/* Nor are there many shards that are computed once more, or looks at states, as at a last one, for one to
+/* Shards that are computed once more, and looks at states, as at a last one, are otherwise too few for one to
  * fail. */
 static void look_again(gw_sim_options *options) {
     options->verify_permille = 1000;
@@ -101,7 +101,7 @@ static void look_again(gw_sim_options *options) {
     options->stop_ms = 1500;
 }
 
-/* Nor are states fetched often from who changes bits of them. */
+/* States are otherwise seldom fetched from a peer whose machine changes bits of them. */
 static void change_more(gw_sim_options *options) {
     options->change_ms = 500;
 }
@@ -256,8 +256,8 @@ Test(seeds, bits_flip_in_states_whoever_rules) {
         cr_expect_gt(flips[kind], 20, "%u: %" PRIu64, kind, flips[kind]);
 }
 
-/* Whoever rules, and while all else goes wrong as well: they fetch their states anew and leave, and hardly
- * ever does anybody else, as only who is between several of them may. */
+/* By any quorum, and while all else goes wrong as well, such machines fetch their states anew and leave, and
+ * hardly ever does another, as only one between several of them may. */
 Test(seeds, machines_that_change_bits_of_what_travels_are_found) {
     gw_sim_result all = {0};
     for (uint64_t seed = 4601; seed <= 4750; seed++) {
@@ -316,7 +316,7 @@ Test(seeds, a_shard_that_kills_whoever_computes_it_is_named_after_three) {
     }
 }
 
-/* Where whoever dies is soon back, and nobody who remembers need be left. */
+/* In small flocks a peer that dies is soon back, and none that remembers need be left. */
 Test(seeds, in_small_flocks_it_is_named_when_they_are_started_again) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         gw_sim_options options = undisturbed(seed);

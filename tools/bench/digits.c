@@ -27,7 +27,7 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* reduce, scalars and apply of a step whose shards are all in. */
+/* Reduces, takes the scalars of and applies a step whose shards are all in. */
 static bool finish_step(bench *b, uint64_t step, gw_err *err) {
     const gw_device_ops *ops = b->device->ops;
     gw_segments send, receive;

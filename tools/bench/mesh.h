@@ -35,7 +35,7 @@ bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *event
 void gw_mesh_finish(gw_mesh *mesh, uint32_t rank);
 
 /* Forks and runs `member` in a child for each rank but 0, and in this process for rank 0. Returns true when
- * all returned true; a failure is printed on stderr by whoever has it. */
+ * all returned true; a failure is printed on stderr by the peer that has it. */
 bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, void *argument), void *argument);
 
 /* The `percent`-th percentile of unsorted values (sorts them). */

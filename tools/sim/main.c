@@ -343,7 +343,7 @@ static bool show_smallest(const arguments *a, uint64_t seed) {
         return false;
     }
     printf("  %s\n  fails with: %s\n", gw_sim_command(&run, command, sizeof command), result.why);
-    if (result.endless) return true; /* nor would its trace have an end */
+    if (result.endless) return true; /* its trace would not end either */
     printf("  the end of its trace:\n");
     gw_sim_print_trace(&run, TRACE_LINES);
     return true;

@@ -18,7 +18,8 @@ enum {
 };
 enum { SMALL_TOKENS = 16 * 16 * 64, SMALL_VOCABULARY = 256 };
 
-/* Of GPT-2's 124439808 parameters, 12 layers of 768 channels and 1024 tokens: 6 N + 12 L T C a token. */
+/* Operations a token of GPT-2, which has N = 124439808 parameters and L = 12 layers of C = 768 channels, over
+ * T = 1024 tokens: 6 N + 12 L T C. */
 static const double gpt2_operations = 6.0 * 124439808 + 12.0 * 12 * 1024 * 768;
 
 static void put(json_t *figures, const char *name, double value) {

@@ -1,6 +1,6 @@
-/* What `godwit bench allreduce` is compared with: MPI_Allreduce of int64 sums. Not part of Godwit: compiled
- * by mpicc at bench time. Arguments: BYTES REPEATS; prints the time of each call in nanoseconds, a line each.
- */
+/* What `godwit bench allreduce` is compared with: MPI_Allreduce of int64 sums. It is no part of Godwit: mpicc
+ * compiles it when the benchmark is run. Arguments: BYTES REPEATS; prints the time of each call in
+ * nanoseconds, a line each. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

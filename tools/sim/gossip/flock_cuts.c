@@ -46,7 +46,7 @@ static void partition(gw_flock_cuts *cuts) {
     gw_sim_network_heal(network);
     cuts->cut++;
     for (uint32_t i = 0; i < network->endpoints; i++) network->group[i] = chance(cuts, share);
-    if (chance(cuts, 0.5)) { /* or the larger part is the one that is not heard */
+    if (chance(cuts, 0.5)) { /* by even odds the larger part is the one that is not heard */
         for (uint32_t i = 0; i < network->endpoints; i++) network->group[i] = !network->group[i];
     }
     network->cut[0][1] = true;

@@ -5,15 +5,15 @@
 #include "tools/sim/gossip/flock_cuts.h"
 
 typedef struct gw_gossip_trial {
-    uint32_t peers, slow, crashes; /* at least 3; of these; of the others */
+    uint32_t peers, slow, crashes; /* at least 3 peers; slow ones of these; crashes of the others */
     uint64_t seed;
     gw_sim_weather weather; /* all the time; delay_most_ns 0: as long as datagrams usually take */
-    gw_flock_cuts cuts;     /* what there is to be of them, */
-    uint32_t cuts_ms;       /* for so long; 0 = none */
+    gw_flock_cuts cuts;     /* the cuts that are to be made */
+    uint32_t cuts_ms;       /* how long cuts are made; 0 = none are */
 } gw_gossip_trial;
 
-/* What is asked of a flock on a usual network, of which at most one in a hundred is slow. Time is virtual,
- * and no slow machine excuses more. Of another one nothing is: 0. */
+/* Bounds for a flock on a usual network, in which at most one peer in a hundred is slow. Time is virtual, so
+ * no slow machine excuses more. 0 = no bound, for any other flock. */
 typedef struct gw_gossip_asked {
     double known_s;     /* until all but the slow know of a crash */
     double bytes_per_s; /* sent by each peer at rest */
@@ -27,13 +27,13 @@ typedef struct gw_gossip_figures {
     double first_s, all_mean_s, all_worst_s; /* from a crash until the first, and until everybody, knows */
     double quick_mean_s, quick_worst_s;      /* all but the slow, who know nothing while they stand still */
     uint32_t unnoticed;                      /* crashes that somebody did not know of after 10 s */
-    uint64_t false_suspicions, false_deaths; /* but for those of the cuts */
+    uint64_t false_suspicions, false_deaths; /* without those that cuts cause */
     uint64_t dropped, duplicated, garbled;   /* datagrams of those sent */
     uint64_t sent, forged;                   /* garbled and taken for sound */
-    gw_flock_cuts cuts;                      /* those that there were, */
-    uint32_t cuts_ms;                        /* for so long */
-    uint64_t cut_deaths;                     /* of the living, meanwhile */
-    double whole_s; /* from the last cut until all know that all live; negative = not within a minute */
+    gw_flock_cuts cuts;                      /* the cuts that were made */
+    uint32_t cuts_ms;                        /* how long cuts were made */
+    uint64_t cut_deaths; /* peers that live and were taken for dead while there were cuts */
+    double whole_s;      /* from the last cut until all know that all live; negative = not within a minute */
 } gw_gossip_figures;
 
 /* A flock of peers that know each other, of which `slow` stand still for 0.1 to 1 s, over and over: 10 s of

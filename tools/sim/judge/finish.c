@@ -92,8 +92,8 @@ static void describe(const sim_judges *j, char *text, size_t size) {
     }
 }
 
-/* It waits without a view, and so do others that it has met, too few to begin a job, or to be the majority of
- * those who began it or of the newest view: those who ended may come back. */
+/* The peer waits without a view, and so do others that it has met, too few to begin a job, or to be the
+ * majority of those that began it or of the newest view: peers that ended may come back. */
 static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
     uint32_t waiting = 1;
     bool among[SIM_PEERS] = {false};
@@ -113,7 +113,7 @@ static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
            (waiting < least || (j->c->options->majority && !sim_is_majority(j->c, &j->final.newest, among)));
 }
 
-/* All who run for so long, with nothing going wrong, meet if a seed does: a peer that has company asks one of
+/* All peers that run for so long in calm meet if a seed runs as well: a peer that has company asks one of
  * the seeds, any of them, every five seconds, and other seeds may be gone. */
 #define MEET_NS (30000 * SIM_MS)
 
@@ -126,8 +126,8 @@ static uint64_t there_since_ns(const sim_judges *j, const sim_peer *p) {
     return later(later(p->started_ns, p->paused_until_ns), j->c->result->healed_ns);
 }
 
-/* This life, and the last one of one that ended the job, ran for so long with a seed that was there for both
- * that each heard of the other. (Without one they may look for each other in vain.) */
+/* This life, and the last life of a peer that ended the job, ran for so long with a seed that was there for
+ * both that each heard of the other. (Without a seed they may look for each other in vain.) */
 static bool had_met(const sim_judges *j, const sim_peer *p, const sim_peer *done) {
     uint64_t since_ns = later(there_since_ns(j, p), there_since_ns(j, done));
     for (uint32_t i = 0; i < SIM_SEEDS; i++) {
@@ -140,8 +140,9 @@ static bool had_met(const sim_judges *j, const sim_peer *p, const sim_peer *done
     return false;
 }
 
-/* By majority: those that it knows to have ended, as their hosts say so, leave one of what it has installed
- * and promised. The others may be cut off, for all that it knows, and it waits for them. */
+/* Where a majority rules: without the peers that it knows to have ended, as their hosts refuse its dials,
+ * there is still a majority of every view that it has installed or promised. The others may be cut off, for
+ * all that it knows, and it waits for them. */
 static bool may_hope(sim_judges *j, const sim_peer *p) {
     bool left[SIM_PEERS] = {false};
     for (uint32_t i = 0; i < j->c->count; i++)
@@ -149,9 +150,9 @@ static bool may_hope(sim_judges *j, const sim_peer *p) {
     return j->c->options->majority && !sim_lacks_majority(j->c, p, left);
 }
 
-/* It has the final manifest and sums that everybody would make alike; or one that has ended the job told it
- * so, or ended before its eyes; or it met that one, which ended while it was cut off, and does not wait with
- * others to begin a job. A peer that was away or cut off for all of that cannot know. */
+/* The peer has the final manifest, and sums are exact; or a peer that has ended the job told it so, or ended
+ * while the two could hear of each other; or it had met that peer before, and does not wait with others to
+ * begin a job. A peer that was away or cut off for all of that cannot know. */
 static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
     bool recorded = false, met = false, told = j->ends.of[p->number].told_end;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
@@ -196,8 +197,8 @@ static void count_calm(const sim_judges *j, uint64_t bound) {
     r->calm_ns = r->calm_most_ns = took_ns;
 }
 
-/* What stopped the job at one peer stops it at all: who goes on without those that have ended comes to it, or
- * to the job's end. By majority those who have ended may be missing. */
+/* What stopped the job at one peer stops it at all: peers that go on without those that have ended come to
+ * it, or to the job's end. Where a majority rules they may wait for those that have ended. */
 void sim_check_all_stop(sim_judges *j) {
     char text[400] = "";
     bool goes_on = false;

@@ -13,11 +13,11 @@ enum { PEERS = GW_FORKS_PEERS, ATTEMPTS = GW_FORKS_ATTEMPTS, VIEWS = ATTEMPTS + 
 
 typedef unsigned __int128 packed_state;
 
-/* Of the epochs of proposals and the names that order those of one epoch. */
+/* The order of proposals: by epoch, and within one epoch by name. */
 typedef enum order {
-    NEW_EPOCH = 0, /* past all before */
-    SAME_LATER,    /* that of the proposal before, and a later name than all of that epoch have */
-    SAME_EARLIER,  /* or an earlier one */
+    NEW_EPOCH = 0, /* an epoch past all before */
+    SAME_LATER,    /* the epoch of the proposal before, and a later name than all of that epoch have */
+    SAME_EARLIER,  /* the epoch of the proposal before, and an earlier name than all of that epoch have */
 } order;
 
 /* Masks of peers: members; votes, that their voters know of; unsaved, votes that are not durable, or, if they
@@ -403,12 +403,12 @@ static void found(search *x, state *s) {
 
 /* What can happen next. */
 
-/* Whether it may lose its memory yet. */
+/* Whether the peer may still lose its memory. */
 static bool may_restart(const search *x, const state *s, uint32_t peer) {
     return !(s->restarted >> peer & 1) && (uint32_t)__builtin_popcount(s->restarted) < x->size.restarts;
 }
 
-/* Of whom the others have heard that they voted for it. */
+/* The peers that others have heard voted for the proposal. */
 static uint8_t answered(const search *x, const proposal *v) {
     return x->without == GW_FORKS_WITHOUT_DURABLE ? v->votes | v->unsaved : v->votes & ~v->unsaved;
 }
@@ -433,8 +433,8 @@ static void save(search *x, const state *s, uint32_t by) {
     if (news) found(x, &t);
 }
 
-/* Of what it has promised others what they may have given up by now. Who was started again will not live in
- * what its former life proposed, and may have said so before that life ended. */
+/* The promises that a peer holds to others and that these may have given up by now. A leader that was started
+ * again will not live in what its former life proposed, and may have told so before that life ended. */
 static uint8_t may_be_given_up(const state *s, uint32_t by) {
     uint8_t views = 0;
     for (uint8_t k = 1; k < s->count; k++) {

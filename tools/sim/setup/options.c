@@ -305,8 +305,8 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     set_unset(&o->end_step, ends ? end : 0);
 }
 
-/* Of what came after others had seeds to their name: its lots are its own, so that all else that a seed draws
- * stays what it was. 0: not drawn. */
+/* Draws an option that was added after seeds had been recorded: its lots are its own, so that all else that a
+ * seed draws stays what it was. 0: not drawn. */
 static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, uint32_t from, uint32_t to) {
     gw_rng rng = gw_rng_seeded(o->seed ^ salt);
     bool on = gw_rng_unit(&rng) < odds;
@@ -348,14 +348,16 @@ static uint32_t draw_share(const gw_sim_options *o) {
     return all ? 1000 : drawn;
 }
 
-/* Of a share of the shards more are wrong, so that as many are. */
+/* Where only a share of the shards can be wrong, a larger part of these is, so that as many are wrong in all.
+ */
 static uint32_t as_often(uint32_t wrong, uint32_t share) {
     enum { MOST = 500 };
     uint32_t scaled = wrong * 1000 / share;
     return scaled > MOST ? MOST : scaled;
 }
 
-/* A machine that computes or remembers wrong, and a shard that ends whoever computes it: likewise. */
+/* Draws a machine that computes or remembers wrong, and a shard that kills every peer that computes it, by
+ * lots of their own. */
 static void draw_bad_machines(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xbadb175ULL);
     double lot = gw_rng_unit(&rng);
@@ -446,9 +448,9 @@ static void draw_kept(gw_sim_options *o) {
     set_unset(&o->keep, kept ? keep : 0);
 }
 
-/* A long haul takes until whoever is left has computed all of it once more, and as long again; and once more
- * for each life that poison takes before it is named, as one that is alone, and saved nothing, begins anew.
- */
+/* A long haul takes until the peers that are left have computed all of it once more, and as long again; and
+ * once more for each life that poison takes before it is named, as one that is alone, and saved nothing,
+ * begins anew. */
 static uint32_t draw_bound_ms(const gw_sim_options *o) {
     if (o->haul == 0) return USUAL_BOUND_MS;
     uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
