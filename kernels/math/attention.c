@@ -10,12 +10,12 @@
 
 enum { BLOCK = GW_ATTENTION_BLOCK };
 
-/* One head of one sequence: where its parts lie. Query, key and value rows are `stride` apart. */
+/* One head of one sequence. Query, key and value rows are `stride` apart. */
 typedef struct head {
     const gw_attention *shape;
     size_t width, stride;
     const float *query, *key, *value;
-    uint64_t number; /* among all sequences' heads */
+    uint64_t number; /* number of the head among those of all sequences */
     float scale;
 } head;
 
@@ -37,12 +37,12 @@ static size_t block_rows(const gw_attention *shape, size_t first) {
     return left < BLOCK ? left : BLOCK;
 }
 
-/* A block of scores, [rows, columns] without gaps: queries from `q`, keys from `k`. */
+/* Computes a block of scores, [rows, columns] without gaps, of the queries from `q` and the keys from `k`. */
 static void scores_of(const head *h, size_t q, size_t rows, size_t k, size_t columns, float *scores) {
     gw_blas_multiply(rows, columns, h->width, (gw_operand){h->query + q * h->stride, h->stride, GW_PLAIN},
                      (gw_operand){h->key + k * h->stride, h->stride, GW_TRANSPOSED}, 0.0f, scores, columns);
     if (q != k) return;
-    for (size_t r = 0; r < rows; r++) /* nobody looks ahead */
+    for (size_t r = 0; r < rows; r++) /* a query sees no later key */
         for (size_t c = r + 1; c < columns; c++) scores[r * columns + c] = -__builtin_inff();
 }
 
@@ -54,14 +54,14 @@ static void drop(const head *h, size_t q, size_t rows, size_t k, size_t columns,
                          weights + r * columns);
 }
 
-/* Where a block of queries stands, row by row: the largest score so far, and the sum of e^(score - largest).
+/* The state of a block of queries, row by row: the largest score so far, and the sum of e^(score - largest).
  */
 typedef struct progress {
     float largest[BLOCK], total[BLOCK];
 } progress;
 
-/* Turns scores into weights e^(scaled score - largest), and rescales what the rows have summed up so far:
- * `out` [rows, width], rows `stride` apart. */
+/* Turns scores into weights e^(scaled score - largest), and rescales `out` [rows, width], rows `stride`
+ * apart, which holds the sums so far. */
 GW_CLONES static void weigh(size_t rows, size_t columns, float scale, bool first, float *restrict scores,
                             progress *restrict p, float *restrict out, size_t width, size_t stride) {
     size_t whole = columns / GW_LANES * GW_LANES;
@@ -128,7 +128,7 @@ void gw_attention_forward(const gw_attention *shape, const float *qkv, float *ou
         }
 }
 
-/* Weights again from scores, by the row's normaliser. */
+/* Recomputes weights from scores, by the row's normaliser. */
 GW_CLONES static void weigh_again(size_t rows, size_t columns, float scale, float *restrict scores,
                                   const float *restrict norms, size_t norm_stride) {
     for (size_t r = 0; r < rows; r++, scores += columns) {
@@ -137,7 +137,7 @@ GW_CLONES static void weigh_again(size_t rows, size_t columns, float scale, floa
     }
 }
 
-/* The gradient of the unscaled scores, in place of that of the weights. */
+/* Replaces the gradient of the weights by that of the unscaled scores. */
 GW_CLONES static void through_softmax(size_t rows, size_t columns, float scale, const float *restrict weights,
                                       const float *restrict inner, float *restrict gradient) {
     for (size_t r = 0; r < rows; r++)
@@ -160,7 +160,8 @@ GW_CLONES static void inner_products(size_t rows, size_t width, size_t stride, c
     }
 }
 
-/* What a block of queries and a block of keys do to the gradients of both: parts of dqkv, laid out as qkv. */
+/* Adds the contribution of a block of queries and a block of keys to the gradients of both, parts of dqkv,
+ * which is laid out as qkv. */
 static void backward_block(const head *h, size_t q, size_t k, const float *norms, const float *dout,
                            const float *inner, float *dquery, float *scratch) {
     const gw_attention *shape = h->shape;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* What Debian's library maps for each. Where that fails it tries again, for ever. */
+/* The size that Debian's library maps for each buffer. Where that fails the library retries for ever. */
 #define BUFFER_BYTES ((size_t)128 << 20)
 
 static pthread_mutex_t buffers = PTHREAD_MUTEX_INITIALIZER;
@@ -19,7 +19,7 @@ static pthread_cond_t buffer_freed = PTHREAD_COND_INITIALIZER;
 static uint64_t buffers_asked;
 static uint32_t buffers_used, buffers_mapped;
 
-/* The library's functions that the two below stand in front of. */
+/* The library's functions that the two below replace. */
 typedef void *alloc_function(int position);
 typedef void free_function(void *buffer);
 
@@ -33,7 +33,8 @@ static bool can_map_buffer(void) {
     return true;
 }
 
-/* With no room for one more, a thread waits for one that another has: there is one since gw_blas_check. */
+/* Waits, where memory for another buffer is short, until another thread returns one. At least one exists
+ * since gw_blas_check. */
 static void await_buffer(void) {
     while (buffers_mapped > 0 && buffers_used == buffers_mapped && !can_map_buffer())
         pthread_cond_wait(&buffer_freed, &buffers);
@@ -73,8 +74,8 @@ void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, g
                 1.0f, a.values, (int)a.stride, b.values, (int)b.stride, beta, c, (int)c_stride);
 }
 
-/* How many threads share a product decides how it is cut, and with that its bits; they follow the processors.
- */
+/* Refuses threaded libraries. The number of threads that share a product decides how it is divided, and so
+ * its bits; it depends on the number of processors. */
 static bool check_serial(gw_err *err) {
     if (openblas_get_parallel() == OPENBLAS_SEQUENTIAL) return true;
     return gw_fail(
@@ -103,7 +104,7 @@ static bool check_room(gw_err *err) {
 }
 
 static bool check_guarded(gw_err *err) {
-    enum { SIDE = 128 }; /* large enough for every kernel set to want a packing buffer */
+    enum { SIDE = 128 }; /* large enough that every kernel set needs a packing buffer */
     float *square = calloc(2 * SIDE * SIDE, sizeof *square);
     if (square == NULL) return gw_fail(err, GW_E_NOMEM, "kernels/blas: out of memory");
     pthread_mutex_lock(&buffers);

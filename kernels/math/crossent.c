@@ -5,7 +5,7 @@
 #include "kernels/math/lanes.h"
 #include "kernels/math/vmath.h"
 
-enum { STRETCH = 1024 }; /* so many are summed in float before the sum goes on in double */
+enum { STRETCH = 1024 }; /* elements that are summed in float before the sum continues in double */
 
 GW_CLONES static float largest_of(const float *row, size_t count) {
     return gw_lanes_largest(row, count, row[0]);

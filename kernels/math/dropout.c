@@ -5,7 +5,7 @@
 
 enum { WORDS = 4, STRETCH = 256 };
 
-/* The same as gw_philox_at for `blocks` counters in a row, side by side. */
+/* Computes gw_philox_at for `blocks` consecutive counters, side by side. */
 GW_CLONES static void draw(uint64_t key, uint64_t stream, uint64_t counter, size_t blocks, uint32_t *words) {
     uint32_t c0[STRETCH / WORDS + 1], c1[STRETCH / WORDS + 1], c2[STRETCH / WORDS + 1],
         c3[STRETCH / WORDS + 1];

@@ -22,7 +22,7 @@ void gw_embedding_forward(const gw_embedding *shape, const uint32_t *tokens, con
     }
 }
 
-/* Rows of a matrix of embeddings that make a piece. */
+/* The number of rows of an embedding matrix in a piece. */
 static size_t piece_rows(size_t rows, size_t channels) {
     return gw_linear_piece(rows, channels) / channels;
 }
@@ -50,10 +50,10 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The rows by token, and of one token in their order: token << 32 | row. */
+/* Sorts the rows by token, and the rows of one token in order: token << 32 | row. */
 static void sort_rows(size_t rows, const uint32_t *tokens, uint64_t *sorted) {
     for (size_t r = 0; r < rows; r++) sorted[r] = (uint64_t)tokens[r] << 32 | r;
-    qsort(sorted, rows, sizeof *sorted, compare); /* numbers differ, so the result is one */
+    qsort(sorted, rows, sizeof *sorted, compare); /* all numbers differ, so the result is unique */
 }
 
 void gw_embedding_group(size_t rows, const uint32_t *tokens, uint64_t *sorted, uint32_t *order,

@@ -36,7 +36,8 @@ GW_CLONES void gw_layernorm_backward(size_t rows, size_t channels, const float *
     memset(dbias, 0, channels * sizeof *dbias);
     for (size_t r = 0; r < rows; r++, x += channels, dy += channels, dx += channels) {
         float m = mean[r], s = scale[r];
-        gw_lanes sum = {0.0f}, product = {0.0f}; /* of dy weight, alone and times the normalised x */
+        /* sums of dy weight, alone and times the normalised x */
+        gw_lanes sum = {0.0f}, product = {0.0f};
         for (size_t i = 0; i < whole; i += GW_LANES) {
             gw_lanes d = *(const gw_lanes *)(dy + i), n = (*(const gw_lanes *)(x + i) - m) * s;
             gw_lanes g = d * *(const gw_lanes *)(weight + i);

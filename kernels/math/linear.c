@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-/* Gradients computed and emitted at a time: few enough to stay in cache until they are added, and enough for
- * the product's packing of its other operand to be worth it. */
+/* Gradients computed and emitted at a time: few enough to stay in the cache until they are added, and enough
+ * that packing the product's other operand pays. */
 enum { PIECE = 256 * 1024 };
 
-/* Rows of the weights' gradient that make a piece: even shares of at most PIECE elements. */
+/* The number of rows of the weights' gradient in a piece: even shares of at most PIECE elements. */
 static size_t piece_rows(size_t in, size_t out) {
     size_t most = out < PIECE ? PIECE / out : 1;
     size_t pieces = (in + most - 1) / most;

@@ -4,7 +4,7 @@
 #include "kernels/math/clones.h"
 #include "kernels/math/vmath.h"
 
-/* Takes each row's largest logit from all of the row and returns which it was; a NaN is never the largest. */
+/* Subtracts each row's largest logit from the row and returns its position; a NaN is never the largest. */
 static size_t shift_row(float *row, size_t classes) {
     size_t best = 0;
     for (size_t i = 1; i < classes; i++)
@@ -14,7 +14,7 @@ static size_t shift_row(float *row, size_t classes) {
     return best;
 }
 
-/* The logits of all rows at once, as one row of ten would not fill a vector. */
+/* Takes the exponentials of all rows at once, since one row of ten logits would not fill a vector. */
 GW_CLONES static void exponentiate(float *values, size_t count) {
     for (size_t i = 0; i < count; i++) values[i] = gw_expf(values[i]);
 }

@@ -5,7 +5,7 @@
 
 enum { LANES = 16 };
 
-/* The squares of one block, element i in lane i mod 16, the lanes added as a tree. */
+/* The sum of the squares of one block: element i is in lane i mod 16, and the lanes are added as a tree. */
 GW_CLONES static double square_block(size_t count, const int64_t *restrict sum, double scale) {
     double lane[LANES] = {0.0};
     size_t whole = count / LANES * LANES;

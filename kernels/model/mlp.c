@@ -22,7 +22,7 @@ static uint32_t piece_rows(const gw_mlp *mlp, uint32_t layer) {
     return (inputs + pieces - 1) / pieces;
 }
 
-/* Sizes in bytes of what a lane holds besides the activations. */
+/* The sizes in bytes of a lane's arrays other than the activations. */
 static void scratch_bytes(const gw_mlp *mlp, uint32_t rows, size_t *delta, size_t *piece) {
     size_t widest = 0, most = 0;
     for (uint32_t l = 0; l < mlp->layers; l++) {
@@ -69,10 +69,11 @@ void gw_mlp_lane_close(gw_mlp_lane *lane) {
 }
 
 GW_CLONES static void rectify(float *values, size_t count) {
-    for (size_t i = 0; i < count; i++) values[i] = values[i] < 0.0f ? 0.0f : values[i]; /* a NaN stays one */
+    /* a NaN stays one */
+    for (size_t i = 0; i < count; i++) values[i] = values[i] < 0.0f ? 0.0f : values[i];
 }
 
-/* Puts the gradient in place of the activations: it passes where a unit was active. */
+/* Replaces the activations by the gradient, which passes where a unit was active. */
 GW_CLONES static void pass_where_active(const float *restrict gradient, float *restrict active,
                                         size_t count) {
     for (size_t i = 0; i < count; i++) active[i] = active[i] > 0.0f ? gradient[i] : 0.0f;
@@ -95,7 +96,7 @@ void gw_mlp_forward(const gw_mlp *mlp, const gw_mlp_parameters *parameters, gw_m
     }
 }
 
-/* A layer's bias gradient and weight gradient from its inputs and the gradient of its outputs. */
+/* Emits a layer's bias and weight gradients from its inputs and the gradient of its outputs. */
 static void emit_layer(const gw_mlp *mlp, const gw_mlp_gradients *gradients, gw_mlp_lane *lane,
                        uint32_t layer, uint32_t rows, gw_emitter *emitter) {
     size_t in = mlp->width[layer], out = mlp->width[layer + 1];
@@ -118,7 +119,7 @@ void gw_mlp_backward(const gw_mlp *mlp, const gw_mlp_parameters *parameters,
     GW_ASSERT(rows >= 1 && rows <= lane->rows);
     for (uint32_t l = mlp->layers; l-- > 0;) {
         emit_layer(mlp, gradients, lane, l, rows, emitter);
-        if (l == 0) break; /* nobody asks for the gradient of the inputs */
+        if (l == 0) break; /* the gradient of the inputs is not needed */
         size_t in = mlp->width[l], out = mlp->width[l + 1];
         gw_blas_multiply(rows, in, out, (gw_operand){lane->activation[l + 1], out, GW_PLAIN},
                          (gw_operand){parameters->weights[l], out, GW_TRANSPOSED}, 0.0f, lane->delta, in);

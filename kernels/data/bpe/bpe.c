@@ -13,18 +13,18 @@
 
 enum { BYTES = GW_BPE_BYTES, LETTERS = 512, TOKENS_MOST = 1 << 24, MERGES_MOST = 1 << 24, LINE_MOST = 4096 };
 
-/* No merges make it: it is a token where the text has it, as in transformers. */
+/* No merge makes this token; it is recognised in the text, as in transformers. */
 static const char end_of_text[] = GW_BPE_END_OF_TEXT;
 
-/* What the files are read with. */
+/* The state of reading the two files. */
 typedef struct reading {
     gw_bpe *bpe;
     json_t *numbers;          /* of tokens, spelled in letters */
-    char letter[BYTES][3];    /* each byte's letter, in UTF-8 */
-    int16_t byte_of[LETTERS]; /* back from a letter; -1: none */
+    char letter[BYTES][3];    /* the letter of each byte, in UTF-8 */
+    int16_t byte_of[LETTERS]; /* the byte of each letter; -1: none */
 } reading;
 
-/* Files spell bytes as letters: those that can be printed as themselves, the others as U+0100 and on. */
+/* The files spell bytes as letters: printable bytes as themselves, the others as U+0100 and following. */
 static void make_letters(reading *r) {
     unsigned next = BYTES;
     for (int i = 0; i < LETTERS; i++) r->byte_of[i] = -1;
@@ -41,7 +41,7 @@ static void make_letters(reading *r) {
     }
 }
 
-/* The bytes that a token's letters stand for, written to `bytes`; false for other characters. */
+/* Writes the bytes that a token's letters stand for to `bytes`; false for other characters. */
 static bool spell_back(const reading *r, const char *letters, char *bytes, size_t *length) {
     *length = 0;
     for (const unsigned char *c = (const unsigned char *)letters; *c != '\0'; c++) {
@@ -78,7 +78,7 @@ static bool add_token(reading *r, const char *letters, const json_t *number, gw_
     return true;
 }
 
-/* Of a token; GW_BPE_NO_TOKEN: there is none that is spelled so. */
+/* The number of a token; GW_BPE_NO_TOKEN where none is spelled so. */
 static int64_t number_of(const reading *r, const char *letters, size_t length) {
     const json_t *number = json_object_getn(r->numbers, letters, length);
     return number != NULL ? json_integer_value(number) : GW_BPE_NO_TOKEN;
@@ -102,7 +102,7 @@ static bool read_numbers(reading *r, FILE *file, gw_err *err) {
     return true;
 }
 
-/* A line "left right": both and what they make are tokens. */
+/* Reads a line "left right": both, and the token that they become, must be tokens. */
 static bool add_merge(reading *r, char *line, size_t number, gw_err *err) {
     char joined[LINE_MOST];
     char *space = strchr(line, ' ');
@@ -123,7 +123,7 @@ static bool add_merge(reading *r, char *line, size_t number, gw_err *err) {
     return gw_bpe_pairs_add(pairs, &pair, err);
 }
 
-/* The next line, without its end, if there is one. */
+/* Reads the next line, without its end. */
 static bool next_line(FILE *file, size_t number, char line[LINE_MOST], bool *there, gw_err *err) {
     size_t length = 0;
     int c;
@@ -158,7 +158,7 @@ static bool read_file(reading *r, const char *dir, const char *name,
     gw_plain_file plain;
     if (asprintf(&path, "%s/%s", dir, name) < 0) return gw_fail(err, GW_E_NOMEM, "out of memory");
     bool done = gw_plain_open(path, &plain, err);
-    FILE *file = done ? fdopen(plain.fd, "r") : NULL; /* closes it, too */
+    FILE *file = done ? fdopen(plain.fd, "r") : NULL; /* fclose also closes the descriptor */
     if (done && file == NULL) {
         done = gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
         gw_plain_close(&plain);
@@ -207,7 +207,7 @@ const char *gw_bpe_decode(const gw_bpe *bpe, uint32_t number, size_t *length) {
     return *length > 0 ? bpe->tokens[number].bytes : "";
 }
 
-/* `all`: room for a token a byte. */
+/* `all` has room for a token a byte. */
 static size_t encode(gw_bpe_stream *stream, const char *text, size_t length, uint32_t *all) {
     const uint32_t *tokens;
     size_t total = 0, count;

@@ -2,7 +2,8 @@
 
 #include "core/base/assert.h"
 
-/* Unicode's White_Space, which is what \s was where GPT-2's pattern comes from; PCRE's has U+180E as well. */
+/* Unicode's White_Space, which is the meaning of \s in the regex engine of GPT-2's pattern; PCRE's \s has
+ * U+180E as well. */
 #define SPACES                                                                                               \
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
@@ -32,7 +33,7 @@ void gw_bpe_cutter_take(gw_bpe_cutter *cutter, const char *text, size_t length) 
     cutter->at = cutter->valid = 0;
 }
 
-/* Bytes of the character of UTF-8 at `s`; 0: there is none. No longer forms than needed, no surrogates. */
+/* Bytes of the UTF-8 character at `s`; 0 where there is none. Overlong forms and surrogates do not count. */
 static size_t character(const unsigned char *s, size_t length) {
     if (s[0] < 0x80) return 1;
     size_t bytes = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
@@ -52,14 +53,13 @@ static void find_valid(gw_bpe_cutter *c) {
         c->valid += bytes;
 }
 
-/* PCRE is given what is UTF-8 only: told to see to that itself, it would look at all of the rest each time.
- */
+/* PCRE receives only valid UTF-8: if it checked by itself, it would check all of the rest each time. */
 size_t gw_bpe_cutter_piece(gw_bpe_cutter *c) {
     GW_ASSERT(c->at < c->length);
     if (c->valid <= c->at) find_valid(c);
     if (c->valid == c->at) return 1;
     int found = pcre2_match(c->pattern, (PCRE2_SPTR)c->text + c->at, c->valid - c->at, 0, PCRE2_NO_UTF_CHECK,
                             c->match, NULL);
-    GW_ASSERT(found > 0); /* each character begins a piece */
+    GW_ASSERT(found > 0); /* every character begins a piece */
     return pcre2_get_ovector_pointer(c->match)[1];
 }

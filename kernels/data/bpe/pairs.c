@@ -7,7 +7,7 @@
 
 enum { FIRST_CAPACITY = 1024 };
 
-/* Where the pair is, or the free slot where it belongs. There always is a free one. */
+/* The slot of the pair, or the free slot where it belongs. There always is a free slot. */
 static gw_bpe_pair *slot_of(const gw_bpe_pairs *pairs, uint32_t left, uint32_t right) {
     uint32_t i = (uint32_t)gw_mix64((uint64_t)left << 32 | right);
     for (;; i++) {

@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the piece consists of: bytes at first, and then what they were joined to, where its first byte is. */
+/* A part of the present piece: a byte, or what bytes were joined to, stored at its first byte's place. */
 typedef struct gw_bpe_symbol {
     uint32_t token;
-    uint32_t previous, next; /* places in the piece; NOWHERE, and the piece's length: none */
+    uint32_t previous, next; /* places in the piece; NOWHERE, or the piece's length: none */
 } symbol;
 
 #define NOWHERE UINT32_MAX
-#define JOINED  UINT32_MAX /* the token of a symbol that is a part of one before it now */
+#define JOINED  UINT32_MAX /* the token of a symbol that has become part of an earlier one */
 
 enum { KEY_WORDS = 3, KEY_BYTES = 8 * KEY_WORDS, KNOWN_TOKENS = 9, KNOWN = 1 << 15 };
 
-/* Most pieces are words, and most words are not new. A cache line. */
+/* An entry of the cache of pieces, one cache line: most pieces are words, and most words occur again. */
 typedef struct gw_bpe_known {
-    uint64_t key[KEY_WORDS]; /* the bytes, zeros, and the length; all zeros: none */
+    uint64_t key[KEY_WORDS]; /* the bytes, zeros, and the length; all zeros: the entry is empty */
     uint32_t count;
     uint32_t tokens[KNOWN_TOKENS];
 } known;
@@ -59,7 +59,7 @@ static uint64_t heap_pop(gw_bpe_pieces *p) {
     return least;
 }
 
-/* The merge of the symbol at `at` and the next; NULL: there is none. */
+/* The merge of the symbol at `at` and the next one; NULL where there is none. */
 static const gw_bpe_pair *pair_at(gw_bpe_pieces *p, uint32_t at, uint32_t length) {
     uint32_t next = p->symbols[at].next;
     if (next == length) return NULL;
@@ -67,8 +67,8 @@ static const gw_bpe_pair *pair_at(gw_bpe_pieces *p, uint32_t at, uint32_t length
     return gw_bpe_pairs_find(&p->bpe->pairs, p->symbols[at].token, p->symbols[next].token);
 }
 
-/* At most once for each pair of bytes, and twice for each two that were joined: 2 * GW_BPE_PIECE at a time.
- */
+/* Called at most once for each pair of bytes and twice for each join, so the heap holds at most 2 *
+ * GW_BPE_PIECE entries. */
 static void consider(gw_bpe_pieces *p, uint32_t at, uint32_t length) {
     const gw_bpe_pair *pair = pair_at(p, at, length);
     if (pair != NULL) heap_push(p, (uint64_t)pair->rank << 32 | at);
@@ -84,8 +84,8 @@ static void join(gw_bpe_pieces *p, uint32_t at, uint32_t token, uint32_t length)
     if (left->previous != NOWHERE) consider(p, left->previous, length);
 }
 
-/* Joins the pair of the lowest rank, the first of several, until none is left. What was joined meanwhile
- * leaves entries in the heap that nothing corresponds to. */
+/* Joins the pair of the lowest rank, and of several the first, until no merge is left. Joins leave stale
+ * entries in the heap, which are recognised and skipped. */
 static void join_all(gw_bpe_pieces *p, const char *piece, uint32_t length) {
     for (uint32_t i = 0; i < length; i++)
         p->symbols[i] = (symbol){.token = p->bpe->byte_token[(unsigned char)piece[i]],

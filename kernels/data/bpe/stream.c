@@ -11,8 +11,8 @@ static const char mark[] = GW_BPE_END_OF_TEXT;
 
 enum {
     MARK = sizeof mark - 1,
-    /* What a piece's end depends on: the blank that it leaves to what follows, of three bytes at most, and
-     * whether that is a mark. */
+    /* The bytes that decide where a piece ends: the blank that it leaves to the next one, of at most three
+     * bytes, and whether a mark follows. */
     AHEAD = 3 + MARK,
     ROOM = GW_BPE_PIECE + 2 * AHEAD + GW_BPE_FEED,
 };
@@ -23,7 +23,7 @@ struct gw_bpe_stream {
     gw_bpe_pieces pieces;
     size_t length, count;
     uint32_t tokens[ROOM];
-    char text[ROOM]; /* what is not encoded yet, `length` bytes */
+    char text[ROOM]; /* `length` bytes that are not yet encoded */
 };
 
 bool gw_bpe_stream_open(const gw_bpe *bpe, gw_bpe_stream **out, gw_err *err) {
@@ -48,15 +48,15 @@ void gw_bpe_stream_close(gw_bpe_stream *stream) {
     free(stream);
 }
 
-/* A piece that is too long ends where a character does. */
+/* A piece that is too long ends at a character's end. */
 static size_t shorten(const char *piece, size_t length) {
     if (length <= GW_BPE_PIECE) return length;
     for (length = GW_BPE_PIECE; (piece[length] & 0xc0) == 0x80;) length--;
     return length;
 }
 
-/* Encodes the pieces of a part of the text that has no mark in it, up to the first that may yet turn out to
- * be another one, if there may be `more` of the part; returns how many bytes that were. */
+/* Encodes the pieces of a part of the text without marks, up to the first piece that may still change if
+ * there is `more` of the part. Returns the number of bytes encoded. */
 static size_t encode_part(gw_bpe_stream *s, const char *part, size_t length, bool more) {
     gw_bpe_cutter *cutter = &s->cutter;
     gw_bpe_cutter_take(cutter, part, length);

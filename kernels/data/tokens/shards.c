@@ -18,25 +18,25 @@ enum { TOKEN_BYTES = 2, WAITING = GW_TOKEN_SHARDS_REST, NUMBER_DIGITS = 6 };
 
 struct gw_token_shards {
     uint64_t most;
-    gw_output *files; /* all of them, open until the end */
+    gw_output *files; /* all files, open until the end */
     uint32_t count;
-    char *name;       /* of the file, if it is the only one */
-    uint64_t in_last; /* tokens in the last file, */
-    uint64_t total;   /* in all files, */
-    uint32_t waiting; /* and on their way there */
+    char *name;       /* name of the file, if there is only one */
+    uint64_t in_last; /* tokens in the last file */
+    uint64_t total;   /* tokens in all files */
+    uint32_t waiting; /* tokens in `bytes`, not yet written */
     uint16_t tokens[WAITING];
-    uint8_t bytes[WAITING * TOKEN_BYTES]; /* they, as they are written */
+    uint8_t bytes[WAITING * TOKEN_BYTES]; /* tokens as they are written */
 };
 
 static const char extension[] = ".bin";
 
-/* Without the extension, if it has that one. */
+/* The length of the name without the extension, if it has that one. */
 static size_t stem_length(const char *name) {
     size_t length = strlen(name), end = strlen(extension);
     return length > end && strcmp(name + length - end, extension) == 0 ? length - end : length;
 }
 
-/* Of the file with this number, from 1 on; the caller frees. */
+/* The name of the file with this number, from 1 on; the caller frees it. */
 static bool number_name(const char *name, uint32_t number, char **numbered, gw_err *err) {
     if (asprintf(numbered, "%.*s_%0*u%s", (int)stem_length(name), name, NUMBER_DIGITS, number, extension) >=
         0)
@@ -50,7 +50,7 @@ static bool there_is(const char *path) {
     return stat(path, &status) == 0;
 }
 
-/* That `path` is free, empty, or an older shard: a wrong name may be that of a text. */
+/* Checks that `path` is free, empty, or an older shard: a mistaken name may be that of a text. */
 static bool may_replace(const char *path, gw_err *err) {
     uint8_t magic[4];
     FILE *file = fopen(path, "re");
@@ -64,15 +64,15 @@ static bool may_replace(const char *path, gw_err *err) {
                           "%s is there and is no token shard: name another file, or move it away", path);
 }
 
-/* Whether a file of a folder is one that the name with this stem has with any number. */
+/* Whether a file's name is the one with this stem and some number. */
 static bool is_numbered(const char *file, const char *stem, size_t length) {
     if (strncmp(file, stem, length) != 0 || file[length] != '_') return false;
     const char *number = file + length + 1;
     return strspn(number, "0123456789") == NUMBER_DIGITS && strcmp(number + NUMBER_DIGITS, extension) == 0;
 }
 
-/* The first file of any run under this name, in `found`; "" where there is none. False: the folder does not
- * say, errno. */
+/* Finds the first numbered file of any run under this name; `found` is "" where there is none. Returns false
+ * with errno where the folder cannot be read. */
 static bool find_numbered(DIR *folder, const char *stem, size_t length, char found[NAME_MAX + 1]) {
     const struct dirent *entry;
     found[0] = '\0';
@@ -83,7 +83,7 @@ static bool find_numbered(DIR *folder, const char *stem, size_t length, char fou
     return errno == 0;
 }
 
-/* Of another run any number may be left: its first file may have been moved away. */
+/* Any number of another run may be left, since its first file may have been moved away. */
 static bool have_none_numbered(const char *name, gw_err *err) {
     char found[NAME_MAX + 1] = "";
     const char *slash = strrchr(name, '/');
@@ -102,7 +102,7 @@ static bool have_none_numbered(const char *name, gw_err *err) {
         (int)before, name, found);
 }
 
-/* Room for the header, which is written when the tokens have been counted. */
+/* Leaves room for the header, which is written when the tokens have been counted. */
 static bool begin_file(gw_token_shards *s, const char *path, gw_err *err) {
     static const uint8_t zeros[GW_TOKENS_HEADER];
     gw_output *grown = realloc(s->files, (s->count + 1) * sizeof *grown);
@@ -160,7 +160,7 @@ static bool next_file(gw_token_shards *s, gw_err *err) {
     return done;
 }
 
-/* Moves the first `count` of those that wait into the last file. */
+/* Moves the first `count` waiting tokens into the last file. */
 static bool put(gw_token_shards *s, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
         s->bytes[2 * i] = (uint8_t)s->tokens[i];
@@ -174,7 +174,7 @@ static bool put(gw_token_shards *s, uint32_t count, gw_err *err) {
     return true;
 }
 
-/* Another file is begun when so many wait that it will not be too small. */
+/* Another file is begun when enough tokens wait that it will not be too small. */
 static bool make_room(gw_token_shards *s, gw_err *err) {
     if (s->in_last == s->most && !next_file(s, err)) return false;
     uint64_t room = s->most - s->in_last;
@@ -201,7 +201,7 @@ static bool describe(const gw_token_shards *s, gw_token_shards_written *written,
     return gw_fail(err, GW_E_NOMEM, "out of memory");
 }
 
-/* Several files are new ones: none stays if one cannot be put in its place. */
+/* Several files are all new ones: none stays if one cannot be moved to its place. */
 static bool place_files(gw_token_shards *s, bool good, gw_err *err) {
     bool several = s->count > 1, placed = good;
     uint32_t done = 0;

@@ -15,7 +15,7 @@ static const char extension[] = ".bin"; /* of a shard */
 
 enum { HEADER_WORDS = 3, TOKEN_BYTES = 2 };
 
-typedef struct header { /* its beginning; zeros for what a file has not */
+typedef struct header { /* the first bytes of a file; zeros behind its end */
     uint8_t bytes[4 * HEADER_WORDS];
 } header;
 
@@ -44,7 +44,7 @@ static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
 static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     glob_t found;
     errno = 0;
-    int result = glob(pattern, GLOB_ERR, NULL, &found); /* sorted */
+    int result = glob(pattern, GLOB_ERR, NULL, &found); /* the result is sorted */
     if (result == GLOB_NOMATCH) return gw_fail(err, GW_E_NOTFOUND, "no file matches '%s'", pattern);
     if (result == GLOB_NOSPACE) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     if (result != 0) return gw_fail_errno(err, errno, "cannot look for files that match '%s'", pattern);
@@ -54,7 +54,7 @@ static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     return added;
 }
 
-/* A name is a pattern where it is no file's own. */
+/* A name is a pattern unless it is a file's own name. */
 static bool is_pattern(const char *name) {
     return strpbrk(name, "*?[") != NULL && access(name, F_OK) != 0;
 }
@@ -72,7 +72,7 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-/* A shard says what it is; a file that calls itself one and does not is damaged. */
+/* A shard is recognised by its header; a file with the extension of one but without its header is damaged. */
 static bool is_shard(const gw_token_file *file, const header *head) {
     size_t length = strlen(file->path), end = strlen(extension);
     return word_at(head, 0) == GW_TOKENS_MAGIC ||
@@ -119,7 +119,7 @@ static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     return true;
 }
 
-/* All files that have no window are told of at once: there may be many among texts. */
+/* All files without a window are reported at once, since among texts there may be many. */
 static bool cut(gw_tokens *tokens, gw_err *err) {
     const gw_token_file *first = NULL;
     char others[40] = "";
@@ -142,7 +142,7 @@ static bool cut(gw_tokens *tokens, gw_err *err) {
                    tokens->context + 1, small < tokens->file_count ? ", leave them out" : "");
 }
 
-/* Of kind, context, and of every file's length and hash. */
+/* The hash of kind, context, and every file's length and hash. */
 static void digest(gw_tokens *tokens, const gw_token_content *contents) {
     size_t size = 8 + tokens->file_count * (8 + sizeof(gw_hash));
     uint8_t *bytes = malloc(size);
@@ -220,7 +220,8 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
     uint64_t first = (window - file->first_window) * tokens->context;
     uint32_t width = token_bytes(tokens);
     size_t bytes = (size_t)width * (tokens->context + 1);
-    uint8_t *raw = (uint8_t *)(inputs + tokens->context) - bytes; /* where there is room for it */
+    /* the end of the buffer, so that tokens can be widened in place */
+    uint8_t *raw = (uint8_t *)(inputs + tokens->context) - bytes;
     if (!gw_plain_read(&file->file, (tokens->shards ? GW_TOKENS_HEADER : 0) + first * width, raw, bytes,
                        err) ||
         !gw_plain_unchanged(&file->file, err))

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 }; /* scalars of a training step: what apply needs */
+enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 }; /* scalars of a training step, for apply */
 
-/* Less than the usual 0.999: a short training has no time for a long memory. */
+/* Less than the usual 0.999, because a short training has no time for long averages. */
 static const double beta2 = 0.99;
 
 typedef struct digits_lane {
@@ -106,7 +106,7 @@ GW_CLONES static void normalise(const uint8_t *restrict pixels, float *restrict 
     for (size_t i = 0; i < count; i++) values[i] = (float)pixels[i] * scale + shift;
 }
 
-/* Inputs and labels of a shard. */
+/* Copies inputs and labels of a shard. */
 static void gather(const digits_job *job, const digits_samples *samples, digits_lane *lane) {
     size_t inputs = job->mlp.width[0];
     for (uint32_t r = 0; r < samples->rows; r++) {
@@ -153,7 +153,7 @@ static void mean_results(const digits_job *job, const gw_sums *sums, uint64_t sa
     *accuracy = gw_sum_value(sums, job->correct, 0) / count;
 }
 
-/* The learning rate's course: up over the first tenth of the updates, then down to 0, both linear. */
+/* The learning rate: up over the first tenth of the updates, then down to 0, both linear. */
 static double schedule(uint64_t update, uint64_t updates) {
     double done = (double)update / (double)updates, up = (double)(update + 1) / ((double)updates * 0.1);
     return up < 1.0 - done ? up : 1.0 - done;
@@ -164,7 +164,8 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
     const digits_job *job = job_pointer;
     (void)state;
     digits_place place = digits_place_of(job, step);
-    if (!gw_sum_counted(sums, job->count, place.count)) /* a checked sum: only wrong data do this */
+    /* the sum has been checked, so the data are at fault */
+    if (!gw_sum_counted(sums, job->count, place.count))
         return gw_fail(err, GW_E_CORRUPT, "digits: step %llu summed %.0f samples, expected %llu",
                        (unsigned long long)step, gw_sum_value(sums, job->count, 0),
                        (unsigned long long)place.count);
@@ -172,7 +173,8 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
         mean_results(job, sums, place.count, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
         return true;
     }
-    uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps; /* without evaluations */
+    /* evaluations do not count as updates */
+    uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps;
     scalars->value[SCALE] = 0x1p-40 * (job->batch / (double)place.count);
     scalars->value[RATE] = job->rate * schedule(update, updates);
     scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, update + 1));
@@ -252,7 +254,7 @@ static void digits_summary(void *job_pointer, uint64_t steps_done, const gw_stat
                            size_t size) {
     const digits_job *job = job_pointer;
     text[0] = '\0';
-    if (steps_done > job->train_steps) /* else nothing has been evaluated yet */
+    if (steps_done > job->train_steps) /* otherwise nothing has been evaluated yet */
         snprintf(text, size, "loss=%.7g accuracy=%.7g", *(const double *)state->data[job->result_loss],
                  *(const double *)state->data[job->result_accuracy]);
 }

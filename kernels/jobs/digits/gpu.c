@@ -1,5 +1,5 @@
-/* `digits` on a GPU. Initial weights and updates have the bits that a processor gives; the gradients those of
- * cuBLASLt. A shard's input is its pixels, as bytes, and its labels. */
+/* `digits` on a GPU. Initial weights and updates have a processor's bits; gradients have those of cuBLASLt. A
+ * shard's input consists of its pixels, as bytes, and its labels. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
 #include "core/base/assert.h"
@@ -24,15 +24,15 @@ typedef struct side {
 
 typedef struct lane {
     gw_cuda_mlp_lane mlp;
-    double *of_row;     /* the GPU's: a row's loss */
-    gw_cuda_loss *loss; /* the GPU's */
+    double *of_row;     /* on the GPU: the loss of each row */
+    gw_cuda_loss *loss; /* on the GPU */
 } lane;
 
 static uint32_t most_rows(const digits_job *job) {
     return job->micro_batch > job->test_rows ? job->micro_batch : job->test_rows;
 }
 
-/* Where the labels lie in a shard's input. */
+/* Offset of the labels in a shard's input. */
 static size_t labels_at(const digits_job *job) {
     return gw_cuda_aligned((size_t)most_rows(job) * job->mlp.width[0]);
 }
@@ -57,8 +57,8 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     return true;
 }
 
-/* Rows of a full shard and of the last one, in training (the last step of an epoch may be smaller) and in an
- * evaluation. */
+/* Lists the rows of a full shard and of the last one, in training (the last step of an epoch may be smaller)
+ * and in an evaluation. */
 static void list_rows(const digits_job *job, uint32_t rows[GW_CUDA_MLP_SIZES]) {
     const uint64_t steps[] = {0, job->train_steps - 1, job->train_steps};
     for (int i = 0; i < 3; i++) {

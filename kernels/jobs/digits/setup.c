@@ -11,13 +11,13 @@
 #include <string.h>
 
 enum {
-    SAMPLES_DEFAULT = 24000, /* drawn digits: a sixth as many are drawn for the test set */
-    TELL_FROM = 1000000,     /* drawing so many is told, as it takes long */
+    SAMPLES_DEFAULT = 24000, /* drawn digits for training; a sixth as many are drawn for the test set */
+    TELL_FROM = 1000000,     /* drawing this many takes long, and is logged */
     TEST_SHARDS = 48,
     TEST_ROWS_MOST = 500,
 };
 
-/* Drawn digits are one data set whatever --seed is: seeds compare trainings. */
+/* Drawn digits are one data set for any --seed: seeds compare trainings. */
 static const uint64_t drawing_seed = 1;
 
 const gw_option digits_options[] = {
@@ -99,7 +99,7 @@ static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err
            gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err);
 }
 
-/* From whole numbers, so that no order of adding matters. */
+/* Sums whole numbers, so that the order of addition does not matter. */
 static void measure_pixels(digits_job *job) {
     const gw_images *train = &job->data.train;
     size_t pixels = (size_t)train->count * job->data.rows * job->data.columns;
@@ -110,12 +110,13 @@ static void measure_pixels(digits_job *job) {
         squares += histogram[value] * value * value;
     }
     double mean = (double)sum / (double)pixels, variance = (double)squares / (double)pixels - mean * mean;
-    double deviation = __builtin_sqrt(variance > 1.0 ? variance : 1.0); /* blank images have none */
+    /* blank images have no variance */
+    double deviation = __builtin_sqrt(variance > 1.0 ? variance : 1.0);
     job->pixel_scale = (float)(1.0 / deviation);
     job->pixel_shift = (float)(-mean / deviation);
 }
 
-/* Drawing fills memory that would otherwise only be reserved: what there is not must not be begun. */
+/* Drawing fills memory that would otherwise only be reserved, so memory is checked before it starts. */
 static bool draw_data(uint32_t count, gw_dataset *data, gw_err *err) {
     uint32_t test_count = count / 6;
     const gw_need need = {.workers = 1,
@@ -170,7 +171,8 @@ bool digits_plan_steps(digits_job *job, gw_err *err) {
 
 static bool check_epsilon(const digits_job *job, gw_err *err) {
     if (job->optimizer != DIGITS_ADAMW) return true;
-    const uint64_t first_and_last[] = {0, job->train_steps - 1}; /* of an epoch: the last is the smallest */
+    /* steps of an epoch; the last is the smallest */
+    const uint64_t first_and_last[] = {0, job->train_steps - 1};
     double worst = 0.0;
     for (int i = 0; i < 2; i++) {
         digits_place place = digits_place_of(job, first_and_last[i]);
@@ -194,7 +196,7 @@ static uint32_t add_layer_tensor(digits_job *job, uint32_t layer, const char *ki
     return add_tensor(job, name, tensor);
 }
 
-/* Weights or bias of a layer: the parameter, its moments and its gradient. `shape` has rank and dimensions.
+/* Adds the weights or the bias of a layer: parameter, moments and gradient. `shape` has rank and dimensions.
  */
 static void add_group(digits_job *job, uint32_t group, const char *kind, gw_tensor shape) {
     digits_group *g = &job->groups[group];

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* On the first update of a way down the rate is what it was: a way of one has no other. */
+/* The first update of a decay still has the full rate, so a decay of one update would have no other. */
 enum { LEAST_DECAY = 2 };
-/* Elements of a shard's residual stream up to which its kernels are short: some 10 us on an H100, of which a
- * layer has fifty. Starting one takes a processor a few us. */
+/* The size of a shard's residual stream, in elements, up to which its kernels are short: some 10 us on an
+ * H100, and a layer has fifty. Starting one takes a processor a few us. */
 enum { SHORT_KERNELS = 1 << 20 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 static const int64_t UPDATES_MOST = 1000000000000;
@@ -73,10 +73,10 @@ static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
             gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
 }
 
-/* What was asked for, until files tell whether it fits them and what else is meant. */
+/* The requested values, until the files show whether they fit and what the defaults are. */
 typedef struct wishes {
     double epochs;
-    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_SAID: what fits */
+    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_SAID: determined from the files */
 } wishes;
 enum { NOT_SAID = -1 };
 
@@ -84,8 +84,8 @@ static int64_t said_or(int64_t said, int64_t otherwise) {
     return said != NOT_SAID ? said : otherwise;
 }
 
-/* Weights that know more tokens than there are bytes have others for a text than its bytes, unless somebody
- * says that theirs are such a model's. */
+/* Weights with a vocabulary above the bytes encode a text otherwise than by its bytes, unless the user states
+ * that theirs are such a model's. */
 static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_vocabulary(&job->init);
     bool shards = job->data.shards;
@@ -106,7 +106,7 @@ static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_
     return init == NULL || gw_safetensors_begin(init, &job->init, err);
 }
 
-/* Positions are cut off for who asks for that. */
+/* Positions are cut off only on request. */
 static bool check_context(const gw_params *params, const gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_context(&job->init), own = job->gpt.context;
     return known <= own || gw_param_text(params, "context") != NULL ||
@@ -117,7 +117,7 @@ static bool check_context(const gw_params *params, const gpt_job *job, gw_err *e
                known, own, known, own);
 }
 
-/* That they are a model's that computes as this one does. */
+/* Checks that the weights are of a model that computes as this one does. */
 static bool check_init(const gw_params *params, const gw_gpt_weights *first, const gpt_job *job,
                        gw_err *err) {
     const char *init = gw_param_text(params, "init");
@@ -132,7 +132,7 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
     return good || gw_fail_in(err, "--init: %s", init);
 }
 
-/* That all files are there and begin as they must. */
+/* Checks that all files exist and have valid headers. */
 static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
     if (!gw_tokens_begin(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
@@ -148,7 +148,7 @@ static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt
     return true;
 }
 
-/* All that is in them, which may take minutes: what can be told without that has been. */
+/* Reads all files, which may take minutes; everything that can be checked without has been checked. */
 static bool read_files(gpt_job *job, gw_err *err) {
     bool validation = job->validation.windows > 0, init = job->init.path != NULL;
     if (!gw_tokens_read(&job->data, err)) return gw_fail_in(err, "--data");
@@ -186,7 +186,7 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* An option with a fallback has a value also where nobody gave one: who gives that asks for nothing else. */
+/* Whether the user gave an option that has a default: giving the default's value asks for nothing else. */
 static bool is_given(const gw_params *params, const char *name) {
     const gw_option *option = gpt_options;
     while (strcmp(option->name, name) != 0) option++;
@@ -194,7 +194,7 @@ static bool is_given(const gw_params *params, const char *name) {
     return value != NULL && (option->fallback == NULL || strcmp(value, option->fallback) != 0);
 }
 
-/* Options that others leave without a meaning. */
+/* Refuses options that other options leave without a meaning. */
 static bool check_length(const gw_params *params, gw_err *err) {
     static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
     if (is_given(params, "updates") && is_given(params, "epochs"))
@@ -207,7 +207,7 @@ static bool check_length(const gw_params *params, gw_err *err) {
     return true;
 }
 
-/* What a step count means that people did not ask for. */
+/* Appends to the text about the data how many updates and evaluations the job has. */
 static void describe_length(gpt_job *job) {
     unsigned long long updates = job->updates, evaluations = job->steps - job->updates;
     size_t used = strlen(job->data_text);
@@ -301,8 +301,8 @@ static bool read_graphs(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0 the sum may still be off by
- * half a unit a shard; an epsilon below that would turn rounding into steps of full length. */
+/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0, the sum may still be off by
+ * half a unit a shard, and a smaller epsilon would turn that rounding into full steps. */
 static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t seed;
     if (!gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err) ||
@@ -400,7 +400,7 @@ static bool read_options(const gw_params *params, gpt_job *job, wishes *w, gw_er
            read_schedule(params, job, err) && read_optimizer(params, job, err);
 }
 
-/* What takes longer comes later, as most mistakes are told by what takes no time. */
+/* Slow checks come last, since quick ones find most mistakes. */
 static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     wishes w;
     return read_options(params, job, &w, err) && gw_blas_check(err) && open_files(params, first, job, err) &&

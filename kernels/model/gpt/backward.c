@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-/* A pass and where its gradients go. */
+/* A backward pass and the receiver of its gradients. */
 typedef struct descent {
     const gw_gpt_pass *pass;
     const uint32_t *gradients;
     gw_emitter *emitter;
 } descent;
 
-/* Adds to delta what goes through a layer norm, and emits the norm's gradients. */
+/* Adds to delta the gradient that passes through a layer norm, and emits the norm's gradients. */
 static void through_norm(const descent *d, const float *x, const float *mean, const float *scale,
                          const float *dy, uint32_t weight) {
     gw_gpt_lane *lane = d->pass->lane;
@@ -40,7 +40,7 @@ static void back_through(const descent *d, size_t in, size_t out, const float *d
     gw_linear_backward(&shape, dy, d->pass->parameters[weight], dx);
 }
 
-/* The gradient of what a branch added to the residual stream: delta, or what dropout left of it. */
+/* The gradient of what a branch added to the residual stream: delta, with dropout applied. */
 static const float *branch_gradient(const descent *d, uint32_t layer, gw_gpt_site site) {
     gw_gpt_lane *lane = d->pass->lane;
     if (d->pass->dropout <= 0.0f) return lane->delta;
@@ -68,7 +68,7 @@ static void backward_layer(const descent *d, uint32_t layer) {
                  gw_gpt_part(layer, GW_GPT_NORM2_WEIGHT));
 
     const float *dattended = branch_gradient(d, layer, GW_GPT_SITE_ATTENDED);
-    float *dinside = slot->norm2; /* no longer needed */
+    float *dinside = slot->norm2; /* the slot's array is no longer needed */
     back_through(d, c, c, dattended, gw_gpt_part(layer, GW_GPT_ATTENDED_WEIGHT), dinside);
     emit_linear(d, c, c, slot->attended, dattended, gw_gpt_part(layer, GW_GPT_ATTENDED_WEIGHT));
     gw_attention_backward(&attention, slot->qkv, slot->attended, slot->norms, dinside, lane->wide,

@@ -40,7 +40,7 @@ void gw_gpt_decoder_close(gw_gpt_decoder *decoder) {
     *decoder = (gw_gpt_decoder){0};
 }
 
-/* One head's output for one query: keys and values of `count` positions, rows 2 channels apart. */
+/* One head's output for one query over `count` positions; key and value rows are 2 channels apart. */
 GW_CLONES static void attend(const float *restrict query, const float *restrict keys, size_t channels,
                              size_t width, size_t count, float *restrict weights, float *restrict out) {
     const float *values = keys + channels;
@@ -60,7 +60,7 @@ GW_CLONES static void attend(const float *restrict query, const float *restrict 
     }
 }
 
-/* Keeps the new keys and values, and attends to all so far. */
+/* Stores the new keys and values, and attends to all so far. */
 static void attend_all(gw_gpt_decoder *d, uint32_t layer, uint32_t count) {
     const gw_gpt *gpt = d->gpt;
     size_t c = gpt->channels, width = c / gpt->heads;
@@ -118,7 +118,7 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Who is among the likeliest: those above `least`, and of those that are as likely as that so many. */
+/* The bound of the most likely tokens: all above `least`, and `equal` of those equal to it. */
 typedef struct bound {
     float least;
     uint32_t equal;
@@ -153,5 +153,5 @@ uint32_t gw_gpt_sample(const gw_gpt_sampling *sampling, uint64_t draw, uint32_t 
         left -= (double)scratch[i];
         if (left < 0.0) return i;
     }
-    return best; /* what rounding left over */
+    return best; /* reached where rounding leaves a remainder */
 }

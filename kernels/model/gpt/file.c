@@ -32,7 +32,7 @@ uint32_t gw_gpt_file_context(const gw_safetensors *file) {
     return places != NULL && places->rank == 2 && places->dim[0] <= UINT32_MAX ? (uint32_t)places->dim[0] : 0;
 }
 
-/* By the highest number of one in its tensors' names. */
+/* The number of layers, from the highest layer number in the tensors' names. */
 static uint32_t layers_in(const gw_safetensors *file) {
     uint32_t layers = 0;
     for (uint32_t i = 0; i < file->count; i++) {
@@ -49,13 +49,13 @@ static uint32_t layers_in(const gw_safetensors *file) {
     return layers;
 }
 
-/* Bytes of an element that can be read; 0: none can. */
+/* Bytes of an element; 0 where the type cannot be read. */
 static uint32_t width_of(const gw_safetensor *tensor) {
     if (strcmp(tensor->dtype, "F32") == 0) return 4;
     return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
 }
 
-/* Every half-precision number (IEEE 754) is a float. */
+/* Every half-precision number (IEEE 754) is exact in float. */
 static float half_value(uint32_t bits) {
     uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
     float value;
@@ -95,7 +95,7 @@ static bool check_parameters(const gw_gpt *gpt, const gw_safetensors *file, gw_e
     return true;
 }
 
-/* The first layers alone are another model. */
+/* Refuses a file with further layers: its first layers alone are another model. */
 static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *err) {
     uint32_t layers = layers_in(file);
     if (layers <= gpt->layers) return true;
@@ -105,7 +105,7 @@ static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *
     return gw_fail(err, GW_E_USAGE, "has %u layers, and this model %u", layers, gpt->layers);
 }
 
-/* The classifier is the embedding. Who saved them may have written both, as the same bytes. */
+/* Accepts a classifier only if it is the embedding. A file may hold both, with the same bytes. */
 static bool check_head(const gw_safetensors *file, gw_err *err) {
     const gw_safetensor *head = gw_safetensors_find(file, "lm_head.weight"),
                         *words = find(file, "wte.weight");
@@ -124,8 +124,8 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
                    head->name, words->name);
 }
 
-/* How to ask for the model that the file's weights are of; "" where it cannot be told, or is not what
- * differs. No tensor shows how many heads it has. */
+/* Writes the options that select the model of the file's weights; "" where they cannot be told, or are not
+ * what differs. No tensor shows the number of heads. */
 static void advise(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, char *text,
                    size_t size) {
     const gw_safetensor *words = find(file, "wte.weight");
@@ -167,7 +167,7 @@ static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, f
         if (half)
             values[i] = half_value(bits);
         else
-            memcpy(&values[i], &wide, sizeof wide); /* bfloat16: the upper half of a float */
+            memcpy(&values[i], &wide, sizeof wide); /* bfloat16 is the upper half of a float */
     }
 }
 
@@ -180,7 +180,8 @@ bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t nu
     return gw_safetensors_unchanged(file, err);
 }
 
-/* The parameters in a file's order, with their names behind them, in one piece of memory to be freed. */
+/* Lists the parameters in a file's order, with their names behind them, in one block of memory that the
+ * caller frees. */
 static gw_safetensor *list_parameters(const gw_gpt *gpt, const float *const *parameters, gw_err *err) {
     uint32_t count = gw_gpt_parameters(gpt);
     gw_safetensor *list = calloc(count, sizeof *list + FULL_NAME);
@@ -233,7 +234,8 @@ static json_t *make_config(const gw_gpt *gpt, double dropout) {
                   "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
                   dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
     GW_ASSERT(config != NULL);
-    bool text = gpt->vocabulary == GPT2_VOCABULARY; /* others have no token that ends a text */
+    /* other vocabularies have no token that ends a text */
+    bool text = gpt->vocabulary == GPT2_VOCABULARY;
     json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     return config;
@@ -251,7 +253,8 @@ bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output
 
 enum { CONFIG_MOST = 1 << 20 };
 
-/* Of config.json, to be given back; NULL also where there is none, and then *err says GW_E_NOTFOUND. */
+/* Reads a config.json, which the caller releases. Returns NULL also where there is none; *err is then
+ * GW_E_NOTFOUND. */
 static json_t *read_config(const char *path, gw_err *err) {
     gw_plain_file file;
     if (!gw_plain_open(path, &file, err)) return NULL;
@@ -272,7 +275,7 @@ static json_t *read_config(const char *path, gw_err *err) {
     return config;
 }
 
-/* The names of GELU in its tanh form. */
+/* Whether the value is a name of GELU in its tanh form. */
 static bool is_tanh_gelu(const json_t *value) {
     static const char *const names[] = {"gelu_new", "gelu_fast", "gelu_pytorch_tanh"};
     const char *name = json_string_value(value);
@@ -281,7 +284,7 @@ static bool is_tanh_gelu(const json_t *value) {
     return false;
 }
 
-/* That a value which no tensor's shape depends on is this model's, where it is said. */
+/* Checks a value that no tensor's shape depends on: where it is stated, it must be this model's. */
 static bool check_value(const json_t *config, const json_t *own, const char *name, gw_err *err) {
     const json_t *value = json_object_get(config, name), *ours = json_object_get(own, name);
     if (value == NULL || json_equal(value, ours) || (is_tanh_gelu(value) && is_tanh_gelu(ours))) return true;

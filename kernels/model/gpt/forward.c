@@ -31,7 +31,7 @@ GW_CLONES static void add(size_t count, const float *restrict a, const float *re
     for (size_t i = 0; i < count; i++) sum[i] = a[i] + b[i];
 }
 
-/* y = residual + x w + bias, where some of what is added to the residual may be dropped. */
+/* y = residual + dropout(x w + bias). */
 static void add_branch(const gw_gpt_pass *pass, uint32_t layer, gw_gpt_site site, uint32_t weight, size_t in,
                        const float *x, const float *residual, float *y) {
     const float *const *p = pass->parameters;

@@ -26,7 +26,8 @@ static gw_gpt_parameter matrix(uint64_t rows, uint64_t columns, float spread) {
     return (gw_gpt_parameter){.rank = 2, .dim = {rows, columns}, .deviation = spread};
 }
 
-/* What is added to the residual stream starts smaller by the root of the number of such additions. */
+/* The weights of what is added to the residual stream start smaller, by the root of the number of such
+ * additions. */
 static gw_gpt_parameter layer_parameter(const gw_gpt *gpt, uint32_t part) {
     uint64_t c = gpt->channels;
     float small = deviation / __builtin_sqrtf(2.0f * (float)gpt->layers);
@@ -85,7 +86,7 @@ uint64_t gw_gpt_size(const gw_gpt *gpt) {
     return size;
 }
 
-/* Hands out memory from a block, or with `base` NULL only counts. */
+/* Allocates from a block of memory; with `base` NULL it only counts bytes. */
 typedef struct carver {
     char *base;
     size_t used;
