@@ -24,44 +24,44 @@
 
 #include <cuda_runtime_api.h>
 
-typedef struct gw_gemm gw_gemm; /* the library on one GPU, at one precision, and what was planned there */
+typedef struct gw_gemm gw_gemm; /* the library on one GPU, at one precision, and its plans */
 
 typedef struct gw_gemm_shape {
     uint64_t rows, columns, inner;
-    bool a_transposed; /* A lies as [inner, rows] */
-    bool b_transposed; /* B lies as [columns, inner] */
-    bool factor;       /* C is a factor of other products, and has their type; else float32 */
+    bool a_transposed; /* A is stored as [inner, rows] */
+    bool b_transposed; /* B is stored as [columns, inner] */
+    bool factor;       /* C is a factor of other products and has their type; otherwise it is float32 */
     gw_gemm_finish finish;
 } gw_gemm_shape;
 
-/* A product's arrays, in the GPU's memory, aligned to 256 bytes. Factors are float32, or bfloat16 where that
- * is the precision; bias and what is kept have C's type. */
+/* The arrays of a product, in the GPU's memory, aligned to 256 bytes. Factors are float32, or bfloat16 at
+ * that precision; `bias` and `before` have C's type. */
 typedef struct gw_gemm_operands {
     const void *a, *b;
     const void *bias; /* NULL for PLAIN */
-    void *before;     /* BIAS_GELU: [rows, columns], to keep what GELU was applied to; else NULL */
+    void *before;     /* for BIAS_GELU: [rows, columns], receives GELU's input; otherwise NULL */
     void *c;
-    bool add; /* PLAIN: to what C holds; else C is written */
+    bool add; /* for PLAIN: the product is added to C; otherwise C is overwritten */
 } gw_gemm_operands;
 
 enum { GW_GEMM_WORKSPACE = 32 << 20, GW_GEMM_PLANS = 256 };
 
-/* The GPU is current. Fails with GW_E_UNSUPPORTED when the library is not found, or is older than the one
- * that this program was built with. */
+/* Opens the library. The GPU must be current. Fails with GW_E_UNSUPPORTED where the library is not found, or
+ * is older than the one that this program was built with. */
 bool gw_gemm_open(const gw_gpu *gpu, gw_gemm **gemm, gw_err *err);
 void gw_gemm_close(gw_gemm *gemm); /* NULL is allowed */
-/* Whether tensor cores read factors along the inner dimension alone, so that a product whose factors do not
- * lie so is slower by far: TF32 from Hopper on. */
+/* Whether tensor cores read factors along the inner dimension only, so that products of other factors are
+ * much slower: TF32 since Hopper. */
 bool gw_gemm_along_inner(const gw_gemm *gemm);
 
-/* Plans a shape, or finds it among those planned; *plan is its number. One thread, before any product. Fails
- * with GW_E_UNSUPPORTED where the library has no algorithm for the product even without its finish. */
+/* Plans a shape, or finds its plan; *plan is its number. Called on one thread before any product. Fails with
+ * GW_E_UNSUPPORTED where the library has no algorithm for the product even without its finish. */
 bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *plan, gw_err *err);
-/* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order they were made. */
+/* "cublaslt=13.1.0 plan=<16 hex digits>": the library and all plans, in the order in which they were made. */
 void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]);
 
-/* Starts a product on `stream`, to which the workspace of GW_GEMM_WORKSPACE bytes belongs, aligned as all is.
- * Any thread. */
+/* Starts a product on `stream`. The workspace of GW_GEMM_WORKSPACE bytes, aligned like the operands, belongs
+ * to the stream. Any thread. */
 bool gw_gemm_run(const gw_gemm *gemm, uint32_t plan, const gw_gemm_operands *operands, void *workspace,
                  cudaStream_t stream, gw_err *err);
 

@@ -1,5 +1,5 @@
-/* The optimizers (kernels/math/optimizer.h) on a GPU: the same bits, element by element. All start work on
- * `stream`; arrays are the GPU's, aligned to 16 bytes. */
+/* The optimizers (kernels/math/optimizer.h) on a GPU, with the processor's bits, element by element. Calls
+ * start work on `stream`; arrays are in the GPU's memory, aligned to 16 bytes. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_OPTIMIZER_H
 #define GODWIT_KERNELS_CUDA_MATH_OPTIMIZER_H
 

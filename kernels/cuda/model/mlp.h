@@ -1,11 +1,11 @@
-/* A multi-layer perceptron (kernels/model/mlp.h) on a GPU: forward and backward for one shard, products by
- * cuBLASLt with bias and ReLU done in them. The products of a shard have the shapes of its rows, planned
- * beforehand.
+/* A multi-layer perceptron (kernels/model/mlp.h) on a GPU: forward and backward pass of one shard, with
+ * products by cuBLASLt that include bias and ReLU. The shapes of a shard's products depend on its number of
+ * rows and are planned beforehand.
  *
  * In TF32, gradients of large weights are products of factors that were transposed before
- * (gw_gemm_along_inner): there the inner dimension is the samples. Turning them on the way, cuBLASLt
- * needed 1.7 times as long (an H200, 2048 samples, 8192 by 8192). It takes a lane one more array of its
- * widest inputs, and one of its widest outputs. */
+ * (gw_gemm_along_inner), since their inner dimension is the samples. Where cuBLASLt transposed them itself,
+ * it needed 1.7 times as long (an H200, 2048 samples, 8192 by 8192). A lane has for this one more array of
+ * its widest inputs, and one of its widest outputs. */
 #ifndef GODWIT_KERNELS_CUDA_MODEL_MLP_H
 #define GODWIT_KERNELS_CUDA_MODEL_MLP_H
 
@@ -16,9 +16,9 @@
 
 typedef struct gw_cuda_mlp gw_cuda_mlp;
 
-enum { GW_CUDA_MLP_SIZES = 6 }; /* different numbers of rows that shards have, at most */
+enum { GW_CUDA_MLP_SIZES = 6 }; /* the most different numbers of rows that shards have */
 
-/* Plans everything for shards of rows[0 .. count) rows (zeros and repetitions are skipped). The GPU is
+/* Plans the products for shards of rows[0 .. count) rows; zeros and repetitions are skipped. The GPU must be
  * current. `mlp` is copied. */
 bool gw_cuda_mlp_open(const gw_gpu *gpu, const gw_mlp *mlp, const uint32_t *rows, uint32_t count,
                       gw_cuda_mlp **opened, gw_err *err);
@@ -26,28 +26,29 @@ void gw_cuda_mlp_close(gw_cuda_mlp *mlp); /* NULL is allowed */
 /* As gw_gemm_text. */
 void gw_cuda_mlp_text(const gw_cuda_mlp *mlp, char text[GW_GPU_PLAN_TEXT]);
 
-/* Starts to make the factors of what the weights are: after each change of them. */
+/* Starts to make the weights' factors; called after each change of the weights. */
 bool gw_cuda_mlp_derive(gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters, cudaStream_t stream,
                         gw_err *err);
 
 /* The scratch of one shard in flight. */
 typedef struct gw_cuda_mlp_lane {
-    gw_cuda_factor inputs;                  /* [rows, width[0]]: the caller fills its first rows */
-    float *activation[GW_MLP_LAYERS + 1];   /* [rows, width[l]], from 1 on; the last holds the logits */
-    gw_cuda_factor factor[GW_MLP_LAYERS];   /* what goes into the product of layer l; [0]: the inputs */
-    gw_cuda_factor gradient;                /* of a layer's outputs, as a factor, where it is no activation */
-    float *delta;                           /* a layer's gradient on its way down */
+    gw_cuda_factor inputs;                /* [rows, width[0]]: the caller fills its first rows */
+    float *activation[GW_MLP_LAYERS + 1]; /* [rows, width[l]], from 1 on; the last holds the logits */
+    gw_cuda_factor factor[GW_MLP_LAYERS]; /* the input of layer l's product; [0]: the inputs */
+    /* gradient of a layer's outputs as a factor, unless it replaces an activation */
+    gw_cuda_factor gradient;
+    float *delta;                           /* a layer's gradient, passed down */
     float *weights, *bias;                  /* gradients of one layer */
-    float *turned_inputs, *turned_gradient; /* of one layer, transposed */
-    float *parts;                           /* of columns' sums */
-    void *workspace, *memory;               /* memory: what they all point into */
+    float *turned_inputs, *turned_gradient; /* inputs and gradient of one layer, transposed */
+    float *parts;                           /* scratch of column sums */
+    void *workspace, *memory;               /* `memory` is what the pointers point into */
 } gw_cuda_mlp_lane;
 
-uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *mlp); /* of the GPU's memory that lane_open takes */
+uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *mlp); /* GPU memory that lane_open takes */
 bool gw_cuda_mlp_lane_open(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane, gw_err *err);
 void gw_cuda_mlp_lane_close(const gw_cuda_mlp *mlp, gw_cuda_mlp_lane *lane);
 
-/* Starts the forward pass of `rows` rows, one of the numbers planned for. */
+/* Starts the forward pass of `rows` rows, which must be one of the planned numbers. */
 bool gw_cuda_mlp_forward(const gw_cuda_mlp *mlp, const gw_mlp_parameters *parameters, gw_cuda_mlp_lane *lane,
                          uint32_t rows, cudaStream_t stream, gw_err *err);
 /* Starts the backward pass, with the gradient of the loss in place of the logits, and emits each layer's bias

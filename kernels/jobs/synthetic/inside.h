@@ -1,5 +1,4 @@
-/* The `synthetic` job from inside, for the files that compute it: on processors and on GPUs, to the same
- * state. Between kernels/jobs/synthetic*.c only. */
+/* What the files of the `synthetic` job share, which compute the same state on processors and on GPUs. */
 #ifndef GODWIT_KERNELS_JOBS_SYNTHETIC_INSIDE_H
 #define GODWIT_KERNELS_JOBS_SYNTHETIC_INSIDE_H
 
@@ -11,7 +10,7 @@
 enum { CELLS, DIGEST, PUSH, COUNT, ENERGY, UNREAD, TENSORS };
 enum { PUSH_FRAC = 40, ENERGY_FRAC = 20, DIGEST_WORDS = 4 };
 
-/* A shard that something is to happen to. */
+/* The shard that --crash-shard or --bad-shard names. */
 typedef struct synthetic_place {
     bool given;
     uint64_t step;
@@ -22,22 +21,22 @@ typedef struct synthetic {
     gw_tensor tensors[TENSORS];
     uint64_t seed, pushed, payload_bytes;
     uint32_t shards, payload_copies;
-    int64_t shard_ns; /* skew included */
+    int64_t shard_ns; /* time of a shard, with skew */
     bool spin;
     synthetic_place crash, bad;
 } synthetic;
 
 bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard);
 
-/* The key of one stream of noise: Philox of (seed, step, shard). Those of S_0 have SYNTHETIC_INIT for a step,
- * and the tensor for a shard. */
+/* The key of one stream of noise: Philox of (seed, step, shard). Noise of S_0 has the step SYNTHETIC_INIT,
+ * and the tensor as shard. */
 #define SYNTHETIC_INIT UINT64_MAX
 uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard);
 
-/* Every bit of a payload, and where it is. */
+/* A digest of every bit of a payload and its position. */
 uint64_t synthetic_digest_of(const uint8_t *bytes, uint64_t count);
 
-/* When a shard begins; and to wait until it has taken as long as shards shall. */
+/* The start of a shard's time; synthetic_wait then waits until the shard has taken its time. */
 struct timespec synthetic_start(const synthetic *job);
 void synthetic_wait(const synthetic *job, struct timespec start);
 

@@ -1,5 +1,5 @@
-/* The kernels of the `synthetic` job (kernels/jobs/synthetic/noise.h says what they compute). All start work
- * on `stream`; pointers are to the GPU's memory. */
+/* The kernels of the `synthetic` job; kernels/jobs/synthetic/noise.h defines what they compute. Calls start
+ * work on `stream`; pointers are to the GPU's memory. */
 #ifndef GODWIT_KERNELS_JOBS_SYNTHETIC_KERNELS_H
 #define GODWIT_KERNELS_JOBS_SYNTHETIC_KERNELS_H
 
@@ -10,20 +10,20 @@
 extern "C" {
 #endif
 
-/* cells[0 .. count) of S_0; digest[0 .. count) likewise. */
+/* Write cells[0 .. count) and digest[0 .. count) of S_0. */
 cudaError_t gw_cuda_synthetic_cells(uint64_t key, uint64_t count, float *cells, cudaStream_t stream);
 cudaError_t gw_cuda_synthetic_digest(uint64_t count, int64_t *digest, cudaStream_t stream);
 
-/* push[0 .. count), element `bad` of it not a number (UINT64_MAX: none is), and *mean: the mean of its
- * squares. `parts`: room for GW_CUDA_SYNTHETIC_PARTS doubles. */
+/* Writes push[0 .. count), with element `bad` not a number (UINT64_MAX: none), and *mean, the mean of its
+ * squares. `parts` is scratch for GW_CUDA_SYNTHETIC_PARTS doubles. */
 enum { GW_CUDA_SYNTHETIC_PARTS = 256 };
 cudaError_t gw_cuda_synthetic_push(uint64_t key, uint64_t count, uint64_t bad, const float *cells,
                                    float *push, double *parts, float *mean, cudaStream_t stream);
 
-/* cells[0 .. count) follow the `pushed` elements of push, over and over. */
+/* Updates cells[0 .. count), which follow the `pushed` elements of push cyclically. */
 cudaError_t gw_cuda_synthetic_follow(uint64_t count, uint64_t pushed, const int64_t *push, double scale,
                                      float *cells, cudaStream_t stream);
-/* digest[k], k < words, chains every words-th element of push from k on, and *counted. */
+/* Chains into digest[k], for k < words, every words-th element of push from k on, and *counted. */
 cudaError_t gw_cuda_synthetic_chain(uint64_t words, uint64_t pushed, const int64_t *push,
                                     const int64_t *counted, int64_t *digest, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
-/* The burn-in job: shards that take a given time, a state that really changes each step, and on request slow,
- * crashing or non-finite shards. What people run on a new cluster before they trust it, and what the
- * benchmarks use. `godwit run synthetic --help` lists its options. */
+/* The burn-in job: shards that take a given time, a state that changes in each step, and on request slow,
+ * crashing or non-finite shards. It is run on a new cluster before other jobs, and in benchmarks. `godwit run
+ * synthetic --help` lists its options. */
 #ifndef GODWIT_KERNELS_JOBS_SYNTHETIC_SYNTHETIC_H
 #define GODWIT_KERNELS_JOBS_SYNTHETIC_SYNTHETIC_H
 

@@ -27,49 +27,51 @@ typedef struct gw_cuda_gpt gw_cuda_gpt;           /* a model on one GPU */
 typedef struct gw_cuda_gpt_lane gw_cuda_gpt_lane; /* the scratch of one shard in flight */
 
 enum {
-    GW_CUDA_GPT_SIZES = 4,     /* different numbers of sequences that shards have, at most */
-    GW_CUDA_GPT_COLUMNS = 128, /* what the vocabulary is rounded up to */
+    GW_CUDA_GPT_SIZES = 4,     /* the most different numbers of sequences that shards have */
+    GW_CUDA_GPT_COLUMNS = 128, /* the vocabulary is rounded up to a multiple of this */
 };
 
-/* Plans everything for shards of sequences[0 .. count) sequences (repetitions are skipped). The GPU is
- * current. `gpt` is copied. Fails with GW_E_UNSUPPORTED where the kernels do not take the model's sizes. */
+/* Plans the products for shards of sequences[0 .. count) sequences; repetitions are skipped. The GPU must be
+ * current. `gpt` is copied. Fails with GW_E_UNSUPPORTED where the kernels do not support the model's sizes.
+ */
 bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, const uint32_t *sequences,
                       uint32_t count, gw_cuda_gpt **opened, gw_err *err);
 void gw_cuda_gpt_close(gw_cuda_gpt *model); /* NULL is allowed */
 /* As gw_gemm_text. */
 void gw_cuda_gpt_text(const gw_cuda_gpt *model, char text[GW_GPU_PLAN_TEXT]);
 
-/* Starts to make the factors of what the parameters are: after each change of them. */
+/* Starts to make the parameters' factors; called after each change of the parameters. */
 bool gw_cuda_gpt_derive(gw_cuda_gpt *model, const float *const *parameters, cudaStream_t stream, gw_err *err);
 
-/* For the largest shards that were planned; and what of the GPU's memory it takes. */
+/* Bytes of GPU memory of a lane, which holds the largest planned shard; and its opening. */
 uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *model);
 bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *model, gw_cuda_gpt_lane **lane, gw_err *err);
 void gw_cuda_gpt_lane_close(const gw_cuda_gpt *model, gw_cuda_gpt_lane *lane); /* NULL is allowed */
 
-/* How a shard is computed. Arrays are the GPU's. */
+/* The computation of a shard. Arrays are in the GPU's memory. */
 typedef struct gw_cuda_gpt_pass {
     const gw_cuda_gpt *model;
     gw_cuda_gpt_lane *lane;
     const float *const *parameters;   /* by number */
     const uint32_t *tokens, *targets; /* [sequences, context], all below the vocabulary */
-    const uint32_t *order, *starts;   /* for backward: what gw_embedding_group makes of the tokens */
-    uint32_t sequences;               /* one of the numbers planned for */
+    const uint32_t *order, *starts;   /* for backward: the result of gw_embedding_group for the tokens */
+    uint32_t sequences;               /* one of the planned numbers */
     float dropout;                    /* as gw_gpt_pass, with the same masks */
-    gw_cuda_draw draw;                /* by which: gw_cuda_gpt_draw's; zeros if the next is there */
-    const gw_cuda_draw *drawn;        /* the same in the GPU's memory; or NULL */
+    gw_cuda_draw draw;                /* from gw_cuda_gpt_draw; zeros where `drawn` is given */
+    const gw_cuda_draw *drawn;        /* the draw in the GPU's memory; or NULL */
     cudaStream_t stream;
 } gw_cuda_gpt_pass;
 
-/* For a pass with the key and the shard of a gw_gpt_pass. Host memory. */
+/* The draw of a pass with the key and the shard of a gw_gpt_pass; in host memory. */
 gw_cuda_draw gw_cuda_gpt_draw(uint64_t key, uint32_t shard);
 
-/* Starts the forward pass. *loss, in the lane: the sum of -ln p(target) over the tokens. With a scale that is
- * not 0, leaves what backward begins with, gradients of that sum times `scale`, in the lane. */
+/* Starts the forward pass. Sets *loss to an address in the lane, where the sum of -ln p(target) over the
+ * tokens will be. With a scale that is not 0, the lane then holds the first gradients, of that sum times
+ * `scale`, for the backward pass. */
 bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cuda_crossent_loss **loss,
                          gw_err *err);
 
-/* After the forward pass: starts the backward pass, and emits the gradient of parameter i as tensor
+/* Starts the backward pass, after the forward pass, and emits the gradient of parameter i as tensor
  * gradients[i], each whole, the last layer's first. */
 bool gw_cuda_gpt_backward(const gw_cuda_gpt_pass *pass, const uint32_t *gradients, gw_emitter *emitter,
                           gw_err *err);

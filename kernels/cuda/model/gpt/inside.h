@@ -1,4 +1,4 @@
-/* GPT-2 on a GPU from inside: between kernels/cuda/gpt*.c only. */
+/* What the files of GPT-2 on a GPU share. */
 #ifndef GODWIT_KERNELS_CUDA_MODEL_GPT_INSIDE_H
 #define GODWIT_KERNELS_CUDA_MODEL_GPT_INSIDE_H
 
@@ -9,7 +9,7 @@
 #include "kernels/cuda/model/gpt/gpt.h"
 #include "kernels/model/gpt/parameters.h"
 
-/* The products of a layer: y = x w + bias, as wide as so many times the channels. */
+/* The products of a layer, y = x w + bias. Their widths are multiples of the channels. */
 typedef enum cuda_gpt_linear {
     LINEAR_QKV,
     LINEAR_ATTENDED,
@@ -19,7 +19,7 @@ typedef enum cuda_gpt_linear {
 } cuda_gpt_linear;
 
 typedef struct cuda_gpt_width {
-    uint32_t weight; /* its part of the layer; the bias is the next */
+    uint32_t weight; /* number of the weight within the layer; the bias is the next */
     uint32_t in, out;
 } cuda_gpt_width;
 
@@ -30,21 +30,21 @@ static const cuda_gpt_width cuda_gpt_widths[LINEARS] = {
     [LINEAR_OUT] = {GW_GPT_OUT_WEIGHT, 4, 1},
 };
 
-/* Most rows of a chunk of the head; what the rows of all but the last are a multiple of, if there are
- * several. */
+/* The most rows of a chunk of the head; and where there are several chunks, a divisor of the rows of all but
+ * the last. */
 enum { GW_CUDA_GPT_CHUNK_ROWS = 8192, GW_CUDA_GPT_CHUNK_UNIT = 128 };
 
-/* Plans of the head's products of so many rows. */
+/* The plans of the head's products for `rows` rows. */
 typedef struct cuda_gpt_chunk {
     uint64_t rows;
-    uint32_t logits, final, words; /* forward, gradient of its input, gradient of the words */
+    uint32_t logits, final, words; /* forward, gradient of the input, gradient of the words */
 } cuda_gpt_chunk;
 
-/* Plans of the products of shards of so many sequences. */
+/* The plans of the products of shards of `sequences` sequences. */
 typedef struct cuda_gpt_plans {
     uint32_t sequences;
     uint32_t forward[LINEARS], inputs[LINEARS], weights[LINEARS];
-    cuda_gpt_chunk head, last; /* whole chunks; what is left when these are taken, if anything */
+    cuda_gpt_chunk head, last; /* whole chunks, and the rest, if there is one */
 } cuda_gpt_plans;
 
 struct gw_cuda_gpt {
@@ -54,13 +54,13 @@ struct gw_cuda_gpt {
     uint32_t columns; /* of the logits: the vocabulary rounded up */
     gw_gemm *gemm;
     cuda_gpt_plans sizes[GW_CUDA_GPT_SIZES];
-    uint32_t size_count, most;       /* most sequences of a shard */
-    size_t most_logits;              /* most rows of a chunk of the head */
+    uint32_t size_count, most;       /* most: the most sequences of a shard */
+    size_t most_logits;              /* the most rows of a chunk of the head */
     void *factor[GW_GPT_PARAMETERS]; /* by number: copies as factors; NULL: there is none */
-    void *memory;                    /* what they point into */
+    void *memory;                    /* the memory of the factors */
 };
 
-/* What a layer keeps for the backward pass; each array has a row a token. */
+/* What a layer keeps for the backward pass. Each array has a row a token. */
 typedef struct cuda_gpt_slot {
     gw_cuda_factor norm1, qkv, attended, norm2;
     gw_cuda_factor before, hidden; /* GELU's input and output */
@@ -70,56 +70,55 @@ typedef struct cuda_gpt_slot {
 
 struct gw_cuda_gpt_lane {
     uint32_t slots;                     /* one a layer, or one for all */
-    float *residual[GW_GPT_LAYERS + 1]; /* what enters each layer, and what leaves the last */
+    float *residual[GW_GPT_LAYERS + 1]; /* input of each layer, and output of the last */
     cuda_gpt_slot slot[GW_GPT_LAYERS];
-    gw_cuda_factor final, logits; /* of a shard's rows, and of a chunk's */
+    gw_cuda_factor final, logits; /* rows of a shard; of a chunk */
     float *final_mean, *final_scale;
-    gw_cuda_factor branch;       /* of one branch: its output before it is added; or a gradient on its way,
-                                    from the head's on */
+    gw_cuda_factor branch;       /* a branch's output before it is added; from the head on, a gradient */
     gw_cuda_factor dout;         /* the gradient of a branch's output */
-    float *delta;                /* the residual stream's gradient on its way down */
-    float *words;                /* the words' gradient, as it comes about */
-    float *gradient;             /* of one other parameter */
+    float *delta;                /* the gradient of the residual stream */
+    float *words;                /* the gradient of the words, accumulated */
+    float *gradient;             /* the gradient of one other parameter */
     gw_cuda_layernorm_sums sums; /* `weight` has room for any bias's gradient */
-    float *parts;                /* of columns' sums */
-    float *dots;                 /* attention's */
-    double *of_row;              /* a row's loss */
+    float *parts;                /* scratch of column sums */
+    float *dots;                 /* scratch of attention */
+    double *of_row;              /* the loss of each row */
     gw_cuda_crossent_loss *loss;
     void *workspace;
-    void *memory; /* what they all point into */
+    void *memory; /* the memory that the pointers point into */
 };
 
-/* ---- gpt.c ---- */
+/* gpt.c */
 const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass);
 /* Parameter `number` as a factor. */
 const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number);
 
-/* ---- gpt_head.c ---- */
-/* Of the whole chunks of a shard of so many rows. */
+/* head.c */
+/* Rows of a whole chunk, for a shard of `rows` rows. */
 uint64_t cuda_gpt_chunk_rows(uint64_t rows);
 bool cuda_gpt_plan_head(gw_cuda_gpt *model, uint64_t rows, cuda_gpt_chunk *chunk, gw_err *err);
-/* From the lane's `final` to the loss; with a scale that is not 0 also to the gradients of `final`, in the
- * lane's branch, and of the words, as far as it is the logits'. */
+/* Computes the loss from the lane's `final`. With a scale that is not 0, also the gradient of `final`, in the
+ * lane's branch, and the part of the words' gradient that comes from the logits. */
 bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err);
 
-/* ---- gpt_forward.c ---- */
+/* forward.c */
 static inline cuda_gpt_slot *cuda_gpt_slot_of(const gw_cuda_gpt_pass *pass, uint32_t layer) {
     return &pass->lane->slot[layer % pass->lane->slots];
 }
 static inline uint64_t cuda_gpt_rows(const gw_cuda_gpt_pass *pass) {
     return (uint64_t)pass->sequences * pass->model->shape.context;
 }
-/* Of a site; less what is pass->drawn. */
+/* The dropout of a site, without what pass->drawn adds. */
 gw_dropout cuda_gpt_dropout(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_gpt_site site);
 gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t layer);
 gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass);
 /* The layer norm whose weight is parameter `weight`. */
 gw_cuda_layernorm cuda_gpt_norm(const gw_cuda_gpt_pass *pass, uint32_t weight, float *mean, float *scale);
-/* Whether the start of a kernel went well; `what` it does, for the message. */
+/* Whether a kernel was started; `what` says in a message what it does. */
 bool cuda_gpt_good(const gw_cuda_gpt_pass *pass, cudaError_t status, const char *what, gw_err *err);
 bool cuda_gpt_multiply(const gw_cuda_gpt_pass *pass, uint32_t plan, const gw_gemm_operands *operands,
                        const char *what, gw_err *err);
-/* From residual[layer] to what the layer keeps, but for the product that ends it. */
+/* Computes what a layer keeps from residual[layer], except for the product that ends the layer. */
 bool cuda_gpt_keep_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err);
 
 #endif
