@@ -14,7 +14,9 @@ static bool refuse(int fd, const char *dir, gw_err *err) {
     ssize_t count = pread(fd, text, sizeof text - 1, 0);
     text[count > 0 ? count : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    const char *by = text[0] != '\0' ? "process " : "another process"; /* between its lock and its write */
+    const char *by = text[0] != '\0'
+                         ? "process "
+                         : "another process"; /* the owner has locked but not yet written its pid */
     return gw_fail(err, GW_E_DENIED,
                    "checkpoint/dirlock: %s is in use by %s%s: stop that peer, or give this one another --dir",
                    dir, by, text);
@@ -33,8 +35,10 @@ bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
     if (!gw_durable_root(gw_io_system(), dir, err)) return false;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
-        const char *next = errno == EACCES ? " (another user's? Run as that one, or name another --dir)" : "";
-        return gw_fail_errno(err, errno, "checkpoint/dirlock: opening %s%s", path, next);
+        const char *next = errno == EACCES
+                               ? " (does it belong to another user? Run as that user, or name another --dir)"
+                               : "";
+        return gw_fail_errno(err, errno, "checkpoint/dirlock: cannot open %s%s", path, next);
     }
     int result;
     do result = flock(fd, LOCK_EX | LOCK_NB);
@@ -42,9 +46,9 @@ bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
     if (result < 0 && errno == EWOULDBLOCK)
         refuse(fd, dir, err);
     else if (result < 0)
-        gw_fail_errno(err, errno, "checkpoint/dirlock: locking %s", path);
+        gw_fail_errno(err, errno, "checkpoint/dirlock: cannot lock %s", path);
     else if (!note_pid(fd))
-        gw_fail_errno(err, errno, "checkpoint/dirlock: writing %s", path);
+        gw_fail_errno(err, errno, "checkpoint/dirlock: cannot write %s", path);
     else
         lock->fd = fd;
     if (lock->fd < 0) close(fd);

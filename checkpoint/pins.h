@@ -1,5 +1,5 @@
-/* The multiset of pinned chunks: (name, tag) pairs. A plain data structure: its owner (the store) guards it.
- */
+/* The multiset of pinned chunks, which are (name, tag) pairs. It has no lock of its own: its owner, the
+ * store, guards it. */
 #ifndef GODWIT_CHECKPOINT_PINS_H
 #define GODWIT_CHECKPOINT_PINS_H
 
@@ -20,16 +20,19 @@ typedef struct gw_pins {
     bool sorted;
 } gw_pins;
 
-/* False when out of memory. */
+/* Adds a pair. Returns false when out of memory. */
 bool gw_pins_add(gw_pins *pins, uint64_t tag, const gw_hash *name);
-/* Takes back one add of that pair; nothing when there is none. */
+/* Removes the pair once; does nothing if it is not in the multiset. */
 void gw_pins_remove(gw_pins *pins, uint64_t tag, const gw_hash *name);
+/* Removes all pairs of a tag. */
 void gw_pins_release(gw_pins *pins, uint64_t tag);
-/* Whether a pair of that name is in; sorts when needed, so that many questions in a row are cheap. */
+/* Whether some pair has this name. Sorts the list if it has changed, so that many queries in a row are
+ * cheap. */
 bool gw_pins_has(gw_pins *pins, const gw_hash *name);
 void gw_pins_free(gw_pins *pins);
 
-/* Orders names bytewise, for qsort and bsearch; a gw_pin may stand for its name. */
+/* Orders names bytewise, for qsort and bsearch. Either argument may point to a gw_pin, which begins with
+ * its name. */
 int gw_pins_compare(const void *a, const void *b);
 
 #endif

@@ -7,10 +7,10 @@
 
 typedef struct running {
     const gw_restore *restore;
-    pthread_mutex_t lock; /* everything below */
+    pthread_mutex_t lock; /* guards everything below */
     uint32_t next;
     bool failed;
-    gw_err err; /* the first failure's */
+    gw_err err; /* of the first failure */
     gw_restore_stats stats;
 } running;
 
@@ -21,7 +21,7 @@ static bool fail_chunk(const gw_restore *restore, uint32_t index, gw_err *err) {
                       (unsigned long long)restore->manifest->step, index, digits);
 }
 
-/* Fetches a chunk, from the first who sends what was asked for. */
+/* Fetches a chunk from the first candidate peer whose bytes match its name. */
 static bool fetch(const gw_restore *restore, uint32_t index, void *bytes, uint32_t length, gw_err *err) {
     const gw_hash *name = &restore->manifest->chunks[index];
     uint32_t asked = 0, before = 0;
@@ -48,7 +48,7 @@ static void note_here(running *run, uint32_t index) {
     pthread_mutex_unlock(&run->lock);
 }
 
-/* Stores a fetched chunk where it belongs. That this fails (a full disk) does not fail the restore. */
+/* Stores a fetched chunk. A failure, for instance a full disk, is counted and does not fail the restore. */
 static void store(running *run, uint32_t index, const void *bytes, uint32_t length) {
     const gw_restore *restore = run->restore;
     gw_store_item item = {.name = restore->manifest->chunks[index], .bytes = bytes, .length = length};
@@ -112,7 +112,7 @@ static void work(running *run, void *bytes) {
     }
 }
 
-/* Without memory it is one thread less. */
+/* A helping thread. If it gets no memory for a chunk, the restore goes on with one thread fewer. */
 static void *help(void *context) {
     void *bytes = chunk_room(context);
     if (bytes != NULL) work(context, bytes);

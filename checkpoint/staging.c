@@ -17,7 +17,7 @@ bool gw_staging_init(gw_staging *pool, size_t bytes) {
 uint8_t *gw_staging_take(gw_staging *pool) {
     if (pool->idle_count > 0) return pool->idle[--pool->idle_count];
     if (pool->made == pool->most) return NULL;
-    uint8_t *buffer = aligned_alloc(GW_DURABLE_ALIGN, GW_CHUNK_BYTES); /* for direct writes */
+    uint8_t *buffer = aligned_alloc(GW_DURABLE_ALIGN, GW_CHUNK_BYTES); /* aligned for O_DIRECT */
     if (buffer != NULL) pool->made++;
     return buffer;
 }

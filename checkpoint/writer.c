@@ -14,19 +14,22 @@
 
 enum {
     WRITER_NICE = 10,
-    /* From linux/ioprio.h, which not every system has: best effort, lowest of its eight levels. */
+    /* Values of linux/ioprio.h, which not every system has: class best effort, the lowest of its eight
+     * levels. */
     IOPRIO_WHO_THREAD = 1,
     IOPRIO_LOWEST_BEST_EFFORT = 2 << 13 | 7,
 };
 
-/* Behind the run: the workers come first. Refusals (old kernels, containers) only cost smoothness. */
+/* The workers of the job come first. If the system refuses (old kernels, containers), only steps become
+ * less even. */
 static void lower_priority(void) {
     long thread = syscall(SYS_gettid);
     (void)!setpriority(PRIO_PROCESS, (id_t)thread, WRITER_NICE);
     (void)!syscall(SYS_ioprio_set, IOPRIO_WHO_THREAD, 0, IOPRIO_LOWEST_BEST_EFFORT);
 }
 
-/* Takes the finished job off the queue and tells the owner. Lock held, given up for the callback. */
+/* Removes a finished job from the queue and calls back. Called with the lock held, which is released
+ * meanwhile. */
 static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
     GW_ASSERT(writer->first == job && job->copying == 0);
     writer->first = job->next;
@@ -39,7 +42,7 @@ static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
         .token = job->token,
         .hash_only = job->request.hash_only,
         .chunks = job->chunks,
-        .chunk_count = job->dead ? 0 : job->request.count, /* of snapshots alone */
+        .chunk_count = job->dead ? 0 : job->request.count, /* other kinds have none */
         .bytes = job->bytes,
         .written_bytes = job->written_bytes,
         .busy_us = gw_now_ns() / 1000 - job->began_us,
@@ -52,7 +55,7 @@ static void finish(gw_ckpt_writer *writer, gw_ckpt_job *job) {
 
 static void kill_queue(gw_ckpt_writer *writer) {
     gw_err err;
-    gw_fail(&err, GW_E_ABORTED, "checkpoint/writer: closed before it was done");
+    gw_fail(&err, GW_E_ABORTED, "checkpoint/writer: closed before the job was finished");
     for (gw_ckpt_job *job = writer->first; job != NULL; job = job->next) gw_ckpt_kill(writer, job, &err);
 }
 
@@ -63,7 +66,8 @@ static void *run(void *context) {
     pthread_mutex_lock(&writer->lock);
     for (;;) {
         if (writer->stopping && !writer->draining) kill_queue(writer);
-        if (gw_ckpt_stage_one(writer)) continue; /* the next apply waits for it; the disk can wait */
+        if (gw_ckpt_stage_one(writer))
+            continue; /* staging comes first, because the next apply waits for it */
         gw_ckpt_job *job = writer->first;
         bool progress = false;
         if (job != NULL && gw_ckpt_work(writer, job, &progress))
@@ -80,8 +84,9 @@ static void *run(void *context) {
 bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, void *context,
                   gw_ckpt_writer **writer, gw_err *err) {
     GW_ASSERT(done != NULL);
-    /* chooses the processor's fastest BLAKE2b */
-    if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
+    /* libsodium chooses the fastest BLAKE2b of this processor. */
+    if (sodium_init() < 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "checkpoint/writer: libsodium cannot be initialised");
     gw_ckpt_writer *opened = calloc(1, sizeof *opened);
     if (opened == NULL || !gw_staging_init(&opened->staging, staging_bytes)) {
         free(opened);
@@ -96,13 +101,13 @@ bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, 
     sigset_t all, before;
     sigfillset(&all);
     for (int number = SIGRTMIN; number <= SIGRTMAX; number++) sigdelset(&all, number);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits the mask */
     int failed = pthread_create(&opened->thread, NULL, run, opened);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         gw_staging_free(&opened->staging);
         free(opened);
-        return gw_fail_thread(err, failed, "checkpoint/writer: starting its thread");
+        return gw_fail_thread(err, failed, "checkpoint/writer: cannot start its thread");
     }
     *writer = opened;
     return true;

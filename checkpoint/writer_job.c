@@ -16,7 +16,7 @@ void gw_ckpt_job_free(gw_ckpt_job *job) {
     free(job);
 }
 
-/* ---- staging ---- */
+/* Staging. */
 
 static bool wants_staging(const gw_ckpt_job *job) {
     return job->kind == GW_CKPT_SNAPSHOT && !job->dead && job->staged_next < job->request.count;
@@ -33,7 +33,7 @@ void gw_ckpt_kill(gw_ckpt_writer *writer, gw_ckpt_job *job, const gw_err *why) {
     job->dead = true;
     job->err = *why;
     for (uint32_t i = job->handled; job->buffers != NULL && i < job->staged_next; i++) {
-        if (job->buffers[i] == NULL) continue; /* being copied, or in the batch in hand */
+        if (job->buffers[i] == NULL) continue; /* it is being copied, or in the current batch */
         gw_staging_give(&writer->staging, job->buffers[i]);
         job->buffers[i] = NULL;
     }
@@ -74,9 +74,9 @@ bool gw_ckpt_stage_one(gw_ckpt_writer *writer) {
     return true;
 }
 
-/* ---- carrying out ---- */
+/* Carrying out jobs. */
 
-/* One batch on its way through: taken from the job with the lock held, worked on without it. */
+/* A batch of chunks: taken from the job with the lock held, hashed and stored without the lock. */
 typedef struct batch {
     gw_store_item items[GW_STORE_BATCH];
     uint8_t *buffers[GW_STORE_BATCH];
