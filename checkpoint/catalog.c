@@ -11,7 +11,7 @@
 static const char suffix[] = ".manifest", aside_suffix[] = ".manifest.damaged";
 enum { ROOT_DIGITS = 16, JOB_DIGITS = 8, MOST_ASIDE = 8 };
 
-/* What the names of all manifests of that job and root end with. */
+/* The common end of the file names of all manifests of this job and root. */
 static const char *name_end(const gw_hash *job_id, const gw_hash *root, char end[GW_CATALOG_NAME_BYTES]) {
     char digits[ROOT_DIGITS + 1], job[JOB_DIGITS + 1];
     gw_hex(root->bytes, ROOT_DIGITS / 2, digits);
@@ -89,15 +89,16 @@ bool gw_catalog_is_damage(const gw_err *err) {
     return err->code == GW_E_CORRUPT || err->code == GW_E_INVALID || err->code == GW_E_LIMIT;
 }
 
-/* ---- load ---- */
+/* Loading. */
 
 static bool fail_memory(gw_err *err) {
     return gw_fail(err, GW_E_NOMEM, "checkpoint/catalog: out of memory");
 }
 
-/* The array, with room for one more item than `count`; NULL (the old one stays) when out of memory. */
+/* Returns the array with room for one more item than `count`; NULL when out of memory, and the old array
+ * stays valid. */
 static void *grow(void *list, uint32_t count, size_t item_bytes) {
-    if ((count & (count - 1)) != 0) return list; /* full only at powers of two */
+    if ((count & (count - 1)) != 0) return list; /* the capacity is the next power of two */
     return realloc(list, (count > 0 ? 2 * (size_t)count : 1) * item_bytes);
 }
 
@@ -115,7 +116,7 @@ static bool add_file(gw_io *io, gw_catalog *catalog, const char *path, gw_err *e
         gw_manifest_free(manifest);
         gw_fail(&why, GW_E_INVALID, "checkpoint/catalog: %s: not named after its step, root and job", path);
     }
-    if (why.code == GW_E_NOTFOUND) return true; /* deleted since the folder was read */
+    if (why.code == GW_E_NOTFOUND) return true; /* the file was deleted since the folder was read */
     gw_catalog_bad *bad = grow(catalog->bad, catalog->bad_count, sizeof *bad);
     if (bad == NULL) return fail_memory(err);
     catalog->bad = bad;
@@ -205,7 +206,7 @@ void gw_catalog_free(gw_catalog *catalog) {
     *catalog = (gw_catalog){0};
 }
 
-/* ---- retain ---- */
+/* Retention. */
 
 typedef struct retaining {
     gw_io *io;
@@ -216,8 +217,9 @@ typedef struct retaining {
     bool failed;
 } retaining;
 
-/* Whether the same state was saved again, in a later view or after steps that left it as it was. The job
- * knows it by its root, as of that save (core/record/inventory.h): nobody will ask for this one. */
+/* Whether the same state was saved again, in a later view or after steps that did not change it. The job
+ * identifies the checkpoint by its root and the latest save (core/record/inventory.h), so that this
+ * manifest is not asked for again. */
 static bool was_saved_again(const gw_catalog *catalog, const gw_manifest *manifest) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *other = &catalog->good[i];
@@ -242,7 +244,7 @@ static void note_failure(retaining *r, const char *what, const char *path) {
     r->failed = true;
 }
 
-/* Deletes one manifest under the name that gw_catalog_save gave it. True when it is gone. */
+/* Deletes one manifest under the name that gw_catalog_save gave it. Returns whether it no longer exists. */
 static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
     if (!gw_durable_path(path, r->err, "%s/manifests/%s", r->dir, name_of(manifest, name))) {
@@ -254,7 +256,7 @@ static bool delete_manifest(retaining *r, const gw_manifest *manifest) {
     return false;
 }
 
-/* The kept root of this job that a file's name says, or NULL. */
+/* Returns the kept root of this job that the name of a file contains, or NULL. */
 static const gw_hash *find_kept(const retaining *r, const char *path) {
     char end[GW_CATALOG_NAME_BYTES];
     for (uint32_t i = 0; i < r->kept_count; i++)
@@ -268,7 +270,7 @@ static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
     return false;
 }
 
-/* Some are kept for people to look at. */
+/* Sets a damaged file aside, so that it can be examined; beyond a few such files it is deleted. */
 static void set_aside(retaining *r, const char *path) {
     char aside[GW_PATH_BYTES];
     if (r->aside_count >= MOST_ASIDE) {
@@ -282,8 +284,8 @@ static void set_aside(retaining *r, const char *path) {
         note_failure(r, "setting aside", path);
 }
 
-/* Whether all that is needed can be said although this file cannot be read. One of a kept checkpoint stays
- * where it is: a good copy may come from a peer under its name. */
+/* Whether the needed chunks are known although this file cannot be read. A damaged manifest of a kept
+ * checkpoint keeps its name, under which a good copy may come from a peer. */
 static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_catalog_bad *bad) {
     const gw_hash *kept = find_kept(r, bad->path);
     if (kept != NULL) return has_root(catalog, kept);
@@ -292,16 +294,17 @@ static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_cat
     return true;
 }
 
-/* So that no manifest comes back after its chunks are gone: whoever has deleted it, and whether or not the
- * flush succeeded then. */
+/* Makes deletions of manifests durable, so that none reappears after its chunks are deleted. This includes
+ * earlier deletions whose flush failed. */
 static bool flush_deletions(const retaining *r) {
     char folder[GW_PATH_BYTES];
     return gw_durable_path(folder, r->err, "%s/manifests", r->dir) &&
            gw_durable_folder(r->io, folder, NULL, r->err) && gw_durable_sync_folder(r->io, folder, r->err);
 }
 
-/* Deletes what is to go and gathers the chunks of the rest. `needed` has room for all chunks of all. *bad:
- * the first that cannot be done without, or NULL. */
+/* Deletes manifests that are not kept and gathers the chunks of the others into `needed`, which has room
+ * for all chunks of all manifests; returns their number. *bad becomes the first unreadable file because of
+ * which the needed chunks are unknown, or NULL. */
 static size_t prune(retaining *r, const gw_catalog *catalog, gw_hash *needed, const gw_catalog_bad **bad) {
     size_t count = 0;
     for (uint32_t i = 0; i < catalog->good_count; i++) {

@@ -1,8 +1,9 @@
 /* The manifests of one peer on its disk: DIR/manifests/<step, 8 digits or more>-<16 digits of the root>-<8
- * digits of the job's id>.manifest, each written as durably as a chunk (checkpoint/durable.h). Jobs that
- * differ in nothing but how many steps they have come to the same states: each has manifests of its own.
+ * digits of the job id>.manifest, each replaced durably (core/os/durable.h). Jobs that differ only in their
+ * number of steps reach the same states; nevertheless each job has manifests of its own.
  *
- * Thread: any, but one change at a time a directory: those go through the writer (checkpoint/writer.h). */
+ * Any thread, but only one change of a directory at a time: changes go through the writer
+ * (checkpoint/writer.h). */
 #ifndef GODWIT_CHECKPOINT_CATALOG_H
 #define GODWIT_CHECKPOINT_CATALOG_H
 
@@ -16,24 +17,25 @@
 
 enum { GW_CATALOG_NAME_BYTES = 64 };
 
-/* "00000400-1f3a5c7d9e0b2a46-8c1d22e0.manifest". Returns `name`. */
+/* Formats the file name of a manifest: "00000400-1f3a5c7d9e0b2a46-8c1d22e0.manifest". Returns `name`. */
 const char *gw_catalog_name(const gw_hash *job_id, uint64_t step, const gw_hash *root,
                             char name[GW_CATALOG_NAME_BYTES]);
 
-/* Makes an encoded manifest (checked first, as by gw_manifest_decode) durable. Saving the same one again is
- * no error. */
+/* Makes an encoded manifest durable, after checking it as gw_manifest_decode does. Saving the same
+ * manifest again is no error. */
 bool gw_catalog_save(gw_io *io, const char *dir, const void *bytes, size_t length, gw_err *err);
 
-/* Reads one file, of any name; errors name it, and the offset where that makes sense. The caller frees. */
+/* Reads one manifest file of any name. Errors name the file and, where possible, the offset. The caller
+ * frees the manifest. */
 bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err *err);
 
-/* Reads the manifest that has that name. GW_E_NOTFOUND: there is none, or the file is another's. The caller
- * frees. */
+/* Reads the manifest of this job, step and root. Fails with GW_E_NOTFOUND if there is none or the file of
+ * its name holds another manifest. The caller frees the manifest. */
 bool gw_catalog_find(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
                      gw_manifest *manifest, gw_err *err);
 
-/* Whether that error says that the file is damaged, rather than not here, not to be had just now, or of a
- * version that this program does not know. */
+/* Whether an error says that a manifest file is damaged, as opposed to missing, temporarily unreadable, or
+ * of a version unknown to this program. */
 bool gw_catalog_is_damage(const gw_err *err);
 
 typedef struct gw_catalog_bad {
@@ -42,34 +44,42 @@ typedef struct gw_catalog_bad {
 } gw_catalog_bad;
 
 typedef struct gw_catalog {
-    gw_manifest *good; /* newest (highest step) first; of one step, by root, then by job */
+    gw_manifest *good; /* by descending step; of one step, by root, then by job */
     uint32_t good_count;
-    gw_catalog_bad *bad; /* damaged, or not to be read just now: reported and passed over, never fatal */
+    gw_catalog_bad *bad; /* damaged or temporarily unreadable: reported and skipped, never fatal */
     uint32_t bad_count;
     uint32_t aside_count; /* files named *.damaged */
 } gw_catalog;
 
-/* All manifests under DIR/manifests, of every job; an absent folder is an empty catalog. */
+/* Loads all manifests under DIR/manifests, of every job. A missing folder is an empty catalog. */
 bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err);
 void gw_catalog_free(gw_catalog *catalog);
 
-/* Sorts manifests, of whatever jobs and directories: those to go on from first, that is as a catalog has
- * them, but of one job those of a later epoch before those of more steps. Of two of one step, which there
- * should not be, the one with the smaller root comes first: a job takes that, too (core/brain/world.h). */
+/* Sorts manifests of any jobs and directories by preference for resuming: in the order of a catalog,
+ * except that of one job a later epoch comes before a higher step. Of two manifests of one step, which
+ * should not exist, the one with the smaller root comes first; a job makes the same choice
+ * (core/brain/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
-/* The first of these of the job that was saved last; the catalog is not empty. */
+/* Returns the preferred manifest of the job that was saved last. The catalog must not be empty. */
 const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
 
-/* Deletes the manifests of `job_id` whose roots are not among `kept`, and of several with one kept root, the
- * state having stayed, all but that of the latest view and there of the most steps; sets damaged files,
- * unless their names say this job and a kept root, aside as *.damaged (a few of them: more are deleted); and
- * collects the chunks that the manifests left need, of every job, into memory that the caller frees.
- * *complete is false when nobody can say which chunks are needed, so that none should be deleted: the only
- * manifest of a kept root is here and damaged, or one of any job cannot be read just now, or is of another
- * version; *why then says which, and what is wrong with it. A manifest that is not here at all needs none;
- * nor does a damaged one of another checkpoint, of whatever job: it would keep all chunks here for ever. What
- * was deleted, now or before, stays deleted after a power failure. A file that cannot be deleted is GW_E_IO,
- * with nothing collected, after all others have been tried. */
+/* Deletes manifests that are no longer needed and collects the chunks that the remaining manifests need.
+ *
+ * Deleted are the manifests of `job_id` whose roots are not among `kept`. If several have one kept root,
+ * because the state did not change, only that of the latest view, and among those of the highest step, is
+ * kept. Damaged files are renamed to *.damaged (a few of them; more are deleted), except those whose names
+ * contain this job and a kept root.
+ *
+ * needed: the chunks that the remaining manifests of every job need, in memory that the caller frees.
+ *
+ * *complete becomes false if the needed chunks are unknown, so that no chunk may be deleted: if the only
+ * manifest of a kept root exists and is damaged, or if a manifest of any job is temporarily unreadable or of
+ * an unknown version. Then *why says which manifest and what is wrong with it. A missing manifest needs no
+ * chunks. Nor does a damaged manifest of another checkpoint, of any job, since it would keep all chunks
+ * forever.
+ *
+ * Deletions are durable on return. If a file cannot be deleted, all others are tried; then the function
+ * fails with GW_E_IO, with nothing collected. */
 bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const gw_hash *kept,
                        uint32_t kept_count, gw_hash **needed, size_t *needed_count, bool *complete,
                        gw_err *why, gw_err *err);

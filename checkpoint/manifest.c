@@ -8,7 +8,7 @@
 
 static const char magic[7] = {'G', 'O', 'D', 'W', 'I', 'T', 'M'};
 enum {
-    VERSION = 4, /* even ones are as the one before, with an epoch */
+    VERSION = 4, /* even versions are the odd ones before them with an epoch */
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
@@ -39,7 +39,7 @@ uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index) {
     return offset;
 }
 
-/* ---- encode ---- */
+/* Encoding. */
 
 static void put_tensors(gw_writer *w, const gw_manifest *manifest) {
     uint32_t count = 0;
@@ -113,7 +113,7 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
             "more than %d bytes in all",
             (unsigned long long)manifest->step, GW_MAX_PARAMS, GW_MANIFEST_MAX_BYTES);
     }
-    w = gw_writer_on(memory, room); /* again, now that the length is known */
+    w = gw_writer_on(memory, room); /* written again, now that the length is known */
     put_manifest(&w, manifest, total);
     GW_ASSERT(!w.failed && w.length == total);
     *bytes = memory;
@@ -121,9 +121,10 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
     return true;
 }
 
-/* ---- decode ---- */
+/* Decoding. */
 
-/* Strings and arrays of a decoded manifest lie in one block, each rounded up to half of ARENA_SLACK. */
+/* Strings and arrays of a decoded manifest lie in one block; the size of each is rounded up to half of
+ * ARENA_SLACK. */
 enum { ARENA_SLACK = 32 };
 typedef struct arena {
     uint8_t *bytes;
@@ -149,7 +150,7 @@ static bool fail_at(decoding *d, size_t offset, const char *what) {
     return gw_fail(d->err, GW_E_CORRUPT, "offset %zu: %s", offset, what);
 }
 
-/* A string of at most `most` bytes into the arena; NULL after an error. */
+/* Reads a string of at most `most` bytes into the arena; returns NULL after an error. */
 static const char *take_string(decoding *d, size_t most, const char *what) {
     size_t offset = d->r.position;
     uint8_t peek[2] = {0};
@@ -166,7 +167,8 @@ static const char *take_string(decoding *d, size_t most, const char *what) {
     return NULL;
 }
 
-/* A count whose items take at least `least` bytes each: refused before anything of that size is touched. */
+/* Reads a count of items of at least `least` bytes each. A count that exceeds the file is refused before
+ * anything of its size is allocated. */
 static bool take_count(decoding *d, uint32_t most, size_t least, const char *what, uint32_t *count) {
     size_t offset = d->r.position;
     *count = gw_get_u32(&d->r);
@@ -262,7 +264,7 @@ static bool take_manifest(decoding *d) {
     if (d->r.bytes[sizeof magic] % 2 == 0) {
         at = d->r.position;
         m->epoch = gw_get_epoch(&d->r);
-        /* What goes on from it has later ones, which must be possible as well. */
+        /* A job that resumes from it needs later epochs, which must fit as well. */
         if (m->epoch == 0 || m->epoch >= GW_EPOCH_END / 2) return fail_at(d, at, "impossible epoch");
     }
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
@@ -273,7 +275,7 @@ static bool take_manifest(decoding *d) {
     return gw_hash_equal(&root, &m->root) || fail_at(d, root_at, "the root is not that of the chunks");
 }
 
-/* What can be said before parsing: is it a manifest, is it whole, is it undamaged. */
+/* Checks before parsing: that the bytes are a manifest, complete and undamaged. */
 static bool check_envelope(const uint8_t *bytes, size_t length, gw_err *err) {
     gw_reader r = gw_reader_on(bytes, length);
     const uint8_t *start = gw_get_view(&r, sizeof magic);
@@ -304,7 +306,7 @@ bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest,
     *manifest = (gw_manifest){0};
     if (!check_envelope(bytes, length, err)) return false;
     decoding d = {.r = gw_reader_on(bytes, length), .manifest = manifest, .err = err};
-    /* Strings and chunk names take their bytes in the file; the records beside them are few. */
+    /* Strings and chunk names need as many bytes as in the file; the other records are few. */
     d.memory.capacity = length + GW_MAX_PARAMS * (sizeof(gw_param) + 2 * ARENA_SLACK) +
                         GW_MAX_TENSORS * (sizeof(gw_tensor) + ARENA_SLACK) + 3 * ARENA_SLACK;
     d.memory.bytes = malloc(d.memory.capacity);

@@ -20,20 +20,22 @@ static const char damaged_suffix[] = ".damaged";
 struct gw_store {
     char *dir;
     gw_io_counted counted;
-    gw_io *io; /* the counted one */
+    gw_io *io; /* the counting table */
     gw_store_mode mode;
-    gw_store_damaged *damaged; /* NULL: nobody wants to know */
+    gw_store_damaged *damaged; /* may be NULL */
     void *damaged_context;
-    /* One put or set-aside at a time, or sweep of what was set aside. Taken before delete_lock. */
+    /* Held by a put, while a file is set aside, and while a file that was set aside is swept. Taken before
+     * delete_lock. */
     pthread_mutex_t put_lock;
-    uint64_t serial;       /* of temporary files */
-    bool chunks_settled;   /* so was DIR/chunks since a folder was made in it: */
-    bool settled[FOLDERS]; /* the folder exists and was flushed once, so that what lies in it stays */
-    gw_sound sound;        /* with put_lock */
-    /* Held while a chunk file is looked at and deleted, and by whoever adds a pin: so these cannot cross, and
-     * may wait for the disk. Who takes pins back does not need it. Taken before pin_lock. */
+    uint64_t serial;       /* makes names of temporary files unique */
+    bool chunks_settled;   /* DIR/chunks was flushed since a folder was made in it */
+    bool settled[FOLDERS]; /* the folder exists and was flushed, so that its names are durable */
+    gw_sound sound;        /* guarded by put_lock */
+    /* Held while a chunk file is examined and deleted, and while a pin is added, so that a chunk cannot be
+     * deleted while it is being pinned; its holder may wait for the disk. Removing pins does not need it.
+     * Taken before pin_lock. */
     pthread_mutex_t delete_lock;
-    pthread_mutex_t pin_lock; /* pins; never held for long */
+    pthread_mutex_t pin_lock; /* guards pins; held briefly */
     gw_pins pins;
 };
 
@@ -54,9 +56,9 @@ static bool fail_chunk(gw_err *err, const gw_hash *name) {
     return gw_fail_in(err, "checkpoint/store: chunk %s", short_name(name, text));
 }
 
-/* ---- open and close ---- */
+/* Opening and closing. */
 
-/* Removes what a crashed write left. A file that will not go is not worth failing for. */
+/* Removes a temporary file that a crashed write left. A file that cannot be removed is no failure. */
 static bool remove_temporary(void *context, const char *folder, const char *name, gw_err *err) {
     const gw_store *store = context;
     char path[GW_PATH_BYTES];
@@ -77,7 +79,7 @@ static bool prepare_folders(gw_store *store, gw_err *err) {
 }
 
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err) {
-    /* chooses the processor's fastest BLAKE2b */
+    /* libsodium chooses the fastest BLAKE2b of this processor. */
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     gw_store *opened = calloc(1, sizeof *opened);
     if (opened == NULL || (opened->dir = strdup(dir)) == NULL || !gw_sound_init(&opened->sound)) {
@@ -126,7 +128,7 @@ uint64_t gw_store_changes(gw_store *store) {
     return atomic_load(&store->counted.changes);
 }
 
-/* ---- pins ---- */
+/* Pinning. */
 
 static bool is_there(gw_store *store, const gw_hash *name, uint32_t length) {
     char path[GW_PATH_BYTES];
@@ -140,7 +142,7 @@ bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length) {
     return is_there(store, name, length);
 }
 
-/* With delete_lock. */
+/* Called with delete_lock held. */
 static bool add_pin(gw_store *store, uint64_t tag, const gw_hash *name) {
     pthread_mutex_lock(&store->pin_lock);
     bool added = gw_pins_add(&store->pins, tag, name);
@@ -174,9 +176,10 @@ void gw_store_release(gw_store *store, uint64_t tag) {
     pthread_mutex_unlock(&store->pin_lock);
 }
 
-/* ---- put ---- */
+/* Storing. */
 
-/* Pins first, so that a chunk found there cannot be deleted between the look and the answer. */
+/* Pins the chunks of a put before it looks for them, so that a chunk it finds cannot be deleted before it
+ * returns. */
 static bool pin_items(gw_store *store, uint64_t tag, const gw_store_item *items, uint32_t count,
                       gw_err *err) {
     bool done = true;
@@ -189,9 +192,9 @@ static bool pin_items(gw_store *store, uint64_t tag, const gw_store_item *items,
     return done || gw_fail(err, GW_E_NOMEM, "checkpoint/store: out of memory for pins");
 }
 
-/* Creates and flushes the folder of a chunk the first time it is used since the store was opened: a crashed
- * process may have renamed a chunk into it without the flush. A flush that failed is made up for, whatever is
- * there by then. */
+/* Creates and flushes the folder of a chunk when it is first used since the store was opened, because a
+ * crashed process may have renamed a chunk into it without flushing it. A flush that failed is repeated at
+ * the next use, even if the folder exists by then. */
 static bool settle_folder(gw_store *store, uint8_t first, gw_err *err) {
     if (store->settled[first]) return true;
     char chunks[GW_PATH_BYTES], folder[GW_PATH_BYTES];
@@ -208,8 +211,8 @@ static bool settle_folder(gw_store *store, uint8_t first, gw_err *err) {
 
 typedef struct put_files {
     char temporary[GW_STORE_BATCH][GW_PATH_BYTES];
-    int fd[GW_STORE_BATCH];     /* -1: nothing under way for this item */
-    bool sound[GW_STORE_BATCH]; /* what is there under its name may stay */
+    int fd[GW_STORE_BATCH];     /* -1: no temporary file of this item is open */
+    bool sound[GW_STORE_BATCH]; /* the file that has this name already may stay */
 } put_files;
 
 static bool write_temporary(gw_store *store, put_files *files, gw_store_item *items, uint32_t i,
@@ -217,7 +220,7 @@ static bool write_temporary(gw_store *store, put_files *files, gw_store_item *it
     gw_store_item *item = &items[i];
     item->written = false;
     if (!settle_folder(store, item->name.bytes[0], err)) return fail_chunk(err, &item->name);
-    bool twin = false; /* the same bytes earlier in this batch */
+    bool twin = false; /* an earlier item of this batch has the same bytes */
     for (uint32_t j = 0; j < i; j++) twin = twin || gw_hash_equal(&items[j].name, &item->name);
     if (twin || (files->sound[i] && is_there(store, &item->name, item->length))) return true;
     char text[SHORT_DIGITS + 1];
@@ -235,7 +238,7 @@ static bool rename_into_place(gw_store *store, const put_files *files, const gw_
                               gw_err *err) {
     char path[GW_PATH_BYTES];
     if (!chunk_path(store, &item->name, "", path, err)) return false;
-    store->settled[item->name.bytes[0]] = false; /* until its flush has succeeded */
+    store->settled[item->name.bytes[0]] = false; /* until the folder is flushed after the rename */
     if (store->io->rename(store->io, files->temporary[i], path) == 0) return true;
     gw_fail_errno(err, errno, "renaming %s to %s", files->temporary[i], path);
     return fail_chunk(err, &item->name);
@@ -248,8 +251,8 @@ static bool flush_folder_of(gw_store *store, const gw_store_item *item, gw_err *
            fail_chunk(err, &item->name);
 }
 
-/* Writes all, then flushes all, then renames all, then flushes the folders: the first flush of each kind does
- * most of the disk's work for the others. */
+/* Writes all files, then flushes all, then renames all, then flushes the folders: the first flush of each
+ * kind does most of the work of the disk for the others. */
 static bool put_locked(gw_store *store, put_files *files, gw_store_item *items, uint32_t count, gw_err *err) {
     bool done = true;
     uint32_t begun = 0, flushed = 0, renamed = 0;
@@ -275,7 +278,8 @@ static bool put_locked(gw_store *store, put_files *files, gw_store_item *items, 
     return false;
 }
 
-/* Somebody removed it under the peer, whose lock and open files do not notice. */
+/* Fails with a clear text if the directory was removed while the peer uses it: its lock and its open files
+ * do not notice that. */
 static bool fail_if_gone(const gw_store *store, gw_err *err) {
     struct stat status;
     if (stat(store->dir, &status) == 0 || errno != ENOENT) return false;
@@ -286,9 +290,9 @@ static bool fail_if_gone(const gw_store *store, gw_err *err) {
         store->dir);
 }
 
-/* Whether the file that is there under a chunk's name, if any, is as good as the bytes in hand: otherwise
- * they are written, be it because nobody can tell. All checkpoints since it was written share that one file,
- * and each put says once more that it is durable. Without put_lock, which setting it aside takes. */
+/* Whether a file with the name of this chunk exists and is known to be sound; otherwise the put writes the
+ * chunk. All checkpoints that contain the chunk share this file, and each put promises that it is durable.
+ * Called without put_lock, which setting a file aside takes. */
 static bool is_sound(gw_store *store, const gw_store_item *item);
 
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
@@ -310,10 +314,11 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
     return done || fail_if_gone(store, err);
 }
 
-/* ---- read ---- */
+/* Reading. */
 
-/* Renames a damaged file. False: a good one has taken its place since it was opened as `fd`, or another
- * reader has been here. Where it cannot be renamed the next put writes over it. */
+/* Renames a damaged file. Returns false if another file has this name since `fd` was opened: a good copy
+ * was put, or another reader set the file aside. If the file cannot be renamed, the next put overwrites
+ * it. */
 static bool set_aside(gw_store *store, const gw_hash *name, const char *path, int fd) {
     char aside[GW_PATH_BYTES];
     gw_err err;
@@ -331,16 +336,17 @@ static bool set_aside(gw_store *store, const gw_hash *name, const char *path, in
     return there;
 }
 
-/* What chunk is read, and to where: room for `room` bytes, of which `length` were read. */
+/* One read of a chunk: `bytes` has room for `room` bytes, of which `length` were read. */
 typedef struct reading {
     const gw_hash *name;
     void *bytes;
     uint32_t room, length;
-    bool exact;     /* it has to fill the room */
-    bool from_disk; /* what the page cache holds says nothing of what the disk does */
+    bool exact;     /* the chunk must have exactly `room` bytes */
+    bool from_disk; /* bypass the page cache, which does not show damage on the disk */
 } reading;
 
-/* Clean pages go, which is all that a flushed file has. That a file system keeps them is no error. */
+/* Drops the pages of a file from the page cache; all are clean, as the file was flushed. A file system
+ * that keeps them is no failure. */
 static void drop_pages(int fd) {
     (void)!posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
@@ -350,7 +356,7 @@ static bool read_verified(gw_store *store, int fd, const char *path, reading *r,
     struct stat status;
     if (r->from_disk) drop_pages(fd);
     bool had = gw_durable_read_fd(store->io, fd, path, r->bytes, r->room, &got, err);
-    if (r->from_disk) drop_pages(fd); /* nobody reads it soon */
+    if (r->from_disk) drop_pages(fd); /* the chunk is not read again soon */
     if (!had) return false;
     if (fstat(fd, &status) < 0) return gw_fail_errno(err, errno, "looking at %s", path);
     if ((r->exact && got != r->room) || (uint64_t)status.st_size != got)
@@ -367,13 +373,15 @@ static void put_back(gw_store *store, const gw_hash *name, const char *path, con
     struct stat status;
     pthread_mutex_lock(&store->put_lock);
     if (stat(path, &status) < 0 && errno == ENOENT) {
-        store->settled[name->bytes[0]] = false; /* whoever finds it there flushes its folder first */
+        store->settled[name->bytes[0]] =
+            false; /* the next put flushes the folder before it relies on the file */
         store->io->rename(store->io, aside, path);
     }
     pthread_mutex_unlock(&store->put_lock);
 }
 
-/* What the disk would not give once it may give now: then it was set aside for nothing. */
+/* Reads a file that was set aside. If a failure to read it was temporary, the file is sound and gets its
+ * name back. */
 static bool read_aside(gw_store *store, const char *path, reading *r) {
     char aside[GW_PATH_BYTES];
     gw_err err;
@@ -403,7 +411,8 @@ static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err 
     return done;
 }
 
-/* Looks in its place once more at last: it may have come there meanwhile, by a put or by another reader. */
+/* Reads a chunk under its name, then among the files set aside, and then under its name once more, because
+ * a put or another reader may have placed it there meanwhile. */
 static bool read_chunk(gw_store *store, reading *r, gw_err *err) {
     char path[GW_PATH_BYTES];
     if (!chunk_path(store, r->name, "", path, err)) return false;
@@ -424,7 +433,7 @@ bool gw_store_find(gw_store *store, const gw_hash *name, void *bytes, uint32_t *
     return true;
 }
 
-/* ---- found by a put ---- */
+/* Chunks that a put finds in the store. */
 
 static bool was_read_lately(gw_store *store, const gw_hash *name) {
     pthread_mutex_lock(&store->put_lock);
@@ -433,14 +442,14 @@ static bool was_read_lately(gw_store *store, const gw_hash *name) {
     return counts;
 }
 
-/* Reads it into memory of its own; a damaged one is set aside by that. */
+/* Reads the stored chunk into memory of its own and verifies it. A damaged file is set aside. */
 static bool reads_well(gw_store *store, const gw_store_item *item) {
-    gw_err err; /* told to who watches; and the chunk is written once more, or that fails */
+    gw_err err; /* reported by the callback for damage; the chunk is then written again */
     void *bytes = malloc(item->length);
     reading r = {.name = &item->name, .bytes = bytes, .room = item->length, .exact = true, .from_disk = true};
     bool good = bytes != NULL && read_chunk(store, &r, &err);
     free(bytes);
-    atomic_fetch_add(&store->counted.changes, 1); /* it gets on, though it changes nothing */
+    atomic_fetch_add(&store->counted.changes, 1); /* a read is progress too, although it changes nothing */
     if (!good) return false;
     pthread_mutex_lock(&store->put_lock);
     gw_sound_note(&store->sound, &item->name);
@@ -453,7 +462,7 @@ static bool is_sound(gw_store *store, const gw_store_item *item) {
            (was_read_lately(store, &item->name) || reads_well(store, item));
 }
 
-/* ---- list and sweep ---- */
+/* Listing and sweeping. */
 
 static int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -461,7 +470,8 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* The chunk that a file's name says; *damaged when it was set aside. False for any other name. */
+/* Parses a file name into the name of a chunk; *damaged tells whether it was set aside. Returns false for
+ * other names. */
 static bool parse_name(const char *text, gw_hash *name, bool *damaged) {
     for (size_t i = 0; i < sizeof name->bytes; i++) {
         int high = hex_digit(text[2 * i]);
@@ -556,9 +566,9 @@ static bool is_replaced(const gw_store *store, const gw_hash *name) {
     return chunk_path(store, name, "", path, &ignored) && stat(path, &status) == 0;
 }
 
-/* Deletes the file unless it is to stay. A damaged one does until a good copy is there: for people to look
- * at, and because it may be read after all. With put_lock when it is damaged: as long, none is set aside or
- * put. */
+/* Deletes a file unless it is needed. A damaged file stays until there is a good copy, so that it can be
+ * examined and because a later read may succeed. For a damaged file put_lock is held, so that no file is
+ * set aside or put meanwhile. */
 static bool delete_file(const sweeping *sweep, const char *path, const gw_hash *name, bool damaged,
                         uint64_t *bytes, int *error) {
     gw_store *store = sweep->store;

@@ -4,7 +4,7 @@
  *   what its type needs (see gw_gossip_packet)
  *   count u8, and that many records about members
  *
- * Inside the gossip room only. Pure. */
+ * Only files of this folder include it. The functions do no I/O. */
 #ifndef GODWIT_CORE_GOSSIP_CODEC_H
 #define GODWIT_CORE_GOSSIP_CODEC_H
 
@@ -21,17 +21,17 @@ enum {
 
 typedef enum gw_gossip_type {
     GW_GOSSIP_PING = 1,     /* seq, target, known_meta */
-    GW_GOSSIP_ACK = 2,      /* seq; from the target, or from whom was asked to ping it */
+    GW_GOSSIP_ACK = 2,      /* seq; sent by the target or by a peer that was asked to ping it */
     GW_GOSSIP_PING_REQ = 3, /* seq, target, addr */
-    GW_GOSSIP_NACK = 4,     /* seq: asked to ping, got no answer so far */
+    GW_GOSSIP_NACK = 4,     /* seq; sent by a peer that was asked to ping and has no answer so far */
     GW_GOSSIP_RUMOURS = 5,  /* records only */
     GW_GOSSIP_DIGEST = 6,   /* flags, buckets, digest */
     GW_GOSSIP_ENTRIES = 7,  /* flags; the records are what a digest showed to differ */
 } gw_gossip_type;
 
 enum {
-    GW_GOSSIP_ANSWER = 1, /* DIGEST: answers a digest; do not answer with another */
-    GW_GOSSIP_MORE = 1,   /* ENTRIES: there is more than was sent; ask again */
+    GW_GOSSIP_ANSWER = 1, /* DIGEST: this is an answer, which is not answered by another digest */
+    GW_GOSSIP_MORE = 1,   /* ENTRIES: more entries differ than were sent; ask again */
 };
 
 typedef struct gw_gossip_packet {
@@ -48,10 +48,10 @@ typedef struct gw_gossip_packet {
     uint64_t digest[GW_GOSSIP_BUCKETS];
 } gw_gossip_packet;
 
-/* What one peer says of another (or of itself). */
+/* A statement of one peer about another or about itself. */
 typedef struct gw_gossip_record {
     uint8_t state; /* gw_gossip_state */
-    bool proven;   /* DEAD: not silence but proof */
+    bool proven;   /* DEAD: by proof, not by silence */
     bool has_meta;
     uint8_t addr_count;
     uint8_t meta_bytes;
@@ -60,12 +60,13 @@ typedef struct gw_gossip_record {
     gw_peer_id accuser; /* SUSPECT: whose probe failed */
     gw_addr addr[GW_GOSSIP_ADDRS];
     uint32_t meta_version;
-    const uint8_t *meta; /* into the datagram, or the caller's */
+    const uint8_t *meta; /* points into the datagram or to memory of the caller */
 } gw_gossip_record;
 
-/* Everything but the records. The caller goes on with the count and gw_gossip_record_put. */
+/* Writes everything but the records. The caller continues with the count and gw_gossip_record_put. */
 void gw_gossip_packet_put(gw_writer *w, const gw_gossip_packet *packet);
-/* Fails the reader on another version, an unknown type or a field out of range. */
+/* Reads everything but the records. Fails the reader on another version, an unknown type or a field out of
+ * range. */
 void gw_gossip_packet_get(gw_reader *r, gw_gossip_packet *packet);
 
 size_t gw_gossip_record_bytes(const gw_gossip_record *record);
