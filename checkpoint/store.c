@@ -373,8 +373,8 @@ static void put_back(gw_store *store, const gw_hash *name, const char *path, con
     struct stat status;
     pthread_mutex_lock(&store->put_lock);
     if (stat(path, &status) < 0 && errno == ENOENT) {
-        store->settled[name->bytes[0]] =
-            false; /* the next put flushes the folder before it relies on the file */
+        /* The next put flushes the folder before it relies on the file. */
+        store->settled[name->bytes[0]] = false;
         store->io->rename(store->io, aside, path);
     }
     pthread_mutex_unlock(&store->put_lock);

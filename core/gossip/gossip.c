@@ -127,7 +127,7 @@ uint64_t gw_gossip_next_deadline(const gw_gossip *g) {
     return first;
 }
 
-/* By how much a tick now would be late. */
+/* The delay of a tick that happens now. */
 static uint64_t late_by(const gw_gossip *g, uint64_t now_ns) {
     uint64_t deadline_ns = gw_gossip_next_deadline(g);
     return now_ns > deadline_ns ? now_ns - deadline_ns : 0;
@@ -137,7 +137,7 @@ bool gw_gossip_stood_still(const gw_gossip *g, uint64_t now_ns) {
     return g->started && late_by(g, now_ns) > g->config.timing.gap_ns;
 }
 
-/* Time in which this peer did not run is not held against others: their answers may wait in its socket. */
+/* Time in which this peer did not run does not count against others, whose answers may wait in its socket. */
 static void forgive(gw_gossip *g, uint64_t now_ns) {
     if (!gw_gossip_stood_still(g, now_ns)) {
         uint64_t late_ns = late_by(g, now_ns);
@@ -199,12 +199,12 @@ void gw_gossip_leave(gw_gossip *g, uint64_t now_ns) {
     g->period_due = g->sync_due = g->revive_due = g->seed_due = UINT64_MAX;
     g->probe_count = 0;
     g->probe_due = UINT64_MAX;
-    while (g->suspicion_count > 0) { /* nobody is buried by a peer that goes */
+    while (g->suspicion_count > 0) { /* a leaving peer declares nobody dead */
         gw_gossip_entry *suspect = gw_gossip_entry_at(g, g->suspicions[0].member);
         gw_gossip_entry_set(g, suspect, GW_GOSSIP_IS_ALIVE, now_ns);
     }
     g->suspicion_due = UINT64_MAX;
-    if (g->meta_waits) gw_gossip_publish_meta(g, now_ns); /* the last one goes with the goodbye */
+    if (g->meta_waits) gw_gossip_publish_meta(g, now_ns); /* the last blob goes with the goodbye */
     gw_gossip_spread(g, self, GW_NEWS, now_ns);
     gw_gossip_rumour_round(g, now_ns);
 }

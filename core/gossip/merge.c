@@ -43,11 +43,11 @@ static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint6
     g->stats.refutations++;
     gw_gossip_health(g, 1);
     gw_gossip_spread(g, self, GW_NEWS, now_ns);
-    gw_gossip_accuse(g, from, self); /* whoever said so hears it first */
+    gw_gossip_accuse(g, from, self); /* the peer that said so hears the refutation first */
     gw_gossip_rumour_round(g, now_ns);
 }
 
-/* Whoever sends from where this process listens has stopped listening there. */
+/* A peer that sends from an address at which this process listens no longer listens there. */
 static bool is_own_address(const gw_gossip *g, const gw_addr *from) {
     const gw_gossip_member *self = &g->self->public;
     for (uint32_t i = 0; i < self->addr_count; i++)
@@ -85,7 +85,7 @@ static void take_addresses(gw_gossip_entry *entry, const gw_gossip_record *recor
     }
 }
 
-/* A blob newer than the one known. Returns whether it was. */
+/* Stores the blob of a record if it is newer than the known one. Returns whether it was. */
 static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     if (!record->has_meta || record->meta_version <= entry->public.meta_version) return false;
     if (!gw_gossip_entry_set_meta(entry, record->meta, record->meta_bytes)) return false;
@@ -94,7 +94,7 @@ static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     return true;
 }
 
-/* What is learnt from an anti-entropy round while joining is old news to everybody else. */
+/* News learnt from anti-entropy while joining is known to all other members already, and is not spread. */
 static void relay(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_source source, uint64_t now_ns) {
     if (source == GW_FROM_SYNC && g->joining) return;
     gw_gossip_spread(g, entry, GW_NEWS, now_ns);
@@ -116,10 +116,10 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
             gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
             gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
         } else {
-            gw_gossip_suspicion_end(g, entry); /* of a lower refutation number */
+            gw_gossip_suspicion_end(g, entry); /* it was about a lower refutation number */
         }
         gw_gossip_suspect(g, entry, &record->accuser, now_ns);
-        return; /* which has spread it */
+        return; /* that function has spread the news */
     case GW_GOSSIP_IS_DEAD:
         gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_DEAD, now_ns);
         gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &life);
@@ -194,7 +194,7 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
         verify(g, entry, record, now_ns);
         return;
     }
-    bool new_meta = take_meta(entry, record); /* first: who hears that a peer left reads its last blob */
+    bool new_meta = take_meta(entry, record); /* before the event: the receiver of LEFT reads the last blob */
     if (newer) {
         if (theirs > mine) gw_gossip_refuted(g, entry, theirs - mine, now_ns);
         entry->public.incarnation.refutation = theirs;
@@ -209,7 +209,7 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
     }
 }
 
-/* What nothing follows from, as most of what is heard: it was heard before. */
+/* Whether a record changes nothing, as most records do, because its news is known. */
 static bool known_already(const gw_gossip_entry *entry, const gw_gossip_record *record,
                           gw_gossip_source source) {
     const gw_gossip_member *member = &entry->public;
@@ -241,7 +241,7 @@ void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_sou
     } else if (record->incarnation.boot > known.boot) {
         new_life(g, entry, record, source, from, now_ns);
     } else if (record->incarnation.boot == known.boot || source == GW_FROM_SUBJECT) {
-        /* Two living processes with one identity; the one that speaks is told of the other. */
+        /* Two living processes use one identity; the one that sent this packet is told about the other. */
         if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, entry);
         if (entry->clone_told) return;
         entry->clone_told = true;

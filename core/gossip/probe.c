@@ -4,19 +4,18 @@
 
 enum {
     PACE_LEAST = 64,
-    PACE_MOST = 1024, /* peers between which probes become more seldom */
-    LATELY_DEAD = 8,  /* to whom every other ping to the dead goes */
-    DEAD_TRIES = 32,  /* of the dead at most are looked at for another one */
+    PACE_MOST = 1024, /* flock size beyond which the period grows no longer */
+    LATELY_DEAD = 8,  /* the last members to die, which get every other ping to the dead */
+    DEAD_TRIES = 32,  /* most dead members examined in search of one to ping */
 };
 
-/* Lifeguard's local health multiplier: a peer that misses answers is perhaps slow itself, and waits longer.
- */
+/* Lifeguard's local health multiplier: a peer that misses answers may be slow itself, and waits longer. */
 static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
     return ns * (g->stats.health + 1);
 }
 
-/* Until when a member may answer. The slow one refutes each suspicion of it, and each suspicion and each
- * refutation is told to everybody: asking it a little longer costs the flock a tenth. */
+/* The time until which a member may answer. A slow member refutes each suspicion, and each suspicion and
+ * refutation spreads to all members; waiting longer for it costs the flock a tenth of that. */
 static uint64_t verdict_at(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
     uint64_t timeout_ns = g->config.timing.probe_timeout_ns;
     return now_ns + stretched(g, timeout_ns) + gw_gossip_patience(g, entry, now_ns) * timeout_ns;
@@ -36,7 +35,7 @@ void gw_gossip_ping(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *en
 }
 
 static uint32_t next_seq(gw_gossip *g) {
-    if (++g->seq == 0) g->seq = 1; /* 0 = nobody waits for the answer */
+    if (++g->seq == 0) g->seq = 1; /* 0 means that no answer is awaited */
     return g->seq;
 }
 
@@ -73,7 +72,7 @@ static void ask_others(gw_gossip *g, gw_probe *probe, const gw_gossip_entry *tar
     if (target->public.addr_count > 1) gw_gossip_ping(g, &target->public.addr[1], target, probe->seq);
 }
 
-/* Whom a probe is about; NULL when that life has ended. A later life's address may not be known yet. */
+/* The target of a probe; NULL if that life has ended. The address of a later life may be unknown yet. */
 static const gw_gossip_entry *target_of(const gw_gossip *g, const gw_probe *probe) {
     const gw_gossip_entry *entry = gw_gossip_entry_find(g, &probe->target);
     bool lives = entry != NULL && gw_gossip_is_live(entry) && entry->public.incarnation.boot == probe->boot;
@@ -82,7 +81,7 @@ static const gw_gossip_entry *target_of(const gw_gossip *g, const gw_probe *prob
 
 static void probe_failed(gw_gossip *g, const gw_probe *probe, const gw_gossip_entry *entry, uint64_t now_ns) {
     g->stats.probes_failed++;
-    /* Those asked who did not even say that they got no answer: the fault is perhaps here. */
+    /* Some peers that were asked to ping sent no NACK either: this peer may be the slow one. */
     gw_gossip_health(g, probe->nacks_expected == 0 ? 1 : (int)(probe->nacks_expected - probe->nacks));
     gw_gossip_entry *suspect = gw_gossip_entry_own(g, entry);
     if (suspect != NULL) gw_gossip_suspect(g, suspect, &g->self->public.id, now_ns);
@@ -191,7 +190,8 @@ void gw_gossip_on_nack(gw_gossip *g, uint32_t seq) {
         if (g->probes[i].seq == seq && g->probes[i].nacks < g->probes[i].nacks_expected) g->probes[i].nacks++;
 }
 
-/* So that a peer of a large flock, in which there is more to pass on, sends less than a kilobyte a second. */
+/* The period grows with the flock, so that a peer of a large flock, which has more rumours to pass on,
+ * sends less than a kilobyte a second. */
 static uint64_t period_of(const gw_gossip *g) {
     const gw_gossip_timing *timing = &g->config.timing;
     uint32_t live = g->live < PACE_MOST ? g->live : PACE_MOST;
@@ -235,7 +235,7 @@ static const gw_gossip_entry *lately_dead(gw_gossip *g) {
     return may_be_there(g, chosen) ? chosen : NULL;
 }
 
-/* Of all the dead the next, so that each has its turn. NULL: there is none, or so many could not be there. */
+/* The next dead member in turn. NULL: there is none, or none of the DEAD_TRIES looked at can be reached. */
 static const gw_gossip_entry *next_dead(gw_gossip *g) {
     uint32_t tries = 0;
     for (uint32_t i = 0; i < g->count && tries < DEAD_TRIES; i++) {
@@ -249,7 +249,7 @@ static const gw_gossip_entry *next_dead(gw_gossip *g) {
 }
 
 void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
-    /* All the dead together are probed by all the living together: about two probes a pause reach each. */
+    /* The living members share the probing of the dead: about two probes a pause reach each dead member. */
     uint64_t pause_ns = g->config.timing.revive_ns;
     if (g->dead > 0 && g->live > 2 * g->dead) pause_ns = pause_ns * g->live / (2 * g->dead);
     g->revive_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* The blob of the one who is pinged goes with the answer when the pinger has an older one: what rumours lost
- * is repaired within a round of probes. */
+/* The answer to a ping carries the blob of the target if the pinger has an older one, which repairs the
+ * loss of a rumour within one round of probes. */
 static void answer_ping(gw_gossip *g, const gw_gossip_packet *ping, const gw_addr *from) {
     const gw_gossip_entry *self = g->self;
     if (!gw_peer_id_equal(&ping->target, &self->public.id)) return;
@@ -43,10 +43,11 @@ static void dispatch(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr
     }
 }
 
-/* What the packet's header alone proves: this life of the sender speaks, under this refutation number. */
+/* Applies what the header of a packet proves: this life of the sender is alive, with this refutation
+ * number. */
 static void hear_sender(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from, uint64_t now_ns) {
     uint32_t number = gw_gossip_number(g, &packet->sender);
-    if (number == UINT32_MAX) return; /* met by its record, with its addresses */
+    if (number == UINT32_MAX) return; /* an unknown sender is added by its record, which has its addresses */
     gw_gossip_record record = {
         .state = GW_GOSSIP_IS_ALIVE, .id = packet->sender, .incarnation = packet->incarnation};
     gw_gossip_merge(g, &record, GW_FROM_SUBJECT, from, now_ns);
@@ -54,13 +55,13 @@ static void hear_sender(gw_gossip *g, const gw_gossip_packet *packet, const gw_a
         g->heard_ns[number] = now_ns;
 }
 
-/* After the records: a stranger is asked who it is; one that is suspect or dead here is told, so that it can
- * refute. An answer to a ping tells it anyway. */
+/* Called after the records are merged. Asks an unknown sender for its record. Tells a sender that is
+ * suspect or dead in this table, so that it can refute; an answer to a ping tells it anyway. */
 static void answer_standing(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from,
                             uint64_t now_ns) {
     const gw_gossip_entry *entry = gw_gossip_entry_find(g, &packet->sender);
     if (entry == NULL) {
-        bool asked = packet->type == GW_GOSSIP_DIGEST; /* which is answered with a digest */
+        bool asked = packet->type == GW_GOSSIP_DIGEST; /* a digest is answered with a digest */
         if (asked || now_ns - g->introduced_ns < g->config.timing.rumour_ns) return;
         g->introduced_ns = now_ns;
         gw_gossip_send_digest(g, from, false);
@@ -72,9 +73,9 @@ static void answer_standing(gw_gossip *g, const gw_gossip_packet *packet, const 
         gw_gossip_accuse(g, from, entry);
 }
 
-/* A ping tells its target what it is accused of. Whoever gets one that is meant for another, as it has the
- * address that a dead one had, hears no news: else that death would be told anew at each start there, for
- * ever. */
+/* Whether a ping carries news. A ping tells its target of the accusation against it. If a peer has the
+ * address that a dead member had and receives a ping meant for that member, the record is no news:
+ * otherwise the death would spread again at every start of a peer at that address, forever. */
 static gw_gossip_source source_of(const gw_gossip_packet *packet, const gw_gossip_record *record) {
     bool own = gw_peer_id_equal(&record->id, &packet->sender) &&
                gw_same_life(&record->incarnation, &packet->incarnation);

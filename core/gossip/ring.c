@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* Members stand on a ring by the hash of their ids, and each is watched by the two before it, besides the
- * round of probes. Who is probed by chance alone is missed late now and then, in a large flock by a second
- * and more; and one watcher may be slow. */
+/* Members are ordered on a ring by the hash of their ids. Besides the round of probes, each member is
+ * watched by the two members before it. If members were probed by chance alone, some deaths would be
+ * detected late, in a large flock by more than a second. There are two watchers because one may be slow. */
 
-/* From this peer onwards. */
+/* The distance on the ring from this peer. */
 static uint64_t distance_to(const gw_gossip *g, const gw_peer_id *id) {
     uint64_t from, to;
     memcpy(&from, g->self->public.id.bytes, sizeof from);
@@ -16,7 +16,8 @@ static uint64_t distance_to(const gw_gossip *g, const gw_peer_id *id) {
     return gw_mix64(to) - gw_mix64(from);
 }
 
-/* Among the watched when it is one of the next. It is live, and not yet among them. */
+/* Inserts a live member, which is not watched yet, into the watched members if it is one of the next on
+ * the ring. */
 static void consider(gw_gossip *g, const gw_peer_id *id) {
     uint32_t place = g->watched_count;
     while (place > 0 && distance_to(g, id) < distance_to(g, &g->watched[place - 1])) place--;

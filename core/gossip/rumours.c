@@ -78,7 +78,7 @@ void gw_rumours_renumber(gw_rumours *queue, uint32_t slot, uint32_t member) {
 uint32_t gw_rumours_pick(const gw_rumours *queue, uint32_t *members, uint32_t most) {
     uint32_t count = 0;
     for (uint32_t level = 0; count < most && count < queue->count; level++) {
-        GW_ASSERT(level < GW_RUMOUR_LEVELS); /* each is at one of them */
+        GW_ASSERT(level < GW_RUMOUR_LEVELS); /* every queued rumour has a level */
         for (uint32_t slot = queue->head[level]; slot != GW_RUMOUR_NONE && count < most;
              slot = queue->slots[slot].next)
             members[count++] = queue->slots[slot].member;

@@ -45,8 +45,8 @@ void gw_gossip_transmit(gw_gossip *g, const gw_addr *addr, const gw_writer *w) {
     g->config.sink.send(g->config.sink.context, addr, w->bytes, w->length);
 }
 
-/* SWIM's lambda log n: told this often by each, a rumour misses a given peer with probability about
- * e^-(3 + 1.5 log2 n), less when datagrams are lost; anti-entropy finds those. */
+/* SWIM's lambda log n: if every member sends a rumour this often, it misses a given peer with probability
+ * about e^-(3 + 1.5 log2 n), or more if datagrams are lost; anti-entropy repairs these cases. */
 static uint32_t telling_limit(const gw_gossip *g) {
     return 3 + gw_gossip_log2(g->live) * 3 / 2;
 }
@@ -59,14 +59,14 @@ static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *rec
     return true;
 }
 
-/* What a rumour about `entry` says: its state, and in the queue of blobs the blob with it. */
+/* The record that a rumour about `entry` carries: its state, and in the queue of blobs its blob as well. */
 static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_writer *w, uint8_t *count) {
     uint32_t members[GW_GOSSIP_RECORDS];
     uint32_t picked = gw_rumours_pick(&g->rumours[queue], members, GW_GOSSIP_RECORDS);
     for (uint32_t i = 0; i < picked; i++) {
         gw_gossip_entry *entry = gw_gossip_entry_at(g, members[i]);
         if (entry == to) continue;
-        bool last_words = entry->public.state == GW_GOSSIP_IS_LEFT; /* tell why it went */
+        bool last_words = entry->public.state == GW_GOSSIP_IS_LEFT; /* the last blob says why the peer left */
         gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS || last_words);
         if (queue == GW_METAS && g->meta_tokens < (double)gw_gossip_record_bytes(&record)) break;
         if (!put_record(w, count, &record)) break;
@@ -170,7 +170,7 @@ void gw_gossip_publish_meta(gw_gossip *g, uint64_t now_ns) {
         g->meta_due = UINT64_MAX;
         return;
     }
-    if (!gw_gossip_entry_set_meta(self, g->meta, g->meta_bytes)) return; /* and is tried again */
+    if (!gw_gossip_entry_set_meta(self, g->meta, g->meta_bytes)) return; /* tried again later */
     g->meta_waits = false;
     self->public.meta_version++;
     gw_gossip_spread(g, self, GW_METAS, now_ns);

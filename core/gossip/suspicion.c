@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Lifeguard's timeout: from the longest down to the shortest as independent confirmations come in, falling
- * with their logarithm. Two peers have nobody to confirm: they take the middle. */
+/* Lifeguard's timeout falls from the longest to the shortest with the logarithm of the number of independent
+ * confirmations. In a flock of two no third peer can confirm, and the timeout is in the middle. */
 static uint64_t timeout_of(const gw_gossip *g, uint32_t confirmers) {
     static const double ln[GW_GOSSIP_CONFIRMERS + 1] = {0,      0,      0.6931, 1.0986, 1.3863,
                                                         1.6094, 1.7918, 1.9459, 2.0794};
@@ -54,17 +54,18 @@ static void add_confirmer(gw_gossip *g, gw_suspicion *suspicion, const gw_peer_i
     if (suspicion->deadline_ns < now_ns) suspicion->deadline_ns = now_ns;
     if (gw_peer_id_equal(accuser, &g->self->public.id)) {
         suspicion->mine = true;
-        suspicion->nag_ns = now_ns; /* the buddy system: the suspect is told at once, and again */
+        suspicion->nag_ns = now_ns; /* the buddy system: the suspect hears of it at once, and again */
     } else if (!suspicion->mine && gw_rng_below(&g->rng, g->live) < GW_GOSSIP_LAST_ASKERS) {
-        /* Perhaps only this peer missed that the suspect has refuted: it asks before the end. */
+        /* This peer alone may have missed a refutation: it pings the suspect before the suspicion ends. */
         uint64_t asks_ns = suspicion->deadline_ns - g->config.timing.probe_timeout_ns;
         suspicion->nag_ns = asks_ns > now_ns ? asks_ns : now_ns;
     }
     plan(g, suspicion);
 }
 
-/* Confirmations must be independent, and at 10,000 peers nobody's turn to probe the suspect comes soon: about
- * as many as are needed volunteer. */
+/* Whether this peer probes the suspect to confirm a suspicion. Confirmations must be independent, and at
+ * 10,000 peers few have the suspect next in their round; therefore about as many peers as are needed
+ * volunteer. */
 static void perhaps_volunteer(gw_gossip *g, gw_gossip_entry *entry, uint64_t now_ns) {
     if (gw_rng_below(&g->rng, g->live) < g->config.timing.confirmations + 1)
         gw_gossip_probe_start(g, entry, now_ns);
@@ -124,7 +125,8 @@ void gw_gossip_suspicions_run(gw_gossip *g, uint64_t now_ns) {
     for (uint32_t i = 0; i < g->suspicion_count;) {
         gw_suspicion *suspicion = &g->suspicions[i];
         if (now_ns >= suspicion->deadline_ns) {
-            bury(g, gw_gossip_entry_at(g, suspicion->member), now_ns); /* the last one takes place i */
+            /* Burying removes the suspicion, and the last one moves to place i. */
+            bury(g, gw_gossip_entry_at(g, suspicion->member), now_ns);
             continue;
         }
         if (now_ns >= suspicion->nag_ns) nag(g, suspicion, now_ns);

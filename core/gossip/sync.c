@@ -5,11 +5,12 @@
 #include <string.h>
 
 /* Anti-entropy. Two peers compare digests: members are sorted into buckets by id, and a bucket's digest is
- * the sum of the hashes of its members' states. Only buckets that differ are sent, in both directions, and a
- * bounded number of datagrams at a time. The dead are not in the digest: who has forgotten one agrees with
- * who has not; but they are among the entries, for those who hold them alive. */
+ * the sum of the hashes of its members' states. Only buckets that differ are sent, in both directions, and
+ * a bounded number of datagrams at a time. Dead members are not part of the digest, so that a peer that
+ * has forgotten one agrees with a peer that has not; they are among the entries, for peers that hold them
+ * alive. */
 
-#define MORE_PAUSE_NS UINT64_C(20000000) /* until the rest of the pieces has arrived */
+#define MORE_PAUSE_NS UINT64_C(20000000) /* time in which the other datagrams of an answer arrive */
 
 static uint32_t bucket_of(const gw_peer_id *id, uint32_t buckets) {
     uint64_t word;
@@ -41,7 +42,7 @@ void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, bool answer) {
     gw_gossip_send(g, addr, NULL, &packet, &self);
 }
 
-/* A datagram of entries being filled. */
+/* A datagram of entries that is being filled. */
 typedef struct pieces {
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
     gw_writer w;
@@ -64,7 +65,7 @@ static void piece_send(gw_gossip *g, pieces *p, const gw_addr *addr, bool more) 
     p->sent++;
 }
 
-/* Returns false when the bound on datagrams is reached. */
+/* Sends the entries of one bucket. Returns false when the bound on datagrams is reached. */
 static bool send_bucket(gw_gossip *g, pieces *p, const gw_addr *addr, uint32_t bucket, uint32_t buckets) {
     bool with_meta = g->live <= GW_GOSSIP_SYNC_META_MOST;
     for (uint32_t i = 0; i < g->count; i++) {

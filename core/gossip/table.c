@@ -57,14 +57,14 @@ static bool grow(gw_gossip *g, uint32_t capacity) {
     return true;
 }
 
-/* Room for one more member in every table. */
+/* Makes room for one more member in every table. */
 static bool make_room(gw_gossip *g) {
     if (g->count < g->capacity) return true;
     return grow(g, g->capacity == 0 ? 8 : g->capacity + g->capacity / 2);
 }
 
-/* Into the unvisited part of the probing round, at a random place, as SWIM has it: a newcomer is probed no
- * later than anybody else. */
+/* Inserts a new member into the unvisited part of the probing round at a random place, as SWIM does, so
+ * that it is probed no later than other members. */
 static void join_round(gw_gossip *g, uint32_t number) {
     uint32_t place = g->cursor + (uint32_t)gw_rng_below(&g->rng, g->order_count - g->cursor + 1);
     g->order[g->order_count] = g->order[place];
@@ -72,7 +72,7 @@ static void join_round(gw_gossip *g, uint32_t number) {
     g->order_count++;
 }
 
-/* There is room. */
+/* Adds an entry to all tables, which have room. */
 static void append(gw_gossip *g, const gw_gossip_entry *entry) {
     uint32_t number = g->count++;
     g->entries[number] = entry;
@@ -147,7 +147,7 @@ static void renumber(gw_gossip *g, gw_gossip_entry *entry, uint32_t number) {
     if (entry->suspicion != 0) g->suspicions[entry->suspicion - 1].member = number;
 }
 
-/* One that is not alive any more, and so owned. */
+/* The entry of a member that is not alive any more, and is therefore owned. */
 static void entry_remove(gw_gossip *g, uint32_t number) {
     gw_gossip_entry *entry = gw_gossip_entry_at(g, number);
     GW_ASSERT(number > 0 && entry->suspicion == 0);
@@ -223,7 +223,7 @@ static bool eligible(const gw_gossip *g, uint32_t number, const gw_peer_id *exce
 
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most) {
     uint32_t found = 0;
-    if (g->count > 32) { /* by lot; a flock of mostly dead members may yield fewer */
+    if (g->count > 32) { /* random picks; a flock of mostly dead members may yield fewer */
         for (uint32_t tries = 0; tries < 8 * most && found < most; tries++) {
             uint32_t number = (uint32_t)gw_rng_below(&g->rng, g->count);
             bool again = !eligible(g, number, except);
