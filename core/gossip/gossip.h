@@ -3,18 +3,19 @@
  * SWIM (Das, Gupta, Motivala, "SWIM: Scalable Weakly-consistent Infection-style Process Group Membership
  * Protocol", DSN'02) with the refinements of Lifeguard (Dadgar, Phillips, Currey, "Lifeguard: Local Health
  * Awareness for More Accurate Failure Detection", DSN-W'18): a local health multiplier, suspicion that
- * shrinks with independent confirmations, and the buddy system (whoever is suspected is told first). On top:
- *   - every other probe goes to one of the two members that a peer watches, the next on a ring of all: each
- *     is so probed every 0.8 s (1.6 s in large flocks) by whoever of its two watchers is well, and not only
- * when chance has it;
+ * shrinks with independent confirmations, and the buddy system (a suspect is told first). In addition:
+ *   - every other probe goes to one of the two members that a peer watches, the next ones on a ring of all
+ *     members. Thus each member is probed every 0.8 s (1.6 s in large flocks) even if one of its two watchers
+ *     is slow, and not only when chance selects it;
  *   - anti-entropy by digests of the member table instead of copies of it, so that it costs little at 10,000
  *     peers and a datagram stays under GW_GOSSIP_DATAGRAM bytes;
  *   - dead peers and seeds go on being probed, rarely, so that partitions heal by themselves;
  *   - accusations about peers not known here are kept and relayed;
  *   - a newer boot of a peer is the death certificate of its older life;
- *   - who refutes suspicions is slow, and is waited for up to four times as long, the longer remembered the
- *     larger the flock; a peer that knows that it stood still asks for it by a leap of its refutation number.
- *     So suspicions and refutations, which everybody hears of, stay rare where some peers are slow;
+ *   - a member that refutes suspicions is slow, and its answers are awaited up to four times as long; this is
+ *     remembered longer in a larger flock. A peer that knows that it stood still requests it by a leap of its
+ *     refutation number. Therefore suspicions and refutations, which spread to all members, stay rare even
+ *     if some peers are slow;
  *   - after a gap in its own loop (SIGCONT, starvation) a peer starts its suspicions anew.
  *
  * Sans-IO: time and randomness come in as arguments, datagrams and events go out through a sink. No function
@@ -41,12 +42,12 @@ enum {
     GW_GOSSIP_SEEDS = 64,       /* most seed addresses */
 };
 
-/* Where a peer stands. Of two rumours about one life and one refutation number, the higher state holds. */
+/* The state of a peer. Of two rumours about one life and one refutation number, the higher state holds. */
 typedef enum gw_gossip_state {
     GW_GOSSIP_IS_ALIVE = 0,
-    GW_GOSSIP_IS_SUSPECT = 1, /* did not answer; still a member until its suspicion runs out */
+    GW_GOSSIP_IS_SUSPECT = 1, /* did not answer; a member until its suspicion expires */
     GW_GOSSIP_IS_DEAD = 2,
-    GW_GOSSIP_IS_LEFT = 3, /* went politely; not probed any more */
+    GW_GOSSIP_IS_LEFT = 3, /* left on purpose; not probed any more */
 } gw_gossip_state;
 
 /* What is known of a peer. `meta` may be NULL (meta_bytes 0). */
@@ -135,7 +136,7 @@ typedef struct gw_gossip_roster gw_gossip_roster;
 
 bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw_gossip_roster **roster,
                              gw_err *err);
-/* Not before the instances that were enrolled. NULL is fine. */
+/* Frees a roster, after the instances that were enrolled with it are destroyed. NULL is allowed. */
 void gw_gossip_roster_destroy(gw_gossip_roster *roster);
 /* Before the start: knows all of the roster, itself perhaps among them, as after a long time together. No
  * event tells of them. Fails on out of memory; the instance is then good for destruction only. */

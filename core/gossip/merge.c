@@ -29,13 +29,14 @@ static void tell_clone(gw_gossip *g, const gw_gossip_entry *entry, const gw_inca
     g->config.sink.event(g->config.sink.context, &event);
 }
 
-/* Not long ago, and so that somebody may have missed its answer. */
+/* Whether this peer stood still so recently that others may have missed its answers. */
 static bool stood_still(const gw_gossip *g, uint64_t now_ns) {
     return g->late_ns != 0 && now_ns - g->late_ns < g->config.timing.suspicion_ns;
 }
 
-/* Somebody contradicts that this life of this peer is well: a higher refutation number answers it (SWIM). Who
- * knows that it is slow itself asks for all the patience there is, as the next suspicion would come soon. */
+/* Answers a rumour that this life of this peer is suspect or dead by a higher refutation number (SWIM). A
+ * peer that knows that it stood still requests the longest patience by a leap of the number, as the next
+ * suspicion would come soon. */
 static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint64_t now_ns) {
     gw_gossip_entry *self = g->self;
     if (g->leaving) return;

@@ -1,16 +1,18 @@
-/* Shards that are computed twice (--verify): which, by whom, and what comes of it when the two differ. Pure.
+/* Shards that are computed twice (--verify): which they are, which members compute them, and how a difference
+ * is judged. The functions do no I/O.
  *
- * A keyed hash of (job, step, shard) chooses the shards, so that all members agree on them without a word.
- * The member that a chosen shard is dealt to computes it first of all, out of thieves' reach; another
- * computes it again, adds it to nothing, and both put the fingerprints of what they got into a table that
- * travels in the sum. So a wrong contribution shows before the sum that it is in is applied, and to all
- * members alike. Whose is wrong the others tell: every member computes that shard once more
- * (core/brain/faults/verify.c).
+ * A keyed hash of (job, step, shard) chooses the shards, so that all members agree on them without
+ * communication. The member to which a chosen shard is dealt computes it first, before thieves can steal it.
+ * Another member, the verifier, computes it again without adding the result to a sum. Both put the
+ * fingerprints of their results into a table that travels in the sum. Thus all members see a wrong
+ * contribution before the sum that contains it is applied. To decide which of the two was wrong, every member
+ * computes the shard once more (core/brain/faults/verify.c).
  *
- * Each shard has two candidates, by lot among the members. Of a shard that is dealt the first of them that it
- * is not dealt to computes it again. Of one that somebody holds from before a repair nobody knows who that
- * is, or whether its verifier ever began, or lives: both candidates do, unless they have. So every chosen
- * shard of a sum of two members or more was computed by two of them, but for those of a careful deal. */
+ * Each shard has two candidates, chosen by hash among the members. If the shard is dealt, the verifier is
+ * the first candidate to which it is not dealt. If the shard is held since before a repair, it is not
+ * known by which member, nor whether its verifier computed it or is alive; then both candidates compute
+ * it, unless they have already. Therefore every chosen shard of a sum of two or more members was computed
+ * by two of them, except those of a careful deal. */
 #ifndef GODWIT_CORE_SHARD_DOUBLE_CHECK_H
 #define GODWIT_CORE_SHARD_DOUBLE_CHECK_H
 
@@ -18,17 +20,17 @@
 #include <stdint.h>
 
 enum {
-    GW_VERIFY_MOST = 64, /* chosen shards of a step */
-    GW_VERIFY_WORDS = 6, /* of the table, for each */
+    GW_VERIFY_MOST = 64, /* most chosen shards of a step */
+    GW_VERIFY_WORDS = 6, /* words of the table for each shard */
     GW_VERIFY_TABLE = GW_VERIFY_MOST * GW_VERIFY_WORDS,
-    GW_VERIFY_WHOLE = 1000000,   /* the share that means every shard */
-    GW_VERIFY_HELD = UINT32_MAX, /* for a position: the shard is not dealt, somebody holds it */
+    GW_VERIFY_WHOLE = 1000000,   /* the share that chooses every shard */
+    GW_VERIFY_HELD = UINT32_MAX, /* instead of a position: the shard is held, not dealt */
 };
 
 /* One of the two computations of a chosen shard. */
 typedef struct gw_recheck {
     uint32_t shard;
-    bool again;           /* by its verifier */
+    bool again;           /* this is the computation of its verifier */
     uint64_t fingerprint; /* of the contribution (kernels/device/device.h) */
 } gw_recheck;
 
@@ -49,7 +51,7 @@ void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_
                       uint32_t members, uint32_t rank, uint64_t step, const gw_recheck *checks,
                       uint32_t check_count, gw_verify_part *part);
 
-/* Whether a shard is among `count` rising ones. */
+/* Whether a shard is among `count` chosen shards in rising order. */
 bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard);
 
 /* Puts a member's results into its table (GW_VERIFY_TABLE words, zeros before): its own shards, and of those
@@ -65,8 +67,8 @@ typedef struct gw_dispute {
     uint64_t fingerprints[2];
 } gw_dispute;
 
-/* True, and the first dispute, if the summed table has one. *again: shards of it that `rank` computed again.
- */
+/* Returns true and the first dispute if the summed table has one. *again becomes the number of shards of
+ * the table that `rank` computed again. */
 bool gw_verify_find(const int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members,
                     uint32_t rank, gw_dispute *dispute, uint32_t *again);
 

@@ -1,12 +1,13 @@
-/* Who holds which shard's payload (design section 4), and in which order a step's shards are dealt, so that
- * as much as possible of each member's share is what it holds. A function of the view's members alone:
- * everybody computes the same answer without talking, a view that lost or gained a member has its own, and
- * nothing needs to be saved.
+/* The holders of each shard's payload (design section 4), and an order of dealing the shards of a step in
+ * which as much as possible of each member's share is what it holds. Both depend on the members of the view
+ * alone: all members compute the same answer without communication, each view has its own, and nothing needs
+ * to be saved.
  *
- * Rendezvous hashing as for chunks (core/state/placement.h), but with quotas: every shard in turn goes to the
- * member that scores it highest among those with room left. Then the first holders' shares are those of a
- * deal among equals, and an undisturbed step reads nothing from other peers. When a member goes, its shards
- * move, and few others (some had been turned away from their favourite). Pure. */
+ * Rendezvous hashing as for chunks (core/state/placement.h), but with quotas: every shard in turn goes to
+ * the member that scores it highest among those with room left. Then the shares of the first holders are
+ * those of a deal among equals, and an undisturbed step reads nothing from other peers. When a member
+ * goes, its shards move, and few others: those that had not found room at their best member. The functions
+ * do no I/O. */
 #ifndef GODWIT_CORE_SHARD_HOLDERS_H
 #define GODWIT_CORE_SHARD_HOLDERS_H
 
@@ -14,11 +15,12 @@
 #include "core/base/set.h"
 
 typedef struct gw_holders {
-    uint32_t shards, copies; /* copies: of each shard, at most as many as there are members */
-    uint8_t *ranks;          /* shard s is held by ranks[s * copies], the next, ...; NULL: nobody holds any */
+    uint32_t shards, copies; /* copies of each shard, at most the number of members */
+    uint8_t *ranks;          /* holders of shard s begin at ranks[s * copies]; NULL: no shard is held */
 } gw_holders;
 
-/* `members`: 1 to GW_MAX_MEMBERS distinct ids in rank order. copies: at least 1. The caller frees. */
+/* Computes the holders. `members`: 1 to GW_MAX_MEMBERS distinct ids in rank order. copies: at least 1. The
+ * caller frees the result by gw_holders_free. */
 gw_holders gw_holders_of(uint32_t shards, uint32_t copies, const gw_peer_id *members, uint32_t count);
 void gw_holders_free(gw_holders *holders);
 
