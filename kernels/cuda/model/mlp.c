@@ -7,15 +7,15 @@
 
 #include <stdlib.h>
 
-/* The products of shards of so many rows, by layer. */
+/* The products of shards of one size, by layer. */
 typedef struct size_plans {
     uint32_t rows;
     uint32_t forward[GW_MLP_LAYERS], weights[GW_MLP_LAYERS], inputs[GW_MLP_LAYERS];
-    bool turned[GW_MLP_LAYERS]; /* the factors of `weights` */
+    bool turned[GW_MLP_LAYERS]; /* whether the factors of `weights` are transposed first */
 } size_plans;
 
-/* Widths from which on turning a layer's factors should pay: reckoned from what the product of 8192 by 8192
- * took both ways on an H200. */
+/* The width from which transposing a layer's factors should pay, estimated from the times of the 8192 by 8192
+ * product both ways on an H200. */
 enum { TURNED_WIDTH = 512 };
 
 struct gw_cuda_mlp {
@@ -24,15 +24,16 @@ struct gw_cuda_mlp {
     gw_gemm *gemm;
     size_plans sizes[GW_CUDA_MLP_SIZES];
     uint32_t size_count, most_rows;
-    uint16_t *rounded[GW_MLP_LAYERS]; /* bfloat16 weights; NULL: the weights themselves are the factors */
-    void *memory;                     /* what they point into */
+    /* bfloat16 weights; NULL: the weights themselves are the factors */
+    uint16_t *rounded[GW_MLP_LAYERS];
+    void *memory; /* the memory of `rounded` */
 };
 
 static bool is_bf16(const gw_cuda_mlp *m) {
     return m->gpu.precision == GW_PRECISION_BF16;
 }
 
-/* Rows of what is turned are aligned to 16 bytes, as fast products need them. */
+/* Rows of transposed factors are aligned to 16 bytes, which fast products need. */
 static bool is_turned(const gw_cuda_mlp *m, uint32_t rows, uint64_t in, uint64_t out) {
     return gw_gemm_along_inner(m->gemm) && in >= TURNED_WIDTH && out >= TURNED_WIDTH && rows % 4 == 0;
 }
@@ -66,7 +67,7 @@ static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
     return true;
 }
 
-/* Memory for the weights as factors, where these are not the weights themselves. */
+/* Allocates the weights' factors where these are not the weights themselves. */
 static bool open_rounded(gw_cuda_mlp *m, gw_err *err) {
     if (!is_bf16(m)) return true;
     size_t bytes = 0;
@@ -122,9 +123,9 @@ bool gw_cuda_mlp_derive(gw_cuda_mlp *m, const gw_mlp_parameters *parameters, cud
     return true;
 }
 
-/* ---- a lane ---- */
+/* A lane. */
 
-/* The most rows of shards for which it turns a layer's factors; 0: it never does. */
+/* The most rows of shards for which a lane transposes a layer's factors; 0: it never does. */
 static size_t turned_rows(const gw_cuda_mlp *m, uint32_t layer) {
     size_t rows = 0;
     for (uint32_t i = 0; i < m->size_count; i++)
@@ -136,7 +137,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* What a lane's arrays take; with `memory`, where they begin. */
+/* Returns the bytes of a lane's arrays; with `memory`, also sets the arrays. */
 static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane) {
     size_t at = 0, rows = m->most_rows, widest = 0, most = 0, turned_in = 0, turned_out = 0;
     bool bf16 = is_bf16(m);
@@ -193,7 +194,7 @@ void gw_cuda_mlp_lane_close(const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane) {
     *lane = (gw_cuda_mlp_lane){0};
 }
 
-/* ---- passes ---- */
+/* Passes. */
 
 static const size_plans *plans_of(const gw_cuda_mlp *m, uint32_t rows) {
     for (uint32_t i = 0; i < m->size_count; i++)
@@ -227,7 +228,7 @@ bool gw_cuda_mlp_forward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramete
     return true;
 }
 
-/* Starts the gradient of a layer's weights, of its outputs' gradient as a factor. */
+/* Starts the gradient of a layer's weights, from the gradient of its outputs as a factor. */
 static bool start_weights(const gw_cuda_mlp *m, const size_plans *plans, gw_cuda_mlp_lane *lane,
                           uint32_t layer, const void *gradient, cudaStream_t stream, gw_err *err) {
     gw_gemm_operands product = {.a = lane->factor[layer].values, .b = gradient, .c = lane->weights};
@@ -245,7 +246,8 @@ bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramet
                           const gw_mlp_gradients *gradients, gw_cuda_mlp_lane *lane, uint32_t rows,
                           cudaStream_t stream, gw_emitter *emitter, gw_err *err) {
     const size_plans *plans = plans_of(m, rows);
-    const float *above = lane->activation[m->shape.layers], *active = NULL; /* no ReLU behind the logits */
+    /* there is no ReLU behind the logits */
+    const float *above = lane->activation[m->shape.layers], *active = NULL;
     for (uint32_t l = m->shape.layers; l-- > 0;) {
         uint64_t in = m->shape.width[l], out = m->shape.width[l + 1];
         gw_cuda_factor gradient = lane->gradient;
@@ -260,7 +262,7 @@ bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramet
         if (!start_weights(m, plans, lane, l, gradient.values, stream, err))
             return gw_fail_in(err, "gradient of the weights of layer %u", l + 1);
         gw_emit(emitter, gradients->weights[l], 0, in * out, lane->weights);
-        if (l == 0) break; /* nobody asks for the gradient of the inputs */
+        if (l == 0) break; /* the gradient of the inputs is not needed */
         gw_gemm_operands inputs = {.a = gradient.values, .b = weights_of(m, parameters, l), .c = lane->delta};
         if (!gw_gemm_run(m->gemm, plans->inputs[l], &inputs, lane->workspace, stream, err))
             return gw_fail_in(err, "gradient of the inputs of layer %u", l + 1);

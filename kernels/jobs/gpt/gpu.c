@@ -1,7 +1,7 @@
-/* `gpt` on a GPU. Initial weights, updates and the norm that clips have the bits that a processor gives; the
- * gradients those of cuBLASLt and our kernels. A shard's input is its tokens, its targets, its rows by token,
- * in which order the words' gradient is added, and what its dropout draws by: all in which shards of a size
- * differ. */
+/* `gpt` on a GPU. Initial weights, updates and the norm for clipping have a processor's bits; gradients have
+ * those of cuBLASLt and of this program's kernels. A shard's input consists of its tokens and targets, its
+ * rows grouped by token, which is the order in which the words' gradient is added, and the source of its
+ * dropout. Shards of one size differ in nothing else. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
 #include "core/base/assert.h"
@@ -20,16 +20,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_AT_ONCE = 4 << 20 }; /* weights of a file on their way to the GPU */
+/* bytes of weights that are read from a file and copied to the GPU at once */
+enum { READ_AT_ONCE = 4 << 20 };
 
 typedef struct side {
     gw_gpu gpu;
     gw_cuda_gpt *model;
 } side;
 
-/* ---- inputs ---- */
+/* Inputs. */
 
-/* The parts of a shard's input, each as long as the largest shard's; behind them, a gw_cuda_draw. */
+/* The parts of a shard's input, each as long as the largest shard's; a gw_cuda_draw follows them. */
 enum { TOKENS, TARGETS, ORDER, STARTS, INPUTS };
 
 static size_t most_rows(const gpt_job *job) {
@@ -40,7 +41,7 @@ static size_t part_bytes(const gpt_job *job) {
     return gw_cuda_aligned((most_rows(job) + 1) * sizeof(uint32_t));
 }
 
-/* Where the draw is. */
+/* Offset of the draw. */
 static size_t draw_at(const gpt_job *job) {
     return INPUTS * part_bytes(job);
 }
@@ -70,7 +71,7 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     return true;
 }
 
-/* ---- opening ---- */
+/* Opening. */
 
 static void gpu_close(void *job, void *side_pointer) {
     (void)job;
@@ -79,7 +80,8 @@ static void gpu_close(void *job, void *side_pointer) {
     free(s);
 }
 
-/* Sequences of the first and the last shard of an update, and of an evaluation; returns how many. */
+/* Lists the sequences of the first and the last shard of an update, and of an evaluation; returns their
+ * number. */
 static uint32_t list_sizes(const gpt_job *job, uint32_t sizes[GW_CUDA_GPT_SIZES]) {
     uint32_t count = 0;
     uint64_t first_evaluation = job->eval_every < job->updates ? job->eval_every : job->updates;
@@ -128,13 +130,13 @@ static void gpu_lane_close(void *job, void *side_pointer, void *lane) {
     gw_cuda_gpt_lane_close(s->model, lane);
 }
 
-/* ---- state ---- */
+/* State. */
 
 static bool clear(const side *s, void *memory, size_t bytes, cudaStream_t stream, gw_err *err) {
     return gw_cuda_try(s->gpu.ordinal, cudaMemsetAsync(memory, 0, bytes, stream), err, "clearing the state");
 }
 
-/* A whole parameter, of the first weights. */
+/* Reads a whole parameter of the first weights. */
 static bool read_values(const gpt_job *job, const side *s, const gw_range *range, float *values,
                         cudaStream_t stream, gw_err *err) {
     void *piece;
@@ -222,7 +224,7 @@ static bool gpu_apply(void *job_pointer, void *side_pointer, uint64_t step, cons
     return gw_cuda_try(s->gpu.ordinal, status, err, "updating group %u", range->group);
 }
 
-/* ---- shards ---- */
+/* Shards. */
 
 static uint64_t gpu_graph(const void *job_pointer, uint64_t step, uint32_t shard) {
     const gpt_job *job = job_pointer;
@@ -262,7 +264,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
 }
 
 const gw_job_gpu gpt_gpu = {
-    .lanes = 1, /* a shard fills a GPU, and its scratch is large */
+    .lanes = 1, /* one shard fills a GPU, and its scratch is large */
     .open = gpu_open,
     .close = gpu_close,
     .lane_bytes = gpu_lane_bytes,

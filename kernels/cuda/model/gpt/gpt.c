@@ -17,7 +17,7 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* ---- products ---- */
+/* Products. */
 
 static bool plan_linear(gw_cuda_gpt *m, cuda_gpt_plans *plans, cuda_gpt_linear which, uint64_t rows,
                         gw_err *err) {
@@ -58,7 +58,7 @@ const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass) {
     gw_assert_failed("a number of sequences that was planned for", __FILE__, __LINE__, __func__);
 }
 
-/* ---- weights as factors ---- */
+/* Weights as factors. */
 
 /* Whether products read a copy of this parameter. */
 static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
@@ -76,7 +76,7 @@ static size_t factor_bytes(const gw_cuda_gpt *m, uint32_t number) {
     return gw_cuda_aligned(elements * (m->bf16 ? sizeof(uint16_t) : sizeof(float)));
 }
 
-/* Zeroed, as the rows behind the last word's must be. */
+/* The memory is zeroed, as the rows behind the last word's must be. */
 static bool open_factors(gw_cuda_gpt *m, gw_err *err) {
     size_t bytes = 0;
     uint32_t count = gw_gpt_parameters(&m->shape);
@@ -110,9 +110,10 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
     return copy != NULL ? copy : pass->parameters[number];
 }
 
-/* ---- opening ---- */
+/* Opening. */
 
-/* Or the first shard would fail, on every peer. */
+/* Refuses shapes that need more shared memory than the GPU has: otherwise the first shard would fail, on
+ * every peer. */
 static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attention, gw_err *err) {
     int most;
     size_t need = gw_cuda_attention_shared(attention, m->bf16);
@@ -183,9 +184,9 @@ void gw_cuda_gpt_text(const gw_cuda_gpt *m, char text[GW_GPU_PLAN_TEXT]) {
     gw_gemm_text(m->gemm, text);
 }
 
-/* ---- a lane ---- */
+/* A lane. */
 
-/* Hands out memory from a block, or with `base` NULL only counts. */
+/* Allocates from a block of memory; with `base` NULL it only counts bytes. */
 typedef struct carver {
     char *base;
     size_t used;
