@@ -1,7 +1,7 @@
 #include "tests/cluster/lab.h"
 
 #include "net/secure/identity.h"
-#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/claim_journal.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -49,7 +49,7 @@ static void remove_claims(const lab_peer *peer) {
     char path[GW_PATH_BYTES];
     gw_err err;
     if (gw_identity_open(peer->dir, &identity, &err) &&
-        gw_claims_path(GW_CLAIMS_FOLDER, &identity.id, path, &err))
+        gw_claim_journal_path(GW_CLAIM_JOURNAL_FOLDER, &identity.id, path, &err))
         unlink(path);
 }
 

@@ -382,7 +382,7 @@ Test(cli, nobody_home) {
     rmdir(dir);
 }
 
-static void ignore(void *context, gw_request request) {
+static void ignore(void *context, gw_control_request request) {
     (void)context, (void)request;
 }
 

@@ -7,7 +7,7 @@
 #include "net/secure/identity.h"
 #include "tests/fuzz/target.h"
 #include "tools/godwit/node/known.h"
-#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/claim_journal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,15 +180,15 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     gw_loss *fell;
     uint32_t count;
     for (uint64_t boot = 1; boot <= 2; boot++) {
-        gw_claims *claims =
-            gw_claims_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, &fell, &count, &err);
+        gw_claim_journal *claims =
+            gw_claim_journal_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, &fell, &count, &err);
         GW_ASSERT(claims != NULL && count == boot - 1);
-        gw_claims_begin(claims, 1, 17, 3);
-        gw_claims_close(claims);
+        gw_claim_journal_begin(claims, 1, 17, 3);
+        gw_claim_journal_close(claims);
         free(fell);
     }
     char path[GW_PATH_BYTES];
-    GW_ASSERT(gw_claims_path(fuzz_folder(), &view.leader, path, &err));
+    GW_ASSERT(gw_claim_journal_path(fuzz_folder(), &view.leader, path, &err));
     FILE *in = fopen(path, "rb");
     GW_ASSERT(in != NULL);
     bytes[0] = CLAIMS;
@@ -288,13 +288,14 @@ static bool take_claims(const uint8_t *bytes, size_t count) {
     gw_loss *fell;
     uint32_t fell_count;
     char path[GW_PATH_BYTES];
-    GW_ASSERT(gw_claims_path(fuzz_folder(), &self, path, &err));
+    GW_ASSERT(gw_claim_journal_path(fuzz_folder(), &self, path, &err));
     fuzz_file(strrchr(path, '/') + 1, bytes, count, 0600);
-    gw_claims *claims = gw_claims_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
+    gw_claim_journal *claims =
+        gw_claim_journal_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
     for (uint32_t i = 0; claims != NULL && i < fell_count; i++)
         GW_ASSERT(memcmp(&fell[i].id, &self, sizeof self) == 0);
     free(fell);
-    gw_claims_close(claims);
+    gw_claim_journal_close(claims);
     return fell_count > 0;
 }
 

@@ -108,9 +108,9 @@ static void control_examples(fuzz_add *add, void *context) {
     add(context, "force-view\n", 11);
 }
 
-static void obey(void *context, gw_request request) {
+static void obey(void *context, gw_control_request request) {
     (void)context;
-    GW_ASSERT(request == GW_REQUEST_STOP || request == GW_REQUEST_FORCE_VIEW);
+    GW_ASSERT(request == GW_CONTROL_STOP || request == GW_CONTROL_FORCE_VIEW);
 }
 
 static bool take_control(const uint8_t *bytes, size_t count) {

@@ -521,8 +521,8 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
 
 /* ---- the control socket ---- */
 
-static void count_stop(void *context, gw_request request) {
-    atomic_fetch_add((_Atomic int *)context, request == GW_REQUEST_STOP ? 1 : 100);
+static void count_stop(void *context, gw_control_request request) {
+    atomic_fetch_add((_Atomic int *)context, request == GW_CONTROL_STOP ? 1 : 100);
 }
 
 /* A directory whose path is longer than a Unix socket's may be. */

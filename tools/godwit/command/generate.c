@@ -161,7 +161,7 @@ static uint32_t drawn_tokens(const text *t, uint32_t vocabulary) {
     return vocabulary < known ? vocabulary : known;
 }
 
-/* Nor are numbers between the tokenizer's tokens. */
+/* A number that is no token of the tokenizer's (a gap in its table) is never drawn. */
 static void hide_gaps(const text *t, uint32_t drawn, float *logits) {
     size_t length;
     for (uint32_t i = 0; t->bpe != NULL && i < drawn; i++) {

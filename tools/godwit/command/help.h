@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Which subcommands there are and how to begin, for 80 columns. */
+/* Prints the list of subcommands and how to begin, for 80 columns. */
 void gw_help_print(FILE *out);
 
 #endif

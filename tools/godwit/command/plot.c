@@ -232,7 +232,7 @@ static bool is_whole(const gw_output *output, bool svg) {
     return got > 0 && memmem(tail, (size_t)got, mark, strlen(mark)) != NULL;
 }
 
-/* gnuplot does not look at what its own writes return, so it writes into a pipe. */
+/* Copies what gnuplot writes from a pipe, because gnuplot does not check whether its own writes succeed. */
 static bool run_gnuplot(int script, bool svg, const gw_output *output, gw_err *err) {
     int ends[2], status = 0;
     pid_t pid;

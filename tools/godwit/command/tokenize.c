@@ -104,8 +104,8 @@ typedef struct tokenizing {
     gw_bpe_stream *stream;
     gw_token_shards *shards;
     gw_interrupt interrupt;
-    uint32_t end_of_text; /* or NO_TOKEN */
-    uint32_t last;        /* what has been written last; NO_TOKEN: nothing */
+    uint32_t end_of_text; /* the token; NO_TOKEN = none */
+    uint32_t last;        /* the token written last; NO_TOKEN = none yet */
     bool begins;          /* nothing of this text has been written yet */
     uint64_t bytes, tokens;
     progress progress;

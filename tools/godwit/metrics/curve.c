@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Of one bin and of the one behind it. */
+/* Joins a bin with the next one. */
 static gw_curve_bin join(const gw_curve_bin *one, const gw_curve_bin *next) {
     return (gw_curve_bin){.first = one->first,
                           .last = next->last,

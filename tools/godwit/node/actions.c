@@ -190,8 +190,8 @@ static void run_persist(void *context) {
     if (!good && !r->node->record_fails)
         gw_log(GW_WARN, "node", "the protocol record is not on disk: %s", err.text);
     r->node->record_fails = !good;
-    if (good) gw_claims_drop_earlier(r->node->claims);
-    if (good && r->gave_up) gw_claims_drop_own(r->node->claims);
+    if (good) gw_claim_journal_drop_earlier(r->node->claims);
+    if (good && r->gave_up) gw_claim_journal_drop_own(r->node->claims);
     gw_mailbox_post(r->node->mail, mail);
     free(r);
 }
@@ -210,7 +210,7 @@ static void persist(gw_node *node, const gw_action *action) {
 
 static void run_recorded(void *context) {
     const gw_node *node = context;
-    if (!node->record_fails) gw_claims_drop_earlier(node->claims);
+    if (!node->record_fails) gw_claim_journal_drop_earlier(node->claims);
 }
 
 /* After the record that the brain may have asked for at its start: without one it had been told no news. */

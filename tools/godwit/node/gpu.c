@@ -1,5 +1,5 @@
-/* The sums of this peer's GPU, if it has one: opened beside its device, told of links and views by the loop
- * (node_links.c, node_actions.c), used by reductions (node_reduce.c). And who looks after the GPU. */
+/* The GPUs of this peer's device, if it has any: their sums (work/gpus.h), which links.c and actions.c tell
+ * of links and views, and the thread that watches them (watch/gpu_watch.h). */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "kernels/cuda/runtime/cuda.h"

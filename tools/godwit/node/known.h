@@ -1,10 +1,10 @@
-/* Where the peers of this job were met, kept in the state directory: a peer that starts again finds the
- * others also when none of its --join seeds is up. Addresses of another job or cluster are not used: whoever
- * listens there now may have nothing to do with this one.
+/* The file of known peers, kept in the state directory: where the peers of this job were met. A peer that
+ * starts again finds the others also when none of its --join seeds is up. Addresses of another job or cluster
+ * are not used: the peer that listens there now may have nothing to do with this one.
  *
- * Their time is that of the file, not a wall clock, which may be wrong or stand still while all nodes are
- * down: it begins with the peer seen last and goes on while this one runs (gw_known_newest). So somebody is
- * forgotten whom this peer has not seen for GW_KNOWN_DAYS in which it saw others.
+ * The file has its own clock, as a wall clock may be wrong, and none advances while all nodes are down. The
+ * clock starts at the time of the peer seen last (gw_known_newest) and advances while this peer runs. A peer
+ * is forgotten when this one has not seen it for GW_KNOWN_DAYS in which it saw others.
  *
  * Thread: one. The file is written rarely: when a peer is new or has moved, or a day has passed. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_KNOWN_H

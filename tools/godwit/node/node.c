@@ -65,7 +65,7 @@ static void feed_later(gw_node *node, const gw_event *event) {
 static void give_up(gw_node *node, uint32_t shard) {
     gw_peer_status status;
     gw_peer_status_get(node->peer, &status);
-    gw_claims_give_up(node->claims, status.step, shard);
+    gw_claim_journal_give_up(node->claims, status.step, shard);
     node->gave_up = true;
 }
 
@@ -114,8 +114,8 @@ void gw_node_deliver(void *context, gw_mail *mail) {
 
 /* ---- watchdog, control socket ---- */
 
-static void take_request(void *context, gw_request request) {
-    gw_event_kind kind = request == GW_REQUEST_STOP ? GW_EV_STOP : GW_EV_FORCE_VIEW;
+static void take_request(void *context, gw_control_request request) {
+    gw_event_kind kind = request == GW_CONTROL_STOP ? GW_EV_STOP : GW_EV_FORCE_VIEW;
     gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(kind, 0));
 }
 
@@ -163,7 +163,7 @@ static void look_at_work(void *context) {
 static void loop_hangs(void *context, double seconds) {
     gw_node *node = context;
     gw_signals_end_soon(&node->signals);
-    gw_claims_clear(node->claims);
+    gw_claim_journal_clear(node->claims);
     gw_log(GW_ERROR, "node",
            "the event loop has been stuck for %.0f s (--hang-timeout): this process ends, so that the others "
            "go on without it and it can be started again",

@@ -1,21 +1,21 @@
 /* The runtime of one peer: everything between a parsed command line and an exit code. It joins the brain
  * (core/brain/peer.h) to sockets, disk, workers and the people who watch.
  *
- *   node.c          the main loop: events in, actions out
- *   node_start.c    opening and closing everything in order
- *   node_actions.c  what each action of the brain means here
- *   node_mail.c     events from other threads to the loop
- *   node_workers.c  the worker pool: own range word, private range, claims
- *   node_helper.c   threads for what may take long
- *   node_task.c     what the compute helper is given, and whether it hangs
- *   node_reduce.c   one reduction
- *   node_state.c    applying, and loading a state
- *   node_fetch.c    chunks by name, from and to other peers
- *   node_save.c     checkpoints
- *   node_wires.c    data connections, one-sided operations on words
- *   node_identity.c what must be alike on every peer of a job
- *   node_other_job.c checkpoints of other jobs
- *   node_publish.c  what people see */
+ *   node.c       the main loop: events in, actions out
+ *   start.c      opens and closes everything in order
+ *   actions.c    carries out the actions of the brain
+ *   links.c      sockets of the control plane; what arrives becomes events
+ *   task.c       tasks of the compute helper, and whether one hangs
+ *   progress.c   whether requests to helpers and threads make progress
+ *   signals.c    the thread that obeys signals
+ *   seeds.c      where the seeds of --join are
+ *   known.c      the format of the file of known peers; remember.c reads and writes it
+ *   identity.c   what must be alike on every peer of a job
+ *   other_job.c  checkpoints of other jobs
+ *   gpu.c        sums and figures of the peer's GPUs
+ *   publish.c    what people see
+ *
+ * The work itself is in tools/godwit/work. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_NODE_H
 #define GODWIT_TOOLS_GODWIT_NODE_NODE_H
 

@@ -1,7 +1,7 @@
-/* Whether what was given to the helpers and the checkpoint writer gets on: told to the brain, which knows
- * what to do about a LOAD, SAVE, MANIFEST or PERSIST that does not. Of what others ask of a disk that does
- * not answer the log tells. Other tasks in which nothing gets on have failed (node_task.c), unless they wait
- * for a SAVE, and a reduction that hangs where it waits for no other peer ends this one. */
+/* Whether the requests given to the helpers and the checkpoint writer make progress. The brain is told of
+ * progress, and knows what to do about a LOAD, SAVE, MANIFEST or PERSIST without any. A look-up of another
+ * peer that the disk does not answer is logged. Other tasks that make no progress have failed (task.c),
+ * unless they wait for a SAVE. A reduction that hangs where it waits for no other peer ends this one. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
@@ -51,7 +51,7 @@ static gw_wait wait_ended_by(gw_event_kind kind) {
 
 static void note_move(gw_awaited *a, uint64_t now_ns) {
     a->moved_ns = now_ns;
-    a->told = false;
+    a->logged = false;
 }
 
 void gw_node_work_given(gw_node *node, const gw_action *action) {
@@ -113,8 +113,8 @@ static void note_lookup(gw_node *node) {
 static void look_at_awaited(gw_node *node) {
     for (gw_wait wait = 0; wait < GW_WAITS; wait++) {
         gw_awaited *a = &node->work.awaited[wait];
-        if (a->told || !stands(node, a)) continue;
-        a->told = true;
+        if (a->logged || !stands(node, a)) continue;
+        a->logged = true;
         gw_log(GW_WARN, "node", "%s", waits[wait].text);
         for (size_t i = 0; i < sizeof waits[wait].threads / sizeof *waits[wait].threads; i++)
             if (waits[wait].threads[i] != NULL) gw_node_log_stacks(node, waits[wait].threads[i]);

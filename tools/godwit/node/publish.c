@@ -43,7 +43,8 @@ static void add_tokens(gw_shown *shown, uint64_t steps_done) {
     shown->step_tokens = mean_with(shown->step_tokens == 0, shown->step_tokens, (double)(now - before));
 }
 
-/* Of several in a row the last one counts: a job that does nothing else would be told of all the time. */
+/* Whether the step is the last of several evaluations in a row: a job that only evaluates would fill the
+ * screen. */
 static bool ends_evaluation(const gw_node *node, uint64_t step, gw_phase phase) {
     gw_phase next = GW_TRAIN;
     if (phase != GW_EVALUATE) return false;

@@ -1,4 +1,4 @@
-/* The file of known peers (node_known.h): read at the start, written behind the run. */
+/* Reads the file of known peers (known.h) at the start, and writes it on the disk helper. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"

@@ -21,8 +21,8 @@
 /* Logging where the threads are may take most of LAST_S, if many threads do not answer. */
 enum { CLOSE_S = 30, LAST_S = 25 };
 
-/* A blocked signal is queued even if it is ignored. Signals that this process was started to ignore (nohup(1), a
- * shell's `&`) are therefore left out. SIGALRM is the alarm of closing. */
+/* A blocked signal is queued even if it is ignored. Signals that this process was started to ignore
+ * (nohup(1), a shell's `&`) are therefore left out. SIGALRM is the alarm of closing. */
 static void our_signals(sigset_t *ours) {
     static const int ending[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
     struct sigaction inherited;
@@ -42,7 +42,7 @@ static bool has_terminal(void) {
 /* With the lock held. */
 _Noreturn static void end_at_once(gw_signals *s, int number) {
     if (number != SIGQUIT) gw_signals_end_soon(s); /* a core takes as long as it takes */
-    gw_claims_clear(s->claims);
+    gw_claim_journal_clear(s->claims);
     gw_log(GW_INFO, "node", "%s: ended at once", strsignal(number));
     gw_display_flush(s->display, AT_ONCE_NS);
     if (number == SIGQUIT) {
@@ -59,7 +59,7 @@ _Noreturn static void end_at_once(gw_signals *s, int number) {
 static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
         gw_signals_end_soon(s);
-        gw_claims_clear(s->claims);
+        gw_claim_journal_clear(s->claims);
         gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
         gw_stacks_log_first();
         gw_stacks_log("gw");
@@ -110,7 +110,7 @@ bool gw_signals_open(gw_signals *s, gw_display *display, gw_err *err) {
     return failure == 0 || gw_fail_thread(err, failure, "signal thread");
 }
 
-void gw_signals_polite(gw_signals *s, gw_claims *claims, gw_signals_leave *leave, void *context) {
+void gw_signals_polite(gw_signals *s, gw_claim_journal *claims, gw_signals_leave *leave, void *context) {
     pthread_mutex_lock(&s->lock);
     s->polite = true;
     s->claims = claims;
@@ -137,7 +137,7 @@ void gw_signals_end_soon(gw_signals *s) {
 void gw_signals_end(gw_signals *s, int code) {
     gw_display_flush(s->display, FLUSH_NS);
     pthread_mutex_lock(&s->lock);
-    gw_claims_clear(s->claims);
+    gw_claim_journal_clear(s->claims);
     _exit(code);
 }
 

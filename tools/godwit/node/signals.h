@@ -1,11 +1,12 @@
-/* SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGALRM, on a thread of their own, so that they are obeyed whatever the
- * loop, a worker or a disk does.
+/* SIGTERM, SIGINT, SIGHUP, SIGQUIT and SIGALRM, on a thread of their own, so that they are obeyed whatever
+ * the loop, a worker or a disk does.
  *
- * Before gw_signals_polite no other peer depends on this one, and a signal ends the process as it is. After it,
- * the first signal asks the peer to leave and the next one ends the process at once. While the peer closes, a
- * signal ends the process, and so does an alarm: a thread that hangs cannot be ended from outside, but the
- * process can. SIGQUIT always ends it, with a core. The last messages may block on what hangs; before they are
- * written, the kernel's timer is set to kill the process, which needs no lock, no thread and no disk.
+ * Before gw_signals_polite no other peer depends on this one, and a signal ends the process as it is. After
+ * it, the first signal asks the peer to leave and the next one ends the process at once. While the peer
+ * closes, a signal ends the process, and so does an alarm: a thread that hangs cannot be ended from outside,
+ * but the process can. SIGQUIT always ends it, with a core. The last messages may block on what hangs; before
+ * they are written, the kernel's timer is set to kill the process, which needs no lock, no thread and no
+ * disk.
  *
  * SIGHUP means that a terminal was closed only where the process was started with one. Elsewhere logrotate or
  * systemd sends it to have files opened anew, and there is nothing to do.
@@ -15,7 +16,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_SIGNALS_H
 
 #include "tools/godwit/show/display.h"
-#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/claim_journal.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,15 +37,16 @@ typedef struct gw_signals {
     uint64_t asked_ns;    /* when a signal asked this peer to leave; 0 = none has */
     bool closing;         /* SIGALRM is the alarm of closing; before that it is a signal like the others */
     int code;             /* exit code of the process when closing takes too long */
-    gw_claims *claims;    /* cleared when a signal ends the process: no shard is to blame. NULL = none */
+    gw_claim_journal *claims; /* cleared when a signal ends the process: no shard is to blame. NULL = none */
     gw_signals_leave *leave;
     void *context;
 } gw_signals;
 
-/* Main thread, before any other is created: blocks the signals and starts the thread. `display` outlives it. */
+/* Main thread, before any other is created: blocks the signals and starts the thread. `display` outlives
+ * it. */
 bool gw_signals_open(gw_signals *signals, gw_display *display, gw_err *err);
 /* From here on the first signal asks this peer to leave. */
-void gw_signals_polite(gw_signals *signals, gw_claims *claims, gw_signals_leave *leave, void *context);
+void gw_signals_polite(gw_signals *signals, gw_claim_journal *claims, gw_signals_leave *leave, void *context);
 /* This peer closes: from here on a signal ends the process, and so does closing for too long, with `code`. */
 void gw_signals_closing(gw_signals *signals, int code);
 /* The process is about to end: should that hang, the kernel kills it some time later. */

@@ -75,9 +75,9 @@ static void on_shard_failed(void *context, uint32_t shard, const char *text) {
 }
 
 static void on_running(void *context, uint32_t worker, uint64_t step, uint32_t shard, bool runs) {
-    gw_claims *claims = ((gw_node *)context)->claims;
-    if (claims && runs) gw_claims_begin(claims, worker, step, shard);
-    if (claims && !runs) gw_claims_end(claims, worker);
+    gw_claim_journal *claims = ((gw_node *)context)->claims;
+    if (claims && runs) gw_claim_journal_begin(claims, worker, step, shard);
+    if (claims && !runs) gw_claim_journal_end(claims, worker);
 }
 
 static void on_shard_lost(void *context, uint32_t shard, const char *text) {
@@ -159,14 +159,14 @@ static bool open_job(gw_node *node, gw_err *err) {
     return true;
 }
 
-/* Of sums with others; 0: there will be none. */
+/* The kind of sums with other members; 0 = there will be no others. */
 static gw_reduce reduce_of(const gw_run_options *options) {
     if (options->peers <= 1 && options->seed_count == 0) return 0;
     return options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
 }
 
-/* What others have they may give back before it is needed: no reason to refuse. Of what this peer needs it
- * has `taken` already. */
+/* Warns where other processes use memory that this peer will need: they may give it back in time, so that the
+ * peer does not refuse to run. This peer already uses `taken` bytes of what it needs. */
 static void warn_of_others(const gw_need *known, uint64_t taken) {
     gw_need now = *known;
     gw_err err;
@@ -188,7 +188,7 @@ static bool estimate_memory(gw_node *node, gw_err *err) {
     uint64_t lane = on_gpus ? 0 : node->plan.lane_bytes, lanes = options->workers * lane;
     uint64_t need = node->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) +
                     gw_saver_need(device->layout->image_bytes);
-    if (others != 0) need += device->layout->image_bytes; /* of a state that is fetched (node_state.c) */
+    if (others != 0) need += device->layout->image_bytes; /* of a state that is fetched (work/load.h) */
     if (others != 0 && !on_gpus) need += gw_sum_store_need(device->layout, others);
     node->memory_bytes = on_gpus ? device->memory_bytes : need;
     const gw_need known = {.lane_bytes = lane,
@@ -357,8 +357,9 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
 /* What the last life was computing when it ended; *fell NULL = nothing. False: a process of this identity
  * runs on this machine, and was here first. */
 static bool read_claims(gw_node *node, gw_loss **fell, uint32_t *count, gw_err *err) {
-    node->claims = gw_claims_open(GW_CLAIMS_FOLDER, &node->job_id, &node->self.id,
-                                  node->self.incarnation.boot, node->options->workers, fell, count, err);
+    node->claims =
+        gw_claim_journal_open(GW_CLAIM_JOURNAL_FOLDER, &node->job_id, &node->self.id,
+                              node->self.incarnation.boot, node->options->workers, fell, count, err);
     if (node->claims == NULL && err->code == GW_E_DENIED) return false;
     if (node->claims == NULL)
         gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",
@@ -562,7 +563,7 @@ bool gw_node_close(gw_node *node) {
     gw_timer_cancel(&node->remembering.timer);
     gw_helper_close(node->stacks);
     if (gw_node_work_hangs(node)) {
-        gw_claims_clear(node->claims);
+        gw_claim_journal_clear(node->claims);
         return false;
     }
     atomic_store(&node->loader.ending, true);
@@ -571,7 +572,7 @@ bool gw_node_close(gw_node *node) {
     gw_payloads_freeze(node->payloads);
     if (node->wires) gw_wires_abandon(node->wires, NULL); /* what workers wait for */
     bool ended = gw_workers_end(node->workers, CLOSE_NS);
-    gw_claims_clear(node->claims); /* whatever still runs */
+    gw_claim_journal_clear(node->claims); /* whatever still runs */
     if (!ended) return false;
     gw_node_unlisten(node); /* before the helpers: one may be fetching a state from a peer that is silent */
     ended = gw_payloads_end(node->payloads, CLOSE_NS);
@@ -585,7 +586,7 @@ bool gw_node_close(gw_node *node) {
     gw_workers_close(node->workers);
     gw_payloads_close(node->payloads);
     gw_signals_forget_claims(&node->signals);
-    gw_claims_close(node->claims);
+    gw_claim_journal_close(node->claims);
     if (node->device) node->device->ops->close(node->device);
     if (node->job_open) node->options->job->close(node->job);
     gw_model_free(&node->first_model);

@@ -1,6 +1,6 @@
 /* What the compute helper does for the brain, and for how long: one that gets nowhere has failed, as others
  * may wait for it for as long as this peer lives. (LOAD, whose sources may be slow, is the brain's to judge;
- * of REDUCE see node_progress.c.) */
+ * of REDUCE see progress.c.) */
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "tools/godwit/node/inside.h"

@@ -1,5 +1,5 @@
-/* The table of the options of `godwit run`, and its reader. An option is one row of `options`; argp's options,
- * the help text, the defaults and the lines of the job's identity are made of the rows. */
+/* The table of the options of `godwit run`, and its reader. An option is one row of `options`; argp's
+ * options, the help text, the defaults and the lines of the job's identity are made of the rows. */
 #include "tools/godwit/options/options.h"
 
 #include "core/base/assert.h"
@@ -32,13 +32,13 @@ static const char *const titles[] = {[PEERS] = "This peer and the others:",
 
 typedef struct option_row option_row;
 
-/* Parses the text of an option, checks it and stores it in *options. Fails with GW_E_USAGE (GW_E_NOMEM: out of
- * memory) and a text that names the option. */
+/* Parses the text of an option, checks it and stores it in *options. Fails with GW_E_USAGE (GW_E_NOMEM: out
+ * of memory) and a text that names the option. */
 typedef bool take(const option_row *option, const char *text, gw_run_options *options, gw_err *err);
 
 struct option_row {
     const char *name;     /* without dashes */
-    const char *argument; /* as the help shows it; NULL = a switch. Of choices: "FIRST|SECOND" */
+    const char *argument; /* as the help shows it, "FIRST|SECOND" for choices; NULL = a switch */
     const char *fallback; /* taken before the command line is; NULL = the field stays zero */
     const char *shown;    /* the default in the help, where that is not the fallback */
     const char *help;     /* one sentence, without a full stop */
@@ -565,7 +565,7 @@ static bool parse(int argc, char **argv, parser *p) {
                         .doc = run_doc,
                         .children = p->job_count > 0 ? children : NULL};
     if (job != NULL) snprintf(header, sizeof header, "Options of %s (%s):", job->name, job->about);
-    /* argp's usage line has all options in front of arguments, and the job comes first. */
+    /* The usage line of argp has options in front of arguments, but the job comes first. */
     snprintf(name, sizeof name, "godwit run %s", job != NULL ? job->name : "JOB");
     char *before = argv[0];
     argv[0] = name;

@@ -1,5 +1,5 @@
-/* The options of `godwit run`, parsed, checked and filled with defaults. What options there are says the table
- * in options.c: a row each. */
+/* The options of `godwit run`, parsed, checked and filled with defaults. What options there are says the
+ * table in options.c: a row each. */
 #ifndef GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 #define GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 

@@ -30,7 +30,7 @@ struct gw_control {
     int directory_fd, listen_fd;
     gw_acceptor *acceptor;
     gw_board *board;
-    gw_control_request *request;
+    gw_control_take *request;
     void *context;
 };
 
@@ -94,7 +94,7 @@ static bool has_hung_up(int fd) {
     return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-static void take(gw_control *control, int fd, gw_request request, const char *text) {
+static void take(gw_control *control, int fd, gw_control_request request, const char *text) {
     if (has_hung_up(fd)) {
         gw_log(GW_WARN, "control", "%s, by somebody who has given up waiting since: nothing is done", text);
         return;
@@ -112,9 +112,9 @@ static void serve(gw_control *control, int fd) {
     if (strcmp(line, "status") == 0) {
         answer_status(control, fd);
     } else if (strcmp(line, "stop") == 0) {
-        take(control, fd, GW_REQUEST_STOP, "asked to stop the job");
+        take(control, fd, GW_CONTROL_STOP, "asked to stop the job");
     } else if (strcmp(line, "force-view") == 0) {
-        take(control, fd, GW_REQUEST_FORCE_VIEW, "asked to go on without a majority");
+        take(control, fd, GW_CONTROL_FORCE_VIEW, "asked to go on without a majority");
     } else {
         static const char unknown[] = "{\"error\":\"unknown request\"}\n";
         send_all(fd, unknown, sizeof unknown - 1);
@@ -154,7 +154,7 @@ static void release(gw_control *control) {
     free(control);
 }
 
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request *request, void *context,
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, void *context,
                             gw_err *err) {
     gw_control *control = calloc(1, sizeof *control);
     if (control == NULL) {
@@ -240,7 +240,7 @@ static int connect_to(const char *dir, gw_err *err) {
     return -1;
 }
 
-/* *unheard: the peer hung up with the request unread. */
+/* Sets *unheard where the peer hung up and had not read the request. */
 static char *read_answer(int fd, bool *unheard, gw_err *err) {
     char *text = NULL, chunk[4096];
     size_t length = 0;
@@ -267,7 +267,7 @@ static char *read_answer(int fd, bool *unheard, gw_err *err) {
     return NULL;
 }
 
-/* *unheard: there is no answer, as the peer has hung up and not read the request. */
+/* NULL with *unheard: the peer hung up and had not read the request. */
 static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *err) {
     *unheard = false;
     int fd = connect_to(dir, err);

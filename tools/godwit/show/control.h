@@ -8,17 +8,17 @@
 
 typedef struct gw_control gw_control;
 
-typedef enum gw_request {
-    GW_REQUEST_STOP = 1,   /* end the whole job, checkpoint first */
-    GW_REQUEST_FORCE_VIEW, /* go on with whoever can be reached, though it is no majority */
-} gw_request;
+typedef enum gw_control_request {
+    GW_CONTROL_STOP = 1,   /* end the whole job, checkpoint first */
+    GW_CONTROL_FORCE_VIEW, /* go on with whoever can be reached, though it is no majority */
+} gw_control_request;
 
 /* Somebody asked for something. Called on the control thread: hand it over and return. */
-typedef void gw_control_request(void *context, gw_request request);
+typedef void gw_control_take(void *context, gw_control_request request);
 
 /* Serves from a thread of its own. Take the directory's lock first: a socket left by a dead process is
  * replaced. The board must outlive it. NULL on failure. */
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_request *request, void *context,
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, void *context,
                             gw_err *err);
 /* Ends the thread and removes the socket. NULL is allowed. */
 void gw_control_close(gw_control *control);

@@ -187,7 +187,7 @@ static part *add(part parts[PARTS], int *count, int rank) {
     return &parts[(*count)++];
 }
 
-/* Of "epoch=4 loss=0.31 accuracy=0.9" the loss, if there is one: it is what people watch. */
+/* Shortens "epoch=4 loss=0.31 accuracy=0.9" to the loss, if there is one: people watch that. */
 static void only_loss(const char *report, char *brief, size_t size) {
     const char *loss = strstr(report, "loss=");
     bool word = loss != NULL && (loss == report || loss[-1] == ' ');
@@ -306,7 +306,7 @@ static line_time time_now(bool dated) {
     return line;
 }
 
-/* Of a line on stdout: none on a terminal, where a person sees the line when it comes. */
+/* The time of a line on stdout. It is left out on a terminal, where a person sees the line when it comes. */
 static line_time time_on_stdout(const gw_display *display) {
     return display->on_terminal ? (line_time){""} : time_now(true);
 }

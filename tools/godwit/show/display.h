@@ -1,6 +1,6 @@
-/* The lines that a person sees of a run. On a terminal, stdout has one live line, redrawn at most ten times a second;
- * in a pipe it has a plain line now and then, with date and time; with --json or --quiet it has neither. Everything
- * that this process prints goes through here, so that nothing tears the live line.
+/* The lines that a person sees of a run. On a terminal, stdout has one live line, redrawn at most ten times a
+ * second; in a pipe it has a plain line now and then, with date and time; with --json or --quiet it has
+ * neither. Everything that this process prints goes through here, so that nothing tears the live line.
  *
  * Only gw_display_close and gw_display_flush wait for a reader (show/async_writer.h). Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_DISPLAY_H
@@ -20,12 +20,12 @@ typedef enum gw_display_mode {
 typedef struct gw_display gw_display;
 
 gw_display *gw_display_open(gw_display_mode mode, gw_err *err); /* NULL on failure */
-/* Erases the live line and waits until everything is written or the readers have gone. False: the last lines could
- * not be written to stdout. Lines that were lost before, because the disk was full or the reader slow, do not
- * count: a message has reported them. NULL is allowed. */
+/* Erases the live line and waits until everything is written or the readers have gone. False: the last lines
+ * could not be written to stdout. Lines that were lost before, because the disk was full or the reader slow,
+ * do not count: a message has reported them. NULL is allowed. */
 bool gw_display_close(gw_display *display);
-/* For a process that is about to end without closing the display: erases the live line for good, and waits until
- * everything is written, at most `patience_ns` for each output. */
+/* For a process that is about to end without closing the display: erases the live line for good, and waits
+ * until everything is written, at most `patience_ns` for each output. */
 void gw_display_flush(gw_display *display, uint64_t patience_ns);
 
 /* Shows progress if it is time to. Cheap: call it at every step and several times a second. */
@@ -33,8 +33,8 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
 /* One line (without newline) to stdout or stderr, above the live line. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
-/* One line with the time in front: of the course of the run, to stdout (without the time on a terminal, where the
- * reader sees when it comes); of the log, to stderr. */
+/* One line with the time in front: of the course of the run, to stdout (without the time on a terminal, where
+ * the reader sees when it comes); of the log, to stderr. */
 void gw_display_say(gw_display *display, const char *text);
 void gw_display_log(gw_display *display, const char *text);
 

@@ -48,7 +48,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start);
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now; the same text again is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
-/* state: "alive", "suspect", "dead", "left"; addr and reason may be NULL. */
+/* The state of a peer has changed to "alive", "suspect", "dead" or "left". addr and reason may be NULL. */
 void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
                     const char *reason);
 /* A view was installed. step: steps done. took_ns: since its cause was known here. */

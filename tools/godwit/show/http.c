@@ -90,14 +90,14 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return serve(context, connection, path);
 }
 
-/* libmicrohttpd's own thread would try again at once, and again, to take a connection for which there is no
- * descriptor. It has it closed where it cannot take it. */
+/* Connections are accepted here because the thread of libmicrohttpd spins where there is no descriptor for
+ * one. The library closes a connection that it cannot add. */
 static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
     gw_http *http = context;
     MHD_add_connection(http->daemon, fd, from, bytes);
 }
 
-/* Why not: the errno. */
+/* Returns the errno. */
 static bool refused(const gw_addr *addr, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);

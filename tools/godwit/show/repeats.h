@@ -1,5 +1,5 @@
-/* Messages that recur for weeks are written ever more rarely (net/loop/warning_rate.h). Pure; the caller has the
- * clock. */
+/* Messages that recur for weeks are written ever more rarely (net/loop/warning_rate.h). Pure; the caller has
+ * the clock. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_REPEATS_H
 #define GODWIT_TOOLS_GODWIT_SHOW_REPEATS_H
 
@@ -16,8 +16,8 @@ typedef struct gw_repeats {
     } texts[GW_REPEATS_TEXTS];
 } gw_repeats;
 
-/* Counts one occurrence of a text. True when it is time to write it; *times is how often it occurred since it was
- * written last. */
+/* Counts one occurrence of a text. True when it is time to write it; *times is how often it occurred since it
+ * was written last. */
 bool gw_repeats_admit(gw_repeats *repeats, const char *text, uint64_t now_ns, uint64_t *times);
 
 /* The phase that was written last. Starts as zeros. */
@@ -26,8 +26,9 @@ typedef struct gw_phase_filter {
     gw_rate_limit limit;
 } gw_phase_filter;
 
-/* Whether to write a phase. A different text is written at once, the same text never. A text in which only the
- * numbers of steps differ is written now and then: a peer that waits has one for each step of the others. */
+/* Whether to write a phase. A different text is written at once, the same text never. A text in which only
+ * the numbers of steps differ is written now and then: a peer that waits has one for each step of the
+ * others. */
 bool gw_phase_filter_is_news(gw_phase_filter *filter, const char *text, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
-/* Texts of the form "loss=0.31 lr=0.0006", in which a job reports a step or its end (core/godwit.h, report and
- * summary). */
+/* Texts of the form "loss=0.31 lr=0.0006", in which a job reports a step or its end (core/godwit.h, report
+ * and summary). */
 #ifndef GODWIT_TOOLS_GODWIT_TEXT_KEY_VALUES_H
 #define GODWIT_TOOLS_GODWIT_TEXT_KEY_VALUES_H
 

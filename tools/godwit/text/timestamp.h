@@ -1,5 +1,5 @@
-/* The time of a line: local time, and for lines that are kept also the date and the offset from UTC (RFC 3339), as a
- * log of weeks has many noons, and in autumn one hour twice. Pure, but for the time zone. */
+/* The time of a line: local time, and for lines that are kept also the date and the offset from UTC (RFC
+ * 3339), as a log of weeks has many noons, and in autumn one hour twice. Pure, but for the time zone. */
 #ifndef GODWIT_TOOLS_GODWIT_TEXT_TIMESTAMP_H
 #define GODWIT_TOOLS_GODWIT_TEXT_TIMESTAMP_H
 

@@ -1,7 +1,7 @@
-/* A thread that takes the connections of a listening socket, one after the other, until it is closed. While
- * the process has no descriptors left for them it rests, and looks again ten times a second: a connection
- * that cannot be taken keeps its socket readable. So it does, saying so once, where it cannot wait for them.
- */
+/* A thread that accepts the connections of a listening socket, one after the other, until it is closed. While
+ * the process has no descriptor for a connection, the thread sleeps and tries again ten times a second,
+ * because the socket stays readable. It does the same, and logs that once, where it cannot poll the
+ * socket. */
 #ifndef GODWIT_TOOLS_GODWIT_THREAD_ACCEPTOR_H
 #define GODWIT_TOOLS_GODWIT_THREAD_ACCEPTOR_H
 

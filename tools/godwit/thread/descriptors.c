@@ -21,7 +21,7 @@ void gw_descriptors_take(void) {
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* But for the standard ones, which OWN counts. */
+/* Descriptors that are open now, without the standard ones, which OWN counts. */
 static uint32_t open_now(void) {
     uint32_t count = 0;
     DIR *folder = opendir("/proc/self/fd");

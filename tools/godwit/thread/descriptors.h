@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of these sockets to peers take none: the disk's writers do, and who asks for the status. */
+/* Descriptors that sockets to peers leave free, for files and for connections of `godwit status`. */
 enum { GW_DESCRIPTORS_RESERVE = 12 };
 
 /* Raises the soft limit to the hard one: the usual soft one is there for programs that call select(), which
  * none of this does. Where it cannot be raised, it is as large as it is. */
 void gw_descriptors_take(void);
 
-/* About how many a run of so many peers takes in each of them, beside `open` that are so at its start. */
+/* About how many descriptors each peer of a run of so many takes; `open` are open at its start. */
 uint64_t gw_descriptors_needed(uint32_t peers, bool http, uint32_t open);
 
 /* For a run that begins with `peers` (1: as many as come): false where the limit is too low for any other

@@ -25,7 +25,8 @@ struct gw_nvml {
 
 #define NVML(field, symbol)                                                                                  \
     { #symbol, offsetof(gw_nvml_api, field), false }
-/* Of a figure: NVML gives up old functions for new ones, and one figure less is no reason to have none. */
+/* A function for one figure may be missing: newer versions of NVML drop old functions, and the other figures
+ * are still of use. */
 #define MAYBE(field, symbol)                                                                                 \
     { #symbol, offsetof(gw_nvml_api, field), true }
 static const gw_library_function functions[] = {
@@ -69,7 +70,7 @@ static bool has_events(const gw_nvml_api *api) {
            api->event_set_free != NULL;
 }
 
-/* Not every GPU and not every virtual machine reports events: the figures are worth having without. */
+/* Events are optional: some GPUs and virtual machines report none. */
 static void register_events(gw_nvml *n) {
     if (!has_events(&n->api) || n->api.event_set_create(&n->set) != GW_NVML_SUCCESS) {
         n->set = NULL;

@@ -141,7 +141,7 @@ static void log_one(pid_t thread) {
     char name[128];
     pthread_mutex_lock(&one_at_a_time);
     read_line(thread, "comm", name);
-    if ((atomic_load(&request) & 3) == ANSWERING) { /* and would be stuck there, too */
+    if ((atomic_load(&request) & 3) == ANSWERING) { /* this thread would hang at the same place */
         log_from_kernel(thread, name, "is not asked, as another does not answer");
     } else {
         uint64_t number = ++last;

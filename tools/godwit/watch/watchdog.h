@@ -15,7 +15,7 @@
 
 enum { GW_WATCHDOG_MULTIPLE = 20, GW_DURATIONS = 256 };
 
-/* Of shards that have ended. Zeros at first. */
+/* The durations of the last shards. Starts as zeros. */
 typedef struct gw_durations {
     uint64_t ns[GW_DURATIONS]; /* the last ones, in no order */
     uint64_t count;            /* ever noted */

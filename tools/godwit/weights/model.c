@@ -30,7 +30,7 @@ typedef struct source {
     const gw_manifest **candidates;
     uint32_t candidate_count;
     const gw_catalog_bad *bad; /* one of the damaged manifests; NULL: there is none */
-    const char *program;       /* or NULL */
+    const char *program;       /* NULL = none */
     bool deleted;              /* the last that was tried, by a run that goes on there */
 } source;
 
@@ -60,8 +60,8 @@ static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
     s->jobs[j].has_step |= step == GW_MODEL_NEWEST || manifest->step == step;
 }
 
-/* Of those that have the step the one that was saved last; of two the smaller id, so that it is the same
- * wherever they are found. */
+/* Orders jobs: those that have the step first, then those saved last, then by id, so that the order is the
+ * same in whatever order they were found. */
 static int to_be_read_first(const void *a, const void *b) {
     const found_job *left = a, *right = b;
     if (left->has_step != right->has_step) return left->has_step ? -1 : 1;

@@ -17,10 +17,10 @@ typedef struct gw_model {
 
 #define GW_MODEL_NEWEST UINT64_MAX
 
-/* Which checkpoint is wanted. */
+/* The choice of a checkpoint. */
 typedef struct gw_model_choice {
     const char *job; /* how the id of its job begins (gw_model_is_job); NULL: any */
-    uint64_t step;   /* or GW_MODEL_NEWEST: the newest that is whole */
+    uint64_t step;   /* the step; GW_MODEL_NEWEST = the newest whole checkpoint */
 } gw_model_choice;
 
 enum { GW_MODEL_JOB_TEXT = 9 };

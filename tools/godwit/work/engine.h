@@ -1,5 +1,6 @@
-/* What this peer computes with, as the compute helper sees it: the device, its workers and the state that they
- * hold; and the helper's short tasks. Loads (load.h) and reductions (reduce.h) work with the same engine.
+/* What this peer computes with, as the compute helper sees it: the device, its workers and the state that
+ * they hold; and the helper's short tasks. Loads (load.h) and reductions (reduce.h) work with the same
+ * engine.
  *
  * Threads: the compute helper's, unless a function says otherwise; it runs one task at a time. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_ENGINE_H
@@ -14,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Which state the device holds. Under `lock`, as donors read it while it is served to others. */
+/* The state that the device holds. Protected by `lock`: threads that serve it to other peers read it too. */
 typedef struct gw_held_state {
     pthread_rwlock_t lock;
     bool valid;
@@ -59,8 +60,8 @@ typedef struct gw_task {
 typedef bool gw_task_run(const gw_task *task, gw_mail *mail, gw_err *err);
 
 gw_task_run gw_task_apply, gw_task_look, gw_task_probe;
-/* The job's effects of a committed step (core/godwit.h, `commit`), in the order of the actions: the state is the
- * one the brain meant, while workers compute the next step. */
+/* The job's effects of a committed step (core/godwit.h, `commit`), in the order of the actions: the state is
+ * the one the brain meant, while workers compute the next step. */
 gw_task_run gw_task_commit;
 
 #endif

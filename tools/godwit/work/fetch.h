@@ -31,8 +31,8 @@ gw_fetch_provider gw_server_provider(gw_server *server);
 
 /* The name under which a member serves chunk `index` of the state it holds after `step` steps. */
 gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
-/* The name of a checkpoint's manifest. It has the step, as checkpoints of a state that did not change have one
- * root. */
+/* The name of a checkpoint's manifest. It has the step, as checkpoints of a state that did not change have
+ * one root. */
 gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 #endif

@@ -105,7 +105,7 @@ static bool is_wanted(const gw_load *load, const gw_manifest *manifest) {
            gw_hash_equal(&manifest->job_id, &load->loader->job_id);
 }
 
-/* *silent: it may be here all the same. */
+/* Reads the manifest from this peer's disk. False with *silent: the manifest may be here all the same. */
 static bool read_manifest(const gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
     const gw_loader *loader = load->loader;
     *silent = false;
@@ -219,8 +219,8 @@ static bool restore_write(void *context, uint64_t offset, const void *bytes, uin
     return true;
 }
 
-/* What is left of it here, every chunk read and compared: one damaged chunk is seldom alone. Of no size where
- * there is no memory to read them into: then nothing is known. */
+/* The chunks of a checkpoint that are sound here. Each is read and compared, as one damaged chunk is seldom
+ * alone. Size 0: there was no memory to read a chunk, and nothing is known. */
 static gw_set sound_chunks(gw_loader *loader, const gw_manifest *manifest) {
     uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
     if (bytes == NULL) return (gw_set){0};

@@ -1,5 +1,5 @@
-/* The action LOAD: a whole state is brought here, from other members or from a checkpoint, and put in the place
- * of the present one. */
+/* The action LOAD: a whole state is brought here, from other members or from a checkpoint, and put in the
+ * place of the present one. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_LOAD_H
 #define GODWIT_TOOLS_GODWIT_WORK_LOAD_H
 

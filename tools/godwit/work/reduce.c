@@ -185,7 +185,7 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     return outcome;
 }
 
-/* Of all floats of these segments. */
+/* The checksum of all floats of these segments. */
 static uint64_t checksum_of_floats(gw_segments segments) {
     gw_checksum checksum = {0};
     for (uint32_t i = 0; i < segments.count; i++)

@@ -1,5 +1,5 @@
-/* The action REDUCE: the sums of a step. Prepared and checked on the compute helper, carried by the data plane's
- * threads or by NCCL, ended early by the loop when the brain freezes. */
+/* The action REDUCE: the sums of a step. Prepared and checked on the compute helper, carried by the data
+ * plane's threads or by NCCL, ended early by the loop when the brain freezes. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 #define GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 

@@ -112,7 +112,7 @@ static bool copy_image(gw_load *load, uint8_t *image, gw_err *err) {
     return good;
 }
 
-/* Of a checkpoint that was written of other bits nothing is sound, though every chunk has its hash. */
+/* A checkpoint that was written of other bits is not sound at all, though every chunk has its hash. */
 static bool read_image(gw_load *load, uint8_t *image, gw_err *err) {
     if (!gw_load_from_checkpoint(load, image, err)) return false;
     if (is_wanted(load, image, err)) return true;

@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 /* What a peer's regions hold, everywhere: its range word; the index of its shard payload and the payload
- * itself (node_payload_read.h). */
+ * itself (work/payload/read.h). */
 enum { GW_REGION_RANGE = 1, GW_REGION_PAYLOAD_INDEX, GW_REGION_PAYLOAD };
 
 typedef struct gw_wires gw_wires;

@@ -32,12 +32,13 @@ typedef struct gw_payload_memory {
     uint32_t capacity; /* slots that have memory */
     uint32_t *owner;   /* by slot: its block, or UINT32_MAX */
     gw_block *blocks;
-    /* Says where others find a block (node_payload_read.h); 0 = here no more. */
+    /* Says where others find a block (read.h); 0 = here no more. */
     void (*publish)(void *context, uint32_t shard, uint64_t entry);
     void *context;
 } gw_payload_memory;
 
-/* Of a block of so many bytes: the next multiple of a cache line, or, from a page on, of a page. */
+/* The room of a block of `bytes`: the next multiple of a cache line, or of a page for blocks of a page and
+ * more. */
 uint64_t gw_payload_stride(uint64_t bytes);
 
 bool gw_payload_memory_open(gw_payload_memory *memory, const gw_payload_plan *plan,

@@ -46,7 +46,7 @@ struct gw_payloads {
     staged *staged;
     uint32_t staged_count;
     uint32_t *ahead;   /* unclaimed, and worth fetching */
-    uint32_t *claimed; /* and not taken yet: their blocks must stay */
+    uint32_t *claimed; /* shards that are claimed and not taken yet: their blocks must stay */
     uint32_t ahead_count, claimed_count;
     uint32_t fill_next;         /* held blocks below this are here, on their way, or could not be had */
     _Atomic uint64_t landed_ns; /* any piece; not under the lock */
@@ -305,7 +305,7 @@ static void stop_sharing(gw_payloads *p) {
     p->shared_bytes = 0;
 }
 
-/* Not shared, others write their own: slower, and said. */
+/* Where the blocks cannot be shared, other peers make their own, which is slower; the log says so. */
 static void start_sharing(gw_payloads *p) {
     const gw_payload_world *world = &p->options.world;
     uint64_t bytes = gw_payload_memory_bytes(&p->memory);

@@ -1,4 +1,4 @@
-/* Inside the worker pool: shared by node_workers.c (control) and node_workers_run.c (the threads). */
+/* What the files of the worker pool share: workers.c (control) and run.c (the threads). */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_WORKERS_POOL_H
 #define GODWIT_TOOLS_GODWIT_WORK_WORKERS_POOL_H
 

@@ -77,10 +77,10 @@ static bool has_shard(gw_workers *pool) {
     return pool->private_first < pool->private_end || (word.tag == pool->tag && gw_word_left(word) > 0);
 }
 
-/* Whether an idle worker of a part of the device that has less to do should take the next shard: where there
- * are as many shards as GPUs, each GPU is to have one. Of the idle workers that have least to do on their
- * parts, one is awake while there is a shard: who waits has found none or left it to another, and is woken by
- * what may change that, a deal or a claim (spread). */
+/* Whether this worker leaves the next shard to an idle worker on a part of the device that has less to do, so
+ * that each GPU gets one where there are as many shards as GPUs. While there is a shard, one of the idle
+ * workers on the least busy parts is awake: a worker waits only if it found no shard or left it to another,
+ * and a deal or a claim (spread) wakes it. */
 static bool leaves_it(gw_workers *pool, const gw_worker *worker) {
     uint32_t busy[GW_DEVICE_PARTS] = {0};
     bool idle[GW_DEVICE_PARTS] = {false};
@@ -126,7 +126,7 @@ static bool ask(gw_workers *pool, gw_worker *worker) {
     return go;
 }
 
-/* Or its claim would be taken for what it died of, if it dies of something else now. */
+/* Withdraws a claim. If this peer dies of something else later, the shard must not be blamed. */
 static void withdraw(gw_workers *pool, gw_worker *worker) {
     if (!worker->claimed) return;
     worker->claimed = false;

@@ -1,4 +1,4 @@
-#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/claim_journal.h"
 
 #include "core/base/assert.h"
 #include "core/os/durable.h"
@@ -37,7 +37,7 @@ typedef struct header {
     place places[];              /* the one that this life gave up at; of each worker */
 } header;
 
-struct gw_claims {
+struct gw_claim_journal {
     header *memory;
     size_t bytes;
     uint32_t workers;
@@ -70,7 +70,7 @@ static void keep_left(header *memory) {
 }
 
 /* Makes the places this life's. */
-static void renew(gw_claims *claims, const gw_hash *job, uint64_t boot) {
+static void renew(gw_claim_journal *claims, const gw_hash *job, uint64_t boot) {
     header *memory = claims->memory;
     size_t places = (claims->bytes - sizeof *memory) / sizeof *memory->places;
     for (size_t i = 0; i < places; i++) atomic_store(&memory->places[i].shard, 0);
@@ -93,7 +93,8 @@ static gw_loss *losses_of(const header *memory, const gw_peer_id *self, uint32_t
     return losses;
 }
 
-bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err) {
+bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES],
+                           gw_err *err) {
     char hex[2 * sizeof self->bytes + 1];
     gw_hex(self->bytes, sizeof self->bytes, hex);
     return gw_durable_path(path, err, "%s/godwit-computing-%s", folder, hex);
@@ -113,7 +114,7 @@ static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
     return *bytes <= bytes_for(MOST_PLACES) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
 }
 
-static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
+static bool open_file(gw_claim_journal *claims, size_t *before, gw_err *err) {
     claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
     if (!is_ours(claims->fd, claims->path, before, err)) return false;
@@ -126,7 +127,7 @@ static bool open_file(gw_claims *claims, size_t *before, gw_err *err) {
 }
 
 /* All of the file has its room: a store into the mapping cannot fail later. */
-static bool map_file(gw_claims *claims, gw_err *err) {
+static bool map_file(gw_claim_journal *claims, gw_err *err) {
     int failure = posix_fallocate(claims->fd, 0, (off_t)claims->bytes);
     if (failure != 0) return gw_fail_errno(err, failure, "%s", claims->path);
     void *memory = mmap(NULL, claims->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, claims->fd, 0);
@@ -135,15 +136,16 @@ static bool map_file(gw_claims *claims, gw_err *err) {
     return true;
 }
 
-gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
-                          uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err) {
+gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
+                                        uint64_t boot, uint32_t workers, gw_loss **fell, uint32_t *fell_count,
+                                        gw_err *err) {
     *fell = NULL;
     *fell_count = 0;
-    gw_claims *claims = calloc(1, sizeof *claims);
+    gw_claim_journal *claims = calloc(1, sizeof *claims);
     GW_ASSERT_MEMORY(claims != NULL);
     claims->fd = -1;
     size_t before = 0;
-    bool good = gw_claims_path(folder, self, claims->path, err) && open_file(claims, &before, err);
+    bool good = gw_claim_journal_path(folder, self, claims->path, err) && open_file(claims, &before, err);
     claims->bytes = bytes_for(workers + OF_WORKERS);
     if (claims->bytes < before) claims->bytes = before;
     if (!good || !map_file(claims, err)) {
@@ -163,33 +165,33 @@ gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_
     return claims;
 }
 
-static void remove_if_empty(gw_claims *claims) {
+static void remove_if_empty(gw_claim_journal *claims) {
     const header *memory = claims->memory;
     if (atomic_load(&memory->earlier_count) == 0 && atomic_load(&memory->places[OWN].shard) == 0 &&
         !atomic_exchange(&claims->removed, true))
         unlink(claims->path);
 }
 
-void gw_claims_drop_earlier(gw_claims *claims) {
+void gw_claim_journal_drop_earlier(gw_claim_journal *claims) {
     if (claims == NULL) return;
     atomic_store(&claims->memory->earlier_count, 0);
     if (atomic_load(&claims->cleared)) remove_if_empty(claims);
 }
 
-void gw_claims_drop_own(gw_claims *claims) {
+void gw_claim_journal_drop_own(gw_claim_journal *claims) {
     if (claims == NULL) return;
     atomic_store(&claims->memory->places[OWN].shard, 0);
     if (atomic_load(&claims->cleared)) remove_if_empty(claims);
 }
 
-void gw_claims_clear(gw_claims *claims) {
+void gw_claim_journal_clear(gw_claim_journal *claims) {
     if (claims == NULL) return;
     atomic_store(&claims->memory->counted, OF_WORKERS);
     atomic_store(&claims->cleared, true);
     remove_if_empty(claims);
 }
 
-void gw_claims_close(gw_claims *claims) {
+void gw_claim_journal_close(gw_claim_journal *claims) {
     if (claims == NULL) return;
     if (claims->cleared) remove_if_empty(claims);
     munmap(claims->memory, claims->bytes);
@@ -202,15 +204,15 @@ static void fill(place *at, uint64_t step, uint32_t shard) {
     atomic_store(&at->shard, (uint64_t)shard + 1);
 }
 
-void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard) {
+void gw_claim_journal_begin(gw_claim_journal *claims, uint32_t worker, uint64_t step, uint32_t shard) {
     GW_ASSERT(worker < claims->workers);
     fill(&claims->memory->places[OF_WORKERS + worker], step, shard);
 }
 
-void gw_claims_end(gw_claims *claims, uint32_t worker) {
+void gw_claim_journal_end(gw_claim_journal *claims, uint32_t worker) {
     atomic_store(&claims->memory->places[OF_WORKERS + worker].shard, 0);
 }
 
-void gw_claims_give_up(gw_claims *claims, uint64_t step, uint32_t shard) {
+void gw_claim_journal_give_up(gw_claim_journal *claims, uint64_t step, uint32_t shard) {
     if (claims != NULL) fill(&claims->memory->places[OWN], step, shard);
 }

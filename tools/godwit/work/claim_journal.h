@@ -12,37 +12,38 @@
  *
  * Threads: begin and end from any, for different workers at once; the drops and clear from any; the rest from
  * one at a time. */
-#ifndef GODWIT_TOOLS_GODWIT_WORK_CLAIMS_H
-#define GODWIT_TOOLS_GODWIT_WORK_CLAIMS_H
+#ifndef GODWIT_TOOLS_GODWIT_WORK_CLAIM_JOURNAL_H
+#define GODWIT_TOOLS_GODWIT_WORK_CLAIM_JOURNAL_H
 
 #include "core/base/err.h"
 #include "core/os/durable.h"
 #include "core/record/losses.h"
 
-#define GW_CLAIMS_FOLDER "/dev/shm"
+#define GW_CLAIM_JOURNAL_FOLDER "/dev/shm"
 
-typedef struct gw_claims gw_claims;
+typedef struct gw_claim_journal gw_claim_journal;
 
 /* Opens the peer's file in `folder` for this life of it and `workers` workers. What the lives before it left
  * there of this job goes to *fell (malloced, the caller frees; NULL: nothing), and stays in the file beside
  * what this life is at. NULL where the folder is not in memory or is full, where the file is another
  * user's, and (GW_E_DENIED, of nothing else) where a process of this identity has it. */
-gw_claims *gw_claims_open(const char *folder, const gw_hash *job, const gw_peer_id *self, uint64_t boot,
-                          uint32_t workers, gw_loss **fell, uint32_t *fell_count, gw_err *err);
+gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
+                                        uint64_t boot, uint32_t workers, gw_loss **fell, uint32_t *fell_count,
+                                        gw_err *err);
 /* Where it is: by the peer's id, so that its next life finds it. */
-bool gw_claims_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
+bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
 /* What the lives before left is on disk elsewhere, or of no use. NULL is allowed. */
-void gw_claims_drop_earlier(gw_claims *claims);
+void gw_claim_journal_drop_earlier(gw_claim_journal *claims);
 /* What this life gave up at is on disk elsewhere. NULL is allowed. */
-void gw_claims_drop_own(gw_claims *claims);
+void gw_claim_journal_drop_own(gw_claim_journal *claims);
 /* Nothing is lost, whatever still runs: this process ends on purpose. The file goes, unless it still has what
  * lives before left, or this one gave up at; then it goes as that is dropped. NULL is allowed. */
-void gw_claims_clear(gw_claims *claims);
+void gw_claim_journal_clear(gw_claim_journal *claims);
 /* Unmaps it; unless it was cleared, what it says stays. No other thread may be inside. NULL is allowed. */
-void gw_claims_close(gw_claims *claims);
-void gw_claims_begin(gw_claims *claims, uint32_t worker, uint64_t step, uint32_t shard);
-void gw_claims_end(gw_claims *claims, uint32_t worker);
+void gw_claim_journal_close(gw_claim_journal *claims);
+void gw_claim_journal_begin(gw_claim_journal *claims, uint32_t worker, uint64_t step, uint32_t shard);
+void gw_claim_journal_end(gw_claim_journal *claims, uint32_t worker);
 /* This life is lost at that shard, which will not end: its next one is told so. NULL is allowed. */
-void gw_claims_give_up(gw_claims *claims, uint64_t step, uint32_t shard);
+void gw_claim_journal_give_up(gw_claim_journal *claims, uint64_t step, uint32_t shard);
 
 #endif

@@ -1,5 +1,5 @@
 /* What a process was computing outlives it. */
-#include "tools/godwit/work/claims.h"
+#include "tools/godwit/work/claim_journal.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char dir[] = GW_CLAIMS_FOLDER "/godwit-test-XXXXXX";
+static char dir[] = GW_CLAIM_JOURNAL_FOLDER "/godwit-test-XXXXXX";
 static const gw_hash job = {{1, 2, 3}}, other_job = {{9}};
 static const gw_peer_id self = {{7}};
 
@@ -24,7 +24,7 @@ static void open_dir(void) {
 static const char *path(void) {
     static char text[GW_PATH_BYTES];
     gw_err err;
-    cr_assert(gw_claims_path(dir, &self, text, &err), "%s", err.text);
+    cr_assert(gw_claim_journal_path(dir, &self, text, &err), "%s", err.text);
     return text;
 }
 
@@ -35,10 +35,10 @@ static void remove_dir(void) {
 
 TestSuite(claims, .init = open_dir, .fini = remove_dir);
 
-static gw_claims *reopen(const gw_hash *of, uint64_t boot, uint32_t workers, gw_loss **fell,
-                         uint32_t *count) {
+static gw_claim_journal *reopen(const gw_hash *of, uint64_t boot, uint32_t workers, gw_loss **fell,
+                                uint32_t *count) {
     gw_err err;
-    gw_claims *claims = gw_claims_open(dir, of, &self, boot, workers, fell, count, &err);
+    gw_claim_journal *claims = gw_claim_journal_open(dir, of, &self, boot, workers, fell, count, &err);
     cr_assert_not_null(claims, "%s", err.text);
     return claims;
 }
@@ -50,12 +50,12 @@ static void die_computing(void) {
     cr_assert_geq(pid, 0);
     if (pid == 0) {
         gw_err err;
-        gw_claims *claims = gw_claims_open(dir, &job, &self, 4, 3, &fell, &count, &err);
+        gw_claim_journal *claims = gw_claim_journal_open(dir, &job, &self, 4, 3, &fell, &count, &err);
         if (claims == NULL) _exit(1);
-        gw_claims_begin(claims, 0, 11, 5);
-        gw_claims_begin(claims, 2, 11, 0);
-        gw_claims_begin(claims, 1, 11, 6);
-        gw_claims_end(claims, 1);
+        gw_claim_journal_begin(claims, 0, 11, 5);
+        gw_claim_journal_begin(claims, 2, 11, 0);
+        gw_claim_journal_begin(claims, 1, 11, 6);
+        gw_claim_journal_end(claims, 1);
         raise(SIGKILL);
     }
     int status;
@@ -65,9 +65,9 @@ static void die_computing(void) {
 
 static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_loss **fell) {
     uint32_t count;
-    gw_claims *claims = reopen(of, 5, workers, fell, &count);
-    gw_claims_drop_earlier(claims);
-    gw_claims_close(claims);
+    gw_claim_journal *claims = reopen(of, 5, workers, fell, &count);
+    gw_claim_journal_drop_earlier(claims);
+    gw_claim_journal_close(claims);
     return count;
 }
 
@@ -92,16 +92,16 @@ Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
     die_computing();
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = reopen(&job, 5, 1, &fell, &count);
+    gw_claim_journal *claims = reopen(&job, 5, 1, &fell, &count);
     free(fell);
-    gw_claims_clear(claims);
-    gw_claims_begin(claims, 0, 11, 6); /* a worker that does not know yet */
-    gw_claims_close(claims);
+    gw_claim_journal_clear(claims);
+    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claim_journal_close(claims);
     claims = reopen(&job, 6, 4, &fell, &count);
     cr_assert_eq(count, 2, "it failed");
     free(fell);
-    gw_claims_begin(claims, 3, 11, 5);
-    gw_claims_close(claims); /* it is killed */
+    gw_claim_journal_begin(claims, 3, 11, 5);
+    gw_claim_journal_close(claims); /* it is killed */
     claims = reopen(&job, 7, 1, &fell, &count);
     cr_assert_eq(count, 3, "of two lives");
     const uint64_t boots[] = {4, 4, 6};
@@ -111,10 +111,10 @@ Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
         cr_assert_eq(fell[i].shard, shards[i]);
     }
     free(fell);
-    gw_claims_clear(claims);
+    gw_claim_journal_clear(claims);
     cr_assert_eq(access(path(), F_OK), 0, "not yet");
-    gw_claims_drop_earlier(claims);
-    gw_claims_close(claims);
+    gw_claim_journal_drop_earlier(claims);
+    gw_claim_journal_close(claims);
     cr_assert_neq(access(path(), F_OK), 0, "its file is gone");
 }
 
@@ -123,10 +123,10 @@ Test(claims, no_more_is_kept_than_can_be_made_use_of) {
     gw_loss *fell;
     uint32_t count;
     for (uint64_t boot = 1; boot <= 3; boot++) {
-        gw_claims *claims = reopen(&job, boot, WORKERS, &fell, &count);
+        gw_claim_journal *claims = reopen(&job, boot, WORKERS, &fell, &count);
         free(fell);
-        for (uint32_t i = 0; i < WORKERS; i++) gw_claims_begin(claims, i, 11, i);
-        gw_claims_close(claims);
+        for (uint32_t i = 0; i < WORKERS; i++) gw_claim_journal_begin(claims, i, 11, i);
+        gw_claim_journal_close(claims);
     }
     cr_assert_eq(left_behind(&job, 1, &fell), GW_MAX_LOSSES);
     free(fell);
@@ -142,14 +142,14 @@ Test(claims, another_job_is_not_to_blame) {
 Test(claims, who_ends_on_purpose_leaves_nothing) {
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = reopen(&job, 4, 2, &fell, &count);
+    gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
     free(fell);
-    gw_claims_begin(claims, 1, 11, 5);
-    gw_claims_clear(claims);
+    gw_claim_journal_begin(claims, 1, 11, 5);
+    gw_claim_journal_clear(claims);
     cr_assert_neq(access(path(), F_OK), 0, "its file is gone");
-    gw_claims_begin(claims, 0, 11, 6); /* a worker that does not know yet */
-    gw_claims_clear(claims);
-    gw_claims_close(claims);
+    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claim_journal_clear(claims);
+    gw_claim_journal_close(claims);
     cr_assert_eq(left_behind(&job, 2, &fell), 0);
     free(fell);
 }
@@ -158,7 +158,7 @@ static void expect_refused(const char *folder, const char *why) {
     gw_loss *fell;
     uint32_t count;
     gw_err err;
-    cr_assert_null(gw_claims_open(folder, &job, &self, 4, 1, &fell, &count, &err), "%s", why);
+    cr_assert_null(gw_claim_journal_open(folder, &job, &self, 4, 1, &fell, &count, &err), "%s", why);
     cr_assert_not_null(strstr(err.text, why), "%s", err.text);
     cr_assert_null(fell);
 }
@@ -166,10 +166,10 @@ static void expect_refused(const char *folder, const char *why) {
 Test(claims, a_copy_of_this_peer_on_the_same_machine_stays_out) {
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = reopen(&job, 4, 1, &fell, &count);
+    gw_claim_journal *claims = reopen(&job, 4, 1, &fell, &count);
     free(fell);
     expect_refused(dir, "runs with this peer's identity");
-    gw_claims_close(claims);
+    gw_claim_journal_close(claims);
 }
 
 /* A store into a page of a disk's file waits for that disk. */
@@ -180,7 +180,7 @@ Test(claims, a_folder_on_a_disk_is_refused) {
     cr_assert_not_null(mkdtemp(folder));
     bool in_memory = statfs(folder, &system) == 0 && system.f_type == TMPFS_MAGIC;
     if (!in_memory) expect_refused(folder, "not in memory");
-    cr_assert(gw_claims_path(folder, &self, text, &err));
+    cr_assert(gw_claim_journal_path(folder, &self, text, &err));
     unlink(text);
     rmdir(folder);
     if (in_memory) cr_skip_test("the tests run in a folder in memory");
@@ -242,14 +242,14 @@ Test(claims, damaged_files_say_nothing) {
 static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = reopen(&job, boot, 1, &fell, &count);
+    gw_claim_journal *claims = reopen(&job, boot, 1, &fell, &count);
     for (uint32_t i = 0; i < count; i++) {
         cr_expect_eq(fell[i].boot, of_boot);
         cr_expect_eq(fell[i].step, 11);
         cr_expect_eq(fell[i].shard, shard);
     }
     free(fell);
-    gw_claims_close(claims);
+    gw_claim_journal_close(claims);
     return count;
 }
 
@@ -257,14 +257,14 @@ static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
 Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
     gw_loss *fell;
     uint32_t count;
-    gw_claims *claims = reopen(&job, 4, 2, &fell, &count);
+    gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
     free(fell);
-    gw_claims_begin(claims, 0, 11, 5);
-    gw_claims_begin(claims, 1, 11, 6);
-    gw_claims_give_up(claims, 11, 6);
-    gw_claims_clear(claims);
-    gw_claims_begin(claims, 0, 11, 7); /* a worker that does not know yet */
-    gw_claims_close(claims);
+    gw_claim_journal_begin(claims, 0, 11, 5);
+    gw_claim_journal_begin(claims, 1, 11, 6);
+    gw_claim_journal_give_up(claims, 11, 6);
+    gw_claim_journal_clear(claims);
+    gw_claim_journal_begin(claims, 0, 11, 7); /* a worker that does not know yet */
+    gw_claim_journal_close(claims);
     cr_expect_eq(told(5, 4, 6), 1, "its neighbour is not to blame");
     cr_expect_eq(told(6, 4, 6), 1, "until it is on disk");
 }
@@ -273,15 +273,15 @@ Test(claims, a_shard_given_up_at_that_is_on_disk_is_not_kept) {
     for (int after = 0; after < 2; after++) {
         gw_loss *fell;
         uint32_t count;
-        gw_claims *claims = reopen(&job, 4, 2, &fell, &count);
+        gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
         free(fell);
-        gw_claims_give_up(claims, 11, 6);
-        if (after) gw_claims_clear(claims);
-        gw_claims_drop_earlier(claims);
+        gw_claim_journal_give_up(claims, 11, 6);
+        if (after) gw_claim_journal_clear(claims);
+        gw_claim_journal_drop_earlier(claims);
         cr_expect_eq(access(path(), F_OK), 0, "of a record before it");
-        gw_claims_drop_own(claims);
-        if (!after) gw_claims_clear(claims);
+        gw_claim_journal_drop_own(claims);
+        if (!after) gw_claim_journal_clear(claims);
         cr_expect_neq(access(path(), F_OK), 0, "the process may end as it is");
-        gw_claims_close(claims);
+        gw_claim_journal_close(claims);
     }
 }
