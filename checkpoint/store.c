@@ -79,7 +79,7 @@ static bool prepare_folders(gw_store *store, gw_err *err) {
 }
 
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err) {
-    /* libsodium chooses the fastest BLAKE2b of this processor. */
+    /* The library chooses the fastest BLAKE2b of this processor. */
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     gw_store *opened = calloc(1, sizeof *opened);
     if (opened == NULL || (opened->dir = strdup(dir)) == NULL || !gw_sound_init(&opened->sound)) {

@@ -84,7 +84,7 @@ static void *run(void *context) {
 bool gw_ckpt_open(gw_store *store, size_t staging_bytes, gw_ckpt_done_fn *done, void *context,
                   gw_ckpt_writer **writer, gw_err *err) {
     GW_ASSERT(done != NULL);
-    /* libsodium chooses the fastest BLAKE2b of this processor. */
+    /* The library chooses the fastest BLAKE2b of this processor. */
     if (sodium_init() < 0)
         return gw_fail(err, GW_E_UNSUPPORTED, "checkpoint/writer: libsodium cannot be initialised");
     gw_ckpt_writer *opened = calloc(1, sizeof *opened);

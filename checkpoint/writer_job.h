@@ -17,17 +17,17 @@ typedef struct gw_ckpt_job {
     gw_err err;
     uint64_t bytes, written_bytes, began_us;
 
-    /* Of snapshots: chunks are staged, then hashed and stored, in the order given. */
+    /* Members of snapshots: chunks are staged, then hashed and stored, in the order given. */
     gw_ckpt_request request; /* its array of indices is a copy that the job frees */
     gw_ckpt_chunk *chunks;
     uint8_t **buffers; /* by position; not NULL while staged and not handled */
     uint32_t staged_next, handled, copying;
 
-    /* Of manifests: the encoded bytes. */
+    /* Members of manifests: the encoded bytes. */
     uint8_t *payload;
     size_t length;
 
-    /* Of retentions: the roots to keep. */
+    /* Members of retentions: the roots to keep. */
     gw_hash job_id, *kept;
     uint32_t kept_count;
 } gw_ckpt_job;

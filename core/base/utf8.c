@@ -19,7 +19,8 @@ size_t gw_utf8_character(const char *text, size_t left) {
     return value >= least[length] && value <= 0x10ffff && !surrogate ? length : 0;
 }
 
-/* Of the two blocks, the second (U+0080 to U+009F) has an introducer of escape sequences, too. */
+/* Whether a character is of one of the two blocks of control characters. The second block, U+0080 to
+ * U+009F, contains an introducer of escape sequences as well. */
 static bool is_control(const char *text, size_t length) {
     const unsigned char *bytes = (const unsigned char *)text;
     if (length == 1) return bytes[0] < ' ' || bytes[0] == 0x7f;

@@ -60,7 +60,7 @@ static void teardown(void) {
 }
 TestSuite(listing, .init = setup, .fini = teardown, .timeout = 120);
 
-/* Of these calls the k-th fails; has_failed says whether there were so many. */
+/* The k-th of these calls fails; has_failed says whether there were as many. */
 static void fail_at(int k) {
     atomic_store(&left, k);
 }

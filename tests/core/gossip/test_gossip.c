@@ -417,7 +417,7 @@ Test(gossip, a_large_flock_remembers_for_longer_who_was_slow) {
     }
 }
 
-/* Or else each newcomer to a flock would suspect all its slow members anew. */
+/* Otherwise each newcomer to a flock would suspect all its slow members anew. */
 Test(gossip, refutations_of_strangers_count) {
     for (uint32_t refutation = 0; refutation < 6; refutation++) {
         gossip_world w;

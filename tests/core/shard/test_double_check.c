@@ -1,4 +1,5 @@
-/* Which shards are computed twice, by whom, and who is wrong (core/shard/double_check.h). */
+/* Double checks (core/shard/double_check.h): the choice of shards and verifiers, and the judgement of
+ * disputes. */
 #include "core/shard/double_check.h"
 
 #include <criterion/criterion.h>
