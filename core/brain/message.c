@@ -80,7 +80,7 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u64(w, report->heard_epoch);
     gw_convictions_put(w, &report->convictions);
     gw_put_u64(w, report->recorded_epoch);
-    gw_losses_put(w, &report->losses);
+    gw_shard_deaths_put(w, &report->losses);
     gw_put_u32(w, report->inventory_count);
     for (uint32_t i = 0; i < report->inventory_count; i++) put_inventory(w, &report->inventory[i]);
 }
@@ -111,7 +111,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     for (uint32_t i = 0; i <= install->view.count; i++) gw_put_u32(w, install->cuts[i]);
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < install->view.count; i++) gw_set_put(w, &install->inventories[i]);
-    gw_losses_put(w, &install->losses);
+    gw_shard_deaths_put(w, &install->losses);
     gw_convictions_put(w, &install->convictions);
     gw_put_u32(w, install->spared_count);
     put_hashes(w, install->spared, install->spared_count);
@@ -308,7 +308,7 @@ static gw_report *get_report(gw_reader *r) {
     report->heard_epoch = gw_get_epoch(r);
     gw_convictions_get(r, &report->convictions);
     report->recorded_epoch = gw_get_epoch(r);
-    gw_losses_get(r, &report->losses);
+    gw_shard_deaths_get(r, &report->losses);
     uint32_t count = gw_get_u32(r);
     if (count > GW_MAX_INVENTORY) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
@@ -372,7 +372,7 @@ static gw_install *get_install(gw_reader *r) {
         r->failed = true;
     if (install->load == GW_LOAD_MANIFEST)
         for (uint32_t i = 0; i < members && !r->failed; i++) install->inventories[i] = gw_set_get(r);
-    gw_losses_get(r, &install->losses);
+    gw_shard_deaths_get(r, &install->losses);
     gw_convictions_get(r, &install->convictions);
     get_spared(r, install);
     install->cause_age_ns = gw_get_u64(r);

@@ -8,7 +8,7 @@
 #include "core/brain/world.h"
 #include "core/record/convictions.h"
 #include "core/record/course.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 #include "core/record/view.h"
 
 enum {
@@ -105,7 +105,7 @@ typedef struct gw_report {
     gw_convictions convictions; /* that it knows of, of other peers */
     uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
     uint64_t recorded_epoch;    /* of the last one that its record has */
-    gw_losses losses;           /* that it knows of */
+    gw_shard_deaths losses;     /* that it knows of */
     uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
                                  knows of on */
     gw_inventory inventory[GW_MAX_INVENTORY];
@@ -133,7 +133,7 @@ typedef struct gw_install {
     gw_set missing;         /* shards that are dealt; size = shards of the step */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */
-    gw_losses losses;                   /* that its voters know of, from `step` on */
+    gw_shard_deaths losses;             /* that its voters know of, from `step` on */
     gw_convictions convictions; /* that its voters know of, and those peers had not heard of before they voted
                                  */
     gw_hash

@@ -226,7 +226,7 @@ static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_ballot_get(&r, &p->view.ballot);
     if (!p->view.ballot.majority) keep_old_ballot(p, config->record, r.position);
     gw_get_hash(&r, &job);
-    gw_losses_get(&r, &p->members.losses);
+    gw_shard_deaths_get(&r, &p->members.deaths);
     gw_convictions_get(&r, &p->faults.convictions);
     p->faults.heard_epoch = p->faults.recorded_epoch = gw_get_epoch(&r);
     gw_given_up_get(&r, &p->save.given_up);
@@ -285,7 +285,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     }
     promise_no_earlier_views(p);
     gw_kept_given_up_before(p);
-    p->members.losses_changed = gw_poison_start(p);
+    p->members.deaths_changed = gw_poison_start(p);
     if (p->view.ballot.later_count > 0) {
         p->view.last_promise.epoch = p->view.ballot.later[p->view.ballot.later_count - 1].epoch;
         p->view.last_promise.name = p->view.ballot.later[p->view.ballot.later_count - 1].name;
@@ -377,7 +377,7 @@ static void on_start(gw_peer *p) {
     p->started_ns = p->now;
     p->seeds_ns = p->config.seed_count > 0 ? p->now : 0;
     p->save.saved_ns = p->now;
-    if (p->members.losses_changed) gw_votes_persist(p);
+    if (p->members.deaths_changed) gw_votes_persist(p);
     gw_end_from_disk(p);
     gw_contacts_announce(p);
     gw_gossip_start(p->gossip, p->now);

@@ -9,7 +9,7 @@
 #include "core/brain/world.h"
 #include "core/godwit.h"
 #include "core/gossip/gossip.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 
 typedef struct gw_peer gw_peer;
 
@@ -58,7 +58,7 @@ typedef struct gw_peer_config {
     uint32_t keep, replicas;                  /* 1 at least; 1 to GW_MAX_REPLICAS (core/state/placement.h) */
     bool fresh;                               /* ignore checkpoints of this job */
     bool forget_losses;                       /* and what is known of peers that were lost at a shard */
-    const gw_loss *fell;        /* what its last life was computing when it ended unexpectedly; copied */
+    const gw_shard_death *fell; /* what its last life was computing when it ended unexpectedly; copied */
     uint32_t fell_count;        /* 0 = nothing, or not known */
     uint64_t join_timeout_ns;   /* who joins: found nothing before one is reached or this has passed */
     uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint (with exact sums,

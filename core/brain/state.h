@@ -24,8 +24,8 @@
 #include "core/gossip/gossip.h"
 #include "core/record/ballot.h"
 #include "core/record/convictions.h"
+#include "core/record/deaths.h"
 #include "core/record/inventory.h"
-#include "core/record/losses.h"
 #include "core/rng.h"
 
 #define GW_MS UINT64_C(1000000)
@@ -301,7 +301,7 @@ void gw_poison_left_out(gw_contact *contact); /* of the view that goes on */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
 bool gw_poison_start(gw_peer *p); /* takes in how the last life ended; true: the record is to change */
 /* Takes over what others know; steps before `step` are done. May end this peer. */
-void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step);
+void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step);
 /* It died or gave up, and has not wished to leave. */
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
 void gw_poison_tell(gw_peer *p); /* the others, why this peer cannot go on */

@@ -282,10 +282,10 @@ void world_kill(world *w, uint32_t i, bool recorded) {
     if (b->peer == NULL) return;
     for (uint32_t k = 0; k < w->count; k++) world_unlink(w, i, k);
     if (recorded) record(b, newest_record(w, i));
-    b->fell = (gw_loss){.id = b->config.id,
-                        .boot = b->config.incarnation.boot,
-                        .step = b->accumulator_step,
-                        .shard = (uint32_t)b->in_flight};
+    b->fell = (gw_shard_death){.id = b->config.id,
+                               .boot = b->config.incarnation.boot,
+                               .step = b->accumulator_step,
+                               .shard = (uint32_t)b->in_flight};
     b->config.fell = &b->fell;
     b->config.fell_count = b->in_flight >= 0 && !b->finished;
     gw_peer_destroy(b->peer);

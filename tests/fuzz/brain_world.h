@@ -56,7 +56,7 @@ typedef struct world_brain {
     bool disk_full;
     uint8_t *record;
     size_t record_length;
-    gw_loss fell;                    /* what it was computing when it was killed */
+    gw_shard_death fell;             /* what it was computing when it was killed */
     gw_inventory saved[WORLD_SAVED]; /* newest first */
     uint32_t saved_count;
     gw_set stored; /* chunks of the state of stored_step */

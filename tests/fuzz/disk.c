@@ -157,13 +157,14 @@ static void leftovers_examples(fuzz_add *add, void *context) {
         gw_writer w = gw_writer_on(bytes, sizeof bytes);
         gw_ballot_put(&w, &ballot);
         add_written(add, context, which, &w);
-        gw_losses losses = {.count = 0};
+        gw_shard_deaths losses = {.count = 0};
         gw_hash job;
         gw_blake2b("job=fuzz\n", 9, job.bytes, sizeof job.bytes);
-        gw_losses_add(&losses, &(gw_loss){.id = {{4}}, .boot = 1, .step = 17, .shard = 2});
-        gw_losses_add(&losses, &(gw_loss){.id = {{5}}, .boot = 3, .step = 17, .shard = GW_LOSS_ANY});
+        gw_shard_deaths_add(&losses, &(gw_shard_death){.id = {{4}}, .boot = 1, .step = 17, .shard = 2});
+        gw_shard_deaths_add(&losses,
+                            &(gw_shard_death){.id = {{5}}, .boot = 3, .step = 17, .shard = GW_SHARD_ANY});
         gw_put_hash(&w, &job);
-        gw_losses_put(&w, &losses);
+        gw_shard_deaths_put(&w, &losses);
         put_convictions(&w);
         if (which == PROMISES_TO_MANY) add_written(add, context, RECORD, &w);
         gw_ballot_close(&ballot);
@@ -177,7 +178,7 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     add_written(add, context, KNOWN, &w);
     gw_hash job = {{0}};
     gw_err err;
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     for (uint64_t boot = 1; boot <= 2; boot++) {
         gw_claim_journal *claims =
@@ -201,22 +202,22 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     add(context, "\5" DIGITS DIGITS DIGITS DIGITS "\n", 66);
 }
 
-static void add_record(fuzz_add *add, void *context, const gw_ballot *ballot, const gw_losses *losses) {
+static void add_record(fuzz_add *add, void *context, const gw_ballot *ballot, const gw_shard_deaths *losses) {
     uint8_t bytes[MOST_LEFT];
     gw_hash job;
     gw_blake2b("job=fuzz\n", 9, job.bytes, sizeof job.bytes);
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_ballot_put(&w, ballot);
     gw_put_hash(&w, &job);
-    gw_losses_put(&w, losses);
+    gw_shard_deaths_put(&w, losses);
     put_convictions(&w);
     add_written(add, context, RECORD, &w);
 }
 
 /* A life that was lost twice, and the last epoch there is. */
 static void leftovers_found(fuzz_add *add, void *context) {
-    const gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
-    const gw_losses twice = {.count = 2, .list = {loss, loss}}, none = {.count = 0};
+    const gw_shard_death loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
+    const gw_shard_deaths twice = {.count = 2, .list = {loss, loss}}, none = {.count = 0};
     gw_ballot ballot;
     gw_ballot_open(&ballot, true);
     add_record(add, context, &ballot, &twice);
@@ -285,7 +286,7 @@ static bool take_claims(const uint8_t *bytes, size_t count) {
     const gw_peer_id self = {{1}};
     gw_hash job = {{0}};
     gw_err err;
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t fell_count;
     char path[GW_PATH_BYTES];
     GW_ASSERT(gw_claim_journal_path(fuzz_folder(), &self, path, &err));

@@ -150,9 +150,9 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_set_add(&report->held, 2);
     report->inventory[0].epoch = 4;
     report->inventory[0].chunks = gw_set_of(3);
-    gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
-    gw_losses_add(&report->losses, &loss);
-    gw_losses_add(&install->losses, &loss);
+    gw_shard_death loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
+    gw_shard_deaths_add(&report->losses, &loss);
+    gw_shard_deaths_add(&install->losses, &loss);
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
         gw_message m = {.kind = (gw_message_kind)kind,
                         .epoch = 9,
@@ -184,11 +184,11 @@ static void message_examples(fuzz_add *add, void *context) {
 static void message_found(fuzz_add *add, void *context) {
     gw_report *report = calloc(1, sizeof *report);
     GW_ASSERT_MEMORY(report != NULL);
-    const gw_loss loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
-    report->losses = (gw_losses){.count = 2, .list = {loss, loss}};
+    const gw_shard_death loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
+    report->losses = (gw_shard_deaths){.count = 2, .list = {loss, loss}};
     gw_message m = {.kind = GW_MSG_VOTE, .epoch = 9, .report = report};
     add_message(add, context, &m);
-    report->losses.list[1].shard = GW_LOSS_ANY;
+    report->losses.list[1].shard = GW_SHARD_ANY;
     add_message(add, context, &m);
     report->losses.count = 0;
     report->installed_epoch = UINT64_MAX;

@@ -45,7 +45,7 @@ void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
         *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
         bool lost = from->claims_lost != UINT64_MAX && m->step <= from->claims_lost;
-        claims->more = lost || m->shard == GW_LOSS_ANY; /* who begins by withdrawing had claimed before */
+        claims->more = lost || m->shard == GW_SHARD_ANY; /* who begins by withdrawing had claimed before */
     }
     if (m->worker < GW_MAX_CLAIMS)
         claims->shard[m->worker] = m->shard;
@@ -58,14 +58,14 @@ void gw_poison_forget(gw_peer *p, uint64_t step) {
     p->members.claims_old = false;
     for (uint32_t i = 0; i < p->members.contact_count; i++)
         if (p->members.contacts[i].claims.step != step) p->members.contacts[i].claims.heard = false;
-    if (gw_losses_forget_before(&p->members.losses, step)) gw_votes_persist(p);
+    if (gw_shard_deaths_forget_before(&p->members.deaths, step)) gw_votes_persist(p);
 }
 
 bool gw_poison_start(gw_peer *p) {
-    bool changed = p->config.forget_losses && p->members.losses.count > 0;
-    if (p->config.forget_losses) p->members.losses.count = 0;
+    bool changed = p->config.forget_losses && p->members.deaths.count > 0;
+    if (p->config.forget_losses) p->members.deaths.count = 0;
     for (uint32_t i = 0; i < p->config.fell_count && !p->config.forget_losses; i++)
-        changed |= gw_losses_add(&p->members.losses, &p->config.fell[i]);
+        changed |= gw_shard_deaths_add(&p->members.deaths, &p->config.fell[i]);
     return changed;
 }
 
@@ -79,10 +79,10 @@ static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
 }
 
 static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
-    return gw_losses_add(&p->members.losses, &(gw_loss){.id = contact->id,
-                                                        .boot = contact->incarnation.boot,
-                                                        .step = step_of_death(p, contact),
-                                                        .shard = shard});
+    return gw_shard_deaths_add(&p->members.deaths, &(gw_shard_death){.id = contact->id,
+                                                                     .boot = contact->incarnation.boot,
+                                                                     .step = step_of_death(p, contact),
+                                                                     .shard = shard});
 }
 
 /* All that it may be, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
@@ -111,21 +111,21 @@ static void name(gw_peer *p, const gw_poison *poison) {
 
 static void judge(gw_peer *p, uint64_t step) {
     gw_poison poison;
-    if (gw_losses_poison(&p->members.losses, step, &poison)) name(p, &poison);
+    if (gw_shard_deaths_poison(&p->members.deaths, step, &poison)) name(p, &poison);
 }
 
-void gw_poison_learn(gw_peer *p, const gw_losses *losses, uint64_t step) {
+void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
     if (p->step.number != step) p->members.lost_claims = 0;
-    bool changed = gw_losses_unite(&p->members.losses, losses);
-    if (gw_losses_forget_before(&p->members.losses, step) || changed) gw_votes_persist(p);
+    bool changed = gw_shard_deaths_unite(&p->members.deaths, losses);
+    if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_votes_persist(p);
     judge(p, step);
 }
 
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
     p->members.fell_at = shard + 1;
-    const gw_loss own = {
+    const gw_shard_death own = {
         .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step.number, .shard = shard};
-    if (gw_losses_add(&p->members.losses, &own)) gw_votes_persist(p);
+    if (gw_shard_deaths_add(&p->members.deaths, &own)) gw_votes_persist(p);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step.number,
                    gw_peer_why(event));
@@ -143,11 +143,11 @@ static bool note_claims(gw_peer *p, const gw_contact *contact) {
                  gw_same_life(&claims->life, &contact->incarnation);
     bool standing = false, changed = false;
     for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {
-        if (claims->shard[worker] == GW_LOSS_ANY) continue;
+        if (claims->shard[worker] == GW_SHARD_ANY) continue;
         standing = true;
         changed |= note(p, contact, claims->shard[worker]);
     }
-    return known && (standing || !claims->more) ? changed : note(p, contact, GW_LOSS_ANY);
+    return known && (standing || !claims->more) ? changed : note(p, contact, GW_SHARD_ANY);
 }
 
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
@@ -187,8 +187,8 @@ void gw_poison_as_told(gw_contact *contact) {
 
 void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
-        !gw_losses_lacks_shard(&p->members.losses, &contact->id, contact->incarnation.boot,
-                               step_of_death(p, contact)))
+        !gw_shard_deaths_lacks_shard(&p->members.deaths, &contact->id, contact->incarnation.boot,
+                                     step_of_death(p, contact)))
         return;
     bool news = note(p, contact, contact->fell_at - 1);
     GW_ASSERT(news); /* it takes the place of the unknown shard */

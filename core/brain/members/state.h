@@ -6,7 +6,7 @@
 #include "core/base/id_index.h"
 #include "core/brain/message.h"
 #include "core/gossip/gossip.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 
 enum { GW_MAX_CLAIMS = 64 }; /* workers whose claims are remembered */
 
@@ -15,7 +15,7 @@ typedef struct gw_claims {
     bool heard, more; /* anything at all; more than is remembered, or than has come */
     uint64_t step;
     gw_incarnation life;
-    uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_LOSS_ANY = none */
+    uint32_t shard[GW_MAX_CLAIMS]; /* by worker; GW_SHARD_ANY = none */
 } gw_claims;
 
 /* A peer as the brain knows it beyond gossip. */
@@ -79,10 +79,11 @@ typedef struct gw_members_state {
     uint64_t data_due_ns;    /* no missing data link needs a warning before this time */
     uint8_t meta[GW_GOSSIP_META_BYTES]; /* the blob that this peer gossips of itself */
     size_t meta_length;
-    uint64_t stranger_ns; /* when a peer of another job last said hello; 0 = none has */
-    gw_losses losses;     /* of this job, from the present step on; part of the durable record */
-    gw_losses agreed;     /* losses that the view began with: all its members are careful in the same steps */
-    bool losses_changed;  /* since the record was read at the start */
+    uint64_t stranger_ns;   /* when a peer of another job last said hello; 0 = none has */
+    gw_shard_deaths deaths; /* of this job, from the present step on; part of the durable record */
+    gw_shard_deaths
+        agreed;          /* deaths known when the view began: all its members are careful in the same steps */
+    bool deaths_changed; /* since the record was read at the start */
     uint32_t lost_claims; /* shards of this step that were claimed here and given back */
     bool claims_old;      /* this process stood still in this step: the claims of others may be out of date */
     uint32_t fell_at;     /* the shard that made this peer give up, plus 1; 0 = none */

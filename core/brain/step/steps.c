@@ -49,7 +49,8 @@ static void begin_whole_step(gw_peer *p) {
     begin->step = p->step.number;
     begin->begin_step.shards = p->step.shards;
     p->step.accumulator_step = p->step.number;
-    p->step.careful = gw_losses_in_step(&p->members.agreed, p->step.number); /* in a life before this one */
+    p->step.careful =
+        gw_shard_deaths_in_step(&p->members.agreed, p->step.number); /* in a life before this one */
     gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, p->view.cuts);
     gw_steps_begin(p, NULL, p->view.cuts);
 }

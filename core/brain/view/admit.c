@@ -426,7 +426,7 @@ bool gw_waiting_has_joiners(gw_peer *p) {
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
     if (!is_joining(p, contact)) return false;
     return p->step.ended ||
-           gw_losses_lives(&p->members.losses, &contact->id, p->step.number) < MOST_LIVES_LOST;
+           gw_shard_deaths_lives(&p->members.deaths, &contact->id, p->step.number) < MOST_LIVES_LOST;
 }
 
 /* Where a newcomer lives that has a view: it offered that one, or is missed here. */

@@ -24,7 +24,7 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
 
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
 static bool waits_for_record(const gw_peer *p) {
-    return p->members.losses.count > 0 && p->view.record_token != 0 && p->now < p->view.record_due_ns;
+    return p->members.deaths.count > 0 && p->view.record_token != 0 && p->now < p->view.record_due_ns;
 }
 
 static void note_pause(gw_peer *p) {
@@ -84,7 +84,7 @@ static void become_ready(gw_peer *p) {
 
 void gw_install_consider(gw_peer *p) {
     bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    if (gathers && p->members.losses.count > 0) start_if_all_ready(p);
+    if (gathers && p->members.deaths.count > 0) start_if_all_ready(p);
 }
 
 uint64_t gw_install_deadline(const gw_peer *p) {
@@ -212,7 +212,7 @@ static void note_install(gw_peer *p, const gw_install *i, bool grew) {
     notice->step = i->step;
     notice->notice.view.duration_ns = p->view.cause_ns == 0 ? i->cause_age_ns : p->now - p->view.cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
-    bool again = dealt < i->missing.size || gw_losses_in_step(&i->losses, i->step);
+    bool again = dealt < i->missing.size || gw_shard_deaths_in_step(&i->losses, i->step);
     bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
     if (!repaired) return;
     p->view.steps_repaired++;
@@ -289,7 +289,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->view.end_given_up = i->end_given_up;
     if (!p->step.ended) gw_end_forget(p);
     p->members.agreed = i->losses;
-    p->step.careful = gw_losses_in_step(&p->members.agreed, i->step);
+    p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, i->step);
     p->step.shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
         p->step.has_state && p->step.number == i->step && i->fingerprint != 0 &&

@@ -677,10 +677,10 @@ static void give_up_sum(gw_peer *p, const char *text) {
 }
 
 static void unite_losses(const gw_peer *p, gw_install *i) {
-    i->losses = p->members.losses;
+    i->losses = p->members.deaths;
     for (uint32_t k = 0; k < p->view.attempt.view.count; k++)
-        gw_losses_unite(&i->losses, &p->view.attempt.reports[k]->losses);
-    gw_losses_forget_before(&i->losses, i->step);
+        gw_shard_deaths_unite(&i->losses, &p->view.attempt.reports[k]->losses);
+    gw_shard_deaths_forget_before(&i->losses, i->step);
 }
 
 /* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole

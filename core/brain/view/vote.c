@@ -143,7 +143,7 @@ void gw_votes_persist(gw_peer *p) {
     const gw_ballot none = {0};
     size_t capacity =
         (majority ? gw_ballot_bytes(&p->view.ballot) : p->view.old_ballot_length + gw_ballot_bytes(&none)) +
-        sizeof p->job.bytes + 4 + p->members.losses.count * GW_LOSS_BYTES + 4 +
+        sizeof p->job.bytes + 4 + p->members.deaths.count * GW_SHARD_DEATH_BYTES + 4 +
         p->faults.convictions.count * GW_CONVICTION_BYTES + sizeof p->faults.heard_epoch + 4 +
         sizeof p->save.given_up.roots;
     uint8_t *bytes = malloc(capacity);
@@ -154,7 +154,7 @@ void gw_votes_persist(gw_peer *p) {
     else
         gw_ballot_put(&w, majority ? &p->view.ballot : &none);
     gw_put_hash(&w, &p->job);
-    gw_losses_put(&w, &p->members.losses);
+    gw_shard_deaths_put(&w, &p->members.deaths);
     gw_convictions_put(&w, &p->faults.convictions);
     gw_put_u64(&w, p->faults.heard_epoch);
     gw_given_up_put(&w, &p->save.given_up);
@@ -285,7 +285,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->heard_epoch = p->faults.heard_epoch;
     r->convictions = p->faults.convictions;
     r->recorded_epoch = p->faults.recorded_epoch;
-    r->losses = p->members.losses;
+    r->losses = p->members.deaths;
     uint64_t epoch = p->step.has_state ? gw_saves_epoch(p, p->view.state_view.epoch) : 0;
     r->inventory_count =
         gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);

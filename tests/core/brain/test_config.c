@@ -86,13 +86,13 @@ Test(peer_config, a_damaged_record_is_refused_wherever_it_ends) {
 Test(peer_config, a_record_keeps_losses_until_they_are_to_be_forgotten) {
     flock f;
     flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
-    f.peers[0].fell = (gw_loss){.id = {{9}}, .boot = 1, .step = 3, .shard = 4};
+    f.peers[0].fell = (gw_shard_death){.id = {{9}}, .boot = 1, .step = 3, .shard = 4};
     flock_start(&f, 0);
     cr_assert(!flock_run(&f, NULL, 20));
     size_t before = f.peers[0].record_length;
     cr_assert_gt(before, 0, "losses are made durable");
     flock_kill(&f, 0);
-    f.peers[0].fell = (gw_loss){0};
+    f.peers[0].fell = (gw_shard_death){0};
     f.peers[0].config.forget_losses = true;
     flock_start(&f, 0);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));

@@ -758,11 +758,11 @@ Test(peer_faults, a_shard_is_named_by_last_words_that_come_after_the_death) {
 /* Three lives of this peer were lost while they computed these; what it says of it. */
 static const char *named(const uint32_t *shards, uint32_t count) {
     static char text[600];
-    gw_loss fell[24];
+    gw_shard_death fell[24];
     flock f;
     flock_open(&f, 1, 1, 20, GW_QUORUM_ANY);
     for (uint32_t i = 0; i < 3 * count; i++)
-        fell[i] = (gw_loss){
+        fell[i] = (gw_shard_death){
             .id = f.peers[0].config.id, .boot = 1 + i / count, .step = 5, .shard = shards[i % count]};
     f.peers[0].config.incarnation.boot = 3;
     f.peers[0].fell_before = fell;

@@ -413,7 +413,7 @@ Test(peer, who_hears_late_of_a_view_that_its_leader_has_left_names_the_shard_too
         flock f;
         flock_open(&f, 3, 3, 20, GW_QUORUM_ANY);
         for (uint32_t i = 0; i < 3; i++) {
-            f.peers[i].fell = (gw_loss){.id = f.peers[i].config.id, .boot = 1, .step = 5, .shard = 6};
+            f.peers[i].fell = (gw_shard_death){.id = f.peers[i].config.id, .boot = 1, .step = 5, .shard = 6};
             f.peers[i].config.incarnation.boot = 1;
             f.longer_ns[i][late] = 50000000;
         }
@@ -505,7 +505,7 @@ static bool third_makes_poison(claiming how) {
     cr_assert(flock_run(&f, survivors_are_careful, MOST_EVENTS));
     claim(&f, 0, 0, FAILED);
     if (how != SILENT && how != ONLY_WITHDRAWN) claim(&f, 1, 0, FAILED);
-    if (how != SILENT && how != STANDING) claim(&f, 1, 0, GW_LOSS_ANY);
+    if (how != SILENT && how != STANDING) claim(&f, 1, 0, GW_SHARD_ANY);
     if (how == FAR_WORKER) claim(&f, 1, 1000, FAILED);
     flock_run(&f, NULL, 12); /* until peer 2 has heard it */
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
@@ -549,7 +549,7 @@ Test(peer, what_one_claimed_before_it_was_left_behind_is_not_what_it_died_of) {
     flock_run_for(&f, UINT64_C(2000000000));
     for (uint32_t i = 2; i < 4; i++) flock_cut(&f, 1, i, true);
     cr_assert(flock_run(&f, second_is_out, MOST_EVENTS));
-    claim(&f, 1, 0, GW_LOSS_ANY);
+    claim(&f, 1, 0, GW_SHARD_ANY);
     for (uint32_t i = 2; i < 4; i++) flock_mend(&f, 1, i);
     cr_assert(flock_run(&f, second_is_back, MOST_EVENTS));
     cr_assert_eq(flock_status(&f, 2).step, 0);
@@ -592,7 +592,7 @@ Test(peer, promises_of_a_run_by_majority_outlive_one_without) {
     flock_start_all(&f);
     cr_assert(flock_run(&f, somebody_died, MOST_EVENTS));
     flock_run(&f, all_survivors_know, MOST_EVENTS);
-    cr_assert_eq(f.peers[0].record_length, before + GW_LOSS_BYTES);
+    cr_assert_eq(f.peers[0].record_length, before + GW_SHARD_DEATH_BYTES);
     const size_t rest =
         4 + 4 + 8 + 4; /* numbers of losses, of convictions, what it has heard, and given up */
     cr_assert_arr_eq(f.peers[0].record, record, before - rest);

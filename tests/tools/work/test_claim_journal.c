@@ -35,7 +35,7 @@ static void remove_dir(void) {
 
 TestSuite(claims, .init = open_dir, .fini = remove_dir);
 
-static gw_claim_journal *reopen(const gw_hash *of, uint64_t boot, uint32_t workers, gw_loss **fell,
+static gw_claim_journal *reopen(const gw_hash *of, uint64_t boot, uint32_t workers, gw_shard_death **fell,
                                 uint32_t *count) {
     gw_err err;
     gw_claim_journal *claims = gw_claim_journal_open(dir, of, &self, boot, workers, fell, count, &err);
@@ -44,7 +44,7 @@ static gw_claim_journal *reopen(const gw_hash *of, uint64_t boot, uint32_t worke
 }
 
 static void die_computing(void) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     pid_t pid = fork();
     cr_assert_geq(pid, 0);
@@ -63,7 +63,7 @@ static void die_computing(void) {
     cr_assert(WIFSIGNALED(status));
 }
 
-static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_loss **fell) {
+static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_shard_death **fell) {
     uint32_t count;
     gw_claim_journal *claims = reopen(of, 5, workers, fell, &count);
     gw_claim_journal_drop_earlier(claims);
@@ -73,7 +73,7 @@ static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_loss **fell)
 
 Test(claims, a_killed_process_leaves_what_it_was_at) {
     die_computing();
-    gw_loss *fell;
+    gw_shard_death *fell;
     cr_assert_eq(left_behind(&job, 1, &fell), 2, "of more workers than there are now");
     const uint32_t shards[] = {5, 0};
     for (int i = 0; i < 2; i++) {
@@ -90,7 +90,7 @@ Test(claims, a_killed_process_leaves_what_it_was_at) {
 /* One that fails before it makes use of what it read, or is killed before that is on disk. */
 Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
     die_computing();
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, 5, 1, &fell, &count);
     free(fell);
@@ -120,7 +120,7 @@ Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
 
 Test(claims, no_more_is_kept_than_can_be_made_use_of) {
     enum { WORKERS = 200 };
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     for (uint64_t boot = 1; boot <= 3; boot++) {
         gw_claim_journal *claims = reopen(&job, boot, WORKERS, &fell, &count);
@@ -128,19 +128,19 @@ Test(claims, no_more_is_kept_than_can_be_made_use_of) {
         for (uint32_t i = 0; i < WORKERS; i++) gw_claim_journal_begin(claims, i, 11, i);
         gw_claim_journal_close(claims);
     }
-    cr_assert_eq(left_behind(&job, 1, &fell), GW_MAX_LOSSES);
+    cr_assert_eq(left_behind(&job, 1, &fell), GW_MAX_SHARD_DEATHS);
     free(fell);
 }
 
 Test(claims, another_job_is_not_to_blame) {
     die_computing();
-    gw_loss *fell;
+    gw_shard_death *fell;
     cr_assert_eq(left_behind(&other_job, 3, &fell), 0);
     free(fell);
 }
 
 Test(claims, who_ends_on_purpose_leaves_nothing) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
     free(fell);
@@ -155,7 +155,7 @@ Test(claims, who_ends_on_purpose_leaves_nothing) {
 }
 
 static void expect_refused(const char *folder, const char *why) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_err err;
     cr_assert_null(gw_claim_journal_open(folder, &job, &self, 4, 1, &fell, &count, &err), "%s", why);
@@ -164,7 +164,7 @@ static void expect_refused(const char *folder, const char *why) {
 }
 
 Test(claims, a_copy_of_this_peer_on_the_same_machine_stays_out) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, 4, 1, &fell, &count);
     free(fell);
@@ -216,7 +216,7 @@ Test(claims, damaged_files_say_nothing) {
     fclose(file);
     cr_assert_lt(length, sizeof bytes);
     for (size_t cut = 0; cut < length; cut++) {
-        gw_loss *fell;
+        gw_shard_death *fell;
         file = fopen(path(), "wb");
         cr_assert_eq(fwrite(bytes, 1, cut, file), cut);
         fclose(file);
@@ -227,7 +227,7 @@ Test(claims, damaged_files_say_nothing) {
     file = fopen(path(), "wb");
     fwrite(bytes, 1, length, file);
     fclose(file);
-    gw_loss *fell;
+    gw_shard_death *fell;
     cr_assert_eq(left_behind(&job, 1, &fell), 0);
     free(fell);
     memset(bytes + 48, 0, 8);
@@ -240,7 +240,7 @@ Test(claims, damaged_files_say_nothing) {
 }
 
 static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, boot, 1, &fell, &count);
     for (uint32_t i = 0; i < count; i++) {
@@ -255,7 +255,7 @@ static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
 
 /* What is not on disk when a process ends on purpose. */
 Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
-    gw_loss *fell;
+    gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
     free(fell);
@@ -271,7 +271,7 @@ Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
 
 Test(claims, a_shard_given_up_at_that_is_on_disk_is_not_kept) {
     for (int after = 0; after < 2; after++) {
-        gw_loss *fell;
+        gw_shard_death *fell;
         uint32_t count;
         gw_claim_journal *claims = reopen(&job, 4, 2, &fell, &count);
         free(fell);

@@ -356,7 +356,7 @@ static bool read_record(const gw_node *node, void **bytes, size_t *length, gw_er
 
 /* What the last life was computing when it ended; *fell NULL = nothing. False: a process of this identity
  * runs on this machine, and was here first. */
-static bool read_claims(gw_node *node, gw_loss **fell, uint32_t *count, gw_err *err) {
+static bool read_claims(gw_node *node, gw_shard_death **fell, uint32_t *count, gw_err *err) {
     node->claims =
         gw_claim_journal_open(GW_CLAIM_JOURNAL_FOLDER, &node->job_id, &node->self.id,
                               node->self.incarnation.boot, node->options->workers, fell, count, err);
@@ -368,9 +368,9 @@ static bool read_claims(gw_node *node, gw_loss **fell, uint32_t *count, gw_err *
 }
 
 /* Whoever restarts peers that die would see nothing else of it before the job stops. */
-static void say_what_fell(const gw_loss *fell, uint32_t count) {
+static void say_what_fell(const gw_shard_death *fell, uint32_t count) {
     if (count == 0) return;
-    const gw_loss *last = &fell[count - 1];
+    const gw_shard_death *last = &fell[count - 1];
     uint32_t others = 0;
     for (uint32_t i = 0; i + 1 < count; i++) others += fell[i].boot == last->boot;
     char more[40] = "";
@@ -378,7 +378,7 @@ static void say_what_fell(const gw_loss *fell, uint32_t count) {
     gw_log(GW_WARN, "node",
            "the process that ran here before ended while it computed shard %u%s of step %llu; one that costs "
            "%d lives stops the job",
-           last->shard, more, (unsigned long long)last->step, GW_POISON_LOSSES);
+           last->shard, more, (unsigned long long)last->step, GW_POISON_DEATHS);
 }
 
 static bool open_brain(gw_node *node, gw_err *err) {
@@ -395,7 +395,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
                                   &inventory_count, &config.strays, &other, err);
     if (other.job_name[0] != '\0') gw_node_tell_other_job(node, &other);
     gw_manifest_free(&other);
-    gw_loss *fell = NULL;
+    gw_shard_death *fell = NULL;
     good = good && read_claims(node, &fell, &config.fell_count, err);
     if (good) {
         if (!config.forget_losses) say_what_fell(fell, config.fell_count);

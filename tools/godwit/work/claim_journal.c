@@ -33,8 +33,8 @@ typedef struct header {
     gw_hash job;
     _Atomic uint64_t counted; /* how many of the places say something */
     _Atomic uint64_t earlier_count;
-    left earlier[GW_MAX_LOSSES]; /* as long as nothing else says it */
-    place places[];              /* the one that this life gave up at; of each worker */
+    left earlier[GW_MAX_SHARD_DEATHS]; /* as long as nothing else says it */
+    place places[];                    /* the one that this life gave up at; of each worker */
 } header;
 
 struct gw_claim_journal {
@@ -53,14 +53,14 @@ static size_t bytes_for(uint64_t places) {
 /* Whether the file is whole and about this job. */
 static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
     return bytes >= sizeof *old && old->magic == MAGIC && gw_hash_equal(&old->job, job) &&
-           old->earlier_count <= GW_MAX_LOSSES && old->counted <= MOST_PLACES &&
+           old->earlier_count <= GW_MAX_SHARD_DEATHS && old->counted <= MOST_PLACES &&
            bytes >= bytes_for(old->counted);
 }
 
 /* Adds what the last life left to what is kept of those before it. */
 static void keep_left(header *memory) {
     uint64_t count = memory->earlier_count;
-    for (uint64_t i = 0; i < memory->counted && count < GW_MAX_LOSSES; i++) {
+    for (uint64_t i = 0; i < memory->counted && count < GW_MAX_SHARD_DEATHS; i++) {
         uint64_t shard = memory->places[i].shard;
         if (shard == 0 || shard > UINT32_MAX) continue;
         memory->earlier[count++] =
@@ -80,15 +80,15 @@ static void renew(gw_claim_journal *claims, const gw_hash *job, uint64_t boot) {
     atomic_store(&memory->magic, MAGIC);
 }
 
-static gw_loss *losses_of(const header *memory, const gw_peer_id *self, uint32_t *count) {
+static gw_shard_death *losses_of(const header *memory, const gw_peer_id *self, uint32_t *count) {
     *count = (uint32_t)memory->earlier_count;
     if (*count == 0) return NULL;
-    gw_loss *losses = calloc(*count, sizeof *losses);
+    gw_shard_death *losses = calloc(*count, sizeof *losses);
     GW_ASSERT_MEMORY(losses != NULL);
     for (uint32_t i = 0; i < *count; i++) {
         const left *one = &memory->earlier[i];
-        losses[i] =
-            (gw_loss){.id = *self, .boot = one->boot, .step = one->step, .shard = (uint32_t)one->shard};
+        losses[i] = (gw_shard_death){
+            .id = *self, .boot = one->boot, .step = one->step, .shard = (uint32_t)one->shard};
     }
     return losses;
 }
@@ -137,8 +137,8 @@ static bool map_file(gw_claim_journal *claims, gw_err *err) {
 }
 
 gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
-                                        uint64_t boot, uint32_t workers, gw_loss **fell, uint32_t *fell_count,
-                                        gw_err *err) {
+                                        uint64_t boot, uint32_t workers, gw_shard_death **fell,
+                                        uint32_t *fell_count, gw_err *err) {
     *fell = NULL;
     *fell_count = 0;
     gw_claim_journal *claims = calloc(1, sizeof *claims);

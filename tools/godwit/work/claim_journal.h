@@ -17,7 +17,7 @@
 
 #include "core/base/err.h"
 #include "core/os/durable.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 
 #define GW_CLAIM_JOURNAL_FOLDER "/dev/shm"
 
@@ -28,8 +28,8 @@ typedef struct gw_claim_journal gw_claim_journal;
  * what this life is at. NULL where the folder is not in memory or is full, where the file is another
  * user's, and (GW_E_DENIED, of nothing else) where a process of this identity has it. */
 gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
-                                        uint64_t boot, uint32_t workers, gw_loss **fell, uint32_t *fell_count,
-                                        gw_err *err);
+                                        uint64_t boot, uint32_t workers, gw_shard_death **fell,
+                                        uint32_t *fell_count, gw_err *err);
 /* Where it is: by the peer's id, so that its next life finds it. */
 bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
 /* What the lives before left is on disk elsewhere, or of no use. NULL is allowed. */

@@ -53,7 +53,7 @@ static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, u
  * a step than would name it poison. */
 bool sim_hazard_gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
     uint64_t step = p->m.accumulator.step;
-    if (c->calm || c->options->fail_permille == 0 || sim_faults_of(c)->gave_up[step] == GW_POISON_LOSSES - 1)
+    if (c->calm || c->options->fail_permille == 0 || sim_faults_of(c)->gave_up[step] == GW_POISON_DEATHS - 1)
         return false;
     if (!sim_chance(c, c->options->fail_permille / 1000.0)) return false;
     sim_faults_of(c)->gave_up[step]++;
@@ -79,7 +79,7 @@ bool sim_hazard_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind) {
 /* Chance fails fewer probes of a step than would name a shard of it poison. */
 bool sim_hazard_fails_probe(sim_cluster *c, sim_peer *p, uint64_t step) {
     uint32_t *gave_up = &sim_faults_of(c)->gave_up[step];
-    if (*gave_up == GW_POISON_LOSSES - 1 || !sim_hazard_refuses(c, p, GW_SIM_FAILED_PROBE)) return false;
+    if (*gave_up == GW_POISON_DEATHS - 1 || !sim_hazard_refuses(c, p, GW_SIM_FAILED_PROBE)) return false;
     ++*gave_up;
     return true;
 }

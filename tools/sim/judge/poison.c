@@ -64,7 +64,7 @@ static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
         const sim_death *death = &j->poison.deaths[i];
         begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
     }
-    return begun >= GW_POISON_LOSSES;
+    return begun >= GW_POISON_DEATHS;
 }
 
 /* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
@@ -87,7 +87,7 @@ bool sim_names_poison(const sim_judges *j, const sim_peer *p) {
     }
     bool begun = was_begun(j, step, shard), ties = or != NULL && or < behind;
     for (uint32_t other = 0; other < most && ties && !begun; other++) begun = was_begun(j, step, other);
-    return lost >= GW_POISON_LOSSES && begun;
+    return lost >= GW_POISON_DEATHS && begun;
 }
 
 const sim_observer sim_poison_observer = {.view_installed = on_installed, .last_word = on_last_word};

@@ -1,7 +1,7 @@
 #include "tools/sim/setup/options.h"
 
 #include "core/base/assert.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 #include "core/rng.h"
 #include "core/state/placement.h"
 #include "tools/godwit/text/number.h"
@@ -454,7 +454,7 @@ static void draw_kept(gw_sim_options *o) {
 static uint32_t draw_bound_ms(const gw_sim_options *o) {
     if (o->haul == 0) return USUAL_BOUND_MS;
     uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
-    if (o->poison_step != 0) times += GW_POISON_LOSSES;
+    if (o->poison_step != 0) times += GW_POISON_DEATHS;
     uint64_t step_us = (uint64_t)rounds(o, left) * o->shard_us;
     uint64_t bound_ms = USUAL_BOUND_MS + o->steps * step_us / 1000 * times;
     return bound_ms > LONG ? LONG : (uint32_t)bound_ms;

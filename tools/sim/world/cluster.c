@@ -475,8 +475,8 @@ void sim_crash(sim_cluster *c, sim_peer *p) {
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
         if (!worker->busy) continue;
-        p->disk.fell[p->disk.fell_count++] =
-            (gw_loss){.id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
+        p->disk.fell[p->disk.fell_count++] = (gw_shard_death){
+            .id = p->id, .boot = p->boot, .step = p->m.accumulator.step, .shard = worker->shard};
     }
     sim_record_crash(c, p);
     end_process(c, p);

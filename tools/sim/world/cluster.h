@@ -76,9 +76,9 @@ typedef struct sim_record {
 
 typedef struct sim_disk {
     sim_record record;
-    bool unflushed;            /* the folder could not be flushed: a loss of power brings `flushed` back */
-    sim_record flushed;        /* the record before, while `unflushed` */
-    gw_loss fell[SIM_WORKERS]; /* the shards that its last life was computing when it crashed */
+    bool unflushed;     /* the folder could not be flushed: a loss of power brings `flushed` back */
+    sim_record flushed; /* the record before, while `unflushed` */
+    gw_shard_death fell[SIM_WORKERS]; /* the shards that its last life was computing when it crashed */
     uint32_t fell_count;
     sim_saved saved[SIM_SAVED];
     uint32_t saved_count;

@@ -6,7 +6,7 @@
 
 #include "core/base/assert.h"
 #include "core/record/convictions.h"
-#include "core/record/losses.h"
+#include "core/record/deaths.h"
 #include "core/record/sealed.h"
 
 #include <stdlib.h>
@@ -90,12 +90,12 @@ static verdicts read_verdicts(const sim_record *record) {
     gw_reader r = gw_reader_on(record->bytes, record->length);
     gw_ballot ballot;
     gw_hash job;
-    gw_losses losses;
+    gw_shard_deaths losses;
     gw_ballot_open(&ballot, true);
     gw_ballot_get(&r, &ballot);
     gw_ballot_close(&ballot);
     gw_get_hash(&r, &job);
-    gw_losses_get(&r, &losses);
+    gw_shard_deaths_get(&r, &losses);
     gw_convictions_get(&r, &v.of_others);
     v.heard = gw_get_u64(&r);
     gw_given_up_get(&r, &v.given_up);

@@ -129,7 +129,7 @@ static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     worker->claimed = worker->busy;
     gw_event event = {.kind = GW_EV_CLAIM,
                       .claim.worker = (uint32_t)op->x,
-                      .claim.shard = worker->busy ? worker->shard : GW_LOSS_ANY};
+                      .claim.shard = worker->busy ? worker->shard : GW_SHARD_ANY};
     sim_event(c, p, &event);
 }
 

@@ -208,7 +208,7 @@ Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
         flock_expect_done(&f, 3);
         cr_expect_eq(f.peers[who].probes_lost, 0);
         for (uint32_t i = 0; i < 3; i++) {
-            cr_expect_eq(f.peers[i].brain->members.losses.count, 0);
+            cr_expect_eq(f.peers[i].brain->members.deaths.count, 0);
             cr_expect_eq(flock_said(&f, i, "differ about shard"), 1, "computed right the next time");
         }
         flock_close(&f);
@@ -454,9 +454,9 @@ static bool one_knows_of_a_loss_alone(const flock *f) {
     for (uint32_t i = 0; i < f->count; i++) {
         const gw_peer *p = f->peers[i].brain;
         others += p != NULL && p->view.frozen && p->step.number == step &&
-                  gw_losses_in_step(&p->members.losses, step);
+                  gw_shard_deaths_in_step(&p->members.deaths, step);
     }
-    return others == 1 && !gw_losses_in_step(&leader->members.losses, step);
+    return others == 1 && !gw_shard_deaths_in_step(&leader->members.deaths, step);
 }
 
 /* The leader has yet to fetch the state of the step that another is at, who hears of a death in that step
@@ -482,8 +482,8 @@ Test(peer_verify, all_choose_the_same_shards_whoever_has_heard_of_a_loss) {
 Test(peer_verify, all_see_what_was_computed_wrong_whatever_one_has_heard_of_later_steps) {
     flock f;
     open_all(&f, 3, GW_VERIFY_WHOLE);
-    const gw_loss loss = {.id = {{9}}, .boot = 1, .step = 7, .shard = 3};
-    cr_assert(gw_losses_add(&f.peers[1].brain->members.losses, &loss));
+    const gw_shard_death loss = {.id = {{9}}, .boot = 1, .step = 7, .shard = 3};
+    cr_assert(gw_shard_deaths_add(&f.peers[1].brain->members.deaths, &loss));
     cr_assert(flock_run(&f, two_more_steps, MOST_EVENTS));
     f.peers[2].wrongs = 1;
     run_out(&f);

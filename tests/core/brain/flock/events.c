@@ -84,7 +84,8 @@ static void handle(flock *f, flock_event *e) {
     if (e->redial) flock_link(f, e->to, (uint32_t)flock_index(f, &e->event.peer));
     if (e->redial || p->brain == NULL || p->config.incarnation.boot != e->life || p->finished) return;
     if (e->event.kind == (gw_event_kind)0) {
-        p->fell = (gw_loss){.id = p->config.id, .boot = e->life, .step = p->step, .shard = e->fatal_shard};
+        p->fell =
+            (gw_shard_death){.id = p->config.id, .boot = e->life, .step = p->step, .shard = e->fatal_shard};
         flock_kill(f, e->to);
         return;
     }

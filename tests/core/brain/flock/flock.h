@@ -69,10 +69,10 @@ typedef struct flock_peer {
     gw_finish finish;
     char finish_text[600];
     gw_hash final_root;
-    uint32_t computed;          /* shards, all steps */
-    int64_t dies_at_shard;      /* when it takes this shard; -1 = never */
-    gw_loss fell;               /* what it was at when it died of that, for its next life; boot 0 = nothing */
-    const gw_loss *fell_before; /* what all lives before its next one were at; NULL: as above */
+    uint32_t computed;     /* shards, all steps */
+    int64_t dies_at_shard; /* when it takes this shard; -1 = never */
+    gw_shard_death fell;   /* what it was at when it died of that, for its next life; boot 0 = nothing */
+    const gw_shard_death *fell_before; /* what all lives before its next one were at; NULL: as above */
     uint32_t fell_before_count;
     uint64_t dies_at_step;   /* and only in this step; 0 = in any */
     int64_t fails_at_shard;  /* cannot compute this one; -1 = all can be */
