@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 MOST_BYTES = 8192
-FOUND = "tests/found.md"  # names tests by their paths below tests/
+FOUND = os.path.join("tests", "found.md")  # names tests by their paths below tests/
 TOP = r"(?:core|net|kernels|checkpoint|tools|tests)"
 FILE = r"[\w.-]+\.(?:c|h|cu|cuh|inc|py|sh|md|txt|cmake|awk)"
 CODE = r"[\w.-]+\.(?:c|h|cu|cuh|py|sh|md)"
