@@ -3,7 +3,7 @@
 complaint, and its exit code is 1 if there was one.
 
 Checked are, in the pages (README.md of each folder): links with their anchors, files and folders, and functions of the
-project; in the code and scripts: the paths of files that comments name. README.md at the top has 8 KB at most."""
+project; in the code and scripts: the files that comments name. README.md at the top has 8 KB at most."""
 
 import collections
 import os
@@ -17,6 +17,9 @@ TOP = r"(?:core|net|kernels|checkpoint|tools|tests)"
 FILE = r"[\w.-]+\.(?:c|h|cu|cuh|inc|py|sh|md|txt|cmake|awk)"
 CODE = r"[\w.-]+\.(?:c|h|cu|cuh|py|sh|md)"
 PATH_IN_CODE = re.compile(rf"(?<![\w/.-]){TOP}/(?:[\w.-]+/)*{FILE}(?![\w/])")
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+NAME_IN_COMMENT = re.compile(r"(?<![\w/.-])[a-z0-9_]+\.(?:c|h|cu|cuh)(?!\w)")
+FOREIGN = ("llm.c",)  # a program's name
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 FUNCTION = re.compile(r"^gw_\w+$")
@@ -89,6 +92,13 @@ def spans(tree, page, text):
                     yield f"{page}: it names {one}, which the code does not have"
 
 
+def names_in_comments(tree, path):
+    for match in COMMENT.finditer(text := read(path)):
+        for name in NAME_IN_COMMENT.findall(match.group()):
+            if name not in tree.names and name not in FOREIGN:
+                yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: its comment names {name}, which is not there"
+
+
 def comments(tree, path):
     for number, line in enumerate(read(path).splitlines(), 1):
         if "#include" in line or '"' in line and path.startswith("tests/tools/test_"):
@@ -110,6 +120,8 @@ def main():
     for path in files:
         if re.search(r"\.(c|h|cu|cuh|inc|py|sh|cmake)$|found\.md$", path):
             found += comments(tree, path)
+        if re.search(r"\.(c|h|cu|cuh|inc)$", path):
+            found += names_in_comments(tree, path)
     for complaint in found:
         print(f"lint: {complaint}", file=sys.stderr)
     return bool(found)

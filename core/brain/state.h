@@ -88,7 +88,7 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
 int gw_peer_own_rank(const gw_peer *p);
 bool gw_peer_is_leader(const gw_peer *p);
 
-/* ---- peer_contacts.c ---- */
+/* Functions of members/contacts.c. */
 gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id); /* NULL = unknown */
 void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event);
 void gw_contacts_link(gw_peer *p, const gw_event *event);
@@ -110,7 +110,7 @@ bool gw_contacts_greeted(const gw_contact *contact);
 bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
 
-/* ---- peer_links.c ---- */
+/* Functions of members/links.c. */
 void gw_links_data(gw_peer *p, const gw_event *event);
 /* Linked to a member, by control and by data, or without it for so short a time that it will come back. */
 bool gw_links_lately(gw_peer *p, const gw_contact *contact);
@@ -131,12 +131,12 @@ const char *gw_links_describe(const gw_contact *contact, char *text, size_t capa
 const gw_contact *gw_links_newcomer_without_data(const gw_peer *p);
 void gw_links_consider(gw_peer *p);
 
-/* ---- peer_strangers.c ---- */
+/* Functions of members/strangers.c. */
 bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello);
 void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *hello); /* of one */
 void gw_strangers_consider(gw_peer *p); /* without a view: is this peer turned away? */
 
-/* ---- peer_views.c ---- */
+/* Functions of view/propose.c. */
 void gw_views_need_change(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gw_views_consider(gw_peer *p);
 uint64_t gw_views_deadline(const gw_peer *p);
@@ -151,7 +151,7 @@ void gw_views_force(gw_peer *p);                                     /* the oper
 void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at); /* moves one forward, over another */
 void gw_views_lost(gw_peer *p, const char *why); /* leaves the installed view and waits to be admitted */
 
-/* ---- peer_install.c ---- */
+/* Functions of view/install.c. */
 void gw_install_adopt(gw_peer *p, const gw_install *install); /* of the view that it is frozen for */
 void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
@@ -162,7 +162,7 @@ void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again wha
 /* READY again, with what is known now to be whole, and behind the view's state. */
 void gw_install_tell_whole(gw_peer *p, const gw_kept *whole);
 
-/* ---- peer_votes.c ---- */
+/* Functions of view/vote.c. */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
@@ -179,7 +179,7 @@ void gw_votes_send_if_ready(gw_peer *p);
 void gw_votes_vote(gw_peer *p, const gw_contact *from,
                    gw_message *message); /* at the proposer; takes the report */
 
-/* ---- peer_waiting.c ---- */
+/* Functions of view/admit.c. */
 void gw_waiting_consider(gw_peer *p);
 /* So many that have founded would begin at step 0, which is for more: they wait without a view again. */
 void gw_waiting_found_too_few(gw_peer *p, uint32_t here);
@@ -200,7 +200,7 @@ bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact);
 bool gw_waiting_knows_flock(const gw_peer *p); /* a living peer of this job has a view */
 uint64_t gw_waiting_deadline(const gw_peer *p);
 
-/* ---- peer_steps.c ---- */
+/* Functions of step/steps.c. */
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
 void gw_steps_dry(gw_peer *p, const gw_event *event);
 void gw_steps_word_read(gw_peer *p, const gw_event *event);
@@ -215,7 +215,7 @@ void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
 uint64_t gw_steps_speed(const gw_peer *p); /* to deal by; 0 = not known */
 
-/* ---- peer_verify.c ---- */
+/* Functions of faults/verify.c. */
 void gw_verify_deal(gw_peer *p, gw_action *deal); /* chooses */
 void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce);
 /* Looks at the table of a right sum. True: two members differ, and it must not be applied. */
@@ -245,7 +245,7 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
 /* Adds to `doubted` (of ranks) whose accumulators must be dropped: those that a vote tells are in doubt. */
 void gw_verify_doubted(const gw_attempt *attempt, gw_set *doubted);
 
-/* ---- peer_verdicts.c ---- */
+/* Functions of faults/verdicts.c. */
 /* A member was found wrong in this view; what it has of more than `step` steps counts for nothing. */
 void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step);
 /* All that the reports of a proposal tell of and that has not been served yet. */
@@ -263,7 +263,7 @@ void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
  * to keep the state that it holds. */
 bool gw_verdicts_hear(gw_peer *p, const gw_install *install);
 
-/* ---- peer_halt.c ---- */
+/* Functions of faults/halt.c. */
 /* Nobody can tell which bits are right, for the reason given: ends this peer, and, as far as they can be
  * reached, all members of the view, which is the one that it lives in or has proposed. */
 void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -271,7 +271,7 @@ void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *message)
 /* A member that has left in the middle of a sum, or of a dispute about one, may have said why. */
 bool gw_halt_may_come(const gw_peer *p);
 
-/* ---- peer_changes.c ---- */
+/* Functions of faults/path_errors.c. */
 /* A reduction or a load failed with `changed`; `what` was sent. True: it is the path to that member, as it
  * seems. */
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what);
@@ -284,7 +284,7 @@ void gw_changes_tell(gw_peer *p, const gw_install *install, int rank);
 bool gw_changes_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
 void gw_changes_installed(gw_peer *p, const gw_install *install);
 
-/* ---- peer_retry.c ---- */
+/* Functions of step/retry.c. */
 void gw_retry_failed(gw_peer *p, const gw_event *event); /* asks for a new view, now or later, or gives up */
 void gw_retry_blame(gw_peer *p, const gw_peer_id *id); /* something fails between this member and this peer */
 void gw_retry_succeeded(gw_peer *p);  /* a sum that is right: nothing has failed between its members */
@@ -292,7 +292,7 @@ void gw_retry_begin_anew(gw_peer *p); /* the others have gone on without this pe
 void gw_retry_consider(gw_peer *p);
 uint64_t gw_retry_deadline(const gw_peer *p);
 
-/* ---- peer_poison.c ---- */
+/* Functions of members/poison.c. */
 /* What peers were at in this step is not known from now on: they may have got further. */
 void gw_poison_stood_still(gw_peer *p);
 void gw_poison_claim(gw_peer *p, const gw_event *event);
@@ -312,13 +312,13 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come aft
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);
 void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are over */
 
-/* ---- peer_commit.c ---- */
+/* Functions of commit.c. */
 void gw_commit_applied(gw_peer *p); /* a step has been applied here: p->step and p->fingerprint are of now */
 /* All members of the view hold the state that this peer holds: shows the step that led to it, once. */
 void gw_commit_agreed(gw_peer *p);
 void gw_commit_effects(gw_peer *p, const gw_event *event); /* COMMITTED */
 
-/* ---- peer_saves.c ---- */
+/* Functions of save/checkpoint.c. */
 /* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */
 void gw_saves_remind(gw_peer *p);
 int64_t gw_saves_decide(gw_peer *p); /* at the leader: decisions for the reduction it is about to enter */
@@ -344,7 +344,7 @@ void gw_saves_end(gw_peer *p); /* the job's last boundary has been reached */
 uint64_t gw_saves_deadline(const gw_peer *p);
 void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
 
-/* ---- peer_kept.c ---- */
+/* Functions of save/kept.c. */
 const gw_kept *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
  * course of the job. */
@@ -375,7 +375,7 @@ void gw_kept_given_up_before(gw_peer *p); /* in an earlier life */
 /* The flock has come to that one, or goes on from it: it was right. */
 void gw_kept_take_back(gw_peer *p, const gw_hash *root);
 
-/* ---- peer_leave.c ---- */
+/* Functions of save/leave.c. */
 void gw_leave_asked(gw_peer *p);
 /* For so long, in which who is to stay may have died: that does not count. */
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns);
@@ -397,7 +397,7 @@ void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved);
 void gw_leave_consider(gw_peer *p);
 uint64_t gw_leave_deadline(const gw_peer *p);
 
-/* ---- peer_final.c ---- */
+/* Functions of save/final.c. */
 void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */
 /* At the leader: nobody has room for all of it. True: it will be tried again; false: that has lasted long
  * enough. */
@@ -405,7 +405,7 @@ bool gw_final_waits_for_room(gw_peer *p);
 void gw_final_consider(gw_peer *p);
 void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root); /* ends this peer */
 
-/* ---- peer_end.c ---- */
+/* Functions of save/job_end.c. */
 void gw_end_recorded(gw_peer *p, uint64_t step, uint64_t fingerprint, const gw_hash *root, bool stopped,
                      bool unsaved);
 /* Whether what this peer has seen of another's end is that of this very state. */
@@ -425,7 +425,7 @@ bool gw_end_of_others(gw_peer *p);
 void gw_end_consider(gw_peer *p);
 void gw_end_hope(gw_peer *p); /* it can do something again */
 
-/* ---- peer_patience.c ---- */
+/* Functions of save/deadlines.c. */
 void gw_patience_load(gw_peer *p); /* a LOAD begins */
 /* A SAVE or a MANIFEST is given to the disk; one of them has ended. */
 void gw_patience_disk(gw_peer *p, gw_token token);

@@ -119,10 +119,10 @@ class Rules(unittest.TestCase):
     def test_what_pages_and_comments_name_is_there(self):
         self.write("core/README.md", "# Core\n\n`core/brain/peer.c`, `gw_peer_step`, [it](#core), [up](../README.md)\n")
         self.write("README.md", "`brain/peer.h` is in [core](core/README.md#core)\n")
-        self.write("net/loop/timer.c", "/* core/brain/old.h */\nvoid gw_timer(void);\n")
+        self.write("net/loop/timer.c", "/* core/brain/old.h */\nvoid gw_timer(void); /* as in\n old_timer.c */\n")
         self.assert_complains(
             "README.md: it names brain/peer.h", "core/README.md: it names gw_peer_step",
-            "net/loop/timer.c:1: it names core/brain/old.h",
+            "net/loop/timer.c:1: it names core/brain/old.h", "net/loop/timer.c:2: its comment names old_timer.c",
         )
         self.write("README.md", "`core/brain/` is in [core](core/README.md#heart), [there](core/b.md)" + " " * 9000)
         self.assert_complains("core/README.md#heart leads to no heading", "core/b.md leads nowhere", "8192 is the most")

@@ -1,5 +1,5 @@
 /* All-reduce over rails: calls that make no sense, members that disagree, stale and foreign messages. What
- * every kind of path must do is in conformance_sums.c. */
+ * every kind of path must do is in tests/net/conformance/sums.c. */
 #include "tests/net/vectors.h"
 
 #include "net/collective/part.h"

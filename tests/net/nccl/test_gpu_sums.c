@@ -1,4 +1,4 @@
-/* The thread that drives NCCL, against the NCCL of nccl_fake.h: what it says, to whom, and in which order. */
+/* The thread that drives NCCL, against the NCCL of fake.h: what it says, to whom, and in which order. */
 #include "core/os/clock.h"
 #include "tests/net/nccl/fake.h"
 

@@ -1,4 +1,4 @@
-/* The state machine over NCCL, against an NCCL that really sums, and fails where it is told (nccl_fake.h).
+/* The state machine over NCCL, against an NCCL that really sums, and fails where it is told (fake.h).
  * Time is a number that the tests move. */
 #include "tests/net/nccl/fake.h"
 

@@ -1,5 +1,5 @@
 /* One-sided operations: registering, and what a peer may send that breaks the protocol. What every kind of
- * path must do is in conformance_words.c. */
+ * path must do is in tests/net/conformance/words.c. */
 #include "tests/net/data_rig.h"
 
 #include "net/onesided/asker.h"

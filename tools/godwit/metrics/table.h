@@ -1,4 +1,4 @@
-/* What is in a file of `godwit run --metrics` (metrics_file.h), as curves: in bounded memory, however long
+/* What is in a file of `godwit run --metrics` (file.h), as curves: in bounded memory, however long
  * the run was. */
 #ifndef GODWIT_TOOLS_GODWIT_METRICS_TABLE_H
 #define GODWIT_TOOLS_GODWIT_METRICS_TABLE_H

@@ -23,7 +23,7 @@ typedef struct flock_event {
 /* flock.c: which peer it is; -1 = none. */
 int flock_index(const flock *f, const gw_peer_id *id);
 
-/* flock_events.c: what happens to a peer so much later. What is returned is valid until the next post. */
+/* events.c: what happens to a peer so much later. What is returned is valid until the next post. */
 flock_event *flock_post(flock *f, uint32_t to, uint64_t delay_ns, gw_event event);
 /* The event has a copy of these bytes. */
 void flock_keep_bytes(flock_event *e, const void *bytes, size_t length);
@@ -31,7 +31,7 @@ void flock_forget_events(flock *f);
 /* What waited for peer i, which was stopped, may happen. */
 void flock_release(flock *f, uint32_t i);
 
-/* flock_links.c */
+/* links.c */
 void flock_link(flock *f, uint32_t a, uint32_t b);
 /* What a dead peer had sent still arrives; then its links break, and reconnecting is refused. */
 void flock_end_links(flock *f, uint32_t i);
@@ -41,7 +41,7 @@ void flock_link_or_drop(flock *f, uint32_t i, const gw_action *a);
 void flock_datagram(flock *f, uint32_t i, const gw_action *a);
 void flock_message(flock *f, uint32_t i, const gw_action *a);
 
-/* flock_work.c */
+/* work.c */
 void flock_freeze(flock *f, uint32_t i, const gw_action *a);
 void flock_begin_step(flock *f, uint32_t i, const gw_action *a);
 void flock_deal(flock *f, uint32_t i, const gw_action *a);
@@ -50,12 +50,12 @@ void flock_take(flock *f, uint32_t i, const gw_action *a);
 void flock_seal(flock *f, uint32_t i, const gw_action *a);
 void flock_probe(flock *f, uint32_t i, const gw_action *a);
 
-/* flock_sums.c */
+/* sums.c */
 void flock_reduce(flock *f, uint32_t i, const gw_action *a);
 void flock_apply(flock *f, uint32_t i, const gw_action *a);
 void flock_look(flock *f, uint32_t i, const gw_action *a);
 
-/* flock_disk.c */
+/* disk.c */
 void flock_load(flock *f, uint32_t i, const gw_action *a);
 void flock_save(flock *f, uint32_t i, const gw_action *a);
 void flock_retain(flock_peer *p, const gw_action *a);
@@ -63,7 +63,7 @@ void flock_manifest(flock *f, uint32_t i, const gw_action *a);
 void flock_persist(flock *f, uint32_t i, const gw_action *a);
 void flock_settle_records(flock *f, uint32_t i, bool ends);
 
-/* flock_actions.c: whatever it asks for. */
+/* actions.c: whatever it asks for. */
 void flock_carry_out(flock *f, uint32_t i, const gw_action *a);
 
 #endif
