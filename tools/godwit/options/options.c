@@ -450,6 +450,7 @@ static bool add_job(parser *p, const gw_job_type *job) {
     for (uint32_t i = 0; i < p->job_count; i++) {
         const gw_option *o = &job->options[i];
         struct argp_option *to = &p->job_argp[i];
+        GW_ASSERT(o->name != NULL);
         p->values[i] = o->fallback;
         if (is_taken(o->name))
             return gw_fail(p->err, GW_E_INVALID, "job %s: its option --%s is one of godwit run", job->name,
@@ -470,7 +471,7 @@ static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
     p->values = calloc(p->job_count + 1, sizeof p->values[0]);
     if (p->argp == NULL || p->docs == NULL || p->values == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory");
-    return add_rows(p) && add_job(p, job);
+    return add_rows(p) && (job == NULL || add_job(p, job));
 }
 
 /* The first option of the job that takes a list of files; NULL: none does. */
