@@ -26,7 +26,7 @@ sim_judges *sim_judges_open(sim_cluster *c) {
     j->kept.keepers = zeros(c->count, sizeof *j->kept.keepers);
     j->views.of = zeros(c->count, sizeof *j->views.of);
     j->ends.of = zeros(c->count, sizeof *j->ends.of);
-    for (size_t i = 0; i < sizeof observers / sizeof *observers; i++) sim_observe(c, observers[i], j);
+    for (size_t i = 0; i < sizeof observers / sizeof observers[0]; i++) sim_observe(c, observers[i], j);
     return j;
 }
 
