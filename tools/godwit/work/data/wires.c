@@ -101,7 +101,7 @@ static gw_wire *find(const gw_wires *wires, const gw_peer_id *id) {
 static void make_room(gw_wires *wires) {
     if (wires->count < wires->capacity) return;
     wires->capacity = wires->capacity > 0 ? 2 * wires->capacity : 16;
-    gw_wire **list = realloc(wires->list, wires->capacity * sizeof list[0]);
+    gw_wire **list = realloc(wires->list, wires->capacity * sizeof(void *));
     GW_ASSERT_MEMORY(list != NULL);
     wires->list = list;
     GW_ASSERT_MEMORY(gw_id_index_reserve(&wires->index, records(wires), wires->count, wires->capacity));
@@ -136,7 +136,7 @@ static void forget(gw_wires *wires, gw_wire *wire) {
     for (uint32_t i = 0; i < wires->count; i++) dropped += wires->list[i]->dropped > 0;
     if (dropped < 2 * KEPT) return;
     pthread_mutex_lock(&wires->lock);
-    qsort(wires->list, wires->count, sizeof wires->list[0], latest_drop_first); /* those in use come last */
+    qsort(wires->list, wires->count, sizeof(void *), latest_drop_first); /* those in use come last */
     for (uint32_t i = 0; i < wires->count; i++) {
         gw_wire *old = wires->list[i];
         if (old->dropped == 0 || i < KEPT || old->fetching > 0) {
