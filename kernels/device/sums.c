@@ -213,7 +213,7 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
         *receive = list_fast(s, s->segments[1], into->words, s->floats[1]);
         break;
     default:
-        GW_ASSERT(!"a known way to reduce");
+        GW_ASSERT(false && "a known way to reduce");
     }
     s->mode = mode;
     s->step = held.step;

@@ -98,7 +98,7 @@ uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_
     case GW_WORD_ADD:
         return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
     }
-    GW_ASSERT(!"no such action");
+    GW_ASSERT(false && "no such action");
     return 0;
 }
 

@@ -133,7 +133,7 @@ static void half_ready(void *context, gw_stream *stream, const gw_remote *remote
 
 static void half_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     (void)context, (void)stream, (void)bytes, (void)count;
-    GW_ASSERT(!"an accepted stream was not taken");
+    GW_ASSERT(false && "an accepted stream was not taken");
 }
 
 static void half_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {

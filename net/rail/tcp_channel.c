@@ -47,7 +47,7 @@ typedef struct tcp_channel {
 static const gw_channel_ops tcp_ops;
 
 static tcp_channel *tcp_of(gw_channel *channel) {
-    return (tcp_channel *)channel;
+    return (tcp_channel *)(void *)channel;
 }
 
 /* Life. */

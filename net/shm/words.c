@@ -104,7 +104,7 @@ static void act(uint64_t *word, const gw_op *op, gw_completion *c) {
         c->value = gw_word_act(GW_WORD_ADD, word, 0, op->operand);
         break;
     case GW_OP_FETCH:
-        GW_ASSERT(!"a fetch is not for words");
+        GW_ASSERT(false && "a fetch is not for words");
     }
 }
 

@@ -320,7 +320,7 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
         key = key << 1 | (one->stale >> one->leader & 1);
         key = key << 1 | one->given_up;
         key = key << 2 | one->order;
-        if (l < k) key = key << 3 | one->base << 1 | (v->stale >> one->leader & 1);
+        if (l < k) key = key << 3 | (unsigned)(one->base << 1) | (v->stale >> one->leader & 1U);
     }
     uint8_t yes;
     if (memo_find(&x->answer, key, &yes)) return yes;

@@ -365,7 +365,7 @@ static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) 
 
 static void on_message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     (void)context, (void)stream, (void)bytes, (void)count;
-    GW_ASSERT(!"a data stream was read before it was handed over");
+    GW_ASSERT(false && "a data stream was read before it was handed over");
 }
 
 static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
