@@ -19,11 +19,10 @@
 #include "core/base/assert.h"
 
 static void show(gw_peer *p) {
-    const gw_uncommitted *u = &p->step.uncommitted;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");
-    notice->step = u->step;
-    notice->notice.committed.members = u->members;
-    notice->notice.committed.fingerprint = u->fingerprint;
+    notice->step = p->commit.uncommitted.step;
+    notice->notice.committed.members = p->commit.uncommitted.members;
+    notice->notice.committed.fingerprint = p->commit.uncommitted.fingerprint;
 }
 
 /* The effects of the step behind the committed state, also where this peer has not made that step: those that
@@ -31,20 +30,18 @@ static void show(gw_peer *p) {
  * those of the step before take place, or, where it has fetched that state, those it has it from have. One
  * that was found to have changed in memory since it was applied is none to have effects of. */
 static void have_effects(gw_peer *p) {
-    if (!p->config.effects || !p->step.has_state || p->step.number == 0 ||
-        p->step.effects_step == p->step.number)
+    if (!p->config.effects || !p->state.present || p->state.step == 0 ||
+        p->commit.effects_step == p->state.step)
         return;
-    p->step.effects_step = p->step.number;
+    p->commit.effects_step = p->state.step;
     gw_action *commit = gw_peer_act(p, GW_ACT_COMMIT);
     commit->token = gw_peer_token(p);
-    commit->step = p->step.number - 1;
+    commit->step = p->state.step - 1;
 }
 
 static void note_committed(gw_peer *p) {
-    p->step.committed_step = p->step.number;
-    p->step.committed_fingerprint = p->step.fingerprint;
-    p->step.uncommitted.any = false;
-    have_effects(p);
+    p->commit.step = p->state.step;
+    p->commit.fingerprint = p->state.fingerprint;
 }
 
 void gw_commit_effects(gw_peer *p, const gw_event *event) {
@@ -54,16 +51,26 @@ void gw_commit_effects(gw_peer *p, const gw_event *event) {
 }
 
 void gw_commit_applied(gw_peer *p) {
-    GW_ASSERT(p->step.number > 0 && !p->step.uncommitted.any);
-    p->step.uncommitted = (gw_uncommitted){.any = true,
-                                           .step = p->step.number - 1,
-                                           .fingerprint = p->step.fingerprint,
-                                           .members = p->view.current.count};
+    GW_ASSERT(p->state.step > 0 && !p->commit.uncommitted.any);
+    p->commit.uncommitted.any = true;
+    p->commit.uncommitted.step = p->state.step - 1;
+    p->commit.uncommitted.fingerprint = p->state.fingerprint;
+    p->commit.uncommitted.members = p->view.current.count;
     if (!p->view.ballot.majority) gw_commit_agreed(p);
 }
 
 void gw_commit_agreed(gw_peer *p) {
-    const gw_uncommitted *u = &p->step.uncommitted;
-    if (u->any && u->step + 1 == p->step.number && u->fingerprint == p->step.fingerprint) show(p);
+    bool any = p->commit.uncommitted.any && p->commit.uncommitted.step + 1 == p->state.step;
+    if (any && p->commit.uncommitted.fingerprint == p->state.fingerprint) show(p);
+    p->commit.uncommitted.any = false;
+    note_committed(p);
+    have_effects(p);
+}
+
+void gw_commit_loaded(gw_peer *p) {
+    p->commit.effects_step = 0;
+}
+
+void gw_commit_ended(gw_peer *p) {
     note_committed(p);
 }

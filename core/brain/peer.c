@@ -104,7 +104,7 @@ void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const cha
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
     action->finish.result = finish;
     action->finish.text = text;
-    action->step = p->step.number;
+    action->step = p->state.step;
     if (root != NULL) action->finish.root = *root;
     p->phase = GW_AT_OVER;
 }
@@ -580,12 +580,11 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
         .disk_writable = !p->save.unwritable && !p->save.unwritable_said && !p->save.disk_hangs,
         .view = p->view.current.epoch > 0 ? &p->view.current : NULL,
-        .step = p->step.number,
-        .fingerprint = p->step.fingerprint,
-        .committed_step = p->view.ballot.majority ? p->step.committed_step : p->step.number,
-        .committed_fingerprint =
-            p->view.ballot.majority ? p->step.committed_fingerprint : p->step.fingerprint,
-        .has_state = p->step.has_state,
+        .step = p->state.step,
+        .fingerprint = p->state.fingerprint,
+        .committed_step = p->view.ballot.majority ? p->commit.step : p->state.step,
+        .committed_fingerprint = p->view.ballot.majority ? p->commit.fingerprint : p->state.fingerprint,
+        .has_state = p->state.present,
         .checkpoint_step = p->save.saved_step,
         .views_installed = p->view.views_installed,
         .steps_repaired = p->view.steps_repaired,
@@ -610,7 +609,7 @@ static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw
         .checkpoint_step = UINT64_MAX};
     if (gw_peer_id_equal(&member->id, &p->config.id)) {
         info->linked = true;
-        info->step = p->step.number;
+        info->step = p->state.step;
         info->speed = p->step.own_speed;
         info->checkpoint_step = p->save.saved_step;
         return;

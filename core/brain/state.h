@@ -14,7 +14,9 @@
 #ifndef GODWIT_CORE_BRAIN_STATE_H
 #define GODWIT_CORE_BRAIN_STATE_H
 
+#include "core/brain/commit.h"
 #include "core/brain/faults/state.h"
+#include "core/brain/job_state.h"
 #include "core/brain/members/state.h"
 #include "core/brain/message.h"
 #include "core/brain/peer.h"
@@ -60,6 +62,8 @@ struct gw_peer {
     gw_phase_of_peer phase;
     uint64_t phase_logged_ns;
 
+    gw_job_state state;
+    gw_commit commit;
     gw_members_state members;
     gw_faults_state faults;
     gw_save_state save;
@@ -311,12 +315,6 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come aft
 /* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);
 void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are over */
-
-/* Functions of commit.c. */
-void gw_commit_applied(gw_peer *p); /* a step has been applied here: p->step and p->fingerprint are of now */
-/* All members of the view hold the state that this peer holds: shows the step that led to it, once. */
-void gw_commit_agreed(gw_peer *p);
-void gw_commit_effects(gw_peer *p, const gw_event *event); /* COMMITTED */
 
 /* Functions of save/checkpoint.c. */
 /* Tells the leader, who may be new, of a stop or a checkpoint that this peer was asked for. */

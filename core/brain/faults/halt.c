@@ -11,7 +11,7 @@
 static void tell(gw_peer *p, const gw_view *view, char *why) {
     GW_ASSERT(gw_view_rank(view, &p->config.id) >= 0);
     gw_message message = {
-        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->step.number, .text = why};
+        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->state.step, .text = why};
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
@@ -31,7 +31,7 @@ void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
  * nothing of the kind. */
 static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     return p->view.current.epoch > 0 && gw_view_name_equal(&p->view.current.name, &m->name) &&
-           m->step == p->step.number && gw_view_rank(&p->view.current, &from->id) >= 0;
+           m->step == p->state.step && gw_view_rank(&p->view.current, &from->id) >= 0;
 }
 
 /* Whoever says so may have no link to some: those who hear it pass it on. */

@@ -20,8 +20,8 @@ enum {
  * is summed from, or that of the step before the one it fetches. Who has none loses nothing as it leaves, and
  * whom it comes to was alone before. */
 static bool concerns_both(const gw_peer *p, const gw_event *event) {
-    bool could_go_on = event->kind == GW_EV_REDUCED || p->view.load_step <= p->step.number + 1;
-    return p->view.current.count == 2 && p->step.has_state && could_go_on;
+    bool could_go_on = event->kind == GW_EV_REDUCED || p->view.load_step <= p->state.step + 1;
+    return p->view.current.count == 2 && p->state.present && could_go_on;
 }
 
 bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
@@ -196,7 +196,7 @@ bool gw_changes_halt(gw_peer *p) {
         "at step %" PRIu64 " bits have changed %" PRIu32
         " times between peers %s and %s, and nobody can tell in whose memory, or whether on the way: start "
         "again with a third peer, or without the one that fails a memory test",
-        p->step.number, times, gw_peer_id_short(&a->view.members[0].id, one),
+        p->state.step, times, gw_peer_id_short(&a->view.members[0].id, one),
         gw_peer_id_short(&a->view.members[1].id, other));
     return true;
 }

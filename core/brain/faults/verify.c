@@ -38,8 +38,8 @@ void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...)
     va_end(args);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_CORRUPT, "%s", text);
     if (peer != NULL) notice->peer = *peer;
-    notice->step = p->step.number;
-    gw_peer_say(p, GW_ERROR, "corruption at step %" PRIu64 ": peer %s: %s", p->step.number,
+    notice->step = p->state.step;
+    gw_peer_say(p, GW_ERROR, "corruption at step %" PRIu64 ": peer %s: %s", p->state.step,
                 peer == NULL ? "(not known)" : gw_peer_id_short(peer, id), text);
 }
 
@@ -49,13 +49,13 @@ static bool may_stay(gw_peer *p, const char *what) {
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "step %" PRIu64 ": %s, and this was not its first error: the machine is faulty (memory, "
                    "processor), so this peer leaves, so that the others go on",
-                   p->step.number, what);
+                   p->state.step, what);
     return false;
 }
 
 /* This peer was found to compute or hold other bits: what it has of the job counts for nothing. */
 static bool own_fault(gw_peer *p, const char *what) {
-    p->step.has_state = false;
+    gw_job_state_drop(p);
     return may_stay(p, what);
 }
 
@@ -115,16 +115,16 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
                 "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64 ", %016" PRIx64
                 "), and nobody can tell which are right: start again to resume from the newest checkpoint, "
                 "with one more peer or without any that fails a memory test",
-                p->step.number, (uint64_t)held.most, (uint64_t)held.second);
+                p->state.step, (uint64_t)held.most, (uint64_t)held.second);
         return false;
     }
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         int64_t one = fingerprint_at(slots, rank);
         if (one == held.most) continue;
-        gw_verdicts_remember(p, &p->view.current.members[rank].id, before(p->step.number));
+        gw_verdicts_remember(p, &p->view.current.members[rank].id, before(p->state.step));
         tell_outvoted(p, &p->view.current.members[rank].id, (uint64_t)one, (uint64_t)held.most);
     }
-    if ((int64_t)p->step.fingerprint != held.most) own_fault(p, OUTVOTED);
+    if ((int64_t)p->state.fingerprint != held.most) own_fault(p, OUTVOTED);
     return held.most_count == p->view.current.count;
 }
 
@@ -161,12 +161,12 @@ bool gw_verify_takes(gw_peer *p, const gw_install *i) {
         gw_peer_say(p, GW_WARN, "%s was found to compute or to hold other bits%s",
                     own->boot != p->config.incarnation.boot ? "an earlier life of this peer"
                                                             : "this peer, before it loaded its state,",
-                    p->step.has_state ? ": it fetches the state anew" : "");
-        p->step.has_state = false;
+                    p->state.present ? ": it fetches the state anew" : "");
+        gw_job_state_drop(p);
         return true;
     }
-    if (is_outvoted(p, i, p->step.has_state, p->step.number, p->step.fingerprint)) {
-        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->step.fingerprint, i->fingerprint);
+    if (is_outvoted(p, i, p->state.present, p->state.step, p->state.fingerprint)) {
+        if (!gw_peer_is_leader(p)) tell_outvoted(p, &p->config.id, p->state.fingerprint, i->fingerprint);
         return own_fault(p, OUTVOTED);
     }
     if (!hears) return true;
@@ -195,7 +195,7 @@ void gw_verify_deal(gw_peer *p, gw_action *deal) {
     uint64_t key;
     memcpy(&key, p->job.bytes, sizeof key);
     p->faults.chosen_count =
-        gw_verify_choose(key, p->config.verify, p->step.number, p->step.shards, p->faults.chosen);
+        gw_verify_choose(key, p->config.verify, p->state.step, p->step.shards, p->faults.chosen);
     if (p->step.careful) leave_out_dealt(p, deal->deal.list);
     deal->deal.chosen =
         gw_actions_copy(p->actions, p->faults.chosen, p->faults.chosen_count * sizeof p->faults.chosen[0]);
@@ -206,7 +206,7 @@ void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
     if (p->config.verify == 0) return;
     int64_t table[GW_VERIFY_TABLE] = {0};
     gw_verify_put(table, p->faults.chosen, p->faults.chosen_count, p->view.current.count,
-                  (uint32_t)gw_peer_own_rank(p), p->step.number, sealed->sealed.rechecks,
+                  (uint32_t)gw_peer_own_rank(p), p->state.step, sealed->sealed.rechecks,
                   sealed->sealed.recheck_count);
     reduce->reduce.check_table = gw_actions_copy(p->actions, table, sizeof table);
 }
@@ -215,12 +215,12 @@ void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
 
 static void forget_old_testimony(gw_peer *p) {
     gw_testimony *t = &p->faults.testimony;
-    if (gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number) return;
-    *t = (gw_testimony){.view = p->view.current.name, .step = p->step.number};
+    if (gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step) return;
+    *t = (gw_testimony){.view = p->view.current.name, .step = p->state.step};
 }
 
 static void doubt(gw_peer *p, const gw_dispute *d) {
-    p->faults.doubt = (gw_doubt){.any = true, .step = p->step.number};
+    p->faults.doubt = (gw_doubt){.any = true, .step = p->state.step};
     for (int i = 0; i < 2; i++) p->faults.doubt.accused[i] = p->view.current.members[d->ranks[i]].id;
 }
 
@@ -234,7 +234,7 @@ static void disagree(gw_peer *p, uint32_t rank) {
  * testimony, or they for its, for ever. `disputed`: a shard, plus 1; 0 = none. */
 static bool others_agree(gw_peer *p, uint32_t disputed) {
     const gw_testimony *t = &p->faults.testimony;
-    bool heard = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number,
+    bool heard = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step,
          agree = true;
     for (uint32_t rank = 0; rank < p->view.current.count && heard && agree; rank++) {
         agree = t->shard[rank] == 0 || t->shard[rank] == disputed;
@@ -259,14 +259,14 @@ bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
                 "peers %s and %s differ about shard %" PRIu32 " of step %" PRIu64 " (%016" PRIx64
                 ", %016" PRIx64 "): nothing of the step is applied before all have computed it again",
                 gw_peer_id_short(&p->faults.doubt.accused[0], one),
-                gw_peer_id_short(&p->faults.doubt.accused[1], other), d.shard, p->step.number,
+                gw_peer_id_short(&p->faults.doubt.accused[1], other), d.shard, p->state.step,
                 d.fingerprints[0], d.fingerprints[1]);
     if (p->phase == GW_AT_FROZEN) return true; /* the next view deals it again */
     p->phase = GW_AT_DISPUTING;
     p->faults.dispute = d;
     gw_action *probe = gw_peer_act(p, GW_ACT_PROBE);
     probe->token = p->faults.probe_token = gw_peer_token(p);
-    probe->step = p->step.number;
+    probe->step = p->state.step;
     probe->probe.shard = d.shard;
     return true;
 }
@@ -276,7 +276,7 @@ static void convict(gw_peer *p, int wrong) {
     const gw_testimony *t = &p->faults.testimony;
     const gw_peer_id *id = &p->faults.doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
-    gw_verdicts_remember(p, id, p->step.number);
+    gw_verdicts_remember(p, id, p->state.step);
     gw_verify_tell(p, id,
                    "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                    "; asked once more it got %016" PRIx64,
@@ -322,12 +322,12 @@ static void judge(gw_peer *p) {
             "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
             ", and nobody can tell which are right: start again with a third peer, or without the one that "
             "fails a memory test",
-            one, other, d->shard, p->step.number);
+            one, other, d->shard, p->state.step);
 }
 
 static void bear_witness(gw_peer *p, const gw_peer_id *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_WITNESS);
-    message.step = p->step.number;
+    message.step = p->state.step;
     message.shard = p->faults.dispute.shard;
     message.value = p->faults.testimony.told[gw_peer_own_rank(p)];
     if (to == NULL)
@@ -357,8 +357,8 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
 
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
     int rank = gw_view_rank(&p->view.current, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name) || m->step > p->step.number) return;
-    if (m->step < p->step.number || p->step.applying) { /* made here, or about to be, without a dispute */
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name) || m->step > p->state.step) return;
+    if (m->step < p->state.step || p->step.applying) { /* made here, or about to be, without a dispute */
         disagree(p, (uint32_t)rank);
         return;
     }
@@ -371,7 +371,7 @@ void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) 
 /* Not where it could not compute that shard once more. */
 void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
     const gw_testimony *t = &p->faults.testimony;
-    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->step.number;
+    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step;
     bool told = p->phase == GW_AT_DISPUTING && of_this_sum &&
                 t->shard[gw_peer_own_rank(p)] == p->faults.dispute.shard + 1;
     if (told) bear_witness(p, &contact->id);
@@ -392,21 +392,21 @@ void gw_verify_looked(gw_peer *p, const gw_event *event) {
         gw_verify_damaged(p);
     else
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->step.number,
+                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->state.step,
                        gw_peer_why(event));
     gw_votes_send_if_ready(p);
 }
 
 void gw_verify_damaged(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
-                   p->step.fingerprint);
+                   p->state.fingerprint);
     if (p->view.current.count == 1) {
         gw_peer_finish(
             p, GW_FINISH_FAILED, NULL,
             "the state of step %" PRIu64
             " changed in this machine's memory, and no other peer holds it: start again to resume from "
             "the newest checkpoint",
-            p->step.number);
+            p->state.step);
         return;
     }
     char id[GW_SHORT_TEXT];
@@ -418,7 +418,7 @@ void gw_verify_damaged(gw_peer *p) {
 
 void gw_verify_own_part(gw_peer *p) {
     gw_verify_tell(p, &p->config.id, "its part of the sum changed in memory after it was added up");
-    p->faults.doubt = (gw_doubt){.any = true, .step = p->step.number, .accused = {p->config.id}};
+    p->faults.doubt = (gw_doubt){.any = true, .step = p->state.step, .accused = {p->config.id}};
     if (p->view.current.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }
 

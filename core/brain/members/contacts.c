@@ -130,8 +130,8 @@ void gw_contacts_announce(gw_peer *p) {
     gw_put_view_name(&w, &p->view.current.name);
     gw_put_peer_id(&w, &p->view.current.leader);
     gw_put_u32(&w, p->view.current.count);
-    gw_put_u64(&w, p->step.number);
-    gw_put_u64(&w, p->step.fingerprint);
+    gw_put_u64(&w, p->state.step);
+    gw_put_u64(&w, p->state.fingerprint);
     gw_put_u64(&w, known);
     gw_put_u64(&w, p->step.own_speed);
     gw_put_u32(&w, p->members.fell_at);

@@ -19,7 +19,7 @@ void gw_poison_stood_still(gw_peer *p) {
 void gw_poison_claim(gw_peer *p, const gw_event *event) {
     if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
-    message.step = p->step.number;
+    message.step = p->state.step;
     message.worker = event->claim.worker;
     message.shard = event->claim.shard;
     gw_peer_send_members(p, &message);
@@ -28,7 +28,7 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
 /* What it said while it had no link to this peer is lost; before its first link it may have said nothing. */
 void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     bool again = gw_same_life(&contact->linked_life, life);
-    contact->claims_lost = again ? p->step.number : UINT64_MAX;
+    contact->claims_lost = again ? p->state.step : UINT64_MAX;
     if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
 }
 
@@ -40,7 +40,7 @@ void gw_poison_left_out(gw_contact *contact) {
 /* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_claims *claims = &from->claims;
-    if (m->step < p->step.number) return;
+    if (m->step < p->state.step) return;
     if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
         *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
@@ -72,7 +72,7 @@ bool gw_poison_start(gw_peer *p) {
 /* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
  * that this peer has not heard of; it did all that it had claimed before. */
 static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
-    uint64_t step = p->step.number;
+    uint64_t step = p->state.step;
     if (contact->epoch >= p->view.current.epoch && contact->step > step) step = contact->step;
     bool claimed = contact->claims.heard && gw_same_life(&contact->claims.life, &contact->incarnation);
     return claimed && contact->claims.step > step ? contact->claims.step : step;
@@ -101,7 +101,7 @@ static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
 static void name(gw_peer *p, const gw_poison *poison) {
     char shards[100]; /* of some that were computed together nobody can tell which it is */
     list_shards(poison, shards, sizeof shards);
-    if (poison->step == p->step.number) p->members.fell_at = poison->shard + 1;
+    if (poison->step == p->state.step) p->members.fell_at = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
                    " is poison: whoever computes it dies, fails or hangs (%" PRIu32
@@ -115,7 +115,7 @@ static void judge(gw_peer *p, uint64_t step) {
 }
 
 void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
-    if (p->step.number != step) p->members.lost_claims = 0;
+    if (p->state.step != step) p->members.lost_claims = 0;
     bool changed = gw_shard_deaths_unite(&p->members.deaths, losses);
     if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_votes_persist(p);
     judge(p, step);
@@ -124,10 +124,10 @@ void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
     p->members.fell_at = shard + 1;
     const gw_shard_death own = {
-        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->step.number, .shard = shard};
+        .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->state.step, .shard = shard};
     if (gw_shard_deaths_add(&p->members.deaths, &own)) gw_votes_persist(p);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->step.number,
+                   "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->state.step,
                    gw_peer_why(event));
 }
 
@@ -157,13 +157,13 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
         return;
     bool told = has_last_words(p, contact);
     if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_votes_persist(p);
-    judge(p, p->step.number);
+    judge(p, p->state.step);
 }
 
 void gw_poison_tell(gw_peer *p) {
     if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
-    message.step = p->step.number;
+    message.step = p->state.step;
     message.shard = p->members.fell_at;
     message.flag = p->members.blameless;
     gw_peer_send_members(p, &message);
@@ -193,5 +193,5 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
     bool news = note(p, contact, contact->fell_at - 1);
     GW_ASSERT(news); /* it takes the place of the unknown shard */
     gw_votes_persist(p);
-    judge(p, p->step.number);
+    judge(p, p->state.step);
 }

@@ -43,7 +43,7 @@ static bool is_due(const gw_peer *p) {
     if (p->now < p->save.save_again_ns && !gw_saves_anyone_writes(p, -1)) return false;
     bool regularly = c->checkpoint_steps != 0 || c->checkpoint_ns != 0;
     if (p->save.save_again_ns != 0 && (regularly || p->save.save_asked)) return true;
-    if (c->checkpoint_steps != 0 && (p->step.number + 1) % c->checkpoint_steps == 0) return true;
+    if (c->checkpoint_steps != 0 && (p->state.step + 1) % c->checkpoint_steps == 0) return true;
     return c->checkpoint_ns != 0 && p->now >= p->save.saved_ns + c->checkpoint_ns;
 }
 
@@ -130,7 +130,7 @@ static void take_early(gw_peer *p, gw_contact *from) {
     bool fits = rank >= 0 && p->save.open.active && gw_view_name_equal(&m->name, &p->view.current.name) &&
                 m->step == p->save.open.step;
     if (fits) on_stored(p, (uint32_t)rank, m);
-    if (fits || m->step < p->step.number) gw_saves_forget_early(from);
+    if (fits || m->step < p->state.step) gw_saves_forget_early(from);
 }
 
 void gw_saves_open(gw_peer *p, bool final) {
@@ -143,7 +143,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_save *s = &p->save.open;
     bool leaves = gw_leave_waits(p); /* for this, and for nothing else */
     *s =
-        (gw_save){.active = true, .final = final, .step = p->step.number, .fingerprint = p->step.fingerprint};
+        (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
     s->looks = final || leaves;
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !leaves)
@@ -203,7 +203,7 @@ static void record_manifest(gw_peer *p) {
     manifest->manifest.count = s->known.size;
     manifest->manifest.hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
     manifest->manifest.hash_only = s->incomplete || p->save.unwritable;
-    manifest->manifest.ended = s->final && !p->step.stopped;
+    manifest->manifest.ended = s->final && !p->state.stopped;
     if (!manifest->manifest.hash_only) gw_patience_disk(p, manifest->token);
 }
 
@@ -255,7 +255,7 @@ static void ended_unsaved(gw_peer *p) {
 /* All members hold the state that is being saved: if it is the present one, the step that led to it may be
  * shown. */
 static void note_agreement(gw_peer *p) {
-    if (p->step.number == p->save.open.step) gw_commit_agreed(p);
+    if (p->state.step == p->save.open.step) gw_commit_agreed(p);
 }
 
 static void all_answered(gw_peer *p) {
@@ -341,7 +341,7 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
     message.step = s->step;
     message.hash = whole;
-    message.flag = final && p->step.stopped;
+    message.flag = final && p->state.stopped;
     message.unsaved = unsaved;
     gw_peer_send_members(p, &message);
     complete(p, s->step, &whole, unsaved);
@@ -360,7 +360,7 @@ static void note_written(gw_peer *p) {
                                .step = s->step,
                                .root = s->own_root,
                                .fingerprint = s->fingerprint,
-                               .ended = s->final && !p->step.stopped,
+                               .ended = s->final && !p->state.stopped,
                                .chunks = {.size = p->config.state_chunks}};
     gw_kept_take_back(p, &s->own_root);
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
@@ -395,7 +395,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
     }
     p->save.end.unsaved = false;
     p->save.end_sent = true;
-    gw_peer_finish(p, p->step.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
+    gw_peer_finish(p, p->state.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
 }
 
 static gw_message stored_message(const gw_peer *p) {
@@ -525,7 +525,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
     if (failed && !p->save.unwritable) {
         cannot_write(p);
         say_unwritable(p, event);
-        if (p->step.has_state && p->step.number == s->step &&
+        if (p->state.present && p->state.step == s->step &&
             !p->step.applying) { /* it is still there: others may need the hashes */
             store_chunks(p, true);
             return;
@@ -555,7 +555,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     s->own_root = event->manifest_stored.root;
     if (s->final)
-        gw_end_recorded(p, s->step, s->fingerprint, &event->manifest_stored.root, p->step.stopped,
+        gw_end_recorded(p, s->step, s->fingerprint, &event->manifest_stored.root, p->state.stopped,
                         s->incomplete);
     s->own_recorded = true;
     note_written(p);
@@ -599,7 +599,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
     case GW_MSG_STORED:
         if (led && current)
             on_stored(p, (uint32_t)rank, m);
-        else if (led && m->step >= p->step.number)
+        else if (led && m->step >= p->state.step)
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:

@@ -64,7 +64,7 @@ void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {
         "%s step %" PRIu64
         ", but nobody could store all of the last state: it is lost%s. %s; with room in --dir the same "
         "command goes on from there",
-        p->step.stopped || p->save.end.stopped ? "stopped at" : "the job has come to its end,", step,
+        p->state.stopped || p->save.end.stopped ? "stopped at" : "the job has come to its end,", step,
         why_here(p, why, sizeof why),
         p->save.saved_step == UINT64_MAX ? "Nor was any before it, which leaves step 0"
                                          : "The last complete checkpoint stays on the disks that have it");

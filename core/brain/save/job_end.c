@@ -31,8 +31,8 @@ void gw_end_from_disk(gw_peer *p) {
 }
 
 static void end_as_recorded(gw_peer *p, const char *why) {
-    p->step.number = p->step.committed_step = p->save.end.step;
-    p->step.fingerprint = p->step.committed_fingerprint = p->save.end.fingerprint; /* gossip tells of both */
+    gw_job_state_name(p, p->save.end.step, p->save.end.fingerprint); /* gossip tells of both */
+    gw_commit_ended(p);
     p->save.end_sent = true; /* who knows of the end by nothing else hears it of this peer */
     if (p->save.end.unsaved) {
         gw_final_unsaved(p, p->save.end.step, &p->save.end.root);
@@ -44,10 +44,10 @@ static void end_as_recorded(gw_peer *p, const char *why) {
 
 void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     gw_message message = gw_peer_about_view(p, GW_MSG_END);
-    message.step = p->step.number;
-    message.value = p->step.fingerprint;
+    message.step = p->state.step;
+    message.value = p->state.fingerprint;
     message.hash = *root;
-    message.flag = p->step.stopped;
+    message.flag = p->state.stopped;
     message.unsaved = p->save.end.unsaved;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *c = &p->members.contacts[i];
@@ -111,7 +111,7 @@ bool gw_end_of_others(gw_peer *p) {
     if (as_recorded)
         end_as_recorded(p, " here: the others have ended");
     else if (!saved)
-        gw_final_unsaved(p, p->step.number, NULL);
+        gw_final_unsaved(p, p->state.step, NULL);
     else
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "the others ended the job while this peer was away");
     return true;

@@ -91,7 +91,7 @@ static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
 
 /* With exact sums a step has one state, and the job may have gone back before it only. */
 bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one) {
-    return one->step <= p->step.number && (!p->config.fast || gw_course_has(&p->save.course, &one->root));
+    return one->step <= p->state.step && (!p->config.fast || gw_course_has(&p->save.course, &one->root));
 }
 
 /* Whether that state has come from there which this peer is loading. */
@@ -154,7 +154,7 @@ static const gw_kept *newest_whole(const gw_peer *p) {
     GW_ASSERT(gw_kept_knows_course(p));
     const gw_kept *known = gw_kept_newest(p), *found = &p->save.found;
     bool newer =
-        found->step > 0 && found->step <= p->step.number && (known == NULL || found->step > known->step);
+        found->step > 0 && found->step <= p->state.step && (known == NULL || found->step > known->step);
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
 }
 
@@ -187,12 +187,12 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     GW_ASSERT(known != NULL && most > 0);
     roots[count++] = whole->root;
     if (whole != known && count < most) roots[count++] = known->root;
-    count += gw_peer_inventory_range(here, whole->step + 1, p->step.number + 1, roots + count, most - count);
+    count += gw_peer_inventory_range(here, whole->step + 1, p->state.step + 1, roots + count, most - count);
     for (uint32_t i = p->save.kept_count; i-- > 0 && count < most;)
         if (&p->save.kept[i] != known && !gw_hash_equal(&p->save.kept[i].root, &whole->root))
             roots[count++] = p->save.kept[i].root;
-    count = fill_up(p, p->step.number, roots, count);
-    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.current.epoch), p->step.number,
+    count = fill_up(p, p->state.step, roots, count);
+    return count + gw_peer_inventory_after(here, gw_saves_epoch(p, p->view.current.epoch), p->state.step,
                                            roots + count);
 }
 
@@ -251,7 +251,7 @@ static void retain(gw_peer *p) {
 /* How the job ended, other than by this peer's state. */
 static bool is_other_end(const gw_peer *p, const gw_inventory *one) {
     bool end = one->ended || one->step >= p->config.steps;
-    return end && (one->step > p->step.number || one->fingerprint != p->step.fingerprint);
+    return end && (one->step > p->state.step || one->fingerprint != p->state.fingerprint);
 }
 
 void gw_kept_give_up_end(gw_peer *p) {

@@ -68,7 +68,7 @@ void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
 void gw_leave_asked(gw_peer *p) {
     if (p->save.leaving) return;
     p->save.leaving = true;
-    p->save.leave_step = p->step.number;
+    p->save.leave_step = p->state.step;
     p->save.leave_ns = p->now;
     if (p->view.current.epoch == 0) {
         gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left before it was admitted");
@@ -92,7 +92,7 @@ static bool has_saved(const gw_peer *p, uint64_t step) {
  * made at last. */
 static bool may_leave(const gw_peer *p) {
     uint64_t step = p->save.leave_step + (gw_leave_somebody_stays(p) ? 0 : 1);
-    return p->save.leaving && has_saved(p, p->view.current.count == 1 ? p->step.number : step);
+    return p->save.leaving && has_saved(p, p->view.current.count == 1 ? p->state.step : step);
 }
 
 bool gw_leave_rest(gw_peer *p) {
@@ -113,7 +113,7 @@ static void pass_on_stop(gw_peer *p) {
 
 static void leave(gw_peer *p, const gw_hash *root) {
     pass_on_stop(p);
-    gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->step.number);
+    gw_peer_finish(p, GW_FINISH_LEFT, root, "left at step %" PRIu64, p->state.step);
 }
 
 bool gw_leave_at_boundary(gw_peer *p) {
@@ -124,9 +124,9 @@ bool gw_leave_at_boundary(gw_peer *p) {
 
 /* What is saved is what the job is stopped at: no step's sum will say so. */
 static void stop_here(gw_peer *p, const gw_hash *root) {
-    p->step.stopped = p->step.ended = p->save.end_sent = true;
-    p->step.end_step = p->step.number;
-    gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->step.number);
+    gw_job_state_set_end(p, p->state.step, true, true);
+    p->save.end_sent = true;
+    gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->state.step);
 }
 
 void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
@@ -154,13 +154,13 @@ static void save_again(gw_peer *p) {
 }
 
 static void give_up(gw_peer *p) {
-    bool saved = has_saved(p, p->step.number);
+    bool saved = has_saved(p, p->state.step);
     if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
                     "leaving without a checkpoint of what was computed at last, as none was complete "
                     "in time (--save-timeout, and 10 s at least): it is computed again");
     pass_on_stop(p);
-    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->step.number,
+    gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->state.step,
                    saved ? "" : " without waiting for a checkpoint any longer");
 }
 
@@ -168,7 +168,7 @@ void gw_leave_consider(gw_peer *p) {
     GW_ASSERT(p->phase != GW_AT_OVER);
     if (p->now >= gw_leave_until(p))
         give_up(p);
-    else if (p->save.leaving && !p->step.has_state && gw_leave_somebody_stays(p))
+    else if (p->save.leaving && !p->state.present && gw_leave_somebody_stays(p))
         leave(p, NULL); /* others would wait until it has what it does not need */
     else if (is_to_save(p) && p->now >= p->save.leave_again_ns)
         save_again(p);

@@ -51,7 +51,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "the reduction of step %" PRIu64 " has failed %" PRIu32
                        " times in a row with the same %" PRIu32 " members, the last time: %s",
-                       p->step.number, r->failures, p->view.current.count, r->why);
+                       p->state.step, r->failures, p->view.current.count, r->why);
     else
         gw_retry_consider(p);
 }

@@ -25,18 +25,7 @@ typedef struct gw_retry { /* of reductions that failed */
     char why[100];        /* the last one failed */
 } gw_retry;
 
-typedef struct gw_uncommitted { /* the step applied last, while others may not see it yet */
-    bool any;
-    uint64_t step, fingerprint; /* of the state after it */
-    uint32_t members;           /* of the view it was made in */
-} gw_uncommitted;
-
 typedef struct gw_step_state {
-    uint64_t number; /* of the step in progress: the steps done in the state that this peer holds */
-    uint64_t fingerprint;
-    bool has_state, ended, stopped;
-    uint64_t end_step; /* of the state that `ended` and `stopped` are about, which is not one that is still to
-                          be fetched */
     uint64_t accumulator_step; /* UINT64_MAX = none */
     uint32_t shards;
     bool careful;
@@ -54,9 +43,6 @@ typedef struct gw_step_state {
     gw_thief thief;
     char refused[120]; /* what was wrong with the last sum that failed its checks */
     gw_retry retry;
-    gw_uncommitted uncommitted;
-    uint64_t committed_step, committed_fingerprint; /* the newest state that others may see */
-    uint64_t effects_step; /* number of the state whose last step's effects were last requested */
     uint64_t steals, shards_stolen;
 } gw_step_state;
 

@@ -25,14 +25,14 @@ enum {
 
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
-    GW_ASSERT(rank >= 0 && p->step.has_state && p->step.accumulator_step == p->step.number);
+    GW_ASSERT(rank >= 0 && p->state.present && p->step.accumulator_step == p->state.step);
     p->phase = GW_AT_COMPUTING;
     p->step.thief.active = false;
     p->step.lacks_shard = false;
-    p->step.tag = gw_word_tag(p->view.current.epoch, p->step.number);
+    p->step.tag = gw_word_tag(p->view.current.epoch, p->state.step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
     deal->deal.tag = p->step.tag;
-    deal->step = p->step.number;
+    deal->step = p->state.step;
     deal->deal.first = cuts[rank];
     deal->deal.end = cuts[rank + 1];
     deal->deal.cuts = gw_actions_copy(p->actions, cuts, (p->view.current.count + 1) * sizeof *cuts);
@@ -43,14 +43,14 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
 }
 
 static void begin_whole_step(gw_peer *p) {
-    p->step.shards = p->config.shards(p->config.shards_context, p->step.number);
+    p->step.shards = p->config.shards(p->config.shards_context, p->state.step);
     GW_ASSERT(p->step.shards > 0);
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
-    begin->step = p->step.number;
+    begin->step = p->state.step;
     begin->begin_step.shards = p->step.shards;
-    p->step.accumulator_step = p->step.number;
+    p->step.accumulator_step = p->state.step;
     p->step.careful =
-        gw_shard_deaths_in_step(&p->members.agreed, p->step.number); /* in a life before this one */
+        gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in a life before this one */
     gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, p->view.cuts);
     gw_steps_begin(p, NULL, p->view.cuts);
 }
@@ -291,11 +291,11 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->step.reduce_token = gw_peer_token(p);
-    reduce->step = p->step.number;
+    reduce->step = p->state.step;
     reduce->reduce.arrangement = p->faults.arrangement;
     int64_t *row = reduce->reduce.slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
-    row[GW_SLOT_FINGERPRINT] = (int64_t)p->step.fingerprint;
+    row[GW_SLOT_FINGERPRINT] = (int64_t)p->state.fingerprint;
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
     if (p->save.unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
     put_bad(row, &event->sealed.bad);
@@ -344,11 +344,11 @@ static void tell_bad(gw_peer *p, const gw_event *event) {
     gw_bad bad = first_bad(p, event->reduced.slots);
     say_where(p, &bad, where, sizeof where);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");
-    notice->step = p->step.number;
+    notice->step = p->state.step;
     notice->notice.bad = bad;
     snprintf(text, sizeof text,
              "%" PRIu64 " elements of the sum of step %" PRIu64 " are not finite or out of range, %s",
-             event->reduced.bad_count, p->step.number, where);
+             event->reduced.bad_count, p->state.step, where);
     if (p->config.skip_bad)
         gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
     else
@@ -364,7 +364,7 @@ static void apply_sum(gw_peer *p, const gw_event *event) {
     p->step.applying = true;
     gw_action *apply = gw_peer_act(p, GW_ACT_APPLY);
     apply->token = p->step.apply_token = gw_peer_token(p);
-    apply->step = p->step.number;
+    apply->step = p->state.step;
     apply->apply.skip_update = skip;
     apply->apply.check_state = p->config.verify > 0;
 }
@@ -393,12 +393,12 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         p->step.failures++;
         snprintf(p->step.refused, sizeof p->step.refused, "%s%s%s", wrong, event->text == NULL ? "" : ", ",
                  event->text == NULL ? "" : event->text);
-        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->step.number,
+        gw_peer_say(p, GW_ERROR, "the sum of step %" PRIu64 " is not applied: %s", p->state.step,
                     p->step.refused);
         if (event->reduced.damaged) gw_verify_own_part(p);
         if (p->phase == GW_AT_OVER) return;
         if (p->phase != GW_AT_FROZEN)
-            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->step.number,
+            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->state.step,
                                  p->step.refused);
     } else if (event->reduced.damaged) {
         gw_verify_damaged(p);
@@ -413,7 +413,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
 
 /* S_step is in place, and nobody has asked for another view: what now? */
 static void go_on(gw_peer *p) {
-    if (p->step.ended) {
+    if (p->state.ended) {
         gw_saves_end(p);
         return;
     }
@@ -430,17 +430,15 @@ static void go_on(gw_peer *p) {
 }
 
 static void take_step(gw_peer *p, const gw_event *event) {
-    p->step.number++;
-    p->step.fingerprint = event->applied.fingerprint;
+    gw_job_state_advance(p, event->applied.fingerprint);
     gw_commit_applied(p);
     p->step.failures = 0;
     p->faults.doubt.any = false;
-    gw_poison_forget(p, p->step.number);
+    gw_poison_forget(p, p->state.step);
     bool last = event->applied.stop ||
-                p->step.number >= p->config.steps; /* done, even when somebody asked to stop here */
-    p->step.stopped = !last && (p->step.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
-    p->step.ended = last || p->step.stopped;
-    p->step.end_step = p->step.number;
+                p->state.step >= p->config.steps; /* done, even when somebody asked to stop here */
+    bool stopped = !last && (p->state.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
+    gw_job_state_set_end(p, p->state.step, last || stopped, stopped);
 }
 
 void gw_steps_applied(gw_peer *p, const gw_event *event) {
@@ -452,7 +450,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
     } else if (event->applied.damaged) {
         gw_verify_damaged(p);
     } else {
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->step.number,
+        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "step %" PRIu64 " could not be applied: %s", p->state.step,
                        gw_peer_why(event));
     }
     if (p->phase == GW_AT_OVER) return;
@@ -461,7 +459,7 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
         gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
     }
     if (p->phase == GW_AT_APPLYING) {
-        if (p->step.has_state) go_on(p);
+        if (p->state.present) go_on(p);
         return;
     }
     if (p->step.decisions & GW_DECIDE_SAVE)

@@ -93,7 +93,7 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_view_seal(&newcomers);
     gw_message message = gw_peer_about_view(p, GW_MSG_JOIN);
     message.view = &newcomers;
-    message.value = p->step.number;
+    message.value = p->state.step;
     message.flag = whole_view;
     gw_peer_send(p, leader, &message);
 }
@@ -425,8 +425,8 @@ bool gw_waiting_has_joiners(gw_peer *p) {
  */
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
     if (!is_joining(p, contact)) return false;
-    return p->step.ended ||
-           gw_shard_deaths_lives(&p->members.deaths, &contact->id, p->step.number) < MOST_LIVES_LOST;
+    return p->state.ended ||
+           gw_shard_deaths_lives(&p->members.deaths, &contact->id, p->state.step) < MOST_LIVES_LOST;
 }
 
 /* Where a newcomer lives that has a view: it offered that one, or is missed here. */

@@ -49,7 +49,7 @@ static void start_if_all_ready(gw_peer *p) {
     p->view.end_given_up = false;
     gw_commit_agreed(p);
     bool begun = gw_set_count(&p->view.missing) < p->view.missing.size;
-    if (p->step.ended)
+    if (p->state.ended)
         gw_saves_end(p);
     else if (begun || !gw_leave_rest(p))
         gw_steps_begin(p, &p->view.missing, p->view.cuts);
@@ -65,11 +65,11 @@ static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
 /* What this peer knows to be whole, and behind the view's state. */
 static gw_kept known_whole(const gw_peer *p) {
     const gw_kept none = {0}, whole = gw_kept_whole(p);
-    return whole.step <= p->step.number ? whole : none;
+    return whole.step <= p->state.step ? whole : none;
 }
 
 void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
-    GW_ASSERT(p->view.own_ready && whole->step <= p->step.number);
+    GW_ASSERT(p->view.own_ready && whole->step <= p->state.step);
     gw_message message = ready_message(p, whole);
     gw_peer_send_members(p, &message);
 }
@@ -283,17 +283,16 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     p->view.cause_ns = 0;
     p->step.failures = i->failures;
     p->faults.doubt.any = false;
-    p->step.ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
-    p->step.stopped = i->stopped;
-    p->step.end_step = i->step;
+    bool ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
+    gw_job_state_set_end(p, i->step, ended, i->stopped);
     p->view.end_given_up = i->end_given_up;
-    if (!p->step.ended) gw_end_forget(p);
+    if (!p->state.ended) gw_end_forget(p);
     p->members.agreed = i->losses;
     p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, i->step);
     p->step.shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
-        p->step.has_state && p->step.number == i->step && i->fingerprint != 0 &&
-        p->step.fingerprint == i->fingerprint;
+        p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
+        p->state.fingerprint == i->fingerprint;
     expect_ready(p, &p->view.current);
     const gw_kept whole = {i->whole_step, i->whole_root};
     gw_kept_take_newer(&p->view.ready_whole, &whole);
@@ -345,7 +344,7 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
 static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
     if (whole->step == 0) return;
     if (installed && p->view.load_token != 0) gw_kept_take_newer(&p->save.load_whole, whole);
-    bool of_view = installed && p->view.own_ready && whole->step <= p->step.number;
+    bool of_view = installed && p->view.own_ready && whole->step <= p->state.step;
     if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
 
@@ -412,16 +411,13 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     bool other = event->outcome == GW_DONE && p->view.load_fingerprint != 0 &&
                  event->loaded.fingerprint != p->view.load_fingerprint;
     if (event->outcome == GW_DONE) {
-        p->step.has_state = !other;
+        gw_job_state_take(p, p->view.load_step, event->loaded.fingerprint, !other);
+        gw_commit_loaded(p);
         p->view.state_view = p->view.load_view;
         p->view.loaded_epoch = p->view.load_view.epoch;
-        p->step.effects_step =
-            0; /* those of its last step may have been of other bits, or of nobody who lives */
-        p->step.number = p->view.load_step;
         if (p->save.leaving)
-            p->save.leave_step = p->step.number; /* it was told to before it knew of any step */
-        gw_poison_forget(p, p->step.number);
-        p->step.fingerprint = event->loaded.fingerprint;
+            p->save.leave_step = p->state.step; /* it was told to before it knew of any step */
+        gw_poison_forget(p, p->state.step);
         gw_kept_took_state(p);
         if (!other && p->view.load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
             const gw_inventory what = loaded_checkpoint(p);

@@ -181,7 +181,7 @@ static bool proposer_is_gone(gw_peer *p) {
 /* The proposer that we are frozen for, or pause for, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
     if (p->phase == GW_AT_PAUSED && p->now >= p->view.patience_ns)
-        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->step.number);
+        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->state.step);
     if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->view.voted.leader, &p->config.id)) return;
     bool gone = proposer_is_gone(p);
     if (!gone && p->now < p->view.patience_ns) {
@@ -412,7 +412,7 @@ static bool is_needed(gw_peer *p, const gw_peer_id *id) {
     const gw_view_ref *its = &contact->told_state;
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && newest->epoch > its->epoch) return false;
-    if (!p->step.has_state || p->view.state_view.epoch < its->epoch) return true;
+    if (!p->state.present || p->view.state_view.epoch < its->epoch) return true;
     return p->view.state_view.epoch == its->epoch &&
            !gw_view_name_equal(&p->view.state_view.name, &its->name);
 }

@@ -28,7 +28,7 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     if (p->view.ballot.majority && why == GW_REFUSE_UNLISTED && p->view.ballot.installed.epoch > 0)
         listed[count++] = p->view.ballot.installed;
     bool lives = count > 0;
-    const gw_view_ref none = {0}, *state = p->step.has_state ? &p->view.state_view : &none;
+    const gw_view_ref none = {0}, *state = p->state.present ? &p->view.state_view : &none;
     if (p->view.ballot.majority && why == GW_REFUSE_UNLISTED) {
         for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
             if (gw_ballot_must_list(&p->view.ballot.later[i], about->view))
@@ -205,7 +205,7 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
         p->view.claimed = gw_set_copy(event->frozen.claimed);
     }
     if (event->frozen.poisoned) p->step.accumulator_step = UINT64_MAX;
-    if (p->view.suspects && p->step.has_state) gw_verify_look(p);
+    if (p->view.suspects && p->state.present) gw_verify_look(p);
     gw_votes_send_if_ready(p);
 }
 
@@ -221,7 +221,7 @@ void gw_votes_persisted(gw_peer *p, const gw_event *event) {
 
 /* The state of the view that it installed last. */
 static bool has_latest(const gw_peer *p) {
-    return p->step.has_state && gw_view_name_equal(&p->view.state_view.name, &p->view.ballot.installed.name);
+    return p->state.present && gw_view_name_equal(&p->view.state_view.name, &p->view.ballot.installed.name);
 }
 
 /* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
@@ -238,8 +238,8 @@ static bool is_grounded(const gw_peer *p) {
  * with exact sums from the oldest one that is kept, as others may have it of a peer that is convicted. Who
  * knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
-    if (!p->step.has_state || p->save.saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
-    uint64_t least = p->save.saved_step <= p->step.number ? p->save.saved_step : p->step.number + 1;
+    if (!p->state.present || p->save.saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
+    uint64_t least = p->save.saved_step <= p->state.step ? p->save.saved_step : p->state.step + 1;
     for (uint32_t i = 0; i < p->save.kept_count && !p->config.fast; i++)
         if (p->save.kept[i].step < least) least = p->save.kept[i].step;
     return least;
@@ -248,45 +248,45 @@ static uint64_t least_told(const gw_peer *p) {
 static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_ASSERT_MEMORY(r != NULL);
-    r->has_state = p->step.has_state;
+    r->has_state = p->state.present;
     /* The view's last state may never have come. */
     bool has_end =
-        p->step.has_state && p->step.number == p->step.end_step && (!p->config.fast || has_latest(p));
-    r->ended = p->step.ended && has_end;
-    r->stopped = p->step.stopped && has_end;
+        p->state.present && p->state.step == p->state.end_step && (!p->config.fast || has_latest(p));
+    r->ended = p->state.ended && has_end;
+    r->stopped = p->state.stopped && has_end;
     r->unwritable = p->save.unwritable;
     r->fresh = p->config.fresh;
     r->grounded = is_grounded(p);
-    r->step = p->step.number;
-    r->fingerprint = p->step.fingerprint;
+    r->step = p->state.step;
+    r->fingerprint = p->state.fingerprint;
     const gw_kept whole = gw_kept_whole(p);
     r->whole_step = whole.step;
     r->whole_root = whole.root;
-    if (p->step.has_state) r->course = p->save.course;
-    r->installed_epoch = p->step.has_state ? p->view.state_view.epoch : p->view.ballot.installed.epoch;
-    r->installed = p->step.has_state ? p->view.state_view.name : p->view.ballot.installed.name;
+    if (p->state.present) r->course = p->save.course;
+    r->installed_epoch = p->state.present ? p->view.state_view.epoch : p->view.ballot.installed.epoch;
+    r->installed = p->state.present ? p->view.state_view.name : p->view.ballot.installed.name;
     const gw_view_ref installed = {.epoch = p->view.ballot.installed.epoch,
                                    .name = p->view.ballot.installed.name};
-    const gw_view_ref *later = p->step.has_state ? &installed : &p->view.last_promise;
+    const gw_view_ref *later = p->state.present ? &installed : &p->view.last_promise;
     if (later->epoch > r->installed_epoch) {
         r->promised_epoch = later->epoch;
         r->promised = later->name;
     }
-    if (p->step.has_state && p->step.accumulator_step == p->step.number) {
+    if (p->state.present && p->step.accumulator_step == p->state.step) {
         r->held = gw_set_copy(&p->view.held);
         r->claimed = gw_set_copy(&p->view.claimed);
     }
     r->failures = p->step.failures;
     r->speed = gw_steps_speed(p);
     r->strays = p->inventory.strays;
-    if (p->faults.doubt.any && p->faults.doubt.step == p->step.number)
+    if (p->faults.doubt.any && p->faults.doubt.step == p->state.step)
         memcpy(r->accused, p->faults.doubt.accused, sizeof r->accused);
     r->changes = p->faults.changes;
     r->heard_epoch = p->faults.heard_epoch;
     r->convictions = p->faults.convictions;
     r->recorded_epoch = p->faults.recorded_epoch;
     r->losses = p->members.deaths;
-    uint64_t epoch = p->step.has_state ? gw_saves_epoch(p, p->view.state_view.epoch) : 0;
+    uint64_t epoch = p->state.present ? gw_saves_epoch(p, p->view.state_view.epoch) : 0;
     r->inventory_count =
         gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;

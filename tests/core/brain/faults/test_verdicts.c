@@ -138,7 +138,7 @@ static void outvote_2(flock *pf, uint32_t *leader, uint32_t *stays, bool install
     cr_assert(*leader != 2 && pf->peers[2].step == pf->peers[*leader].step);
     uint32_t dies = *leader == 3 ? 1 : 3;
     *stays = 4 - *leader - dies;
-    pf->peers[2].brain->step.fingerprint ^= 1;
+    pf->peers[2].brain->state.fingerprint ^= 1;
     if (install_lost)
         pf->breaks =
             (flock_break){.kind = GW_MSG_INSTALL, .from = -1, .to = 2, .times = UINT32_MAX, .quiet = true};

@@ -315,7 +315,7 @@ Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
         const gw_peer *p = f.peers[1].brain;
         uint32_t shard = which == OTHER_SHARD ? (p->faults.dispute.shard + 1) % FLOCK_SHARDS : 3;
         uint64_t epoch = p->view.current.epoch;
-        tell_witness(&f, p->step.number - (which == EARLIER_STEP), shard);
+        tell_witness(&f, p->state.step - (which == EARLIER_STEP), shard);
         run_out(&f);
         flock_expect_done(&f, 4);
         cr_expect_gt(flock_status(&f, 1).view->epoch, epoch, "case %d", which);
@@ -332,7 +332,7 @@ Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
     gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.current.epoch, .text = text};
     for (int which = 0; which < 3; which++) {
         m.name = which == 0 ? (gw_view_name){{7}} : p->view.current.name;
-        m.step = which == 1 ? p->step.number - 1 : p->step.number;
+        m.step = which == 1 ? p->state.step - 1 : p->state.step;
         uint8_t *bytes;
         size_t length = gw_message_encode(&m, &bytes);
         flock_tell(&f, 1,
@@ -449,11 +449,11 @@ static bool leader_loads(const flock *f) {
 
 static bool one_knows_of_a_loss_alone(const flock *f) {
     const gw_peer *leader = f->peers[flock_leader(f)].brain;
-    uint64_t step = leader->step.number + 1;
+    uint64_t step = leader->state.step + 1;
     uint32_t others = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const gw_peer *p = f->peers[i].brain;
-        others += p != NULL && p->view.frozen && p->step.number == step &&
+        others += p != NULL && p->view.frozen && p->state.step == step &&
                   gw_shard_deaths_in_step(&p->members.deaths, step);
     }
     return others == 1 && !gw_shard_deaths_in_step(&leader->members.deaths, step);

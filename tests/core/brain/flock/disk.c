@@ -141,7 +141,7 @@ void flock_retain(flock_peer *p, const gw_action *a) {
 
 void flock_save(flock *f, uint32_t i, const gw_action *a) {
     flock_peer *p = &f->peers[i];
-    cr_assert(p->brain->step.has_state, "peer %u saves a state that it has dropped", i);
+    cr_assert(p->brain->state.present, "peer %u saves a state that it has dropped", i);
     p->saves++;
     if (p->flip_save != 0 && p->step == p->flip_save) {
         p->state ^= 1;

@@ -168,7 +168,7 @@ Test(peer_end, with_float_sums_a_majority_that_knows_the_end_does_not_make_anoth
             cr_expect_eq(f.peers[i].finish, GW_FINISH_DONE, "%d: %s", f.peers[i].finish,
                          f.peers[i].finish_text);
             cr_expect(gw_hash_equal(&f.peers[i].final_root, &root));
-            cr_expect_neq(f.peers[i].brain->step.fingerprint, 0, "others go by it");
+            cr_expect_neq(f.peers[i].brain->state.fingerprint, 0, "others go by it");
         }
         cr_expect_eq(computed, 0, "nothing of it is computed again");
         flock_close(&f);

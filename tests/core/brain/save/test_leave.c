@@ -27,14 +27,14 @@ static void leave_within_long_steps(uint32_t count, bool saved) {
     flock_start_all(&f);
     cr_assert(flock_run(&f, saved ? step_5_is_saved : flock_at_step_5, MOST_EVENTS));
     for (uint32_t i = 0; i < count; i++) {
-        step[i] = f.peers[i].brain->step.number;
+        step[i] = f.peers[i].brain->state.step;
         flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
     }
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
         cr_assert_gt(f.peers[i].saved_step, step[i], "%s", f.peers[i].finish_text);
-        if (count == 1) cr_assert_eq(f.peers[i].saved_step, f.peers[i].brain->step.number);
+        if (count == 1) cr_assert_eq(f.peers[i].saved_step, f.peers[i].brain->state.step);
     }
     flock_close(&f);
 }
@@ -70,7 +70,7 @@ static void expect_left_saved(flock *f, uint64_t most_s) {
     const uint64_t begun_ns = f->now;
     cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
-    cr_expect_eq(f->peers[0].saved_step, f->peers[0].brain->step.number);
+    cr_expect_eq(f->peers[0].saved_step, f->peers[0].brain->state.step);
     cr_expect_leq(f->now, begun_ns + most_s * SECOND, "%.1f s", (double)(f->now - begun_ns) / SECOND);
 }
 
@@ -93,11 +93,11 @@ Test(peer_leave, the_last_peer_saves_what_it_has_made_while_an_older_save_was_un
 Test(peer_leave, what_the_last_peer_saves_is_looked_at) {
     flock f;
     leave_alone(&f, 1, 10, 0);
-    f.peers[0].flip_save = f.peers[0].brain->step.number + 1;
+    f.peers[0].flip_save = f.peers[0].brain->state.step + 1;
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f.peers[0].finish, GW_FINISH_FAILED, "%s", f.peers[0].finish_text);
     cr_expect_not_null(strstr(f.peers[0].finish_text, "changed in this machine's memory"));
-    cr_expect_neq(f.peers[0].brain->save.saved_step, f.peers[0].brain->step.number);
+    cr_expect_neq(f.peers[0].brain->save.saved_step, f.peers[0].brain->state.step);
     flock_close(&f);
 }
 
@@ -162,8 +162,8 @@ static void come_to_leaver(flock *f, uint64_t wait_s, uint64_t load_s, uint64_t 
 static void expect_handed_over(flock *f) {
     cr_assert(flock_run(f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f->peers[0].finish, GW_FINISH_LEFT, "%s", f->peers[0].finish_text);
-    cr_expect(f->peers[1].brain->step.has_state, "%s", flock_status(f, 1).phase);
-    cr_expect_geq(f->peers[1].brain->step.number + 1, f->peers[0].brain->step.number);
+    cr_expect(f->peers[1].brain->state.present, "%s", flock_status(f, 1).phase);
+    cr_expect_geq(f->peers[1].brain->state.step + 1, f->peers[0].brain->state.step);
     cr_assert(flock_run(f, NULL, MOST_EVENTS));
     flock_kill(f, 0);
     flock_expect_done(f, 1);
@@ -258,7 +258,7 @@ Test(peer_leave, no_newcomer_ends_the_last_ones_save) {
         flock_kill(&f, 1);
         run_on(&f, SECOND);
     }
-    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step.number);
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->state.step);
     flock_close(&f);
 }
 
@@ -305,7 +305,7 @@ Test(peer_leave, whoever_comes_waits_for_the_end_of_the_last_ones_step) {
     flock f;
     open_two(&f, GW_QUORUM_ANY, 1);
     f.peers[0].rests = true;
-    const uint64_t step = f.peers[0].brain->step.number;
+    const uint64_t step = f.peers[0].brain->state.step;
     f.peers[1].load_ns = 100 * SECOND;
     flock_run_for(&f, 3 * SECOND);
     flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
@@ -371,7 +371,7 @@ Test(peer_leave, the_last_peer_stops_the_job_with_the_save_that_it_waits_for) {
     const uint64_t begun_ns = f.now;
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     cr_expect_eq(f.peers[0].finish, GW_FINISH_STOPPED, "%s", f.peers[0].finish_text);
-    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->step.number);
+    cr_expect_eq(f.peers[0].saved_step, f.peers[0].brain->state.step);
     cr_expect_leq(f.now, begun_ns + 10 * SECOND);
     flock_close(&f);
 }
@@ -436,7 +436,7 @@ Test(peer_leave, who_are_told_as_they_resume_leave_with_the_step_that_they_make)
     flock_start_all(&f);
     flock_run_for(&f, 3 * SECOND);
     for (uint32_t i = 0; i < 2; i++) {
-        cr_assert_not(f.peers[i].brain->step.has_state);
+        cr_assert_not(f.peers[i].brain->state.present);
         flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
     }
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -466,7 +466,7 @@ Test(peer_leave, who_has_no_state_yet_leaves_at_once) {
     flock_start(&f, 2);
     cr_assert(flock_run(&f, are_three, MOST_EVENTS));
     flock_run_for(&f, SECOND / 2);
-    cr_assert_not(f.peers[2].brain->step.has_state);
+    cr_assert_not(f.peers[2].brain->state.present);
     flock_tell(&f, 2, (gw_event){.kind = GW_EV_LEAVE});
     flock_run_for(&f, SECOND / 10);
     cr_expect_eq(f.peers[2].finish, GW_FINISH_LEFT);
@@ -486,10 +486,10 @@ Test(peer_leave, the_next_life_of_one_that_was_leaving_does_not_stay) {
     flock_start(&f, 1);
     cr_assert(flock_run(&f, first_has_finished, MOST_EVENTS));
     const gw_peer *second = f.peers[1].brain;
-    bool saved = f.peers[0].saved_step == f.peers[0].brain->step.number;
-    bool handed_over = second->step.has_state && second->step.number >= f.peers[0].brain->step.number;
+    bool saved = f.peers[0].saved_step == f.peers[0].brain->state.step;
+    bool handed_over = second->state.present && second->state.step >= f.peers[0].brain->state.step;
     cr_expect(saved || handed_over, "%s", f.peers[0].finish_text);
-    cr_expect_gt(f.peers[0].brain->step.number, 5);
+    cr_expect_gt(f.peers[0].brain->state.step, 5);
     flock_close(&f);
 }
 
@@ -609,12 +609,12 @@ static bool both_have_saved_8(const flock *f) {
 
 static bool first_has_begun_anew(const flock *f) {
     const gw_peer *p = f->peers[0].brain;
-    return p->view.current.count == 1 && p->step.has_state && p->step.number >= 3 &&
+    return p->view.current.count == 1 && p->state.present && p->state.step >= 3 &&
            p->phase == GW_AT_COMPUTING;
 }
 
 static bool first_has_lost_its_state(const flock *f) {
-    return !f->peers[0].brain->step.has_state;
+    return !f->peers[0].brain->state.present;
 }
 
 /* The first has begun the job anew, as of what it saved with the other one a part is lost. */
@@ -665,9 +665,9 @@ Test(peer_leave, who_leaves_and_is_the_last_one_at_once_saves_what_it_made_alone
     cr_assert(flock_run(&f, first_has_saved, MOST_EVENTS));
     cr_assert(!f.peers[0].finished);
     flock_kill(&f, 1);
-    const uint64_t step = f.peers[0].brain->step.number;
+    const uint64_t step = f.peers[0].brain->state.step;
     expect_left_saved(&f, 120);
-    cr_expect_eq(f.peers[0].brain->step.number, step + 1,
+    cr_expect_eq(f.peers[0].brain->state.step, step + 1,
                  "what it has computed of that one is worth completing it");
     flock_close(&f);
 }

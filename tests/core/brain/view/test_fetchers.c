@@ -91,7 +91,7 @@ Test(peer_fetchers, an_old_state_does_not_hold_up_a_restart_of_all_others) {
         for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
         cr_assert_gt(f.peers[0].saved_step, old_step + 10);
         flock_promise(&f, 2);
-        if (forgets) f.peers[2].brain->step.has_state = false;
+        if (forgets) f.peers[2].brain->state.present = false;
         flock_run_for(&f, 8 * SECOND);
         cr_assert_eq(f.peers[2].brain->view.load_token, 0);
         f.peers[0].config.seeds[f.peers[0].config.seed_count++] = f.peers[1].config.addrs[0];
@@ -160,7 +160,7 @@ Test(peer_fetchers, a_whole_checkpoint_is_not_passed_over_for_an_old_state) {
         flock_kill(&f, 1);
         flock_kill(&f, 2);
         for (uint32_t i = 0; i < 3; i++) f.peers[i].loads_to_fail = 2;
-        if (forgets) f.peers[0].brain->step.has_state = false;
+        if (forgets) f.peers[0].brain->state.present = false;
         for (uint32_t i = 1; i < 3; i++) flock_mend(&f, 0, i);
         flock_start(&f, 1);
         flock_start(&f, 2);
