@@ -523,12 +523,12 @@ Test(workers, each_unit_is_looked_at_before_it_is_applied) {
     rig_open(&rig, 3, false);
     gw_state_print before = {0}, after = {0};
     gw_err err;
-    cr_assert(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
+    cr_assert(gw_workers_check_and_apply(rig.pool, &before, &after, &err));
     expect_all(before);
     expect_all(after);
     for (uint32_t u = 0; u < RIG_UNITS; u++) cr_assert_eq(rig.units[u], 2);
     rig.failing_unit = 40;
-    cr_assert_not(gw_workers_look_and_apply(rig.pool, &before, &after, &err));
+    cr_assert_not(gw_workers_check_and_apply(rig.pool, &before, &after, &err));
     rig_close(&rig);
 }
 

@@ -48,8 +48,8 @@ void gw_node_task(gw_node *node, gw_task_kind kind, const gw_action *action, gw_
                           .token = action->token,
                           .step = action->step,
                           .shard = kind == GW_TASK_PROBE ? action->probe.shard : 0,
-                          .skip = kind == GW_TASK_APPLY && action->apply.skip_update,
-                          .look = kind == GW_TASK_APPLY && action->apply.check_state}};
+                          .skip_update = kind == GW_TASK_APPLY && action->apply.skip_update,
+                          .check_state = kind == GW_TASK_APPLY && action->apply.check_state}};
     node->work.task[kind] = action->token;
     node->work.moved_ns = gw_now_ns();
     if (kind == GW_TASK_PROBE) node->work.probed = action->probe.shard;

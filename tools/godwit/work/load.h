@@ -1,5 +1,10 @@
-/* The action LOAD: a whole state is brought here, from other members or from a checkpoint, and put in the
- * place of the present one. */
+/* The action LOAD: a whole state is brought here, from other members or from a checkpoint, or is made anew,
+ * and takes the place of the present one.
+ *
+ * The image of a state is gathered in memory of its own and compared with its fingerprint before anything of
+ * the present state changes.
+ *
+ * Threads: a load runs on the compute helper; gw_loader_begin is the loop's. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_LOAD_H
 #define GODWIT_TOOLS_GODWIT_WORK_LOAD_H
 
@@ -8,7 +13,7 @@
 #include "tools/godwit/work/fetch.h"
 
 typedef struct gw_loader {
-    gw_engine *engine; /* borrowed, as are the other pointers */
+    gw_engine *engine; /* The pointers are borrowed. */
     gw_fetcher *fetcher;
     gw_store *store;
     gw_helper *compute;
@@ -16,33 +21,38 @@ typedef struct gw_loader {
     gw_hash job_id;
     gw_peer_id self;
     uint32_t replicas;
-    atomic_bool ending; /* this peer ends: loads stop asking others */
+    atomic_bool ending; /* this peer ends: loads fetch nothing more; any thread */
 } gw_loader;
 
-/* Loop: begins a LOAD, which ends by the event LOADED. */
+/* Loop: begins a LOAD, which ends with the event LOADED. */
 void gw_loader_begin(gw_loader *loader, const gw_view *view, const gw_action *action);
 
-/* One load, on the compute helper. */
+/* One load. `peers` are its sources: the *donors*, which hold the state in memory, or the *holders*, which
+ * have chunks of the checkpoint on disk. */
 typedef struct gw_load {
     gw_loader *loader;
     gw_token token;
     gw_load_kind kind;
-    uint64_t step, fingerprint; /* of other members' state always known, also where it is 0: of zeros; of a
-                                   checkpoint at the latest when its manifest is here */
-    gw_hash root;
-    uint32_t count; /* of donors or holders */
+    uint64_t step;
+    uint64_t fingerprint; /* of the state. Donors' is always known (0 is the fingerprint of zeros); that of a
+                             checkpoint may be 0 until its manifest is here */
+    gw_hash root;         /* of a checkpoint */
+    uint32_t count;       /* of peers */
     gw_peer_id *peers;
-    gw_set *inventories; /* NULL for donors */
-    gw_peer_id *members; /* of the view, for placement */
+    gw_set *inventories; /* by holder: indices of the chunks that it has; NULL for donors */
+    gw_peer_id *members; /* of the view, for the placement of chunks */
     uint32_t member_count;
-    uint64_t created_ms;       /* of a checkpoint: when it was made (checkpoint/manifest.h) */
-    const gw_peer_id *changed; /* of `peers`: the first from which alone the state has come with other bits */
-    gw_set sound;              /* of a checkpoint, its chunks that are here now; size 0: as before */
-    gw_state_print print;      /* of the image that came last */
+    uint64_t created_ms;       /* when the checkpoint was made (checkpoint/manifest.h) */
+    const gw_peer_id *changed; /* the first donor whose copy, fetched from it alone, had other bits */
+    gw_set sound;         /* chunks of the checkpoint that are sound here now; size 0: nothing new is known */
+    gw_state_print print; /* fingerprint of the image that arrived last */
 } gw_load;
 
-/* Fill `image` (layout->image_bytes). */
+/* Copies the state from all donors at once to `image` (layout->image_bytes). Does not compare the
+ * fingerprint. */
 bool gw_load_from_peers(gw_load *load, uint8_t *image, gw_err *err);
+/* Reads a checkpoint to `image`: each chunk from the own store, else from a holder. Sets created_ms and, also
+ * on failure, `sound`. Does not compare the fingerprint. */
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err);
 
 #endif

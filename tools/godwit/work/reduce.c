@@ -280,7 +280,7 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
 }
 
 static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
-    if (r->of->verify && !gw_engine_read_soundly(r->of->engine, &r->damaged, err)) return GW_FAILED;
+    if (r->of->verify && !gw_engine_read_part_is_sound(r->of->engine, &r->damaged, err)) return GW_FAILED;
     fill_boundary(r);
     bool others = r->members > 1, fast = others && r->of->fast;
     if (others && r->again && !fast && !look_at_own_part(r->of->engine->device, verdict, err))

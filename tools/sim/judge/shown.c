@@ -166,8 +166,7 @@ static void on_effects(void *context, sim_peer *p, uint64_t step, bool failed) {
 }
 
 static void on_finished(void *context, sim_peer *p) {
-    if (p->finish ==
-        GW_FINISH_DONE) /* such a process fails by its last effects (tools/godwit/work/commit.c) */
+    if (p->finish == GW_FINISH_DONE) /* such a process fails by its last effects (gw_task_commit) */
         ((sim_judges *)context)->shown.last_effect_failed |= p->m.commit_failed;
 }
 

@@ -357,7 +357,8 @@ bool gw_workers_units(gw_workers *pool, gw_unit_work work, gw_state_print *print
     return good;
 }
 
-bool gw_workers_look_and_apply(gw_workers *pool, gw_state_print *before, gw_state_print *after, gw_err *err) {
+bool gw_workers_check_and_apply(gw_workers *pool, gw_state_print *before, gw_state_print *after,
+                                gw_err *err) {
     gw_pool_task task = {.look = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
     bool good = run_task(pool, &task, err);
     *before = task.before;

@@ -89,8 +89,8 @@ void gw_workers_quiet(gw_workers *workers);
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, gw_state_print *print, gw_err *err);
 /* As GW_UNIT_APPLY of these; each unit is hashed just before it is applied: *before, the fingerprint of the
  * state that was found. */
-bool gw_workers_look_and_apply(gw_workers *workers, gw_state_print *before, gw_state_print *after,
-                               gw_err *err);
+bool gw_workers_check_and_apply(gw_workers *workers, gw_state_print *before, gw_state_print *after,
+                                gw_err *err);
 /* The same for one probe (kernels/device/device.h) of a shard with this payload (NULL: none), on every part
  * of the device. GW_E_CORRUPT: they do not agree. */
 bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const void *payload,
