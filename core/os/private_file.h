@@ -1,5 +1,5 @@
-/* Small text files that hold secrets or must survive a crash: the key file, the identity, the boot count. Any
- * thread. */
+/* Small text files that hold secrets or must survive a crash: the key file, the identity, the boot count. All
+ * functions fail with GW_E_USAGE if the path is too long. Any thread. */
 #ifndef GODWIT_CORE_OS_PRIVATE_FILE_H
 #define GODWIT_CORE_OS_PRIVATE_FILE_H
 
