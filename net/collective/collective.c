@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* A rail as this room sees it: its channels and, in order, its parts of the calls. Its thread's. */
-typedef struct gw_rail_ends {
+typedef struct gw_collective_rail {
     gw_collective *collective;
     uint32_t rail;
     gw_rail_peer **peers; /* state: the part whose message is landing there, or NULL */
@@ -21,14 +21,14 @@ typedef struct gw_rail_ends {
     gw_collective_tag latest;    /* of the calls this rail has seen */
     uint64_t progress_ns;        /* when something was sent or landed last */
     gw_part *inbox, *inbox_last; /* under the collective's lock */
-} gw_rail_ends;
+} gw_collective_rail;
 
 struct gw_collective {
     gw_transport *transport;
     gw_collective_done *done;
     void *context;
     uint32_t rail_count;
-    gw_rail_ends *rails;
+    gw_collective_rail *rails;
     pthread_mutex_t lock;
     pthread_cond_t idle; /* the queue is empty and nobody delivers */
     gw_call *first, *last;
@@ -97,13 +97,13 @@ static void end_calls(gw_collective *collective, gw_collective_status status, co
         collective->transport->ops->rail_wake(collective->transport, i);
 }
 
-static void fail_calls(gw_rail_ends *rail, const gw_peer_id *suspect, const gw_err *err) {
+static void fail_calls(gw_collective_rail *rail, const gw_peer_id *suspect, const gw_err *err) {
     end_calls(rail->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
 }
 
 /* Whether what has landed from this peer is what it had, and what was added up here still is; fails the calls
  * where it is not. */
-static bool is_unchanged(gw_rail_ends *rail, const gw_part *part, const gw_rail_peer *peer) {
+static bool is_unchanged(gw_collective_rail *rail, const gw_part *part, const gw_rail_peer *peer) {
     const gw_collective_tag *tag = &part->call->is.tag;
     char id[GW_SHORT_TEXT], what[100] = "what this peer had added up has other bits now";
     gw_err err;
@@ -117,7 +117,7 @@ static bool is_unchanged(gw_rail_ends *rail, const gw_part *part, const gw_rail_
     return false;
 }
 
-static void end_part(gw_rail_ends *rail, gw_part *part) {
+static void end_part(gw_collective_rail *rail, gw_part *part) {
     gw_collective *collective = rail->collective;
     part->ops->close(part);
     pthread_mutex_lock(&collective->lock);
@@ -128,18 +128,18 @@ static void end_part(gw_rail_ends *rail, gw_part *part) {
 
 /* A rail: all on its thread. */
 
-static void push_all(gw_rail_ends *rail) {
+static void push_all(gw_collective_rail *rail) {
     gw_transport *transport = rail->collective->transport;
     for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_push(transport, rail->peers[i]);
 }
 
 /* Calls that were ended are still to be taken down on this rail. */
-static bool is_ending(const gw_rail_ends *rail) {
+static bool is_ending(const gw_collective_rail *rail) {
     return rail->first != NULL && atomic_load(&rail->first->call->status) != 0;
 }
 
 /* Takes the parts out that are done, and (they come in order) lets the next ones send. */
-static void settle(gw_rail_ends *rail) {
+static void settle(gw_collective_rail *rail) {
     bool ended = false;
     for (gw_part **at = &rail->first, *before = NULL; *at != NULL;) {
         gw_part *part = *at;
@@ -158,7 +158,7 @@ static void settle(gw_rail_ends *rail) {
 
 static void on_up(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     peer->state = NULL;
     if (rail->peer_count == rail->peer_capacity) {
         uint32_t capacity = rail->peer_capacity == 0 ? 8 : 2 * rail->peer_capacity;
@@ -183,7 +183,7 @@ static bool is_member(const gw_call *call, const gw_peer_id *id) {
 
 static void on_down(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     for (uint32_t i = 0; i < rail->peer_count; i++)
         if (rail->peers[i] == peer) rail->peers[i--] = rail->peers[--rail->peer_count];
     bool hit = false;
@@ -203,7 +203,7 @@ static void on_down(void *context, gw_rail_peer *peer) {
 
 static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     if (is_ending(rail)) return false;
     for (gw_part *part = rail->first; part != NULL; part = part->next) {
         if (part->tx_done) continue;
@@ -217,7 +217,7 @@ static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message)
 
 static void on_sent(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     gw_part *part = rail->first;
     while (part != NULL && (part->sending_to != peer || part->in_flight == 0)) part = part->next;
     GW_ASSERT(part != NULL);
@@ -231,7 +231,7 @@ static void on_sent(void *context, gw_rail_peer *peer) {
     settle(rail);
 }
 
-static gw_arrival disagree(gw_rail_ends *rail, const gw_rail_peer *peer, const gw_call *call,
+static gw_arrival disagree(gw_collective_rail *rail, const gw_rail_peer *peer, const gw_call *call,
                            const gw_part_header *header) {
     char id[GW_SHORT_TEXT];
     gw_err err;
@@ -248,7 +248,7 @@ static gw_arrival disagree(gw_rail_ends *rail, const gw_rail_peer *peer, const g
 
 static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     gw_part_header header;
     if (!gw_part_decode(message->header, &header)) return GW_ARRIVAL_REFUSE;
     gw_part *part = rail->first;
@@ -283,11 +283,11 @@ static void on_fold(void *context, gw_rail_peer *peer, uint32_t offset, const vo
     part->ops->fold(part, offset, payload, bytes);
 }
 
-static void arm(gw_rail_ends *rail);
+static void arm(gw_collective_rail *rail);
 
 static void on_landed(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[peer->rail];
+    gw_collective_rail *rail = &collective->rails[peer->rail];
     gw_part *part = peer->state;
     GW_ASSERT(part != NULL);
     peer->state = NULL;
@@ -304,7 +304,7 @@ static void on_landed(void *context, gw_rail_peer *peer) {
 /* Ends the parts of ended calls: lets go of their memory first. A failure or abort ends all calls there are,
  * so the ended ones are the oldest, and none of later calls have anything in flight: see on_next and
  * on_arrive. */
-static void take_down(gw_rail_ends *rail) {
+static void take_down(gw_collective_rail *rail) {
     gw_transport *transport = rail->collective->transport;
     if (!is_ending(rail)) return;
     for (uint32_t i = 0; i < rail->peer_count; i++) {
@@ -324,7 +324,7 @@ static void take_down(gw_rail_ends *rail) {
 
 /* A link to every member must stand: one that breaks later fails the call, and so must one that broke before.
  */
-static void open_part(gw_rail_ends *rail, gw_part *part) {
+static void open_part(gw_collective_rail *rail, gw_part *part) {
     const gw_collective_call *is = &part->call->is;
     gw_rail_peer *peer;
     gw_err err;
@@ -336,7 +336,7 @@ static void open_part(gw_rail_ends *rail, gw_part *part) {
     if (!part->ops->open(part, &err)) fail_calls(rail, NULL, &err);
 }
 
-static void take_inbox(gw_rail_ends *rail) {
+static void take_inbox(gw_collective_rail *rail) {
     gw_collective *collective = rail->collective;
     gw_transport *transport = collective->transport;
     pthread_mutex_lock(&collective->lock);
@@ -364,7 +364,7 @@ static void take_inbox(gw_rail_ends *rail) {
 }
 
 /* Sets the alarm for the first part that is to fail when nothing moves. */
-static void arm(gw_rail_ends *rail) {
+static void arm(gw_collective_rail *rail) {
     uint64_t at = UINT64_MAX;
     for (gw_part *part = rail->first; part != NULL; part = part->next) {
         uint64_t limit = rail->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
@@ -373,7 +373,7 @@ static void arm(gw_rail_ends *rail) {
     rail->collective->transport->ops->rail_alarm(rail->collective->transport, rail->rail, at);
 }
 
-static void check_deadline(gw_rail_ends *rail) {
+static void check_deadline(gw_collective_rail *rail) {
     uint64_t now = gw_now_ns();
     for (gw_part *part = rail->first; part != NULL; part = part->next) {
         uint64_t limit = rail->progress_ns + (uint64_t)part->call->is.progress_ms * 1000000u;
@@ -389,7 +389,7 @@ static void check_deadline(gw_rail_ends *rail) {
 
 static void on_woken(void *context, uint32_t number) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[number];
+    gw_collective_rail *rail = &collective->rails[number];
     take_down(rail);
     take_inbox(rail);
     settle(rail);
@@ -398,7 +398,7 @@ static void on_woken(void *context, uint32_t number) {
 
 static void on_alarmed(void *context, uint32_t number) {
     gw_collective *collective = context;
-    gw_rail_ends *rail = &collective->rails[number];
+    gw_collective_rail *rail = &collective->rails[number];
     check_deadline(rail);
     take_down(rail);
     settle(rail);
@@ -407,8 +407,8 @@ static void on_alarmed(void *context, uint32_t number) {
 
 bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_err *err) {
     const gw_peer_id *id = &part->call->is.members[rank];
-    for (uint32_t i = part->ends->peer_count; i > 0; i--) { /* newest first */
-        *peer = part->ends->peers[i - 1];
+    for (uint32_t i = part->on->peer_count; i > 0; i--) { /* newest first */
+        *peer = part->on->peers[i - 1];
         if (gw_peer_id_equal(&(*peer)->id, id)) return true;
     }
     *peer = NULL;
@@ -422,17 +422,17 @@ bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void 
                         gw_collective **collective, gw_err *err) {
     gw_collective *c = calloc(1, sizeof *c);
     uint32_t rails = transport->ops->rails(transport);
-    gw_rail_ends *ends = calloc(rails, sizeof *ends);
-    if (c == NULL || ends == NULL) {
+    gw_collective_rail *states = calloc(rails, sizeof *states);
+    if (c == NULL || states == NULL) {
         free(c);
-        free(ends);
+        free(states);
         return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     }
     *c = (gw_collective){
-        .transport = transport, .done = done, .context = context, .rail_count = rails, .rails = ends};
+        .transport = transport, .done = done, .context = context, .rail_count = rails, .rails = states};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->idle, NULL);
-    for (uint32_t i = 0; i < rails; i++) ends[i] = (gw_rail_ends){.collective = c, .rail = i};
+    for (uint32_t i = 0; i < rails; i++) states[i] = (gw_collective_rail){.collective = c, .rail = i};
     gw_rail_user user = {.context = c,
                          .up = on_up,
                          .down = on_down,
@@ -511,7 +511,7 @@ static void cut_into_parts(gw_collective *collective, gw_call *call) {
                                    .call = call,
                                    .transport = collective->transport,
                                    .rail = i,
-                                   .ends = &collective->rails[i],
+                                   .on = &collective->rails[i],
                                    .first = first,
                                    .count = end - first};
     }
@@ -534,7 +534,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
             collective->last->next = call;
         collective->last = call;
         for (uint32_t i = 0; i < call->part_count; i++) {
-            gw_rail_ends *rail = &collective->rails[i];
+            gw_collective_rail *rail = &collective->rails[i];
             if (rail->inbox_last == NULL)
                 rail->inbox = &call->parts[i];
             else

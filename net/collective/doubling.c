@@ -14,6 +14,7 @@
 #include "core/base/assert.h"
 #include "net/collective/part.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,22 @@ typedef struct doubling {
     uint8_t *sum, *theirs;       /* buffers of `bytes` bytes: the sum so far, and what arrives */
     uint64_t checksum, expected; /* the checksums that `sum` and `theirs` must have */
 } doubling;
+
+uint32_t gw_doubling_rounds(uint32_t members) {
+    uint32_t rounds = 0;
+    while (2u << rounds <= members) rounds++;
+    return rounds;
+}
+
+uint32_t gw_doubling_partner(uint32_t members, uint32_t rank, uint32_t stage) {
+    uint32_t rounds = gw_doubling_rounds(members), folded = members - (1u << rounds);
+    bool folds = rank < 2 * folded;
+    if (stage == 0 || stage > rounds) return folds ? rank ^ 1 : rank;
+    if (folds && rank % 2 == 0) return rank;
+    uint32_t number = folds ? rank / 2 : rank - folded; /* among the 2^m that take part */
+    uint32_t other = number ^ (1u << (stage - 1));
+    return other < folded ? 2 * other + 1 : other + folded;
+}
 
 /* Copies between the pieces and one buffer. */
 static void copy_vector(const gw_part *part, doubling *d, bool out) {

@@ -84,9 +84,9 @@ struct gw_part {
     gw_part *next; /* of the rail: the next call's part */
     gw_transport *transport;
     uint32_t rail;
-    struct gw_rail_ends *ends; /* the rail's channels: gw_part_peer */
-    void *state;               /* the algorithm's */
-    uint64_t first, count;     /* slice of the concatenated vector */
+    struct gw_collective_rail *on; /* the rail's channels: gw_part_peer */
+    void *state;                   /* the algorithm's */
+    uint64_t first, count;         /* slice of the concatenated vector */
     /* Set by the algorithm: */
     bool tx_done;             /* nothing more for `next`: the next call's part may send */
     bool done;                /* everything sent, landed and added */

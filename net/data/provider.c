@@ -38,7 +38,7 @@ static void look_up(const gw_provider *provider, gw_lookup *lookup) {
     lookup->status = GW_OP_NOTFOUND;
     if (source->find != NULL)
         lookup->status =
-            source->find(source->context, &lookup->asker, &lookup->name, &lookup->bytes, &lookup->length);
+            source->find(source->context, &lookup->requester, &lookup->name, &lookup->bytes, &lookup->length);
     bool found = lookup->status == GW_OP_OK;
     GW_ASSERT(found || lookup->status == GW_OP_NOTFOUND || lookup->status == GW_OP_UNAVAILABLE);
     if (found && (lookup->length > lookup->capacity || lookup->length > GW_FETCH_MAX_BYTES))

@@ -10,14 +10,14 @@ typedef struct gw_provider gw_provider;
 /* One lookup: the name and, later, the answer. The asking side allocates and frees it. */
 typedef struct gw_lookup {
     struct gw_lookup *next;
-    gw_peer_id asker;
+    gw_peer_id requester;
     gw_hash name;
-    uint64_t channel, id; /* the asker's: which channel and request it is for */
+    uint64_t channel, id; /* the requester's: which channel and request it is for */
     bool
         of_path; /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
     uint64_t link;
     uint32_t serial;
-    uint64_t capacity;        /* the longest answer that the asker has room for */
+    uint64_t capacity;        /* the longest answer that the requester has room for */
     gw_fetch_provider source; /* the provider that has answered */
     gw_op_status status;      /* the result of its `find` */
     const void *bytes;        /* GW_OP_OK: valid until gw_lookup_free */

@@ -4,7 +4,7 @@
  *
  * One-sided operations. A peer exposes *regions* under small numbers that are the same on every peer ("region 1 holds the range
  * word"). Other peers READ, WRITE, compare-and-swap or fetch-add them by (peer, region, offset). No code of the owner's job
- * runs: over RDMA the network card serves the operation, in shared memory the asker's own CPU, over TCP the owner's data thread.
+ * runs: over RDMA the network card serves the operation, in shared memory the requester's own CPU, over TCP the owner's data thread.
  * There are two kinds of regions:
  *   data    READ only, at any offset and length. The memory is the owner's, who keeps it unchanged while it may be read.
  *   words   8-byte words, each atomic: READ, WRITE, CAS and FETCH_ADD, 8-byte aligned. They are the only memory that others can
@@ -13,7 +13,7 @@
  * The transport itself tells the members what they need to reach a region (rkeys, addresses, descriptors).
  *
  * A large READ of a data region and a FETCH go over RDMA as a loan: the owner's control thread answers with the address and the
- * key, and the asker's device READs the bytes from there. When a fence or a withdrawal ends the loan, the device refuses.
+ * key, and the requester's device READs the bytes from there. When a fence or a withdrawal ends the loan, the device refuses.
  *
  * Fence. Every operation names the view (epoch and name) that it belongs to. It takes effect only if this is the view of the
  * owner's fence, which is checked atomically with the operation; otherwise it completes with GW_OP_FENCED. After
@@ -106,7 +106,7 @@ typedef struct gw_completion {
  * there is anything by that name; it may be NULL (no name is in memory) and runs on any transport thread. */
 typedef struct gw_fetch_provider {
     void *context;
-    gw_op_status (*find)(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
+    gw_op_status (*find)(void *context, const gw_peer_id *requester, const gw_hash *name, const void **bytes,
                          uint64_t *length);
     void (*release)(void *context, const void *bytes, uint64_t length);
     bool (*in_memory)(void *context, const gw_hash *name);

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "net/fabric/inside.h"
+#include "net/loop/backoff.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -308,8 +309,8 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
     }
     f->provider = gw_provider_open(&options->provider, on_answered, f, err);
     if (f->provider == NULL) return false;
-    f->words = gw_onesided_open(f->rails[STREAM_WORDS], GW_ASKER_WINDOW, GW_SMALL_BYTES, &f->regions, NULL,
-                                &f->events, gw_settle_received, f, err);
+    f->words = gw_onesided_open(f->rails[STREAM_WORDS], GW_REQUESTER_WINDOW, GW_SMALL_BYTES, &f->regions,
+                                NULL, &f->events, gw_settle_received, f, err);
     if (f->words == NULL) return false;
     f->bulk = gw_onesided_open(f->rails[STREAM_BULK], BULK_WINDOW, GW_PIECE_BYTES, &f->regions, f->provider,
                                &f->events, NULL, NULL, err);
@@ -328,7 +329,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     f->kinds = options->kinds;
     f->streams = FIRST_RAIL + options->rails;
     f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
-    f->retry_ns = options->retry_ns != 0 ? options->retry_ns : UINT64_C(30000000000);
+    f->retry_ns = options->retry_ns != 0 ? options->retry_ns : GW_BACKOFF_FIRST_NS;
     pthread_mutex_init(&f->change_lock, NULL);
     pthread_mutex_init(&f->links_lock, NULL);
     pthread_rwlock_init(&f->posts_lock, NULL);

@@ -25,11 +25,11 @@ typedef struct gw_settling {
     gw_path_kind kind; /* when settled */
     bool greeted;      /* `theirs` is filled in */
     gw_path_hello theirs;
-    uint32_t tried;      /* kinds, since `theirs` came */
-    uint32_t serial;     /* of the latest try; rises while the link stands */
-    gw_path_end *end;    /* that is being tried, or in use; NULL: none */
-    gw_err why;          /* not another path; empty text: nothing to say */
-    gw_err last_failure; /* the path that the last link went by, or was to */
+    uint32_t tried;             /* kinds, since `theirs` came */
+    uint32_t serial;            /* of the latest try; rises while the link stands */
+    gw_path_endpoint *endpoint; /* that is being tried, or in use; NULL: none */
+    gw_err why;                 /* not another path; empty text: nothing to say */
+    gw_err last_failure;        /* the path that the last link went by, or was to */
     gw_timer timer;
     struct {
         uint64_t until_ns, pause_ns; /* after a failure that kind is left alone */
@@ -57,8 +57,8 @@ typedef struct gw_pair {
     bool changing; /* the other side may change `rails` for a path's at any moment: that they end does not
                       end the link */
     /* under posts_lock */
-    gw_path_end *direct; /* takes operations; NULL: they go by the rails */
-    bool direct_over;    /* its link has ended: only to be abandoned */
+    gw_path_endpoint *direct; /* takes operations; NULL: they go by the rails */
+    bool direct_over;         /* its link has ended: only to be abandoned */
     gw_settling settling;
 } gw_pair;
 
@@ -114,7 +114,7 @@ void gw_fabric_changing(gw_fabric *fabric, gw_pair *pair, uint64_t link, bool ch
 /* Gives the TCP link of that number channels (NULL for stream 0; all taken, also on failure) and a path end,
  * in place of what it had, and says link_up. False: it stands no more. */
 bool gw_fabric_furnish(gw_fabric *fabric, gw_pair *pair, uint64_t link, gw_path_kind kind,
-                       gw_channel *channels[STREAMS], gw_path_end *direct);
+                       gw_channel *channels[STREAMS], gw_path_endpoint *direct);
 void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer);
 void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why); /* gw_rail_broken */
 

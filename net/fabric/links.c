@@ -162,7 +162,7 @@ static void announce(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
 }
 
 bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind kind,
-                       gw_channel *channels[STREAMS], gw_path_end *direct) {
+                       gw_channel *channels[STREAMS], gw_path_endpoint *direct) {
     gw_err err;
     pthread_mutex_lock(&f->links_lock);
     bool stands = pair->base != NULL && pair->base->number == base;

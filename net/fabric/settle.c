@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "net/fabric/inside.h"
+#include "net/loop/backoff.h"
 #include "net/rail/tcp_channel.h"
 #include "net/rdma/path.h"
 #include "net/shm/shm.h"
@@ -13,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_PAUSE_NS UINT64_C(600000000000) /* before a path that failed is tried again */
-#define PARTING_NS       UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
+#define PARTING_NS UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
 
 typedef enum job_kind { BEGIN, BROKEN, END, DROP, RECEIVED, READY, FAILED, FOUND } job_kind;
 
@@ -80,7 +80,7 @@ void gw_settle_drop(gw_fabric *f, gw_pair *pair) {
 }
 
 void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
-    job *j = make_job(FOUND, f, &lookup->asker, lookup->link, 0);
+    job *j = make_job(FOUND, f, &lookup->requester, lookup->link, 0);
     j->serial = lookup->serial;
     j->lookup = lookup;
     leave(j);
@@ -132,46 +132,47 @@ void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, co
 
 /* What paths are given. */
 
-static void host_tell(gw_path_end *end, const void *bytes, uint32_t count) {
+static void host_tell(gw_path_endpoint *endpoint, const void *bytes, uint32_t count) {
     GW_ASSERT(count <= GW_PATH_MESSAGE_BYTES);
-    gw_path_note note = {.what = GW_PATH_TELL, .kind = end->path->ops->kind, .serial = end->serial};
-    gw_onesided_tell(end->path->host->fabric->words, &end->peer, end->link, &note, bytes, count);
+    gw_path_note note = {.what = GW_PATH_TELL, .kind = endpoint->path->ops->kind, .serial = endpoint->serial};
+    gw_onesided_tell(endpoint->path->host->fabric->words, &endpoint->peer, endpoint->link, &note, bytes,
+                     count);
 }
 
-static void say(gw_path_end *end, job_kind kind, const gw_err *err) {
-    job *j = make_job(kind, end->path->host->fabric, &end->peer, end->link, 0);
-    j->serial = end->serial;
+static void say(gw_path_endpoint *endpoint, job_kind kind, const gw_err *err) {
+    job *j = make_job(kind, endpoint->path->host->fabric, &endpoint->peer, endpoint->link, 0);
+    j->serial = endpoint->serial;
     if (err != NULL) j->err = *err;
     leave(j);
 }
 
-static void host_ready(gw_path_end *end) {
-    say(end, READY, NULL);
+static void host_ready(gw_path_endpoint *endpoint) {
+    say(endpoint, READY, NULL);
 }
 
-static void host_failed(gw_path_end *end, const gw_err *why) {
-    say(end, FAILED, why);
+static void host_failed(gw_path_endpoint *endpoint, const gw_err *why) {
+    say(endpoint, FAILED, why);
 }
 
-static void host_completed(gw_path_end *end, const gw_completion *completion) {
-    const gw_fabric *f = end->path->host->fabric;
+static void host_completed(gw_path_endpoint *endpoint, const gw_completion *completion) {
+    const gw_fabric *f = endpoint->path->host->fabric;
     f->events.completed(f->events.context, completion);
 }
 
-static void host_pass(gw_path_end *end, const gw_op *op) {
-    gw_fabric_post_rails(end->path->host->fabric, op);
+static void host_pass(gw_path_endpoint *endpoint, const gw_op *op) {
+    gw_fabric_post_rails(endpoint->path->host->fabric, op);
 }
 
-static void host_pulled(gw_path_end *end, uint64_t bytes) {
-    atomic_fetch_add_explicit(&end->path->host->fabric->pulled_bytes, bytes, memory_order_relaxed);
+static void host_pulled(gw_path_endpoint *endpoint, uint64_t bytes) {
+    atomic_fetch_add_explicit(&endpoint->path->host->fabric->pulled_bytes, bytes, memory_order_relaxed);
 }
 
-static void host_look_up(gw_path_end *end, gw_lookup *lookup) {
-    lookup->asker = end->peer;
+static void host_look_up(gw_path_endpoint *endpoint, gw_lookup *lookup) {
+    lookup->requester = endpoint->peer;
     lookup->of_path = true;
-    lookup->link = end->link;
-    lookup->serial = end->serial;
-    gw_provider_ask(end->path->host->fabric->provider, lookup);
+    lookup->link = endpoint->link;
+    lookup->serial = endpoint->serial;
+    gw_provider_ask(endpoint->path->host->fabric->provider, lookup);
 }
 
 /* Settling: all on the control thread. */
@@ -214,8 +215,7 @@ static void cool(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     gw_settling *s = &pair->settling;
     bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) != 0; /* 0: never heard of */
     if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0 || !they_do) return;
-    uint64_t pause = s->cooling[kind].pause_ns == 0 ? pair->fabric->retry_ns : 2 * s->cooling[kind].pause_ns;
-    if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
+    uint64_t pause = gw_backoff_next(s->cooling[kind].pause_ns, pair->fabric->retry_ns);
     s->cooling[kind].pause_ns = pause;
     s->cooling[kind].until_ns = gw_now_ns() + pause;
     s->cooling[kind].due = true;
@@ -241,14 +241,14 @@ static void tell_hello(gw_pair *pair) {
     tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
 }
 
-static void close_end(gw_pair *pair) {
-    gw_path_end *end = pair->settling.end;
-    if (end == NULL) return;
-    pair->settling.end = NULL;
+static void close_endpoint(gw_pair *pair) {
+    gw_path_endpoint *endpoint = pair->settling.endpoint;
+    if (endpoint == NULL) return;
+    pair->settling.endpoint = NULL;
     pthread_rwlock_wrlock(&pair->fabric->posts_lock);
-    if (pair->direct == end) pair->direct = NULL;
+    if (pair->direct == endpoint) pair->direct = NULL;
     pthread_rwlock_unlock(&pair->fabric->posts_lock);
-    end->path->ops->close_end(end);
+    endpoint->path->ops->close_endpoint(endpoint);
 }
 
 static void drop_spare(gw_settling *s) {
@@ -265,7 +265,7 @@ static void forget(gw_pair *pair) {
         gw_fail(&s->last_failure, GW_E_PEER,
                 "%s, which the last link took, is not to be had at the other side",
                 gw_path_kind_name(s->kind));
-    close_end(pair);
+    close_endpoint(pair);
     drop_spare(s);
     gw_timer_cancel(&s->timer);
     s->link = 0;
@@ -311,7 +311,7 @@ static void host_usable(gw_fabric *f, gw_path_kind kind) {
     for (; pair != NULL; pair = pair->next) {
         gw_settling *s = &pair->settling;
         s->cooling[kind].until_ns = 0;
-        bool tries = s->end != NULL; /* its timer is another's then */
+        bool tries = s->endpoint != NULL; /* its timer is another's then */
         if (s->settled && s->kind == GW_PATH_TCP && !tries) await_cooling(pair);
     }
 }
@@ -327,15 +327,15 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     gw_fabric *f = pair->fabric;
     gw_settling *s = &pair->settling;
     gw_channel *channels[STREAMS] = {NULL};
-    gw_path_end *end = kind == GW_PATH_TCP ? NULL : s->end;
+    gw_path_endpoint *endpoint = kind == GW_PATH_TCP ? NULL : s->endpoint;
     gw_err err;
     bool done = true;
-    if (end == NULL) {
-        close_end(pair);
+    if (endpoint == NULL) {
+        close_endpoint(pair);
         done = gw_fabric_tcp_channels(f, s->spare, 1, f->streams, channels, &err);
     }
-    for (uint32_t i = 1; i < f->streams && end != NULL && done; i++) {
-        channels[i] = end->path->ops->channel(end, i, gw_stream_rail(i), &err);
+    for (uint32_t i = 1; i < f->streams && endpoint != NULL && done; i++) {
+        channels[i] = endpoint->path->ops->channel(endpoint, i, gw_stream_rail(i), &err);
         done = channels[i] != NULL;
     }
     gw_timer_cancel(&s->timer);
@@ -347,7 +347,7 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     }
     s->settled = true;
     s->kind = kind;
-    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, end)) return; /* END is on its way */
+    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, endpoint)) return; /* END is on its way */
     if (kind == GW_PATH_TCP) {
         await_cooling(pair);
         return;
@@ -384,16 +384,16 @@ static void refuse(gw_pair *pair) {
 }
 
 /* The end at hand came to nothing, or (settled on it) broke. */
-static void fail_end(gw_pair *pair, const gw_err *why) {
+static void fail_endpoint(gw_pair *pair, const gw_err *why) {
     gw_settling *s = &pair->settling;
-    gw_path_kind kind = s->end->path->ops->kind;
+    gw_path_kind kind = s->endpoint->path->ops->kind;
     cool(pair, kind, why);
     if (s->settled && s->kind == kind) {
         s->last_failure = *why;
         break_link(pair, why);
         return;
     }
-    close_end(pair);
+    close_endpoint(pair);
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     s->why = *why;
     tell_text(pair, GW_PATH_FAIL, kind, why->text); /* which means nothing to who has said it */
@@ -423,18 +423,18 @@ static void on_late(void *context) {
     gw_err err;
     gw_fail(&err, GW_E_TIMEOUT, "no answer within %llu ms",
             (unsigned long long)(pair->fabric->settle_ns / 1000000u));
-    fail_end(pair, &err);
+    fail_endpoint(pair, &err);
 }
 
 /* Opens the end of a try. */
-static bool open_end(gw_pair *pair, gw_path_kind kind, gw_err *err) {
+static bool open_endpoint(gw_pair *pair, gw_path_kind kind, gw_err *err) {
     gw_settling *s = &pair->settling;
     gw_path *path = pair->fabric->paths[kind];
     const gw_path_card *card = &s->theirs.cards[kind];
-    gw_path_end as = {
+    gw_path_endpoint as = {
         .path = path, .peer = pair->peer, .link = s->link, .serial = s->serial, .leads = s->leads};
-    s->end = path->ops->open(path, &as, card->bytes, card->count, err);
-    return s->end != NULL;
+    s->endpoint = path->ops->open(path, &as, card->bytes, card->count, err);
+    return s->endpoint != NULL;
 }
 
 /* Tries the next kind that both sides have; without one it is TCP. For the side that leads. */
@@ -457,7 +457,7 @@ static void choose(gw_pair *pair) {
         s->cooling[kind].due = false;
         s->serial++;
         tell(pair, GW_PATH_TRY, kind, ours.bytes, ours.count);
-        if (open_end(pair, kind, &err)) {
+        if (open_endpoint(pair, kind, &err)) {
             set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
             return;
         }
@@ -509,7 +509,7 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     } else if (tcp_alone && !s->leads) {
         warn_of_tcp(pair, s->why.text);
         settle(pair, GW_PATH_TCP);
-    } else if (s->leads && s->end == NULL) {
+    } else if (s->leads && s->endpoint == NULL) {
         choose(pair);
     } else if (!s->leads && s->settled) {
         tell_hello(pair); /* it wants to try again */
@@ -525,12 +525,12 @@ static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card,
         bad_message(pair);
         return;
     }
-    close_end(pair);
+    close_endpoint(pair);
     s->theirs.cards[note->kind].count = count;
     memcpy(s->theirs.cards[note->kind].bytes, card, count);
     s->serial = note->serial;
     if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
-    if (open_end(pair, note->kind, &err)) return;
+    if (open_endpoint(pair, note->kind, &err)) return;
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     cool(pair, note->kind, &err);
     tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
@@ -539,10 +539,10 @@ static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card,
 
 static void on_fail(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
     gw_settling *s = &pair->settling;
-    if (s->end == NULL || note->serial != s->serial) return;
+    if (s->endpoint == NULL || note->serial != s->serial) return;
     gw_err err;
     gw_fail(&err, GW_E_PEER, "the other side: %.*s", (int)count, (const char *)text);
-    fail_end(pair, &err);
+    fail_endpoint(pair, &err);
 }
 
 static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
@@ -558,8 +558,8 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
         if (!s->settled || s->kind == GW_PATH_TCP)
             warn_of_tcp(pair, s->why.text[0] != '\0' ? s->why.text : err.text);
         if (!s->settled) settle(pair, GW_PATH_TCP);
-    } else if (!s->leads && s->end != NULL && note->serial == s->serial &&
-               s->end->path->ops->kind == note->kind && !(s->settled && s->kind == note->kind)) {
+    } else if (!s->leads && s->endpoint != NULL && note->serial == s->serial &&
+               s->endpoint->path->ops->kind == note->kind && !(s->settled && s->kind == note->kind)) {
         settle(pair, note->kind);
     } else {
         bad_message(pair);
@@ -576,8 +576,8 @@ static void on_received(gw_pair *pair, const gw_path_note *note, const uint8_t *
         on_try(pair, note, bytes, count);
         break;
     case GW_PATH_TELL:
-        if (s->end != NULL && note->serial == s->serial && s->end->path->ops->kind == note->kind)
-            s->end->path->ops->message(s->end, bytes, count);
+        if (s->endpoint != NULL && note->serial == s->serial && s->endpoint->path->ops->kind == note->kind)
+            s->endpoint->path->ops->message(s->endpoint, bytes, count);
         break;
     case GW_PATH_FAIL:
         on_fail(pair, note, bytes, count);
@@ -613,7 +613,7 @@ static void begin(gw_pair *pair, job *j) {
 }
 
 static void on_ready(gw_pair *pair) {
-    gw_path_kind kind = pair->settling.end->path->ops->kind;
+    gw_path_kind kind = pair->settling.endpoint->path->ops->kind;
     if (!pair->settling.leads || (pair->settling.settled && pair->settling.kind == kind)) return;
     /* In this order: the other side ends the channels that this one may still have over TCP. */
     settle(pair, kind);
@@ -622,7 +622,7 @@ static void on_ready(gw_pair *pair) {
 
 static void do_job(gw_pair *pair, job *j) {
     gw_settling *s = &pair->settling;
-    bool ours = j->link == s->link, of_end = ours && s->end != NULL && j->serial == s->serial;
+    bool ours = j->link == s->link, of_endpoint = ours && s->endpoint != NULL && j->serial == s->serial;
     if (j->kind == BEGIN) {
         begin(pair, j);
     } else if (j->kind == BROKEN && ours) {
@@ -633,12 +633,12 @@ static void do_job(gw_pair *pair, job *j) {
         gw_fabric_drop_pair(j->fabric, &j->peer);
     } else if (j->kind == RECEIVED && ours) {
         on_received(pair, &j->note, j->bytes, j->count);
-    } else if (j->kind == READY && of_end) {
+    } else if (j->kind == READY && of_endpoint) {
         on_ready(pair);
-    } else if (j->kind == FAILED && of_end) {
-        fail_end(pair, &j->err);
-    } else if (j->kind == FOUND && of_end) {
-        s->end->path->ops->found(s->end, j->lookup);
+    } else if (j->kind == FAILED && of_endpoint) {
+        fail_endpoint(pair, &j->err);
+    } else if (j->kind == FOUND && of_endpoint) {
+        s->endpoint->path->ops->found(s->endpoint, j->lookup);
         j->lookup = NULL;
     }
 }

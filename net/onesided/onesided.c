@@ -20,11 +20,11 @@ typedef struct path_message {
 typedef enum cargo { NOTHING, REQUEST, REPLY, PATH_MESSAGE } cargo;
 
 /* What a rail peer's `state` is. */
-typedef struct end {
-    struct end *next;
+typedef struct channel {
+    struct channel *next;
     gw_rail_peer *peer;
     uint64_t number;
-    gw_asker *asker;
+    gw_requester *requester;
     gw_server *server;
     cargo sending;   /* what the rail has taken */
     bool asked_last; /* take turns between requests and replies */
@@ -34,7 +34,7 @@ typedef struct end {
     gw_path_note note;
     struct iovec landing, payload;
     uint8_t written[GW_SMALL_BYTES];
-} end;
+} channel;
 _Static_assert(GW_WRITE_BYTES <= (int)GW_SMALL_BYTES && GW_PATH_HELLO_BYTES <= (int)GW_SMALL_BYTES,
                "they fit");
 
@@ -50,7 +50,7 @@ struct gw_onesided {
     path_message *messages, **messages_last;
     gw_posted *posted, **posted_last;
     gw_lookup *answered; /* in any order */
-    end *ends;           /* inside the gate */
+    channel *channels;   /* inside the gate */
     uint64_t numbers;
     _Atomic uint64_t served;
 };
@@ -76,148 +76,148 @@ static void free_path_messages(path_message *first) {
 
 static void on_up(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
-    end *e = calloc(1, sizeof *e);
+    channel *c = calloc(1, sizeof *c);
     peer->state = NULL;
-    if (e != NULL) {
-        e->number = ++onesided->numbers;
-        e->asker = gw_asker_open(onesided->window, &onesided->events);
-        e->server =
-            gw_server_open(&peer->id, e->number, onesided->read_bytes, onesided->regions, onesided->provider);
+    if (c != NULL) {
+        c->number = ++onesided->numbers;
+        c->requester = gw_requester_open(onesided->window, &onesided->events);
+        c->server =
+            gw_server_open(&peer->id, c->number, onesided->read_bytes, onesided->regions, onesided->provider);
     }
-    if (e == NULL || e->asker == NULL || e->server == NULL) {
-        if (e != NULL && e->asker != NULL) gw_asker_close(e->asker);
-        if (e != NULL && e->server != NULL) gw_server_close(e->server);
-        free(e);
+    if (c == NULL || c->requester == NULL || c->server == NULL) {
+        if (c != NULL && c->requester != NULL) gw_requester_close(c->requester);
+        if (c != NULL && c->server != NULL) gw_server_close(c->server);
+        free(c);
         gw_err err;
         gw_fail(&err, GW_E_NOMEM, "net/onesided: no memory for a channel");
         gw_rail_thread_refuse(onesided->rail, peer, &err);
         return;
     }
-    e->peer = peer;
-    e->messages_last = &e->messages;
-    peer->state = e;
-    e->next = onesided->ends;
-    onesided->ends = e;
+    c->peer = peer;
+    c->messages_last = &c->messages;
+    peer->state = c;
+    c->next = onesided->channels;
+    onesided->channels = c;
 }
 
 static void on_down(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
-    end *gone = peer->state;
+    channel *gone = peer->state;
     if (gone == NULL) return;
-    for (end **at = &onesided->ends; *at != NULL; at = &(*at)->next) {
+    for (channel **at = &onesided->channels; *at != NULL; at = &(*at)->next) {
         if (*at != gone) continue;
         *at = gone->next;
         break;
     }
-    gw_asker_close(gone->asker);
+    gw_requester_close(gone->requester);
     gw_server_close(gone->server);
     free_path_messages(gone->messages);
     free(gone->sending_message);
     free(gone);
 }
 
-static bool next_path_message(end *e, gw_rail_message *message) {
-    path_message *t = e->messages;
+static bool next_path_message(channel *c, gw_rail_message *message) {
+    path_message *t = c->messages;
     if (t == NULL) return false;
-    e->messages = t->next;
-    if (e->messages == NULL) e->messages_last = &e->messages;
-    e->sending_message = t;
-    e->payload = (struct iovec){t->bytes, t->count};
+    c->messages = t->next;
+    if (c->messages == NULL) c->messages_last = &c->messages;
+    c->sending_message = t;
+    c->payload = (struct iovec){t->bytes, t->count};
     gw_path_note_encode(&t->note, message->header);
     return true;
 }
 
-static bool next_reply(end *e, gw_rail_message *message) {
+static bool next_reply(channel *c, gw_rail_message *message) {
     gw_reply reply;
-    if (!gw_server_next(e->server, &reply, &e->payload)) return false;
+    if (!gw_server_next(c->server, &reply, &c->payload)) return false;
     gw_reply_encode(&reply, message->header);
     return true;
 }
 
-static bool next_request(end *e, gw_rail_message *message) {
+static bool next_request(channel *c, gw_rail_message *message) {
     gw_request request;
-    if (!gw_asker_next(e->asker, &request, &e->payload)) return false;
+    if (!gw_requester_next(c->requester, &request, &c->payload)) return false;
     gw_request_encode(&request, message->header);
     return true;
 }
 
-static cargo pick_next(end *e, gw_rail_message *message) {
-    if (next_path_message(e, message)) return PATH_MESSAGE;
-    if (e->asked_last && next_reply(e, message)) return REPLY;
-    if (next_request(e, message)) return REQUEST;
-    return next_reply(e, message) ? REPLY : NOTHING;
+static cargo pick_next(channel *c, gw_rail_message *message) {
+    if (next_path_message(c, message)) return PATH_MESSAGE;
+    if (c->asked_last && next_reply(c, message)) return REPLY;
+    if (next_request(c, message)) return REQUEST;
+    return next_reply(c, message) ? REPLY : NOTHING;
 }
 
 static bool on_next(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context;
-    end *e = peer->state;
-    if (e == NULL) return false;
-    GW_ASSERT(e->sending == NOTHING);
-    e->sending = pick_next(e, message);
-    if (e->sending == NOTHING) return false;
-    e->asked_last = e->sending == REQUEST;
-    message->bytes = (uint32_t)e->payload.iov_len;
+    channel *c = peer->state;
+    if (c == NULL) return false;
+    GW_ASSERT(c->sending == NOTHING);
+    c->sending = pick_next(c, message);
+    if (c->sending == NOTHING) return false;
+    c->asked_last = c->sending == REQUEST;
+    message->bytes = (uint32_t)c->payload.iov_len;
     message->part_count = 1;
-    message->parts = &e->payload;
+    message->parts = &c->payload;
     return true;
 }
 
 static void on_sent(void *context, gw_rail_peer *peer) {
     (void)context;
-    end *e = peer->state;
-    GW_ASSERT(e->sending != NOTHING);
-    if (e->sending == REPLY) gw_server_sent(e->server);
-    if (e->sending == PATH_MESSAGE) {
-        free(e->sending_message);
-        e->sending_message = NULL;
+    channel *c = peer->state;
+    GW_ASSERT(c->sending != NOTHING);
+    if (c->sending == REPLY) gw_server_sent(c->server);
+    if (c->sending == PATH_MESSAGE) {
+        free(c->sending_message);
+        c->sending_message = NULL;
     }
-    e->sending = NOTHING;
+    c->sending = NOTHING;
 }
 
-static bool serve(gw_onesided *onesided, end *e, const gw_request *request, const void *payload,
+static bool serve(gw_onesided *onesided, channel *c, const gw_request *request, const void *payload,
                   uint32_t bytes) {
     atomic_fetch_add_explicit(&onesided->served, 1, memory_order_relaxed);
-    return gw_server_take(e->server, request, payload, bytes);
+    return gw_server_take(c->server, request, payload, bytes);
 }
 
-static gw_arrival take_request(gw_onesided *onesided, end *e, const gw_request *request,
+static gw_arrival take_request(gw_onesided *onesided, channel *c, const gw_request *request,
                                gw_rail_message *message) {
     if (request->kind == GW_OP_WRITE) {
         if (message->bytes != request->bytes || request->bytes > GW_WRITE_BYTES) return GW_ARRIVAL_REFUSE;
-        e->landing_cargo = REQUEST;
-        e->write = *request;
-        e->landing = (struct iovec){e->written, message->bytes};
+        c->landing_cargo = REQUEST;
+        c->write = *request;
+        c->landing = (struct iovec){c->written, message->bytes};
         return GW_ARRIVAL_LAND;
     }
-    if (message->bytes != 0 || !serve(onesided, e, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
-    gw_rail_thread_push(onesided->rail, e->peer);
+    if (message->bytes != 0 || !serve(onesided, c, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
+    gw_rail_thread_push(onesided->rail, c->peer);
     return GW_ARRIVAL_DROP; /* no payload: nothing to land */
 }
 
 static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     gw_onesided *onesided = context;
-    end *e = peer->state;
+    channel *c = peer->state;
     gw_request request;
     gw_reply reply;
-    if (e == NULL) return GW_ARRIVAL_REFUSE;
+    if (c == NULL) return GW_ARRIVAL_REFUSE;
     gw_arrival arrival = GW_ARRIVAL_REFUSE;
-    e->landing_cargo = NOTHING;
-    message->parts = &e->landing;
+    c->landing_cargo = NOTHING;
+    message->parts = &c->landing;
     message->part_count = 1;
-    if (onesided->receive != NULL && gw_path_note_decode(message->header, &e->note)) {
-        e->landing_cargo = PATH_MESSAGE;
-        e->landing = (struct iovec){e->written, message->bytes};
-        return message->bytes <= sizeof e->written ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
+    if (onesided->receive != NULL && gw_path_note_decode(message->header, &c->note)) {
+        c->landing_cargo = PATH_MESSAGE;
+        c->landing = (struct iovec){c->written, message->bytes};
+        return message->bytes <= sizeof c->written ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
     }
     switch (gw_header_decode(message->header, &request, &reply)) {
     case GW_HEADER_BAD:
         return GW_ARRIVAL_REFUSE;
     case GW_HEADER_REQUEST:
-        arrival = take_request(onesided, e, &request, message);
+        arrival = take_request(onesided, c, &request, message);
         break;
     case GW_HEADER_REPLY:
-        arrival = gw_asker_place(e->asker, &reply, message->bytes, &e->landing);
-        if (arrival == GW_ARRIVAL_LAND) e->landing_cargo = REPLY;
+        arrival = gw_requester_place(c->requester, &reply, message->bytes, &c->landing);
+        if (arrival == GW_ARRIVAL_LAND) c->landing_cargo = REPLY;
         gw_rail_thread_push(onesided->rail, peer); /* a place in the window may be free */
         break;
     }
@@ -226,15 +226,15 @@ static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *
 
 static void on_landed(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
-    end *e = peer->state;
-    cargo landed = e->landing_cargo;
-    e->landing_cargo = NOTHING;
+    channel *c = peer->state;
+    cargo landed = c->landing_cargo;
+    c->landing_cargo = NOTHING;
     if (landed == PATH_MESSAGE) {
-        onesided->receive(onesided->receiver_context, &peer->id, peer->link, &e->note, e->written,
-                          (uint32_t)e->landing.iov_len);
+        onesided->receive(onesided->receiver_context, &peer->id, peer->link, &c->note, c->written,
+                          (uint32_t)c->landing.iov_len);
     } else if (landed == REPLY) {
-        gw_asker_landed(e->asker);
-    } else if (!serve(onesided, e, &e->write, e->written, e->write.bytes)) {
+        gw_requester_landed(c->requester);
+    } else if (!serve(onesided, c, &c->write, c->written, c->write.bytes)) {
         gw_err err;
         gw_fail(&err, GW_E_PEER, "net/onesided: the peer sent too many requests at once");
         gw_rail_thread_refuse(onesided->rail, peer, &err);
@@ -242,29 +242,30 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     gw_rail_thread_push(onesided->rail, peer);
 }
 
-static end *find_end(const gw_onesided *onesided, const gw_peer_id *peer) {
-    for (end *e = onesided->ends; e != NULL; e = e->next) /* newest first: a link's successor before it */
-        if (gw_peer_id_equal(&e->peer->id, peer)) return e;
+static channel *find_channel(const gw_onesided *onesided, const gw_peer_id *peer) {
+    for (channel *c = onesided->channels; c != NULL;
+         c = c->next) /* newest first: a link's successor before it */
+        if (gw_peer_id_equal(&c->peer->id, peer)) return c;
     return NULL;
 }
 
 static void take_answer(gw_onesided *onesided, gw_lookup *lookup) {
-    for (end *e = onesided->ends; e != NULL; e = e->next) {
-        if (e->number != lookup->channel) continue;
-        gw_server_answered(e->server, lookup);
-        gw_rail_thread_push(onesided->rail, e->peer);
+    for (channel *c = onesided->channels; c != NULL; c = c->next) {
+        if (c->number != lookup->channel) continue;
+        gw_server_answered(c->server, lookup);
+        gw_rail_thread_push(onesided->rail, c->peer);
         return;
     }
     gw_lookup_free(lookup);
 }
 
 static void take_path_message(gw_onesided *onesided, path_message *t) {
-    for (end *e = onesided->ends; e != NULL; e = e->next) {
-        if (e->peer->link != t->link || !gw_peer_id_equal(&e->peer->id, &t->peer)) continue;
+    for (channel *c = onesided->channels; c != NULL; c = c->next) {
+        if (c->peer->link != t->link || !gw_peer_id_equal(&c->peer->id, &t->peer)) continue;
         t->next = NULL;
-        *e->messages_last = t;
-        e->messages_last = &t->next;
-        gw_rail_thread_push(onesided->rail, e->peer);
+        *c->messages_last = t;
+        c->messages_last = &t->next;
+        gw_rail_thread_push(onesided->rail, c->peer);
         return;
     }
     free(t);
@@ -291,12 +292,12 @@ static void take_inbox(gw_onesided *onesided, bool refresh) {
     }
     while (posted != NULL) {
         gw_posted *next = posted->next;
-        end *e = find_end(onesided, &posted->op.peer);
-        if (e == NULL) {
+        channel *c = find_channel(onesided, &posted->op.peer);
+        if (c == NULL) {
             complete_unreachable(onesided, posted);
         } else {
-            gw_asker_add(e->asker, posted);
-            gw_rail_thread_push(onesided->rail, e->peer);
+            gw_requester_add(c->requester, posted);
+            gw_rail_thread_push(onesided->rail, c->peer);
         }
         posted = next;
     }
@@ -370,7 +371,7 @@ gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t re
 }
 
 void gw_onesided_close(gw_onesided *onesided) {
-    GW_ASSERT(onesided->ends == NULL);
+    GW_ASSERT(onesided->channels == NULL);
     take_inbox(onesided, false); /* what still waits has no channel: unreachable, or dropped */
     pthread_mutex_destroy(&onesided->inbox_lock);
     free(onesided);
@@ -411,26 +412,26 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     gw_rail_thread_wake(onesided->rail);
 }
 
-/* Has the channel let go of the asker's memory, if it has any. What the other side asks or tells must not be
+/* Has the channel let go of the requester's memory, if it has any. What the other side asks or tells must not be
  * lost with that: the link ends where it would be. */
-static void let_go(gw_onesided *onesided, end *e) {
-    bool lands_theirs = e->landing_cargo == REQUEST || e->landing_cargo == PATH_MESSAGE;
-    if (e->sending != REQUEST && e->landing_cargo != REPLY) return;
-    (void)gw_rail_thread_release(onesided->rail, e->peer);
-    if (e->sending != NOTHING) on_sent(onesided, e->peer);
-    e->landing_cargo = NOTHING;
+static void let_go(gw_onesided *onesided, channel *c) {
+    bool lands_theirs = c->landing_cargo == REQUEST || c->landing_cargo == PATH_MESSAGE;
+    if (c->sending != REQUEST && c->landing_cargo != REPLY) return;
+    (void)gw_rail_thread_release(onesided->rail, c->peer);
+    if (c->sending != NOTHING) on_sent(onesided, c->peer);
+    c->landing_cargo = NOTHING;
     if (!lands_theirs) return;
     gw_err err;
     gw_fail(&err, GW_E_PEER, "net/onesided: abandoned in the middle of a message from the peer");
-    gw_rail_thread_refuse(onesided->rail, e->peer, &err);
+    gw_rail_thread_refuse(onesided->rail, c->peer, &err);
 }
 
-static void end_unanswered(gw_onesided *onesided, end *e) {
+static void end_unanswered(gw_onesided *onesided, channel *c) {
     gw_err err;
     gw_fail(&err, GW_E_PEER,
             "net/onesided: the peer has not answered %d fetches, all given up by now: does its disk hang?",
-            GW_ASKER_WINDOW);
-    gw_rail_thread_refuse(onesided->rail, e->peer, &err);
+            GW_REQUESTER_WINDOW);
+    gw_rail_thread_refuse(onesided->rail, c->peer, &err);
 }
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
@@ -442,10 +443,10 @@ void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
         complete_unreachable(onesided, posted);
         posted = next;
     }
-    for (end *e = onesided->ends; e != NULL; e = e->next) {
-        if (peer != NULL && !gw_peer_id_equal(&e->peer->id, peer)) continue;
-        let_go(onesided, e);
-        if (!gw_asker_abandon(e->asker)) end_unanswered(onesided, e);
+    for (channel *c = onesided->channels; c != NULL; c = c->next) {
+        if (peer != NULL && !gw_peer_id_equal(&c->peer->id, peer)) continue;
+        let_go(onesided, c);
+        if (!gw_requester_abandon(c->requester)) end_unanswered(onesided, c);
     }
     gw_rail_thread_leave(onesided->rail);
     gw_rail_thread_wake(onesided->rail);

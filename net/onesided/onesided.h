@@ -1,10 +1,10 @@
-/* One-sided operations over one rail: its user, with an asker and a server for each channel. A transport has
+/* One-sided operations over one rail: its user, with an requester and a server for each channel. A transport has
  * two, so that large transfers do not stand before small operations. The one of small operations also carries
  * what the two sides tell each other about paths (net/rail/path_message.h). */
 #ifndef GODWIT_NET_ONESIDED_ONESIDED_H
 #define GODWIT_NET_ONESIDED_ONESIDED_H
 
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 #include "net/onesided/server.h"
 #include "net/rail/path_message.h"
 #include "net/rail/thread.h"

@@ -1,7 +1,7 @@
 #include "net/onesided/server.h"
 
 #include "core/base/assert.h"
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@ struct gw_server {
     uint64_t channel;
     const gw_regions *regions;
     gw_provider *provider;
-    answer queue[GW_ASKER_WINDOW]; /* a ring */
+    answer queue[GW_REQUESTER_WINDOW]; /* a ring */
     uint32_t head, count;
     uint32_t lookups; /* at the provider */
     answer sending;   /* its lookup is not NULL while bytes of a FETCH are being sent */
@@ -39,7 +39,7 @@ gw_server *gw_server_open(const gw_peer_id *peer, uint64_t channel, uint32_t rea
 }
 
 static answer *queued(gw_server *server, uint32_t i) {
-    return &server->queue[(server->head + i) % GW_ASKER_WINDOW];
+    return &server->queue[(server->head + i) % GW_REQUESTER_WINDOW];
 }
 
 void gw_server_close(gw_server *server) {
@@ -50,7 +50,7 @@ void gw_server_close(gw_server *server) {
 }
 
 static void enqueue(gw_server *server, const answer *a) {
-    GW_ASSERT(server->count < GW_ASKER_WINDOW);
+    GW_ASSERT(server->count < GW_REQUESTER_WINDOW);
     *queued(server, server->count++) = *a;
 }
 
@@ -61,7 +61,7 @@ static bool take_fetch(gw_server *server, const gw_request *request) {
         enqueue(server, &(answer){.reply = {GW_OP_FETCH, status, true, request->id, 0, 0}});
         return true;
     }
-    lookup->asker = server->peer;
+    lookup->requester = server->peer;
     lookup->name = request->name;
     lookup->channel = server->channel;
     lookup->id = request->id;
@@ -74,7 +74,7 @@ static bool take_fetch(gw_server *server, const gw_request *request) {
 bool gw_server_take(gw_server *server, const gw_request *request, const void *payload,
                     uint32_t payload_bytes) {
     uint32_t busy = server->count + server->lookups + (server->sending.lookup != NULL ? 1 : 0);
-    if (busy >= GW_ASKER_WINDOW) return false;
+    if (busy >= GW_REQUESTER_WINDOW) return false;
     if (payload_bytes != (request->kind == GW_OP_WRITE ? request->bytes : 0)) return false;
     answer a = {.request = *request, .reply = {request->kind, GW_OP_OK, true, request->id, 0, 0}};
     switch (request->kind) {
@@ -116,7 +116,7 @@ bool gw_server_next(gw_server *server, gw_reply *reply, struct iovec *payload) {
     GW_ASSERT(server->sending.lookup == NULL);
     answer *a = &server->sending;
     *a = *queued(server, 0);
-    server->head = (server->head + 1) % GW_ASKER_WINDOW;
+    server->head = (server->head + 1) % GW_REQUESTER_WINDOW;
     server->count--;
     *payload = (struct iovec){server->stage, 0};
     if (a->read) {

@@ -30,7 +30,7 @@ enum {
 };
 
 typedef struct gw_path gw_path;
-typedef struct gw_path_end gw_path_end;
+typedef struct gw_path_endpoint gw_path_endpoint;
 
 /* What the fabric does for its paths. */
 typedef struct gw_path_host {
@@ -41,26 +41,26 @@ typedef struct gw_path_host {
     uint32_t streams;       /* channels are made for streams 1 to streams - 1 */
     uint32_t payload_most[GW_PATH_STREAMS];
     /* To the other side's `message`, in order; lost with the link. */
-    void (*tell)(gw_path_end *end, const void *bytes, uint32_t count);
-    void (*ready)(gw_path_end *end); /* of the side that leads; once */
+    void (*tell)(gw_path_endpoint *endpoint, const void *bytes, uint32_t count);
+    void (*ready)(gw_path_endpoint *endpoint); /* of the side that leads; once */
     /* Reports that the path has failed. Called once, on either side; the fabric closes the end soon after. */
-    void (*failed)(gw_path_end *end, const gw_err *why);
+    void (*failed)(gw_path_endpoint *endpoint, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
-    void (*completed)(gw_path_end *end, const gw_completion *completion);
+    void (*completed)(gw_path_endpoint *endpoint, const gw_completion *completion);
     /* Such an operation has not happened, and can not by this path: it goes by the rails after all. */
-    void (*pass)(gw_path_end *end, const gw_op *op);
+    void (*pass)(gw_path_endpoint *endpoint, const gw_op *op);
     /* Counts bytes that the path took from the other side's memory for a FETCH or a large READ. */
-    void (*pulled)(gw_path_end *end, uint64_t bytes);
+    void (*pulled)(gw_path_endpoint *endpoint, uint64_t bytes);
     /* A kind that was not to be had on this machine is again: what waits for a try need not wait longer.
      * Control thread. */
     void (*usable)(struct gw_fabric *fabric, gw_path_kind kind);
     /* Asks this peer's provider for what the other side wants (name, capacity, id filled in): `found` hears
      * of it, on the control thread, if the end is there still. Takes the lookup. */
-    void (*look_up)(gw_path_end *end, gw_lookup *lookup);
+    void (*look_up)(gw_path_endpoint *endpoint, gw_lookup *lookup);
 } gw_path_host;
 
 /* One side of a path between two peers. Every kind's object begins with this. */
-struct gw_path_end {
+struct gw_path_endpoint {
     gw_path *path;
     gw_peer_id peer;
     uint64_t link;   /* the number of the TCP link below */
@@ -81,21 +81,22 @@ typedef struct gw_path_ops {
     /* Whether a peer with this card can be reached this way. */
     bool (*suits)(gw_path *, const uint8_t *card, uint32_t count, gw_err *why);
     /* An end from `as` (peer, link, serial, leads filled in), for the peer with this card. NULL: failed. */
-    gw_path_end *(*open)(gw_path *, const gw_path_end *as, const uint8_t *card, uint32_t count, gw_err *err);
+    gw_path_endpoint *(*open)(gw_path *, const gw_path_endpoint *as, const uint8_t *card, uint32_t count,
+                              gw_err *err);
     /* What the other side's end told. Bytes of another process: check them. */
-    void (*message)(gw_path_end *, const uint8_t *bytes, uint32_t count);
+    void (*message)(gw_path_endpoint *, const uint8_t *bytes, uint32_t count);
     /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.rail is `rail`,
      * its peer.link `link`. Channels belong to their rail threads, which may close them after the end: what
      * they share with it is freed with the last of them. */
-    gw_channel *(*channel)(gw_path_end *, uint32_t stream, uint32_t rail, gw_err *err);
-    /* Never after or during `close_end`. */
-    gw_path_posted (*post)(gw_path_end *, const gw_op *op, gw_completion *completion);
+    gw_channel *(*channel)(gw_path_endpoint *, uint32_t stream, uint32_t rail, gw_err *err);
+    /* Never after or during `close_endpoint`. */
+    gw_path_posted (*post)(gw_path_endpoint *, const gw_op *op, gw_completion *completion);
     /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
-    void (*abandon)(gw_path_end *);
+    void (*abandon)(gw_path_endpoint *);
     /* The answer to a host->look_up; becomes the path's. NULL: it never asks. */
-    void (*found)(gw_path_end *, gw_lookup *lookup);
+    void (*found)(gw_path_endpoint *, gw_lookup *lookup);
     /* Completes what is outstanding with GW_OP_UNKNOWN, says nothing any more, and frees the end. */
-    void (*close_end)(gw_path_end *);
+    void (*close_endpoint)(gw_path_endpoint *);
     /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
      * non-members can reach this peer's memory by), then the words are moved to fresh memory, then fence_end,
      * which makes the new memory known to the members. One fence at a time, on any thread, with the gates of

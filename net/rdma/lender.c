@@ -12,16 +12,16 @@ typedef struct place {
 } place;
 
 struct gw_rdma_lender {
-    gw_path_end *end;
+    gw_path_endpoint *endpoint;
     gw_rdma_owner *owner;
     gw_rdma_loans *loans; /* the owner's */
     place places[GW_RDMA_LENT_MOST];
 };
 
-gw_rdma_lender *gw_rdma_lender_open(gw_path_end *end, gw_rdma_owner *owner) {
+gw_rdma_lender *gw_rdma_lender_open(gw_path_endpoint *endpoint, gw_rdma_owner *owner) {
     gw_rdma_lender *lender = calloc(1, sizeof *lender);
     if (lender == NULL) return NULL;
-    lender->end = end;
+    lender->endpoint = endpoint;
     lender->owner = owner;
     lender->loans = gw_rdma_owner_loans(owner);
     return lender;
@@ -51,13 +51,13 @@ static place *find(gw_rdma_lender *lender, uint64_t id) {
 
 static void answer(gw_rdma_lender *lender, uint64_t id, gw_rdma_answer how, const gw_rdma_loan *loan) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_lent lent = {.answer = how, .id = id};
+    gw_rdma_lent_message lent = {.answer = how, .id = id};
     if (loan != NULL) {
         lent.address = loan->address;
         lent.bytes = loan->bytes;
         lent.rkey = loan->rkey;
     }
-    lender->end->path->host->tell(lender->end, bytes, gw_rdma_lent_encode(&lent, bytes));
+    lender->endpoint->path->host->tell(lender->endpoint, bytes, gw_rdma_lent_encode(&lent, bytes));
 }
 
 /* Gives a place its loan (or frees the place if there is none) and answers the other side. */
@@ -67,7 +67,7 @@ static void lend(gw_rdma_lender *lender, place *p, const gw_rdma_loan *loan) {
     answer(lender, p->id, loan != NULL ? GW_RDMA_LENT : GW_RDMA_BY_RAILS, loan);
 }
 
-void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want) {
+void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_want_message *want) {
     place *p = find(lender, want->id) == NULL ? free_place(lender) : NULL;
     bool by_name = want->what == GW_RDMA_BY_NAME;
     gw_lookup *lookup = p != NULL && by_name ? calloc(1, sizeof *lookup) : NULL;
@@ -77,13 +77,13 @@ void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want
     }
     *p = (place){.taken = true, .id = want->id};
     if (!by_name) {
-        lend(lender, p, gw_rdma_owner_lend(lender->owner, &lender->end->peer, want));
+        lend(lender, p, gw_rdma_owner_lend(lender->owner, &lender->endpoint->peer, want));
         return;
     }
     lookup->name = want->name;
     lookup->capacity = want->bytes;
     lookup->id = (uint64_t)(p - lender->places);
-    lender->end->path->host->look_up(lender->end, lookup);
+    lender->endpoint->path->host->look_up(lender->endpoint, lookup);
 }
 
 void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {

@@ -14,11 +14,11 @@ enum { GW_RDMA_LENT_MOST = 16 /* to one peer at once: what it wants beyond goes 
 typedef struct gw_rdma_lender gw_rdma_lender;
 
 /* `end`, whose host looks up and tells, and `owner` outlive it. NULL: out of memory. */
-gw_rdma_lender *gw_rdma_lender_open(gw_path_end *end, gw_rdma_owner *owner);
+gw_rdma_lender *gw_rdma_lender_open(gw_path_endpoint *endpoint, gw_rdma_owner *owner);
 /* The other side cannot READ any more: its queue pair is gone. NULL is allowed. */
 void gw_rdma_lender_close(gw_rdma_lender *lender);
 
-void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_told_want *want);
+void gw_rdma_lender_wanted(gw_rdma_lender *lender, const gw_rdma_want_message *want);
 /* The lookup that host->look_up was given is answered; becomes the lender's. */
 void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup);
 void gw_rdma_lender_given_back(gw_rdma_lender *lender, uint64_t id);

@@ -6,10 +6,21 @@
 
 enum { VERSION = 2, CARD_VERSION = 1 };
 
-uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+/* Begins a message: its type, and the byte behind it, whose meaning depends on the type. */
+static gw_writer begin(uint8_t *bytes, gw_rdma_message type, uint8_t second) {
     gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
-    gw_put_u8(&w, GW_RDMA_MESSAGE_SLOTS);
-    gw_put_u8(&w, VERSION);
+    gw_put_u8(&w, (uint8_t)type);
+    gw_put_u8(&w, second);
+    return w;
+}
+
+static uint32_t finish(const gw_writer *w) {
+    GW_ASSERT(!w->failed);
+    return (uint32_t)w->length;
+}
+
+uint32_t gw_rdma_slots_encode(const gw_rdma_slots_message *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    gw_writer w = begin(bytes, GW_RDMA_MESSAGE_SLOTS, VERSION);
     gw_put_u16(&w, 0);
     gw_put_peer_id(&w, &slots->addressee);
     gw_put_bytes(&w, slots->secret, sizeof slots->secret);
@@ -20,14 +31,11 @@ uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_
         gw_put_u32(&w, slots->slots[i].slot_bytes);
         gw_put_u32(&w, slots->slots[i].count);
     }
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
-uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
-    gw_put_u8(&w, GW_RDMA_MESSAGE_WORDS);
-    gw_put_u8(&w, 0);
+uint32_t gw_rdma_words_encode(const gw_rdma_words_message *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    gw_writer w = begin(bytes, GW_RDMA_MESSAGE_WORDS, 0);
     gw_put_u16(&w, 0);
     gw_put_u64(&w, words->fence.epoch);
     gw_put_view_name(&w, &words->fence.view);
@@ -39,14 +47,11 @@ uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_
         gw_put_u32(&w, words->regions[i].offset);
         gw_put_u32(&w, words->regions[i].bytes);
     }
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
-uint32_t gw_rdma_want_encode(const gw_rdma_told_want *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
-    gw_put_u8(&w, GW_RDMA_MESSAGE_WANT);
-    gw_put_u8(&w, (uint8_t)want->what);
+uint32_t gw_rdma_want_encode(const gw_rdma_want_message *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    gw_writer w = begin(bytes, GW_RDMA_MESSAGE_WANT, (uint8_t)want->what);
     gw_put_u8(&w, (uint8_t)want->region);
     gw_put_u8(&w, 0);
     gw_put_u64(&w, want->id);
@@ -58,34 +63,27 @@ uint32_t gw_rdma_want_encode(const gw_rdma_told_want *want, uint8_t bytes[GW_PAT
         gw_put_view_name(&w, &want->fence.view);
         gw_put_u64(&w, want->offset);
     }
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
-uint32_t gw_rdma_lent_encode(const gw_rdma_told_lent *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
-    gw_put_u8(&w, GW_RDMA_MESSAGE_LENT);
-    gw_put_u8(&w, (uint8_t)lent->answer);
+uint32_t gw_rdma_lent_encode(const gw_rdma_lent_message *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    gw_writer w = begin(bytes, GW_RDMA_MESSAGE_LENT, (uint8_t)lent->answer);
     gw_put_u16(&w, 0);
     gw_put_u32(&w, lent->rkey);
     gw_put_u64(&w, lent->id);
     gw_put_u64(&w, lent->address);
     gw_put_u64(&w, lent->bytes);
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
-uint32_t gw_rdma_back_encode(const gw_rdma_told_back *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_writer w = gw_writer_on(bytes, GW_PATH_MESSAGE_BYTES);
-    gw_put_u8(&w, GW_RDMA_MESSAGE_BACK);
-    gw_put_u8(&w, 0);
+uint32_t gw_rdma_back_encode(const gw_rdma_back_message *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
+    gw_writer w = begin(bytes, GW_RDMA_MESSAGE_BACK, 0);
     gw_put_u16(&w, 0);
     gw_put_u64(&w, back->id);
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
-static bool read_slots(gw_reader *r, gw_rdma_told_slots *slots) {
+static bool read_slots(gw_reader *r, gw_rdma_slots_message *slots) {
     bool good = gw_get_u8(r) == VERSION;
     (void)gw_get_u16(r);
     gw_get_peer_id(r, &slots->addressee);
@@ -101,7 +99,7 @@ static bool read_slots(gw_reader *r, gw_rdma_told_slots *slots) {
     return good && gw_reader_done(r);
 }
 
-static bool read_words(gw_reader *r, gw_rdma_told_words *words) {
+static bool read_words(gw_reader *r, gw_rdma_words_message *words) {
     (void)gw_get_u8(r);
     (void)gw_get_u16(r);
     words->fence.epoch = gw_get_u64(r);
@@ -118,8 +116,8 @@ static bool read_words(gw_reader *r, gw_rdma_told_words *words) {
     return gw_reader_done(r);
 }
 
-static bool read_want(gw_reader *r, gw_rdma_told_want *want) {
-    *want = (gw_rdma_told_want){.what = (gw_rdma_what)gw_get_u8(r)};
+static bool read_want(gw_reader *r, gw_rdma_want_message *want) {
+    *want = (gw_rdma_want_message){.what = (gw_rdma_what)gw_get_u8(r)};
     want->region = gw_get_u8(r);
     (void)gw_get_u8(r);
     want->id = gw_get_u64(r);
@@ -134,8 +132,8 @@ static bool read_want(gw_reader *r, gw_rdma_told_want *want) {
     return gw_reader_done(r) && want->what >= GW_RDMA_BY_NAME && want->what <= GW_RDMA_OF_REGION;
 }
 
-static bool read_lent(gw_reader *r, gw_rdma_told_lent *lent) {
-    *lent = (gw_rdma_told_lent){.answer = (gw_rdma_answer)gw_get_u8(r)};
+static bool read_lent(gw_reader *r, gw_rdma_lent_message *lent) {
+    *lent = (gw_rdma_lent_message){.answer = (gw_rdma_answer)gw_get_u8(r)};
     (void)gw_get_u16(r);
     lent->rkey = gw_get_u32(r);
     lent->id = gw_get_u64(r);
@@ -144,14 +142,14 @@ static bool read_lent(gw_reader *r, gw_rdma_told_lent *lent) {
     return gw_reader_done(r) && lent->answer >= GW_RDMA_LENT && lent->answer <= GW_RDMA_BY_RAILS;
 }
 
-static bool read_back(gw_reader *r, gw_rdma_told_back *back) {
+static bool read_back(gw_reader *r, gw_rdma_back_message *back) {
     (void)gw_get_u8(r);
     (void)gw_get_u16(r);
     back->id = gw_get_u64(r);
     return gw_reader_done(r);
 }
 
-gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_told *told) {
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *told) {
     gw_reader r = gw_reader_on(bytes, count);
     gw_rdma_message type = (gw_rdma_message)gw_get_u8(&r);
     bool good = false;
@@ -170,8 +168,7 @@ uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CAR
     gw_put_u16(&w, 0);
     gw_put_bytes(&w, card->network, sizeof card->network);
     gw_put_addr(&w, &card->address);
-    GW_ASSERT(!w.failed);
-    return (uint32_t)w.length;
+    return finish(&w);
 }
 
 bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *card) {

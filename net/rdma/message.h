@@ -23,45 +23,45 @@
 #include "net/rdma/channel.h"
 #include "net/rdma/cm.h"
 
-typedef struct gw_rdma_told_slots {
+typedef struct gw_rdma_slots_message {
     gw_peer_id addressee; /* so the other side learns its own id */
     uint8_t secret[GW_RDMA_SECRET];
     uint32_t count;
     gw_rdma_slots slots[GW_PATH_STREAMS];
-} gw_rdma_told_slots;
+} gw_rdma_slots_message;
 
-typedef struct gw_rdma_told_words {
+typedef struct gw_rdma_words_message {
     gw_fence fence;
     uint64_t address; /* 0: none for you */
     uint32_t rkey, count;
     struct {
         uint32_t region, offset, bytes;
     } regions[GW_MAX_REGIONS];
-} gw_rdma_told_words;
+} gw_rdma_words_message;
 
 typedef enum gw_rdma_what { GW_RDMA_BY_NAME = 1, GW_RDMA_OF_REGION } gw_rdma_what;
 
-typedef struct gw_rdma_told_want {
+typedef struct gw_rdma_want_message {
     gw_rdma_what what;
     uint64_t id, bytes;
     gw_hash name; /* by name */
     gw_fence fence;
     uint32_t region;
     uint64_t offset;
-} gw_rdma_told_want;
+} gw_rdma_want_message;
 
 typedef enum gw_rdma_answer { GW_RDMA_LENT = 1, GW_RDMA_NOTHING, GW_RDMA_BY_RAILS } gw_rdma_answer;
 
-typedef struct gw_rdma_told_lent {
+typedef struct gw_rdma_lent_message {
     gw_rdma_answer answer;
     uint64_t id;
     uint64_t address, bytes; /* LENT; bytes may be 0 */
     uint32_t rkey;
-} gw_rdma_told_lent;
+} gw_rdma_lent_message;
 
-typedef struct gw_rdma_told_back {
+typedef struct gw_rdma_back_message {
     uint64_t id;
-} gw_rdma_told_back;
+} gw_rdma_back_message;
 
 typedef struct gw_rdma_card {
     bool ethernet;
@@ -78,22 +78,22 @@ typedef enum gw_rdma_message {
     GW_RDMA_MESSAGE_BACK,
 } gw_rdma_message;
 
-typedef union gw_rdma_told {
-    gw_rdma_told_slots slots;
-    gw_rdma_told_words words;
-    gw_rdma_told_want want;
-    gw_rdma_told_lent lent;
-    gw_rdma_told_back back;
-} gw_rdma_told;
+typedef union gw_rdma_message_body {
+    gw_rdma_slots_message slots;
+    gw_rdma_words_message words;
+    gw_rdma_want_message want;
+    gw_rdma_lent_message lent;
+    gw_rdma_back_message back;
+} gw_rdma_message_body;
 
 /* They return how many bytes. */
-uint32_t gw_rdma_slots_encode(const gw_rdma_told_slots *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
-uint32_t gw_rdma_words_encode(const gw_rdma_told_words *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
-uint32_t gw_rdma_want_encode(const gw_rdma_told_want *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
-uint32_t gw_rdma_lent_encode(const gw_rdma_told_lent *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
-uint32_t gw_rdma_back_encode(const gw_rdma_told_back *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_slots_encode(const gw_rdma_slots_message *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_words_encode(const gw_rdma_words_message *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_want_encode(const gw_rdma_want_message *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_lent_encode(const gw_rdma_lent_message *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
+uint32_t gw_rdma_back_encode(const gw_rdma_back_message *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
 /* Fills in the one that it is. */
-gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_told *told);
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *told);
 
 uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CARD_BYTES]);
 bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *card);

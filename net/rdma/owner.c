@@ -84,16 +84,16 @@ static bool is_member(const gw_rdma_owner *owner, const gw_peer_id *peer) {
     return false;
 }
 
-static void tell(const gw_rdma_guest *guest, const gw_rdma_told_words *told) {
+static void tell(const gw_rdma_guest *guest, const gw_rdma_words_message *told) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    guest->owner->host->tell(guest->end, bytes, gw_rdma_words_encode(told, bytes));
+    guest->owner->host->tell(guest->endpoint, bytes, gw_rdma_words_encode(told, bytes));
 }
 
 /* The keys of our words, to a member of the fence. */
 static void tell_keys(const gw_rdma_guest *guest) {
     const gw_rdma_owner *owner = guest->owner;
-    if (owner->fence.epoch == 0 || !is_member(owner, &guest->end->peer)) return;
-    gw_rdma_told_words told = {.fence = owner->fence};
+    if (owner->fence.epoch == 0 || !is_member(owner, &guest->endpoint->peer)) return;
+    gw_rdma_words_message told = {.fence = owner->fence};
     if (!gw_rdma_words_key(owner->words, &told.address, &told.rkey)) return;
     for (uint32_t region = 0; region < GW_MAX_REGIONS; region++) {
         uint64_t offset, bytes;
@@ -108,8 +108,8 @@ static void tell_keys(const gw_rdma_guest *guest) {
 
 /* Guests. */
 
-void gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_end *end) {
-    *guest = (gw_rdma_guest){.owner = owner, .end = end};
+void gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_endpoint *endpoint) {
+    *guest = (gw_rdma_guest){.owner = owner, .endpoint = endpoint};
     pthread_mutex_lock(&owner->lock);
     guest->next = owner->guests;
     owner->guests = guest;
@@ -150,7 +150,7 @@ gw_rdma_queue *gw_rdma_guest_serve(gw_rdma_guest *guest) {
         return NULL;
     }
     pthread_mutex_lock(&owner->lock);
-    bool may = is_member(owner, &guest->end->peer);
+    bool may = is_member(owner, &guest->endpoint->peer);
     guest->queue = may ? queue : NULL;
     pthread_mutex_unlock(&owner->lock);
     if (!may) gw_rdma_queue_close(queue);
@@ -188,7 +188,7 @@ gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner) {
 }
 
 const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *to,
-                                       const gw_rdma_told_want *want) {
+                                       const gw_rdma_want_message *want) {
     pthread_mutex_lock(&owner->lock); /* until it is lent: a fence revokes it, or it is not lent */
     bool may = owner->fence.epoch != 0 && want->fence.epoch == owner->fence.epoch &&
                gw_view_name_equal(&want->fence.view, &owner->fence.view) && is_member(owner, to);
@@ -201,7 +201,7 @@ const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *t
 /* Fences. */
 
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count) {
-    static const gw_rdma_told_words none = {.address = 0};
+    static const gw_rdma_words_message none = {.address = 0};
     gw_peer_id *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
     if (copy != NULL) memcpy(copy, members, count * sizeof *copy);
     pthread_mutex_lock(&owner->lock);
@@ -211,7 +211,7 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     owner->fence = (gw_fence){0};
     gw_rdma_loans_revoke(owner->loans);
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next) {
-        if (guest->queue == NULL || guest->barred || is_member(owner, &guest->end->peer)) continue;
+        if (guest->queue == NULL || guest->barred || is_member(owner, &guest->endpoint->peer)) continue;
         bar(guest);
         tell(guest, &none);
     }

@@ -27,7 +27,7 @@ typedef struct gw_rdma_owner gw_rdma_owner;
 
 typedef struct gw_rdma_guest {
     gw_rdma_owner *owner;
-    gw_path_end *end; /* whose peer asks, and is told */
+    gw_path_endpoint *endpoint; /* whose peer asks, and is told */
     gw_rdma_connection *connection;
     /* under the owner's lock */
     struct gw_rdma_guest *next;
@@ -44,7 +44,7 @@ void gw_rdma_owner_close(gw_rdma_owner *owner);
 /* See gw_rdma_words_domain. */
 const gw_word_domain *gw_rdma_owner_domain(const gw_rdma_owner *owner);
 
-void gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_end *end);
+void gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_endpoint *endpoint);
 void gw_rdma_guest_leave(gw_rdma_guest *guest); /* no-op for who has not entered */
 /* The guest dials: another queue pair for it to ask by, to be connected, in place of what it had. NULL: it
  * may not, or it failed. */
@@ -61,7 +61,7 @@ void gw_rdma_guest_stand(gw_rdma_guest *guest);
 gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner);
 /* NULL: it is not for that peer, or cannot be lent. */
 const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *to,
-                                       const gw_rdma_told_want *want);
+                                       const gw_rdma_want_message *want);
 
 /* See gw_path_ops. */
 void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, uint32_t count);

@@ -1,7 +1,7 @@
 #include "net/rdma/path.h"
 
 #include "core/base/log.h"
-#include "net/rdma/end.h"
+#include "net/rdma/endpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct rdma_path {
     uint16_t port;
     char name[GW_RDMA_NAME]; /* options.device */
     gw_rdma_options options;
-    gw_rdma_ends ends; /* no memory: the device was removed, and none has been found since */
+    gw_rdma_endpoints endpoints; /* no memory: the device was removed, and none has been found since */
 } rdma_path;
 
 static rdma_path *path_of(gw_path *path) {
@@ -20,7 +20,7 @@ static rdma_path *path_of(gw_path *path) {
 }
 
 static const gw_rdma_device *device_of(const rdma_path *path) {
-    return gw_rdma_memory_device(path->ends.memory);
+    return gw_rdma_memory_device(path->endpoints.memory);
 }
 
 /* A device that was removed. */
@@ -33,26 +33,27 @@ static void have_library_let_go(void) {
 }
 
 static void let_go(rdma_path *path) {
-    gw_rdma_ends_close(&path->ends);
-    gw_rdma_owner_let_go(path->ends.owner);
-    gw_rdma_memory_close(path->ends.memory);
-    path->ends.memory = NULL;
+    gw_rdma_endpoints_close(&path->endpoints);
+    gw_rdma_owner_let_go(path->endpoints.owner);
+    gw_rdma_memory_close(path->endpoints.memory);
+    path->endpoints.memory = NULL;
     have_library_let_go();
 }
 
-static void rdma_close_end(gw_path_end *end) {
-    rdma_path *path = path_of(end->path);
-    gw_rdma_end_close(end);
-    if (path->ends.removed && path->ends.first == NULL) let_go(path);
+static void rdma_close_endpoint(gw_path_endpoint *endpoint) {
+    rdma_path *path = path_of(endpoint->path);
+    gw_rdma_endpoint_close(endpoint);
+    if (path->endpoints.removed && path->endpoints.first == NULL) let_go(path);
 }
 
 static bool reopen(rdma_path *path, gw_err *err) {
     gw_rdma_device device;
-    gw_rdma_ends *ends = &path->ends;
+    gw_rdma_endpoints *endpoints = &path->endpoints;
     if (!gw_rdma_device_open(&device, &path->options, err)) return false;
-    ends->memory = gw_rdma_memory_open(&device, err);
-    if (ends->memory == NULL) return false;
-    if (gw_rdma_owner_take(ends->owner, ends->memory, err) && gw_rdma_ends_open(ends, &path->port, err))
+    endpoints->memory = gw_rdma_memory_open(&device, err);
+    if (endpoints->memory == NULL) return false;
+    if (gw_rdma_owner_take(endpoints->owner, endpoints->memory, err) &&
+        gw_rdma_endpoints_open(endpoints, &path->port, err))
         return true;
     let_go(path);
     return false;
@@ -61,24 +62,24 @@ static bool reopen(rdma_path *path, gw_err *err) {
 /* Looks for one in its place. */
 static void look_again(rdma_path *path) {
     gw_err err;
-    if (path->ends.first != NULL) return; /* it will be closed */
-    if (path->ends.memory != NULL) let_go(path);
+    if (path->endpoints.first != NULL) return; /* it will be closed */
+    if (path->endpoints.memory != NULL) let_go(path);
     if (!reopen(path, &err)) {
         gw_log(GW_DEBUG, "net/rdma", "%s", err.text);
         return;
     }
     gw_log(GW_INFO, "net/rdma", "%s port %u is used from now on", device_of(path)->name,
            device_of(path)->port);
-    gw_rdma_owner_found(path->ends.owner);
+    gw_rdma_owner_found(path->endpoints.owner);
 }
 
 /* Who it leads to. */
 
 static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
     rdma_path *path = path_of(base);
-    if (path->ends.removed) look_again(path);
-    if (path->ends.lost) {
-        *why = path->ends.why_lost;
+    if (path->endpoints.removed) look_again(path);
+    if (path->endpoints.lost) {
+        *why = path->endpoints.why_lost;
         return 0;
     }
     const gw_rdma_device *device = device_of(path);
@@ -96,8 +97,8 @@ static bool read_card(const uint8_t *bytes, uint32_t count, gw_rdma_card *card, 
 static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_err *why) {
     const rdma_path *path = path_of(base);
     gw_rdma_card card;
-    if (path->ends.lost) {
-        *why = path->ends.why_lost;
+    if (path->endpoints.lost) {
+        *why = path->endpoints.why_lost;
         return false;
     }
     if (!read_card(bytes, count, &card, why)) return false;
@@ -110,11 +111,11 @@ static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_e
                    device->name, device->port);
 }
 
-static gw_path_end *rdma_open(gw_path *base, const gw_path_end *as, const uint8_t *bytes, uint32_t count,
-                              gw_err *err) {
+static gw_path_endpoint *rdma_open(gw_path *base, const gw_path_endpoint *as, const uint8_t *bytes,
+                                   uint32_t count, gw_err *err) {
     gw_rdma_card card;
     if (!read_card(bytes, count, &card, err)) return NULL;
-    return gw_rdma_end_open(&path_of(base)->ends, as, &card.address, err);
+    return gw_rdma_endpoint_open(&path_of(base)->endpoints, as, &card.address, err);
 }
 
 /* This peer's memory. */
@@ -122,34 +123,34 @@ static gw_path_end *rdma_open(gw_path *base, const gw_path_end *as, const uint8_
 static void rdma_fence_begin(gw_path *base, const gw_fence *fence, const gw_peer_id *members,
                              uint32_t count) {
     (void)fence;
-    gw_rdma_owner_fence_begin(path_of(base)->ends.owner, members, count);
+    gw_rdma_owner_fence_begin(path_of(base)->endpoints.owner, members, count);
 }
 
 static void rdma_fence_end(gw_path *base, const gw_fence *fence, const gw_peer_id *members, uint32_t count) {
     (void)members;
     (void)count;
-    gw_rdma_owner_fence_end(path_of(base)->ends.owner, fence);
+    gw_rdma_owner_fence_end(path_of(base)->endpoints.owner, fence);
 }
 
 static void rdma_add_region(gw_path *base, uint32_t region, const void *memory, uint64_t bytes) {
-    gw_rdma_loans_add(gw_rdma_owner_loans(path_of(base)->ends.owner), region, memory, bytes);
+    gw_rdma_loans_add(gw_rdma_owner_loans(path_of(base)->endpoints.owner), region, memory, bytes);
 }
 
 static void rdma_remove_region(gw_path *base, uint32_t region) {
-    gw_rdma_loans_remove(gw_rdma_owner_loans(path_of(base)->ends.owner), region);
+    gw_rdma_loans_remove(gw_rdma_owner_loans(path_of(base)->endpoints.owner), region);
 }
 
 static const gw_word_domain *rdma_domain(gw_path *base) {
-    return gw_rdma_owner_domain(path_of(base)->ends.owner);
+    return gw_rdma_owner_domain(path_of(base)->endpoints.owner);
 }
 
 /* Life. */
 
 static void rdma_close(gw_path *base) {
     rdma_path *path = path_of(base);
-    gw_rdma_ends_close(&path->ends);
-    gw_rdma_owner_close(path->ends.owner);
-    gw_rdma_memory_close(path->ends.memory);
+    gw_rdma_endpoints_close(&path->endpoints);
+    gw_rdma_owner_close(path->endpoints.owner);
+    gw_rdma_memory_close(path->endpoints.memory);
     free(path);
 }
 
@@ -158,12 +159,12 @@ static const gw_path_ops rdma_ops = {
     .card = rdma_card,
     .suits = rdma_suits,
     .open = rdma_open,
-    .message = gw_rdma_end_message,
-    .channel = gw_rdma_end_channel,
-    .post = gw_rdma_end_post,
-    .abandon = gw_rdma_end_abandon,
-    .found = gw_rdma_end_found,
-    .close_end = rdma_close_end,
+    .message = gw_rdma_endpoint_message,
+    .channel = gw_rdma_endpoint_channel,
+    .post = gw_rdma_endpoint_post,
+    .abandon = gw_rdma_endpoint_abandon,
+    .found = gw_rdma_endpoint_found,
+    .close_endpoint = rdma_close_endpoint,
     .fence_begin = rdma_fence_begin,
     .fence_end = rdma_fence_end,
     .add_region = rdma_add_region,
@@ -174,13 +175,13 @@ static const gw_path_ops rdma_ops = {
 
 static bool open_parts(rdma_path *path, gw_err *err) {
     gw_rdma_device device;
-    gw_rdma_ends *ends = &path->ends;
-    ends->host = path->base.host;
+    gw_rdma_endpoints *endpoints = &path->endpoints;
+    endpoints->host = path->base.host;
     if (!gw_rdma_device_open(&device, &path->options, err)) return false;
-    ends->memory = gw_rdma_memory_open(&device, err);
-    if (ends->memory == NULL) return false;
-    ends->owner = gw_rdma_owner_open(ends->host, ends->memory, err);
-    return ends->owner != NULL && gw_rdma_ends_open(ends, &path->port, err);
+    endpoints->memory = gw_rdma_memory_open(&device, err);
+    if (endpoints->memory == NULL) return false;
+    endpoints->owner = gw_rdma_owner_open(endpoints->host, endpoints->memory, err);
+    return endpoints->owner != NULL && gw_rdma_endpoints_open(endpoints, &path->port, err);
 }
 
 gw_path *gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err) {

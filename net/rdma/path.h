@@ -1,6 +1,6 @@
 /* The path between two peers that have RDMA devices on one fabric (net/rail/path.h).
  *
- * Its ends are net/rdma/end.h's.
+ * Its ends are net/rdma/endpoint.h's.
  *
  * Device. One that is removed is let go of when the last end has been closed (the kernel waits for that), and
  * looked for again whenever a card is asked for: links settle on RDMA anew when it is back, or another is

@@ -4,8 +4,8 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "net/data/request.h"
+#include "net/loop/backoff.h"
 #include "net/rdma/lender.h"
-#include "net/rdma/pause.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ enum {
     BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
 };
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
-_Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the askers");
+_Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the requesters");
 
 /* An operation. */
 typedef struct task {
@@ -62,7 +62,7 @@ struct gw_rdma_reader {
     gw_rdma_reader *next; /* of the readers' list */
     gw_rdma_readers *readers;
     gw_rdma_memory *memory;
-    gw_path_end *end;
+    gw_path_endpoint *endpoint;
     pthread_mutex_t lock;
     pthread_cond_t said; /* saying is 0 again */
     /* under the lock */
@@ -87,6 +87,23 @@ struct gw_rdma_readers {
     gw_rdma_reader *list; /* the control thread's */
 };
 
+uint64_t gw_rdma_pause_begin(gw_rdma_pause *pause, const gw_peer_id *peer, const gw_err *why,
+                             const char *meanwhile) {
+    char id[GW_SHORT_TEXT];
+    bool news = pause->ns == 0;
+    pause->ns = gw_backoff_next(pause->ns, GW_BACKOFF_FIRST_NS);
+    gw_log(news ? GW_WARN : GW_DEBUG, "net/rdma", "%s: with peer %s %s; the next try is in %llu s", why->text,
+           gw_peer_id_short(peer, id), meanwhile, (unsigned long long)(pause->ns / 1000000000u));
+    return pause->ns;
+}
+
+void gw_rdma_pause_end(gw_rdma_pause *pause, const gw_peer_id *peer, const char *again) {
+    char id[GW_SHORT_TEXT];
+    if (pause->ns == 0) return;
+    pause->ns = 0;
+    gw_log(GW_INFO, "net/rdma", "with peer %s %s", gw_peer_id_short(peer, id), again);
+}
+
 /* Tasks and parts; under the lock. */
 
 /* What has ended, to be said without the lock. */
@@ -96,20 +113,20 @@ typedef struct endings {
 
 static void tell_back(gw_rdma_reader *reader, uint64_t id) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_back back = {id};
-    reader->end->path->host->tell(reader->end, bytes, gw_rdma_back_encode(&back, bytes));
+    gw_rdma_back_message back = {id};
+    reader->endpoint->path->host->tell(reader->endpoint, bytes, gw_rdma_back_encode(&back, bytes));
 }
 
 static void tell_want(gw_rdma_reader *reader, const part *p) {
     const gw_op *op = &p->of->op;
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_want want = {.id = p->id, .bytes = p->bytes};
+    gw_rdma_want_message want = {.id = p->id, .bytes = p->bytes};
     want.what = op->kind == GW_OP_FETCH ? GW_RDMA_BY_NAME : GW_RDMA_OF_REGION;
     want.name = op->name;
     want.fence = op->fence;
     want.region = op->region;
     want.offset = op->offset + p->at;
-    reader->end->path->host->tell(reader->end, bytes, gw_rdma_want_encode(&want, bytes));
+    reader->endpoint->path->host->tell(reader->endpoint, bytes, gw_rdma_want_encode(&want, bytes));
 }
 
 static void stop_waiting(gw_rdma_reader *reader, task *t) {
@@ -204,16 +221,16 @@ static void feed(gw_rdma_reader *reader) {
 /* Lets the lock go and takes it again. */
 static void say(gw_rdma_reader *reader, const endings *ended) {
     if (ended->first == NULL) return;
-    const gw_path_host *host = reader->end->path->host;
+    const gw_path_host *host = reader->endpoint->path->host;
     reader->saying++;
     pthread_mutex_unlock(&reader->lock);
     for (task *t = ended->first, *next; t != NULL; t = next) {
         next = t->next;
         gw_completion completion = {t->op.token, t->op.peer, t->op.kind, t->status, t->value};
         if (t->passes && t->status == GW_OP_OK)
-            host->pass(reader->end, &t->op);
+            host->pass(reader->endpoint, &t->op);
         else
-            host->completed(reader->end, &completion);
+            host->completed(reader->endpoint, &completion);
         free(t);
     }
     pthread_mutex_lock(&reader->lock);
@@ -225,7 +242,7 @@ static void say(gw_rdma_reader *reader, const endings *ended) {
 /* Nothing is READ for a while. */
 static void rest(gw_rdma_reader *reader, const gw_err *why) {
     reader->over = true;
-    reader->again_ns = gw_now_ns() + gw_rdma_pause_begin(&reader->pause, &reader->end->peer, why,
+    reader->again_ns = gw_now_ns() + gw_rdma_pause_begin(&reader->pause, &reader->endpoint->peer, why,
                                                          "large transfers come in messages");
 }
 
@@ -239,7 +256,7 @@ static void rouse(gw_rdma_reader *reader) {
 /* Something was READ. */
 static void note_success(gw_rdma_reader *reader) {
     reader->barren = 0;
-    gw_rdma_pause_end(&reader->pause, &reader->end->peer, "large transfers are READ again");
+    gw_rdma_pause_end(&reader->pause, &reader->endpoint->peer, "large transfers are READ again");
 }
 
 /* The queue pair; on the control thread. */
@@ -253,13 +270,13 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     harvest *h = context;
     piece *q = (piece *)work;
     part *p = q->of;
-    const gw_path_host *host = h->reader->end->path->host;
+    const gw_path_host *host = h->reader->endpoint->path->host;
     q->of = NULL;
     p->pieces--;
     p->failed = p->failed || outcome != GW_RDMA_DONE;
     if (outcome == GW_RDMA_DONE) {
         note_success(h->reader);
-        host->pulled(h->reader->end, work->bytes);
+        host->pulled(h->reader->endpoint, work->bytes);
         if (p->of->op.landed != NULL) atomic_fetch_add(p->of->op.landed, work->bytes);
     }
     if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
@@ -318,7 +335,7 @@ static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refuse
         rest(reader, why);
     else if (!refused)
         gw_log(GW_INFO, "net/rdma", "%s: large transfers from peer %s begin again", why->text,
-               gw_peer_id_short(&reader->end->peer, id));
+               gw_peer_id_short(&reader->endpoint->peer, id));
     drop_queue(reader);
     forgo_all(reader, !reader->over, ended);
 }
@@ -337,7 +354,7 @@ static void look_after(gw_rdma_reader *reader) {
     say(reader, &h.ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
-    if (needs) reader->readers->needed(reader->end);
+    if (needs) reader->readers->needed(reader->endpoint);
 }
 
 static void on_readable(void *context, uint32_t mask) {
@@ -395,12 +412,12 @@ void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
  * when nothing of the kind has happened for a while. */
 static void say_no_memory(gw_rdma_reader *reader, const gw_err *why) {
     uint64_t now = gw_now_ns();
-    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_RDMA_LONGEST_PAUSE_NS;
+    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_BACKOFF_MOST_NS;
     reader->no_memory_ns = now;
     gw_log(said ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", why->text);
 }
 
-static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent *lent, endings *ended) {
+static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_lent_message *lent, endings *ended) {
     task *t = p->of;
     bool fetches = t->op.kind == GW_OP_FETCH;
     gw_err err;
@@ -436,7 +453,7 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_told_lent
     return true;
 }
 
-bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent) {
+bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_lent_message *lent) {
     endings ended = {NULL};
     bool good = true;
     pthread_mutex_lock(&reader->lock);
@@ -450,7 +467,7 @@ bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent) 
     say(reader, &ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
-    if (needs) reader->readers->needed(reader->end);
+    if (needs) reader->readers->needed(reader->endpoint);
     return good;
 }
 
@@ -510,15 +527,15 @@ void gw_rdma_reader_abandon(gw_rdma_reader *reader) {
 
 /* Life. */
 
-gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_end *end, gw_rdma_memory *memory,
-                                    gw_err *err) {
+gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_endpoint *endpoint,
+                                    gw_rdma_memory *memory, gw_err *err) {
     gw_rdma_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
         return NULL;
     }
     reader->readers = readers;
-    reader->end = end;
+    reader->endpoint = endpoint;
     reader->memory = gw_rdma_memory_hold(memory);
     reader->last = &reader->first;
     pthread_mutex_init(&reader->lock, NULL);

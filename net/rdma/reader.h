@@ -25,12 +25,25 @@
 
 enum { GW_RDMA_READ_LEAST = 64 * 1024 /* more than so many bytes are READ */ };
 
+/* How long something that failed between two peers is left alone (net/loop/backoff.h). The log says when that begins and when it
+ * is over; tries in between that fail are logged at the level DEBUG. Thread: its owner's. All zeros: it works. */
+typedef struct gw_rdma_pause {
+    uint64_t ns; /* the last pause; 0: it works */
+} gw_rdma_pause;
+
+/* Notes a failure, and returns how long the next try is to wait. `meanwhile` says what is done instead: "large transfers come
+ * in messages". */
+uint64_t gw_rdma_pause_begin(gw_rdma_pause *pause, const gw_peer_id *peer, const gw_err *why,
+                             const char *meanwhile);
+/* Notes a success. `again` says what works again: "large transfers are READ again". */
+void gw_rdma_pause_end(gw_rdma_pause *pause, const gw_peer_id *peer, const char *again);
+
 /* All of a path's. */
 typedef struct gw_rdma_readers gw_rdma_readers;
 typedef struct gw_rdma_reader gw_rdma_reader;
 
 /* A queue pair is needed: gw_rdma_reader_renew, and have it connected. */
-typedef void gw_rdma_reader_needed(gw_path_end *end);
+typedef void gw_rdma_reader_needed(gw_path_endpoint *endpoint);
 
 /* NULL on failure. */
 gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *needed, gw_err *err);
@@ -38,8 +51,8 @@ gw_rdma_readers *gw_rdma_readers_open(gw_loop *loop, gw_rdma_reader_needed *need
 void gw_rdma_readers_close(gw_rdma_readers *readers);
 
 /* For the memory of end->peer. Holds `memory`. NULL on failure. */
-gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_end *end, gw_rdma_memory *memory,
-                                    gw_err *err);
+gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_endpoint *endpoint,
+                                    gw_rdma_memory *memory, gw_err *err);
 /* Completes what is under way with GW_OP_UNKNOWN. NULL is allowed. */
 void gw_rdma_reader_close(gw_rdma_reader *reader);
 
@@ -48,7 +61,7 @@ bool gw_rdma_reader_takes(const gw_op *op);
 gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op);
 void gw_rdma_reader_abandon(gw_rdma_reader *reader);
 /* The owner's answer. False: it makes no sense. */
-bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_told_lent *lent);
+bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_lent_message *lent);
 
 /* A new queue pair to be connected, in place of what there was. NULL on failure. */
 gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err);

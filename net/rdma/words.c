@@ -2,6 +2,7 @@
 
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "net/loop/backoff.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,17 +10,13 @@
 
 enum { RECENT = 16 /* fences whose keys are not used again */ };
 
-/* Until a device that was lost is looked at again; it doubles. Each look may hold up a fence for a second. */
-#define PAUSE_NS         UINT64_C(30000000000)
-#define LONGEST_PAUSE_NS UINT64_C(600000000000)
-
 struct gw_rdma_words {
     gw_rdma_memory *memory; /* NULL: let go of */
     gw_words *words;
     gw_word_domain domain;
-    bool by_device;        /* else it is the CPU's */
-    gw_rdma_loop *loop;    /* by_device; NULL: the device was let go of */
-    pthread_rwlock_t lock; /* held to read around every access, to write while the registration changes */
+    bool by_device;         /* else it is the CPU's */
+    gw_rdma_loopback *loop; /* by_device; NULL: the device was let go of */
+    pthread_rwlock_t lock;  /* held to read around every access, to write while the registration changes */
     const gw_rdma_region *region;  /* NULL: withdrawn */
     uint32_t recent[RECENT], used; /* keys, the latest at [(used - 1) % RECENT] */
     atomic_bool lost;              /* the device failed: what it had was withdrawn */
@@ -38,9 +35,9 @@ static bool act_by_device(gw_rdma_words *words, gw_word_do what, uint64_t *word,
                           uint64_t operand, uint64_t *before, gw_err *err) {
     uint32_t rkey = words->region->rkey;
     if (what == GW_WORD_CAS)
-        return gw_rdma_loop_swap(words->loop, word, rkey, expected, operand, before, err);
-    if (what == GW_WORD_ADD) return gw_rdma_loop_add(words->loop, word, rkey, operand, before, err);
-    return gw_rdma_loop_store(words->loop, word, rkey, operand, before, err);
+        return gw_rdma_loopback_swap(words->loop, word, rkey, expected, operand, before, err);
+    if (what == GW_WORD_ADD) return gw_rdma_loopback_add(words->loop, word, rkey, operand, before, err);
+    return gw_rdma_loopback_store(words->loop, word, rkey, operand, before, err);
 }
 
 static uint64_t act(void *context, gw_word_do what, uint64_t *word, uint64_t expected, uint64_t operand) {
@@ -73,7 +70,7 @@ gw_rdma_words *gw_rdma_words_open(gw_rdma_memory *memory, gw_words *of, gw_err *
     pthread_rwlock_init(&words->lock, NULL);
     if (gw_rdma_memory_device(memory)->atomics != IBV_ATOMIC_HCA) return words;
     words->by_device = true;
-    words->loop = gw_rdma_loop_open(memory, err);
+    words->loop = gw_rdma_loopback_open(memory, err);
     if (words->loop != NULL) return words;
     gw_rdma_words_close(words);
     return NULL;
@@ -82,7 +79,7 @@ gw_rdma_words *gw_rdma_words_open(gw_rdma_memory *memory, gw_words *of, gw_err *
 void gw_rdma_words_close(gw_rdma_words *words) {
     if (words == NULL) return;
     gw_rdma_words_withdraw(words);
-    gw_rdma_loop_close(words->loop);
+    gw_rdma_loopback_close(words->loop);
     gw_rdma_memory_close(words->memory);
     pthread_rwlock_destroy(&words->lock);
     free(words);
@@ -103,7 +100,7 @@ void gw_rdma_words_let_go(gw_rdma_words *words) {
     gw_rdma_words_withdraw(words);
     pthread_rwlock_wrlock(&words->lock);
     if (words->by_device) atomic_store(&words->lost, true);
-    gw_rdma_loop_close(words->loop);
+    gw_rdma_loopback_close(words->loop);
     words->loop = NULL;
     gw_rdma_memory_close(words->memory);
     words->memory = NULL;
@@ -153,13 +150,13 @@ static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
 
 /* After a loss: another way through the device, if it acts again. Under the lock, nothing published. */
 static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
-    gw_rdma_loop *loop = gw_rdma_loop_open(words->memory, err);
-    if (loop != NULL && gw_rdma_loop_prove(loop, region->start, region->rkey, err)) {
-        gw_rdma_loop_close(words->loop);
+    gw_rdma_loopback *loop = gw_rdma_loopback_open(words->memory, err);
+    if (loop != NULL && gw_rdma_loopback_prove(loop, region->start, region->rkey, err)) {
+        gw_rdma_loopback_close(words->loop);
         words->loop = loop;
         return true;
     }
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
     return false;
 }
 
@@ -171,8 +168,8 @@ static bool may_act(gw_rdma_words *words, const gw_rdma_region *region, gw_err *
         words->again_ns = words->pause_ns = 0;
         return true;
     }
-    words->pause_ns = words->pause_ns == 0 ? PAUSE_NS : 2 * words->pause_ns;
-    if (words->pause_ns > LONGEST_PAUSE_NS) words->pause_ns = LONGEST_PAUSE_NS;
+    words->pause_ns = gw_backoff_next(words->pause_ns,
+                                      GW_BACKOFF_FIRST_NS); /* each look may hold up a fence for a second */
     words->again_ns = gw_now_ns() + words->pause_ns;
     return false;
 }

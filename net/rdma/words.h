@@ -6,7 +6,7 @@
 #define GODWIT_NET_RDMA_WORDS_H
 
 #include "net/data/words.h"
-#include "net/rdma/loop.h"
+#include "net/rdma/loopback.h"
 
 typedef struct gw_rdma_words gw_rdma_words;
 

@@ -30,9 +30,9 @@ _Static_assert(1 + BELLS <= GW_DOOR_FDS, "a packet has room for all descriptors"
  *   WORDS   see net/shm/words.h; the words' file */
 typedef enum packet_type { JOIN = 1, JOINED, WORDS } packet_type;
 
-typedef struct shm_end {
-    gw_path_end base; /* first */
-    struct shm_end *next;
+typedef struct shm_endpoint {
+    gw_path_endpoint base; /* first */
+    struct shm_endpoint *next;
     char name[GW_DOOR_NAME]; /* the other side's door */
     uint8_t token[TOKEN];
     int fd; /* the socket; -1: not connected yet */
@@ -40,7 +40,7 @@ typedef struct shm_end {
     int rings, bells[BELLS], other_bells[BELLS]; /* -1: not there, or a channel's now */
     bool joined;                                 /* both sides have all descriptors; changed under the lock */
     gw_shm_words theirs;
-} shm_end;
+} shm_endpoint;
 
 /* Somebody who has connected and not said who it is. */
 typedef struct visitor {
@@ -63,7 +63,7 @@ typedef struct shm {
     /* Ends, and who is to have the words: held from fence_begin to fence_end, so that nobody is given a file
      * that is being replaced. */
     pthread_mutex_t lock;
-    shm_end *ends;
+    shm_endpoint *endpoints;
     gw_fence fence;
     gw_peer_id *members;
     uint32_t member_count;
@@ -73,8 +73,8 @@ static shm *shm_of(gw_path *path) {
     return (shm *)path;
 }
 
-static shm_end *end_of(gw_path_end *end) {
-    return (shm_end *)end;
+static shm_endpoint *endpoint_of(gw_path_endpoint *endpoint) {
+    return (shm_endpoint *)endpoint;
 }
 
 static uint32_t bell_count(const shm *s) {
@@ -86,9 +86,9 @@ static void close_fd(int *fd) {
     *fd = -1;
 }
 
-static void fail(shm_end *end, const gw_err *why) {
-    gw_watch_remove(&end->watch);
-    end->base.path->host->failed(&end->base, why);
+static void fail(shm_endpoint *endpoint, const gw_err *why) {
+    gw_watch_remove(&endpoint->watch);
+    endpoint->base.path->host->failed(&endpoint->base, why);
 }
 
 /* Cards. */
@@ -147,9 +147,9 @@ static void begin_packet(gw_door_packet *packet, gw_writer *w, packet_type type)
 }
 
 /* With the lock held: gives a member the present words. */
-static bool hand_words(shm *s, shm_end *end, gw_err *err) {
+static bool hand_words(shm *s, shm_endpoint *endpoint, gw_err *err) {
     gw_words *words = s->base.host->words;
-    if (!end->joined || !gw_words_are_cpus(words) || !is_member(s, &end->base.peer)) return true;
+    if (!endpoint->joined || !gw_words_are_cpus(words) || !is_member(s, &endpoint->base.peer)) return true;
     gw_door_packet packet;
     gw_writer w;
     begin_packet(&packet, &w, WORDS);
@@ -157,18 +157,18 @@ static bool hand_words(shm *s, shm_end *end, gw_err *err) {
     GW_ASSERT(!w.failed);
     packet.count = (uint32_t)w.length;
     packet.fds[packet.fd_count++] = gw_words_fd(words);
-    return gw_door_send(end->fd, &packet, err);
+    return gw_door_send(endpoint->fd, &packet, err);
 }
 
 /* The other side has, or will find in its socket, all descriptors: what is sent from now on comes after them.
  */
-static void stand(shm *s, shm_end *end) {
+static void stand(shm *s, shm_endpoint *endpoint) {
     gw_err err;
     pthread_mutex_lock(&s->lock);
-    end->joined = true;
-    bool done = hand_words(s, end, &err);
+    endpoint->joined = true;
+    bool done = hand_words(s, endpoint, &err);
     pthread_mutex_unlock(&s->lock);
-    if (!done) fail(end, &err);
+    if (!done) fail(endpoint, &err);
 }
 
 static void shm_fence_begin(gw_path *path, const gw_fence *fence, const gw_peer_id *members, uint32_t count) {
@@ -185,31 +185,31 @@ static void shm_fence_end(gw_path *path, const gw_fence *fence, const gw_peer_id
     s->member_count = s->members != NULL ? count : 0; /* no memory: they ask over TCP */
     if (s->members != NULL) memcpy(s->members, members, count * sizeof *members);
     s->fence = *fence;
-    for (shm_end *end = s->ends; end != NULL; end = end->next)
-        if (!hand_words(s, end, &err)) path->host->failed(&end->base, &err);
+    for (shm_endpoint *endpoint = s->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        if (!hand_words(s, endpoint, &err)) path->host->failed(&endpoint->base, &err);
     pthread_mutex_unlock(&s->lock);
 }
 
-static gw_path_posted shm_post(gw_path_end *base, const gw_op *op, gw_completion *completion) {
+static gw_path_posted shm_post(gw_path_endpoint *base, const gw_op *op, gw_completion *completion) {
     if (op->kind == GW_OP_FETCH) return GW_PATH_PASS;
-    return gw_shm_words_do(&end_of(base)->theirs, op, completion);
+    return gw_shm_words_do(&endpoint_of(base)->theirs, op, completion);
 }
 
 /* Joining: on the control thread. */
 
-static bool make_bells(shm_end *end, uint32_t count, gw_err *err) {
+static bool make_bells(shm_endpoint *endpoint, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
-        end->bells[i] = gw_reserve_spare(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (end->bells[i] < 0) return gw_fail_errno(err, errno, "net/shm: eventfd");
+        endpoint->bells[i] = gw_reserve_spare(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (endpoint->bells[i] < 0) return gw_fail_errno(err, errno, "net/shm: eventfd");
     }
     return true;
 }
 
-static bool make_rings(shm_end *end, uint32_t count, gw_err *err) {
-    end->rings = gw_reserve_spare(memfd_create("godwit-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (end->rings < 0) return gw_fail_errno(err, errno, "net/shm: memfd_create");
-    if (ftruncate(end->rings, (off_t)gw_shm_rings_bytes(count)) != 0 ||
-        fcntl(end->rings, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+static bool make_rings(shm_endpoint *endpoint, uint32_t count, gw_err *err) {
+    endpoint->rings = gw_reserve_spare(memfd_create("godwit-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (endpoint->rings < 0) return gw_fail_errno(err, errno, "net/shm: memfd_create");
+    if (ftruncate(endpoint->rings, (off_t)gw_shm_rings_bytes(count)) != 0 ||
+        fcntl(endpoint->rings, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return gw_fail_errno(err, errno, "net/shm: %llu bytes of shared memory",
                              (unsigned long long)gw_shm_rings_bytes(count));
     return true;
@@ -217,98 +217,101 @@ static bool make_rings(shm_end *end, uint32_t count, gw_err *err) {
 
 static void read_socket(void *context, uint32_t events);
 
-static bool watch_socket(shm_end *end, gw_err *err) {
-    return gw_watch_add(end->base.path->host->loop, &end->watch, end->fd, EPOLLIN, read_socket, end, err);
+static bool watch_socket(shm_endpoint *endpoint, gw_err *err) {
+    return gw_watch_add(endpoint->base.path->host->loop, &endpoint->watch, endpoint->fd, EPOLLIN, read_socket,
+                        endpoint, err);
 }
 
 /* The side that leads, which has been told the token. */
-static bool join(shm *s, shm_end *end, gw_err *err) {
+static bool join(shm *s, shm_endpoint *endpoint, gw_err *err) {
     uint32_t bells = bell_count(s);
-    end->fd = gw_door_connect(end->name, err);
-    if (end->fd < 0 || !gw_door_is_ours(end->fd, err) || !watch_socket(end, err)) return false;
-    if (!make_bells(end, bells, err) || !make_rings(end, bells, err)) return false;
+    endpoint->fd = gw_door_connect(endpoint->name, err);
+    if (endpoint->fd < 0 || !gw_door_is_ours(endpoint->fd, err) || !watch_socket(endpoint, err)) return false;
+    if (!make_bells(endpoint, bells, err) || !make_rings(endpoint, bells, err)) return false;
     gw_door_packet packet;
     gw_writer w;
     begin_packet(&packet, &w, JOIN);
     gw_put_u32(&w, s->base.host->streams);
-    gw_put_bytes(&w, end->token, TOKEN);
+    gw_put_bytes(&w, endpoint->token, TOKEN);
     GW_ASSERT(!w.failed);
     packet.count = (uint32_t)w.length;
-    packet.fds[packet.fd_count++] = end->rings;
-    for (uint32_t i = 0; i < bells; i++) packet.fds[packet.fd_count++] = end->bells[i];
-    return gw_door_send(end->fd, &packet, err);
+    packet.fds[packet.fd_count++] = endpoint->rings;
+    for (uint32_t i = 0; i < bells; i++) packet.fds[packet.fd_count++] = endpoint->bells[i];
+    return gw_door_send(endpoint->fd, &packet, err);
 }
 
-static void shm_message(gw_path_end *base, const uint8_t *bytes, uint32_t count) {
-    shm_end *end = end_of(base);
+static void shm_message(gw_path_endpoint *base, const uint8_t *bytes, uint32_t count) {
+    shm_endpoint *endpoint = endpoint_of(base);
     gw_err err;
-    bool good = base->leads && count == TOKEN && end->fd < 0;
-    if (good) memcpy(end->token, bytes, TOKEN);
+    bool good = base->leads && count == TOKEN && endpoint->fd < 0;
+    if (good) memcpy(endpoint->token, bytes, TOKEN);
     if (!good) gw_fail(&err, GW_E_PEER, "net/shm: the peer sent a message that makes no sense");
-    if (!good || !join(shm_of(base->path), end, &err)) fail(end, &err);
+    if (!good || !join(shm_of(base->path), endpoint, &err)) fail(endpoint, &err);
 }
 
-static bool take_bells(shm_end *end, gw_door_packet *packet, uint32_t from, uint32_t count, gw_err *err) {
+static bool take_bells(shm_endpoint *endpoint, gw_door_packet *packet, uint32_t from, uint32_t count,
+                       gw_err *err) {
     if (packet->fd_count != from + count)
         return gw_fail(err, GW_E_PEER, "net/shm: %u descriptors came, not %u", packet->fd_count,
                        from + count);
-    memcpy(end->other_bells, packet->fds + from, count * sizeof(int));
+    memcpy(endpoint->other_bells, packet->fds + from, count * sizeof(int));
     packet->fd_count = from;
     return true;
 }
 
-static bool take_rings(shm_end *end, gw_door_packet *packet, uint64_t bytes, gw_err *err) {
+static bool take_rings(shm_endpoint *endpoint, gw_door_packet *packet, uint64_t bytes, gw_err *err) {
     if (!gw_door_holds(packet->fds[0], bytes))
         return gw_fail(err, GW_E_PEER, "net/shm: the rings' memory is not what it should be");
-    end->rings = packet->fds[0];
+    endpoint->rings = packet->fds[0];
     packet->fd_count = 0;
     return true;
 }
 
 /* The other side has joined; the answer gives it this side's bells. */
-static bool answer_join(shm *s, shm_end *end, gw_door_packet *packet, gw_err *err) {
+static bool answer_join(shm *s, shm_endpoint *endpoint, gw_door_packet *packet, gw_err *err) {
     uint32_t bells = bell_count(s);
-    if (!take_bells(end, packet, 1, bells, err) || !take_rings(end, packet, gw_shm_rings_bytes(bells), err) ||
-        !make_bells(end, bells, err))
+    if (!take_bells(endpoint, packet, 1, bells, err) ||
+        !take_rings(endpoint, packet, gw_shm_rings_bytes(bells), err) || !make_bells(endpoint, bells, err))
         return false;
     gw_door_packet answer;
     gw_writer w;
     begin_packet(&answer, &w, JOINED);
     answer.count = (uint32_t)w.length;
-    for (uint32_t i = 0; i < bells; i++) answer.fds[answer.fd_count++] = end->bells[i];
-    return gw_door_send(end->fd, &answer, err) && watch_socket(end, err);
+    for (uint32_t i = 0; i < bells; i++) answer.fds[answer.fd_count++] = endpoint->bells[i];
+    return gw_door_send(endpoint->fd, &answer, err) && watch_socket(endpoint, err);
 }
 
 /* A packet on the socket of an end. */
-static bool take_packet(shm_end *end, gw_door_packet *packet, gw_err *err) {
+static bool take_packet(shm_endpoint *endpoint, gw_door_packet *packet, gw_err *err) {
     gw_reader r = gw_reader_on(packet->bytes, packet->count);
     uint8_t version = gw_get_u8(&r);
     packet_type type = (packet_type)gw_get_u8(&r);
-    shm *s = shm_of(end->base.path);
-    if (version == VERSION && type == WORDS && end->joined && packet->fd_count == 1)
-        return gw_shm_words_take(&end->theirs, &r, packet->fds[0], err);
-    if (version != VERSION || type != JOINED || !end->base.leads || end->joined || !gw_reader_done(&r))
+    shm *s = shm_of(endpoint->base.path);
+    if (version == VERSION && type == WORDS && endpoint->joined && packet->fd_count == 1)
+        return gw_shm_words_take(&endpoint->theirs, &r, packet->fds[0], err);
+    if (version != VERSION || type != JOINED || !endpoint->base.leads || endpoint->joined ||
+        !gw_reader_done(&r))
         return gw_fail(err, GW_E_PEER, "net/shm: the other process sent a packet that makes no sense");
-    if (!take_bells(end, packet, 0, bell_count(s), err)) return false;
-    end->base.path->host->ready(&end->base);
-    stand(s, end);
+    if (!take_bells(endpoint, packet, 0, bell_count(s), err)) return false;
+    endpoint->base.path->host->ready(&endpoint->base);
+    stand(s, endpoint);
     return true;
 }
 
 static void read_socket(void *context, uint32_t events) {
     (void)events;
-    shm_end *end = context;
+    shm_endpoint *endpoint = context;
     gw_door_packet packet;
     gw_err err;
-    int got = gw_door_receive(end->fd, &packet, &err);
+    int got = gw_door_receive(endpoint->fd, &packet, &err);
     if (got == 0) return;
     if (got < 0 && err.code == GW_E_PEER) { /* its link will tell what became of the other process */
-        gw_watch_remove(&end->watch);
+        gw_watch_remove(&endpoint->watch);
         return;
     }
-    bool good = got > 0 && take_packet(end, &packet, &err);
+    bool good = got > 0 && take_packet(endpoint, &packet, &err);
     if (got > 0) gw_door_drop(&packet); /* what was not taken */
-    if (!good) fail(end, &err);
+    if (!good) fail(endpoint, &err);
 }
 
 /* Visitors. */
@@ -326,7 +329,7 @@ static void see_off(visitor *v) {
 }
 
 /* The end that waits for whoever shows this packet. */
-static shm_end *find_host(const shm *s, const gw_door_packet *packet) {
+static shm_endpoint *find_host(const shm *s, const gw_door_packet *packet) {
     gw_reader r = gw_reader_on(packet->bytes, packet->count);
     uint8_t version = gw_get_u8(&r), type = gw_get_u8(&r);
     uint32_t streams = gw_get_u32(&r);
@@ -334,8 +337,9 @@ static shm_end *find_host(const shm *s, const gw_door_packet *packet) {
     gw_get_bytes(&r, token, TOKEN);
     if (!gw_reader_done(&r) || version != VERSION || type != JOIN || streams != s->base.host->streams)
         return NULL;
-    for (shm_end *end = s->ends; end != NULL; end = end->next)
-        if (!end->base.leads && end->fd < 0 && sodium_memcmp(end->token, token, TOKEN) == 0) return end;
+    for (shm_endpoint *endpoint = s->endpoints; endpoint != NULL; endpoint = endpoint->next)
+        if (!endpoint->base.leads && endpoint->fd < 0 && sodium_memcmp(endpoint->token, token, TOKEN) == 0)
+            return endpoint;
     return NULL;
 }
 
@@ -347,15 +351,15 @@ static void hear_visitor(void *context, uint32_t events) {
     gw_err err;
     int got = gw_door_receive(v->fd, &packet, &err);
     if (got == 0) return;
-    shm_end *end = got > 0 ? find_host(s, &packet) : NULL;
-    if (end != NULL) {
+    shm_endpoint *endpoint = got > 0 ? find_host(s, &packet) : NULL;
+    if (endpoint != NULL) {
         gw_watch_remove(&v->watch);
-        end->fd = v->fd;
+        endpoint->fd = v->fd;
         v->fd = -1;
-        if (answer_join(s, end, &packet, &err))
-            stand(s, end);
+        if (answer_join(s, endpoint, &packet, &err))
+            stand(s, endpoint);
         else
-            fail(end, &err);
+            fail(endpoint, &err);
     }
     gw_door_drop(&packet);
     see_off(v);
@@ -393,72 +397,72 @@ static void open_door(void *context, uint32_t events) {
 
 /* Ends. */
 
-static gw_path_end *shm_end_open(gw_path *path, const gw_path_end *as, const uint8_t *card, uint32_t count,
-                                 gw_err *err) {
+static gw_path_endpoint *shm_end_open(gw_path *path, const gw_path_endpoint *as, const uint8_t *card,
+                                      uint32_t count, gw_err *err) {
     shm *s = shm_of(path);
-    shm_end *end = calloc(1, sizeof *end);
-    if (end == NULL) {
+    shm_endpoint *endpoint = calloc(1, sizeof *endpoint);
+    if (endpoint == NULL) {
         gw_fail(err, GW_E_NOMEM, "net/shm: no memory");
         return NULL;
     }
-    end->base = *as;
-    end->fd = end->rings = -1;
-    for (uint32_t i = 0; i < BELLS; i++) end->bells[i] = end->other_bells[i] = -1;
-    if (!read_card(s, card, count, end->name, err)) {
-        free(end);
+    endpoint->base = *as;
+    endpoint->fd = endpoint->rings = -1;
+    for (uint32_t i = 0; i < BELLS; i++) endpoint->bells[i] = endpoint->other_bells[i] = -1;
+    if (!read_card(s, card, count, endpoint->name, err)) {
+        free(endpoint);
         return NULL;
     }
-    gw_shm_words_init(&end->theirs);
+    gw_shm_words_init(&endpoint->theirs);
     pthread_mutex_lock(&s->lock);
-    end->next = s->ends;
-    s->ends = end;
+    endpoint->next = s->endpoints;
+    s->endpoints = endpoint;
     pthread_mutex_unlock(&s->lock);
     if (!as->leads) {
-        randombytes_buf(end->token, TOKEN);
-        path->host->tell(&end->base, end->token, TOKEN);
+        randombytes_buf(endpoint->token, TOKEN);
+        path->host->tell(&endpoint->base, endpoint->token, TOKEN);
     }
-    return &end->base;
+    return &endpoint->base;
 }
 
-static gw_channel *shm_channel(gw_path_end *base, uint32_t stream, uint32_t rail, gw_err *err) {
-    shm_end *end = end_of(base);
+static gw_channel *shm_channel(gw_path_endpoint *base, uint32_t stream, uint32_t rail, gw_err *err) {
+    shm_endpoint *endpoint = endpoint_of(base);
     uint32_t index = stream - 1;
-    int bell = end->bells[index], other = end->other_bells[index];
-    if (!end->joined || bell < 0 || other < 0) {
+    int bell = endpoint->bells[index], other = endpoint->other_bells[index];
+    if (!endpoint->joined || bell < 0 || other < 0) {
         gw_fail(err, GW_E_PEER, "net/shm: the peer uses a path that is not established");
         return NULL;
     }
-    end->bells[index] = end->other_bells[index] = -1;
-    return gw_shm_channel_open(end->rings, index, base->leads, bell, other,
+    endpoint->bells[index] = endpoint->other_bells[index] = -1;
+    return gw_shm_channel_open(endpoint->rings, index, base->leads, bell, other,
                                base->path->host->payload_most[stream], &base->peer, rail, err);
 }
 
-static void shm_end_close(gw_path_end *base) {
-    shm_end *end = end_of(base);
+static void shm_end_close(gw_path_endpoint *base) {
+    shm_endpoint *endpoint = endpoint_of(base);
     shm *s = shm_of(base->path);
     pthread_mutex_lock(&s->lock);
-    for (shm_end **at = &s->ends; *at != NULL; at = &(*at)->next) {
-        if (*at != end) continue;
-        *at = end->next;
+    for (shm_endpoint **at = &s->endpoints; *at != NULL; at = &(*at)->next) {
+        if (*at != endpoint) continue;
+        *at = endpoint->next;
         break;
     }
     pthread_mutex_unlock(&s->lock);
-    gw_watch_remove(&end->watch);
-    close_fd(&end->fd);
-    close_fd(&end->rings);
+    gw_watch_remove(&endpoint->watch);
+    close_fd(&endpoint->fd);
+    close_fd(&endpoint->rings);
     for (uint32_t i = 0; i < BELLS; i++) {
-        close_fd(&end->bells[i]);
-        close_fd(&end->other_bells[i]);
+        close_fd(&endpoint->bells[i]);
+        close_fd(&endpoint->other_bells[i]);
     }
-    gw_shm_words_drop(&end->theirs);
-    free(end);
+    gw_shm_words_drop(&endpoint->theirs);
+    free(endpoint);
 }
 
 /* Life. */
 
 static void shm_close(gw_path *path) {
     shm *s = shm_of(path);
-    GW_ASSERT(s->ends == NULL);
+    GW_ASSERT(s->endpoints == NULL);
     while (s->visitors != NULL) see_off(s->visitors);
     gw_watch_remove(&s->watch);
     gw_timer_cancel(&s->pause);
@@ -476,7 +480,7 @@ static const gw_path_ops shm_ops = {
     .message = shm_message,
     .channel = shm_channel,
     .post = shm_post,
-    .close_end = shm_end_close,
+    .close_endpoint = shm_end_close,
     .fence_begin = shm_fence_begin,
     .fence_end = shm_fence_end,
     .close = shm_close,

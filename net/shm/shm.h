@@ -1,5 +1,5 @@
 /* The path between processes of one host, network namespace and user (net/rail/path.h): shared memory. A
- * peer's words are mapped by those who may touch them, and operations are done on them by the asker's own
+ * peer's words are mapped by those who may touch them, and operations are done on them by the requester's own
  * CPU; rails are rings with one copy in and one out.
  *
  * Descriptors are handed over a Unix socket in the abstract name space. The side that leads connects to the

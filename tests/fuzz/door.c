@@ -34,16 +34,16 @@ static struct {
     uint32_t failed, readied;
 } house;
 
-static void told(gw_path_end *end, const void *bytes, uint32_t count) {
+static void told(gw_path_endpoint *end, const void *bytes, uint32_t count) {
     GW_ASSERT(!end->leads && count == TOKEN);
     memcpy(house.token, bytes, TOKEN);
 }
 
-static void ready(gw_path_end *end) {
+static void ready(gw_path_endpoint *end) {
     GW_ASSERT(end->leads && house.readied++ == 0);
 }
 
-static void failed(gw_path_end *end, const gw_err *why) {
+static void failed(gw_path_endpoint *end, const gw_err *why) {
     (void)end;
     GW_ASSERT(why->code != GW_OK && house.failed++ == 0);
 }
@@ -100,14 +100,14 @@ static bool take_card(const uint8_t *bytes, size_t count) {
 /* ---- packets ---- */
 
 /* The end of this side, and the other side's socket to it. */
-static gw_path_end *open_end(bool leads, int *socket) {
+static gw_path_endpoint *open_end(bool leads, int *socket) {
     gw_err err;
     uint8_t card[GW_PATH_CARD_BYTES];
     char *name = (char *)card + house.card_bytes - GW_DOOR_NAME;
     memcpy(card, house.card, house.card_bytes);
     if (leads) memcpy(name, house.name, GW_DOOR_NAME);
-    const gw_path_end as = {.path = house.path, .peer = visitor, .link = 1, .serial = 1, .leads = leads};
-    gw_path_end *end = house.path->ops->open(house.path, &as, card, house.card_bytes, &err);
+    const gw_path_endpoint as = {.path = house.path, .peer = visitor, .link = 1, .serial = 1, .leads = leads};
+    gw_path_endpoint *end = house.path->ops->open(house.path, &as, card, house.card_bytes, &err);
     GW_ASSERT(end != NULL);
     if (leads) {
         const uint8_t token[TOKEN] = {1};
@@ -133,7 +133,7 @@ static void send_packet(int socket, uint8_t fds, const uint8_t *bytes, size_t co
 }
 
 /* Whatever was said about words, what is done to them stays behind the header of their file. */
-static void do_words(gw_path_end *end) {
+static void do_words(gw_path_endpoint *end) {
     static uint64_t buffer[GW_WORDS_BYTES / sizeof(uint64_t)];
     gw_completion done;
     for (uint32_t region = 0; region <= GW_MAX_REGIONS; region++) {
@@ -151,7 +151,7 @@ static void do_words(gw_path_end *end) {
 static bool take_packets(bool leads, const uint8_t *bytes, size_t count) {
     int socket;
     house.failed = house.readied = 0;
-    gw_path_end *end = open_end(leads, &socket);
+    gw_path_endpoint *end = open_end(leads, &socket);
     gw_reader r = gw_reader_on(bytes, count);
     for (int k = 0; k < PACKETS && gw_reader_left(&r) > 0; k++) {
         size_t length = gw_get_u16(&r);
@@ -169,7 +169,7 @@ static bool take_packets(bool leads, const uint8_t *bytes, size_t count) {
     if (channel != NULL) channel->ops->close(channel);
     close(socket);
     turn();
-    house.path->ops->close_end(end);
+    house.path->ops->close_endpoint(end);
     return good;
 }
 

@@ -100,13 +100,13 @@ static void check_given(const gw_hash *name, const void *bytes, uint64_t length)
 
 static bool take_names(const uint8_t *bytes, size_t count) {
     gw_hash name = {{0}};
-    const gw_peer_id asker = {{1}};
+    const gw_peer_id requester = {{1}};
     const void *found;
     uint64_t length;
     open_shop();
     memcpy(name.bytes, bytes, count < NAME ? count : NAME);
     gw_fetch_provider provider = gw_server_provider(&shop.server);
-    gw_op_status status = provider.find(provider.context, &asker, &name, &found, &length);
+    gw_op_status status = provider.find(provider.context, &requester, &name, &found, &length);
     GW_ASSERT(status == GW_OP_OK || status == GW_OP_NOTFOUND);
     if (status != GW_OP_OK) return false;
     check_given(&name, found, length);

@@ -4,7 +4,7 @@
 #include "net/collective/part.h"
 #include "net/data/request.h"
 #include "net/loop/address.h"
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 #include "net/rail/path_message.h"
 #include "tests/fuzz/target.h"
 #ifdef GODWIT_RDMA
@@ -246,17 +246,17 @@ static void headers_examples(fuzz_add *add, void *context) {
     add(context, "\2[fe80::1]:7117", 15);
     add(context, "\2host.name:80", 13);
 #ifdef GODWIT_RDMA
-    gw_rdma_told_slots slots = {.count = 2, .slots = {{.address = 4096, .rkey = 7}}};
+    gw_rdma_slots_message slots = {.count = 2, .slots = {{.address = 4096, .rkey = 7}}};
     bytes[0] = TOLD;
     add(context, bytes, 1 + gw_rdma_slots_encode(&slots, bytes + 1));
-    gw_rdma_told_words words = {
+    gw_rdma_words_message words = {
         .address = 4096, .rkey = 3, .count = 1, .regions = {{.region = 1, .bytes = 64}}};
     add(context, bytes, 1 + gw_rdma_words_encode(&words, bytes + 1));
-    gw_rdma_told_want want = {.what = GW_RDMA_OF_REGION, .id = 4, .bytes = 64, .region = 1};
+    gw_rdma_want_message want = {.what = GW_RDMA_OF_REGION, .id = 4, .bytes = 64, .region = 1};
     add(context, bytes, 1 + gw_rdma_want_encode(&want, bytes + 1));
-    gw_rdma_told_lent lent = {.answer = GW_RDMA_LENT, .id = 4, .address = 4096, .bytes = 64};
+    gw_rdma_lent_message lent = {.answer = GW_RDMA_LENT, .id = 4, .address = 4096, .bytes = 64};
     add(context, bytes, 1 + gw_rdma_lent_encode(&lent, bytes + 1));
-    gw_rdma_told_back back = {.id = 4};
+    gw_rdma_back_message back = {.id = 4};
     add(context, bytes, 1 + gw_rdma_back_encode(&back, bytes + 1));
     gw_rdma_card card = {.ethernet = true, .address = address_of(1)};
     bytes[0] = CARD;
@@ -303,7 +303,7 @@ static bool take_address(const uint8_t *bytes, size_t count) {
 
 #ifdef GODWIT_RDMA
 static bool take_told(const uint8_t *bytes, size_t count) {
-    gw_rdma_told told;
+    gw_rdma_message_body told;
     gw_rdma_message what = gw_rdma_message_decode(bytes, (uint32_t)count, &told);
     if (what == GW_RDMA_MESSAGE_SLOTS) GW_ASSERT(told.slots.count <= GW_PATH_STREAMS);
     if (what == GW_RDMA_MESSAGE_WORDS) GW_ASSERT(told.words.count <= GW_MAX_REGIONS);
@@ -351,7 +351,7 @@ const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, NULL
 enum { ASKED = 3, REPLY = 24 };
 
 typedef struct asked {
-    gw_asker *asker;
+    gw_requester *requester;
     gw_op ops[ASKED];
     uint64_t ids[ASKED];
     uint32_t completed, good;
@@ -369,18 +369,18 @@ static void ask(asked *a) {
                                      {.kind = GW_OP_FETCH, .token = 1, .bytes = 1000},
                                      {.kind = GW_OP_FETCH_ADD, .token = 2}};
     gw_transport_events events = {.context = a, .completed = count_completion};
-    a->asker = gw_asker_open(GW_ASKER_WINDOW, &events);
-    GW_ASSERT_MEMORY(a->asker != NULL);
+    a->requester = gw_requester_open(GW_REQUESTER_WINDOW, &events);
+    GW_ASSERT_MEMORY(a->requester != NULL);
     for (uint32_t i = 0; i < ASKED; i++) {
         gw_posted *posted = calloc(1, sizeof *posted);
         GW_ASSERT_MEMORY(posted != NULL);
         a->ops[i] = posted->op = ops[i];
         a->ops[i].buffer = posted->op.buffer = malloc(ops[i].bytes + 1);
         GW_ASSERT_MEMORY(posted->op.buffer != NULL);
-        gw_asker_add(a->asker, posted);
+        gw_requester_add(a->requester, posted);
         gw_request request;
         struct iovec payload;
-        GW_ASSERT(gw_asker_next(a->asker, &request, &payload));
+        GW_ASSERT(gw_requester_next(a->requester, &request, &payload));
         a->ids[i] = request.id;
     }
 }
@@ -397,7 +397,7 @@ static void land(asked *a, const struct iovec *place, uint32_t bytes) {
         GW_ASSERT(i < ASKED);
         memset(place->iov_base, 7, bytes);
     }
-    gw_asker_landed(a->asker);
+    gw_requester_landed(a->requester);
 }
 
 static size_t put_reply(uint8_t *at, uint32_t op, gw_reply reply, uint32_t bytes) {
@@ -457,7 +457,7 @@ static bool take_reply(asked *a, gw_reader *r) {
     gw_reply_encode(&reply, header);
     if (gw_header_decode(header, &request, &reply) != GW_HEADER_REPLY || bytes > GW_PIECE_BYTES) return false;
     struct iovec place;
-    gw_arrival arrival = gw_asker_place(a->asker, &reply, bytes, &place);
+    gw_arrival arrival = gw_requester_place(a->requester, &reply, bytes, &place);
     if (arrival == GW_ARRIVAL_LAND) land(a, &place, bytes);
     return arrival != GW_ARRIVAL_REFUSE;
 }
@@ -468,7 +468,7 @@ static bool take_replies(const uint8_t *bytes, size_t count) {
     gw_reader r = gw_reader_on(bytes, count);
     while (count - r.position >= REPLY && take_reply(&a, &r)) continue;
     bool good = a.good == ASKED;
-    gw_asker_close(a.asker);
+    gw_requester_close(a.requester);
     GW_ASSERT(a.completed == ASKED);
     for (uint32_t i = 0; i < ASKED; i++) free(a.ops[i].buffer);
     return good;

@@ -20,17 +20,17 @@ typedef struct fixture {
     gw_words *words;
     gw_path_host host;
     gw_path path;
-    gw_path_end ends[GUESTS];
+    gw_path_endpoint ends[GUESTS];
     gw_rdma_owner *owner;
     gw_rdma_guest guests[GUESTS]; /* guest 0 has a queue pair; guest 1 is only told */
     uint64_t *mine;               /* what guest 0's operations read and write */
     const gw_rdma_region *local;
 } fixture;
 
-static gw_rdma_told_words told[GUESTS]; /* last */
+static gw_rdma_words_message told[GUESTS]; /* last */
 
-static void on_tell(gw_path_end *end, const void *bytes, uint32_t count) {
-    gw_rdma_told message;
+static void on_tell(gw_path_endpoint *end, const void *bytes, uint32_t count) {
+    gw_rdma_message_body message;
     int guest = gw_peer_id_equal(&end->peer, &ids[1]);
     cr_assert_eq(gw_rdma_message_decode(bytes, count, &message), GW_RDMA_MESSAGE_WORDS);
     told[guest] = message.words;
@@ -59,7 +59,7 @@ static void open_fixture(fixture *f) {
     memset(f->mine, 0, 4096);
     f->local = gw_rdma_memory_take(f->rig.memory, f->mine, 4096, GW_RDMA_LOCAL, &err);
     for (int i = 0; i < GUESTS; i++) {
-        f->ends[i] = (gw_path_end){.path = &f->path, .peer = ids[i]};
+        f->ends[i] = (gw_path_endpoint){.path = &f->path, .peer = ids[i]};
         gw_rdma_guest_enter(&f->guests[i], f->owner, &f->ends[i]);
         gw_rdma_guest_stand(&f->guests[i]);
     }
@@ -96,7 +96,8 @@ static uint64_t held(const fixture *f) {
     return gw_words_do(f->words, GW_WORD_LOAD, offset, 0, 0);
 }
 
-static gw_rdma_outcome ask(fixture *f, gw_rdma_verb verb, const gw_rdma_told_words *with, uint64_t expected) {
+static gw_rdma_outcome ask(fixture *f, gw_rdma_verb verb, const gw_rdma_words_message *with,
+                           uint64_t expected) {
     f->mine[0] = 99;
     gw_rdma_work work = {.verb = verb,
                          .local = (uint8_t *)f->mine,
@@ -120,7 +121,7 @@ static void try_expelled(gw_rdma_verb verb, bool new_key) {
     connect_guest(&f);
     cr_assert_eq(ask(&f, GW_RDMA_CAS, &told[0], 0), GW_RDMA_DONE);
     cr_assert(f.mine[0] == 0 && held(&f) == 5);
-    gw_rdma_told_words had = told[0];
+    gw_rdma_words_message had = told[0];
     move_fence(&f, 2, without_0, 2);
     cr_assert_eq(told[0].address, 0, "it has been told that they are not for it");
     cr_assert(told[1].address != 0 && told[1].rkey != had.rkey);

@@ -3,7 +3,7 @@
 
 #ifdef GODWIT_RDMA
 #include "core/os/clock.h"
-#include "net/rdma/loop.h"
+#include "net/rdma/loopback.h"
 #include "tests/lab/rdma_rig.h"
 #include "tests/net/rdma/here.h"
 
@@ -252,7 +252,7 @@ Test(rdma_verbs, a_destroyed_queue_pair_is_an_error_soon) {
 enum { ADDERS = 4, ADDS = 500 };
 
 typedef struct adder {
-    gw_rdma_loop *loop;
+    gw_rdma_loopback *loop;
     uint64_t *word;
     uint32_t rkey;
     bool by_swap;
@@ -265,12 +265,12 @@ static void *add_many(void *argument) {
     uint64_t found;
     for (int i = 0; i < ADDS; i++) {
         if (!a->by_swap) {
-            cr_assert(gw_rdma_loop_add(a->loop, a->word, a->rkey, 1, &found, &err), "%s", err.text);
+            cr_assert(gw_rdma_loopback_add(a->loop, a->word, a->rkey, 1, &found, &err), "%s", err.text);
             continue;
         }
         uint64_t expected = __atomic_load_n(a->word, __ATOMIC_ACQUIRE);
         for (;; expected = found) {
-            cr_assert(gw_rdma_loop_swap(a->loop, a->word, a->rkey, expected, expected + 1, &found, &err),
+            cr_assert(gw_rdma_loopback_swap(a->loop, a->word, a->rkey, expected, expected + 1, &found, &err),
                       "%s", err.text);
             if (found == expected) break;
         }
@@ -284,7 +284,7 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
     rdma_rig_open(&rig);
     rdma_rig_connect(&rig, &plain);
     gw_err err;
-    gw_rdma_loop *loop = gw_rdma_loop_open(rig.memory, &err);
+    gw_rdma_loopback *loop = gw_rdma_loopback_open(rig.memory, &err);
     cr_assert(loop, "%s", err.text);
     uint64_t *word = (uint64_t *)(void *)pages(4096), *mine = (uint64_t *)(void *)pages(4096);
     const gw_rdma_region *remote = take(&rig, word, 4096, GW_RDMA_WRITABLE);
@@ -307,9 +307,9 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
     }
     for (int i = 0; i < ADDERS; i++) pthread_join(threads[i], NULL);
     cr_assert_eq(*word, (ADDERS + 1) * ADDS);
-    cr_assert(gw_rdma_loop_store(loop, word, remote->rkey, 3, &before, &err));
+    cr_assert(gw_rdma_loopback_store(loop, word, remote->rkey, 3, &before, &err));
     cr_assert_eq(*word, 3);
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
     rdma_rig_disconnect(&rig);
     gw_rdma_memory_drop(rig.memory, remote);
     gw_rdma_memory_drop(rig.memory, local);

@@ -100,10 +100,10 @@ void rig_let_find(rig_peer *p) {
 }
 
 /* Serves one name, all bytes 7, of 1 MiB less one. */
-static gw_op_status find_sevens(void *context, const gw_peer_id *asker, const gw_hash *name,
+static gw_op_status find_sevens(void *context, const gw_peer_id *requester, const gw_hash *name,
                                 const void **bytes, uint64_t *length) {
     rig_peer *p = context;
-    (void)asker;
+    (void)requester;
     if (name->bytes[0] == RIG_UNAVAILABLE) return GW_OP_UNAVAILABLE;
     if (name->bytes[0] == RIG_HELD) hold(p);
     if (name->bytes[0] != 7) return GW_OP_NOTFOUND;

@@ -2,9 +2,9 @@
 
 #include "core/base/assert.h"
 #include "net/data/rail.h"
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 #include "net/onesided/server.h"
-#include "net/rail/cursor.h"
+#include "net/rail/channel.h"
 #include "tools/sim/engine/network.h"
 
 #include <pthread.h>
@@ -34,8 +34,8 @@ typedef struct parcel {
 
 /* One end of a stream of a link. */
 typedef struct end {
-    gw_rail_peer peer; /* first; of rails */
-    gw_asker *asker;   /* of the others */
+    gw_rail_peer peer;       /* first; of rails */
+    gw_requester *requester; /* of the others */
     gw_server *server;
     bool parked, pumping; /* pumping: an event for it is due */
     uint64_t arrival_ns;  /* of the last message on its way to it */
@@ -162,7 +162,7 @@ static void pump_operations(sim_fabric *f, uint32_t other, uint32_t stream) {
     gw_reply reply;
     for (bool more = true; more;) {
         more = false;
-        if (gw_asker_next(e->asker, &request, &payload)) {
+        if (gw_requester_next(e->requester, &request, &payload)) {
             gw_request_encode(&request, header);
             send_message(f, other, stream, header, &payload, 1, (uint32_t)payload.iov_len);
             more = true;
@@ -187,10 +187,10 @@ static bool take_operation(sim_fabric *f, const end *e, const parcel *p) {
         return gw_server_take(e->server, &request, p->payload, p->bytes);
     }
     if (type != GW_HEADER_REPLY) return false;
-    gw_arrival arrival = gw_asker_place(e->asker, &reply, p->bytes, &place);
+    gw_arrival arrival = gw_requester_place(e->requester, &reply, p->bytes, &place);
     if (arrival != GW_ARRIVAL_LAND) return arrival == GW_ARRIVAL_DROP;
     if (p->bytes > 0) memcpy(place.iov_base, p->payload, p->bytes);
-    gw_asker_landed(e->asker);
+    gw_requester_landed(e->requester);
     return true;
 }
 
@@ -290,10 +290,10 @@ static void open_side(sim_fabric *f, uint32_t other, uint64_t link) {
             if (f->used) f->user.up(f->user.context, &e->peer);
             continue;
         }
-        e->asker = gw_asker_open(i == BULK_STREAM ? 8 : GW_ASKER_WINDOW, &f->events);
+        e->requester = gw_requester_open(i == BULK_STREAM ? 8 : GW_REQUESTER_WINDOW, &f->events);
         e->server =
             gw_server_open(id, (uint64_t)other << 32 | link, GW_PIECE_BYTES, &f->regions, f->provider);
-        GW_ASSERT(e->asker != NULL && e->server != NULL);
+        GW_ASSERT(e->requester != NULL && e->server != NULL);
     }
     f->events.link_up(f->events.context, id, link, GW_PATH_TCP);
 }
@@ -310,7 +310,7 @@ static void close_side(sim_fabric *f, uint32_t other) {
             free(p);
         }
         if (i < FIRST_RAIL) {
-            gw_asker_close(e->asker);
+            gw_requester_close(e->requester);
             gw_server_close(e->server);
         } else if (f->used) {
             f->user.down(f->user.context, &e->peer);
@@ -372,7 +372,7 @@ static void take_inbox(sim_fabric *f) {
         bool large = posted->op.kind == GW_OP_FETCH ||
                      (posted->op.kind == GW_OP_READ && posted->op.bytes > GW_SMALL_BYTES);
         if (other < SIM_NET_PEERS && f->sides[other].link != 0) {
-            gw_asker_add(f->sides[other].ends[large].asker, posted);
+            gw_requester_add(f->sides[other].ends[large].requester, posted);
             pump_soon(f, other, large);
             continue;
         }
@@ -430,8 +430,8 @@ static void sim_abandon(gw_transport *transport, const gw_peer_id *peer) {
     for (uint32_t i = 0; i < SIM_NET_PEERS; i++) {
         side *s = &f->sides[i];
         if (s->link == 0 || (peer != NULL && number_of(f, peer) != i)) continue;
-        bool words = gw_asker_abandon(s->ends[WORDS_STREAM].asker);
-        if (!gw_asker_abandon(s->ends[BULK_STREAM].asker) || !words) break_soon(f, i);
+        bool words = gw_requester_abandon(s->ends[WORDS_STREAM].requester);
+        if (!gw_requester_abandon(s->ends[BULK_STREAM].requester) || !words) break_soon(f, i);
     }
     leave(net);
 }

@@ -63,7 +63,7 @@ static void frail_close(gw_channel *channel) {
     free(channel);
 }
 
-static gw_channel *frail_channel_open(gw_path_end *end, uint32_t stream, uint32_t rail, gw_err *err) {
+static gw_channel *frail_channel_open(gw_path_endpoint *end, uint32_t stream, uint32_t rail, gw_err *err) {
     static const gw_channel_ops ops = {
         .send = frail_send, .receive = frail_receive, .arm = frail_arm, .close = frail_close};
     (void)err;
@@ -93,10 +93,10 @@ static bool frail_suits(gw_path *base, const uint8_t *card, uint32_t count, gw_e
     return true;
 }
 
-static gw_path_end *frail_open(gw_path *base, const gw_path_end *as, const uint8_t *card, uint32_t count,
-                               gw_err *err) {
+static gw_path_endpoint *frail_open(gw_path *base, const gw_path_endpoint *as, const uint8_t *card,
+                                    uint32_t count, gw_err *err) {
     (void)card, (void)count, (void)err;
-    gw_path_end *end = malloc(sizeof *end);
+    gw_path_endpoint *end = malloc(sizeof *end);
     cr_assert_not_null(end);
     *end = *as;
     ((frail_path *)base)->ends++;
@@ -104,12 +104,12 @@ static gw_path_end *frail_open(gw_path *base, const gw_path_end *as, const uint8
     return end;
 }
 
-static gw_path_posted frail_post(gw_path_end *end, const gw_op *op, gw_completion *completion) {
+static gw_path_posted frail_post(gw_path_endpoint *end, const gw_op *op, gw_completion *completion) {
     (void)end, (void)op, (void)completion;
     return GW_PATH_PASS;
 }
 
-static void frail_close_end(gw_path_end *end) {
+static void frail_close_endpoint(gw_path_endpoint *end) {
     free(end);
 }
 
@@ -124,7 +124,7 @@ gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_option
                                     .open = frail_open,
                                     .channel = frail_channel_open,
                                     .post = frail_post,
-                                    .close_end = frail_close_end,
+                                    .close_endpoint = frail_close_endpoint,
                                     .close = frail_path_close};
     (void)options, (void)err;
     frail_path *path = &paths[opened++];

@@ -46,8 +46,8 @@ static bool lame_suits(gw_path *base, const uint8_t *card, uint32_t count, gw_er
     return true;
 }
 
-static gw_path_end *lame_open(gw_path *base, const gw_path_end *as, const uint8_t *card, uint32_t count,
-                              gw_err *err) {
+static gw_path_endpoint *lame_open(gw_path *base, const gw_path_endpoint *as, const uint8_t *card,
+                                   uint32_t count, gw_err *err) {
     (void)as, (void)card, (void)count;
     ((lame_path *)base)->tries++;
     gw_fail(err, GW_E_PEER, "the cable is loose");

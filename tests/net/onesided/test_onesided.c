@@ -2,7 +2,7 @@
  * path must do is in tests/net/conformance/words.c. */
 #include "tests/net/data_rig.h"
 
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 #include "tests/net/sealed_frame.h"
 
 #include <criterion/criterion.h>
@@ -279,7 +279,7 @@ Test(onesided, when_a_peer_has_answered_none_of_many_fetches_the_link_ends) {
     uint64_t ids[WINDOW];
     patient p;
     open_patient(&p);
-    for (uint32_t round = 1; round < GW_ASKER_WINDOW / WINDOW; round++) {
+    for (uint32_t round = 1; round < GW_REQUESTER_WINDOW / WINDOW; round++) {
         fetch_in_vain(&p, ids);
         read_well(&p);
     }
@@ -302,7 +302,7 @@ Test(onesided, a_provider_that_does_not_return_holds_up_nothing_but_fetches) {
     read.buffer = copy;
     read.bytes = sizeof copy;
     memset(data, 6, sizeof data);
-    for (uint32_t given_up = 0; given_up + 1 < GW_ASKER_WINDOW; given_up += WINDOW - 1) {
+    for (uint32_t given_up = 0; given_up + 1 < GW_REQUESTER_WINDOW; given_up += WINDOW - 1) {
         for (uint32_t i = 1; i < WINDOW; i++) gw_transport_post(p->transport, &fetch);
         cr_assert_eq(rig_do(p, &read).status, GW_OP_OK); /* behind them, so that they have been asked for */
         gw_transport_abandon(p->transport, NULL);

@@ -7,50 +7,50 @@
 #include <sodium.h>
 #include <string.h>
 
-static gw_rdma_told_slots slots;
-static gw_rdma_told_words words;
-static gw_rdma_told told;
+static gw_rdma_slots_message slots;
+static gw_rdma_words_message words;
+static gw_rdma_message_body told;
 
 static uint32_t sample_slots(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    slots = (gw_rdma_told_slots){.count = 2, .slots[1] = {0x0807060504030201, 0x11223344, 0x5566, 8}};
+    slots = (gw_rdma_slots_message){.count = 2, .slots[1] = {0x0807060504030201, 0x11223344, 0x5566, 8}};
     memset(slots.addressee.bytes, 0xab, sizeof slots.addressee.bytes);
     memset(slots.secret, 0xcd, sizeof slots.secret);
     return gw_rdma_slots_encode(&slots, bytes);
 }
 
 static uint32_t sample_want(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_rdma_told_want want = {.what = GW_RDMA_OF_REGION,
-                              .id = 0x0807060504030201,
-                              .bytes = 0x100000,
-                              .fence = {.epoch = 9},
-                              .region = 5,
-                              .offset = 0x42};
+    gw_rdma_want_message want = {.what = GW_RDMA_OF_REGION,
+                                 .id = 0x0807060504030201,
+                                 .bytes = 0x100000,
+                                 .fence = {.epoch = 9},
+                                 .region = 5,
+                                 .offset = 0x42};
     memset(want.fence.view.bytes, 0xef, sizeof want.fence.view.bytes);
     return gw_rdma_want_encode(&want, bytes);
 }
 
 static uint32_t sample_want_by_name(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    gw_rdma_told_want want = {.what = GW_RDMA_BY_NAME, .id = 3, .bytes = 4};
+    gw_rdma_want_message want = {.what = GW_RDMA_BY_NAME, .id = 3, .bytes = 4};
     memset(want.name.bytes, 0xab, sizeof want.name.bytes);
     return gw_rdma_want_encode(&want, bytes);
 }
 
 static uint32_t sample_lent(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    const gw_rdma_told_lent lent = {
+    const gw_rdma_lent_message lent = {
         .answer = GW_RDMA_LENT, .id = 7, .address = 0x0807060504030201, .bytes = 9, .rkey = 0x11223344};
     return gw_rdma_lent_encode(&lent, bytes);
 }
 
 static uint32_t sample_back(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    return gw_rdma_back_encode(&(gw_rdma_told_back){0x0807060504030201}, bytes);
+    return gw_rdma_back_encode(&(gw_rdma_back_message){0x0807060504030201}, bytes);
 }
 
 static uint32_t sample_words(uint8_t bytes[GW_PATH_MESSAGE_BYTES]) {
-    words = (gw_rdma_told_words){.fence = {.epoch = 9},
-                                 .address = 0x0807060504030201,
-                                 .rkey = 0x11223344,
-                                 .count = 1,
-                                 .regions[0] = {1, 64, 128}};
+    words = (gw_rdma_words_message){.fence = {.epoch = 9},
+                                    .address = 0x0807060504030201,
+                                    .rkey = 0x11223344,
+                                    .count = 1,
+                                    .regions[0] = {1, 64, 128}};
     memset(words.fence.view.bytes, 0xef, sizeof words.fence.view.bytes);
     return gw_rdma_words_encode(&words, bytes);
 }

@@ -105,27 +105,27 @@ bool __wrap_gw_rdma_queue_is_busy(const gw_rdma_queue *queue) {
 
 /* The fabric, and the other side. */
 
-static void tell(gw_path_end *end, const void *bytes, uint32_t count) {
+static void tell(gw_path_endpoint *end, const void *bytes, uint32_t count) {
     (void)end, (void)bytes, (void)count;
 }
 
-static void completed(gw_path_end *end, const gw_completion *completion) {
+static void completed(gw_path_endpoint *end, const gw_completion *completion) {
     (void)end;
     cr_assert_eq(completion->status, GW_OP_OK);
     completions++;
 }
 
-static void on_pulled(gw_path_end *end, uint64_t bytes) {
+static void on_pulled(gw_path_endpoint *end, uint64_t bytes) {
     (void)end;
     pulled += bytes;
 }
 
-static void pass(gw_path_end *end, const gw_op *op) {
+static void pass(gw_path_endpoint *end, const gw_op *op) {
     (void)end, (void)op;
     passed++;
 }
 
-static void needed(gw_path_end *end) {
+static void needed(gw_path_endpoint *end) {
     gw_err err;
     (void)end;
     cr_assert_not_null(gw_rdma_reader_renew(reader, &err), "%s", err.text);
@@ -143,7 +143,7 @@ static void let_do(uint32_t more) {
 
 static const gw_path_host host = {.tell = tell, .completed = completed, .pass = pass, .pulled = on_pulled};
 static gw_path path = {.host = &host};
-static gw_path_end end = {.path = &path};
+static gw_path_endpoint end = {.path = &path};
 
 static void setup(void) {
     gw_err err;
@@ -169,7 +169,7 @@ Test(rdma_reader, what_a_device_has_read_counts_as_it_comes) {
     _Atomic uint64_t landed = 0;
     const gw_op op = {.kind = GW_OP_FETCH, .buffer = buffer, .bytes = BYTES, .landed = &landed};
     cr_assert_eq(gw_rdma_reader_post(reader, &op), GW_PATH_STARTED);
-    const gw_rdma_told_lent lent = {.answer = GW_RDMA_LENT, .id = 1, .bytes = BYTES};
+    const gw_rdma_lent_message lent = {.answer = GW_RDMA_LENT, .id = 1, .bytes = BYTES};
     cr_assert(gw_rdma_reader_lent(reader, &lent));
     cr_assert_eq(landed, 0);
     let_do(1);
@@ -201,7 +201,7 @@ static bool fetch(void) {
     const gw_op op = {.kind = GW_OP_FETCH, .buffer = buffer, .bytes = BYTES};
     uint32_t ended = completions + passed;
     if (gw_rdma_reader_post(reader, &op) == GW_PATH_PASS) return false;
-    const gw_rdma_told_lent lent = {.answer = GW_RDMA_LENT, .id = ++id, .bytes = BYTES};
+    const gw_rdma_lent_message lent = {.answer = GW_RDMA_LENT, .id = ++id, .bytes = BYTES};
     cr_assert(gw_rdma_reader_lent(reader, &lent));
     may_do = 0;
     while (completions + passed == ended) let_do(POSTS);

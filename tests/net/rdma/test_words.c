@@ -23,11 +23,11 @@ bool __wrap_gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, g
                          void *context, gw_err *err);
 bool __real_gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call,
                          void *context, gw_err *err);
-gw_rdma_loop *__wrap_gw_rdma_loop_open(gw_rdma_memory *of, gw_err *err);
-void __wrap_gw_rdma_loop_close(gw_rdma_loop *loop);
-bool __wrap_gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t operand,
-                             uint64_t *found, gw_err *err);
-bool __wrap_gw_rdma_loop_prove(gw_rdma_loop *loop, const void *word, uint32_t rkey, gw_err *err);
+gw_rdma_loopback *__wrap_gw_rdma_loopback_open(gw_rdma_memory *of, gw_err *err);
+void __wrap_gw_rdma_loopback_close(gw_rdma_loopback *loop);
+bool __wrap_gw_rdma_loopback_add(gw_rdma_loopback *loop, const void *word, uint32_t rkey, uint64_t operand,
+                                 uint64_t *found, gw_err *err);
+bool __wrap_gw_rdma_loopback_prove(gw_rdma_loopback *loop, const void *word, uint32_t rkey, gw_err *err);
 
 uint64_t __wrap_gw_now_ns(void) {
     return now;
@@ -65,12 +65,12 @@ void __wrap_gw_rdma_memory_drop(gw_rdma_memory *of, const gw_rdma_region *region
     (void)of, (void)region_of;
 }
 
-gw_rdma_loop *__wrap_gw_rdma_loop_open(gw_rdma_memory *of, gw_err *err) {
+gw_rdma_loopback *__wrap_gw_rdma_loopback_open(gw_rdma_memory *of, gw_err *err) {
     (void)of, (void)err;
-    return (gw_rdma_loop *)(void *)&a_loop;
+    return (gw_rdma_loopback *)(void *)&a_loop;
 }
 
-void __wrap_gw_rdma_loop_close(gw_rdma_loop *loop) {
+void __wrap_gw_rdma_loopback_close(gw_rdma_loopback *loop) {
     (void)loop;
 }
 
@@ -78,14 +78,14 @@ static bool act(gw_err *err) {
     return !hangs || gw_fail(err, GW_E_TIMEOUT, "it hangs");
 }
 
-bool __wrap_gw_rdma_loop_add(gw_rdma_loop *loop, const void *word, uint32_t rkey, uint64_t operand,
-                             uint64_t *found, gw_err *err) {
+bool __wrap_gw_rdma_loopback_add(gw_rdma_loopback *loop, const void *word, uint32_t rkey, uint64_t operand,
+                                 uint64_t *found, gw_err *err) {
     (void)loop, (void)word, (void)rkey, (void)operand;
     *found = 0;
     return act(err);
 }
 
-bool __wrap_gw_rdma_loop_prove(gw_rdma_loop *loop, const void *word, uint32_t rkey, gw_err *err) {
+bool __wrap_gw_rdma_loopback_prove(gw_rdma_loopback *loop, const void *word, uint32_t rkey, gw_err *err) {
     (void)loop, (void)word, (void)rkey;
     looks++;
     now += hangs ? SECOND : 0;
@@ -159,8 +159,8 @@ Test(rdma_words, a_device_that_says_it_is_back_is_looked_at) {
 static uint32_t told; /* the key */
 static unsigned tellings;
 
-static void tell(gw_path_end *end, const void *bytes, uint32_t count) {
-    gw_rdma_told message;
+static void tell(gw_path_endpoint *end, const void *bytes, uint32_t count) {
+    gw_rdma_message_body message;
     (void)end;
     cr_assert_eq(gw_rdma_message_decode(bytes, count, &message), GW_RDMA_MESSAGE_WORDS);
     told = message.words.rkey;
@@ -181,7 +181,7 @@ Test(rdma_words, what_a_passing_failure_took_is_told_again_without_a_fence) {
     gw_loop *loop = gw_loop_open(&err);
     gw_path_host host = {.loop = loop, .words = all, .tell = tell};
     gw_path path = {.host = &host};
-    gw_path_end end = {.path = &path, .peer = {{1}}};
+    gw_path_endpoint end = {.path = &path, .peer = {{1}}};
     gw_rdma_owner *owner = gw_rdma_owner_open(&host, (gw_rdma_memory *)(void *)&memory, &err);
     cr_assert_not_null(owner, "%s", err.text);
     gw_rdma_guest guest;

@@ -177,9 +177,9 @@ static bool provided_from_memory(void *context, const gw_hash *name) {
     return is_of_state(name);
 }
 
-static gw_op_status provide(void *context, const gw_peer_id *asker, const gw_hash *name, const void **bytes,
-                            uint64_t *length) {
-    (void)asker;
+static gw_op_status provide(void *context, const gw_peer_id *requester, const gw_hash *name,
+                            const void **bytes, uint64_t *length) {
+    (void)requester;
     gw_server *server = context;
     void *found = NULL;
     gw_op_status status;

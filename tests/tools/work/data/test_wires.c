@@ -37,9 +37,9 @@ typedef struct rig {
 
 static rig r;
 
-static gw_op_status find_nothing(void *context, const gw_peer_id *asker, const gw_hash *name,
+static gw_op_status find_nothing(void *context, const gw_peer_id *requester, const gw_hash *name,
                                  const void **bytes, uint64_t *length) {
-    (void)context, (void)asker, (void)name, (void)bytes, (void)length;
+    (void)context, (void)requester, (void)name, (void)bytes, (void)length;
     return GW_OP_NOTFOUND;
 }
 

@@ -1,4 +1,4 @@
-#include "net/onesided/asker.h"
+#include "net/onesided/requester.h"
 
 #include "core/base/assert.h"
 
@@ -16,28 +16,28 @@ typedef struct slot {
     uint64_t whole;         /* FETCH: of how many, once some are there */
 } slot;
 
-struct gw_asker {
+struct gw_requester {
     gw_transport_events events;
     uint32_t window;
     gw_posted *first, **last; /* not asked for in full, in order; only the first may be asked for in part */
-    slot slots[GW_ASKER_WINDOW];
+    slot slots[GW_REQUESTER_WINDOW];
     uint64_t requests; /* so far: makes ids unique */
     slot *landing;     /* where the payload at hand goes, or NULL */
     gw_reply landing_reply;
     uint32_t landing_bytes;
 };
 
-gw_asker *gw_asker_open(uint32_t window, const gw_transport_events *events) {
-    GW_ASSERT(window >= 1 && window <= GW_ASKER_WINDOW);
-    gw_asker *asker = calloc(1, sizeof *asker);
-    if (asker == NULL) return NULL;
-    asker->window = window;
-    asker->events = *events;
-    asker->last = &asker->first;
-    return asker;
+gw_requester *gw_requester_open(uint32_t window, const gw_transport_events *events) {
+    GW_ASSERT(window >= 1 && window <= GW_REQUESTER_WINDOW);
+    gw_requester *requester = calloc(1, sizeof *requester);
+    if (requester == NULL) return NULL;
+    requester->window = window;
+    requester->events = *events;
+    requester->last = &requester->first;
+    return requester;
 }
 
-static void complete(gw_asker *asker, gw_posted *posted) {
+static void complete(gw_requester *requester, gw_posted *posted) {
     GW_ASSERT(posted->in_flight == 0 && !posted->waiting);
     gw_completion completion = {.token = posted->op.token,
                                 .peer = posted->op.peer,
@@ -45,22 +45,22 @@ static void complete(gw_asker *asker, gw_posted *posted) {
                                 .status = posted->status == 0 ? GW_OP_OK : posted->status,
                                 .value = posted->value};
     free(posted);
-    asker->events.completed(asker->events.context, &completion);
+    requester->events.completed(requester->events.context, &completion);
 }
 
-static void stop_waiting(gw_asker *asker, gw_posted *posted) {
-    GW_ASSERT(asker->first == posted && posted->waiting);
-    asker->first = posted->next;
-    if (asker->first == NULL) asker->last = &asker->first;
+static void stop_waiting(gw_requester *requester, gw_posted *posted) {
+    GW_ASSERT(requester->first == posted && posted->waiting);
+    requester->first = posted->next;
+    if (requester->first == NULL) requester->last = &requester->first;
     posted->waiting = false;
 }
 
-void gw_asker_add(gw_asker *asker, gw_posted *posted) {
+void gw_requester_add(gw_requester *requester, gw_posted *posted) {
     GW_ASSERT(posted->in_flight == 0 && !posted->asked);
     posted->waiting = true;
     posted->next = NULL;
-    *asker->last = posted;
-    asker->last = &posted->next;
+    *requester->last = posted;
+    requester->last = &posted->next;
 }
 
 /* A FETCH that was abandoned takes a slot until its last reply has come, so that this is known for what it
@@ -69,22 +69,22 @@ static bool is_abandoned_fetch(const slot *s) {
     return s->busy && s->fetch && s->posted == NULL;
 }
 
-static slot *free_slot(gw_asker *asker) {
+static slot *free_slot(gw_requester *requester) {
     slot *unused = NULL;
     uint32_t in_flight = 0;
-    for (uint32_t i = GW_ASKER_WINDOW; i-- > 0;) {
-        slot *s = &asker->slots[i];
+    for (uint32_t i = GW_REQUESTER_WINDOW; i-- > 0;) {
+        slot *s = &requester->slots[i];
         if (!s->busy)
             unused = s;
         else if (!is_abandoned_fetch(s))
             in_flight++;
     }
-    return in_flight < asker->window ? unused : NULL;
+    return in_flight < requester->window ? unused : NULL;
 }
 
-bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) {
-    gw_posted *posted = asker->first;
-    slot *s = posted == NULL ? NULL : free_slot(asker);
+bool gw_requester_next(gw_requester *requester, gw_request *request, struct iovec *payload) {
+    gw_posted *posted = requester->first;
+    slot *s = posted == NULL ? NULL : free_slot(requester);
     if (s == NULL) return false;
     const gw_op *op = &posted->op;
     uint64_t bytes = op->bytes;
@@ -92,7 +92,7 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) 
         bytes -= posted->asked_bytes;
         if (bytes > GW_PIECE_BYTES) bytes = GW_PIECE_BYTES;
     }
-    uint64_t id = ++asker->requests * GW_ASKER_WINDOW + (uint64_t)(s - asker->slots);
+    uint64_t id = ++requester->requests * GW_REQUESTER_WINDOW + (uint64_t)(s - requester->slots);
     *s = (slot){.busy = true,
                 .fetch = op->kind == GW_OP_FETCH,
                 .posted = posted,
@@ -113,23 +113,24 @@ bool gw_asker_next(gw_asker *asker, gw_request *request, struct iovec *payload) 
     posted->asked = true;
     posted->in_flight++;
     posted->asked_bytes += bytes;
-    if (op->kind != GW_OP_READ || posted->asked_bytes == op->bytes) stop_waiting(asker, posted);
+    if (op->kind != GW_OP_READ || posted->asked_bytes == op->bytes) stop_waiting(requester, posted);
     return true;
 }
 
 /* One piece is answered in full: the operation may be done. */
-static void settle(gw_asker *asker, slot *s, gw_op_status status) {
+static void settle(gw_requester *requester, slot *s, gw_op_status status) {
     gw_posted *posted = s->posted;
     GW_ASSERT(s->busy && posted != NULL);
     s->busy = false;
     if (status != GW_OP_OK && posted->status == 0) posted->status = status;
     posted->in_flight--;
-    if (posted->status != 0 && posted->waiting) stop_waiting(asker, posted);
-    if (posted->in_flight == 0 && !posted->waiting) complete(asker, posted);
+    if (posted->status != 0 && posted->waiting) stop_waiting(requester, posted);
+    if (posted->in_flight == 0 && !posted->waiting) complete(requester, posted);
 }
 
-gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes, struct iovec *place) {
-    slot *s = &asker->slots[reply->id % GW_ASKER_WINDOW];
+gw_arrival gw_requester_place(gw_requester *requester, const gw_reply *reply, uint32_t bytes,
+                              struct iovec *place) {
+    slot *s = &requester->slots[reply->id % GW_REQUESTER_WINDOW];
     if (!s->busy || s->id != reply->id) return GW_ARRIVAL_REFUSE;
     bool fetch = reply->kind == GW_OP_FETCH;
     if (s->posted == NULL) {
@@ -149,69 +150,69 @@ gw_arrival gw_asker_place(gw_asker *asker, const gw_reply *reply, uint32_t bytes
     bool more = fetch && reply->status == GW_OP_OK; /* may follow */
     if (reply->kind != op->kind || bytes != due || (!more && !reply->last)) return GW_ARRIVAL_REFUSE;
     *place = (struct iovec){bytes > 0 ? (uint8_t *)op->buffer + s->offset + s->landed : NULL, bytes};
-    asker->landing = s;
-    asker->landing_reply = *reply;
-    asker->landing_bytes = bytes;
+    requester->landing = s;
+    requester->landing_reply = *reply;
+    requester->landing_bytes = bytes;
     return GW_ARRIVAL_LAND;
 }
 
-void gw_asker_landed(gw_asker *asker) {
-    slot *s = asker->landing;
-    const gw_reply *reply = &asker->landing_reply;
+void gw_requester_landed(gw_requester *requester) {
+    slot *s = requester->landing;
+    const gw_reply *reply = &requester->landing_reply;
     GW_ASSERT(s != NULL && s->busy && s->posted != NULL);
-    GW_ASSERT(asker->landing_bytes == 0 ||
-              s->offset + s->landed + asker->landing_bytes <= s->posted->op.bytes);
-    asker->landing = NULL;
-    s->landed += asker->landing_bytes;
+    GW_ASSERT(requester->landing_bytes == 0 ||
+              s->offset + s->landed + requester->landing_bytes <= s->posted->op.bytes);
+    requester->landing = NULL;
+    s->landed += requester->landing_bytes;
     s->whole = reply->value;
-    if (s->posted->op.landed != NULL) atomic_fetch_add(s->posted->op.landed, asker->landing_bytes);
+    if (s->posted->op.landed != NULL) atomic_fetch_add(s->posted->op.landed, requester->landing_bytes);
     if (!reply->last) return;
     s->posted->value = reply->value;
     if (s->posted->op.kind == GW_OP_READ && s->posted->op.bytes == 8 && reply->status == GW_OP_OK)
         memcpy(&s->posted->value, s->posted->op.buffer, 8);
-    settle(asker, s, reply->status);
+    settle(requester, s, reply->status);
 }
 
 /* Completes everything: what was asked for in any part with UNKNOWN, the rest with UNREACHABLE. */
-static void end_all(gw_asker *asker) {
-    /* Handlers may not add to this asker meanwhile: posting goes through the rail's inbox. */
-    gw_posted *waiting = asker->first;
-    asker->first = NULL;
-    asker->last = &asker->first;
+static void end_all(gw_requester *requester) {
+    /* Handlers may not add to this requester meanwhile: posting goes through the rail's inbox. */
+    gw_posted *waiting = requester->first;
+    requester->first = NULL;
+    requester->last = &requester->first;
     while (waiting != NULL) {
         gw_posted *posted = waiting;
         waiting = posted->next;
         posted->waiting = false;
         posted->status = posted->asked ? GW_OP_UNKNOWN : GW_OP_UNREACHABLE;
-        if (posted->in_flight == 0) complete(asker, posted);
+        if (posted->in_flight == 0) complete(requester, posted);
     }
-    for (uint32_t i = 0; i < GW_ASKER_WINDOW; i++) {
-        slot *s = &asker->slots[i];
+    for (uint32_t i = 0; i < GW_REQUESTER_WINDOW; i++) {
+        slot *s = &requester->slots[i];
         gw_posted *posted = s->posted;
         if (!s->busy || posted == NULL) continue;
         s->posted = NULL;
         posted->status = GW_OP_UNKNOWN;
-        if (--posted->in_flight == 0) complete(asker, posted);
+        if (--posted->in_flight == 0) complete(requester, posted);
     }
 }
 
-bool gw_asker_abandon(gw_asker *asker) {
+bool gw_requester_abandon(gw_requester *requester) {
     /* The reply whose payload was landing is as good as dropped. */
-    if (asker->landing != NULL && asker->landing_reply.last) {
-        gw_posted *posted = asker->landing->posted;
-        asker->landing->busy = false;
-        asker->landing->posted = NULL;
+    if (requester->landing != NULL && requester->landing_reply.last) {
+        gw_posted *posted = requester->landing->posted;
+        requester->landing->busy = false;
+        requester->landing->posted = NULL;
         posted->status = GW_OP_UNKNOWN;
-        if (--posted->in_flight == 0 && !posted->waiting) complete(asker, posted);
+        if (--posted->in_flight == 0 && !posted->waiting) complete(requester, posted);
     }
-    asker->landing = NULL;
-    end_all(asker);
-    for (uint32_t i = 0; i < GW_ASKER_WINDOW; i++)
-        if (!is_abandoned_fetch(&asker->slots[i])) return true;
+    requester->landing = NULL;
+    end_all(requester);
+    for (uint32_t i = 0; i < GW_REQUESTER_WINDOW; i++)
+        if (!is_abandoned_fetch(&requester->slots[i])) return true;
     return false;
 }
 
-void gw_asker_close(gw_asker *asker) {
-    end_all(asker);
-    free(asker);
+void gw_requester_close(gw_requester *requester) {
+    end_all(requester);
+    free(requester);
 }

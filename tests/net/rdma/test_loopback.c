@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
-#include "net/rdma/loop.h"
+#include "net/rdma/loopback.h"
 #include "tests/net/rdma/wraps.h"
 
 #include <string.h>
@@ -79,23 +79,23 @@ const gw_err *__wrap_gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *ref
     return NULL;
 }
 
-static gw_rdma_loop *open_loop(void) {
+static gw_rdma_loopback *open_loop(void) {
     gw_err err;
-    gw_rdma_loop *loop = gw_rdma_loop_open(NULL, &err);
+    gw_rdma_loopback *loop = gw_rdma_loopback_open(NULL, &err);
     cr_assert(loop != NULL);
     return loop;
 }
 
-static bool add(gw_rdma_loop *loop, gw_err *err) {
+static bool add(gw_rdma_loopback *loop, gw_err *err) {
     uint64_t found = 0, word = 0;
-    bool done = gw_rdma_loop_add(loop, &word, 1, 1, &found, err);
+    bool done = gw_rdma_loopback_add(loop, &word, 1, 1, &found, err);
     if (done) cr_assert_eq(found, 41);
     return done;
 }
 
-Test(rdma_loop, a_device_that_never_answers_is_given_up) {
+Test(rdma_loopback, a_device_that_never_answers_is_given_up) {
     gw_err err;
-    gw_rdma_loop *loop = open_loop();
+    gw_rdma_loopback *loop = open_loop();
     answers_at = UINT64_MAX;
     cr_assert_not(add(loop, &err));
     cr_assert_eq(err.code, GW_E_TIMEOUT);
@@ -108,38 +108,38 @@ Test(rdma_loop, a_device_that_never_answers_is_given_up) {
     cr_assert_eq(err.code, GW_E_TIMEOUT);
     cr_assert_eq(now, before);
     cr_assert_eq(posts, 1);
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
     cr_assert_eq(closes, 1);
 }
 
-Test(rdma_loop, whether_a_device_acts_shows_within_a_second) {
+Test(rdma_loopback, whether_a_device_acts_shows_within_a_second) {
     gw_err err;
     uint64_t word = 0;
-    gw_rdma_loop *loop = open_loop();
-    cr_assert(gw_rdma_loop_prove(loop, &word, 1, &err));
+    gw_rdma_loopback *loop = open_loop();
+    cr_assert(gw_rdma_loopback_prove(loop, &word, 1, &err));
     answers_at = UINT64_MAX;
     uint64_t before = now;
-    cr_assert_not(gw_rdma_loop_prove(loop, &word, 1, &err));
+    cr_assert_not(gw_rdma_loopback_prove(loop, &word, 1, &err));
     cr_assert_lt(now, before + 2 * SECOND);
     cr_assert_not_null(strstr(err.text, "within 1 s"), "%s", err.text);
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
 }
 
-Test(rdma_loop, a_late_answer_counts) {
+Test(rdma_loopback, a_late_answer_counts) {
     gw_err err;
-    gw_rdma_loop *loop = open_loop();
+    gw_rdma_loopback *loop = open_loop();
     answers_at = 9 * SECOND;
     cr_assert(add(loop, &err));
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
 }
 
 /* Stopped for an hour between two looks: the answer has come meanwhile. */
-Test(rdma_loop, a_process_that_was_stopped_looks_once_more) {
+Test(rdma_loopback, a_process_that_was_stopped_looks_once_more) {
     gw_err err;
-    gw_rdma_loop *loop = open_loop();
+    gw_rdma_loopback *loop = open_loop();
     answers_at = 3600 * SECOND;
     stops_at = 5 * SECOND;
     cr_assert(add(loop, &err));
-    gw_rdma_loop_close(loop);
+    gw_rdma_loopback_close(loop);
 }
 #endif

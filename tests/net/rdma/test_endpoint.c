@@ -5,7 +5,7 @@
 
 #ifdef GODWIT_RDMA
 #include "core/base/log.h"
-#include "net/rdma/end.h"
+#include "net/rdma/endpoint.h"
 #include "tests/net/rdma/wraps.h"
 
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ static uint32_t dials, connections;
 static _Atomic uint64_t now_ns = 1000 * SECOND;
 static gw_loop *loop;
 static gw_rail_thread *thread;
-static gw_rdma_ends ends;
-static gw_path_end *end;
+static gw_rdma_endpoints ends;
+static gw_path_endpoint *end;
 static uint32_t warnings, infos;
 static char last_line[300];
 
@@ -52,7 +52,7 @@ gw_rdma_connection *__wrap_gw_rdma_cm_dial(gw_rdma_cm *cm, const gw_addr *addres
                                            const uint8_t hello[GW_RDMA_HELLO], void *owner, gw_err *err);
 void __wrap_gw_rdma_connection_drop(gw_rdma_connection *connection);
 gw_rdma_loans *__wrap_gw_rdma_owner_loans(gw_rdma_owner *owner);
-void __wrap_gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_end *of);
+void __wrap_gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_endpoint *of);
 void __wrap_gw_rdma_guest_leave(gw_rdma_guest *guest);
 void __wrap_gw_rdma_guest_stand(gw_rdma_guest *guest);
 
@@ -177,7 +177,7 @@ gw_rdma_loans *__wrap_gw_rdma_owner_loans(gw_rdma_owner *owner) {
     return NULL;
 }
 
-void __wrap_gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_end *of) {
+void __wrap_gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_path_endpoint *of) {
     (void)guest, (void)owner, (void)of;
 }
 
@@ -191,11 +191,11 @@ void __wrap_gw_rdma_guest_stand(gw_rdma_guest *guest) {
 
 /* The fabric, and the other side. */
 
-static void tell(gw_path_end *of, const void *bytes, uint32_t count) {
+static void tell(gw_path_endpoint *of, const void *bytes, uint32_t count) {
     (void)of, (void)bytes, (void)count;
 }
 
-static void failed(gw_path_end *of, const gw_err *why) {
+static void failed(gw_path_endpoint *of, const gw_err *why) {
     (void)of;
     cr_assert_fail("%s", why->text);
 }
@@ -210,26 +210,26 @@ static void count_line(void *context, gw_level level, const char *room, const ch
 static gw_path_host host = {.streams = 2, .payload_most = {0, 1 << 20}, .tell = tell, .failed = failed};
 static gw_path path = {.host = &host};
 
-static void slots(gw_path_end *of) {
+static void slots(gw_path_endpoint *of) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_slots told = {
+    gw_rdma_slots_message told = {
         .count = 2, .addressee = {.bytes = {1}}, .slots[1] = {.slot_bytes = 65664, .count = 16}};
-    gw_rdma_end_message(of, bytes, gw_rdma_slots_encode(&told, bytes));
+    gw_rdma_endpoint_message(of, bytes, gw_rdma_slots_encode(&told, bytes));
 }
 
 /* The keys of its words. */
 static void words(uint64_t epoch) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_words told = {.fence = {.epoch = epoch}, .address = 0x1000, .rkey = 7, .count = 1};
+    gw_rdma_words_message told = {.fence = {.epoch = epoch}, .address = 0x1000, .rkey = 7, .count = 1};
     told.regions[0].region = REGION;
     told.regions[0].bytes = 8 * WORDS;
-    gw_rdma_end_message(end, bytes, gw_rdma_words_encode(&told, bytes));
+    gw_rdma_endpoint_message(end, bytes, gw_rdma_words_encode(&told, bytes));
 }
 
 static void none(void) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_told_words told = {.address = 0};
-    gw_rdma_end_message(end, bytes, gw_rdma_words_encode(&told, bytes));
+    gw_rdma_words_message told = {.address = 0};
+    gw_rdma_endpoint_message(end, bytes, gw_rdma_words_encode(&told, bytes));
 }
 
 static void answer(step how) {
@@ -252,7 +252,7 @@ static void wait_s(uint64_t seconds) {
 static bool goes_directly(uint64_t epoch) {
     gw_op op = {.kind = GW_OP_FETCH_ADD, .region = REGION, .fence = {.epoch = epoch}, .operand = 1};
     gw_completion completion;
-    gw_path_posted how = gw_rdma_end_post(end, &op, &completion);
+    gw_path_posted how = gw_rdma_endpoint_post(end, &op, &completion);
     cr_assert(how == GW_PATH_DONE || how == GW_PATH_PASS);
     return how == GW_PATH_DONE && completion.value == 41;
 }
@@ -267,28 +267,28 @@ static void setup(void) {
     host.loop = loop;
     host.direct = thread;
     ends.host = &host;
-    cr_assert(gw_rdma_ends_open(&ends, &port, &err), "%s", err.text);
-    gw_path_end as = {.path = &path, .peer = {.bytes = {2}}, .serial = 1};
-    end = gw_rdma_end_open(&ends, &as, &(gw_addr){.family = 4}, &err);
+    cr_assert(gw_rdma_endpoints_open(&ends, &port, &err), "%s", err.text);
+    gw_path_endpoint as = {.path = &path, .peer = {.bytes = {2}}, .serial = 1};
+    end = gw_rdma_endpoint_open(&ends, &as, &(gw_addr){.family = 4}, &err);
     cr_assert_not_null(end, "%s", err.text);
     slots(end);
 }
 
 static void teardown(void) {
-    gw_rdma_end_close(end);
-    gw_rdma_ends_close(&ends);
+    gw_rdma_endpoint_close(end);
+    gw_rdma_endpoints_close(&ends);
     gw_rail_thread_stop(thread);
     gw_rail_thread_close(thread);
     gw_loop_close(loop);
     gw_log_set_sink(NULL, NULL);
 }
 
-TestSuite(rdma_end, .init = setup, .fini = teardown);
+TestSuite(rdma_endpoint, .init = setup, .fini = teardown);
 
 /* What becomes of it. */
 
 /* The keys stay told, and no view is to come. */
-Test(rdma_end, a_queue_pair_for_operations_that_was_not_connected_is_dialled_again) {
+Test(rdma_endpoint, a_queue_pair_for_operations_that_was_not_connected_is_dialled_again) {
     words(1);
     cr_assert_eq(dials, 1);
     answer(REJECTED);
@@ -314,7 +314,7 @@ Test(rdma_end, a_queue_pair_for_operations_that_was_not_connected_is_dialled_aga
 
 /* The thief dials while the owner's fence is open to nobody. The keys go by another connection, and overtake
  * the refusal. */
-Test(rdma_end, keys_that_overtake_the_refusal_of_a_dial_are_not_in_vain) {
+Test(rdma_endpoint, keys_that_overtake_the_refusal_of_a_dial_are_not_in_vain) {
     for (uint64_t epoch = 1; epoch <= 3; epoch++) {
         words(epoch);
         words(epoch + 10); /* another view, before the dial has come to its end */
@@ -329,7 +329,7 @@ Test(rdma_end, keys_that_overtake_the_refusal_of_a_dial_are_not_in_vain) {
 }
 
 /* Keys that are the other side's no more are nothing to dial for; and new ones are dialled for at once. */
-Test(rdma_end, who_has_no_keys_does_not_dial) {
+Test(rdma_endpoint, who_has_no_keys_does_not_dial) {
     words(1);
     answer(REJECTED);
     answer(REJECTED);
@@ -362,10 +362,10 @@ static void note_sent(void *context, gw_rail_peer *peer) {
 
 /* More completed before it was armed than one poll takes; what gives the slots back is the last of them, and
  * makes no event any more. */
-Test(rdma_end, a_channel_sleeps_over_no_completion) {
+Test(rdma_endpoint, a_channel_sleeps_over_no_completion) {
     static const gw_rail_user user = {.next = send_once, .sent = note_sent};
     gw_err err;
-    gw_channel *channel = gw_rdma_end_channel(end, 1, 0, &err);
+    gw_channel *channel = gw_rdma_endpoint_channel(end, 1, 0, &err);
     cr_assert_not_null(channel, "%s", err.text);
     uint32_t sent = 0;
     while (channel->ops->send(channel, &user, &err) == GW_FLOW_MORE) sent++;

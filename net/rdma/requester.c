@@ -1,0 +1,450 @@
+#include "net/rdma/requester.h"
+
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+    TASKS = 16, /* outstanding; more go by the rails */
+    PLACE = GW_WRITE_BYTES,
+    AT_ONCE = 256, /* requesters looked after in one round */
+    EVENTS = 16,
+    FLUSH_POLLS = 100000,
+    AWAIT_NS = 50000, /* who posts waits so long: a card takes less, waking a thread more */
+    AWAIT_POLLS = 16, /* between two looks at the clock */
+};
+
+typedef struct task {
+    gw_rdma_work work; /* first: task_of */
+    struct task *next; /* free, or done and not said yet */
+    bool live;         /* its completion is owed */
+    gw_op op;
+    gw_rdma_outcome outcome;
+    uint8_t *place; /* what the device reads or writes: PLACE bytes */
+} task;
+
+struct gw_rdma_requester {
+    gw_rdma_requester *next; /* of the requesters' list */
+    gw_rdma_requesters *requesters;
+    gw_rdma_memory *memory;
+    atomic_uint holders;
+    atomic_bool busy; /* the queue pair has work that the thread of small operations is to look after */
+    pthread_mutex_t lock;
+    pthread_cond_t said; /* saying is 0 again */
+    /* under the lock */
+    gw_path_endpoint *endpoint;
+    uint32_t saying;      /* threads that are giving completions to the end */
+    gw_rdma_queue *queue; /* NULL: none */
+    bool usable;          /* it is connected and has not broken */
+    gw_rdma_words_message words;
+    uint8_t *places;
+    const gw_rdma_region *region;
+    task tasks[TASKS];
+    task *free;
+};
+
+struct gw_rdma_requesters {
+    gw_rail_thread *thread;
+    gw_rail_watch watch;
+    gw_rdma_requester_events events;
+    int epoll_fd;       /* of the queue pairs' completions */
+    atomic_bool asleep; /* the thread sleeps, or is about to */
+    pthread_mutex_t lock;
+    gw_rdma_requester *list;
+};
+
+/* An requester's tasks; under its lock. */
+
+static void put_free(gw_rdma_requester *requester, task *t) {
+    t->live = false;
+    t->next = requester->free;
+    requester->free = t;
+}
+
+static gw_completion completion_of(const task *t) {
+    gw_completion completion = {.token = t->op.token, .peer = t->op.peer, .kind = t->op.kind};
+    completion.status = t->outcome == GW_RDMA_DONE ? GW_OP_OK : GW_OP_UNKNOWN;
+    bool word = t->op.kind == GW_OP_CAS || t->op.kind == GW_OP_FETCH_ADD ||
+                (t->op.kind == GW_OP_READ && t->op.bytes == 8);
+    if (completion.status == GW_OP_OK && word) memcpy(&completion.value, t->place, sizeof completion.value);
+    if (completion.status == GW_OP_OK && t->op.kind == GW_OP_CAS && completion.value != t->op.expected)
+        completion.status = GW_OP_MISMATCH;
+    return completion;
+}
+
+typedef struct harvest {
+    gw_rdma_requester *requester;
+    task *first, **last;
+} harvest;
+
+static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
+    harvest *h = context;
+    task *t = (task *)work;
+    if (!t->live) { /* abandoned */
+        put_free(h->requester, t);
+        return;
+    }
+    t->outcome = outcome;
+    t->next = NULL;
+    *h->last = t;
+    h->last = &t->next;
+}
+
+static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
+    (void)context;
+    (void)immediate;
+    (void)bytes;
+}
+
+/* Puts what was read into its place. */
+static gw_completion complete(const task *t) {
+    gw_completion completion = completion_of(t);
+    if (completion.status == GW_OP_OK && t->op.kind == GW_OP_READ)
+        memcpy(t->op.buffer, t->place, t->op.bytes);
+    return completion;
+}
+
+/* Without the lock. */
+static void say_one(gw_rdma_requester *requester, gw_path_endpoint *endpoint, task *t) {
+    const gw_rdma_requester_events *events = &requester->requesters->events;
+    if (t->outcome == GW_RDMA_REFUSED) {
+        if (t->op.kind == GW_OP_WRITE) t->op.buffer = t->place;
+        events->passed(endpoint, &t->op);
+        return;
+    }
+    gw_completion completion = complete(t);
+    events->completed(endpoint, &completion);
+}
+
+/* Gives what is done to the end, without the lock meanwhile; returns whether there was anything. */
+static bool say_done(gw_rdma_requester *requester, task *first) {
+    bool refused;
+    const gw_err *trouble = gw_rdma_queue_trouble(requester->queue, &refused);
+    bool breaks = requester->usable && trouble != NULL;
+    if (first == NULL && !breaks) return false;
+    gw_err why = {0};
+    if (breaks) why = *trouble;
+    if (breaks) requester->usable = false;
+    gw_path_endpoint *endpoint = requester->endpoint;
+    for (task *t = first; t != NULL; t = t->next) t->live = false;
+    requester->saying++;
+    pthread_mutex_unlock(&requester->lock);
+    for (task *t = first; t != NULL; t = t->next) say_one(requester, endpoint, t);
+    if (breaks) requester->requesters->events.broken(endpoint, &why, refused);
+    pthread_mutex_lock(&requester->lock);
+    for (task *t = first, *next; t != NULL; t = next) {
+        next = t->next;
+        put_free(requester, t);
+    }
+    if (--requester->saying == 0) pthread_cond_broadcast(&requester->said);
+    return true;
+}
+
+/* The rest of a broken queue pair's work is flushed at once: it is said with the break. */
+static void poll_to_the_break(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
+    gw_rdma_queue_poll(requester->queue, handlers);
+    for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(requester->queue, NULL) != NULL &&
+                             gw_rdma_queue_is_busy(requester->queue);
+         polls++)
+        gw_rdma_queue_poll(requester->queue, handlers);
+}
+
+/* On the thread of small operations. */
+static bool look_after(gw_rdma_requester *requester, bool arm) {
+    pthread_mutex_lock(&requester->lock);
+    harvest h = {.requester = requester};
+    h.last = &h.first;
+    bool any = false;
+    if (requester->queue != NULL && requester->endpoint != NULL) {
+        gw_rdma_handlers handlers = {&h, on_done, on_said};
+        if (arm) (void)gw_rdma_queue_arm(requester->queue);
+        poll_to_the_break(requester, &handlers);
+        atomic_store(&requester->busy, gw_rdma_queue_is_busy(requester->queue));
+        any = say_done(requester, h.first);
+    }
+    pthread_mutex_unlock(&requester->lock);
+    return any;
+}
+
+/* The thread of small operations. */
+
+static void let_go(gw_rdma_requester *requester) {
+    if (atomic_fetch_sub(&requester->holders, 1) > 1) return;
+    gw_rdma_memory_drop(requester->memory, requester->region);
+    gw_rdma_memory_close(requester->memory);
+    pthread_mutex_destroy(&requester->lock);
+    pthread_cond_destroy(&requester->said);
+    free(requester->places);
+    free(requester);
+}
+
+static bool look_after_all(gw_rdma_requesters *requesters, bool arm) {
+    gw_rdma_requester *busy[AT_ONCE];
+    uint32_t count = 0;
+    pthread_mutex_lock(&requesters->lock);
+    for (gw_rdma_requester *a = requesters->list; a != NULL && count < AT_ONCE; a = a->next) {
+        if (!atomic_load(&a->busy)) continue;
+        atomic_fetch_add(&a->holders, 1);
+        busy[count++] = a;
+    }
+    pthread_mutex_unlock(&requesters->lock);
+    bool any = count == AT_ONCE;
+    for (uint32_t i = 0; i < count; i++) {
+        any = look_after(busy[i], arm) || any;
+        let_go(busy[i]);
+    }
+    return any;
+}
+
+static bool on_poll(void *context) {
+    gw_rdma_requesters *requesters = context;
+    if (atomic_exchange(&requesters->asleep, false)) {
+        struct epoll_event events[EVENTS];
+        (void)epoll_wait(requesters->epoll_fd, events, EVENTS, 0);
+    }
+    return look_after_all(requesters, false);
+}
+
+static bool on_arm(void *context) {
+    gw_rdma_requesters *requesters = context;
+    atomic_store(&requesters->asleep, true); /* from now on posting arms */
+    return !look_after_all(requesters, true);
+}
+
+/* Life. */
+
+gw_rdma_requesters *gw_rdma_requesters_open(gw_rail_thread *thread, const gw_rdma_requester_events *events,
+                                            gw_err *err) {
+    gw_rdma_requesters *requesters = calloc(1, sizeof *requesters);
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (requesters == NULL || epoll_fd < 0) {
+        gw_fail_errno(err, requesters == NULL ? ENOMEM : errno, "net/rdma: epoll_create1");
+        if (epoll_fd >= 0) close(epoll_fd);
+        free(requesters);
+        return NULL;
+    }
+    *requesters = (gw_rdma_requesters){.thread = thread, .events = *events, .epoll_fd = epoll_fd};
+    pthread_mutex_init(&requesters->lock, NULL);
+    requesters->watch = (gw_rail_watch){epoll_fd, requesters, on_poll, on_arm};
+    if (gw_rail_thread_watch(thread, &requesters->watch, err)) return requesters;
+    close(epoll_fd);
+    pthread_mutex_destroy(&requesters->lock);
+    free(requesters);
+    return NULL;
+}
+
+void gw_rdma_requesters_close(gw_rdma_requesters *requesters) {
+    if (requesters == NULL) return;
+    GW_ASSERT(requesters->list == NULL);
+    gw_rail_thread_unwatch(requesters->thread, &requesters->watch);
+    close(requesters->epoll_fd);
+    pthread_mutex_destroy(&requesters->lock);
+    free(requesters);
+}
+
+gw_rdma_requester *gw_rdma_requester_open(gw_rdma_requesters *requesters, gw_path_endpoint *endpoint,
+                                          gw_rdma_memory *memory, gw_err *err) {
+    gw_rdma_requester *requester = calloc(1, sizeof *requester);
+    uint8_t *places = aligned_alloc(PLACE, (size_t)TASKS * PLACE);
+    if (requester == NULL || places == NULL) {
+        free(requester);
+        free(places);
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
+        return NULL;
+    }
+    *requester = (gw_rdma_requester){.requesters = requesters, .endpoint = endpoint, .places = places};
+    requester->region = gw_rdma_memory_take(memory, places, (size_t)TASKS * PLACE, GW_RDMA_LOCAL, err);
+    if (requester->region == NULL) {
+        free(requester);
+        free(places);
+        return NULL;
+    }
+    requester->memory = gw_rdma_memory_hold(memory);
+    atomic_init(&requester->holders, 1);
+    pthread_mutex_init(&requester->lock, NULL);
+    pthread_cond_init(&requester->said, NULL);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        requester->tasks[i].place = places + (size_t)i * PLACE;
+        put_free(requester, &requester->tasks[i]);
+    }
+    pthread_mutex_lock(&requesters->lock);
+    requester->next = requesters->list;
+    requesters->list = requester;
+    pthread_mutex_unlock(&requesters->lock);
+    return requester;
+}
+
+/* Under the lock. Completes what is live as unknown; it stays with the device, if there is one. */
+static void abandon(gw_rdma_requester *requester) {
+    while (requester->saying > 0) pthread_cond_wait(&requester->said, &requester->lock);
+    gw_completion completions[TASKS];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        if (!requester->tasks[i].live) continue;
+        requester->tasks[i].live = false;
+        requester->tasks[i].outcome = GW_RDMA_BROKEN;
+        completions[count++] = completion_of(&requester->tasks[i]);
+    }
+    gw_path_endpoint *endpoint = requester->endpoint;
+    pthread_mutex_unlock(&requester->lock);
+    for (uint32_t i = 0; i < count; i++) requester->requesters->events.completed(endpoint, &completions[i]);
+    pthread_mutex_lock(&requester->lock);
+}
+
+/* Under the lock: no work of the tasks is with the device afterwards. */
+static void drop_queue(gw_rdma_requester *requester) {
+    gw_rdma_queue_close(requester->queue);
+    requester->queue = NULL;
+    requester->usable = false;
+    atomic_store(&requester->busy, false);
+    requester->free = NULL;
+    for (uint32_t i = 0; i < TASKS; i++) put_free(requester, &requester->tasks[i]);
+}
+
+void gw_rdma_requester_close(gw_rdma_requester *requester) {
+    if (requester == NULL) return;
+    pthread_mutex_lock(&requester->requesters->lock);
+    gw_rdma_requester **at = &requester->requesters->list;
+    while (*at != requester) at = &(*at)->next;
+    *at = requester->next;
+    pthread_mutex_unlock(&requester->requesters->lock);
+    pthread_mutex_lock(&requester->lock);
+    requester->usable = false;
+    abandon(requester);
+    requester->endpoint = NULL;
+    drop_queue(requester);
+    pthread_mutex_unlock(&requester->lock);
+    let_go(requester);
+}
+
+gw_rdma_queue *gw_rdma_requester_renew(gw_rdma_requester *requester, gw_err *err) {
+    static const gw_rdma_queue_options options = {.send_depth = TASKS, .inline_bytes = 64};
+    pthread_mutex_lock(&requester->lock);
+    requester->usable = false;
+    abandon(requester);
+    drop_queue(requester);
+    gw_rdma_queue *queue = gw_rdma_queue_open(requester->memory, &options, err);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    if (queue != NULL &&
+        epoll_ctl(requester->requesters->epoll_fd, EPOLL_CTL_ADD, gw_rdma_queue_fd(queue), &event) != 0) {
+        gw_fail_errno(err, errno, "net/rdma: epoll_ctl");
+        gw_rdma_queue_close(queue);
+        queue = NULL;
+    }
+    requester->queue = queue;
+    pthread_mutex_unlock(&requester->lock);
+    return queue;
+}
+
+void gw_rdma_requester_use(gw_rdma_requester *requester) {
+    pthread_mutex_lock(&requester->lock);
+    requester->usable = requester->queue != NULL;
+    pthread_mutex_unlock(&requester->lock);
+}
+
+void gw_rdma_requester_told(gw_rdma_requester *requester, const gw_rdma_words_message *words) {
+    pthread_mutex_lock(&requester->lock);
+    requester->words = *words;
+    pthread_mutex_unlock(&requester->lock);
+}
+
+void gw_rdma_requester_abandon(gw_rdma_requester *requester) {
+    pthread_mutex_lock(&requester->lock);
+    abandon(requester);
+    pthread_mutex_unlock(&requester->lock);
+}
+
+/* Posting. */
+
+/* Where in the owner's words the operation goes; false: not there, or not with the keys at hand. */
+static bool find_word(const gw_rdma_words_message *words, const gw_op *op, uint64_t *remote) {
+    bool same = words->fence.epoch == op->fence.epoch &&
+                gw_view_name_equal(&words->fence.view, &op->fence.view) && words->address != 0;
+    uint64_t bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? op->bytes : 8;
+    if (!same || bytes == 0 || bytes > PLACE || bytes % 8 != 0 || op->offset % 8 != 0) return false;
+    for (uint32_t i = 0; i < words->count; i++) {
+        if (words->regions[i].region != op->region) continue;
+        if (bytes > words->regions[i].bytes || op->offset > words->regions[i].bytes - bytes) return false;
+        *remote = words->address + words->regions[i].offset + op->offset;
+        return true;
+    }
+    return false;
+}
+
+static void fill(gw_rdma_requester *requester, task *t, const gw_op *op, uint64_t remote) {
+    static const gw_rdma_verb verbs[] = {[GW_OP_READ] = GW_RDMA_READ,
+                                         [GW_OP_WRITE] = GW_RDMA_WRITE,
+                                         [GW_OP_CAS] = GW_RDMA_CAS,
+                                         [GW_OP_FETCH_ADD] = GW_RDMA_FETCH_ADD};
+    t->op = *op;
+    t->live = true;
+    t->work = (gw_rdma_work){.verb = verbs[op->kind],
+                             .local = t->place,
+                             .lkey = requester->region->lkey,
+                             .rkey = requester->words.rkey,
+                             .bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? op->bytes : 8,
+                             .remote = remote,
+                             .expected = op->expected,
+                             .operand = op->operand};
+    if (op->kind == GW_OP_WRITE) memcpy(t->place, op->buffer, op->bytes);
+}
+
+/* Until the only work there is has completed, or took too long. */
+static void await(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
+    uint64_t end = gw_now_ns() + AWAIT_NS;
+    do {
+        for (uint32_t polls = 0; polls < AWAIT_POLLS; polls++)
+            if (gw_rdma_queue_poll(requester->queue, handlers) > 0 ||
+                !gw_rdma_queue_is_busy(requester->queue))
+                return;
+    } while (gw_now_ns() < end);
+}
+
+/* Leaves the queue pair to the thread of small operations. It looks for who is busy after it has said that it
+ * sleeps, so one of the two sees the other. */
+static void leave(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
+    atomic_store(&requester->busy, true);
+    if (!atomic_load(&requester->requesters->asleep)) return;
+    (void)gw_rdma_queue_arm(requester->queue);
+    poll_to_the_break(requester, handlers); /* what completed before it was armed makes no event */
+}
+
+/* The task has been filled. */
+static gw_path_posted start(gw_rdma_requester *requester, task *t, gw_completion *completion) {
+    harvest h = {.requester = requester};
+    h.last = &h.first;
+    gw_rdma_handlers handlers = {&h, on_done, on_said};
+    bool alone = !gw_rdma_queue_is_busy(requester->queue);
+    gw_rdma_queue_post(requester->queue, &t->work);
+    if (alone) await(requester, &handlers);
+    if (h.first == NULL) leave(requester, &handlers);
+    if (h.first == t && t->next == NULL && t->outcome == GW_RDMA_DONE) {
+        *completion = complete(t);
+        put_free(requester, t);
+        return GW_PATH_DONE;
+    }
+    say_done(requester, h.first);
+    return GW_PATH_STARTED;
+}
+
+gw_path_posted gw_rdma_requester_post(gw_rdma_requester *requester, const gw_op *op,
+                                      gw_completion *completion) {
+    uint64_t remote;
+    gw_path_posted how = GW_PATH_PASS;
+    GW_ASSERT(op->kind != GW_OP_FETCH);
+    pthread_mutex_lock(&requester->lock);
+    task *t = requester->free;
+    if (t != NULL && requester->usable && find_word(&requester->words, op, &remote)) {
+        requester->free = t->next;
+        fill(requester, t, op, remote);
+        how = start(requester, t, completion);
+    }
+    pthread_mutex_unlock(&requester->lock);
+    return how;
+}
