@@ -1,5 +1,6 @@
-/* Files in Hugging Face's safetensors format: a u64 length, that many bytes of JSON ({name: {dtype, shape,
- * data_offsets}}), and the tensors' bytes, little-endian and row-major. */
+/* Models' weights in Hugging Face's safetensors format. A file is a u64 length, that many bytes of JSON
+ * ({name: {dtype, shape, data_offsets}}), and the tensors' bytes, little-endian and row-major. A large model
+ * is several such files and an index, which is JSON ({"weight_map": {name: file}}). */
 #ifndef GODWIT_KERNELS_DATA_SAFETENSORS_H
 #define GODWIT_KERNELS_DATA_SAFETENSORS_H
 
@@ -15,26 +16,45 @@ typedef struct gw_safetensor {
     uint64_t size;        /* number of bytes; for a known dtype, that of the elements together */
 } gw_safetensor;
 
+/* The most files of one model. */
+enum { GW_SAFETENSORS_PARTS = 4096 };
+
+/* One file. */
+typedef struct gw_safetensors_part {
+    char *path;
+    gw_plain_file file;
+    const uint8_t *map;
+    struct json_t *header; /* the names of tensors lie in it */
+} gw_safetensors_part;
+
 typedef struct gw_safetensors {
-    const uint8_t *map; /* NULL: the tensors lie in their maker's memory */
-    uint64_t map_bytes;
     gw_safetensor *list; /* sorted by name */
     uint32_t count;
-    gw_hash digest; /* of the whole file */
-    char *path;
-    gw_plain_file file; /* open while its path is not NULL */
+    gw_hash digest; /* of the whole file; of several, of their digests in the order of their names */
+    char *path;     /* as it was given; NULL: the tensors lie in their maker's memory */
+    gw_safetensors_part *parts;
+    uint32_t part_count;
 } gw_safetensors;
 
-/* Maps a file and checks its header: every tensor lies within the file and is as large as its shape says. The
- * tensors are not read, and `digest` stays 0. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID or
- * GW_E_CORRUPT, naming the file and what is wrong in it; *file is empty then. */
+/* Maps the weights at `path` and checks their headers: every tensor lies within its file and is as large as
+ * its shape says. `path` is a file, an index, or a folder, which stands for its model.safetensors, its
+ * model.safetensors.index.json, or the only *.safetensors file in it. Of several files, a tensor is taken
+ * from the one that the index names. A name that a file's metadata declare to be another name of a tensor
+ * (as safetensors.torch.save_model does of tied weights) is listed like a tensor. The tensors are not read,
+ * and `digest` stays 0. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID, GW_E_CORRUPT, GW_E_LIMIT, or
+ * GW_E_UNSUPPORTED for another format that can be told (a PyTorch pickle, GGUF), naming the file and what is
+ * wrong in it; *file is empty then. */
 bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err);
-/* Reads all of the file for its digest. Fails with GW_E_IO, GW_E_NOMEM, or GW_E_CORRUPT where the file has
- * shrunk. Blocks on the disk. */
+/* Reads all files for their digest. Fails with GW_E_IO, GW_E_NOMEM, or GW_E_CORRUPT where a file has shrunk.
+ * Blocks on the disk. */
 bool gw_safetensors_read(gw_safetensors *file, gw_err *err);
 /* Does what gw_safetensors_begin and gw_safetensors_read do; on failure *file is empty. */
 bool gw_safetensors_open(const char *path, gw_safetensors *file, gw_err *err);
 void gw_safetensors_close(gw_safetensors *file);
+
+/* Whether `path` is a folder with a model in it as Hugging Face's libraries save one: a config.json, or
+ * weights in some format, which gw_safetensors_begin need not be able to read. */
+bool gw_safetensors_is_folder(const char *path);
 
 /* Makes the file that gw_safetensors_write would write from these tensors (dtype and size as above), in this
  * order, as gw_safetensors_open would find it, but in memory. The tensors' bytes must stay valid until it is
@@ -42,7 +62,7 @@ void gw_safetensors_close(gw_safetensors *file);
  * names); the call takes ownership of it, also on failure. Fails with GW_E_NOMEM. */
 bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
 
-/* Fails with GW_E_CORRUPT if the file has changed since it was opened. Callers ask before they read tensors'
+/* Fails with GW_E_CORRUPT if a file has changed since it was opened. Callers ask before they read tensors'
  * bytes, since reading behind the end of a file that has shrunk kills the process, and again after it. */
 bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err);
 

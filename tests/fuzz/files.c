@@ -80,11 +80,11 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
     for (uint32_t t = 0; t < file.count; t++) {
         const gw_safetensor *tensor = &file.list[t];
         GW_ASSERT(gw_safetensors_find(&file, tensor->name) != NULL);
-        GW_ASSERT(tensor->bytes >= file.map && tensor->size <= file.map_bytes &&
-                  tensor->bytes + tensor->size <= file.map + file.map_bytes);
+        GW_ASSERT(tensor->bytes >= file.parts[0].map && tensor->size <= file.parts[0].file.bytes &&
+                  tensor->bytes + tensor->size <= file.parts[0].map + file.parts[0].file.bytes);
         for (uint64_t i = 0; i < tensor->size; i++) sum += tensor->bytes[i];
     }
-    GW_ASSERT(file.map_bytes > 0 && sum < UINT32_MAX);
+    GW_ASSERT(file.parts[0].file.bytes > 0 && sum < UINT32_MAX);
     if (gw_gpt_file_check(&tiny, &file, 0, &err))
         for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) {
             gw_gpt_parameter p = gw_gpt_parameter_of(&tiny, i);

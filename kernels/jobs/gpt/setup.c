@@ -1,6 +1,7 @@
 #include "kernels/jobs/gpt/setup.h"
 
 #include "core/base/assert.h"
+#include "core/base/log.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/permutation.h"
@@ -25,12 +26,13 @@ const gw_option gpt_options[] = {
      "'a-*.bin'",
      true},
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
-    {"model", "NAME", "nano", "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
+    {"model", "NAME", GW_GPT_USUAL, "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..[@STEP]", NULL,
-     "begin with the weights (no moments, no place in a schedule) in this safetensors file of a GPT-2, or in "
-     "the newest checkpoint in these directories, which must not change then as long as the job runs; "
-     "DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of the job whose id begins so. Their "
-     "model has to be of this shape; of more positions a smaller --context takes the first",
+     "begin with the weights (no moments, no place in a schedule) of this GPT-2, a folder as transformers "
+     "save one or a safetensors file, or of the newest checkpoint in these directories, which must not "
+     "change then as long as the job runs; DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of "
+     "the job whose id begins so. A config.json gives the shape; a checkpoint's model has to be of this "
+     "shape; of more positions a smaller --context takes the first",
      true},
     {"layers", "N", NULL, "layers, at most 80 (default: the model's, as for the next five)", false},
     {"heads", "N", NULL,
@@ -102,8 +104,11 @@ static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
 
 static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *init = gw_param_text(params, "init");
+    gw_gpt shape; /* reading it refuses another architecture by its name, before its tensors are */
     if (first != NULL) return gw_gpt_file_take(&first->gpt, first->parameters, &job->init, err);
-    return init == NULL || gw_safetensors_begin(init, &job->init, err);
+    if (init == NULL) return true;
+    return (gw_gpt_file_shape(init, &shape, err) || gw_fail_in(err, "%s", init)) &&
+           gw_safetensors_begin(init, &job->init, err);
 }
 
 /* Positions are cut off only on request. */
@@ -115,6 +120,14 @@ static bool check_context(const gw_params *params, const gpt_job *job, gw_err *e
                "its model has a context of %u, and this one %u: give --context %u, or --context %u to take "
                "its first positions only",
                known, own, known, own);
+}
+
+static void tell_others(const gpt_job *job, const char *init) {
+    char names[300];
+    uint32_t others = gw_gpt_file_others(&job->gpt, &job->init, names, sizeof names);
+    if (others > 0)
+        gw_log(GW_WARN, "init", "%s: %u tensor%s of no use for a GPT-2 and not read: %s", init, others,
+               others == 1 ? " is" : "s are", names);
 }
 
 /* Checks that the weights are of a model that computes as this one does. */
@@ -129,6 +142,7 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
         good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
                        first->gpt.heads, job->gpt.heads);
     good = good && check_context(params, job, err);
+    if (good && first == NULL) tell_others(job, init);
     return good || gw_fail_in(err, "--init: %s", init);
 }
 

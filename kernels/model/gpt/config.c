@@ -12,7 +12,7 @@ typedef struct preset {
 } preset;
 
 static const preset presets[] = {
-    {"nano", {.layers = 4, .heads = 4, .channels = 128, .context = 64, .vocabulary = 50257}, 1e-3},
+    {GW_GPT_USUAL, {.layers = 4, .heads = 4, .channels = 128, .context = 64, .vocabulary = 50257}, 1e-3},
     {"gpt2", {.layers = 12, .heads = 12, .channels = 768, .context = 1024, .vocabulary = 50257}, 6e-4},
     {"gpt2-medium",
      {.layers = 24, .heads = 16, .channels = 1024, .context = 1024, .vocabulary = 50257},

@@ -4,6 +4,8 @@
 
 #include "kernels/model/gpt/gpt.h"
 
+#define GW_GPT_USUAL "nano" /* the --model where none is given */
+
 /* Reads a whole number option; *value is left alone where the option was not given. */
 bool gw_gpt_option(const gw_params *params, const char *name, int64_t least, int64_t most, int64_t *value,
                    gw_err *err);

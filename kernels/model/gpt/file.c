@@ -10,20 +10,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char prefix[] = "transformer.", layer[] = "h.", heads[] = "n_head";
+static const char words_name[] = "wte.weight", head_name[] = "lm_head.weight";
 
 enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
+/* The embedding is the output layer as well, and some programs keep it under that name alone. */
 static const gw_safetensor *find(const gw_safetensors *file, const char *name) {
     char full[FULL_NAME];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     const gw_safetensor *tensor = gw_safetensors_find(file, full);
-    return tensor != NULL ? tensor : gw_safetensors_find(file, name);
+    if (tensor == NULL) tensor = gw_safetensors_find(file, name);
+    return tensor == NULL && strcmp(name, words_name) == 0 ? gw_safetensors_find(file, head_name) : tensor;
 }
 
 uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file) {
-    const gw_safetensor *words = find(file, "wte.weight");
+    const gw_safetensor *words = find(file, words_name);
     return words != NULL && words->rank == 2 && words->dim[0] <= UINT32_MAX ? (uint32_t)words->dim[0] : 0;
 }
 
@@ -107,12 +111,11 @@ static bool check_layers(const gw_gpt *gpt, const gw_safetensors *file, gw_err *
 
 /* Accepts a classifier only if it is the embedding. A file may hold both, with the same bytes. */
 static bool check_head(const gw_safetensors *file, gw_err *err) {
-    const gw_safetensor *head = gw_safetensors_find(file, "lm_head.weight"),
-                        *words = find(file, "wte.weight");
+    const gw_safetensor *head = gw_safetensors_find(file, head_name), *words = find(file, words_name);
     if (head == NULL) return true;
     GW_ASSERT(words != NULL);
     bool same = strcmp(head->dtype, words->dtype) == 0 && head->size == words->size;
-    if (same) {
+    if (same && head->bytes != words->bytes) {
         if (!gw_safetensors_unchanged(file, err)) return false;
         same = memcmp(head->bytes, words->bytes, words->size) == 0;
         if (!gw_safetensors_unchanged(file, err)) return false;
@@ -128,7 +131,7 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
  * what differs. No tensor shows the number of heads. */
 static void advise(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, char *text,
                    size_t size) {
-    const gw_safetensor *words = find(file, "wte.weight");
+    const gw_safetensor *words = find(file, words_name);
     uint32_t layers = layers_in(file), context = gw_gpt_file_context(file);
     text[0] = '\0';
     if (layers == 0 || layers > GW_GPT_LAYERS || context == 0) return;
@@ -151,6 +154,33 @@ bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t o
     gw_err what = *err;
     advise(gpt, file, own_heads, advice, sizeof advice);
     return gw_fail(err, what.code, "%s%s", what.text, advice);
+}
+
+/* Whether a tensor is one of the model's, or a mask of its attention, which some files have ("h.0.attn.bias",
+ * "h.0.attn.masked_bias"). */
+static bool is_known(const gw_gpt *gpt, const char *name) {
+    if (strcmp(name, head_name) == 0) return true;
+    if (strncmp(name, prefix, strlen(prefix)) == 0) name += strlen(prefix);
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++)
+        if (strcmp(name, gw_gpt_parameter_of(gpt, i).name) == 0) return true;
+    const char *part = strncmp(name, layer, strlen(layer)) == 0 ? strchr(name + strlen(layer), '.') : NULL;
+    return part != NULL && (strcmp(part, ".attn.bias") == 0 || strcmp(part, ".attn.masked_bias") == 0);
+}
+
+uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size) {
+    uint32_t others = 0;
+    size_t used = 0;
+    bool full = false;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < file->count; i++) {
+        const char *name = file->list[i].name;
+        if (is_known(gpt, name)) continue;
+        others++;
+        if (full) continue;
+        full = used + strlen(", ") + strlen(name) + sizeof ", ..." > size;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", full ? "..." : name);
+    }
+    return others;
 }
 
 static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
@@ -221,6 +251,16 @@ char *gw_gpt_file_config(const char *weights, gw_err *err) {
     char *path;
     int folder = (int)(basename(weights) - weights);
     if (asprintf(&path, "%.*s%s", folder, weights, GW_GPT_CONFIG) >= 0) return path;
+    gw_fail(err, GW_E_NOMEM, "out of memory");
+    return NULL;
+}
+
+/* The path of the config.json of the model at `init`, a folder or a file of weights. */
+static char *config_of(const char *init, gw_err *err) {
+    struct stat about;
+    char *path;
+    if (stat(init, &about) != 0 || !S_ISDIR(about.st_mode)) return gw_gpt_file_config(init, err);
+    if (asprintf(&path, "%s/%s", init, GW_GPT_CONFIG) >= 0) return path;
     gw_fail(err, GW_E_NOMEM, "out of memory");
     return NULL;
 }
@@ -298,14 +338,58 @@ static bool check_value(const json_t *config, const json_t *own, const char *nam
     return false;
 }
 
-uint32_t gw_gpt_file_heads(const char *weights) {
-    gw_err err;
-    char *path = gw_gpt_file_config(weights, &err);
-    json_t *config = path != NULL ? read_config(path, &err) : NULL;
-    json_int_t said = json_integer_value(json_object_get(config, heads));
-    json_decref(config);
+/* Reads the config.json of the model at `init`, which the caller releases; *config is NULL where there is
+ * none. */
+static bool open_config(const char *init, json_t **config, gw_err *err) {
+    char *path = config_of(init, err);
+    *config = path != NULL ? read_config(path, err) : NULL;
+    bool read = *config != NULL || (path != NULL && err->code == GW_E_NOTFOUND);
     free(path);
-    return said > 0 && said <= UINT32_MAX ? (uint32_t)said : 0;
+    return read;
+}
+
+/* Checks that a configuration is that of a GPT-2, if it names any architecture. */
+static bool check_architecture(const json_t *config, gw_err *err) {
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const char *class = json_string_value(json_array_get(json_object_get(config, "architectures"), 0));
+    if (type != NULL ? strcmp(type, "gpt2") == 0 : class == NULL || strncmp(class, "GPT2", 4) == 0)
+        return true;
+    return gw_fail(err, GW_E_UNSUPPORTED,
+                   "its " GW_GPT_CONFIG " says that it is a %.60s%s%.60s%s: only GPT-2's architecture "
+                   "(model_type gpt2) can be trained here",
+                   type != NULL ? type : class, type != NULL && class != NULL ? " (" : "",
+                   type != NULL && class != NULL ? class : "", type != NULL && class != NULL ? ")" : "");
+}
+
+/* Reads a count that a configuration states; *value is left alone where it does not. */
+static bool read_count(const json_t *config, const char *name, uint32_t *value, gw_err *err) {
+    const json_t *stated = json_object_get(config, name);
+    json_int_t count = json_integer_value(stated);
+    if (stated == NULL || json_is_null(stated)) return true;
+    if (!json_is_integer(stated) || count < 1 || count > INT32_MAX)
+        return gw_fail(err, GW_E_INVALID, "its " GW_GPT_CONFIG " says no number from 1 to %d at %s",
+                       INT32_MAX, name);
+    *value = (uint32_t)count;
+    return true;
+}
+
+bool gw_gpt_file_shape(const char *init, gw_gpt *shape, gw_err *err) {
+    json_t *config;
+    *shape = (gw_gpt){0};
+    bool good = open_config(init, &config, err) && check_architecture(config, err) &&
+                read_count(config, "n_layer", &shape->layers, err) &&
+                read_count(config, heads, &shape->heads, err) &&
+                read_count(config, "n_embd", &shape->channels, err) &&
+                read_count(config, "n_positions", &shape->context, err) &&
+                read_count(config, "vocab_size", &shape->vocabulary, err);
+    json_decref(config);
+    return good;
+}
+
+uint32_t gw_gpt_file_heads(const char *weights) {
+    gw_gpt shape;
+    gw_err ignored;
+    return gw_gpt_file_shape(weights, &shape, &ignored) ? shape.heads : 0;
 }
 
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err) {
@@ -315,17 +399,16 @@ bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *er
                                         "layer_norm_epsilon",
                                         "tie_word_embeddings",
                                         "scale_attn_weights",
-                                        "scale_attn_by_inverse_layer_idx"};
-    char *path = gw_gpt_file_config(weights, err);
-    if (path == NULL) return false;
-    json_t *config = read_config(path, err), *own = make_config(gpt, 0.0);
+                                        "scale_attn_by_inverse_layer_idx",
+                                        "add_cross_attention"};
+    json_t *config, *own = make_config(gpt, 0.0);
     json_object_set_new(own, "scale_attn_weights", json_true());
     json_object_set_new(own, "scale_attn_by_inverse_layer_idx", json_false());
-    bool good = config != NULL || err->code == GW_E_NOTFOUND;
+    json_object_set_new(own, "add_cross_attention", json_false());
+    bool good = open_config(weights, &config, err) && check_architecture(config, err);
     for (size_t i = 0; good && i < sizeof names / sizeof names[0]; i++)
         good = check_value(config, own, names[i], err);
     json_decref(own);
     json_decref(config);
-    free(path);
     return good;
 }

@@ -14,10 +14,14 @@ uint32_t gw_gpt_file_vocabulary(const gw_safetensors *file);
 uint32_t gw_gpt_file_context(const gw_safetensors *file);
 
 /* Checks that the file has every parameter of the model as F32, F16 or BF16 in the right shape, at least as
- * many positions as the context, no further layers, and no lm_head.weight other than the embedding. Names may
- * begin with "transformer."; other contents are ignored. Reads the embedding where there is an
- * lm_head.weight. `own_heads` is the number of heads of the file's model, for the message; 0: unknown. */
+ * many positions as the context, no further layers, and no lm_head.weight other than the embedding (which may
+ * be there under that name alone). Names may begin with "transformer."; other contents are ignored. Reads the
+ * embedding where there is an lm_head.weight beside it. `own_heads` is the number of heads of the file's model, for the message; 0: unknown. */
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, gw_err *err);
+
+/* Writes the names of tensors that are none of the model's to `text`, as many as fit, separated by commas, and
+ * returns the number of them. Masks of attention, which transformers once saved, are not counted. */
+uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats, after a successful
  * check. Fails where the file was written to since it was opened. Any thread. */
@@ -40,13 +44,19 @@ char *gw_gpt_file_config(const char *weights, gw_err *err);
 /* Writes the config.json of such a model; `dropout` is the rate it was trained with. */
 bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err);
 
-/* The number of heads in the config.json beside the file `weights`; 0 where there is none, or it does not
- * say. */
+/* Reads the shape of the model at `init`, a folder or a file of weights, from the config.json in the folder.
+ * What that does not state is 0: all of it where there is none. Fails with GW_E_UNSUPPORTED where it names
+ * another architecture than GPT-2's, with GW_E_INVALID where it is not JSON or states no number, or as
+ * gw_plain_open does. */
+bool gw_gpt_file_shape(const char *init, gw_gpt *shape, gw_err *err);
+
+/* The number of heads that gw_gpt_file_shape reads; 0 where there is none. */
 uint32_t gw_gpt_file_heads(const char *weights);
 
-/* Checks the config.json beside the file `weights`, where there is one, for what no tensor's shape shows:
- * number of heads and layers, activation function, epsilon of the layer norms. Fails with GW_E_USAGE where
- * this model computes otherwise, with GW_E_INVALID where it is not JSON, or as gw_plain_open does. */
+/* Checks the config.json of the model at `weights`, where there is one, for what no tensor's shape shows:
+ * architecture, number of heads and layers, activation function, epsilon of the layer norms. Fails with
+ * GW_E_USAGE where this model has another number of heads, with GW_E_UNSUPPORTED where it computes otherwise,
+ * or as gw_gpt_file_shape does. */
 bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *err);
 
 #endif

@@ -93,7 +93,7 @@ Test(safetensors, what_is_in_memory_is_as_its_file) {
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     cr_assert(gw_safetensors_take(list, 2, &memory, &err), "%s", err.text);
     cr_assert(gw_hash_equal(&file.digest, &memory.digest));
-    cr_assert(memory.map == NULL && memory.count == 2);
+    cr_assert(memory.part_count == 0 && memory.count == 2);
     cr_assert_eq(gw_safetensors_find(&memory, "a")->bytes, (const uint8_t *)(values + 2));
     cr_assert_eq(gw_safetensors_find(&memory, "b")->bytes, (const uint8_t *)values);
     gw_safetensors_close(&memory);
@@ -166,8 +166,9 @@ Test(safetensors, random_damage_does_no_harm) {
         if (!gw_safetensors_open(path, &file, &err)) continue;
         opened++;
         for (uint32_t i = 0; i < file.count; i++) {
-            cr_assert(file.list[i].bytes >= file.map && file.list[i].size <= file.map_bytes);
-            cr_assert(file.list[i].bytes + file.list[i].size <= file.map + file.map_bytes);
+            cr_assert(file.list[i].bytes >= file.parts[0].map &&
+                      file.list[i].size <= file.parts[0].file.bytes);
+            cr_assert(file.list[i].bytes + file.list[i].size <= file.parts[0].map + file.parts[0].file.bytes);
         }
         gw_safetensors_close(&file);
     }
@@ -210,7 +211,7 @@ Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
     gw_log_set_sink(keep_line, NULL);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     cr_expect_eq(line_count, 0);
-    gw_blake2b(file.map, file.map_bytes, &digest, sizeof digest);
+    gw_blake2b(file.parts[0].map, file.parts[0].file.bytes, &digest, sizeof digest);
     cr_expect(gw_hash_equal(&file.digest, &digest));
     gw_safetensors_close(&file);
     pace = 2;
@@ -242,6 +243,6 @@ Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
     snprintf(words, sizeof words, "and ends at %d", LEFT);
     cr_expect_not_null(strstr(err.text, words), "%s", err.text);
     cr_expect_not_null(strstr(err.text, path), "%s", err.text);
-    cr_expect(file.map == NULL && file.list == NULL && file.path == NULL);
+    cr_expect(file.parts == NULL && file.list == NULL && file.path == NULL);
     free(bytes);
 }

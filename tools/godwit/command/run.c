@@ -1,11 +1,13 @@
 /* `godwit run`: options, the console, and then the node. */
 #include "kernels/device/class.h"
+#include "kernels/jobs/gpt/gpt.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/node/node.h"
 #include "tools/godwit/options/command_line.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/console.h"
 #include "tools/godwit/thread/descriptors.h"
+#include "tools/godwit/weights/init.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -43,7 +45,8 @@ int gw_run_main(int argc, char **argv) {
     if (!good) return fail(command, &err);
     int code = 1;
     if (gw_console_open(&options, &console, &err)) {
-        if (gw_descriptors_check(options.peers, options.http != NULL, &err) &&
+        if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
+            gw_descriptors_check(options.peers, options.http != NULL, &err) &&
             gw_compute_settle(&options.compute, options.job, &options.workers, &err))
             code = gw_node_run(&options, &console);
         else

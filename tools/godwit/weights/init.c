@@ -1,6 +1,8 @@
 #include "tools/godwit/weights/init.h"
 
 #include "core/base/log.h"
+#include "kernels/model/gpt/config.h"
+#include "kernels/model/gpt/file.h"
 #include "tools/godwit/text/number.h"
 
 #include <stdio.h>
@@ -62,6 +64,90 @@ static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice 
     return false;
 }
 
+/* Whether a folder is a model as Hugging Face's libraries save one. Also a state directory may hold a
+ * config.json: an exported one. */
+static bool is_model(const char *path) {
+    char *manifests;
+    if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
+    struct stat about;
+    bool state = is_directory(manifests, &about);
+    free(manifests);
+    return !state;
+}
+
+static const char *const shape_names[] = {"layers", "heads", "channels", "context"};
+enum { SHAPE = sizeof shape_names / sizeof shape_names[0], NUMBER = 12 };
+
+/* The list's texts lie behind it. */
+static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *err) {
+    gw_param *list = calloc(1, (params->count + SHAPE) * sizeof *list + SHAPE * NUMBER);
+    if (list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    char *text = (char *)(list + params->count + SHAPE);
+    memcpy(list, params->list, params->count * sizeof *list);
+    uint32_t count = params->count;
+    for (int i = 0; i < SHAPE; i++, text += NUMBER) {
+        if (values[i] == 0 || gw_param_text(params, shape_names[i]) != NULL) continue;
+        snprintf(text, NUMBER, "%u", values[i]);
+        list[count++] = (gw_param){shape_names[i], text};
+    }
+    char said[120] = "";
+    for (uint32_t i = params->count, used = 0; i < count; i++)
+        used += (uint32_t)snprintf(said + used, sizeof said - used, " --%s %s", list[i].name, list[i].value);
+    gw_log(GW_INFO, "init", "%s is of the shape%s", gw_param_text(params, "init"), said);
+    free((void *)(uintptr_t)params->list);
+    *params = (gw_params){list, count};
+    return true;
+}
+
+/* The shape that options say, in the order of shape_names. */
+static bool read_shape(const gw_params *params, uint32_t values[SHAPE], gw_err *err) {
+    gw_gpt gpt;
+    double rate;
+    if (!gw_gpt_configure(params, &gpt, &rate, err)) return false;
+    memcpy(values, (uint32_t[]){gpt.layers, gpt.heads, gpt.channels, gpt.context}, SHAPE * sizeof *values);
+    return true;
+}
+
+/* The name of the preset with exactly this shape; NULL where there is none. */
+static const char *preset_of(const uint32_t values[SHAPE]) {
+    const gw_param model = {"model", gw_gpt_model_of(values[0], values[2], values[3])};
+    const gw_params params = {&model, 1};
+    uint32_t preset[SHAPE];
+    gw_err ignored;
+    bool same = model.value != NULL && read_shape(&params, preset, &ignored) &&
+                memcmp(preset, values, sizeof preset) == 0;
+    return same ? model.value : NULL;
+}
+
+static bool is_given(const gw_params *params, int i) {
+    return gw_param_text(params, shape_names[i]) != NULL;
+}
+
+bool gw_init_take_shape(gw_params *params, gw_err *err) {
+    const char *init = gw_param_text(params, "init"), *model = gw_param_text(params, "model");
+    struct stat about;
+    gw_gpt shape;
+    uint32_t without[SHAPE];
+    if (init == NULL || stat(init, &about) != 0 || (S_ISDIR(about.st_mode) && !is_model(init))) return true;
+    if (!gw_gpt_file_shape(init, &shape, err)) return gw_fail_in(err, "--init: %s", init);
+    if (model == NULL || strcmp(model, GW_GPT_USUAL) != 0 || !read_shape(params, without, err))
+        return model != NULL && strcmp(model, GW_GPT_USUAL) != 0;
+    const uint32_t values[SHAPE] = {shape.layers, shape.heads, shape.channels, shape.context};
+    bool given = false, same = true;
+    for (int i = 0; i < SHAPE; i++) {
+        given |= is_given(params, i);
+        same &= is_given(params, i) || values[i] == 0 || values[i] == without[i];
+    }
+    if (same) return true;
+    const char *preset = given ? NULL : preset_of(values);
+    if (preset == NULL) return add_shape(params, values, err);
+    for (uint32_t i = 0; i < params->count; i++)
+        if (strcmp(params->list[i].name, "model") == 0)
+            ((gw_param *)(uintptr_t)params->list)[i].value = preset;
+    gw_log(GW_INFO, "init", "%s is of the shape --model %s", init, preset);
+    return true;
+}
+
 bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_err *err) {
     *model = (gw_model){0};
     const char *list = gw_param_text(params, "init");
@@ -73,7 +159,13 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     gw_model_choice choice = {.step = GW_MODEL_NEWEST};
     bool good = split(copy, dirs, &count, err);
     if (good) cut_choice(dirs[count - 1], &choice);
-    bool from_dirs = good && is_directory(dirs[0], &given);
+    bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);
+    for (uint32_t i = 0; from_dirs && good && i < count; i++)
+        if (is_model(dirs[i]))
+            good = gw_fail(err, GW_E_USAGE,
+                           "%s holds a model, not checkpoints: it stands alone, without other folders and "
+                           "without @STEP",
+                           dirs[i]);
     for (uint32_t i = 0; from_dirs && good && i < count; i++) {
         bool same = is_directory(dirs[i], &given) && is_directory(dir, &own) && given.st_ino == own.st_ino &&
                     given.st_dev == own.st_dev;

@@ -164,6 +164,12 @@ Test(gpt_file, init_of_a_model_that_computes_otherwise_is_refused) {
         {"{\"n_head\":2,", "config.json is no JSON"},
         {"{\"n_head\":2,\"activation_function\":\"gelu_pytorch_tanh\",\"layer_norm_epsilon\":1e-05}", NULL},
         {"{\"name\":\"of something else\"}", NULL},
+        {"{\"add_cross_attention\":true}", "add_cross_attention true"},
+        {"{\"n_layer\":\"many\"}", "config.json says no number from 1 to 2147483647 at n_layer"},
+        {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]}",
+         "its config.json says that it is a llama (LlamaForCausalLM): only GPT-2's architecture"},
+        {"{\"architectures\":[\"BertModel\"]}", "its config.json says that it is a BertModel: only"},
+        {"{\"model_type\":\"gpt2\",\"architectures\":[\"GPT2ForSequenceClassification\"]}", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         scratch_write("config.json", cases[i].config, strlen(cases[i].config));
@@ -263,6 +269,38 @@ Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     cr_assert(gw_safetensors_open(plain_write(&model, "half"), &file, &err), "%s", err.text);
     cr_assert_not(gw_gpt_file_check(&tiny, &file, 0, &err));
     cr_assert_not_null(strstr(err.text, "is I16; F32, F16 and BF16 are what can be read"), "%s", err.text);
+    gw_safetensors_close(&file);
+}
+
+/* Its bytes are the embedding's: safetensors.torch.save_model keeps one of two names. */
+Test(gpt_file, an_embedding_may_be_called_by_its_other_name) {
+    plain model;
+    plain_open(&model, &tiny);
+    strcpy(model.names[0], "lm_head.weight");
+    gw_safetensors file;
+    gw_err err;
+    cr_assert(gw_safetensors_open(plain_write(&model, "head"), &file, &err), "%s", err.text);
+    cr_assert(gw_gpt_file_check(&tiny, &file, 0, &err), "%s", err.text);
+    cr_expect_eq(gw_gpt_file_vocabulary(&file), 5);
+    gw_safetensors_close(&file);
+}
+
+Test(gpt_file, tensors_that_are_not_read_are_named) {
+    static const uint8_t byte[1];
+    static const char *const others[] = {"score.weight", "h.0.attn.bias", "transformer.h.0.attn.masked_bias",
+                                         "h.0.crossattention.c_attn.weight"};
+    char text[100];
+    plain model;
+    gw_safetensors file;
+    gw_err err;
+    plain_open(&model, &tiny);
+    for (int i = 0; i < 4; i++)
+        plain_add(&model, (gw_safetensor){.name = others[i], .dtype = "U8", .bytes = byte, .size = 1});
+    cr_assert(gw_safetensors_open(plain_write(&model, "more"), &file, &err), "%s", err.text);
+    cr_expect_eq(gw_gpt_file_others(&tiny, &file, text, sizeof text), 2);
+    cr_expect_str_eq(text, "h.0.crossattention.c_attn.weight, score.weight");
+    cr_expect_eq(gw_gpt_file_others(&tiny, &file, text, 45), 2);
+    cr_expect_str_eq(text, "h.0.crossattention.c_attn.weight, ...");
     gw_safetensors_close(&file);
 }
 
@@ -420,6 +458,23 @@ Test(gpt_file, weights_of_a_file_that_was_written_to_are_not_taken) {
     cr_assert_eq(truncate(path, 0), 0);
     cr_assert_not(gw_gpt_file_read(&shape, &file, 0, 0, 12, values, &err));
     gw_safetensors_close(&file);
+}
+
+/* Of a folder as of a file in it. */
+Test(gpt_file, the_shape_is_what_the_config_says) {
+    gw_gpt read;
+    gw_err err;
+    write_config(&shape);
+    cr_assert(gw_gpt_file_shape(scratch_folder(), &read, &err), "%s", err.text);
+    cr_expect_eq(memcmp(&read, &shape, sizeof read), 0);
+    cr_assert(gw_gpt_file_shape(scratch_path("any"), &read, &err), "%s", err.text);
+    cr_expect_eq(memcmp(&read, &shape, sizeof read), 0);
+    scratch_write_text("config.json", "{\"n_layer\": 3, \"n_head\": null}");
+    cr_assert(gw_gpt_file_shape(scratch_folder(), &read, &err), "%s", err.text);
+    cr_expect(read.layers == 3 && read.heads == 0 && read.channels == 0 && read.vocabulary == 0);
+    cr_assert_eq(unlink(scratch_path("config.json")), 0);
+    cr_assert(gw_gpt_file_shape(scratch_folder(), &read, &err), "%s", err.text);
+    cr_expect_eq(read.layers, 0);
 }
 
 Test(gpt_file, config_says_what_the_model_is) {
