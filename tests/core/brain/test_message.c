@@ -3,6 +3,7 @@
 #include "core/rng.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +199,187 @@ Test(message, flipped_bits_never_crash_the_reader) {
     cr_assert_gt(refused, 8 * 100, "the view's name alone protects that many bits");
     free(bytes);
     gw_install_free(install);
+}
+
+/* A report and an installation whose fields all differ, so that two fields that change places show. */
+static gw_report full_report(void) {
+    gw_report report = {
+        .has_state = true,
+        .stopped = true,
+        .grounded = true,
+        .step = 0x0101,
+        .fingerprint = 0x0102,
+        .whole_step = 0x0103,
+        .whole_root = {{0xA1}},
+        .course = {.count = 2, .list = {{12, {{0xA2}}}, {8, {{0xA3}}}}},
+        .installed_epoch = 0x0104,
+        .installed = {{0xA4}},
+        .promised_epoch = 0x0105,
+        .promised = {{0xA5}},
+        .held = gw_set_of(5),
+        .claimed = gw_set_of(5),
+        .failures = 0x0106,
+        .speed = 0x0107,
+        .accused = {{{0xA6}}, {{0xA7}}},
+        .changes = {.count = 0x0108,
+                    .of_two = 0x0109,
+                    .arrangement = 0x010A,
+                    .from = {{{0xA8}}, {{0xA9}}},
+                    .epoch = {0x010B, 0x010C},
+                    .boot = {0x010D, 0x010E}},
+        .heard_epoch = 0x010F,
+        .convictions = {.count = 1,
+                        .list = {{.id = {{0xAA}}, .epoch = 0x0110, .step = 0x0111, .boot = 0x0112}}},
+        .recorded_epoch = 0x0113,
+        .losses = {.count = 1, .list = {{.id = {{0xAB}}, .boot = 0x0114, .step = 0x0115, .shard = 0x0116}}},
+        .inventory_count = 1};
+    gw_set_add(&report.held, 1);
+    gw_set_add(&report.claimed, 3);
+    report.inventory[0] = (gw_inventory){.epoch = 0x0117,
+                                         .step = 0x0118,
+                                         .root = {{0xAC}},
+                                         .fingerprint = 0x0119,
+                                         .ignored = true,
+                                         .chunks = gw_set_of(3)};
+    gw_set_add(&report.inventory[0].chunks, 2);
+    return report;
+}
+
+static gw_install *full_install(void) {
+    gw_install *i = small_install();
+    i->step = 0x0201;
+    i->fingerprint = 0x0202;
+    i->whole_step = 0x0103;
+    i->whole_root = (gw_hash){{0xB1}};
+    i->found_step = 0x0104;
+    i->found_root = (gw_hash){{0xB2}};
+    i->course = (gw_course){.count = 1, .list = {{12, {{0xB3}}}}};
+    i->stopped = true;
+    i->failures = 0x0205;
+    i->arrangement = 0x0206;
+    i->root = (gw_hash){{0xB4}};
+    i->root_epoch = 0x0207;
+    gw_set_add(&i->drops, 0);
+    gw_set_fill(&i->unwritable);
+    gw_set_add(&i->inventories[0], 1);
+    gw_set_add(&i->inventories[1], 2);
+    i->losses = (gw_shard_deaths){
+        .count = 1, .list = {{.id = {{0xB5}}, .boot = 0x0208, .step = 0x0209, .shard = 0x020A}}};
+    i->convictions = (gw_convictions){
+        .count = 1, .list = {{.id = {{0xB6}}, .epoch = 0x020B, .step = 0x020C, .boot = 0x020D}}};
+    i->spared = calloc(1, sizeof *i->spared);
+    i->spared[i->spared_count++] = (gw_hash){{0xB7}};
+    i->cause_age_ns = 0x020E;
+    return i;
+}
+
+/* Every kind with values that differ, as `message` is to write it. */
+static gw_message full_message(gw_message_kind kind, gw_view *view, gw_install *install, gw_report *report) {
+    gw_message m = sample(kind, view, install, report);
+    m.base = (gw_view_name){{0x33}};
+    m.absorbed[0] = (gw_view_name){{0x44}};
+    m.peer = (gw_peer_id){{0x55}};
+    m.hash = (gw_hash){{0x66}};
+    return m;
+}
+
+/* What follows the header of each kind: bytes in hexadecimal, and 0*N for N zeros. */
+#define A_VIEW                                                                                               \
+    "ae9b3d15192383c12f5ee4a006cca8eb09 0*23 01 0*47 02 0*3 01 0*15 03 0*7 04 0*7 02 0*15 05 0*7 "           \
+    "06 0*7 "
+static const char *const pinned_bodies[] = {
+    [GW_MSG_HELLO] = "12006a6f623d6469676974730a6c723d302e310a2a 0*7 06 0*3 01",
+    [GW_MSG_PROPOSE] = A_VIEW "08 0*7 33 0*15 01 0*3 " A_VIEW "01 0*3 44 0*15 01",
+    [GW_MSG_VOTE] =
+        "290101 0*6 0201 0*6 0301 0*6 a1 0*31 02 0*3 0c 0*7 a2 0*31 08 0*7 a3 0*31 0401 0*6 a4 "
+        "0*15 0501 0*6 a5 0*15 05 0*3 01 0*3 01 0*3 01 0*3 05 0*3 01 0*3 03 0*3 01 0*3 "
+        "060100000701 0*6 a6 0*15 a7 0*15 08010000090100000a010000a8 0*15 0b01 0*6 0d01 0*6 a9 "
+        "0*15 0c01 0*6 0e01 0*6 0f01 0*6 01 0*3 aa 0*15 1001 0*6 1201 0*6 1101 0*6 1301 0*6 01 "
+        "0*3 ab 0*15 1401 0*6 1501 0*6 1601000001 0*3 1701 0*6 1801 0*6 ac 0*31 1901 0*6 0203 0*3 "
+        "01 0*3 02 0*3 01 0*3",
+    [GW_MSG_REFUSE] = "032a 0*7 29 0*7 01 0*3 " A_VIEW "0108 0*7 33 0*15 55 0*15",
+    [GW_MSG_INSTALL] =
+        A_VIEW "0102 0*6 0202 0*6 0301 0*6 b1 0*31 0401 0*6 b2 0*31 01 0*3 0c 0*7 b3 0*31 "
+               "06050200000602000002b4 0*31 0702 0*6 02 0*3 01 0*3 01 0*3 01 0*3 02 0*3 01 0*7 01 0*3 02 "
+               "0*3 01 0*7 02 0*3 05 0*3 01 0*3 04 0*3 01 0*7 01 0*3 01 0*3 03 0*3 01 0*3 01 0*3 01 0*3 "
+               "03 0*3 01 0*3 02 0*3 01 0*3 01 0*3 b5 0*15 0802 0*6 0902 0*6 0a02000001 0*3 b6 0*15 0b02 "
+               "0*6 0d02 0*6 0c02 0*6 01 0*3 b7 0*31 0e02 0*6 0300776879",
+    [GW_MSG_READY] = "11 0*7 66 0*31",
+    [GW_MSG_REPAIR] = "12006a6f623d6469676974730a6c723d302e310a01",
+    [GW_MSG_JOIN] = A_VIEW "2a 0*7 01",
+    [GW_MSG_ASK_VIEW] = "",
+    [GW_MSG_VIEW] = A_VIEW,
+    [GW_MSG_STORED] = "11 0*7 2a 0*7 0102 0*3 01 0*3 05 0*3 07 0*31 08 0*31",
+    [GW_MSG_MANIFEST] = "11 0*7 2a 0*7 0102 0*3 07 0*31 08 0*31",
+    [GW_MSG_RECORDED] = "11 0*7 2a 0*7 66 0*31 0100",
+    [GW_MSG_COMPLETE] = "11 0*7 2a 0*7 66 0*31 0100",
+    [GW_MSG_END] = "11 0*7 2a 0*7 66 0*31 0100",
+    [GW_MSG_CLAIM] = "11 0*7 01 0*3 03 0*3",
+    [GW_MSG_WITNESS] = "11 0*7 03 0*3 2a 0*7",
+    [GW_MSG_FELL] = "11 0*7 03 0*3 01",
+    [GW_MSG_HALT] = "11 0*7 12006a6f623d6469676974730a6c723d302e310a",
+    [GW_MSG_ASK_STOP] = "",
+    [GW_MSG_ASK_SAVE] = "",
+};
+
+/* Writes the bytes that such a text stands for; returns how many. */
+static size_t spell_out(const char *text, uint8_t *bytes, size_t capacity) {
+    size_t length = 0;
+    while (*text != '\0') {
+        char *end;
+        unsigned value;
+        if (*text == ' ') {
+            text++;
+        } else if (text[0] == '0' && text[1] == '*') {
+            for (unsigned long zeros = strtoul(text + 2, &end, 10); zeros > 0; zeros--) {
+                cr_assert_lt(length, capacity);
+                bytes[length++] = 0;
+            }
+            text = end;
+        } else {
+            cr_assert_lt(length, capacity);
+            cr_assert_eq(sscanf(text, "%2x", &value), 1);
+            bytes[length++] = (uint8_t)value;
+            text += 2;
+        }
+    }
+    return length;
+}
+
+Test(message, the_bytes_of_every_kind_are_pinned) {
+    enum { HEADER = 58 };
+    gw_view view = small_view();
+    gw_install *install = full_install();
+    gw_report report = full_report();
+    for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
+        gw_message m = full_message((gw_message_kind)kind, &view, install, &report);
+        uint8_t *bytes, expected[1024] = {17, (uint8_t)kind, 0x11};
+        expected[34] = 9;
+        expected[42] = 0x22;
+        size_t length = gw_message_encode(&m, &bytes),
+               body = spell_out(pinned_bodies[kind], expected + HEADER, sizeof expected - HEADER);
+        cr_expect_eq(length, HEADER + body, "%s", gw_message_name(m.kind));
+        cr_expect_arr_eq(bytes, expected, HEADER + body, "%s", gw_message_name(m.kind));
+        free(bytes);
+    }
+    gw_install_free(install);
+    gw_set_free(&report.held);
+    gw_set_free(&report.claimed);
+    gw_set_free(&report.inventory[0].chunks);
+}
+
+/* Flags beside each other, of which the samples above have only the first set. */
+Test(message, the_flags_of_an_end_do_not_change_places) {
+    gw_view view = small_view();
+    for (int kind = GW_MSG_COMPLETE; kind <= GW_MSG_END; kind++) {
+        gw_message m = sample((gw_message_kind)kind, &view, NULL, NULL);
+        m.flag = false;
+        m.unsaved = true;
+        uint8_t *bytes;
+        size_t length = gw_message_encode(&m, &bytes);
+        cr_expect(bytes[length - 2] == 0 && bytes[length - 1] == 1, "%s", gw_message_name(m.kind));
+        free(bytes);
+    }
 }
 
 Test(message, bytes_are_pinned) {
