@@ -7,6 +7,10 @@
 
 enum { MAX_TEXT = 60000 };
 
+static bool is_kind(gw_message_kind kind) {
+    return kind >= GW_MSG_HELLO && kind <= GW_MSG_HALT;
+}
+
 const char *gw_message_name(gw_message_kind kind) {
     static const char *const names[] = {
         [GW_MSG_HELLO] = "hello",       [GW_MSG_PROPOSE] = "propose",   [GW_MSG_VOTE] = "vote",
@@ -17,7 +21,7 @@ const char *gw_message_name(gw_message_kind kind) {
         [GW_MSG_CLAIM] = "claim",       [GW_MSG_ASK_STOP] = "ask-stop", [GW_MSG_ASK_SAVE] = "ask-save",
         [GW_MSG_WITNESS] = "witness",   [GW_MSG_FELL] = "fell",         [GW_MSG_HALT] = "halt",
     };
-    return kind >= GW_MSG_HELLO && kind <= GW_MSG_HALT ? names[kind] : "unknown";
+    return is_kind(kind) ? names[kind] : "unknown";
 }
 
 static void *allocate(size_t count, size_t size) {
@@ -26,8 +30,7 @@ static void *allocate(size_t count, size_t size) {
     return memory;
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------------- */
+/* Writing. */
 
 static void put_views(gw_writer *w, const gw_view *views, uint32_t count) {
     gw_put_u32(w, count);
@@ -119,97 +122,112 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_string(w, install->cause);
 }
 
+static void put_view_ref(gw_writer *w, const gw_view_ref *ref) {
+    gw_put_u64(w, ref->epoch);
+    gw_put_view_name(w, &ref->name);
+}
+
+/* RECORDED, COMPLETE and END have one form. */
+static void put_saved(gw_writer *w, uint64_t step, uint64_t value, const gw_hash *root, bool first,
+                      bool second) {
+    gw_put_u64(w, step);
+    gw_put_u64(w, value);
+    gw_put_hash(w, root);
+    gw_put_u8(w, first);
+    gw_put_u8(w, second);
+}
+
 static void put_body(gw_writer *w, const gw_message *m) {
     switch (m->kind) {
     case GW_MSG_HELLO:
-        gw_put_string(w, m->text);
-        gw_put_u64(w, m->value);
-        gw_put_u32(w, m->ways);
-        gw_put_u8(w, m->flag);
+        gw_put_string(w, m->hello.identity);
+        gw_put_u64(w, m->hello.probe);
+        gw_put_u32(w, m->hello.ways);
+        gw_put_u8(w, m->hello.has_view);
         break;
     case GW_MSG_PROPOSE:
-        gw_view_put(w, m->view);
-        gw_put_u64(w, m->base_epoch);
-        gw_put_view_name(w, &m->base);
-        put_views(w, m->listed, m->listed_count);
-        gw_put_u32(w, m->absorbed_count);
-        for (uint32_t i = 0; i < m->absorbed_count; i++) gw_put_view_name(w, &m->absorbed[i]);
-        gw_put_u8(w, m->flag);
+        gw_view_put(w, m->propose.view);
+        put_view_ref(w, &m->propose.base);
+        put_views(w, m->propose.listed, m->propose.listed_count);
+        gw_put_u32(w, m->propose.absorbed_count);
+        for (uint32_t i = 0; i < m->propose.absorbed_count; i++) gw_put_view_name(w, &m->propose.absorbed[i]);
+        gw_put_u8(w, m->propose.check_state);
         break;
     case GW_MSG_VOTE:
-        put_report(w, m->report);
+        put_report(w, m->vote.report);
         break;
     case GW_MSG_REFUSE:
-        gw_put_u8(w, (uint8_t)m->refusal);
-        gw_put_u64(w, m->value);
-        gw_put_u64(w, m->since);
-        put_views(w, m->listed, m->listed_count);
-        gw_put_u8(w, m->flag);
-        gw_put_u64(w, m->base_epoch);
-        gw_put_view_name(w, &m->base);
-        gw_put_peer_id(w, &m->peer);
+        gw_put_u8(w, (uint8_t)m->refuse.why);
+        gw_put_u64(w, m->refuse.highest_epoch);
+        gw_put_u64(w, m->refuse.given_up_since);
+        put_views(w, m->refuse.listed, m->refuse.listed_count);
+        gw_put_u8(w, m->refuse.lived);
+        put_view_ref(w, &m->refuse.state);
+        gw_put_peer_id(w, &m->refuse.unlinked);
         break;
     case GW_MSG_INSTALL:
-        put_install(w, m->install);
-        break;
-    case GW_MSG_REPAIR:
-        gw_put_string(w, m->text);
-        gw_put_u8(w, m->flag);
-        break;
-    case GW_MSG_HALT:
-        gw_put_u64(w, m->step);
-        gw_put_string(w, m->text);
-        break;
-    case GW_MSG_JOIN:
-        gw_view_put(w, m->view);
-        gw_put_u64(w, m->value);
-        gw_put_u8(w, m->flag);
-        break;
-    case GW_MSG_VIEW:
-        gw_view_put(w, m->view);
-        break;
-    case GW_MSG_STORED:
-        gw_put_u64(w, m->step);
-        gw_put_u64(w, m->value);
-        gw_put_u8(w, m->flag);
-        gw_put_u32(w, m->count);
-        for (uint32_t i = 0; i < m->count; i++) gw_put_u32(w, m->chunks[i]);
-        put_hashes(w, m->hashes, m->count);
-        break;
-    case GW_MSG_MANIFEST:
-        gw_put_u64(w, m->step);
-        gw_put_u64(w, m->value);
-        gw_put_u8(w, m->flag);
-        gw_put_u32(w, m->count);
-        put_hashes(w, m->hashes, m->count);
-        break;
-    case GW_MSG_RECORDED:
-    case GW_MSG_COMPLETE:
-    case GW_MSG_END:
-        gw_put_u64(w, m->step);
-        gw_put_u64(w, m->value);
-        gw_put_hash(w, &m->hash);
-        gw_put_u8(w, m->flag);
-        gw_put_u8(w, m->unsaved);
-        break;
-    case GW_MSG_CLAIM:
-        gw_put_u64(w, m->step);
-        gw_put_u32(w, m->worker);
-        gw_put_u32(w, m->shard);
-        break;
-    case GW_MSG_WITNESS:
-        gw_put_u64(w, m->step);
-        gw_put_u32(w, m->shard);
-        gw_put_u64(w, m->value);
-        break;
-    case GW_MSG_FELL:
-        gw_put_u64(w, m->step);
-        gw_put_u32(w, m->shard);
-        gw_put_u8(w, m->flag);
+        put_install(w, m->install.install);
         break;
     case GW_MSG_READY:
-        gw_put_u64(w, m->step);
-        gw_put_hash(w, &m->hash);
+        gw_put_u64(w, m->ready.whole.step);
+        gw_put_hash(w, &m->ready.whole.root);
+        break;
+    case GW_MSG_REPAIR:
+        gw_put_string(w, m->repair.reason);
+        gw_put_u8(w, m->repair.check_state);
+        break;
+    case GW_MSG_JOIN:
+        gw_view_put(w, m->join.newcomers);
+        gw_put_u64(w, m->join.step);
+        gw_put_u8(w, m->join.whole_view);
+        break;
+    case GW_MSG_VIEW:
+        gw_view_put(w, m->view.view);
+        break;
+    case GW_MSG_STORED:
+        gw_put_u64(w, m->stored.step);
+        gw_put_u64(w, m->stored.fingerprint);
+        gw_put_u8(w, m->stored.unwritable);
+        gw_put_u32(w, m->stored.count);
+        for (uint32_t i = 0; i < m->stored.count; i++) gw_put_u32(w, m->stored.chunks[i]);
+        put_hashes(w, m->stored.hashes, m->stored.count);
+        break;
+    case GW_MSG_MANIFEST:
+        gw_put_u64(w, m->manifest.step);
+        gw_put_u64(w, m->manifest.fingerprint);
+        gw_put_u8(w, m->manifest.incomplete);
+        gw_put_u32(w, m->manifest.count);
+        put_hashes(w, m->manifest.hashes, m->manifest.count);
+        break;
+    case GW_MSG_RECORDED:
+        put_saved(w, m->recorded.step, m->recorded.reserved, &m->recorded.root, m->recorded.unwritten,
+                  m->recorded.reserved_flag);
+        break;
+    case GW_MSG_COMPLETE:
+        put_saved(w, m->complete.step, m->complete.reserved, &m->complete.root, m->complete.reserved_flag,
+                  m->complete.unsaved);
+        break;
+    case GW_MSG_END:
+        put_saved(w, m->end.step, m->end.fingerprint, &m->end.root, m->end.stopped, m->end.unsaved);
+        break;
+    case GW_MSG_CLAIM:
+        gw_put_u64(w, m->claim.step);
+        gw_put_u32(w, m->claim.worker);
+        gw_put_u32(w, m->claim.shard);
+        break;
+    case GW_MSG_WITNESS:
+        gw_put_u64(w, m->witness.step);
+        gw_put_u32(w, m->witness.shard);
+        gw_put_u64(w, m->witness.fingerprint);
+        break;
+    case GW_MSG_FELL:
+        gw_put_u64(w, m->fell.step);
+        gw_put_u32(w, m->fell.shard_plus_1);
+        gw_put_u8(w, m->fell.blameless);
+        break;
+    case GW_MSG_HALT:
+        gw_put_u64(w, m->halt.step);
+        gw_put_string(w, m->halt.reason);
         break;
     case GW_MSG_ASK_VIEW:
     case GW_MSG_ASK_STOP:
@@ -237,8 +255,7 @@ size_t gw_message_encode(const gw_message *message, uint8_t **bytes) {
     }
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------------- */
+/* Reading. */
 
 static bool get_flag(gw_reader *r) {
     uint8_t flag = gw_get_u8(r);
@@ -392,120 +409,144 @@ static gw_view *get_one_view(gw_reader *r) {
     return view;
 }
 
-static void get_hashes(gw_reader *r, gw_message *m, bool with_chunks) {
-    m->count = gw_get_u32(r);
-    if (m->count > GW_MAX_CHUNKS || m->count > gw_reader_left(r) / 32) r->failed = true;
-    if (r->failed) m->count = 0;
-    m->chunks = allocate(m->count, sizeof *m->chunks);
-    m->hashes = allocate(m->count, sizeof *m->hashes);
-    for (uint32_t i = 0; i < m->count && with_chunks; i++) m->chunks[i] = gw_get_u32(r);
-    for (uint32_t i = 0; i < m->count; i++) gw_get_hash(r, &m->hashes[i]);
+static gw_view_ref get_view_ref(gw_reader *r) {
+    gw_view_ref ref;
+    ref.epoch = gw_get_epoch(r);
+    gw_get_view_name(r, &ref.name);
+    return ref;
 }
 
-static void get_propose(gw_reader *r, gw_message *m) {
-    m->view = get_one_view(r);
-    m->base_epoch = gw_get_epoch(r);
-    gw_get_view_name(r, &m->base);
-    m->listed = get_views(r, GW_MAX_LISTED, &m->listed_count);
-    m->absorbed_count = gw_get_u32(r);
-    if (m->absorbed_count > GW_MAX_ABSORBED) {
-        m->absorbed_count = 0;
-        r->failed = true;
-    }
-    for (uint32_t i = 0; i < m->absorbed_count; i++) gw_get_view_name(r, &m->absorbed[i]);
-    m->flag = get_flag(r);
+/* The number of chunks whose hashes follow; 0 when there cannot be so many. */
+static uint32_t get_chunk_count(gw_reader *r) {
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_CHUNKS || count > gw_reader_left(r) / sizeof(gw_hash)) r->failed = true;
+    return r->failed ? 0 : count;
+}
+
+static gw_hash *get_hashes(gw_reader *r, uint32_t count) {
+    gw_hash *hashes = allocate(count, sizeof *hashes);
+    for (uint32_t i = 0; i < count; i++) gw_get_hash(r, &hashes[i]);
+    return hashes;
+}
+
+static uint32_t *get_chunks(gw_reader *r, uint32_t count) {
+    uint32_t *chunks = allocate(count, sizeof *chunks);
+    for (uint32_t i = 0; i < count; i++) chunks[i] = gw_get_u32(r);
+    return chunks;
+}
+
+static void get_absorbed(gw_reader *r, gw_message *m) {
+    uint32_t count = gw_get_u32(r);
+    if (count > GW_MAX_ABSORBED) r->failed = true;
+    m->propose.absorbed_count = r->failed ? 0 : count;
+    for (uint32_t i = 0; i < m->propose.absorbed_count; i++) gw_get_view_name(r, &m->propose.absorbed[i]);
+}
+
+static void get_saved(gw_reader *r, uint64_t *step, uint64_t *value, gw_hash *root, bool *first,
+                      bool *second) {
+    *step = gw_get_u64(r);
+    *value = gw_get_u64(r);
+    gw_get_hash(r, root);
+    *first = get_flag(r);
+    *second = get_flag(r);
 }
 
 static void get_body(gw_reader *r, gw_message *m) {
     switch (m->kind) {
     case GW_MSG_HELLO:
-        m->text = get_text(r);
-        m->value = gw_get_u64(r);
-        m->ways = gw_get_u32(r);
-        m->flag = get_flag(r);
+        m->hello.identity = get_text(r);
+        m->hello.probe = gw_get_u64(r);
+        m->hello.ways = gw_get_u32(r);
+        m->hello.has_view = get_flag(r);
         break;
     case GW_MSG_PROPOSE:
-        get_propose(r, m);
+        m->propose.view = get_one_view(r);
+        m->propose.base = get_view_ref(r);
+        m->propose.listed = get_views(r, GW_MAX_LISTED, &m->propose.listed_count);
+        get_absorbed(r, m);
+        m->propose.check_state = get_flag(r);
         break;
     case GW_MSG_VOTE:
-        m->report = get_report(r);
+        m->vote.report = get_report(r);
         break;
     case GW_MSG_REFUSE:
-        m->refusal = (gw_refusal)gw_get_u8(r);
-        if (m->refusal < GW_REFUSE_OLD || m->refusal > GW_REFUSE_FULL) r->failed = true;
-        m->value = gw_get_epoch(r);
-        m->since = gw_get_epoch(r);
-        m->listed = get_views(r, GW_MAX_LISTED + 1, &m->listed_count);
-        m->flag = get_flag(r);
-        m->base_epoch = gw_get_epoch(r);
-        gw_get_view_name(r, &m->base);
-        gw_get_peer_id(r, &m->peer);
+        m->refuse.why = (gw_refusal)gw_get_u8(r);
+        if (m->refuse.why < GW_REFUSE_OLD || m->refuse.why > GW_REFUSE_FULL) r->failed = true;
+        m->refuse.highest_epoch = gw_get_epoch(r);
+        m->refuse.given_up_since = gw_get_epoch(r);
+        m->refuse.listed = get_views(r, GW_MAX_LISTED + 1, &m->refuse.listed_count);
+        m->refuse.lived = get_flag(r);
+        m->refuse.state = get_view_ref(r);
+        gw_get_peer_id(r, &m->refuse.unlinked);
         break;
     case GW_MSG_INSTALL:
-        m->install = get_install(r);
-        break;
-    case GW_MSG_REPAIR:
-        m->text = get_text(r);
-        m->flag = get_flag(r);
-        break;
-    case GW_MSG_HALT:
-        m->step = gw_get_u64(r);
-        m->text = get_text(r);
-        break;
-    case GW_MSG_JOIN:
-        m->view = get_one_view(r);
-        m->value = gw_get_u64(r);
-        m->flag = get_flag(r);
-        break;
-    case GW_MSG_VIEW:
-        m->view = get_one_view(r);
-        break;
-    case GW_MSG_STORED:
-        m->step = gw_get_u64(r);
-        m->value = gw_get_u64(r);
-        m->flag = get_flag(r);
-        get_hashes(r, m, true);
-        break;
-    case GW_MSG_MANIFEST:
-        m->step = gw_get_u64(r);
-        m->value = gw_get_u64(r);
-        m->flag = get_flag(r);
-        get_hashes(r, m, false);
-        break;
-    case GW_MSG_RECORDED:
-    case GW_MSG_COMPLETE:
-    case GW_MSG_END:
-        m->step = gw_get_u64(r);
-        m->value = gw_get_u64(r);
-        gw_get_hash(r, &m->hash);
-        m->flag = get_flag(r);
-        m->unsaved = get_flag(r);
-        break;
-    case GW_MSG_CLAIM:
-        m->step = gw_get_u64(r);
-        m->worker = gw_get_u32(r);
-        m->shard = gw_get_u32(r);
-        break;
-    case GW_MSG_WITNESS:
-        m->step = gw_get_u64(r);
-        m->shard = gw_get_u32(r);
-        m->value = gw_get_u64(r);
-        break;
-    case GW_MSG_FELL:
-        m->step = gw_get_u64(r);
-        m->shard = gw_get_u32(r);
-        m->flag = get_flag(r);
+        m->install.install = get_install(r);
         break;
     case GW_MSG_READY:
-        m->step = gw_get_u64(r);
-        gw_get_hash(r, &m->hash);
+        m->ready.whole.step = gw_get_u64(r);
+        gw_get_hash(r, &m->ready.whole.root);
+        break;
+    case GW_MSG_REPAIR:
+        m->repair.reason = get_text(r);
+        m->repair.check_state = get_flag(r);
+        break;
+    case GW_MSG_JOIN:
+        m->join.newcomers = get_one_view(r);
+        m->join.step = gw_get_u64(r);
+        m->join.whole_view = get_flag(r);
+        break;
+    case GW_MSG_VIEW:
+        m->view.view = get_one_view(r);
+        break;
+    case GW_MSG_STORED:
+        m->stored.step = gw_get_u64(r);
+        m->stored.fingerprint = gw_get_u64(r);
+        m->stored.unwritable = get_flag(r);
+        m->stored.count = get_chunk_count(r);
+        m->stored.chunks = get_chunks(r, m->stored.count);
+        m->stored.hashes = get_hashes(r, m->stored.count);
+        break;
+    case GW_MSG_MANIFEST:
+        m->manifest.step = gw_get_u64(r);
+        m->manifest.fingerprint = gw_get_u64(r);
+        m->manifest.incomplete = get_flag(r);
+        m->manifest.count = get_chunk_count(r);
+        m->manifest.hashes = get_hashes(r, m->manifest.count);
+        break;
+    case GW_MSG_RECORDED:
+        get_saved(r, &m->recorded.step, &m->recorded.reserved, &m->recorded.root, &m->recorded.unwritten,
+                  &m->recorded.reserved_flag);
+        break;
+    case GW_MSG_COMPLETE:
+        get_saved(r, &m->complete.step, &m->complete.reserved, &m->complete.root, &m->complete.reserved_flag,
+                  &m->complete.unsaved);
+        break;
+    case GW_MSG_END:
+        get_saved(r, &m->end.step, &m->end.fingerprint, &m->end.root, &m->end.stopped, &m->end.unsaved);
+        break;
+    case GW_MSG_CLAIM:
+        m->claim.step = gw_get_u64(r);
+        m->claim.worker = gw_get_u32(r);
+        m->claim.shard = gw_get_u32(r);
+        break;
+    case GW_MSG_WITNESS:
+        m->witness.step = gw_get_u64(r);
+        m->witness.shard = gw_get_u32(r);
+        m->witness.fingerprint = gw_get_u64(r);
+        break;
+    case GW_MSG_FELL:
+        m->fell.step = gw_get_u64(r);
+        m->fell.shard_plus_1 = gw_get_u32(r);
+        m->fell.blameless = get_flag(r);
+        break;
+    case GW_MSG_HALT:
+        m->halt.step = gw_get_u64(r);
+        m->halt.reason = get_text(r);
         break;
     case GW_MSG_ASK_VIEW:
     case GW_MSG_ASK_STOP:
     case GW_MSG_ASK_SAVE:
         break;
-    default:
-        r->failed = true;
     }
 }
 
@@ -520,6 +561,7 @@ bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message,
     gw_get_hash(&r, &message->job);
     message->epoch = gw_get_epoch(&r);
     gw_get_view_name(&r, &message->name);
+    if (!is_kind(message->kind)) r.failed = true;
     get_body(&r, message);
     if (gw_reader_done(&r)) return true;
     const char *name = gw_message_name(message->kind);
@@ -548,12 +590,53 @@ void gw_install_free(gw_install *install) {
 }
 
 void gw_message_free(gw_message *message) {
-    free(message->view);
-    free(message->listed);
-    free(message->text);
-    free(message->chunks);
-    free(message->hashes);
-    gw_report_free(message->report);
-    gw_install_free(message->install);
+    switch (message->kind) {
+    case GW_MSG_HELLO:
+        free(message->hello.identity);
+        break;
+    case GW_MSG_PROPOSE:
+        free(message->propose.view);
+        free(message->propose.listed);
+        break;
+    case GW_MSG_VOTE:
+        gw_report_free(message->vote.report);
+        break;
+    case GW_MSG_REFUSE:
+        free(message->refuse.listed);
+        break;
+    case GW_MSG_INSTALL:
+        gw_install_free(message->install.install);
+        break;
+    case GW_MSG_REPAIR:
+        free(message->repair.reason);
+        break;
+    case GW_MSG_JOIN:
+        free(message->join.newcomers);
+        break;
+    case GW_MSG_VIEW:
+        free(message->view.view);
+        break;
+    case GW_MSG_STORED:
+        free(message->stored.chunks);
+        free(message->stored.hashes);
+        break;
+    case GW_MSG_MANIFEST:
+        free(message->manifest.hashes);
+        break;
+    case GW_MSG_HALT:
+        free(message->halt.reason);
+        break;
+    case GW_MSG_READY:
+    case GW_MSG_ASK_VIEW:
+    case GW_MSG_RECORDED:
+    case GW_MSG_COMPLETE:
+    case GW_MSG_END:
+    case GW_MSG_CLAIM:
+    case GW_MSG_ASK_STOP:
+    case GW_MSG_ASK_SAVE:
+    case GW_MSG_WITNESS:
+    case GW_MSG_FELL:
+        break;
+    }
     memset(message, 0, sizeof *message);
 }

@@ -1,5 +1,5 @@
-/* Control messages between peers: one struct, one codec. Everything carries the version byte, the job and the
- * view (epoch and name) that it is about, and is checked against them by its reader (design section 3,
+/* Control messages between peers, and their codec. Every message names the job and the view (epoch and name)
+ * that it is about; the receiver checks both before it acts on the message (core/README.md, section 3,
  * "Fence"). */
 #ifndef GODWIT_CORE_BRAIN_MESSAGE_H
 #define GODWIT_CORE_BRAIN_MESSAGE_H
@@ -14,57 +14,49 @@
 enum {
     GW_MESSAGE_VERSION = 17,
     GW_MESSAGE_BYTES = 8 << 20, /* no control message is larger */
-    GW_MAX_INVENTORY = 16,      /* checkpoints a report names, newest first */
-    GW_MAX_LISTED = 64,         /* views a proposal lists */
-    GW_MAX_ABSORBED = 16,       /* views a proposal merges */
-    GW_MAX_CHUNKS = 200000, /* of 4 MiB, so that their hashes, or which of them each of GW_MAX_MEMBERS has,
-                            fit one message: a state of 781 GiB */
+    GW_MAX_INVENTORY = 16,      /* checkpoints that a report names, newest first */
+    GW_MAX_LISTED = 64,         /* views that a proposal lists */
+    GW_MAX_ABSORBED = 16,       /* views that a proposal merges into the new one */
+    /* Chunks of a state, of 4 MiB each: a state of 781 GiB. The hashes of so many fit one message, and so do
+     * the sets that say which of them each of GW_MAX_MEMBERS has. */
+    GW_MAX_CHUNKS = 200000,
 };
 
+/* The comment beside a kind names the member of gw_message's union that goes with it. */
 typedef enum gw_message_kind {
-    GW_MSG_HELLO = 1, /* text: the sender's identity; value: its probe; ways; flag: it has a view */
-    GW_MSG_PROPOSE,   /* view, base, listed, absorbed; flag: look at your state before you vote with it */
-    GW_MSG_VOTE,      /* about view: report */
-    GW_MSG_REFUSE, /* about view: refusal, value (highest epoch seen), since: of the views that the sender has
-                      proposed in this life none of an epoch past that and not past `value` has been
-                      installed, or will be; listed (views promised or installed), flag: the sender is, or
-                      was, in the first of these; base: the view of its state, base_epoch 0 = it has none;
-                      peer */
-    GW_MSG_INSTALL, /* install */
-    GW_MSG_READY,  /* about view: the sender holds the view's state; step, hash: the newest checkpoint that it
-                      knows to be whole and behind that state; step 0 = it knows of none */
-    GW_MSG_REPAIR, /* about view: text = why the sender needs a new one; flag: as in PROPOSE */
-    GW_MSG_JOIN, /* view with the newcomers as members (epoch: their own, 1 if none); value: their step; flag:
-                    an offer of a whole view (heal) */
-    GW_MSG_ASK_VIEW, /* which view are you in? */
-    GW_MSG_VIEW,     /* view: this one */
-    GW_MSG_STORED, /* about view: step, value (fingerprint of the sender's state); flag: the sender could not
-                      write; chunks and their hashes */
-    GW_MSG_MANIFEST, /* about view: step, value (fingerprint), hashes of all chunks; flag: not all are durable
-                      */
-    GW_MSG_RECORDED, /* about view: step, hash: the sender has the manifest of that root; flag: it could not
-                        write it */
-    GW_MSG_COMPLETE, /* about view: step, hash: that checkpoint is complete; unsaved */
-    GW_MSG_END, /* about view: step, value (fingerprint), hash (root of the final state), flag: stopped before
-                   its last step; unsaved. To others than the view's members: the job has ended there */
-    GW_MSG_CLAIM, /* about view: step, worker, shard: the sender is about to compute it; UINT32_MAX: none */
-    GW_MSG_ASK_STOP, /* to the leader: stop the job at the next boundary */
-    GW_MSG_ASK_SAVE, /* to the leader: checkpoint at the next boundary */
-    GW_MSG_WITNESS,  /* about view: step, shard, value: fingerprint of what the sender computes of it */
-    GW_MSG_FELL,     /* about view: step, shard (that made the sender give up, plus 1; 0 = none did); flag: no
-                        shard is to blame. The sender's last words */
-    GW_MSG_HALT, /* about view, which the sender lives in, or which it has proposed: step; text = why nobody
-                    can tell which bits of its state, or of a shard of it, are right: no member may go on */
+    GW_MSG_HELLO = 1, /* hello: the first message over a new link: what the sender runs */
+    GW_MSG_PROPOSE,   /* propose: the sender asks for a vote */
+    GW_MSG_VOTE,      /* vote: the answer that freezes the sender; about the proposed view */
+    GW_MSG_REFUSE,    /* refuse: the other answer to a proposal; about the proposed view */
+    GW_MSG_INSTALL,   /* install: the new view, and what its members begin with */
+    GW_MSG_READY,     /* ready: the sender holds the view's state */
+    GW_MSG_REPAIR,    /* repair: the sender needs a new view, which its leader is to propose */
+    GW_MSG_JOIN,      /* join: the sender asks to be admitted, or offers a whole view to be merged */
+    GW_MSG_ASK_VIEW,  /* The receiver answers with the view that it is in. */
+    GW_MSG_VIEW,      /* view: the answer to ASK_VIEW */
+    GW_MSG_STORED,    /* stored: to the leader: what the sender has stored of the open checkpoint */
+    GW_MSG_MANIFEST,  /* manifest: from the leader: the chunks of the open checkpoint */
+    GW_MSG_RECORDED,  /* recorded: to the leader: the sender has the manifest of the open checkpoint */
+    GW_MSG_COMPLETE,  /* complete: from the leader: all members have the manifest of that checkpoint */
+    GW_MSG_END,   /* end: the final checkpoint is complete. It goes to the view's members, and to other peers
+                         as the news that the job has ended there */
+    GW_MSG_CLAIM, /* claim: the sender is about to compute a shard */
+    GW_MSG_ASK_STOP, /* To the leader: the job is to stop at the next boundary. */
+    GW_MSG_ASK_SAVE, /* To the leader: a checkpoint is to be made at the next boundary. */
+    GW_MSG_WITNESS,  /* witness: the result of a shard that members dispute, computed once more */
+    GW_MSG_FELL,     /* fell: the last words of a peer that cannot go on */
+    GW_MSG_HALT, /* halt: nobody can tell which bits are right, so no member may go on; about the view that
+                         the sender lives in, or that it has proposed */
 } gw_message_kind;
 
 typedef enum gw_refusal {
-    GW_REFUSE_OLD = 1,  /* epoch is not new */
-    GW_REFUSE_UNLISTED, /* see listed */
-    GW_REFUSE_STALE,    /* the sender is in listed[0], which the proposer is not in */
+    GW_REFUSE_OLD = 1,  /* the proposed epoch is not new */
+    GW_REFUSE_UNLISTED, /* the proposal omits views that the sender is bound to: refuse.listed names them */
+    GW_REFUSE_STALE,    /* the sender lives in the view refuse.listed[0], and the proposer does not */
     GW_REFUSE_DEAD,     /* the sender believes the proposer dead */
-    GW_REFUSE_UNLINKED, /* the sender has no link to newcomer `peer` */
-    GW_REFUSE_BUSY,     /* not now */
-    GW_REFUSE_FULL,     /* the sender can promise no more before a view is installed */
+    GW_REFUSE_UNLINKED, /* the sender has no link to the newcomer refuse.unlinked */
+    GW_REFUSE_BUSY,     /* the proposal comes at a bad time */
+    GW_REFUSE_FULL,     /* the sender's ballot is full until a view is installed */
 } gw_refusal;
 
 /* Sums and loads that failed here as bits of what a member had sent had changed. */
@@ -143,42 +135,130 @@ typedef struct gw_install {
     char cause[120];
 } gw_install;
 
+/* A decoded message owns everything that its pointers name. A message that is only encoded may borrow it. */
 typedef struct gw_message {
-    gw_message_kind kind;
+    gw_message_kind kind; /* names the one member of the union that is in use */
     gw_hash job;
-    uint64_t epoch; /* of the view it is about */
+    uint64_t epoch; /* of the view that the message is about */
     gw_view_name name;
-    /* fields by kind, see above */
-    gw_view *view;
-    uint64_t base_epoch;
-    gw_view_name base;
-    gw_view *listed;
-    uint32_t listed_count;
-    gw_view_name absorbed[GW_MAX_ABSORBED];
-    uint32_t absorbed_count;
-    gw_report *report;
-    gw_install *install;
-    gw_refusal refusal;
-    gw_peer_id peer;
-    bool flag;
-    bool unsaved; /* no disks have the whole of that state */
-    uint64_t step, value, since;
-    uint32_t shard, worker;
-    uint32_t ways; /* see gw_peer_config */
-    char *text;
-    uint32_t *chunks;
-    gw_hash *hashes;
-    uint32_t count;
-    gw_hash hash;
+    union {
+        struct {
+            char *identity; /* as in gw_peer_config, and so are probe and ways */
+            uint64_t probe;
+            uint32_t ways;
+            bool has_view; /* the sender lives in a view */
+        } hello;
+        struct {
+            gw_view *view;
+            gw_view_ref base; /* the view that the proposal builds on; epoch 0: it founds the flock */
+            gw_view *listed;  /* later views that voters have voted for or installed (core/record/ballot.h) */
+            uint32_t listed_count;
+            gw_view_name absorbed[GW_MAX_ABSORBED]; /* views whose members the new one takes in */
+            uint32_t absorbed_count;
+            bool check_state; /* voters check that their state is as it was made before they report it */
+        } propose;
+        struct {
+            gw_report *report;
+        } vote;
+        struct {
+            gw_refusal why;
+            uint64_t highest_epoch; /* that the sender has seen anywhere */
+            /* Of the views that the sender has proposed in this life, none of an epoch past this one and not
+             * past `highest_epoch` has been installed, or will be. */
+            uint64_t given_up_since;
+            gw_view *listed; /* the views that the sender voted for or installed, for UNLISTED and STALE */
+            uint32_t listed_count;
+            bool lived;          /* listed[0] is the view that the sender lives in, or has installed last */
+            gw_view_ref state;   /* the view whose state the sender holds; epoch 0 = it has no state */
+            gw_peer_id unlinked; /* UNLINKED: the newcomer */
+        } refuse;
+        struct {
+            gw_install *install;
+        } install;
+        struct {
+            gw_kept
+                whole; /* the newest checkpoint that the sender knows to be whole, and that the view's state
+                              has come from; step 0 = it knows of none */
+        } ready;
+        struct {
+            char *reason;
+            bool check_state; /* as in `propose` */
+        } repair;
+        struct {
+            gw_view *newcomers; /* a view of those who ask: the sender alone, or with `whole_view` the living
+                                   members of its view */
+            uint64_t step;      /* that the sender is at */
+            bool whole_view;    /* the sender leads a view of this job, which it offers (heal) */
+        } join;
+        struct {
+            gw_view *view;
+        } view;
+        struct {
+            uint64_t step, fingerprint; /* of the sender's state */
+            bool unwritable;  /* the sender could not write its chunks: these are only their hashes */
+            uint32_t *chunks; /* their numbers */
+            gw_hash *hashes;  /* of each of those */
+            uint32_t count;
+        } stored;
+        struct {
+            uint64_t step, fingerprint;
+            bool incomplete; /* some chunks could be stored by nobody */
+            gw_hash *hashes; /* of all chunks */
+            uint32_t count;
+        } manifest;
+        struct {
+            uint64_t step;
+            gw_hash root;
+            bool unwritten;     /* the sender has computed the root, but could not write the manifest */
+            uint64_t reserved;  /* RECORDED and COMPLETE have the form of END on the wire: what they do not */
+            bool reserved_flag; /* use is sent as 0, and not read */
+        } recorded;
+        struct {
+            uint64_t step;
+            gw_hash root;
+            bool unsaved;      /* no disks have the whole of that state */
+            uint64_t reserved; /* see `recorded` */
+            bool reserved_flag;
+        } complete;
+        struct {
+            uint64_t step, fingerprint; /* of the final state */
+            gw_hash root;               /* of the final state */
+            bool stopped;               /* before the job's last step */
+            bool unsaved;               /* no disks have the whole of that state */
+        } end;
+        struct {
+            uint64_t step;
+            uint32_t worker;
+            uint32_t shard; /* GW_SHARD_ANY: the worker is through with the shard of its last claim */
+        } claim;
+        struct {
+            uint64_t step;
+            uint32_t shard;
+            uint64_t fingerprint; /* of what the sender computes of the shard */
+        } witness;
+        struct {
+            uint64_t step;
+            uint32_t shard_plus_1; /* the shard that made the sender give up, plus 1; 0 = none did */
+            bool blameless;        /* no shard is to blame, neither this one nor one that was in flight */
+        } fell;
+        struct {
+            uint64_t step;
+            char *reason;
+        } halt;
+    };
 } gw_message;
 
-/* Bytes of the encoded message, malloced into *bytes (caller frees). */
+/* Encodes a message into memory that the caller frees, stores it in *bytes, and returns its length. */
 size_t gw_message_encode(const gw_message *message, uint8_t **bytes);
-/* Fills *message, which owns what it points to until gw_message_free. Malformed: false, nothing to free. */
+/* Decodes a message, which the caller frees with gw_message_free. False, with *err and nothing to free, when
+ * the bytes are malformed or of another version. */
 bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message, gw_err *err);
+/* Frees what a decoded message owns; the message itself is the caller's. */
 void gw_message_free(gw_message *message);
+/* The kind in words, for people; a constant. "unknown" for a number that is no kind. */
 const char *gw_message_name(gw_message_kind kind);
 
+/* These free the struct, too. NULL is allowed. */
 void gw_report_free(gw_report *report);
 void gw_install_free(gw_install *install);
 

@@ -364,8 +364,18 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_ASK_SAVE:
             gw_saves_message(p, from, &message);
             break;
-        default:
+        case GW_MSG_PROPOSE:
+        case GW_MSG_VOTE:
+        case GW_MSG_REFUSE:
+        case GW_MSG_INSTALL:
+        case GW_MSG_READY:
+        case GW_MSG_REPAIR:
+        case GW_MSG_ASK_VIEW:
+        case GW_MSG_VIEW:
             gw_views_message(p, from, &message);
+            break;
+        case GW_MSG_HELLO: /* handled above: a peer of another job sends it, too */
+            break;
         }
     }
     gw_message_free(&message);

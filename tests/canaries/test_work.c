@@ -125,9 +125,11 @@ static void misname(gw_actions *actions, uint32_t at, gw_message_kind kind) {
     gw_err err;
     if (action->kind != GW_ACT_MESSAGE || action->message.bytes[1] != kind) return;
     cr_assert(gw_message_decode(action->message.bytes, action->message.length, &m, &err));
-    if (kind == GW_MSG_VOTE) damage_root(&m.report->course.list[0].root, m.report->course.count > 0);
-    if (kind == GW_MSG_INSTALL) damage_root(&m.install->course.list[0].root, m.install->course.count > 0);
-    if (kind == GW_MSG_READY) damage_root(&m.hash, m.step > 0);
+    if (kind == GW_MSG_VOTE)
+        damage_root(&m.vote.report->course.list[0].root, m.vote.report->course.count > 0);
+    if (kind == GW_MSG_INSTALL)
+        damage_root(&m.install.install->course.list[0].root, m.install.install->course.count > 0);
+    if (kind == GW_MSG_READY) damage_root(&m.ready.whole.root, m.ready.whole.step > 0);
     uint8_t *bytes;
     action->message.length = gw_message_encode(&m, &bytes);
     action->message.bytes = gw_actions_copy(actions, bytes, action->message.length);

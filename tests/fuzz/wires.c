@@ -121,10 +121,114 @@ static void add_message(fuzz_add *add, void *context, const gw_message *m) {
     free(bytes);
 }
 
-static void message_examples(fuzz_add *add, void *context) {
+static gw_message message_example(gw_message_kind kind, gw_view *view, gw_install *install,
+                                  gw_report *report) {
     static uint32_t chunks[] = {1, 5};
     static gw_hash hashes[2] = {{{7}}, {{8}}};
     static char text[] = "job=digits\nlr=0.1\n";
+    gw_message m = {.kind = kind, .epoch = 9};
+    enum { STEP = 17, VALUE = 42, SHARD = 3 };
+    switch (kind) {
+    case GW_MSG_HELLO:
+        m.hello.identity = text;
+        m.hello.probe = VALUE;
+        m.hello.has_view = true;
+        break;
+    case GW_MSG_PROPOSE:
+        m.propose.view = view;
+        m.propose.base.epoch = 8;
+        m.propose.listed = view;
+        m.propose.listed_count = 1;
+        m.propose.absorbed_count = 1;
+        m.propose.check_state = true;
+        break;
+    case GW_MSG_VOTE:
+        m.vote.report = report;
+        break;
+    case GW_MSG_REFUSE:
+        m.refuse.why = GW_REFUSE_STALE;
+        m.refuse.highest_epoch = VALUE;
+        m.refuse.listed = view;
+        m.refuse.listed_count = 1;
+        m.refuse.lived = true;
+        m.refuse.state.epoch = 8;
+        break;
+    case GW_MSG_INSTALL:
+        m.install.install = install;
+        break;
+    case GW_MSG_READY:
+        m.ready.whole.step = STEP;
+        break;
+    case GW_MSG_REPAIR:
+        m.repair.reason = text;
+        m.repair.check_state = true;
+        break;
+    case GW_MSG_JOIN:
+        m.join.newcomers = view;
+        m.join.step = VALUE;
+        m.join.whole_view = true;
+        break;
+    case GW_MSG_VIEW:
+        m.view.view = view;
+        break;
+    case GW_MSG_STORED:
+        m.stored.step = STEP;
+        m.stored.fingerprint = VALUE;
+        m.stored.unwritable = true;
+        m.stored.chunks = chunks;
+        m.stored.hashes = hashes;
+        m.stored.count = 2;
+        break;
+    case GW_MSG_MANIFEST:
+        m.manifest.step = STEP;
+        m.manifest.fingerprint = VALUE;
+        m.manifest.incomplete = true;
+        m.manifest.hashes = hashes;
+        m.manifest.count = 2;
+        break;
+    case GW_MSG_RECORDED:
+        m.recorded.step = STEP;
+        m.recorded.reserved = VALUE;
+        m.recorded.unwritten = true;
+        break;
+    case GW_MSG_COMPLETE:
+        m.complete.step = STEP;
+        m.complete.reserved = VALUE;
+        m.complete.reserved_flag = true;
+        break;
+    case GW_MSG_END:
+        m.end.step = STEP;
+        m.end.fingerprint = VALUE;
+        m.end.stopped = true;
+        break;
+    case GW_MSG_CLAIM:
+        m.claim.step = STEP;
+        m.claim.worker = 1;
+        m.claim.shard = SHARD;
+        break;
+    case GW_MSG_WITNESS:
+        m.witness.step = STEP;
+        m.witness.shard = SHARD;
+        m.witness.fingerprint = VALUE;
+        break;
+    case GW_MSG_FELL:
+        m.fell.step = STEP;
+        m.fell.shard_plus_1 = SHARD;
+        m.fell.blameless = true;
+        break;
+    case GW_MSG_HALT:
+        m.halt.step = STEP;
+        m.halt.reason = text;
+        break;
+    case GW_MSG_ASK_VIEW:
+    case GW_MSG_ASK_STOP:
+    case GW_MSG_ASK_SAVE:
+        break;
+    }
+    return m;
+}
+
+static void message_examples(fuzz_add *add, void *context) {
     gw_view view = {.epoch = 9, .leader = {{1}}, .count = 2};
     view.members[0] = (gw_member){.id = {{1}}, .boot = 3, .nonce = 4};
     view.members[1] = (gw_member){.id = {{2}}, .boot = 5, .nonce = 6};
@@ -154,25 +258,7 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_shard_deaths_add(&report->losses, &loss);
     gw_shard_deaths_add(&install->losses, &loss);
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
-        gw_message m = {.kind = (gw_message_kind)kind,
-                        .epoch = 9,
-                        .view = &view,
-                        .base_epoch = 8,
-                        .listed = &view,
-                        .listed_count = 1,
-                        .absorbed_count = 1,
-                        .report = report,
-                        .install = install,
-                        .refusal = GW_REFUSE_STALE,
-                        .flag = true,
-                        .step = 17,
-                        .value = 42,
-                        .shard = 3,
-                        .worker = 1,
-                        .text = text,
-                        .chunks = chunks,
-                        .hashes = hashes,
-                        .count = 2};
+        gw_message m = message_example((gw_message_kind)kind, &view, install, report);
         add_message(add, context, &m);
     }
     gw_report_free(report);
@@ -186,7 +272,7 @@ static void message_found(fuzz_add *add, void *context) {
     GW_ASSERT_MEMORY(report != NULL);
     const gw_shard_death loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
     report->losses = (gw_shard_deaths){.count = 2, .list = {loss, loss}};
-    gw_message m = {.kind = GW_MSG_VOTE, .epoch = 9, .report = report};
+    gw_message m = {.kind = GW_MSG_VOTE, .epoch = 9, .vote.report = report};
     add_message(add, context, &m);
     report->losses.list[1].shard = GW_SHARD_ANY;
     add_message(add, context, &m);
@@ -195,7 +281,8 @@ static void message_found(fuzz_add *add, void *context) {
     add_message(add, context, &m);
     m = (gw_message){.kind = GW_MSG_READY, .epoch = UINT64_MAX};
     add_message(add, context, &m);
-    m = (gw_message){.kind = GW_MSG_REFUSE, .epoch = 9, .refusal = GW_REFUSE_OLD, .value = UINT64_MAX};
+    m = (gw_message){
+        .kind = GW_MSG_REFUSE, .epoch = 9, .refuse.why = GW_REFUSE_OLD, .refuse.highest_epoch = UINT64_MAX};
     add_message(add, context, &m);
     gw_report_free(report);
 }

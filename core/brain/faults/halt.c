@@ -10,8 +10,9 @@
 
 static void tell(gw_peer *p, const gw_view *view, char *why) {
     GW_ASSERT(gw_view_rank(view, &p->config.id) >= 0);
-    gw_message message = {
-        .kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name, .step = p->state.step, .text = why};
+    gw_message message = {.kind = GW_MSG_HALT, .epoch = view->epoch, .name = view->name};
+    message.halt.step = p->state.step;
+    message.halt.reason = why;
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
@@ -31,17 +32,17 @@ void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
  * nothing of the kind. */
 static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     return p->view.current.epoch > 0 && gw_view_name_equal(&p->view.current.name, &m->name) &&
-           m->step == p->state.step && gw_view_rank(&p->view.current, &from->id) >= 0;
+           m->halt.step == p->state.step && gw_view_rank(&p->view.current, &from->id) >= 0;
 }
 
 /* Whoever says so may have no link to some: those who hear it pass it on. */
 void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
-    GW_ASSERT(m->kind == GW_MSG_HALT && m->text != NULL);
+    GW_ASSERT(m->kind == GW_MSG_HALT && m->halt.reason != NULL);
     bool here = is_of_this_step(p, from, m);
     if (!here && !gw_votes_waits_for(p, from, &m->name)) return;
-    if (here) tell(p, &p->view.current, m->text);
-    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (told by peer %s)", m->text,
+    if (here) tell(p, &p->view.current, m->halt.reason);
+    gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (told by peer %s)", m->halt.reason,
                    gw_peer_id_short(&from->id, id));
 }
 

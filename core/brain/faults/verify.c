@@ -327,9 +327,9 @@ static void judge(gw_peer *p) {
 
 static void bear_witness(gw_peer *p, const gw_peer_id *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_WITNESS);
-    message.step = p->state.step;
-    message.shard = p->faults.dispute.shard;
-    message.value = p->faults.testimony.told[gw_peer_own_rank(p)];
+    message.witness.step = p->state.step;
+    message.witness.shard = p->faults.dispute.shard;
+    message.witness.fingerprint = p->faults.testimony.told[gw_peer_own_rank(p)];
     if (to == NULL)
         gw_peer_send_members(p, &message);
     else
@@ -357,14 +357,16 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
 
 void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
     int rank = gw_view_rank(&p->view.current, &from->id);
-    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name) || m->step > p->state.step) return;
-    if (m->step < p->state.step || p->step.applying) { /* made here, or about to be, without a dispute */
+    if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) return;
+    if (m->witness.step > p->state.step) return;
+    if (m->witness.step < p->state.step ||
+        p->step.applying) { /* made here, or about to be, without a dispute */
         disagree(p, (uint32_t)rank);
         return;
     }
     forget_old_testimony(p);
-    p->faults.testimony.shard[rank] = m->shard + 1;
-    p->faults.testimony.told[rank] = m->value;
+    p->faults.testimony.shard[rank] = m->witness.shard + 1;
+    p->faults.testimony.told[rank] = m->witness.fingerprint;
     judge(p);
 }
 

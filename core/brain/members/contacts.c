@@ -337,10 +337,10 @@ static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life)
     gw_message hello = {.kind = GW_MSG_HELLO,
                         .epoch = p->view.current.epoch,
                         .name = p->view.current.name,
-                        .text = p->identity,
-                        .value = p->config.probe,
-                        .ways = p->config.ways,
-                        .flag = p->view.current.epoch > 0};
+                        .hello.identity = p->identity,
+                        .hello.probe = p->config.probe,
+                        .hello.ways = p->config.ways,
+                        .hello.has_view = p->view.current.epoch > 0};
     gw_peer_send(p, &contact->id, &hello);
 }
 
@@ -390,7 +390,7 @@ static void greet(gw_peer *p, gw_contact *from) {
 }
 
 void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
-    from->ways = message->ways;
+    from->ways = message->hello.ways;
     if (gw_strangers_is_one(p, message))
         gw_strangers_met(p, from, message);
     else

@@ -19,9 +19,9 @@ void gw_poison_stood_still(gw_peer *p) {
 void gw_poison_claim(gw_peer *p, const gw_event *event) {
     if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_CLAIM);
-    message.step = p->state.step;
-    message.worker = event->claim.worker;
-    message.shard = event->claim.shard;
+    message.claim.step = p->state.step;
+    message.claim.worker = event->claim.worker;
+    message.claim.shard = event->claim.shard;
     gw_peer_send_members(p, &message);
 }
 
@@ -40,15 +40,16 @@ void gw_poison_left_out(gw_contact *contact) {
 /* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_claims *claims = &from->claims;
-    if (m->step < p->state.step) return;
-    if (!claims->heard || claims->step != m->step || !gw_same_life(&claims->life, &from->linked_life)) {
-        *claims = (gw_claims){.heard = true, .step = m->step, .life = from->linked_life};
+    if (m->claim.step < p->state.step) return;
+    if (!claims->heard || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
+        *claims = (gw_claims){.heard = true, .step = m->claim.step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
-        bool lost = from->claims_lost != UINT64_MAX && m->step <= from->claims_lost;
-        claims->more = lost || m->shard == GW_SHARD_ANY; /* who begins by withdrawing had claimed before */
+        bool lost = from->claims_lost != UINT64_MAX && m->claim.step <= from->claims_lost;
+        claims->more =
+            lost || m->claim.shard == GW_SHARD_ANY; /* who begins by withdrawing had claimed before */
     }
-    if (m->worker < GW_MAX_CLAIMS)
-        claims->shard[m->worker] = m->shard;
+    if (m->claim.worker < GW_MAX_CLAIMS)
+        claims->shard[m->claim.worker] = m->claim.shard;
     else
         claims->more = true;
 }
@@ -163,18 +164,18 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
 void gw_poison_tell(gw_peer *p) {
     if (p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
-    message.step = p->state.step;
-    message.shard = p->members.fell_at;
-    message.flag = p->members.blameless;
+    message.fell.step = p->state.step;
+    message.fell.shard_plus_1 = p->members.fell_at;
+    message.fell.blameless = p->members.blameless;
     gw_peer_send_members(p, &message);
 }
 
 void gw_poison_told(gw_contact *from, const gw_message *m) {
     from->said_fell = true;
     from->fell.epoch = m->epoch;
-    from->fell.step = m->step;
-    from->fell.at = m->shard;
-    from->fell.blameless = m->flag;
+    from->fell.step = m->fell.step;
+    from->fell.at = m->fell.shard_plus_1;
+    from->fell.blameless = m->fell.blameless;
 }
 
 void gw_poison_as_told(gw_contact *contact) {

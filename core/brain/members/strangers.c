@@ -58,28 +58,28 @@ static bool have_a_way(uint32_t theirs, uint32_t ours) {
     return theirs == 0 || ours == 0 || (theirs & ours) != 0;
 }
 
-bool gw_strangers_is_one(const gw_peer *p, const gw_message *hello) {
-    return strcmp(hello->text, p->identity) != 0 || hello->value != p->config.probe ||
-           !have_a_way(hello->ways, p->config.ways);
+bool gw_strangers_is_one(const gw_peer *p, const gw_message *m) {
+    return strcmp(m->hello.identity, p->identity) != 0 || m->hello.probe != p->config.probe ||
+           !have_a_way(m->hello.ways, p->config.ways);
 }
 
 static const char *ways_text(uint32_t ways) {
     return ways == GW_WAY_TCP ? "tcp" : ways == GW_WAY_SHM ? "shm" : ways == GW_WAY_RDMA ? "rdma" : "another";
 }
 
-static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *hello) {
-    bool other_job = strcmp(hello->text, p->identity) != 0;
-    from->apart = !other_job && hello->value == p->config.probe;
+static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *m) {
+    bool other_job = strcmp(m->hello.identity, p->identity) != 0;
+    from->apart = !other_job && m->hello.probe == p->config.probe;
     if (other_job)
-        name_differences(hello->text, p->identity, from->difference, sizeof from->difference);
+        name_differences(m->hello.identity, p->identity, from->difference, sizeof from->difference);
     else if (from->apart)
         snprintf(from->difference, sizeof from->difference, "theirs: --transport %s, here: --transport %s",
-                 ways_text(hello->ways), ways_text(p->config.ways));
+                 ways_text(m->hello.ways), ways_text(p->config.ways));
     else
         snprintf(from->difference, sizeof from->difference,
                  "the probe shard has other bits there (%016" PRIx64 ") than here (%016" PRIx64
                  "): different hardware or libraries",
-                 hello->value, p->config.probe);
+                 m->hello.probe, p->config.probe);
 }
 
 static const char *what_it_does(const gw_contact *c) {
@@ -105,22 +105,22 @@ static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
     return contact->apart || p->config.known_count == 0; /* apart: of this job, whoever told of it */
 }
 
-static uint64_t kind_of(const gw_message *hello, bool apart) {
+static uint64_t kind_of(const gw_message *m, bool apart) {
     gw_hash hash;
     uint64_t kind;
-    gw_blake2b(hello->text, strlen(hello->text), hash.bytes, sizeof hash.bytes);
+    gw_blake2b(m->hello.identity, strlen(m->hello.identity), hash.bytes, sizeof hash.bytes);
     memcpy(&kind, hash.bytes, sizeof kind);
-    return kind ^ gw_mix64(hello->value) ^ (apart ? hello->ways : 0);
+    return kind ^ gw_mix64(m->hello.probe) ^ (apart ? m->hello.ways : 0);
 }
 
-void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *message) {
+void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
     gw_peer_id_short(&from->id, id);
     from->differs = true;
     from->greeted = false;
-    tell_apart(p, from, message);
-    from->kind = kind_of(message, from->apart);
-    bool ours_runs = p->view.current.epoch > 0, theirs_runs = message->flag;
+    tell_apart(p, from, m);
+    from->kind = kind_of(m, from->apart);
+    bool ours_runs = p->view.current.epoch > 0, theirs_runs = m->hello.has_view;
     p->members.stranger_ns = p->now;
     if (theirs_runs && !ours_runs && asked_to_join(p, from))
         gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s). %s", id, what_it_does(from),

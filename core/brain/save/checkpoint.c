@@ -128,9 +128,9 @@ static void take_early(gw_peer *p, gw_contact *from) {
     if (m == NULL) return;
     int rank = gw_view_rank(&p->view.current, &from->id);
     bool fits = rank >= 0 && p->save.open.active && gw_view_name_equal(&m->name, &p->view.current.name) &&
-                m->step == p->save.open.step;
+                m->stored.step == p->save.open.step;
     if (fits) on_stored(p, (uint32_t)rank, m);
-    if (fits || m->step < p->state.step) gw_saves_forget_early(from);
+    if (fits || m->stored.step < p->state.step) gw_saves_forget_early(from);
 }
 
 void gw_saves_open(gw_peer *p, bool final) {
@@ -209,11 +209,11 @@ static void record_manifest(gw_peer *p) {
 
 static gw_message list_of_chunks(const gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_MANIFEST);
-    message.step = p->save.open.step;
-    message.value = p->save.open.fingerprint;
-    message.hashes = p->save.open.hashes;
-    message.count = p->save.open.known.size;
-    message.flag = p->save.open.incomplete;
+    message.manifest.step = p->save.open.step;
+    message.manifest.fingerprint = p->save.open.fingerprint;
+    message.manifest.hashes = p->save.open.hashes;
+    message.manifest.count = p->save.open.known.size;
+    message.manifest.incomplete = p->save.open.incomplete;
     return message;
 }
 
@@ -293,18 +293,18 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
     gw_save *s = &p->save.open;
     char id[GW_SHORT_TEXT];
     if (gw_set_has(&s->answered, rank)) return; /* said again */
-    note_disk(p, rank, m->flag);
-    if (m->value != s->fingerprint) {
+    note_disk(p, rank, m->stored.unwritable);
+    if (m->stored.fingerprint != s->fingerprint) {
         gw_peer_say(p, GW_ERROR,
                     "peer %s and the leader hold different states of step %" PRIu64 ": checkpoint given up",
                     gw_peer_id_short(&p->view.current.members[rank].id, id), s->step);
         gw_views_need_change(p, "the members' states differ at a checkpoint");
         return;
     }
-    for (uint32_t i = 0; i < m->count; i++) {
-        uint32_t chunk = m->chunks[i];
+    for (uint32_t i = 0; i < m->stored.count; i++) {
+        uint32_t chunk = m->stored.chunks[i];
         if (chunk >= s->known.size) return;
-        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &m->hashes[i])) {
+        if (gw_set_has(&s->known, chunk) && !gw_hash_equal(&s->hashes[chunk], &m->stored.hashes[i])) {
             gw_peer_say(
                 p, GW_ERROR,
                 "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
@@ -315,10 +315,11 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
             return;
         }
         gw_set_add(&s->known, chunk);
-        s->hashes[chunk] = m->hashes[i];
-        if (!m->flag) gw_set_add(&s->durable, chunk);
+        s->hashes[chunk] = m->stored.hashes[i];
+        if (!m->stored.unwritable) gw_set_add(&s->durable, chunk);
     }
-    if (m->count > 0 && !m->flag) p->save.member_unwritable[rank] = false; /* it has room again */
+    if (m->stored.count > 0 && !m->stored.unwritable)
+        p->save.member_unwritable[rank] = false; /* it has room again */
     gw_set_add(&s->answered, rank);
     if (gw_set_count(&s->answered) == p->view.current.count) all_answered(p);
 }
@@ -339,10 +340,16 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     if (final && unsaved && gw_final_waits_for_room(p)) return;
     gw_hash whole = *root;
     gw_message message = gw_peer_about_view(p, final ? GW_MSG_END : GW_MSG_COMPLETE);
-    message.step = s->step;
-    message.hash = whole;
-    message.flag = final && p->state.stopped;
-    message.unsaved = unsaved;
+    if (final) {
+        message.end.step = s->step;
+        message.end.root = whole;
+        message.end.stopped = p->state.stopped;
+        message.end.unsaved = unsaved;
+    } else {
+        message.complete.step = s->step;
+        message.complete.root = whole;
+        message.complete.unsaved = unsaved;
+    }
     gw_peer_send_members(p, &message);
     complete(p, s->step, &whole, unsaved);
 }
@@ -401,12 +408,12 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
 static gw_message stored_message(const gw_peer *p) {
     const gw_save *s = &p->save.open;
     gw_message message = gw_peer_about_view(p, GW_MSG_STORED);
-    message.step = s->step;
-    message.value = s->fingerprint;
-    message.flag = p->save.unwritable;
-    message.chunks = s->chunks;
-    message.hashes = s->own_hashes;
-    message.count = s->own_count;
+    message.stored.step = s->step;
+    message.stored.fingerprint = s->fingerprint;
+    message.stored.unwritable = p->save.unwritable;
+    message.stored.chunks = s->chunks;
+    message.stored.hashes = s->own_hashes;
+    message.stored.count = s->own_count;
     return message;
 }
 
@@ -417,9 +424,9 @@ static void say_stored(gw_peer *p) {
 
 static void say_recorded(gw_peer *p) {
     gw_message message = gw_peer_about_view(p, GW_MSG_RECORDED);
-    message.step = p->save.open.step;
-    message.hash = p->save.open.own_root;
-    message.flag = p->save.open.own_unrecorded;
+    message.recorded.step = p->save.open.step;
+    message.recorded.root = p->save.open.own_root;
+    message.recorded.unwritten = p->save.open.own_unrecorded;
     gw_peer_send(p, &p->view.current.leader, &message);
 }
 
@@ -572,19 +579,24 @@ static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *
     const gw_kept *whole = gw_kept_newest(p);
     GW_ASSERT(whole != NULL);
     if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
-    message.step = whole->step;
-    message.hash = whole->root;
+    message.complete.step = whole->step;
+    message.complete.root = whole->root;
     gw_peer_send(p, &to->id, &message);
 }
 
 static void on_list(gw_peer *p, const gw_message *m) {
     gw_save *s = &p->save.open;
     if (s->manifest_token != 0 || s->own_recorded) return;
-    if (m->count != s->known.size || m->value != s->fingerprint) return;
-    s->incomplete = m->flag;
+    if (m->manifest.count != s->known.size || m->manifest.fingerprint != s->fingerprint) return;
+    s->incomplete = m->manifest.incomplete;
     note_agreement(p);
-    if (m->count > 0) memcpy(s->hashes, m->hashes, m->count * sizeof *s->hashes);
+    if (m->manifest.count > 0) memcpy(s->hashes, m->manifest.hashes, m->manifest.count * sizeof *s->hashes);
     record_manifest(p);
+}
+
+/* Whether the checkpoint of this step is being made. */
+static bool is_open(const gw_peer *p, uint64_t step) {
+    return p->save.open.active && step == p->save.open.step;
 }
 
 void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
@@ -594,29 +606,30 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         return;
     }
     bool leads = gw_peer_id_equal(&from->id, &p->view.current.leader), led = gw_peer_is_leader(p);
-    bool current = p->save.open.active && m->step == p->save.open.step;
     switch (m->kind) {
     case GW_MSG_STORED:
-        if (led && current)
+        if (led && is_open(p, m->stored.step))
             on_stored(p, (uint32_t)rank, m);
-        else if (led && m->step >= p->state.step)
+        else if (led && m->stored.step >= p->state.step)
             keep_early(from, m);
         break;
     case GW_MSG_MANIFEST:
-        if (leads && current) on_list(p, m);
+        if (leads && is_open(p, m->manifest.step)) on_list(p, m);
         break;
     case GW_MSG_RECORDED:
-        if (led && current)
-            on_recorded(p, (uint32_t)rank, &m->hash, m->flag);
-        else if (led && p->save.kept_count > 0 && m->step == p->save.saved_step)
-            say_complete_again(p, from, &m->hash);
+        if (led && is_open(p, m->recorded.step))
+            on_recorded(p, (uint32_t)rank, &m->recorded.root, m->recorded.unwritten);
+        else if (led && p->save.kept_count > 0 && m->recorded.step == p->save.saved_step)
+            say_complete_again(p, from, &m->recorded.root);
         break;
     case GW_MSG_COMPLETE:
-    case GW_MSG_END:
-        if (leads && current)
-            complete(p, m->step, &m->hash, m->unsaved);
-        else if (leads && m->kind == GW_MSG_COMPLETE)
+        if (leads && is_open(p, m->complete.step))
+            complete(p, m->complete.step, &m->complete.root, m->complete.unsaved);
+        else if (leads)
             gw_kept_complete_late(p, m);
+        break;
+    case GW_MSG_END:
+        if (leads && is_open(p, m->end.step)) complete(p, m->end.step, &m->end.root, m->end.unsaved);
         break;
     case GW_MSG_ASK_STOP:
         p->save.want_stop = true;

@@ -44,11 +44,11 @@ static void end_as_recorded(gw_peer *p, const char *why) {
 
 void gw_end_tell_others(gw_peer *p, const gw_hash *root) {
     gw_message message = gw_peer_about_view(p, GW_MSG_END);
-    message.step = p->state.step;
-    message.value = p->state.fingerprint;
-    message.hash = *root;
-    message.flag = p->state.stopped;
-    message.unsaved = p->save.end.unsaved;
+    message.end.step = p->state.step;
+    message.end.fingerprint = p->state.fingerprint;
+    message.end.root = *root;
+    message.end.stopped = p->state.stopped;
+    message.end.unsaved = p->save.end.unsaved;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *c = &p->members.contacts[i];
         bool member = p->view.current.epoch > 0 && gw_view_rank(&p->view.current, &c->id) >= 0;
@@ -61,9 +61,9 @@ void gw_end_decided(gw_peer *p, const gw_install *with) {
     gw_message message = {.kind = GW_MSG_END,
                           .epoch = view->epoch,
                           .name = view->name,
-                          .step = with->step,
-                          .value = with->fingerprint,
-                          .hash = with->root};
+                          .end.step = with->step,
+                          .end.fingerprint = with->fingerprint,
+                          .end.root = with->root};
     for (uint32_t i = 0; i < view->count; i++)
         if (!gw_peer_id_equal(&view->members[i].id, &p->config.id))
             gw_peer_send(p, &view->members[i].id, &message);
@@ -74,10 +74,11 @@ void gw_end_decided(gw_peer *p, const gw_install *with) {
 void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
     from->said_end = true;
-    from->end_root = message->hash;
-    from->unsaved = message->unsaved;
+    from->end_root = message->end.root;
+    from->unsaved = message->end.unsaved;
     if (!gw_votes_waits_for(p, from, &message->name)) return;
-    gw_end_recorded(p, message->step, message->value, &message->hash, message->flag, message->unsaved);
+    gw_end_recorded(p, message->end.step, message->end.fingerprint, &message->end.root, message->end.stopped,
+                    message->end.unsaved);
     end_as_recorded(p, "");
 }
 

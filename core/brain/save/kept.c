@@ -105,15 +105,16 @@ static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
  * was noted since of disks that refuse stands. Others may not have heard it, and may have recorded it where
  * this disk has not: what is kept of it is of no use unless all keep the same one. */
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
-    const gw_kept whole = {m->step, m->hash};
-    if (m->unsaved) return;
+    const gw_kept whole = {m->complete.step, m->complete.root};
+    if (m->complete.unsaved) return;
     if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->save.load_whole, &whole);
     if (!gw_kept_is_behind(p, &whole)) return;
     bool unrecorded = gw_peer_inventory_find(&p->inventory, &whole.root) == NULL;
-    bool news = is_news(p, m->step, &m->hash), others = unrecorded && whole.step > gw_kept_whole(p).step;
+    bool news = is_news(p, whole.step, &whole.root),
+         others = unrecorded && whole.step > gw_kept_whole(p).step;
     if (news) {
-        note_newest(p, m->step, &m->hash);
-        tell_complete(p, m->step, &m->hash);
+        note_newest(p, whole.step, &whole.root);
+        tell_complete(p, whole.step, &whole.root);
     }
     if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_install_tell_whole(p, &whole);
 }

@@ -92,9 +92,9 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     newcomers.epoch = p->view.ballot.highest + 1;
     gw_view_seal(&newcomers);
     gw_message message = gw_peer_about_view(p, GW_MSG_JOIN);
-    message.view = &newcomers;
-    message.value = p->state.step;
-    message.flag = whole_view;
+    message.join.newcomers = &newcomers;
+    message.join.step = p->state.step;
+    message.join.whole_view = whole_view;
     gw_peer_send(p, leader, &message);
 }
 
@@ -469,27 +469,27 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
-    bool may_propose = gw_peer_is_leader(p) || ((inside || p->view.need_change) && !m->flag);
+    bool may_propose = gw_peer_is_leader(p) || ((inside || p->view.need_change) && !m->join.whole_view);
     if (!may_propose || p->save.end_sent) return;
     if (m->epoch > p->view.ballot.highest) p->view.ballot.highest = m->epoch;
     /* It voted, then believed itself left behind, or went on with others: the step would wait for it for
      * ever. It may be this view's leader. */
-    if (inside && !m->flag) {
+    if (inside && !m->join.whole_view) {
         gw_views_need_change(p, "a member asks to be admitted");
         return;
     }
-    if (m->flag && p->view.healing) {
+    if (m->join.whole_view && p->view.healing) {
         if (gw_view_name_compare(&p->view.current.name, &m->name) < 0)
             return; /* ours crossed theirs, and theirs stays */
         p->view.healing = false;
     }
-    for (uint32_t i = 0; i < m->view->count; i++) {
-        const gw_member *member = &m->view->members[i];
+    for (uint32_t i = 0; i < m->join.newcomers->count; i++) {
+        const gw_member *member = &m->join.newcomers->members[i];
         gw_contact *c = gw_peer_contact(p, &member->id);
         if (c == NULL || !c->alive || c->differs || !gw_member_is(member, &c->incarnation)) continue;
-        if (!m->flag && c != from) continue; /* a newcomer speaks for itself only */
+        if (!m->join.whole_view && c != from) continue; /* a newcomer speaks for itself only */
         c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
-        c->offered = m->flag ? m->name : (gw_view_name){0};
+        c->offered = m->join.whole_view ? m->name : (gw_view_name){0};
     }
     if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
 }

@@ -57,8 +57,7 @@ static void start_if_all_ready(gw_peer *p) {
 
 static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
     gw_message message = gw_peer_about_view(p, GW_MSG_READY);
-    message.step = whole->step;
-    message.hash = whole->root;
+    message.ready.whole = *whole;
     return message;
 }
 
@@ -331,7 +330,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
 }
 
 void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
-    const gw_install *i = m->install;
+    const gw_install *i = m->install.install;
     if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
     if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->view.voted.name)) return;
     if (!p->view.frozen || p->step.applying || p->view.load_token != 0 || p->step.reduce_token != 0)
@@ -353,7 +352,7 @@ void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_messag
     bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->view.voted.name);
     if (!installed && !voted) return;
     const gw_view *view = installed ? &p->view.current : &p->view.voted;
-    const gw_kept whole = {m->step, m->hash};
+    const gw_kept whole = m->ready.whole;
     int rank = gw_view_rank(view, &from->id);
     if (rank < 0) return;
     note_whole(p, installed, &whole);
@@ -462,7 +461,7 @@ void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
         gw_message message = {.kind = GW_MSG_INSTALL,
                               .epoch = p->view.current.epoch,
                               .name = p->view.current.name,
-                              .install = p->view.installed};
+                              .install.install = p->view.installed};
         gw_peer_send(p, &contact->id, &message);
     }
     if (p->view.own_ready) {

@@ -147,8 +147,8 @@ static void ask_for_repair(gw_peer *p) {
         message.epoch = p->view.missed.epoch;
         message.name = p->view.missed.name;
     }
-    message.text = p->view.cause;
-    message.flag = p->view.suspects;
+    message.repair.reason = p->view.cause;
+    message.repair.check_state = p->view.suspects;
     gw_peer_send(p, repairer(p), &message);
 }
 
@@ -244,14 +244,13 @@ static void propose_to(gw_peer *p, const gw_peer_id *to) {
     gw_message message = {.kind = GW_MSG_PROPOSE,
                           .epoch = a->view.epoch,
                           .name = a->view.name,
-                          .view = &a->view,
-                          .base_epoch = a->base_epoch,
-                          .base = a->base,
-                          .listed = a->listed,
-                          .listed_count = a->listed_count,
-                          .absorbed_count = a->absorbed_count,
-                          .flag = p->view.suspects};
-    memcpy(message.absorbed, a->absorbed, sizeof message.absorbed);
+                          .propose.view = &a->view,
+                          .propose.base = {a->base_epoch, a->base},
+                          .propose.listed = a->listed,
+                          .propose.listed_count = a->listed_count,
+                          .propose.absorbed_count = a->absorbed_count,
+                          .propose.check_state = p->view.suspects};
+    memcpy(message.propose.absorbed, a->absorbed, sizeof message.propose.absorbed);
     gw_peer_send(p, to, &message);
 }
 
@@ -616,35 +615,36 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
 /* A member of this peer's view, that lives in another one without it. */
 static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     const gw_incarnation *life = &p->config.incarnation;
-    return m->refusal == GW_REFUSE_STALE && m->listed_count > 0 && gw_contacts_is_member(p, from) &&
-           gw_view_rank_of_life(&m->listed[0], &p->config.id, life->boot, life->nonce) < 0;
+    return m->refuse.why == GW_REFUSE_STALE && m->refuse.listed_count > 0 && gw_contacts_is_member(p, from) &&
+           gw_view_rank_of_life(&m->refuse.listed[0], &p->config.id, life->boot, life->nonce) < 0;
 }
 
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
-    if (m->value > p->view.ballot.highest) p->view.ballot.highest = m->value;
+    uint64_t highest = m->refuse.highest_epoch;
+    if (highest > p->view.ballot.highest) p->view.ballot.highest = highest;
     /* What is said over a link is said by the life that it is to. What was learned of such views stays: those
      * who told of them are bound until they hear this themselves. */
-    gw_ballot_take_back(&p->view.ballot, &from->id, &from->linked_life, m->since, m->value);
+    gw_ballot_take_back(&p->view.ballot, &from->id, &from->linked_life, m->refuse.given_up_since, highest);
     if (!gw_view_name_equal(&m->name, &p->view.voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
-    for (uint32_t i = 0; i < m->listed_count && p->view.ballot.majority; i++)
-        learn_view(p, &from->id, &m->listed[i], i == 0 && m->flag);
-    from->told_state = (gw_view_ref){.epoch = m->base_epoch, .name = m->base};
-    if (m->listed_count > 0 && is_aside(p)) p->view.aside_until_ns = p->now;
+    for (uint32_t i = 0; i < m->refuse.listed_count && p->view.ballot.majority; i++)
+        learn_view(p, &from->id, &m->refuse.listed[i], i == 0 && m->refuse.lived);
+    from->told_state = m->refuse.state;
+    if (m->refuse.listed_count > 0 && is_aside(p)) p->view.aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
         retry_later(p, 200);
         gw_views_lost(p, "the others went on without it");
         return;
     }
     if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
-    if (m->refusal == GW_REFUSE_STALE && gw_view_rank(&p->view.current, &from->id) < 0)
+    if (m->refuse.why == GW_REFUSE_STALE && gw_view_rank(&p->view.current, &from->id) < 0)
         forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
-    if (m->refusal == GW_REFUSE_UNLINKED) {
-        block_unlinked(p, from, &m->peer);
-    } else if (m->refusal == GW_REFUSE_FULL) {
+    if (m->refuse.why == GW_REFUSE_UNLINKED) {
+        block_unlinked(p, from, &m->refuse.unlinked);
+    } else if (m->refuse.why == GW_REFUSE_FULL) {
         block(p, from); /* the others may be a majority without it */
     }
-    retry_later(p, m->refusal == GW_REFUSE_DEAD || m->refusal == GW_REFUSE_BUSY ? 200 : 10);
+    retry_later(p, m->refuse.why == GW_REFUSE_DEAD || m->refuse.why == GW_REFUSE_BUSY ? 200 : 10);
 }
 
 /* ---- deciding
@@ -755,7 +755,8 @@ static void conclude(gw_peer *p) {
     snprintf(i->cause, sizeof i->cause, "%s", p->view.cause[0] == '\0' ? "founded" : p->view.cause);
     gw_install_free(p->view.installed);
     p->view.installed = i;
-    gw_message message = {.kind = GW_MSG_INSTALL, .epoch = i->view.epoch, .name = i->view.name, .install = i};
+    gw_message message = {
+        .kind = GW_MSG_INSTALL, .epoch = i->view.epoch, .name = i->view.name, .install.install = i};
     for (uint32_t k = 0; k < i->view.count; k++)
         if (!gw_peer_id_equal(&i->view.members[k].id, &p->config.id))
             gw_peer_send(p, &i->view.members[k].id, &message);
@@ -782,7 +783,7 @@ void gw_views_lost(gw_peer *p, const char *why) {
 }
 
 static void on_view(gw_peer *p, const gw_message *m) {
-    const gw_view *view = m->view;
+    const gw_view *view = m->view.view;
     if (p->view.current.epoch == 0 || view->epoch <= p->view.current.epoch ||
         !gw_hash_equal(&view->job, &p->job))
         return;
@@ -833,13 +834,13 @@ void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_REPAIR:
         if (!gw_view_name_equal(&m->name, &p->view.current.name)) break;
-        p->view.suspects |= m->flag;
-        gw_views_need_change(p, "%.80s (asked by %s)", m->text, gw_peer_id_short(&from->id, id));
+        p->view.suspects |= m->repair.check_state;
+        gw_views_need_change(p, "%.80s (asked by %s)", m->repair.reason, gw_peer_id_short(&from->id, id));
         break;
     case GW_MSG_ASK_VIEW:
         if (p->view.current.epoch > 0) {
             gw_message answer = gw_peer_about_view(p, GW_MSG_VIEW);
-            answer.view = &p->view.current;
+            answer.view.view = &p->view.current;
             gw_peer_send(p, &from->id, &answer);
         }
         break;

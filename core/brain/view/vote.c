@@ -20,7 +20,7 @@ static uint64_t given_up_since(const gw_peer *p) {
 }
 
 static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw_refusal why,
-                   const gw_peer_id *peer) {
+                   const gw_peer_id *unlinked) {
     gw_view *listed = malloc((p->view.ballot.later_count + 1) * sizeof *listed);
     GW_ASSERT_MEMORY(listed != NULL);
     uint32_t count = 0;
@@ -31,43 +31,43 @@ static void refuse(gw_peer *p, const gw_contact *to, const gw_message *about, gw
     const gw_view_ref none = {0}, *state = p->state.present ? &p->view.state_view : &none;
     if (p->view.ballot.majority && why == GW_REFUSE_UNLISTED) {
         for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
-            if (gw_ballot_must_list(&p->view.ballot.later[i], about->view))
+            if (gw_ballot_must_list(&p->view.ballot.later[i], about->propose.view))
                 listed[count++] = p->view.ballot.later[i];
     }
     gw_message message = {.kind = GW_MSG_REFUSE,
                           .epoch = about->epoch,
                           .name = about->name,
-                          .refusal = why,
-                          .value = p->view.ballot.highest,
-                          .since = given_up_since(p),
-                          .listed = listed,
-                          .listed_count = count,
-                          .flag = lives,
-                          .base_epoch = state->epoch,
-                          .base = state->name};
-    if (peer != NULL) message.peer = *peer;
+                          .refuse.why = why,
+                          .refuse.highest_epoch = p->view.ballot.highest,
+                          .refuse.given_up_since = given_up_since(p),
+                          .refuse.listed = listed,
+                          .refuse.listed_count = count,
+                          .refuse.lived = lives,
+                          .refuse.state = *state};
+    if (unlinked != NULL) message.refuse.unlinked = *unlinked;
     gw_peer_send(p, &to->id, &message);
     free(listed);
 }
 
 /* Whether the proposer is a stranger to the view this peer lives in. */
 static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_message *m) {
+    const gw_view_ref *base = &m->propose.base;
     if (p->view.current.epoch == 0) return false;
     if (gw_contacts_is_member(p, from)) return false;
-    for (uint32_t i = 0; i < m->absorbed_count; i++)
-        if (gw_view_name_equal(&m->absorbed[i], &p->view.current.name)) return false;
+    for (uint32_t i = 0; i < m->propose.absorbed_count; i++)
+        if (gw_view_name_equal(&m->propose.absorbed[i], &p->view.current.name)) return false;
     /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
      * left behind, not the proposer. */
     bool later =
-        m->base_epoch > p->view.current.epoch ||
-        (m->base_epoch == p->view.current.epoch && gw_view_name_compare(&m->base, &p->view.current.name) > 0);
-    bool goes_on = gw_view_name_equal(&m->base, &p->view.current.name) || later;
-    for (uint32_t i = 0; i < m->listed_count; i++) /* one of several with the same peers is listed */
-        goes_on |= gw_view_same_peers(&m->listed[i], &p->view.current);
+        base->epoch > p->view.current.epoch || (base->epoch == p->view.current.epoch &&
+                                                gw_view_name_compare(&base->name, &p->view.current.name) > 0);
+    bool goes_on = gw_view_name_equal(&base->name, &p->view.current.name) || later;
+    for (uint32_t i = 0; i < m->propose.listed_count; i++) /* one of several with the same peers is listed */
+        goes_on |= gw_view_same_peers(&m->propose.listed[i], &p->view.current);
     if (p->view.ballot.majority && goes_on) return false;
     /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
      */
-    return !gw_view_name_equal(&m->base, &p->view.voted.name);
+    return !gw_view_name_equal(&base->name, &p->view.voted.name);
 }
 
 static const gw_peer_id *unlinked_member(gw_peer *p, const gw_view *view) {
@@ -90,7 +90,8 @@ static gw_refusal refusal_of(gw_ballot_answer answer) {
 }
 
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
-    const gw_view *view = m->view;
+    const gw_view *view = m->propose.view;
+    const gw_view_ref *base = &m->propose.base;
     if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
     if (!gw_peer_id_equal(&view->leader, &from->id) || !gw_hash_equal(&view->job, &p->job)) return;
     const gw_incarnation *life = &p->config.incarnation;
@@ -110,7 +111,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, GW_REFUSE_STALE, NULL);
         return;
     }
-    if (p->view.current.epoch == 0 && gw_view_name_is_none(&m->base) && gw_waiting_knows_flock(p)) {
+    if (p->view.current.epoch == 0 && gw_view_name_is_none(&base->name) && gw_waiting_knows_flock(p)) {
         refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
         return;
     }
@@ -119,16 +120,16 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, GW_REFUSE_UNLINKED, unlinked);
         return;
     }
-    gw_ballot_answer answer =
-        gw_ballot_consider(&p->view.ballot, view, m->base_epoch, &m->base, m->listed, m->listed_count);
+    gw_ballot_answer answer = gw_ballot_consider(&p->view.ballot, view, base->epoch, &base->name,
+                                                 m->propose.listed, m->propose.listed_count);
     if (answer != GW_BALLOT_YES) {
         refuse(p, from, m, refusal_of(answer), NULL);
         return;
     }
-    p->view.suspects |= m->flag;
+    p->view.suspects |= m->propose.check_state;
     gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
     if (!p->view.need_change && p->view.current.epoch > 0) p->view.cause_ns = p->now;
-    gw_votes_give(p, view, m->base_epoch);
+    gw_votes_give(p, view, base->epoch);
 }
 
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch) {
@@ -314,13 +315,13 @@ void gw_votes_send_if_ready(gw_peer *p) {
         return;
     }
     gw_message message = {
-        .kind = GW_MSG_VOTE, .epoch = p->view.voted.epoch, .name = p->view.voted.name, .report = report};
+        .kind = GW_MSG_VOTE, .epoch = p->view.voted.epoch, .name = p->view.voted.name, .vote.report = report};
     gw_peer_send(p, &p->view.voted.leader, &message);
     gw_report_free(report);
 }
 
 void gw_votes_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
     if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
-    count_vote(p, &from->id, m->report);
-    m->report = NULL;
+    count_vote(p, &from->id, m->vote.report);
+    m->vote.report = NULL;
 }

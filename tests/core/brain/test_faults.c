@@ -287,11 +287,10 @@ static void propose_on(flock *f, uint64_t base, gw_view *listed) {
                     .job = view.job,
                     .epoch = view.epoch,
                     .name = view.name,
-                    .view = &view,
-                    .base_epoch = base,
-                    .base = {{7}},
-                    .listed = listed,
-                    .listed_count = listed != NULL};
+                    .propose.view = &view,
+                    .propose.base = {base, {{7}}},
+                    .propose.listed = listed,
+                    .propose.listed_count = listed != NULL};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
     flock_tell(

@@ -111,43 +111,86 @@ static const gw_message_kind short_kinds[] = {
     GW_MSG_READY, GW_MSG_STORED,  GW_MSG_MANIFEST, GW_MSG_RECORDED, GW_MSG_COMPLETE, GW_MSG_END,
     GW_MSG_CLAIM, GW_MSG_WITNESS, GW_MSG_HALT,     GW_MSG_ASK_STOP, GW_MSG_ASK_SAVE};
 
+static char some_text[] = "why not";
+
+/* A message of such a kind about a step that nobody has got to, and otherwise zeros. */
+static gw_message about_late_step(gw_message_kind kind) {
+    enum { STEP = 999 };
+    gw_message m = {.kind = kind};
+    switch (kind) {
+    case GW_MSG_READY:
+        m.ready.whole.step = STEP;
+        break;
+    case GW_MSG_STORED:
+        m.stored.step = STEP;
+        break;
+    case GW_MSG_MANIFEST:
+        m.manifest.step = STEP;
+        break;
+    case GW_MSG_RECORDED:
+        m.recorded.step = STEP;
+        break;
+    case GW_MSG_COMPLETE:
+        m.complete.step = STEP;
+        break;
+    case GW_MSG_END:
+        m.end.step = STEP;
+        break;
+    case GW_MSG_CLAIM:
+        m.claim.step = STEP;
+        break;
+    case GW_MSG_WITNESS:
+        m.witness.step = STEP;
+        break;
+    case GW_MSG_HALT:
+        m.halt.step = STEP;
+        m.halt.reason = some_text;
+        break;
+    default:
+        break;
+    }
+    return m;
+}
+
 /* Of another view, step or job. */
 static void say_of_another(flock *f, uint32_t i, uint32_t from, const gw_view *view) {
-    static char text[] = "why not";
-    gw_message m = {
-        .job = job_of(f), .epoch = view->epoch, .step = 999, .text = text, .refusal = GW_REFUSE_OLD};
     for (size_t k = 0; k < sizeof short_kinds / sizeof *short_kinds; k++) {
-        m.kind = short_kinds[k];
+        gw_message m = about_late_step(short_kinds[k]);
+        m.job = job_of(f);
+        m.epoch = view->epoch;
         m.name = (gw_view_name){{7}};
         tell_message(f, i, from, m, true);
         m.name = view->name;
         m.job = (gw_hash){{1}};
         tell_message(f, i, from, m, true);
-        m.job = job_of(f);
     }
-    m.name = (gw_view_name){{7}};
-    m.kind = GW_MSG_REPAIR;
-    tell_message(f, i, from, m, true);
-    m.kind = GW_MSG_REFUSE;
-    tell_message(f, i, from, m, true);
     gw_report report = {0};
-    m.kind = GW_MSG_VOTE;
-    m.report = &report;
-    tell_message(f, i, from, m, true);
+    const gw_message others[] = {{.kind = GW_MSG_REPAIR, .repair.reason = some_text},
+                                 {.kind = GW_MSG_REFUSE, .refuse.why = GW_REFUSE_OLD},
+                                 {.kind = GW_MSG_VOTE, .vote.report = &report}};
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        gw_message m = others[k];
+        m.job = job_of(f);
+        m.epoch = view->epoch;
+        m.name = (gw_view_name){{7}};
+        tell_message(f, i, from, m, true);
+    }
 }
 
 /* Views that are old, of another job, led by another, or without the receiver. */
 static void say_views(flock *f, uint32_t i, uint32_t from, const gw_view *view) {
     gw_message m = {.job = job_of(f), .epoch = view->epoch, .name = view->name};
     gw_view other = *view;
-    m.view = &other;
-    m.kind = GW_MSG_VIEW; /* the one it lives in */
+    m.kind = GW_MSG_VIEW;
+    m.view.view = &other; /* the one it lives in */
     tell_message(f, i, from, m, true);
     other.epoch += 1000;
     other.job = (gw_hash){{1}};
     gw_view_seal(&other);
     tell_message(f, i, from, m, true);
     m.kind = GW_MSG_PROPOSE;
+    memset(&m.propose, 0, sizeof m.propose);
+    m.propose.view = &other;
     other.epoch = view->epoch;
     other.leader = f->peers[from].config.id;
     gw_view_seal(&other);
@@ -177,7 +220,7 @@ Test(peer_late, who_missed_the_installation_of_a_view_asks_its_leader_for_the_ne
     later.epoch += 5;
     later.leader = f.peers[next].config.id;
     gw_view_seal(&later);
-    gw_message m = {.kind = GW_MSG_VIEW, .job = job_of(&f), .epoch = later.epoch, .view = &later};
+    gw_message m = {.kind = GW_MSG_VIEW, .job = job_of(&f), .epoch = later.epoch, .view.view = &later};
     f.breaks =
         (flock_break){.kind = GW_MSG_REPAIR, .from = (int)one, .to = (int)next, .times = 1, .quiet = true};
     tell_message(&f, one, next, m, false);
@@ -209,15 +252,19 @@ static void name_the_last_number(gw_message_kind kind) {
     uint32_t leader = flock_leader(&f), from = (leader + 1) % 3;
     gw_view view = *flock_status(&f, leader).view;
     gw_message m = {.kind = kind, .job = job_of(&f), .epoch = view.epoch, .name = view.name};
-    if (kind == GW_MSG_REFUSE)
-        m.value = UINT64_MAX;
-    else if (kind == GW_MSG_JOIN)
-        m.epoch = UINT64_MAX;
-    else
-        view.epoch = UINT64_MAX;
+    if (kind != GW_MSG_REFUSE && kind != GW_MSG_JOIN) view.epoch = UINT64_MAX;
     gw_view_seal(&view);
-    m.view = &view;
-    m.refusal = GW_REFUSE_OLD;
+    if (kind == GW_MSG_REFUSE) {
+        m.refuse.highest_epoch = UINT64_MAX;
+        m.refuse.why = GW_REFUSE_OLD;
+    } else if (kind == GW_MSG_JOIN) {
+        m.epoch = UINT64_MAX;
+        m.join.newcomers = &view;
+    } else if (kind == GW_MSG_PROPOSE) {
+        m.propose.view = &view;
+    } else {
+        m.view.view = &view;
+    }
     tell_message(&f, leader, from, m, false);
     flock_kill(&f, from);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
@@ -244,26 +291,33 @@ static void say_of_checkpoints(flock *f, uint32_t i) {
     static gw_hash hashes[FLOCK_CHUNKS + 1];
     gw_peer_status status = flock_status(f, i);
     if (status.view == NULL || is_at(f, i, "changing the view")) return;
-    gw_message m = {.job = job_of(f), .epoch = status.view->epoch, .name = status.view->name};
-    m.chunks = chunks;
-    m.hashes = hashes;
+    const gw_message about = {.job = job_of(f), .epoch = status.view->epoch, .name = status.view->name};
     for (uint64_t back = 0; back < 2; back++) {
-        m.step = status.step - (back <= status.step ? back : 0);
-        m.value = flock_state_after(m.step);
+        const uint64_t step = status.step - (back <= status.step ? back : 0),
+                       fingerprint = flock_state_after(step);
         for (int leader = 0; leader < 2; leader++) {
             int from = linked_peer(f, i, leader);
             if (from < 0) continue;
-            m.count = 1;
-            m.kind = GW_MSG_STORED;
-            tell_message(f, i, (uint32_t)from, m, false);
-            m.kind = GW_MSG_MANIFEST;
-            tell_message(f, i, (uint32_t)from, m, true);
-            m.count = FLOCK_CHUNKS;
-            m.value ^= 1;
-            tell_message(f, i, (uint32_t)from, m, true);
-            m.value ^= 1;
-            m.kind = GW_MSG_COMPLETE;
-            if (!leader) tell_message(f, i, (uint32_t)from, m, true);
+            gw_message stored = about, manifest = about, complete = about;
+            stored.kind = GW_MSG_STORED;
+            stored.stored.step = step;
+            stored.stored.fingerprint = fingerprint;
+            stored.stored.chunks = chunks;
+            stored.stored.hashes = hashes;
+            stored.stored.count = 1;
+            tell_message(f, i, (uint32_t)from, stored, false);
+            manifest.kind = GW_MSG_MANIFEST;
+            manifest.manifest.step = step;
+            manifest.manifest.fingerprint = fingerprint;
+            manifest.manifest.hashes = hashes;
+            manifest.manifest.count = 1;
+            tell_message(f, i, (uint32_t)from, manifest, true);
+            manifest.manifest.count = FLOCK_CHUNKS;
+            manifest.manifest.fingerprint ^= 1;
+            tell_message(f, i, (uint32_t)from, manifest, true);
+            complete.kind = GW_MSG_COMPLETE;
+            complete.complete.step = step;
+            if (!leader) tell_message(f, i, (uint32_t)from, complete, true);
         }
     }
 }
@@ -286,10 +340,10 @@ Test(peer_late, another_root_of_a_checkpoint_costs_that_checkpoint) {
     for (int n = 0; flock_status(&f, leader).views_installed == views; n++) {
         cr_assert_lt(n, 20000);
         gw_peer_status status = flock_status(&f, leader);
-        gw_message m = {.kind = GW_MSG_RECORDED, .job = job_of(&f), .hash = {{9}}};
+        gw_message m = {.kind = GW_MSG_RECORDED, .job = job_of(&f), .recorded.root = {{9}}};
         m.epoch = status.view->epoch;
         m.name = status.view->name;
-        m.step = status.step - (uint64_t)(n % 3);
+        m.recorded.step = status.step - (uint64_t)(n % 3);
         if (!is_at(&f, leader, "changing the view")) tell_message(&f, leader, from, m, false);
         cr_assert(!flock_run(&f, NULL, 1));
     }
@@ -312,7 +366,11 @@ Test(peer_late, who_asks_for_others_lives_is_not_heard) {
         offered.members[i] = (gw_member){.id = f.peers[i].config.id, .boot = 50 + i, .nonce = 1};
     offered.members[leader].id = (gw_peer_id){{77}}; /* nobody knows it */
     gw_view_seal(&offered);
-    gw_message m = {.kind = GW_MSG_JOIN, .job = offered.job, .view = &offered, .flag = true, .name = {{3}}};
+    gw_message m = {.kind = GW_MSG_JOIN,
+                    .job = offered.job,
+                    .name = {{3}},
+                    .join.newcomers = &offered,
+                    .join.whole_view = true};
     flock_tell(&f, leader, (gw_event){.kind = GW_EV_TIMER});
     tell_message(&f, leader, from, m, true);
     tell_message(&f, from, leader, m, true); /* to one that does not lead */

@@ -38,34 +38,118 @@ static gw_install *small_install(void) {
     return i;
 }
 
-/* Every message kind, filled with something. */
+/* A message of any kind, filled with values of which no two beside each other are alike. */
 static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *install, gw_report *report) {
     static uint32_t chunks[] = {1, 5};
     static gw_hash hashes[2] = {{{7}}, {{8}}};
     static char text[] = "job=digits\nlr=0.1\n";
-    gw_message m = {.kind = kind,
-                    .job = {{0x11}},
-                    .epoch = 9,
-                    .name = {{0x22}},
-                    .view = view,
-                    .base_epoch = 8,
-                    .listed = view,
-                    .listed_count = 1,
-                    .absorbed_count = 1,
-                    .report = report,
-                    .install = install,
-                    .refusal = GW_REFUSE_STALE,
-                    .flag = true,
-                    .step = 17,
-                    .value = 42,
-                    .since = 41,
-                    .shard = 3,
-                    .worker = 1,
-                    .ways = 6,
-                    .text = text,
-                    .chunks = chunks,
-                    .hashes = hashes,
-                    .count = 2};
+    gw_message m = {.kind = kind, .job = {{0x11}}, .epoch = 9, .name = {{0x22}}};
+    const gw_view_ref ref = {8, {{0x33}}};
+    const gw_hash root = {{0x66}};
+    enum { STEP = 17, VALUE = 42, SHARD = 3 };
+    switch (kind) {
+    case GW_MSG_HELLO:
+        m.hello.identity = text;
+        m.hello.probe = VALUE;
+        m.hello.ways = 6;
+        m.hello.has_view = true;
+        break;
+    case GW_MSG_PROPOSE:
+        m.propose.view = view;
+        m.propose.base = ref;
+        m.propose.listed = view;
+        m.propose.listed_count = 1;
+        m.propose.absorbed[m.propose.absorbed_count++] = (gw_view_name){{0x44}};
+        m.propose.check_state = true;
+        break;
+    case GW_MSG_VOTE:
+        m.vote.report = report;
+        break;
+    case GW_MSG_REFUSE:
+        m.refuse.why = GW_REFUSE_STALE;
+        m.refuse.highest_epoch = VALUE;
+        m.refuse.given_up_since = 41;
+        m.refuse.listed = view;
+        m.refuse.listed_count = 1;
+        m.refuse.lived = true;
+        m.refuse.state = ref;
+        m.refuse.unlinked = (gw_peer_id){{0x55}};
+        break;
+    case GW_MSG_INSTALL:
+        m.install.install = install;
+        break;
+    case GW_MSG_READY:
+        m.ready.whole = (gw_kept){STEP, root};
+        break;
+    case GW_MSG_REPAIR:
+        m.repair.reason = text;
+        m.repair.check_state = true;
+        break;
+    case GW_MSG_JOIN:
+        m.join.newcomers = view;
+        m.join.step = VALUE;
+        m.join.whole_view = true;
+        break;
+    case GW_MSG_VIEW:
+        m.view.view = view;
+        break;
+    case GW_MSG_STORED:
+        m.stored.step = STEP;
+        m.stored.fingerprint = VALUE;
+        m.stored.unwritable = true;
+        m.stored.chunks = chunks;
+        m.stored.hashes = hashes;
+        m.stored.count = 2;
+        break;
+    case GW_MSG_MANIFEST:
+        m.manifest.step = STEP;
+        m.manifest.fingerprint = VALUE;
+        m.manifest.incomplete = true;
+        m.manifest.hashes = hashes;
+        m.manifest.count = 2;
+        break;
+    case GW_MSG_RECORDED: /* and what it reserves, which a reader keeps */
+        m.recorded.step = STEP;
+        m.recorded.reserved = VALUE;
+        m.recorded.root = root;
+        m.recorded.unwritten = true;
+        break;
+    case GW_MSG_COMPLETE:
+        m.complete.step = STEP;
+        m.complete.reserved = VALUE;
+        m.complete.root = root;
+        m.complete.reserved_flag = true;
+        break;
+    case GW_MSG_END:
+        m.end.step = STEP;
+        m.end.fingerprint = VALUE;
+        m.end.root = root;
+        m.end.stopped = true;
+        break;
+    case GW_MSG_CLAIM:
+        m.claim.step = STEP;
+        m.claim.worker = 1;
+        m.claim.shard = SHARD;
+        break;
+    case GW_MSG_WITNESS:
+        m.witness.step = STEP;
+        m.witness.shard = SHARD;
+        m.witness.fingerprint = VALUE;
+        break;
+    case GW_MSG_FELL:
+        m.fell.step = STEP;
+        m.fell.shard_plus_1 = SHARD;
+        m.fell.blameless = true;
+        break;
+    case GW_MSG_HALT:
+        m.halt.step = STEP;
+        m.halt.reason = text;
+        break;
+    case GW_MSG_ASK_VIEW:
+    case GW_MSG_ASK_STOP:
+    case GW_MSG_ASK_SAVE:
+        break;
+    }
     return m;
 }
 
@@ -100,25 +184,27 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         gw_err err;
         size_t length = gw_message_encode(&m, &bytes);
         cr_assert(gw_message_decode(bytes, length, &back, &err), "%s: %s", gw_message_name(m.kind), err.text);
-        cr_assert(kind != GW_MSG_INSTALL || (back.install->end_given_up && back.install->whole_step == 16 &&
-                                             back.install->found_step == 17));
-        cr_assert(kind != GW_MSG_INSTALL || back.install->root_epoch == 5);
-        cr_assert(kind != GW_MSG_REFUSE || (back.value == 42 && back.since == 41));
+        cr_assert(kind != GW_MSG_INSTALL ||
+                  (back.install.install->end_given_up && back.install.install->whole_step == 16 &&
+                   back.install.install->found_step == 17));
+        cr_assert(kind != GW_MSG_INSTALL || back.install.install->root_epoch == 5);
+        cr_assert(kind != GW_MSG_REFUSE ||
+                  (back.refuse.highest_epoch == 42 && back.refuse.given_up_since == 41));
         cr_assert(kind != GW_MSG_VOTE ||
-                  (back.report->whole_step == 16 && back.report->recorded_epoch == 6 &&
-                   back.report->changes.count == 3 && back.report->changes.epoch[0] == 5 &&
-                   gw_peer_id_equal(&back.report->changes.from[1], &(gw_peer_id){{7}}) &&
-                   back.report->changes.epoch[1] == 4 && back.report->changes.boot[0] == 2 &&
-                   back.report->changes.boot[1] == 1 && back.report->heard_epoch == 3));
-        const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.report->convictions
-                                            : kind == GW_MSG_INSTALL ? &back.install->convictions
+                  (back.vote.report->whole_step == 16 && back.vote.report->recorded_epoch == 6 &&
+                   back.vote.report->changes.count == 3 && back.vote.report->changes.epoch[0] == 5 &&
+                   gw_peer_id_equal(&back.vote.report->changes.from[1], &(gw_peer_id){{7}}) &&
+                   back.vote.report->changes.epoch[1] == 4 && back.vote.report->changes.boot[0] == 2 &&
+                   back.vote.report->changes.boot[1] == 1 && back.vote.report->heard_epoch == 3));
+        const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.vote.report->convictions
+                                            : kind == GW_MSG_INSTALL ? &back.install.install->convictions
                                                                      : NULL;
         cr_assert(convictions == NULL || (convictions->count == 1 && convictions->list[0].epoch == 5 &&
                                           convictions->list[0].step == 3 && convictions->list[0].boot == 2 &&
                                           gw_convictions_of(convictions, &(gw_peer_id){{7}}) != NULL));
         cr_assert(kind != GW_MSG_INSTALL ||
-                  (back.install->spared_count == 2 && back.install->spared[1].bytes[0] == 6));
-        const gw_inventory *told = kind == GW_MSG_VOTE ? &back.report->inventory[0] : NULL;
+                  (back.install.install->spared_count == 2 && back.install.install->spared[1].bytes[0] == 6));
+        const gw_inventory *told = kind == GW_MSG_VOTE ? &back.vote.report->inventory[0] : NULL;
         cr_assert(told == NULL || (told->epoch == 6 && told->ignored && !told->ended));
         size_t again_length = gw_message_encode(&back, &again);
         cr_assert_eq(again_length, length);
@@ -173,7 +259,7 @@ Test(message, an_installation_of_the_largest_state_by_the_most_members_fits) {
         cr_assert_leq(length, (size_t)GW_MESSAGE_BYTES);
         cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
         for (uint32_t k = 0; k < GW_MAX_MEMBERS; k++)
-            cr_assert_arr_eq(back.install->inventories[k].words, install->inventories[k].words,
+            cr_assert_arr_eq(back.install.install->inventories[k].words, install->inventories[k].words,
                              GW_MAX_CHUNKS / 8);
         gw_message_free(&back);
         free(bytes);
@@ -273,16 +359,6 @@ static gw_install *full_install(void) {
     return i;
 }
 
-/* Every kind with values that differ, as `message` is to write it. */
-static gw_message full_message(gw_message_kind kind, gw_view *view, gw_install *install, gw_report *report) {
-    gw_message m = sample(kind, view, install, report);
-    m.base = (gw_view_name){{0x33}};
-    m.absorbed[0] = (gw_view_name){{0x44}};
-    m.peer = (gw_peer_id){{0x55}};
-    m.hash = (gw_hash){{0x66}};
-    return m;
-}
-
 /* What follows the header of each kind: bytes in hexadecimal, and 0*N for N zeros. */
 #define A_VIEW                                                                                               \
     "ae9b3d15192383c12f5ee4a006cca8eb09 0*23 01 0*47 02 0*3 01 0*15 03 0*7 04 0*7 02 0*15 05 0*7 "           \
@@ -352,7 +428,7 @@ Test(message, the_bytes_of_every_kind_are_pinned) {
     gw_install *install = full_install();
     gw_report report = full_report();
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
-        gw_message m = full_message((gw_message_kind)kind, &view, install, &report);
+        gw_message m = sample((gw_message_kind)kind, &view, install, &report);
         uint8_t *bytes, expected[1024] = {17, (uint8_t)kind, 0x11};
         expected[34] = 9;
         expected[42] = 0x22;
@@ -368,16 +444,17 @@ Test(message, the_bytes_of_every_kind_are_pinned) {
     gw_set_free(&report.inventory[0].chunks);
 }
 
-/* Flags beside each other, of which the samples above have only the first set. */
+/* The two flags are beside each other, and the samples above have only the first one set. */
 Test(message, the_flags_of_an_end_do_not_change_places) {
-    gw_view view = small_view();
-    for (int kind = GW_MSG_COMPLETE; kind <= GW_MSG_END; kind++) {
-        gw_message m = sample((gw_message_kind)kind, &view, NULL, NULL);
-        m.flag = false;
-        m.unsaved = true;
+    gw_message complete = sample(GW_MSG_COMPLETE, NULL, NULL, NULL),
+               end = sample(GW_MSG_END, NULL, NULL, NULL);
+    complete.complete.reserved_flag = end.end.stopped = false;
+    complete.complete.unsaved = end.end.unsaved = true;
+    const gw_message *both[] = {&complete, &end};
+    for (int i = 0; i < 2; i++) {
         uint8_t *bytes;
-        size_t length = gw_message_encode(&m, &bytes);
-        cr_expect(bytes[length - 2] == 0 && bytes[length - 1] == 1, "%s", gw_message_name(m.kind));
+        size_t length = gw_message_encode(both[i], &bytes);
+        cr_expect(bytes[length - 2] == 0 && bytes[length - 1] == 1, "%s", gw_message_name(both[i]->kind));
         free(bytes);
     }
 }
@@ -423,13 +500,13 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         m.epoch = epochs[i];
         cr_expect_eq(is_read(&m), i == 0, "about a view");
         m = sample(GW_MSG_PROPOSE, &small, NULL, NULL);
-        m.base_epoch = epochs[i];
+        m.propose.base.epoch = epochs[i];
         cr_expect_eq(is_read(&m), i == 0, "base");
         m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
-        m.value = epochs[i];
+        m.refuse.highest_epoch = epochs[i];
         cr_expect_eq(is_read(&m), i == 0, "highest");
         m = sample(GW_MSG_REFUSE, &small, NULL, NULL);
-        m.since = epochs[i];
+        m.refuse.given_up_since = epochs[i];
         cr_expect_eq(is_read(&m), i == 0, "given up since");
         m = sample(GW_MSG_VOTE, NULL, NULL, &report);
         cr_expect_eq(is_read(&m), i == 0, "report");
@@ -527,12 +604,12 @@ Test(message, another_version_is_named) {
 Test(message, a_damaged_view_in_a_list_ends_the_reading) {
     gw_view views[3] = {small_view(), small_view(), small_view()};
     gw_message m = sample(GW_MSG_REFUSE, views, NULL, NULL), back;
-    m.listed_count = 3;
+    m.refuse.listed_count = 3;
     uint8_t *bytes;
     gw_err err;
     size_t length = gw_message_encode(&m, &bytes);
     cr_assert(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
-    cr_assert_eq(back.listed_count, 3);
+    cr_assert_eq(back.refuse.listed_count, 3);
     gw_message_free(&back);
     const size_t first_name = 58 + 1 + 8 + 8 + 4; /* header, refusal, value, since, count */
     bytes[first_name] ^= 1;

@@ -71,10 +71,10 @@ static void on_sent(void *context, sim_peer *p, const sim_peer *to, const uint8_
         sim_violation(j->c, "peer %u sends what cannot be read: %s", p->number, err.text);
         return;
     }
-    const gw_kept whole = {m.step, m.hash};
-    if (m.kind == GW_MSG_VOTE) check_vote(j, p, m.report);
-    if (m.kind == GW_MSG_INSTALL) check_install(j, p, m.install);
-    if (m.kind == GW_MSG_READY && knows_state(p)) check_one(j, p, "readiness", p->m.step, p->m.state, &whole);
+    if (m.kind == GW_MSG_VOTE) check_vote(j, p, m.vote.report);
+    if (m.kind == GW_MSG_INSTALL) check_install(j, p, m.install.install);
+    if (m.kind == GW_MSG_READY && knows_state(p))
+        check_one(j, p, "readiness", p->m.step, p->m.state, &m.ready.whole);
     gw_message_free(&m);
 }
 

@@ -286,8 +286,8 @@ static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
                     .job = p->job,
                     .epoch = p->view.current.epoch,
                     .name = p->view.current.name,
-                    .step = step,
-                    .shard = shard};
+                    .witness.step = step,
+                    .witness.shard = shard};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
     f->breaks =
@@ -329,10 +329,11 @@ Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
     open_all(&f, 3, GW_VERIFY_WHOLE);
     const gw_peer *p = f.peers[1].brain;
     char text[] = "nobody can tell";
-    gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.current.epoch, .text = text};
+    gw_message m = {.kind = GW_MSG_HALT, .job = p->job, .epoch = p->view.current.epoch};
+    m.halt.reason = text;
     for (int which = 0; which < 3; which++) {
         m.name = which == 0 ? (gw_view_name){{7}} : p->view.current.name;
-        m.step = which == 1 ? p->state.step - 1 : p->state.step;
+        m.halt.step = which == 1 ? p->state.step - 1 : p->state.step;
         uint8_t *bytes;
         size_t length = gw_message_encode(&m, &bytes);
         flock_tell(&f, 1,

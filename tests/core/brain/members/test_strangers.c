@@ -179,10 +179,10 @@ Test(peer_strangers, rates_of_verification_that_differ_in_their_last_digit_are_n
 
 /* Peer 0 says hello to peer 1 once more, as one whose identity is this. */
 static void say_hello(flock *f, const char *identity) {
-    gw_message hello = {.kind = GW_MSG_HELLO, .flag = true};
+    gw_message hello = {.kind = GW_MSG_HELLO, .hello.has_view = true};
     char text[200];
     snprintf(text, sizeof text, "%s", identity);
-    hello.text = text;
+    hello.hello.identity = text;
     uint8_t *bytes;
     size_t length = gw_message_encode(&hello, &bytes);
     flock_tell(f, 1,

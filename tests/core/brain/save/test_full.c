@@ -272,10 +272,10 @@ Test(peer_full, with_float_sums_a_record_that_was_given_up_does_not_hide_what_is
             cr_assert_eq(l->saved_step, 12);
             gw_message list = gw_peer_about_view(l->brain, GW_MSG_MANIFEST);
             list.job = l->brain->job;
-            list.step = 12;
-            list.value = l->brain->save.open.fingerprint;
-            list.hashes = l->brain->save.open.hashes;
-            list.count = l->brain->save.open.known.size;
+            list.manifest.step = 12;
+            list.manifest.fingerprint = l->brain->save.open.fingerprint;
+            list.manifest.hashes = l->brain->save.open.hashes;
+            list.manifest.count = l->brain->save.open.known.size;
             uint8_t *bytes;
             size_t length = gw_message_encode(&list, &bytes);
             flock_tell(&f, 1,

@@ -35,9 +35,9 @@ Test(peer_kept, a_member_that_recorded_another_state_of_that_step_does_not_hear_
         uint32_t leader = flock_leader(&f), member = (leader + 1) % 3;
         gw_message m = gw_peer_about_view(f.peers[member].brain, GW_MSG_RECORDED);
         m.job = f.peers[member].brain->job;
-        m.step = 20;
-        m.hash = f.peers[member].saved_root;
-        if (!same) m.hash.bytes[0] ^= 1;
+        m.recorded.step = 20;
+        m.recorded.root = f.peers[member].saved_root;
+        if (!same) m.recorded.root.bytes[0] ^= 1;
         uint8_t *bytes;
         size_t length = gw_message_encode(&m, &bytes);
         f.breaks = (flock_break){
@@ -166,11 +166,11 @@ Test(peer_kept, with_float_sums_news_of_a_checkpoint_that_was_given_up_does_not_
                        .job = p->brain->job,
                        .epoch = p->saved_epoch,
                        .name = {{1}},
-                       .step = 8,
-                       .hash = p->saved_root};
+                       .complete.step = 8,
+                       .complete.root = p->saved_root};
     uint8_t *bytes;
     size_t length = gw_message_encode(&news, &bytes);
-    cr_assert(gw_peer_inventory_has(&p->brain->inventory, news.step, &news.hash));
+    cr_assert(gw_peer_inventory_has(&p->brain->inventory, news.complete.step, &news.complete.root));
     flock_tell(&f, 0,
                (gw_event){.kind = GW_EV_MESSAGE,
                           .peer = f.peers[1].config.id,

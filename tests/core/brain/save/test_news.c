@@ -66,8 +66,8 @@ static void run_to_the_second(told *t) {
     t->second = f->peers[t->leader].saved_root;
     t->news = gw_peer_about_view(leader, GW_MSG_COMPLETE);
     t->news.job = leader->job;
-    t->news.step = f->peers[t->leader].saved_step;
-    t->news.hash = t->second;
+    t->news.complete.step = f->peers[t->leader].saved_step;
+    t->news.complete.root = t->second;
 }
 
 /* Five, one copy of a chunk: the leader has some, and so has one of the last three. */
@@ -448,8 +448,8 @@ Test(peer_news, it_counts_where_the_disk_of_one_was_full) {
         if (when == TO_THE_FULL_ONE) tell(&t, full);
         flock_run_for(f, 3 * SECOND);
         for (int k = 1; k < 4; k++)
-            cr_expect_eq(flock_status(f, t.others[k]).checkpoint_step, t.news.step, "when %d: peer %u", when,
-                         t.others[k]);
+            cr_expect_eq(flock_status(f, t.others[k]).checkpoint_step, t.news.complete.step,
+                         "when %d: peer %u", when, t.others[k]);
         for (uint32_t i = 0; i < 5; i++) f->peers[i].disk_full = true;
         flock_run_for(f, 200 * SECOND);
         uint32_t first = left_of(&t, &t.first), second = left_of(&t, &t.second);

@@ -427,7 +427,7 @@ Test(peer_admit, a_member_that_asks_is_reason_for_a_new_view_whoever_leads) {
     alone.members[0] =
         (gw_member){.id = from->id, .boot = from->incarnation.boot, .nonce = from->incarnation.nonce};
     gw_view_seal(&alone);
-    gw_message m = {.kind = GW_MSG_JOIN, .job = lived->job, .view = &alone};
+    gw_message m = {.kind = GW_MSG_JOIN, .job = lived->job, .join.newcomers = &alone};
     uint8_t *bytes;
     size_t length = gw_message_encode(&m, &bytes);
     flock_tell(

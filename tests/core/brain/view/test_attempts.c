@@ -58,9 +58,8 @@ static bool votes(flock *f, uint32_t i, uint32_t from, gw_view *view) {
          (gw_message){.kind = GW_MSG_PROPOSE,
                       .epoch = view->epoch,
                       .name = view->name,
-                      .view = view,
-                      .base_epoch = p->view.ballot.installed.epoch,
-                      .base = p->view.ballot.installed.name});
+                      .propose.view = view,
+                      .propose.base = {p->view.ballot.installed.epoch, p->view.ballot.installed.name}});
     return p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->view.voted.name, &view->name);
 }
 
@@ -88,7 +87,8 @@ Test(peer_attempts, a_vote_for_one_view_is_none_for_the_next) {
     flock f;
     const gw_view own = propose(&f);
     tell(&f, 0, 1,
-         (gw_message){.kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refusal = GW_REFUSE_OLD});
+         (gw_message){
+             .kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refuse.why = GW_REFUSE_OLD});
     cr_assert(!f.peers[0].brain->view.attempt.active);
     cr_assert(flock_run(&f, first_proposes, MOST_EVENTS));
     const uint64_t since = f.now;
@@ -118,7 +118,8 @@ Test(peer_attempts, who_refuses_takes_back_what_it_has_given_up_and_nothing_else
     be_refused(&f, own);
     cr_expect(f.peers[0].brain->view.attempt.active && holds(&f, 1, &own));
     tell(&f, 0, 1,
-         (gw_message){.kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refusal = GW_REFUSE_OLD});
+         (gw_message){
+             .kind = GW_MSG_REFUSE, .epoch = own.epoch, .name = own.name, .refuse.why = GW_REFUSE_OLD});
     be_refused(&f, own);
     cr_expect(!f.peers[0].brain->view.attempt.active && !holds(&f, 1, &own));
     cr_expect(gw_view_name_equal(&f.peers[1].brain->view.voted.name, &own.name));

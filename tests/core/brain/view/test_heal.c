@@ -151,7 +151,11 @@ static gw_hash job_of(const flock *f) {
 static void offer_back(flock *f, uint32_t to, uint32_t from, bool higher) {
     if (!f->peers[to].linked[from] || flock_status(f, from).view == NULL) return;
     gw_view view = *flock_status(f, from).view;
-    gw_message m = {.kind = GW_MSG_JOIN, .job = job_of(f), .epoch = view.epoch, .view = &view, .flag = true};
+    gw_message m = {.kind = GW_MSG_JOIN,
+                    .job = job_of(f),
+                    .epoch = view.epoch,
+                    .join.newcomers = &view,
+                    .join.whole_view = true};
     memset(m.name.bytes, higher ? 0xFF : 0, sizeof m.name.bytes);
     m.name.bytes[15] = 1;
     uint8_t *bytes;
