@@ -132,9 +132,13 @@ typedef struct gw_param {
     const char *name, *value;
 } gw_param;
 
+typedef struct gw_param_record gw_param_record;
+
 typedef struct gw_params {
     const gw_param *list;
     uint32_t count;
+    /* The framework's: where the values are recorded as the job reads them. NULL: they are not. */
+    gw_param_record *record;
 } gw_params;
 
 /* The value of a parameter; NULL where it was not given and has no default. The string lives as long as
@@ -147,6 +151,15 @@ bool gw_param_integer(const gw_params *params, const char *name, int64_t least, 
                       int64_t *value, gw_err *err);
 bool gw_param_real(const gw_params *params, const char *name, double least, double most, double *value,
                    gw_err *err);
+
+/* A job's identity consists of the values it computes with, not of the texts that were typed: 0.01, 1e-2 and a default
+ * of 0.01 are one job. gw_param_integer and gw_param_real record what they have read. open() calls the functions
+ * below for values that it determines otherwise: a default that depends on other options or on the data, a list that
+ * it takes apart. A later call replaces an earlier one. gw_param_use_text with NULL says that the option means
+ * nothing beside the others, so that it is left out. Without such a call the text counts as it was typed. */
+void gw_param_use_integer(const gw_params *params, const char *name, int64_t value);
+void gw_param_use_real(const gw_params *params, const char *name, double value);
+void gw_param_use_text(const gw_params *params, const char *name, const char *value);
 
 /* Elements [first, first + count) of every tensor of `group`. */
 typedef struct gw_range {

@@ -259,7 +259,7 @@ static void expect_another_job(const char *before, const char *now, const char *
 Test(endings, options_that_make_another_job_are_named) {
     expect_another_job("synthetic --shard-ms 1 --state-bytes 64k --steps 6",
                        "synthetic --shard-ms 1 --state-bytes 128k --steps 6",
-                       "state-bytes=64k, here 128k): not resumed");
+                       "state-bytes=65536, here 131072): not resumed");
     expect_another_job("synthetic --shard-ms 1 --steps 6", "synthetic --shard-ms 1 --steps 7",
                        "the job's options are alike: --steps,");
 }

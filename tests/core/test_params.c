@@ -1,5 +1,5 @@
 /* A job's parameters: what is taken, and what is said of what is not. */
-#include "core/godwit.h"
+#include "core/params.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -71,4 +71,60 @@ Test(params, what_is_missing_is_named) {
     cr_assert(!gw_param_real(&none, "rate", 0, 1, &value, &err));
     cr_assert_str_eq(err.text, "--rate is needed");
     cr_assert_null(gw_param_text(&none, "rate"));
+}
+
+Test(params, a_real_has_one_spelling) {
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0.01, "0.01"},
+                 {1e-8, "1e-8"},
+                 {0.0001, "0.0001"},
+                 {0.00001, "1e-5"},
+                 {-0.0, "0"},
+                 {480, "480"},
+                 {1234.5, "1234.5"},
+                 {-2.5e-7, "-2.5e-7"},
+                 {1e15, "1000000000000000"},
+                 {1e16, "1e16"},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {0.1 + 0.2, "0.30000000000000004"},
+                 {5e-324, "5e-324"},
+                 {1.7976931348623157e308, "1.7976931348623157e308"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[GW_PARAM_REAL_TEXT];
+        gw_param_real_text(cases[i].value, text);
+        cr_assert_str_eq(text, cases[i].text);
+    }
+}
+
+Test(params, what_was_read_is_recorded) {
+    const gw_param list[] = {{"rate", "1e-2"}, {"size", "2k"}, {"name", "x"}, {"epochs", "3"}};
+    gw_params params = {.list = list, .count = 4, .record = gw_param_record_open()};
+    int64_t size;
+    double rate;
+    cr_assert(gw_param_integer(&params, "size", 0, 5000, true, &size, &err));
+    cr_assert(gw_param_real(&params, "rate", 0, 1, &rate, &err));
+    cr_assert_str_eq(gw_param_value(&params, "size"), "2048");
+    cr_assert_str_eq(gw_param_value(&params, "rate"), "0.01");
+    cr_assert_str_eq(gw_param_value(&params, "name"), "x"); /* nobody recorded it */
+    cr_assert_null(gw_param_value(&params, "absent"));
+    cr_assert(
+        !gw_param_integer(&params, "size", 0, 5, true, &size, &err)); /* a refused value is not recorded */
+    cr_assert_str_eq(gw_param_value(&params, "size"), "2048");
+    gw_param_use_text(&params, "epochs", NULL);
+    gw_param_use_integer(&params, "updates", -7);
+    gw_param_use_real(&params, "rate", 0.5);
+    cr_assert_null(gw_param_value(&params, "epochs"));
+    cr_assert_str_eq(gw_param_value(&params, "updates"), "-7");
+    cr_assert_str_eq(gw_param_value(&params, "rate"), "0.5");
+    cr_assert_str_eq(gw_param_text(&params, "rate"), "1e-2"); /* what was typed stays */
+    gw_param_record_close(params.record);
+}
+
+Test(params, without_a_record_nothing_is_kept) {
+    const gw_param list[] = {{"rate", "1e-2"}};
+    const gw_params params = {.list = list, .count = 1};
+    gw_param_use_text(&params, "rate", "2");
+    cr_assert_str_eq(gw_param_value(&params, "rate"), "1e-2");
 }

@@ -29,7 +29,7 @@ void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint
 void rig_open_on(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
                  uint32_t workers, rig_opener *open) {
     gw_param list[64];
-    gw_params params = {list, 0};
+    gw_params params = {.list = list};
     for (const gw_option *option = type->options; option->name != NULL; option++) {
         const char *value = option->fallback;
         for (size_t i = 0; settings != NULL && settings[i] != NULL; i++) {

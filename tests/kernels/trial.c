@@ -1,16 +1,18 @@
 #include "tests/kernels/trial.h"
 
+#include "core/params.h"
 #include "core/rng.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PARAMS_MOST = 64 };
 
 static gw_params with_defaults(const gw_job_type *type, const char *const *pairs, gw_param *list) {
-    gw_params params = {list, 0};
+    gw_params params = {.list = list};
     for (const gw_option *option = type->options; option->name != NULL; option++) {
         const char *value = option->fallback;
         for (const char *const *pair = pairs; *pair != NULL; pair += 2)
@@ -59,6 +61,26 @@ bool trial_opens(const gw_job_type *type, const char *const *pairs, gw_err *err)
     if (!type->open(&params, &job, err)) return false;
     type->close(job);
     return true;
+}
+
+char *trial_identity(const gw_job_type *type, const char *const *pairs) {
+    gw_param list[PARAMS_MOST];
+    gw_params params = with_defaults(type, pairs, list);
+    params.record = gw_param_record_open();
+    void *job;
+    gw_err err;
+    cr_assert(type->open(&params, &job, &err), "%s", err.text);
+    type->close(job);
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    for (const gw_option *option = type->options; option->name != NULL; option++) {
+        const char *value = option->local ? NULL : gw_param_value(&params, option->name);
+        if (value != NULL) fprintf(out, "%s=%s\n", option->name, value);
+    }
+    fclose(out);
+    gw_param_record_close(params.record);
+    return text;
 }
 
 trial *trial_open(const gw_job_type *type, const char *const *pairs) {

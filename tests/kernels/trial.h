@@ -26,6 +26,9 @@ void trial_close(trial *t);
 /* Opens and closes the job; returns whether that worked, with *err. */
 bool trial_opens(const gw_job_type *type, const char *const *pairs, gw_err *err);
 
+/* The lines "name=value" that the job contributes to its identity when it is opened so; the caller frees them. */
+char *trial_identity(const gw_job_type *type, const char *const *pairs);
+
 void trial_init(trial *t, uint64_t range_elements);
 /* Sums all shards of `step`. */
 void trial_sum(trial *t, uint64_t step, trial_order order);

@@ -37,7 +37,7 @@ bool gw_bench_job_params(int argc, char **argv, const gw_job_type *type, const g
     add_options(&s, more);
     const struct argp argp = {s.options, parse, NULL, doc, NULL, NULL, NULL};
     if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0) return false;
-    *params = (gw_params){list, 0};
+    *params = (gw_params){.list = list};
     for (int i = 0; i < s.count; i++)
         if (s.value[i] != NULL) list[params->count++] = (gw_param){s.options[i].name, s.value[i]};
     return true;

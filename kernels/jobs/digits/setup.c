@@ -55,6 +55,11 @@ static bool read_hidden(const gw_params *params, gw_mlp *mlp, gw_err *err) {
             next = end;
         }
     }
+    char widths[GW_MLP_LAYERS * 12] = "none";
+    for (uint32_t i = 1, used = 0; i <= mlp->layers; i++)
+        used +=
+            (uint32_t)snprintf(widths + used, sizeof widths - used, "%s%u", i > 1 ? "," : "", mlp->width[i]);
+    gw_param_use_text(params, "hidden", widths);
     mlp->width[++mlp->layers] = GW_CLASSES;
     return true;
 }
@@ -95,6 +100,8 @@ static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err
     if (gw_param_text(params, "weight-decay") != NULL &&
         !gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err))
         return false;
+    gw_param_use_real(params, "lr", job->rate);
+    gw_param_use_real(params, "weight-decay", job->decay);
     return gw_param_real(params, "momentum", 0.0, 0.999999, &job->momentum, err) &&
            gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err);
 }
@@ -142,6 +149,7 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
         int64_t count = SAMPLES_DEFAULT;
         if (samples != NULL && !gw_param_integer(params, "samples", 6, 100000000, false, &count, err))
             return false;
+        gw_param_use_integer(params, "samples", count);
         if (!draw_data((uint32_t)count, data, err)) return false;
     }
     job->data_digest = gw_dataset_digest(data);

@@ -70,9 +70,12 @@ const gw_option gpt_options[] = {
 };
 
 static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
-    return gw_gpt_configure(params, &job->gpt, &job->schedule.most, err) &&
-           (gw_param_text(params, "lr") == NULL ||
-            gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err));
+    if (!gw_gpt_configure(params, &job->gpt, &job->schedule.most, err) ||
+        (gw_param_text(params, "lr") != NULL &&
+         !gw_param_real(params, "lr", 0.0, 1e3, &job->schedule.most, err)))
+        return false;
+    gw_param_use_real(params, "lr", job->schedule.most);
+    return true;
 }
 
 /* The requested values, until the files show whether they fit and what the defaults are. */
@@ -88,7 +91,7 @@ static int64_t said_or(int64_t said, int64_t otherwise) {
 
 /* Weights with a vocabulary above the bytes encode a text otherwise than by its bytes, unless the user states
  * that theirs are such a model's. */
-static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_vocabulary(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_vocabulary(&job->init);
     bool shards = job->data.shards;
     if (known > BYTE_VALUES && !shards && w->vocabulary == NOT_SAID)
@@ -99,6 +102,7 @@ static bool fit_vocabulary(const wishes *w, gpt_job *job, gw_err *err) {
             known, known);
     int64_t usual = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
     job->gpt.vocabulary = (uint32_t)said_or(w->vocabulary, usual);
+    gw_param_use_integer(params, "vocab", job->gpt.vocabulary);
     return true;
 }
 
@@ -197,6 +201,8 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
                        (long long)micro, GW_MAX_SHARDS, (long long)batch);
     job->micro_batch = (uint32_t)micro;
     job->batch = (uint32_t)batch;
+    gw_param_use_integer(params, "micro-batch", micro);
+    gw_param_use_integer(params, "batch-tokens", tokens);
     return true;
 }
 
@@ -205,7 +211,8 @@ static bool is_given(const gw_params *params, const char *name) {
     const gw_option *option = gpt_options;
     while (strcmp(option->name, name) != 0) option++;
     const char *value = gw_param_text(params, name);
-    return value != NULL && (option->fallback == NULL || strcmp(value, option->fallback) != 0);
+    if (value == NULL || option->fallback == NULL) return value != NULL;
+    return strcmp(value, option->fallback) != 0 && strtod(value, NULL) != strtod(option->fallback, NULL);
 }
 
 /* Refuses options that other options leave without a meaning. */
@@ -244,7 +251,7 @@ static bool read_wishes(const gw_params *params, gpt_job *job, wishes *w, gw_err
     return true;
 }
 
-static bool fit_evaluations(const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_evaluations(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
     int64_t all = (int64_t)job->validation.windows, context = job->gpt.context;
     int64_t usual = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
     int64_t tokens = said_or(w->val_tokens, usual * context);
@@ -253,16 +260,21 @@ static bool fit_evaluations(const wishes *w, gpt_job *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
                        GW_MAX_SHARDS);
     job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
+    gw_param_use_integer(params, "val-tokens", (int64_t)job->eval_windows * context);
     describe_length(job);
     return true;
 }
 
-static bool fit_length(const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_length(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
     const double most = (double)UPDATES_MOST;
     double asked = __builtin_ceil(w->epochs * (double)job->data.windows / job->batch);
     job->updates = (uint64_t)said_or(w->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
     job->steps = job->updates;
-    return job->validation.windows == 0 || fit_evaluations(w, job, err);
+    gw_param_use_integer(params, "updates", (int64_t)job->updates);
+    gw_param_use_text(params, "epochs", NULL); /* The updates say it. */
+    if (job->validation.windows > 0) return fit_evaluations(params, w, job, err);
+    gw_param_use_text(params, "eval-every", NULL);
+    return true;
 }
 
 static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
@@ -280,7 +292,7 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
            gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s", name);
 }
 
-static bool fit_schedule(const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_schedule(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
     gw_schedule *schedule = &job->schedule;
     int64_t updates = (int64_t)job->updates;
     int64_t warmup = said_or(w->warmup, updates / 20 < 2000 ? updates / 20 : 2000);
@@ -301,6 +313,9 @@ static bool fit_schedule(const wishes *w, gpt_job *job, gw_err *err) {
     schedule->updates = job->updates;
     schedule->warmup = (uint64_t)warmup;
     schedule->decay = (uint64_t)decay;
+    gw_param_use_integer(params, "warmup", warmup);
+    if (wsd) gw_param_use_integer(params, "decay-updates", decay);
+    if (schedule->kind == GW_SCHEDULE_CONSTANT) gw_param_use_text(params, "min-lr", NULL);
     return true;
 }
 
@@ -418,8 +433,8 @@ static bool read_options(const gw_params *params, gpt_job *job, wishes *w, gw_er
 static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     wishes w;
     return read_options(params, job, &w, err) && gw_blas_check(err) && open_files(params, first, job, err) &&
-           fit_vocabulary(&w, job, err) && check_init(params, first, job, err) && fit_length(&w, job, err) &&
-           fit_schedule(&w, job, err) && read_files(job, err);
+           fit_vocabulary(params, &w, job, err) && check_init(params, first, job, err) &&
+           fit_length(params, &w, job, err) && fit_schedule(params, &w, job, err) && read_files(job, err);
 }
 
 bool gw_gpt_job_check(const gw_params *params, gw_err *err) {

@@ -51,6 +51,9 @@ static bool read_place(const gw_params *params, const char *name, synthetic_plac
     if (rest == NULL || read_digits(rest, '\0', GW_MAX_SHARDS, &shard) == NULL)
         return gw_fail(err, GW_E_USAGE, "--%s: '%s' is not STEP:SHARD, such as 3:17", name, text);
     *at = (synthetic_place){.given = true, .step = step, .shard = (uint32_t)shard};
+    char numbers[48];
+    snprintf(numbers, sizeof numbers, "%" PRIu64 ":%" PRIu64, step, shard);
+    gw_param_use_text(params, name, numbers);
     return true;
 }
 

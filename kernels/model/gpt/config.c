@@ -55,6 +55,10 @@ bool gw_gpt_configure(const gw_params *params, gw_gpt *gpt, double *rate, gw_err
     if (channels % heads != 0)
         return gw_fail(err, GW_E_USAGE, "--heads: %lld heads do not divide %lld channels", (long long)heads,
                        (long long)channels);
+    gw_param_use_integer(params, "layers", layers);
+    gw_param_use_integer(params, "heads", heads);
+    gw_param_use_integer(params, "channels", channels);
+    gw_param_use_integer(params, "context", context);
     *gpt = (gw_gpt){.layers = (uint32_t)layers,
                     .heads = (uint32_t)heads,
                     .channels = (uint32_t)channels,

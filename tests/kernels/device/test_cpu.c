@@ -706,7 +706,7 @@ Test(jobs, are_found_by_name) {
 
 static void refuse(const char *name, const char *value) {
     gw_param list[16];
-    gw_params params = {list, 0};
+    gw_params params = {.list = list};
     for (const gw_option *option = gw_job_synthetic.options; option->name != NULL; option++) {
         const char *given = strcmp(option->name, name) == 0 ? value : option->fallback;
         if (given != NULL) list[params.count++] = (gw_param){option->name, given};

@@ -530,7 +530,7 @@ Test(gpt_job, what_no_file_tells_is_told_without_any) {
     gw_err err;
     memcpy(bad, good, sizeof bad);
     bad[COUNT - 1].value = "cosin";
-    const gw_params taken = {good, COUNT}, refused = {bad, COUNT};
+    const gw_params taken = {.list = good, .count = COUNT}, refused = {.list = bad, .count = COUNT};
     cr_expect(gw_gpt_job_check(&taken, &err), "%s", err.text);
     cr_assert_not(gw_gpt_job_check(&refused, &err));
     cr_expect_eq(err.code, GW_E_USAGE);

@@ -164,7 +164,7 @@ static bool train_all(training *t, gw_bench_trained *got, gw_err *err) {
 }
 
 static bool open_job(training *t, gw_param *list, gw_err *err) {
-    gw_params params = {list, 0};
+    gw_params params = {.list = list};
     for (const gw_option *option = t->what->type->options; option->name != NULL; option++) {
         const char *value = option->fallback;
         for (const gw_bench_setting *set = t->what->settings; set->name != NULL; set++)

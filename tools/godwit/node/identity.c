@@ -1,6 +1,7 @@
 /* What must be alike on every peer of a job, as text: one "name=value" a line. Its hash is the job's id, and
  * two peers that differ can name the first line that does. */
 #include "core/base/assert.h"
+#include "core/params.h"
 #include "kernels/device/class.h"
 #include "tools/godwit/node/inside.h"
 
@@ -18,7 +19,7 @@ gw_param *gw_node_shared_params(const gw_node *node, uint32_t *count) {
     *count = 0;
     for (uint32_t i = 0; i < size; i++) {
         if (options[i].local) continue;
-        const char *value = gw_param_text(&node->options->params, options[i].name);
+        const char *value = gw_param_value(&node->options->params, options[i].name);
         if (value) list[(*count)++] = (gw_param){.name = options[i].name, .value = value};
     }
     return list;

@@ -22,12 +22,20 @@ static void name_one(FILE *out, uint32_t *differ, const char *name, const char *
             here ? here : "not given");
 }
 
+/* Builds before this one wrote values as they were typed: "1e-2" and "0.01" are one value. */
+static bool is_same(const char *theirs, const char *here) {
+    char *end_of_theirs, *end_of_here;
+    if (strcmp(theirs, here) == 0) return true;
+    double one = strtod(theirs, &end_of_theirs), other = strtod(here, &end_of_here);
+    return *theirs != '\0' && *end_of_theirs == '\0' && *end_of_here == '\0' && one == other;
+}
+
 static void name_differences(FILE *out, const gw_manifest *other, const gw_param *ours, uint32_t count) {
     uint32_t differ = 0;
     for (uint32_t i = 0; i < other->param_count; i++) {
         const gw_param *theirs = &other->params[i];
         const char *here = value_of(ours, count, theirs->name);
-        if (here == NULL || strcmp(theirs->value, here) != 0)
+        if (here == NULL || !is_same(theirs->value, here))
             name_one(out, &differ, theirs->name, theirs->value, here);
     }
     for (uint32_t i = 0; i < count; i++)

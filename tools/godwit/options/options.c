@@ -3,6 +3,7 @@
 #include "tools/godwit/options/options.h"
 
 #include "core/base/assert.h"
+#include "core/params.h"
 #include "core/state/placement.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
@@ -521,6 +522,7 @@ static bool keep_params(const parser *p) {
         if (p->values[i] != NULL)
             list[options->params.count++] = (gw_param){options->job->options[i].name, p->values[i]};
     options->params.list = list;
+    options->params.record = gw_param_record_open();
     return true;
 }
 
@@ -595,5 +597,6 @@ void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
     free(options->http);
     free((void *)(uintptr_t)options->params.list);
+    gw_param_record_close(options->params.record);
     memset(options, 0, sizeof *options);
 }

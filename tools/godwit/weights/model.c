@@ -154,7 +154,7 @@ static uint32_t tensor_named(const gw_manifest *manifest, const char *name) {
 /* The model's shape from the job's parameters, and that its tensors have it. `where`: each parameter's offset
  * in the state image. */
 static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *where, gw_err *err) {
-    const gw_params params = {manifest->params, manifest->param_count};
+    const gw_params params = {.list = manifest->params, .count = manifest->param_count};
     const char *dropout = gw_param_text(&params, "dropout");
     double rate;
     if (gw_param_text(&params, "model") == NULL || !gw_gpt_configure(&params, &model->gpt, &rate, err))
