@@ -83,13 +83,13 @@ static void enter_stage(gw_part *part, doubling *d) {
 static bool doubling_open(gw_part *part, gw_err *err) {
     const gw_collective_call *is = &part->call->is;
     doubling *d = part->state = calloc(1, sizeof *d);
-    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+    if (d == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     d->bytes = part->count * gw_sum_bytes(is->type);
     d->pieces = calloc(is->piece_count, sizeof *d->pieces);
     d->sum = malloc(d->bytes + 1);
     d->theirs = malloc(d->bytes + 1);
     if (d->pieces == NULL || d->sum == NULL || d->theirs == NULL)
-        return gw_fail(err, GW_E_NOMEM, "net/doubling: no memory");
+        return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     d->rounds = gw_doubling_rounds(is->member_count);
     for (uint32_t stage = 0; stage <= d->rounds + 1; stage++) {
         uint32_t partner = gw_doubling_partner(is->member_count, is->rank, stage);

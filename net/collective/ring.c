@@ -43,20 +43,21 @@ static bool ring_open(gw_part *part, gw_err *err) {
     const gw_collective_call *is = &part->call->is;
     uint32_t n = is->member_count;
     ring *r = part->state = calloc(1, sizeof *r);
-    if (r == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    if (r == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     r->tx_parts = calloc(is->piece_count, sizeof *r->tx_parts);
     r->rx_parts = calloc(is->piece_count, sizeof *r->rx_parts);
-    if (r->tx_parts == NULL || r->rx_parts == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    if (r->tx_parts == NULL || r->rx_parts == NULL)
+        return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     uint64_t block_bytes = (part->count + n - 1) / n * gw_sum_bytes(is->type);
     uint64_t chunks = (block_bytes + GW_RING_CHUNK_BYTES - 1) / GW_RING_CHUNK_BYTES;
     if (chunks == 0) chunks = 1;
     if (2 * (n - 1) * chunks > UINT32_MAX)
-        return gw_fail(err, GW_E_LIMIT, "net/ring: a sum of %llu elements is too large",
+        return gw_fail(err, GW_E_LIMIT, "net/collective: a sum of %llu elements is too large",
                        (unsigned long long)part->call->elements);
     r->chunks = (uint32_t)chunks;
     r->messages = 2 * (n - 1) * r->chunks;
     r->checksums = calloc(r->messages, sizeof *r->checksums);
-    if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/ring: no memory");
+    if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
            gw_part_peer(part, (is->rank + 1) % n, &r->right, err);
 }

@@ -82,7 +82,7 @@ static bool start(gw_provider *provider, finder *f, const char *name, gw_err *er
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->asked, NULL);
     int failed = pthread_create(&f->thread, NULL, finder_main, f);
-    return failed == 0 || gw_fail_thread(err, failed, "net/provider: pthread_create");
+    return failed == 0 || gw_fail_thread(err, failed, "net/data: pthread_create");
 }
 
 static void end(finder *f) {
@@ -100,7 +100,7 @@ gw_provider *gw_provider_open(const gw_fetch_provider *source,
                               gw_err *err) {
     gw_provider *provider = calloc(1, sizeof *provider);
     if (provider == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/provider: no memory");
+        gw_fail(err, GW_E_NOMEM, "net/data: no memory");
         return NULL;
     }
     provider->source = *source;

@@ -8,12 +8,11 @@
 bool gw_regions_add(gw_regions *regions, uint32_t number, const void *memory, uint64_t bytes, gw_err *err) {
     uint64_t offset, length;
     if (number >= GW_MAX_REGIONS)
-        return gw_fail(err, GW_E_LIMIT, "net/regions: region %u: numbers are below %d", number,
-                       GW_MAX_REGIONS);
+        return gw_fail(err, GW_E_LIMIT, "net/data: region %u: numbers are below %d", number, GW_MAX_REGIONS);
     if (regions->data[number].memory != NULL || gw_words_find(regions->words, number, &offset, &length))
-        return gw_fail(err, GW_E_INVALID, "net/regions: region %u is registered already", number);
+        return gw_fail(err, GW_E_INVALID, "net/data: region %u is registered already", number);
     if (memory == NULL || bytes == 0)
-        return gw_fail(err, GW_E_INVALID, "net/regions: region %u has no memory", number);
+        return gw_fail(err, GW_E_INVALID, "net/data: region %u has no memory", number);
     regions->data[number] = (gw_data_region){memory, bytes};
     return true;
 }
@@ -24,7 +23,7 @@ void gw_regions_remove(gw_regions *regions, uint32_t number) {
 
 bool gw_regions_share(gw_regions *regions, uint32_t number, uint64_t count, gw_err *err) {
     if (number < GW_MAX_REGIONS && regions->data[number].memory != NULL)
-        return gw_fail(err, GW_E_INVALID, "net/regions: region %u is registered already", number);
+        return gw_fail(err, GW_E_INVALID, "net/data: region %u is registered already", number);
     return gw_words_add(regions->words, number, count, err);
 }
 

@@ -28,7 +28,7 @@ struct gw_words {
 /* A file of the right size that nobody can make smaller: that would kill whoever maps it. */
 static bool make_file(int *fd, uint8_t **memory, gw_err *err) {
     *fd = memfd_create("godwit-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*fd < 0) return gw_fail_errno(err, errno, "net/words: memfd_create");
+    if (*fd < 0) return gw_fail_errno(err, errno, "net/data: memfd_create");
     bool sized = ftruncate(*fd, GW_WORDS_BYTES) == 0 &&
                  fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
     void *at = sized ? mmap(NULL, GW_WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0) : MAP_FAILED;
@@ -36,7 +36,7 @@ static bool make_file(int *fd, uint8_t **memory, gw_err *err) {
         *memory = at;
         return true;
     }
-    gw_fail_errno(err, errno, "net/words: %d bytes of shared memory", GW_WORDS_BYTES);
+    gw_fail_errno(err, errno, "net/data: %d bytes of shared memory", GW_WORDS_BYTES);
     close(*fd);
     return false;
 }
@@ -44,7 +44,7 @@ static bool make_file(int *fd, uint8_t **memory, gw_err *err) {
 gw_words *gw_words_open(gw_err *err) {
     gw_words *words = calloc(1, sizeof *words);
     if (words == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/words: no memory");
+        gw_fail(err, GW_E_NOMEM, "net/data: no memory");
         return NULL;
     }
     if (!make_file(&words->fd, &words->memory, err)) {
@@ -65,12 +65,12 @@ void gw_words_close(gw_words *words) {
 
 bool gw_words_add(gw_words *words, uint32_t region, uint64_t count, gw_err *err) {
     if (region >= GW_MAX_REGIONS)
-        return gw_fail(err, GW_E_LIMIT, "net/words: region %u: numbers are below %d", region, GW_MAX_REGIONS);
+        return gw_fail(err, GW_E_LIMIT, "net/data: region %u: numbers are below %d", region, GW_MAX_REGIONS);
     if (words->regions[region].bytes != 0)
-        return gw_fail(err, GW_E_INVALID, "net/words: region %u is shared already", region);
+        return gw_fail(err, GW_E_INVALID, "net/data: region %u is shared already", region);
     uint64_t left = GW_WORDS_BYTES - words->used;
     if (count == 0 || count > left / 8)
-        return gw_fail(err, GW_E_LIMIT, "net/words: region %u: %llu words, where %llu are left", region,
+        return gw_fail(err, GW_E_LIMIT, "net/data: region %u: %llu words, where %llu are left", region,
                        (unsigned long long)count, (unsigned long long)left / 8);
     words->regions[region].offset = words->used;
     words->used = (words->used + count * 8 + ALIGN - 1) / ALIGN * ALIGN;

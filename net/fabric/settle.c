@@ -480,7 +480,7 @@ static void choose(gw_pair *pair) {
 
 static void bad_message(gw_pair *pair) {
     gw_err err;
-    gw_fail(&err, GW_E_PEER, "net/fabric: the peer sent a path message that makes no sense");
+    gw_fail(&err, GW_E_PEER, "net/fabric: the peer sent a path message that is malformed or out of turn");
     break_link(pair, &err);
 }
 

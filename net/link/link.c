@@ -400,7 +400,7 @@ static void taken(connection *c, const uint8_t *bytes, size_t count) {
     uint64_t ordinal;
     if (!read_note(bytes, count, TAKE, &ordinal) || ordinal != c->ordinal) {
         drop(c);
-        lose_way(p, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, "the answer to an offer makes no sense");
+        lose_way(p, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, "the answer to an offer is malformed");
         return;
     }
     p->offered = NULL;
@@ -413,7 +413,7 @@ static void offered(connection *c, const uint8_t *bytes, size_t count) {
     uint64_t ordinal, serial = c->serial;
     if (we_offer(p) || !read_note(bytes, count, OFFER, &ordinal) || ordinal <= p->ordinal) {
         drop(c);
-        lose_way(p, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, "an offer that makes no sense, or an old one");
+        lose_way(p, GW_CLOSED_PROTOCOL, GW_FAULT_NONE, "an offer that is malformed or old");
         return;
     }
     c->ordinal = p->ordinal = ordinal;

@@ -117,7 +117,7 @@ static void failed(gw_listener *listener, const gw_addr *from, gw_closed why, gw
     bool known = from->family != 0; /* not when accepting failed */
     bool strange = why != GW_CLOSED_END && why != GW_CLOSED_RESET && fault != GW_FAULT_SELF;
     if (strange && gw_rate_limit_admits(&listener->warnings, gw_now_ns(), &count))
-        gw_log(GW_WARN, "net/listener", "%" PRIu64 " connection%s turned away%s%s: %s", count,
+        gw_log(GW_WARN, "net/link", "%" PRIu64 " connection%s turned away%s%s: %s", count,
                count == 1 ? "" : "s", known ? ", last from " : "", known ? gw_addr_text(from, address) : "",
                text);
     if (listener->events.failed != NULL)

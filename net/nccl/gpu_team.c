@@ -208,7 +208,7 @@ static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *f
                        gw_reader *r, gw_err *err) {
     early entry = {.peer = *from, .fence = *fence, .attempt = attempt, .gpus = gw_get_u8(r)};
     if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
-        return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs makes no sense");
+        return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs is impossible");
     if (!t->installed || !same_fence(fence, &t->fence)) {
         keep_early(t, &entry);
         return true;
@@ -240,7 +240,7 @@ static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fe
     gw_get_bytes(r, counts, members);
     bool sound = gw_reader_done(r);
     for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
-    if (!sound) return gw_fail(err, GW_E_INVALID, "a team's GPUs make no sense");
+    if (!sound) return gw_fail(err, GW_E_INVALID, "a team's list of GPUs is malformed");
     bool present = t->installed && same_fence(fence, &t->fence) && attempt == t->attempt;
     if (!present || t->formed) return true; /* too late, or again */
     int rank = gw_view_rank(&t->view, &t->self);
@@ -271,7 +271,7 @@ bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *byt
         good = hear_call(t, from, &fence, attempt, &r, err);
     else
         good = gw_fail(err, GW_E_INVALID, "a message about GPUs of kind %u", kind);
-    return good || gw_fail_in(err, "net/gpu_team: from %s", gw_peer_id_short(from, name));
+    return good || gw_fail_in(err, "net/nccl: from %s", gw_peer_id_short(from, name));
 }
 
 /* All of it. */
@@ -281,7 +281,7 @@ gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gp
     GW_ASSERT(gpus >= 1 && gpus <= GW_NCCL_GPUS);
     gw_gpu_team *t = calloc(1, sizeof *t);
     if (!t) {
-        gw_fail(err, GW_E_NOMEM, "net/gpu_team: out of memory");
+        gw_fail(err, GW_E_NOMEM, "net/nccl: out of memory");
         return NULL;
     }
     t->self = *self;

@@ -95,7 +95,7 @@ gw_flow gw_channel_ask(gw_channel *channel, const gw_rail_user *user, gw_err *er
         channel->in.parked = true;
         return GW_FLOW_IDLE;
     case GW_ARRIVAL_REFUSE:
-        gw_fail(err, GW_E_PEER, "net/channel: the peer sent a message that makes no sense");
+        gw_fail(err, GW_E_PEER, "net/rail: the peer sent a malformed message");
         return GW_FLOW_BROKEN;
     case GW_ARRIVAL_LAND:
         channel->in.state = GW_INCOMING_LAND;

@@ -88,7 +88,7 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t pay
     if (capacity < stream->ahead_bytes) capacity = stream->ahead_bytes;
     uint8_t *bytes = malloc(capacity), *records = sealed ? malloc(2 * record_most) : NULL;
     if (channel == NULL || bytes == NULL || (sealed && records == NULL)) {
-        gw_fail(err, GW_E_NOMEM, "net/tcp_channel: no memory for a channel");
+        gw_fail(err, GW_E_NOMEM, "net/rail: no memory for a channel");
         free(channel);
         free(bytes);
         free(records);
@@ -138,7 +138,7 @@ static bool take_next(tcp_channel *channel, const gw_rail_user *user) {
 static gw_flow socket_trouble(const char *verb, gw_err *err) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return GW_FLOW_BLOCKED;
     if (errno == EINTR) return GW_FLOW_MORE;
-    gw_fail(err, GW_E_PEER, "net/tcp_channel: %s: %s", verb, strerror(errno));
+    gw_fail(err, GW_E_PEER, "net/rail: %s: %s", verb, strerror(errno));
     return GW_FLOW_BROKEN;
 }
 
@@ -230,7 +230,7 @@ static gw_flow tcp_send(gw_channel *base, const gw_rail_user *user, gw_err *err)
 /* Receiving. */
 
 static gw_flow broken(gw_err *err, const char *what) {
-    gw_fail(err, GW_E_PEER, "net/tcp_channel: %s", what);
+    gw_fail(err, GW_E_PEER, "net/rail: %s", what);
     return GW_FLOW_BROKEN;
 }
 

@@ -105,13 +105,13 @@ static bool seat_down(gw_rail_thread *rail, seat *s, gw_err *err) {
     if (rail->seat_count == rail->seat_capacity) {
         uint32_t capacity = rail->seat_capacity == 0 ? 8 : 2 * rail->seat_capacity;
         seat **seats = realloc(rail->seats, capacity * sizeof(seat *));
-        if (seats == NULL) return gw_fail(err, GW_E_NOMEM, "net/rail_thread: no memory for a channel");
+        if (seats == NULL) return gw_fail(err, GW_E_NOMEM, "net/rail: no memory for a channel");
         rail->seats = seats;
         rail->seat_capacity = capacity;
     }
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = s};
     if (epoll_ctl(rail->epoll_fd, EPOLL_CTL_ADD, s->channel->fd, &event) != 0)
-        return gw_fail_errno(err, errno, "net/rail_thread: epoll_ctl");
+        return gw_fail_errno(err, errno, "net/rail: epoll_ctl");
     rail->seats[rail->seat_count++] = s;
     rail->polled_count += is_polled(s);
     if (rail->used) rail->user.up(rail->user.context, &s->channel->peer);
@@ -160,7 +160,7 @@ static bool serve(gw_rail_thread *rail, seat *s, gw_err *err) {
         if (flow == GW_FLOW_BROKEN) return false;
         if (flow == GW_FLOW_BLOCKED && !s->ending) s->readable = false;
         if (flow == GW_FLOW_IDLE && s->ending)
-            return gw_fail(err, GW_E_PEER, "net/rail_thread: the peer closed the connection");
+            return gw_fail(err, GW_E_PEER, "net/rail: the peer closed the connection");
     }
     if (s->writable && s->pushed) {
         gw_flow flow = s->channel->ops->send(s->channel, &rail->user, err);
@@ -204,7 +204,7 @@ static void note_events(gw_rail_thread *rail, const struct epoll_event *events, 
         /* Parked, and the peer is gone: what it would have sent after the parked message never comes. */
         if (s->ending && is_parked(s)) {
             s->refused = true;
-            gw_fail(&s->trouble, GW_E_PEER, "net/rail_thread: the peer closed the connection");
+            gw_fail(&s->trouble, GW_E_PEER, "net/rail: the peer closed the connection");
         }
     }
 }
@@ -260,7 +260,7 @@ static bool handle_alarm(gw_rail_thread *rail) {
 static void end_silent(gw_rail_thread *rail, uint32_t i) {
     gw_err err;
     gw_fail(&err, GW_E_TIMEOUT,
-            "net/rail_thread: nothing has come from the peer for %u s, not even heartbeats, though the "
+            "net/rail: nothing has come from the peer for %u s, not even heartbeats, though the "
             "connection stands: it hangs, or somebody on the way swallows them",
             (unsigned)(rail->silence_most * (GW_HEARTBEAT_NS / 1000000000u)));
     drop_seat(rail, i, &err);
@@ -364,10 +364,10 @@ static bool start_thread(gw_rail_thread *rail, gw_err *err) {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = &rail->event_fd};
     if (rail->epoll_fd < 0 || rail->event_fd < 0 ||
         epoll_ctl(rail->epoll_fd, EPOLL_CTL_ADD, rail->event_fd, &event) != 0)
-        return gw_fail_errno(err, errno, "net/rail_thread: epoll%s",
+        return gw_fail_errno(err, errno, "net/rail: epoll%s",
                              errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
     int failed = pthread_create(&rail->thread, NULL, rail_main, rail);
-    if (failed != 0) return gw_fail_thread(err, failed, "net/rail_thread: pthread_create");
+    if (failed != 0) return gw_fail_thread(err, failed, "net/rail: pthread_create");
     return true;
 }
 
@@ -384,7 +384,7 @@ gw_rail_thread *gw_rail_thread_open(const char *name, uint32_t number, gw_rail_b
                                     gw_err *err) {
     gw_rail_thread *rail = calloc(1, sizeof *rail);
     if (rail == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/rail_thread: no memory for a rail");
+        gw_fail(err, GW_E_NOMEM, "net/rail: no memory for a rail");
         return NULL;
     }
     rail->name = name;
@@ -435,7 +435,7 @@ bool gw_rail_thread_add(gw_rail_thread *rail, gw_channel *channel, gw_data_link 
     seat *s = calloc(1, sizeof *s);
     if (s == NULL) {
         channel->ops->close(channel);
-        return gw_fail(err, GW_E_NOMEM, "net/rail_thread: no memory for a channel");
+        return gw_fail(err, GW_E_NOMEM, "net/rail: no memory for a channel");
     }
     *s = (seat){.channel = channel, .link = link, .readable = true, .writable = true};
     channel->owner = s;
@@ -452,9 +452,9 @@ bool gw_rail_thread_watch(gw_rail_thread *rail, gw_rail_watch *watch, gw_err *er
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
     gw_rail_thread_enter(rail);
     bool done = rail->watch_count < GW_RAIL_WATCHES ||
-                gw_fail(err, GW_E_LIMIT, "net/rail_thread: more than %d watches", GW_RAIL_WATCHES);
+                gw_fail(err, GW_E_LIMIT, "net/rail: more than %d watches", GW_RAIL_WATCHES);
     if (done && epoll_ctl(rail->epoll_fd, EPOLL_CTL_ADD, watch->fd, &event) != 0)
-        done = gw_fail_errno(err, errno, "net/rail_thread: epoll_ctl");
+        done = gw_fail_errno(err, errno, "net/rail: epoll_ctl");
     if (done) rail->watches[rail->watch_count++] = watch;
     gw_rail_thread_leave(rail);
     if (done) call(rail); /* it is armed before the thread sleeps again */
@@ -529,7 +529,7 @@ bool gw_rail_thread_release(gw_rail_thread *rail, gw_rail_peer *peer) {
     s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
     if (gw_channel_release(gw_channel_of(peer))) return true;
     s->refused = true;
-    return gw_fail(&s->trouble, GW_E_NOMEM, "net/rail_thread: no memory to let go of a message");
+    return gw_fail(&s->trouble, GW_E_NOMEM, "net/rail: no memory to let go of a message");
 }
 
 void gw_rail_thread_alarm(gw_rail_thread *rail, uint64_t at_ns) {

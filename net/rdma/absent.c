@@ -1,4 +1,4 @@
-/* In a build without libibverbs' headers, in place of the other net/rdma_*.c. */
+/* Stands in for the other files of net/rdma in a build without libibverbs. */
 #include "net/rdma/path.h"
 
 static bool fail(gw_err *err) {

@@ -9,10 +9,10 @@
 enum {
     SLOTS = 16,
     SLOT_PAYLOAD = 64 * 1024,
-    HEAD = 128,               /* of a message, at the beginning of a slot */
-    INLINE = 256,             /* messages without payload need no memory of the device's */
-    WORKS = 4 * SLOTS,        /* posted and not known to be done */
-    RECEIVES = 2 * SLOTS + 2, /* a WRITE for each slot, and what gives each back */
+    HEAD = 128,               /* bytes of a slot before the payload */
+    INLINE = 256,             /* messages without payload go in the request itself */
+    WORKS = 4 * SLOTS,        /* work that is posted and not known to be done */
+    RECEIVES = 2 * SLOTS + 2, /* a WRITE for each slot, and those that give slots back */
     PAGE = 4096,
 };
 
@@ -21,21 +21,22 @@ typedef struct rdma_channel {
     gw_rdma_memory *memory;
     gw_rdma_queue *queue;
     uint32_t slot_bytes;
-    uint8_t *slots; /* theirs to write, then ours to send: SLOTS each */
+    uint8_t *slots; /* SLOTS that the other side writes, then SLOTS from which this side sends */
     const gw_rdma_region *written, *sending;
     gw_rdma_work works[WORKS];
-    uint32_t posted, done; /* works; all counts are mod 2^32 */
+    uint32_t posted, done; /* counts of works; all counts are mod 2^32 */
 
     struct {
         gw_rdma_slots to;
-        uint32_t filled, freed; /* slots of theirs */
+        uint32_t filled, freed; /* slots of the other side: filled, and given back by it */
         bool begun;             /* the head of the message has been sent */
         uint8_t frame[GW_FRAME_BYTES];
     } tx;
 
     struct {
         bool garbled;
-        uint32_t arrived, used, told; /* slots of ours: written, given back, and said to be */
+        uint32_t arrived, used,
+            reported; /* slots of this side: written, given back, and reported as given back */
         uint32_t lengths[SLOTS];
     } rx;
 } rdma_channel;
@@ -53,7 +54,7 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     c->done++;
 }
 
-static void on_said(void *context, uint32_t given_back, uint32_t bytes) {
+static void on_immediate(void *context, uint32_t given_back, uint32_t bytes) {
     rdma_channel *c = context;
     if (c->tx.filled - given_back > SLOTS || given_back - c->tx.freed > SLOTS) {
         c->rx.garbled = true;
@@ -69,27 +70,28 @@ static void on_said(void *context, uint32_t given_back, uint32_t bytes) {
 }
 
 static uint32_t poll_queue(rdma_channel *c) {
-    gw_rdma_handlers handlers = {c, on_done, on_said};
+    gw_rdma_handlers handlers = {c, on_done, on_immediate};
     return gw_rdma_queue_poll(c->queue, &handlers);
 }
 
 static gw_rdma_work *new_work(rdma_channel *c) {
     gw_rdma_work *work = &c->works[c->posted++ % WORKS];
-    *work = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING, .unsignalled = true, .immediate = c->rx.used};
+    *work = (gw_rdma_work){.verb = GW_RDMA_WRITE_IMMEDIATE, .unsignalled = true, .immediate = c->rx.used};
     work->remote = c->tx.to.address;
     work->rkey = c->tx.to.rkey;
-    c->rx.told = c->rx.used;
+    c->rx.reported = c->rx.used;
     return work;
 }
 
-/* When nothing is being sent that would say it: half of the slots are given back at once. */
+/* Reports slots as given back when half of them are unreported, since nothing else may be sent that would
+ * report them. */
 static void give_back(rdma_channel *c) {
-    if (c->rx.used - c->rx.told < SLOTS / 2 || c->posted - c->done == WORKS) return;
+    if (c->rx.used - c->rx.reported < SLOTS / 2 || c->posted - c->done == WORKS) return;
     gw_rdma_queue_post(c->queue, new_work(c));
 }
 
 static gw_flow broken(gw_err *err, const char *what) {
-    gw_fail(err, GW_E_PEER, "net/rdma_channel: %s", what);
+    gw_fail(err, GW_E_PEER, "net/rdma: %s", what);
     return GW_FLOW_BROKEN;
 }
 
@@ -97,8 +99,8 @@ static bool is_broken(const rdma_channel *c) {
     return c->rx.garbled || gw_rdma_queue_trouble(c->queue, NULL) != NULL;
 }
 
-static gw_flow say_broken(const rdma_channel *c, gw_err *err) {
-    if (c->rx.garbled) return broken(err, "the peer does not keep to its slots");
+static gw_flow report_broken(const rdma_channel *c, gw_err *err) {
+    if (c->rx.garbled) return broken(err, "the peer wrote to slots that it had not been given back");
     char id[GW_SHORT_TEXT];
     *err = *gw_rdma_queue_trouble(c->queue, NULL);
     gw_fail_in(err, "to peer %s", gw_peer_id_short(&c->base.peer.id, id));
@@ -128,7 +130,7 @@ static uint32_t put_head(const rdma_channel *c, uint8_t *slot) {
 static gw_flow rdma_send(gw_channel *channel, const gw_rail_user *user, gw_err *err) {
     rdma_channel *c = channel_of(channel);
     poll_queue(c);
-    if (is_broken(c)) return say_broken(c, err);
+    if (is_broken(c)) return report_broken(c, err);
     if (!has_room(c)) return GW_FLOW_BLOCKED;
     if (!c->base.out.active && !take_next(c, user)) return GW_FLOW_IDLE;
     uint32_t place = c->tx.filled++ % SLOTS, used = 0;
@@ -178,19 +180,19 @@ static gw_flow rdma_receive(gw_channel *channel, const gw_rail_user *user, gw_er
     if (c->base.in.parked) return GW_FLOW_IDLE;
     poll_queue(c);
     give_back(c);
-    /* What had arrived before a break is used first. */
-    if (c->rx.arrived == c->rx.used) return is_broken(c) ? say_broken(c, err) : GW_FLOW_BLOCKED;
+    /* Slots that arrived before a break are used first. */
+    if (c->rx.arrived == c->rx.used) return is_broken(c) ? report_broken(c, err) : GW_FLOW_BLOCKED;
     gw_flow flow = use_slot(c, user, err);
     give_back(c);
     return flow;
 }
 
-/* The rest. */
+/* Arming and life. */
 
 static bool rdma_arm(gw_channel *channel, bool receive, bool send) {
     rdma_channel *c = channel_of(channel);
     bool armed = gw_rdma_queue_arm(c->queue);
-    while (poll_queue(c) > 0) { /* all that completed before it was armed: it makes no event */
+    while (poll_queue(c) > 0) { /* what completed before the arming makes no event */
     }
     if (!armed || is_broken(c)) return !(receive || send);
     if (receive && c->rx.arrived != c->rx.used) return false;
@@ -218,7 +220,7 @@ static const gw_channel_ops rdma_ops = {
 static bool make_slots(rdma_channel *c, gw_err *err) {
     size_t half = (size_t)SLOTS * c->slot_bytes;
     c->slots = aligned_alloc(PAGE, (2 * half + PAGE - 1) / PAGE * PAGE);
-    if (c->slots == NULL) return gw_fail(err, GW_E_NOMEM, "net/rdma_channel: no memory for slots");
+    if (c->slots == NULL) return gw_fail(err, GW_E_NOMEM, "net/rdma: no memory for slots");
     memset(c->slots, 0, 2 * half);
     c->written = gw_rdma_memory_take(c->memory, c->slots, half, GW_RDMA_WRITABLE, err);
     if (c->written == NULL) return false;
@@ -231,7 +233,7 @@ gw_channel *gw_rdma_channel_open(gw_rdma_memory *memory, uint32_t payload_most, 
         .send_depth = WORKS, .receive_depth = RECEIVES, .inline_bytes = INLINE};
     rdma_channel *c = calloc(1, sizeof *c);
     if (c == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/rdma_channel: no memory for a channel");
+        gw_fail(err, GW_E_NOMEM, "net/rdma: no memory for a channel");
         return NULL;
     }
     c->base.ops = &rdma_ops;
@@ -259,8 +261,7 @@ gw_rdma_slots gw_rdma_channel_slots(const gw_channel *channel) {
 bool gw_rdma_channel_aim(gw_channel *channel, const gw_rdma_slots *theirs, gw_err *err) {
     rdma_channel *c = channel_of(channel);
     if (theirs->slot_bytes != c->slot_bytes || theirs->count != SLOTS)
-        return gw_fail(err, GW_E_PEER,
-                       "net/rdma_channel: the peer has %u slots of %u bytes, this one %d of %u",
+        return gw_fail(err, GW_E_PEER, "net/rdma: the peer has %u slots of %u bytes, this one %d of %u",
                        theirs->count, theirs->slot_bytes, SLOTS, c->slot_bytes);
     c->tx.to = *theirs;
     return true;

@@ -15,22 +15,22 @@
 
 enum {
     VERSION = 1,
-    HELLO_PLAIN = 24, /* bytes before the tag */
+    HELLO_PLAIN = 24, /* bytes of a hello before the tag */
     RESOLVE_MS = 2000,
     BACKLOG = 64,
-    REFUSED = 28, /* reject reason of InfiniBand's CM: by the consumer */
-    NOBODY = 8,   /* nobody listens there */
+    REFUSED = 28, /* the reject reason of InfiniBand's CM for a refusal by the consumer */
+    NOBODY = 8,   /* the reject reason for a port on which nobody listens */
 };
 #define PARTING_NS UINT64_C(2000000000)
 
 struct gw_rdma_connection {
-    gw_rdma_connection *next; /* all of the cm's */
+    gw_rdma_connection *next; /* the next in the list of all connections */
     gw_rdma_cm *cm;
     struct rdma_cm_id *id;
     void *owner;
     gw_rdma_queue *queue; /* NULL: connected */
     uint8_t hello[GW_RDMA_HELLO];
-    uint64_t parts_ns; /* parked: not before then */
+    uint64_t parts_ns; /* a parked connection is not ended before this time */
 };
 
 struct gw_rdma_cm {
@@ -41,12 +41,12 @@ struct gw_rdma_cm {
     struct rdma_cm_id *listener;
     gw_watch channel_watch, async_watch;
     gw_rdma_connection *connections;
-    gw_rdma_connection *parked; /* dropped, not ended yet */
-    gw_timer parting;           /* set while some are parked */
+    gw_rdma_connection *parked; /* connections that were dropped and are not ended yet */
+    gw_timer parting;           /* set while connections are parked */
     gw_rate_limit refusals;
 };
 
-/* What a dialler says. */
+/* What a dialler sends. */
 
 static void make_tag(const gw_rdma_hello *hello, const uint8_t secret[GW_RDMA_SECRET],
                      const uint8_t plain[HELLO_PLAIN], uint8_t tag[32]) {
@@ -112,7 +112,7 @@ static void destroy(gw_rdma_connection *connection) {
     free(connection);
 }
 
-/* Ends what was to be ended by `until_ns`. */
+/* Ends the parked connections that are due by `until_ns`. */
 static void destroy_parked(gw_rdma_cm *cm, uint64_t until_ns) {
     for (gw_rdma_connection **at = &cm->parked; *at != NULL;) {
         gw_rdma_connection *connection = *at;
@@ -131,7 +131,8 @@ static void part_later(gw_rdma_cm *cm) {
     gw_err err;
     if (cm->parked == NULL || cm->parting.loop != NULL) return;
     if (gw_timer_set(cm->loop, &cm->parting, gw_now_ns() + PARTING_NS, on_parting, cm, &err)) return;
-    gw_log(GW_WARN, "net/rdma", "%s", err.text); /* with the next one that is dropped */
+    gw_log(GW_WARN, "net/rdma", "%s",
+           err.text); /* the parked ones are ended when the next connection is dropped */
 }
 
 static void on_parting(void *context) {
@@ -174,7 +175,8 @@ static void end_errno(gw_rdma_connection *connection, const char *what) {
 
 static void set_ack_timeout(struct rdma_cm_id *id, const gw_rdma_device *device) {
     uint8_t timeout = device->ack_timeout;
-    /* An old kernel's rdma_cm does not know it: the queue pair is given the same when it is connected. */
+    /* An old kernel's rdma_cm does not know this option; the queue pair gets the same value when it is
+     * connected. */
     (void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
 }
 
@@ -218,7 +220,7 @@ static void go_on_dialling(gw_rdma_connection *connection) {
     if (rdma_connect(connection->id, &param) != 0) end_errno(connection, "rdma_connect");
 }
 
-/* The other side has accepted. */
+/* Completes a dial that the other side has accepted. */
 static void establish(gw_rdma_connection *connection) {
     gw_err why;
     if (!gw_rdma_queue_connect(connection->queue, connection->id, &why)) {
@@ -307,7 +309,7 @@ static void explain(const gw_rdma_connection *connection, const struct rdma_cm_e
                 event->status < 0 ? strerror(-event->status) : "rdma_cm gave no reason");
 }
 
-/* `event` has been acknowledged; its private data are gone. */
+/* Handles an event of a connection. `event` has been acknowledged, so its private data are gone. */
 static void on_connection_event(gw_rdma_connection *connection, const struct rdma_cm_event *event) {
     gw_err why;
     switch (event->event) {
@@ -330,7 +332,7 @@ static void on_connection_event(gw_rdma_connection *connection, const struct rdm
         end(connection, &why);
         return;
     default:
-        return; /* established, time-wait over, address changed: nothing to do */
+        return; /* established, time-wait over, address changed: nothing needs to be done */
     }
 }
 
@@ -347,7 +349,7 @@ static void on_channel(void *context, uint32_t events) {
     while (cm->channel != NULL && rdma_get_cm_event(cm->channel, &event) == 0) {
         struct rdma_cm_event copy = *event;
         if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-            uint8_t said[256]; /* as long as private data can be */
+            uint8_t said[256]; /* private data can be as long as this */
             size_t count = event->param.conn.private_data_len;
             if (count > 0) memcpy(said, event->param.conn.private_data, count);
             copy.param.conn.private_data = said;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RETRIES = 6 /* 7 is for ever to Soft-RoCE */, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
+enum { RETRIES = 6 /* 7 means for ever to Soft-RoCE */, MESSAGE_MOST = 1 << 20, READS_MOST = 16 };
 
 /* Listing. */
 
@@ -123,7 +123,7 @@ bool gw_rdma_list(gw_rdma_info **devices, uint32_t *count, gw_err *err) {
 
 /* Opening. */
 
-/* True when `address` is an address of the device's port. */
+/* Whether `address` is an address of the device's port. If so it becomes the device's address. */
 static bool try_address(gw_rdma_device *device, const gw_addr *address, gw_err *err) {
     struct rdma_cm_id *id;
     struct sockaddr_storage to;
@@ -151,7 +151,7 @@ static bool open_verbs(gw_rdma_device *device, gw_err *err) {
     return device->verbs != NULL || gw_fail_errno(err, failed, "net/rdma: opening %s", device->name);
 }
 
-/* InfiniBand: an address of the IP interface over the port (IPoIB) stands for it. */
+/* Finds the address of an InfiniBand port, which is that of the IP interface over it (IPoIB). */
 static bool find_address(gw_rdma_device *device, gw_err *err) {
     struct ifaddrs *all;
     if (getifaddrs(&all) != 0) return gw_fail_errno(err, errno, "net/rdma: getifaddrs");

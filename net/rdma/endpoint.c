@@ -10,15 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Queue numbers of dials that are not for a rail (those are their streams'): for operations, for READs. */
-enum { ASKED = 0, LENT = GW_PATH_STREAMS };
+/* The queue numbers of dials that are not for a rail, whose number is its stream: for operations on words,
+ * and for READs of lent memory. */
+enum { FOR_WORDS = 0, FOR_READS = GW_PATH_STREAMS };
 
 typedef struct gw_rdma_endpoint endpoint;
 
-/* One queue pair of an end: what the connection manager knows it by. */
+/* One queue pair of an endpoint, as the connection manager knows it (its owner). */
 typedef struct line {
     endpoint *of;
-    uint32_t number; /* of the queue, as a dialler names it */
+    uint32_t number; /* the queue's number, as a dialler names it */
     gw_rdma_connection *connection;
     bool connected;
 } line;
@@ -28,28 +29,29 @@ struct gw_rdma_endpoint {
     gw_rdma_endpoints *endpoints;
     endpoint *next;
     gw_addr address;
-    uint8_t secret[GW_RDMA_SECRET]; /* who dials us must have it */
-    bool heard;                     /* `self` and `their_secret` are filled in */
+    uint8_t secret[GW_RDMA_SECRET]; /* must be known to a peer that dials this endpoint */
+    bool greeted;                   /* `self` and `their_secret` are filled in */
     gw_peer_id self;
     uint8_t their_secret[GW_RDMA_SECRET];
-    gw_channel *channels[GW_PATH_STREAMS]; /* NULL: none, or the rail's already */
+    gw_channel *channels[GW_PATH_STREAMS]; /* NULL: there is none, or its rail has taken it */
     line rails[GW_PATH_STREAMS];
     bool failed;
     gw_rdma_requester *requester;
-    line ask;   /* our operations */
-    line serve; /* theirs; the connection is the guest's */
+    line words;       /* carries this side's operations on words */
+    line their_words; /* carries the other side's operations; the connection is the guest's */
     gw_rdma_guest guest;
-    atomic_bool redial; /* our queue pair was refused */
-    bool told;          /* the keys of their words are ours */
-    bool dialled_again; /* since they were told, or since a connection lasted: the next time after a pause */
-    gw_timer again;     /* set while `ask` has no connection, and is to be dialled */
-    uint64_t asks_since_ns;
-    gw_rdma_pause ask_pause;
+    atomic_bool refused_by_fence; /* the other side's fence has refused this side's queue pair for words */
+    bool keys_known;              /* the keys of the other side's words are known here */
+    bool
+        redialled; /* it was dialled again since the keys came, or since a connection lasted: the next dial waits for a pause */
+    gw_timer again; /* set while `words` has no connection and will be dialled */
+    uint64_t connected_ns;
+    gw_rdma_pause word_pause;
     gw_rdma_reader *reader;
-    line read; /* our READs */
+    line reads; /* carries this side's READs */
     gw_rdma_lender *lender;
-    line lend;           /* theirs */
-    gw_rdma_queue *lent; /* by which they READ; NULL: none */
+    line their_reads;                /* carries the other side's READs */
+    gw_rdma_queue *their_read_queue; /* the queue pair of `their_reads`; NULL: none */
 };
 
 static endpoint *endpoint_of(gw_path_endpoint *base) {
@@ -60,7 +62,7 @@ static const gw_path_host *host_of(const endpoint *e) {
     return e->base.path->host;
 }
 
-/* Once; what follows is of no interest. */
+/* Reports the failure of the endpoint, once: later failures follow from the first one. */
 static void fail_endpoint(endpoint *e, const gw_err *why) {
     if (e->failed) return;
     char id[GW_SHORT_TEXT];
@@ -82,25 +84,26 @@ static bool dial(endpoint *e, line *to, gw_rdma_queue *queue, gw_err *err) {
     return to->connection != NULL;
 }
 
-/* A queue pair for our operations, the first or another one. Without it they go by the rails. */
+/* Dials with a queue pair for this side's operations, the first or another one. Without one the operations go
+ * by the rails. */
 static void dial_words(endpoint *e) {
     gw_err err;
     gw_timer_cancel(&e->again);
-    gw_rdma_connection_drop(e->ask.connection);
-    e->ask.connection = NULL;
+    gw_rdma_connection_drop(e->words.connection);
+    e->words.connection = NULL;
     gw_rdma_queue *queue = gw_rdma_requester_renew(e->requester, &err);
-    if (queue == NULL || !dial(e, &e->ask, queue, &err)) fail_endpoint(e, &err);
+    if (queue == NULL || !dial(e, &e->words, queue, &err)) fail_endpoint(e, &err);
 }
 
-/* A queue pair for our READs, the first or another one. */
+/* Dials with a queue pair for this side's READs, the first or another one. */
 static void dial_reads(gw_path_endpoint *base) {
     endpoint *e = endpoint_of(base);
     gw_err err;
     if (e->failed) return;
-    gw_rdma_connection_drop(e->read.connection);
-    e->read.connection = NULL;
+    gw_rdma_connection_drop(e->reads.connection);
+    e->reads.connection = NULL;
     gw_rdma_queue *queue = gw_rdma_reader_renew(e->reader, &err);
-    if (queue == NULL || !dial(e, &e->read, queue, &err)) fail_endpoint(e, &err);
+    if (queue == NULL || !dial(e, &e->reads, queue, &err)) fail_endpoint(e, &err);
 }
 
 static void dial_rails(endpoint *e) {
@@ -112,9 +115,9 @@ static void dial_rails(endpoint *e) {
     }
 }
 
-static void ask(endpoint *e) {
-    e->asks_since_ns = gw_now_ns();
-    gw_rdma_pause_end(&e->ask_pause, &e->base.peer, "operations on its words go directly again");
+static void use_word_connection(endpoint *e) {
+    e->connected_ns = gw_now_ns();
+    gw_rdma_pause_end(&e->word_pause, &e->base.peer, "operations on its words go directly again");
     gw_rdma_requester_use(e->requester);
 }
 
@@ -123,9 +126,9 @@ static void on_connected(void *context, void *owner) {
     endpoint *e = l->of;
     (void)context;
     l->connected = true;
-    if (l == &e->ask) ask(e);
-    if (l == &e->read) gw_rdma_reader_use(e->reader);
-    if (l == &e->ask || l == &e->read) return;
+    if (l == &e->words) use_word_connection(e);
+    if (l == &e->reads) gw_rdma_reader_use(e->reader);
+    if (l == &e->words || l == &e->reads) return;
     for (uint32_t i = 1; i < host_of(e)->streams; i++)
         if (!e->rails[i].connected) return;
     host_of(e)->ready(&e->base);
@@ -136,41 +139,41 @@ static void on_connected(void *context, void *owner) {
 static bool is_for(const endpoint *e, const gw_rdma_hello *hello, const uint8_t *bytes) {
     gw_rdma_hello whole = *hello;
     whole.acceptor = e->self;
-    return e->heard && e->base.serial == hello->serial && gw_peer_id_equal(&e->base.peer, &hello->dialler) &&
-           gw_rdma_hello_verify(&whole, e->secret, bytes);
+    return e->greeted && e->base.serial == hello->serial &&
+           gw_peer_id_equal(&e->base.peer, &hello->dialler) && gw_rdma_hello_verify(&whole, e->secret, bytes);
 }
 
 static void stop_lending(endpoint *e) {
-    gw_rdma_connection_drop(e->lend.connection);
-    e->lend.connection = NULL;
-    gw_rdma_queue_close(e->lent);
-    e->lent = NULL;
+    gw_rdma_connection_drop(e->their_reads.connection);
+    e->their_reads.connection = NULL;
+    gw_rdma_queue_close(e->their_read_queue);
+    e->their_read_queue = NULL;
 }
 
-/* Another queue pair for the other side to READ by. */
-static gw_rdma_queue *lend(endpoint *e) {
+/* Makes another queue pair by which the other side READs. */
+static gw_rdma_queue *make_their_read_queue(endpoint *e) {
     static const gw_rdma_queue_options options = {.send_depth = 1, .lends = true};
     gw_err err;
     stop_lending(e);
-    e->lent = gw_rdma_queue_open(e->endpoints->memory, &options, &err);
-    if (e->lent == NULL) gw_log(GW_WARN, "net/rdma", "%s", err.text);
-    return e->lent;
+    e->their_read_queue = gw_rdma_queue_open(e->endpoints->memory, &options, &err);
+    if (e->their_read_queue == NULL) gw_log(GW_WARN, "net/rdma", "%s", err.text);
+    return e->their_read_queue;
 }
 
-static gw_rdma_queue *on_asked(void *context, const uint8_t *bytes, size_t count, void **owner) {
+static gw_rdma_queue *on_request(void *context, const uint8_t *bytes, size_t count, void **owner) {
     gw_rdma_endpoints *endpoints = context;
     gw_rdma_hello hello;
     if (!gw_rdma_hello_decode(bytes, count, &hello)) return NULL;
     endpoint *e = endpoints->first;
     while (e != NULL && !is_for(e, &hello, bytes)) e = e->next;
     if (e == NULL || e->failed) return NULL;
-    if (hello.queue == ASKED) {
-        *owner = &e->serve;
+    if (hello.queue == FOR_WORDS) {
+        *owner = &e->their_words;
         return gw_rdma_guest_serve(&e->guest);
     }
-    if (hello.queue == LENT) {
-        *owner = &e->lend;
-        return lend(e);
+    if (hello.queue == FOR_READS) {
+        *owner = &e->their_reads;
+        return make_their_read_queue(e);
     }
     bool expected = !e->base.leads && hello.queue < endpoints->host->streams &&
                     e->rails[hello.queue].connection == NULL && e->channels[hello.queue] != NULL;
@@ -183,32 +186,33 @@ static void on_accepted(void *context, void *owner, gw_rdma_connection *connecti
     line *l = owner;
     (void)context;
     l->connected = true;
-    if (l == &l->of->serve)
+    if (l == &l->of->their_words)
         gw_rdma_guest_answered(&l->of->guest, connection);
     else
         l->connection = connection;
 }
 
-/* Endings. */
+/* The ends of connections. */
 
-static void dial_words_again(void *context) {
+static void redial_words(void *context) {
     endpoint *e = context;
     if (!e->failed) dial_words(e);
 }
 
-/* The connection that we ask by could not be made, or the other side has ended it. If the keys are ours
- * nothing would have us dial until the next ones. The first time at once: who moves its fence refuses a dial
- * that comes too soon, and its keys, told over another connection, may overtake that. */
-static void lose_ask(endpoint *e, const gw_err *why) {
+/* Handles the loss of the connection for this side's operations: it could not be made, or the other side has
+ * ended it. If the keys of the words are known here, nothing else would cause a dial until the next keys
+ * come. The first dial follows at once: a peer that is moving its fence refuses a dial that comes too soon,
+ * and its keys, which go over another connection, may overtake that refusal. */
+static void lose_word_connection(endpoint *e, const gw_err *why) {
     gw_err err;
     uint64_t now = gw_now_ns(), pause = 0;
-    if (e->failed || !e->told) return;
-    if (e->ask.connected && now >= e->asks_since_ns + GW_BACKOFF_FIRST_NS) e->dialled_again = false;
-    if (e->dialled_again)
-        pause =
-            gw_rdma_pause_begin(&e->ask_pause, &e->base.peer, why, "operations on its words go by the rails");
-    e->dialled_again = true;
-    if (!gw_timer_set(host_of(e)->loop, &e->again, now + pause, dial_words_again, e, &err))
+    if (e->failed || !e->keys_known) return;
+    if (e->words.connected && now >= e->connected_ns + GW_BACKOFF_FIRST_NS) e->redialled = false;
+    if (e->redialled)
+        pause = gw_rdma_pause_begin(&e->word_pause, &e->base.peer, why,
+                                    "operations on its words go by the rails");
+    e->redialled = true;
+    if (!gw_timer_set(host_of(e)->loop, &e->again, now + pause, redial_words, e, &err))
         fail_endpoint(e, &err);
 }
 
@@ -216,17 +220,17 @@ static void on_ended(void *context, void *owner, const gw_err *why) {
     line *l = owner;
     endpoint *e = l->of;
     (void)context;
-    if (l == &e->serve) { /* for operations alone: they go by the rails until it dials again */
+    if (l == &e->their_words) { /* operations only: they go by the rails until the other side dials again */
         gw_rdma_guest_dismiss(&e->guest);
-    } else if (l == &e->lend) {
+    } else if (l == &e->their_reads) {
         stop_lending(e);
-    } else if (l == &e->ask || l == &e->read) {
+    } else if (l == &e->words || l == &e->reads) {
         gw_rdma_connection_drop(l->connection);
         l->connection = NULL;
-        if (l == &e->read)
+        if (l == &e->reads)
             gw_rdma_reader_lost(e->reader, why);
         else
-            lose_ask(e, why);
+            lose_word_connection(e, why);
     } else {
         fail_endpoint(e, why);
     }
@@ -240,19 +244,19 @@ static void on_passed(gw_path_endpoint *base, const gw_op *op) {
     base->path->host->pass(base, op);
 }
 
-static void redial(void *context) {
+static void redial_refused(void *context) {
     const gw_rdma_endpoints *endpoints = context;
     for (endpoint *e = endpoints->first; e != NULL; e = e->next)
-        if (atomic_exchange(&e->redial, false) && !e->failed) dial_words(e);
+        if (atomic_exchange(&e->refused_by_fence, false) && !e->failed) dial_words(e);
 }
 
-/* On any thread. */
+/* Called on any thread. */
 static void on_requester_broken(gw_path_endpoint *base, const gw_err *why, bool refused) {
     endpoint *e = endpoint_of(base);
     gw_err err = *why;
     if (refused) {
-        atomic_store(&e->redial, true);
-        if (gw_loop_post(host_of(e)->loop, redial, e->endpoints, &err)) return;
+        atomic_store(&e->refused_by_fence, true);
+        if (gw_loop_post(host_of(e)->loop, redial_refused, e->endpoints, &err)) return;
     }
     char id[GW_SHORT_TEXT];
     gw_fail_in(&err, "to peer %s", gw_peer_id_short(&base->peer, id));
@@ -284,7 +288,7 @@ static void on_found(void *context) {
 bool gw_rdma_endpoints_open(gw_rdma_endpoints *endpoints, uint16_t *port, gw_err *err) {
     static const gw_rdma_requester_events requester_events = {on_completed, on_passed, on_requester_broken};
     const gw_rdma_cm_events cm_events = {.context = endpoints,
-                                         .asked = on_asked,
+                                         .asked = on_request,
                                          .accepted = on_accepted,
                                          .connected = on_connected,
                                          .ended = on_ended,
@@ -311,83 +315,84 @@ void gw_rdma_endpoints_close(gw_rdma_endpoints *endpoints) {
     endpoints->cm = NULL;
 }
 
-/* What the other side tells. */
+/* Messages of the other side. */
 
 static void tell_slots(endpoint *e) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    gw_rdma_slots_message told = {.addressee = e->base.peer, .count = host_of(e)->streams};
-    memcpy(told.secret, e->secret, sizeof told.secret);
-    for (uint32_t i = 1; i < told.count; i++) told.slots[i] = gw_rdma_channel_slots(e->channels[i]);
-    host_of(e)->tell(&e->base, bytes, gw_rdma_slots_encode(&told, bytes));
+    gw_rdma_slots_message message = {.addressee = e->base.peer, .count = host_of(e)->streams};
+    memcpy(message.secret, e->secret, sizeof message.secret);
+    for (uint32_t i = 1; i < message.count; i++) message.slots[i] = gw_rdma_channel_slots(e->channels[i]);
+    host_of(e)->tell(&e->base, bytes, gw_rdma_slots_encode(&message, bytes));
     sodium_memzero(bytes, sizeof bytes);
-    sodium_memzero(&told, sizeof told);
+    sodium_memzero(&message, sizeof message);
 }
 
-static void on_slots(endpoint *e, const gw_rdma_slots_message *told) {
+static void on_slots(endpoint *e, const gw_rdma_slots_message *message) {
     const gw_path_host *host = host_of(e);
     gw_err err;
-    bool good = !e->heard && told->count == host->streams;
-    if (!good) gw_fail(&err, GW_E_PEER, "net/rdma: the peer tells slots that make no sense");
+    bool good = !e->greeted && message->count == host->streams;
+    if (!good) gw_fail(&err, GW_E_PEER, "net/rdma: the peer told slots that do not fit this path");
     for (uint32_t i = 1; i < host->streams && good; i++)
-        good = gw_rdma_channel_aim(e->channels[i], &told->slots[i], &err);
+        good = gw_rdma_channel_aim(e->channels[i], &message->slots[i], &err);
     if (!good) {
         fail_endpoint(e, &err);
         return;
     }
-    e->heard = true;
-    e->self = told->addressee;
-    memcpy(e->their_secret, told->secret, sizeof e->their_secret);
+    e->greeted = true;
+    e->self = message->addressee;
+    memcpy(e->their_secret, message->secret, sizeof e->their_secret);
     if (e->base.leads)
         dial_rails(e);
     else
         tell_slots(e);
 }
 
-static void on_words(endpoint *e, const gw_rdma_words_message *told) {
-    e->told = told->address != 0;
-    e->dialled_again = false;
-    if (!e->told) { /* what is outstanding comes back refused */
+static void on_words(endpoint *e, const gw_rdma_words_message *message) {
+    e->keys_known = message->address != 0;
+    e->redialled = false;
+    if (!e->keys_known) { /* outstanding operations come back refused */
         gw_timer_cancel(&e->again);
-        gw_rdma_requester_told(e->requester, told);
-        gw_rdma_connection_drop(e->ask.connection);
-        e->ask.connection = NULL;
+        gw_rdma_requester_set_keys(e->requester, message);
+        gw_rdma_connection_drop(e->words.connection);
+        e->words.connection = NULL;
         return;
     }
-    if (e->ask.connection == NULL && e->heard) dial_words(e); /* before a queue pair that is gone is used */
-    gw_rdma_requester_told(e->requester, told);
+    if (e->words.connection == NULL && e->greeted)
+        dial_words(e); /* first, so that no queue pair that is gone is used */
+    gw_rdma_requester_set_keys(e->requester, message);
 }
 
 static void bad_message(endpoint *e) {
     gw_err err;
-    gw_fail(&err, GW_E_PEER, "net/rdma: the peer tells what makes no sense");
+    gw_fail(&err, GW_E_PEER, "net/rdma: the peer sent a malformed message");
     fail_endpoint(e, &err);
 }
 
 void gw_rdma_endpoint_message(gw_path_endpoint *base, const uint8_t *bytes, uint32_t count) {
     endpoint *e = endpoint_of(base);
-    gw_rdma_message_body told;
+    gw_rdma_message_body message;
     if (e->failed) return;
-    switch (gw_rdma_message_decode(bytes, count, &told)) {
+    switch (gw_rdma_message_decode(bytes, count, &message)) {
     case GW_RDMA_MESSAGE_SLOTS:
-        on_slots(e, &told.slots);
+        on_slots(e, &message.slots);
         break;
     case GW_RDMA_MESSAGE_WORDS:
-        on_words(e, &told.words);
+        on_words(e, &message.words);
         break;
     case GW_RDMA_MESSAGE_WANT:
-        gw_rdma_lender_wanted(e->lender, &told.want);
+        gw_rdma_lender_wanted(e->lender, &message.want);
         break;
     case GW_RDMA_MESSAGE_LENT:
-        if (!gw_rdma_reader_lent(e->reader, &told.lent)) bad_message(e);
+        if (!gw_rdma_reader_lent(e->reader, &message.lent)) bad_message(e);
         break;
     case GW_RDMA_MESSAGE_BACK:
-        gw_rdma_lender_given_back(e->lender, told.back.id);
+        gw_rdma_lender_given_back(e->lender, message.back.id);
         break;
     case GW_RDMA_MESSAGE_BAD:
         bad_message(e);
         break;
     }
-    sodium_memzero(&told, sizeof told);
+    sodium_memzero(&message, sizeof message);
 }
 
 /* Life. */
@@ -395,10 +400,10 @@ void gw_rdma_endpoint_message(gw_path_endpoint *base, const uint8_t *bytes, uint
 static void free_endpoint(endpoint *e) {
     gw_timer_cancel(&e->again);
     gw_rdma_requester_close(e->requester);
-    gw_rdma_connection_drop(e->ask.connection);
+    gw_rdma_connection_drop(e->words.connection);
     gw_rdma_guest_leave(&e->guest);
     gw_rdma_reader_close(e->reader);
-    gw_rdma_connection_drop(e->read.connection);
+    gw_rdma_connection_drop(e->reads.connection);
     stop_lending(e);
     gw_rdma_lender_close(e->lender);
     for (uint32_t i = 1; i < GW_PATH_STREAMS; i++) {
@@ -417,12 +422,12 @@ void gw_rdma_endpoint_close(gw_path_endpoint *base) {
     free_endpoint(e);
 }
 
-static bool furnish(endpoint *e, gw_err *err) {
+static bool make_parts(endpoint *e, gw_err *err) {
     const gw_path_host *host = host_of(e);
-    e->ask = (line){.of = e, .number = ASKED};
-    e->serve = (line){.of = e, .number = ASKED};
-    e->read = (line){.of = e, .number = LENT};
-    e->lend = (line){.of = e, .number = LENT};
+    e->words = (line){.of = e, .number = FOR_WORDS};
+    e->their_words = (line){.of = e, .number = FOR_WORDS};
+    e->reads = (line){.of = e, .number = FOR_READS};
+    e->their_reads = (line){.of = e, .number = FOR_READS};
     for (uint32_t i = 1; i < host->streams; i++) {
         e->rails[i] = (line){.of = e, .number = i};
         e->channels[i] = gw_rdma_channel_open(e->endpoints->memory, host->payload_most[i], err);
@@ -452,7 +457,7 @@ gw_path_endpoint *gw_rdma_endpoint_open(gw_rdma_endpoints *endpoints, const gw_p
     e->endpoints = endpoints;
     e->address = *address;
     randombytes_buf(e->secret, sizeof e->secret);
-    if (!furnish(e, err)) {
+    if (!make_parts(e, err)) {
         free_endpoint(e);
         return NULL;
     }

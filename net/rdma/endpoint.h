@@ -1,11 +1,13 @@
-/* One side of an RDMA path between two peers: its secrets, its queue pairs and how they are connected. Each
- * end has one queue pair for every rail, dialled by the side that leads, and one for its operations on the
- * other's words, dialled by itself: an operation that the other's fence refuses breaks nothing but the
- * requester's own queue pair, which is dialled anew; so is one that could not be connected, as long as the keys
- * are told: at once, and then after the pauses of net/rdma/reader.h. For the same reason a third kind is for
- * READs of what is lent; it is dialled when something has been.
+/* One side of an RDMA path between two peers: its secrets, its queue pairs, and how they are connected. There
+ * are three kinds of queue pairs:
+ *  - one for every rail, dialled by the side that leads;
+ *  - one for this side's operations on the other side's words, dialled by this side. An operation that the
+ *    other side's fence refuses breaks this queue pair only. It is dialled anew then, and also when it could
+ *    not be connected while the keys of the words are known: the first time at once, afterwards after the
+ *    pauses of gw_rdma_pause (net/rdma/reader.h);
+ *  - one for this side's READs of memory that the other side lends, dialled when something has been lent.
  *
- * Thread: the control thread, unless said otherwise. */
+ * Thread: the control thread, unless a function says otherwise. */
 #ifndef GODWIT_NET_RDMA_ENDPOINT_H
 #define GODWIT_NET_RDMA_ENDPOINT_H
 
@@ -13,7 +15,7 @@
 #include "net/rdma/reader.h"
 #include "net/rdma/requester.h"
 
-/* All of a path's, with what they share. */
+/* All endpoints of a path, with what they share. */
 typedef struct gw_rdma_endpoints {
     const gw_path_host *host;
     gw_rdma_memory *memory;
@@ -21,19 +23,21 @@ typedef struct gw_rdma_endpoints {
     gw_rdma_owner *owner;
     gw_rdma_requesters *requesters;
     gw_rdma_readers *readers;
-    bool lost;    /* the device is gone, or its port down: all ends have failed, and there can be no others */
-    bool removed; /* lost, and the device will not act again: all of this is to be closed */
+    bool
+        lost; /* the device is gone, or its port down: all endpoints have failed, and no others can be opened */
+    bool removed; /* lost, and the device will not act again: everything made on it must be closed */
     gw_err why_lost;
     struct gw_rdma_endpoint *first;
 } gw_rdma_endpoints;
 
-/* Makes cm, requesters and readers; host, memory and owner are filled in. *port is where others dial. On failure
- * too, _close takes back what there is; afterwards it may be opened again. */
+/* Makes cm, requesters and readers; host, memory and owner must be filled in. *port becomes the port that
+ * others dial. After a failure too, gw_rdma_endpoints_close takes back what there is. It may be opened again
+ * afterwards. */
 bool gw_rdma_endpoints_open(gw_rdma_endpoints *endpoints, uint16_t *port, gw_err *err);
-/* No end is left. */
+/* Closes what gw_rdma_endpoints_open has made. All endpoints must have been closed. */
 void gw_rdma_endpoints_close(gw_rdma_endpoints *endpoints);
 
-/* As in gw_path_ops. `address`: where the other side listens. */
+/* The operations of gw_path_ops (net/rail/path.h). `address` is where the other side listens. */
 gw_path_endpoint *gw_rdma_endpoint_open(gw_rdma_endpoints *endpoints, const gw_path_endpoint *as,
                                         const gw_addr *address, gw_err *err);
 void gw_rdma_endpoint_close(gw_path_endpoint *endpoint);

@@ -6,15 +6,15 @@
 
 typedef struct place {
     bool taken;
-    uint64_t id;              /* the other side's */
-    const gw_rdma_loan *loan; /* NULL: it is being looked up */
-    bool abandoned;           /* the other side does not want the loan any more */
+    uint64_t id;              /* the other side's number of the request */
+    const gw_rdma_loan *loan; /* NULL: the name is being looked up */
+    bool abandoned;           /* the other side has given the loan back before it was made */
 } place;
 
 struct gw_rdma_lender {
     gw_path_endpoint *endpoint;
     gw_rdma_owner *owner;
-    gw_rdma_loans *loans; /* the owner's */
+    gw_rdma_loans *loans; /* belongs to the owner */
     place places[GW_RDMA_LENT_MOST];
 };
 
@@ -40,7 +40,8 @@ static place *free_place(gw_rdma_lender *lender) {
     return NULL;
 }
 
-/* An id that is abandoned may be another's by now. */
+/* The place of a request; NULL if there is none. An abandoned id may be in use again, so abandoned places do
+ * not count. */
 static place *find(gw_rdma_lender *lender, uint64_t id) {
     for (uint32_t i = 0; i < GW_RDMA_LENT_MOST; i++) {
         place *p = &lender->places[i];
@@ -94,7 +95,7 @@ void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
         lend(lender, p, gw_rdma_loans_lend_answer(lender->loans, lookup));
         return;
     }
-    /* The rails have a word for what cannot be had just now. */
+    /* The rails can answer that the bytes cannot be read just now. */
     bool absent = lookup->status == GW_OP_NOTFOUND;
     if (!p->abandoned) answer(lender, p->id, absent ? GW_RDMA_NOTHING : GW_RDMA_BY_RAILS, NULL);
     p->taken = false;
@@ -103,7 +104,7 @@ void gw_rdma_lender_found(gw_rdma_lender *lender, gw_lookup *lookup) {
 
 void gw_rdma_lender_given_back(gw_rdma_lender *lender, uint64_t id) {
     place *p = find(lender, id);
-    if (p == NULL) return; /* it was not lent */
+    if (p == NULL) return; /* nothing was lent */
     if (p->loan == NULL) {
         p->abandoned = true;
         return;

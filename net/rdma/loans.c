@@ -8,18 +8,18 @@
 
 _Static_assert(GW_RDMA_SLICE_BYTES % GW_RDMA_PART_BYTES == 0, "a part lies in one slice");
 
-enum { REVOKED = 64 /* keys that are not given out again */ };
+enum { REVOKED = 64 /* the last revoked keys, which are not given out again */ };
 
-/* What is registered of a region at a multiple of GW_RDMA_SLICE_BYTES. */
+/* The registration of one slice of a region, at a multiple of GW_RDMA_SLICE_BYTES. */
 typedef struct slice {
-    const gw_rdma_region *registered; /* NULL: not now */
-    uint64_t number;                  /* of the registration: tells loans of an older one apart */
-    uint64_t used;                    /* when it was last lent, in loans */
+    const gw_rdma_region *registered; /* NULL: it is not registered */
+    uint64_t number; /* the number of the registration, which tells loans of an older one apart */
+    uint64_t used;   /* the number of the loan that last lent it */
     uint32_t lent;
 } slice;
 
 typedef struct region {
-    uint8_t *memory; /* NULL: not in use */
+    uint8_t *memory; /* NULL: the number is not in use */
     uint64_t bytes;
     slice *slices;
     uint32_t count;
@@ -28,8 +28,8 @@ typedef struct region {
 typedef struct loan {
     gw_rdma_loan is; /* first: loan_of */
     gw_lookup *lookup;
-    const gw_rdma_region *registered; /* with the lookup */
-    uint32_t region, slice;           /* without one */
+    const gw_rdma_region *registered; /* of an answer (lookup is not NULL) */
+    uint32_t region, slice;           /* of a part (lookup is NULL) */
     uint64_t number;
 } loan;
 
@@ -39,7 +39,8 @@ struct gw_rdma_loans {
     pthread_mutex_t lock;
     region regions[GW_MAX_REGIONS];
     uint64_t kept_bytes, answer_bytes, numbers, lent;
-    uint32_t revoked[REVOKED], revoked_count; /* keys, the latest at [(revoked_count - 1) % REVOKED] */
+    uint32_t revoked[REVOKED],
+        revoked_count; /* the revoked keys, the latest at [(revoked_count - 1) % REVOKED] */
     bool warned;
 };
 
@@ -65,9 +66,9 @@ void gw_rdma_loans_close(gw_rdma_loans *loans) {
     free(loans);
 }
 
-/* Slices; under the lock. */
+/* Slices. The functions are called with the lock held. */
 
-static void let_go(gw_rdma_loans *loans, slice *s) {
+static void release_slice(gw_rdma_loans *loans, slice *s) {
     if (s->registered == NULL) return;
     if (s->lent > 0) loans->revoked[loans->revoked_count++ % REVOKED] = s->registered->rkey;
     loans->kept_bytes -= s->registered->bytes;
@@ -76,8 +77,8 @@ static void let_go(gw_rdma_loans *loans, slice *s) {
     s->lent = 0;
 }
 
-/* Lets the slice go that has not been lent for longest. False: all are being read. */
-static bool let_one_go(gw_rdma_loans *loans) {
+/* Releases the least recently lent slice that nobody reads. False: all are being read. */
+static bool release_one(gw_rdma_loans *loans) {
     slice *oldest = NULL;
     for (uint32_t i = 0; i < GW_MAX_REGIONS; i++)
         for (uint32_t k = 0; k < loans->regions[i].count; k++) {
@@ -85,24 +86,25 @@ static bool let_one_go(gw_rdma_loans *loans) {
             if (s->registered == NULL || s->lent > 0) continue;
             if (oldest == NULL || s->used < oldest->used) oldest = s;
         }
-    if (oldest != NULL) let_go(loans, oldest);
+    if (oldest != NULL) release_slice(loans, oldest);
     return oldest != NULL;
 }
 
-/* Once: everything goes on by the rails. */
+/* Warns once: everything goes on by the rails. */
 static void warn(gw_rdma_loans *loans, const gw_err *err) {
-    gw_log(loans->warned ? GW_DEBUG : GW_WARN, "net/rdma", "%s: others get it in messages", err->text);
+    gw_log(loans->warned ? GW_DEBUG : GW_WARN, "net/rdma", "%s: other peers get these data in messages",
+           err->text);
     loans->warned = true;
 }
 
-/* Registers it, at the cost of slices that nobody reads. */
+/* Registers memory. If the process may lock no more, slices that nobody reads are released for it. */
 static const gw_rdma_region *take(gw_rdma_loans *loans, const void *start, uint64_t bytes) {
     for (;;) {
         gw_err err;
         const gw_rdma_region *taken =
             gw_rdma_memory_take(loans->memory, start, bytes, GW_RDMA_READABLE, &err);
         if (taken != NULL) return taken;
-        if (err.code == GW_E_LIMIT && let_one_go(loans)) continue;
+        if (err.code == GW_E_LIMIT && release_one(loans)) continue;
         warn(loans, &err);
         return NULL;
     }
@@ -119,10 +121,12 @@ static bool keep(gw_rdma_loans *loans, const region *r, slice *s) {
     uint64_t start = (uint64_t)(s - r->slices) * GW_RDMA_SLICE_BYTES, left = r->bytes - start;
     uint64_t bytes = left < GW_RDMA_SLICE_BYTES ? left : GW_RDMA_SLICE_BYTES;
     while (loans->kept_bytes + bytes > loans->limits.kept)
-        if (!let_one_go(loans)) return false;
+        if (!release_one(loans)) return false;
     s->registered = take(loans, r->memory + start, bytes);
     if (s->registered == NULL) return false;
-    if (is_revoked(loans, s->registered->rkey)) { /* the device uses it anew: another time it gives another */
+    if (is_revoked(
+            loans,
+            s->registered->rkey)) { /* the device has assigned the key anew; a later try gets another one */
         gw_rdma_memory_drop(loans->memory, s->registered);
         s->registered = NULL;
         return false;
@@ -150,7 +154,7 @@ void gw_rdma_loans_remove(gw_rdma_loans *loans, uint32_t number) {
     if (number >= GW_MAX_REGIONS) return;
     pthread_mutex_lock(&loans->lock);
     region *r = &loans->regions[number];
-    for (uint32_t i = 0; i < r->count; i++) let_go(loans, &r->slices[i]);
+    for (uint32_t i = 0; i < r->count; i++) release_slice(loans, &r->slices[i]);
     free(r->slices);
     *r = (region){0};
     pthread_mutex_unlock(&loans->lock);
@@ -160,15 +164,16 @@ void gw_rdma_loans_revoke(gw_rdma_loans *loans) {
     pthread_mutex_lock(&loans->lock);
     for (uint32_t i = 0; i < GW_MAX_REGIONS; i++)
         for (uint32_t k = 0; k < loans->regions[i].count; k++)
-            if (loans->regions[i].slices[k].lent > 0) let_go(loans, &loans->regions[i].slices[k]);
+            if (loans->regions[i].slices[k].lent > 0) release_slice(loans, &loans->regions[i].slices[k]);
     pthread_mutex_unlock(&loans->lock);
 }
 
-void gw_rdma_loans_let_go(gw_rdma_loans *loans) {
+void gw_rdma_loans_release(gw_rdma_loans *loans) {
     pthread_mutex_lock(&loans->lock);
     GW_ASSERT(loans->answer_bytes == 0);
     for (uint32_t i = 0; i < GW_MAX_REGIONS; i++)
-        for (uint32_t k = 0; k < loans->regions[i].count; k++) let_go(loans, &loans->regions[i].slices[k]);
+        for (uint32_t k = 0; k < loans->regions[i].count; k++)
+            release_slice(loans, &loans->regions[i].slices[k]);
     loans->revoked_count = 0;
     gw_rdma_memory_close(loans->memory);
     loans->memory = NULL;

@@ -1,21 +1,20 @@
-/* Memory that this peer lends: for as long as a loan lasts, others may READ it with a key that they were
- * told.
+/* Memory that this peer lends: while a loan lasts, another peer may READ it with a key that it was told.
  *
- * Answers are what a lookup has found (net/data/provider.h). They are registered for the loan alone, and
- * given back to the provider with it: the bytes cannot go away under a reader.
+ * Answers are the bytes that a lookup has found (net/data/provider.h). They are registered for one loan and
+ * given back to the provider at its end, so the bytes stay while they are read.
  *
- * Parts of data regions are registered a slice at a time, when the first part of one is lent, and stay so
- * until the region is removed: the region's owner says how long its memory lives, so this is where
- * registrations can be kept. Slices that nobody reads are let go, the least recently lent first, when more
- * would be kept than is allowed, or the process may lock no more memory.
+ * Parts of data regions are registered by slices, when the first part of a slice is lent. A slice stays
+ * registered until its region is removed: the region's owner says how long its memory lives, so registrations
+ * can be kept here. Slices that nobody reads are released, the least recently lent first, when more would be
+ * kept than the limits allow or the process may lock no more memory.
  *
- * Data regions belong to a view, answers to none. Nobody is asked to give a part of a region back before the
- * fence moves: its slice is deregistered, and who still reads it is refused by the device (nothing happens to
- * anybody; the rails say what is wrong). Its key is not given out again soon, should the device use it anew.
- * Slices that are not lent keep their keys: whoever once knew them
- * keeps to what it was lent, as whoever holds the cluster's key is trusted to.
+ * Data regions belong to a view, answers do not. A fence revokes loans of parts at once: their slices are
+ * deregistered, and the device refuses further READs, which harms nobody; the rails then tell the reader what
+ * is wrong. A revoked key is not given out again soon, even if the device assigns it anew. Slices that are
+ * not lent keep their keys: a peer that once knew them keeps to what it was lent, as every holder of the
+ * cluster's key is trusted to.
  *
- * Any thread; registering and deregistering wait for the kernel. */
+ * Any thread. Registering and deregistering wait for the kernel. */
 #ifndef GODWIT_NET_RDMA_LOANS_H
 #define GODWIT_NET_RDMA_LOANS_H
 
@@ -23,14 +22,15 @@
 #include "net/rdma/memory.h"
 
 enum {
-    GW_RDMA_PART_BYTES = 4 << 20, /* of a region, most that is lent at once; never over a multiple of this */
-    GW_RDMA_SLICE_BYTES = 16 << 20, /* a multiple of it */
+    GW_RDMA_PART_BYTES =
+        4 << 20, /* most bytes of a region in one loan, which never crosses a multiple of this */
+    GW_RDMA_SLICE_BYTES = 16 << 20, /* a multiple of GW_RDMA_PART_BYTES */
 };
 
-/* Most that is registered, in bytes. */
+/* The most bytes that are registered. */
 typedef struct gw_rdma_loans_limits {
-    uint64_t kept;    /* of regions */
-    uint64_t answers; /* one alone may be larger */
+    uint64_t kept;    /* slices of regions */
+    uint64_t answers; /* answers; a single one may be larger */
 } gw_rdma_loans_limits;
 
 typedef struct gw_rdma_loans gw_rdma_loans;
@@ -40,32 +40,35 @@ typedef struct gw_rdma_loan {
     uint32_t rkey;
 } gw_rdma_loan;
 
-/* Holds `memory`. NULL: out of memory. */
+/* Opens it with nothing lent. Holds `memory`. NULL if out of memory. */
 gw_rdma_loans *gw_rdma_loans_open(gw_rdma_memory *memory, const gw_rdma_loans_limits *limits);
-/* All loans have ended. NULL is allowed. */
+/* Closes it. All loans must have ended. NULL is allowed. */
 void gw_rdma_loans_close(gw_rdma_loans *loans);
 
-/* A data region (net/data/transport.h) whose parts may be lent. Without memory to note it down, none are. */
+/* Adds a data region (net/data/transport.h), whose parts may be lent from now on. If out of memory, none will
+ * be lent. */
 void gw_rdma_loans_add(gw_rdma_loans *loans, uint32_t region, const void *memory, uint64_t bytes);
-/* When this returns, READs of it are refused. */
+/* Removes a data region. When this returns, READs of it are refused. */
 void gw_rdma_loans_remove(gw_rdma_loans *loans, uint32_t region);
-/* When this returns, READs of parts of regions that were lent before are refused. */
+/* Revokes the loans of parts of regions. When this returns, READs by them are refused. */
 void gw_rdma_loans_revoke(gw_rdma_loans *loans);
 
-/* NULL: it cannot be lent, and must go by the rails. */
+/* Lends a part of a region. NULL if it cannot be lent and must go by the rails. */
 const gw_rdma_loan *gw_rdma_loans_lend_part(gw_rdma_loans *loans, uint32_t region, uint64_t offset,
                                             uint64_t bytes);
-/* Takes the lookup, which has found bytes, also on failure. */
+/* Lends the bytes that the lookup has found. Takes the lookup, on failure too. NULL if they cannot be
+ * lent. */
 const gw_rdma_loan *gw_rdma_loans_lend_answer(gw_rdma_loans *loans, gw_lookup *lookup);
-/* The reader is done, or gone and its queue pair destroyed. NULL is allowed. */
+/* Ends a loan: the reader is done, or is gone and its queue pair destroyed. NULL is allowed. */
 void gw_rdma_loans_end(gw_rdma_loans *loans, const gw_rdma_loan *loan);
 
-/* The device was removed, and all loans have ended: lets go of it. Until _take nothing can be lent. */
-void gw_rdma_loans_let_go(gw_rdma_loans *loans);
-/* Another device's memory, which is held. */
+/* Releases the device, which was removed. All loans must have ended. Until gw_rdma_loans_take nothing can be
+ * lent. */
+void gw_rdma_loans_release(gw_rdma_loans *loans);
+/* Takes the memory of another device, and holds it. */
 void gw_rdma_loans_take(gw_rdma_loans *loans, gw_rdma_memory *memory);
 
-/* Bytes of answers that are lent, and of regions that are registered. */
+/* Counts the bytes of answers that are lent, and of regions that are registered. */
 void gw_rdma_loans_count(gw_rdma_loans *loans, uint64_t *answers, uint64_t *kept);
 
 #endif

@@ -7,17 +7,18 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { SPINS = 2000 /* polls before the processor is left to others, and the clock is looked at */ };
+enum { SPINS = 2000 /* polls before the thread yields the processor and reads the clock */ };
 
-#define PATIENCE_NS UINT64_C(10000000000) /* with an operation that takes microseconds */
-#define PROOF_NS    UINT64_C(1000000000)
+#define PATIENCE_NS                                                                                          \
+    UINT64_C(10000000000) /* how long an operation may take that normally takes microseconds */
+#define PROOF_NS UINT64_C(1000000000)
 
 struct gw_rdma_loopback {
     gw_rdma_memory *memory;
-    gw_rdma_queue *queue; /* NULL: the device did not answer, and what it was asked is forgotten */
+    gw_rdma_queue *queue; /* NULL: the device did not answer, and the queue pair was closed */
     pthread_mutex_t lock;
     uint64_t patience_ns;
-    const gw_rdma_region *region; /* of `answer` */
+    const gw_rdma_region *region; /* the registration of `answer` */
     _Alignas(64) uint64_t answer;
 };
 
@@ -55,8 +56,8 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     *(gw_rdma_outcome *)context = outcome;
 }
 
-/* 0: it has no outcome, for longer than a device that works can take. This process may have been stopped
- * meanwhile, so the last look comes after that of the clock. */
+/* Waits for the outcome; 0 if there is none after a time that no working device takes. This process may have
+ * been stopped meanwhile, so the last poll comes after the last reading of the clock. */
 static gw_rdma_outcome wait_for(gw_rdma_loopback *loop, const gw_rdma_outcome *outcome,
                                 const gw_rdma_handlers *handlers) {
     uint64_t end = UINT64_MAX;
@@ -70,7 +71,8 @@ static gw_rdma_outcome wait_for(gw_rdma_loopback *loop, const gw_rdma_outcome *o
     return *outcome;
 }
 
-/* Under the lock. Nothing of `work` is left anywhere afterwards. */
+/* Performs one operation. Afterwards the device does not refer to `work` any more. Called with the lock
+ * held. */
 static bool perform(gw_rdma_loopback *loop, gw_rdma_work *work, gw_err *err) {
     gw_rdma_outcome outcome = 0;
     gw_rdma_handlers handlers = {.context = &outcome, .done = on_done};
@@ -85,7 +87,7 @@ static bool perform(gw_rdma_loopback *loop, gw_rdma_work *work, gw_err *err) {
         gw_rdma_queue_close(loop->queue);
         loop->queue = NULL;
     }
-    return gw_fail(err, GW_E_TIMEOUT, "%s port %u: an atomic operation has not ended within %d s",
+    return gw_fail(err, GW_E_TIMEOUT, "net/rdma: %s port %u: an atomic operation has not ended within %d s",
                    device->name, device->port, (int)(loop->patience_ns / 1000000000));
 }
 
@@ -97,7 +99,7 @@ static bool run(gw_rdma_loopback *loop, gw_rdma_work *work, uint64_t *found, gw_
     bool done = perform(loop, work, err);
     *found = atomic_load_explicit((_Atomic uint64_t *)&loop->answer, memory_order_acquire);
     pthread_mutex_unlock(&loop->lock);
-    return done || gw_fail_in(err, "net/rdma_loopback");
+    return done;
 }
 
 bool gw_rdma_loopback_swap(gw_rdma_loopback *loop, const void *word, uint32_t rkey, uint64_t expected,

@@ -24,7 +24,7 @@ struct gw_rdma_memory {
     struct ibv_pd *domain;
     pthread_mutex_t lock;
     entry *entries;
-    uint64_t locked_bytes; /* whole pages */
+    uint64_t locked_bytes; /* in whole pages */
 };
 
 static entry *entry_of(const gw_rdma_region *region) {
@@ -65,7 +65,7 @@ void gw_rdma_memory_close(gw_rdma_memory *memory) {
     free(memory);
 }
 
-/* What a registration locks. */
+/* The bytes that a registration locks, in whole pages. */
 static uint64_t pages_of(const gw_rdma_region *region) {
     uintptr_t first = (uintptr_t)region->start / PAGE, end = (uintptr_t)region->start + region->bytes;
     return (end + PAGE - 1) / PAGE * PAGE - first * PAGE;

@@ -1,11 +1,11 @@
-/* Memory that a device may read and write: a protection domain and what is registered in it. It holds the
- * device open for all that is made on it.
+/* Memory that a device may read and write: a protection domain and the registrations in it. It keeps the
+ * device open for everything that is made on it.
  *
- * A registration lasts as long as somebody who knows how long the memory lives holds it: a region that was
- * registered with the transport (net/rdma/loans.h keeps those, within bounds), an operation that is
- * outstanding, an answer that is being read. While it lasts, others that want a part of it share it. Nothing
- * is kept beyond that: memory that its owner has freed cannot be noticed here, and a stale registration would
- * be of other bytes. */
+ * A registration lasts while somebody holds it who knows how long the memory lives: a region that was
+ * registered with the transport (net/rdma/loans.h keeps those, within bounds), an outstanding operation, an
+ * answer that is being read. Others that need a part of the memory share the registration meanwhile. Nothing
+ * is kept beyond that, since this module cannot notice that memory was freed, and a stale registration would
+ * cover other bytes. */
 #ifndef GODWIT_NET_RDMA_MEMORY_H
 #define GODWIT_NET_RDMA_MEMORY_H
 
@@ -16,9 +16,9 @@
 typedef struct gw_rdma_memory gw_rdma_memory;
 
 typedef enum gw_rdma_access {
-    GW_RDMA_LOCAL = 1, /* what our own operations read from or write to */
-    GW_RDMA_READABLE,  /* others READ it: the memory itself may be read-only */
-    GW_RDMA_WRITABLE,  /* others READ, WRITE, CAS and FETCH_ADD it; never shared */
+    GW_RDMA_LOCAL = 1, /* this peer's own operations read and write it */
+    GW_RDMA_READABLE,  /* other peers READ it; the memory itself may be read-only */
+    GW_RDMA_WRITABLE, /* other peers READ, WRITE, CAS and FETCH_ADD it; such a registration is never shared */
 } gw_rdma_access;
 
 typedef struct gw_rdma_region {
@@ -27,23 +27,24 @@ typedef struct gw_rdma_region {
     uint32_t lkey, rkey;
 } gw_rdma_region;
 
-/* Takes the device, also on failure. NULL on failure. */
+/* Opens a protection domain on the device. Takes the device, on failure too. NULL on failure. */
 gw_rdma_memory *gw_rdma_memory_open(gw_rdma_device *device, gw_err *err);
-/* Any thread. One more holder. Returns `memory`. */
+/* Adds a holder, and returns `memory`. Any thread. */
 gw_rdma_memory *gw_rdma_memory_hold(gw_rdma_memory *memory);
-/* Any thread. The last holder closes it, and the device; everything must have been dropped. NULL is allowed.
- */
+/* Removes a holder. The last one closes the domain and the device; everything must have been dropped. NULL is
+ * allowed. Any thread. */
 void gw_rdma_memory_close(gw_rdma_memory *memory);
 
-/* Any thread. A registration that covers [start, start + bytes); NULL on failure: GW_E_LIMIT when too little
- * memory may be locked; the text names limit, need and the line that lifts it. */
+/* Returns a registration that covers [start, start + bytes). NULL on failure: with GW_E_LIMIT if the process
+ * may not lock enough memory; the text then names the limit, the need, and the line that lifts the limit. Any
+ * thread. */
 const gw_rdma_region *gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
                                           gw_rdma_access access, gw_err *err);
-/* Any thread. Gives it back; NULL is allowed. With the last holder it is deregistered: when this returns,
- * operations with its keys fail. */
+/* Gives a registration back; NULL is allowed. The last holder deregisters it: when this returns, operations
+ * with its keys fail. Any thread. */
 void gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region);
 
-/* How many registrations there are. Any thread. */
+/* The number of registrations. Any thread. */
 uint32_t gw_rdma_memory_count(gw_rdma_memory *memory);
 struct ibv_pd *gw_rdma_memory_domain(gw_rdma_memory *memory);
 const gw_rdma_device *gw_rdma_memory_device(const gw_rdma_memory *memory);

@@ -149,15 +149,15 @@ static bool read_back(gw_reader *r, gw_rdma_back_message *back) {
     return gw_reader_done(r);
 }
 
-gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *told) {
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *body) {
     gw_reader r = gw_reader_on(bytes, count);
     gw_rdma_message type = (gw_rdma_message)gw_get_u8(&r);
     bool good = false;
-    if (type == GW_RDMA_MESSAGE_SLOTS) good = read_slots(&r, &told->slots);
-    if (type == GW_RDMA_MESSAGE_WORDS) good = read_words(&r, &told->words);
-    if (type == GW_RDMA_MESSAGE_WANT) good = read_want(&r, &told->want);
-    if (type == GW_RDMA_MESSAGE_LENT) good = read_lent(&r, &told->lent);
-    if (type == GW_RDMA_MESSAGE_BACK) good = read_back(&r, &told->back);
+    if (type == GW_RDMA_MESSAGE_SLOTS) good = read_slots(&r, &body->slots);
+    if (type == GW_RDMA_MESSAGE_WORDS) good = read_words(&r, &body->words);
+    if (type == GW_RDMA_MESSAGE_WANT) good = read_want(&r, &body->want);
+    if (type == GW_RDMA_MESSAGE_LENT) good = read_lent(&r, &body->lent);
+    if (type == GW_RDMA_MESSAGE_BACK) good = read_back(&r, &body->back);
     return good ? type : GW_RDMA_MESSAGE_BAD;
 }
 

@@ -1,21 +1,22 @@
-/* What the two ends of an RDMA path tell each other (little-endian), over the link's encrypted stream:
+/* The messages between the two endpoints of an RDMA path (little-endian), sent over the link's encrypted
+ * stream:
  *
- *   slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 |
- *            count x (address u64 | rkey u32 | slot bytes u32 | slots u32)
- *          First from the side that leads, then from the other. Who has been told may dial, with this secret.
- *   words  2 | 0 u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 |
- *            count x (region u32 | offset u32 | bytes u32)
- *          The sender's words, for operations of that fence; address 0: they are not for you any more.
- *   want   3 | what u8 | region u8 | 0 u8 | id u64 | bytes u64 |
- *            name 32 (what 1: at most `bytes` bytes by that name), or
- *            epoch u64 | view 16 | offset u64 (what 2: `bytes` bytes of a data region)
- *          The sender would READ this. `id` is its own.
- *   lent   4 | answer u8 | 0 u16 | rkey u32 | id u64 | address u64 | bytes u64
- *          The answer: it may, there; or there is nothing by that name; or it must ask by the rails.
- *   back   5 | 0 u8 | 0 u16 | id u64
- *          The sender of that want reads it no more, or does not care for the answer.
+ *    slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 |
+ *             count x (address u64 | rkey u32 | slot bytes u32 | slots u32)
+ *           The side that leads sends it first, then the other. With this secret the receiver may dial the sender.
+ *    words  2 | 0 u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 |
+ *             count x (region u32 | offset u32 | bytes u32)
+ *           The sender's words, for operations of that fence. Address 0 takes the receiver's access away.
+ *    want   3 | what u8 | region u8 | 0 u8 | id u64 | bytes u64 |
+ *             name 32 (what 1: at most `bytes` bytes by that name), or
+ *             epoch u64 | view 16 | offset u64 (what 2: `bytes` bytes of a data region)
+ *           The sender requests a loan, so that it can READ this. `id` is the sender's.
+ *    lent   4 | answer u8 | 0 u16 | rkey u32 | id u64 | address u64 | bytes u64
+ *           The answer to `want`: the loan; or there is nothing by that name; or the receiver must use the rails.
+ *    back   5 | 0 u8 | 0 u16 | id u64
+ *           The sender of that `want` gives the loan back, or no longer needs the answer.
  *
- * And the card that says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
+ * The card says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
 #ifndef GODWIT_NET_RDMA_MESSAGE_H
 #define GODWIT_NET_RDMA_MESSAGE_H
 
@@ -24,7 +25,7 @@
 #include "net/rdma/cm.h"
 
 typedef struct gw_rdma_slots_message {
-    gw_peer_id addressee; /* so the other side learns its own id */
+    gw_peer_id addressee; /* the receiver's id, which the receiver's fabric does not tell it */
     uint8_t secret[GW_RDMA_SECRET];
     uint32_t count;
     gw_rdma_slots slots[GW_PATH_STREAMS];
@@ -32,7 +33,7 @@ typedef struct gw_rdma_slots_message {
 
 typedef struct gw_rdma_words_message {
     gw_fence fence;
-    uint64_t address; /* 0: none for you */
+    uint64_t address; /* 0: the receiver has no access any more */
     uint32_t rkey, count;
     struct {
         uint32_t region, offset, bytes;
@@ -44,7 +45,7 @@ typedef enum gw_rdma_what { GW_RDMA_BY_NAME = 1, GW_RDMA_OF_REGION } gw_rdma_wha
 typedef struct gw_rdma_want_message {
     gw_rdma_what what;
     uint64_t id, bytes;
-    gw_hash name; /* by name */
+    gw_hash name; /* GW_RDMA_BY_NAME */
     gw_fence fence;
     uint32_t region;
     uint64_t offset;
@@ -55,7 +56,7 @@ typedef enum gw_rdma_answer { GW_RDMA_LENT = 1, GW_RDMA_NOTHING, GW_RDMA_BY_RAIL
 typedef struct gw_rdma_lent_message {
     gw_rdma_answer answer;
     uint64_t id;
-    uint64_t address, bytes; /* LENT; bytes may be 0 */
+    uint64_t address, bytes; /* of GW_RDMA_LENT; bytes may be 0 */
     uint32_t rkey;
 } gw_rdma_lent_message;
 
@@ -65,8 +66,8 @@ typedef struct gw_rdma_back_message {
 
 typedef struct gw_rdma_card {
     bool ethernet;
-    uint8_t network[8]; /* InfiniBand's subnet prefix; zeros on Ethernet */
-    gw_addr address;    /* to dial */
+    uint8_t network[8]; /* the InfiniBand subnet prefix; zeros on Ethernet */
+    gw_addr address;    /* the address to dial */
 } gw_rdma_card;
 
 typedef enum gw_rdma_message {
@@ -86,14 +87,15 @@ typedef union gw_rdma_message_body {
     gw_rdma_back_message back;
 } gw_rdma_message_body;
 
-/* They return how many bytes. */
+/* Encode a message and return its length in bytes. */
 uint32_t gw_rdma_slots_encode(const gw_rdma_slots_message *slots, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
 uint32_t gw_rdma_words_encode(const gw_rdma_words_message *words, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
 uint32_t gw_rdma_want_encode(const gw_rdma_want_message *want, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
 uint32_t gw_rdma_lent_encode(const gw_rdma_lent_message *lent, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
 uint32_t gw_rdma_back_encode(const gw_rdma_back_message *back, uint8_t bytes[GW_PATH_MESSAGE_BYTES]);
-/* Fills in the one that it is. */
-gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *told);
+/* Decodes a message into the member of `body` for the type that it returns. GW_RDMA_MESSAGE_BAD: the message
+ * is malformed. */
+gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_rdma_message_body *body);
 
 uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CARD_BYTES]);
 bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *card);

@@ -8,30 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LENT_REGIONS (UINT64_C(1) << 30) /* bytes that are registered for others at most */
+#define LENT_REGIONS (UINT64_C(1) << 30) /* most bytes of regions that are registered for others */
 #define LENT_ANSWERS (UINT64_C(1) << 28)
 
-#define LOOK_NS UINT64_C(30000000000) /* whether words that a failure took can be had again */
+#define RETRY_NS                                                                                             \
+    UINT64_C(                                                                                                \
+        30000000000) /* how often it is tested whether words that a failure took can be published again */
 
 struct gw_rdma_owner {
     const gw_path_host *host;
-    gw_rdma_memory *memory; /* NULL: let go of */
+    gw_rdma_memory *memory; /* NULL: released */
     gw_rdma_words *words;
     gw_rdma_loans *loans;
     pthread_mutex_t lock;
-    /* under the lock */
+    /* The fields below are guarded by the lock. */
     gw_rdma_guest *guests;
-    gw_fence fence; /* zeros: none, or it is moving */
+    gw_fence fence; /* zeros: there is none, or it is being moved */
     gw_peer_id *members;
     uint32_t member_count;
-    bool without;  /* the words could not be registered, and that has been said */
-    gw_timer look; /* the control thread's */
+    bool unpublished; /* the words could not be registered, and the log has said so */
+    gw_timer retry;   /* used by the control thread */
 };
 
-static void look_again(void *owner);
+static void retry_words(void *owner);
 
-static bool plan_look(gw_rdma_owner *owner, gw_err *err) {
-    return gw_timer_set(owner->host->loop, &owner->look, gw_now_ns() + LOOK_NS, look_again, owner, err);
+static bool plan_retry(gw_rdma_owner *owner, gw_err *err) {
+    return gw_timer_set(owner->host->loop, &owner->retry, gw_now_ns() + RETRY_NS, retry_words, owner, err);
 }
 
 gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memory, gw_err *err) {
@@ -49,7 +51,7 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
     owner->host = host;
     owner->loans = gw_rdma_loans_open(memory, &limits);
     if (owner->loans == NULL) gw_fail(err, GW_E_NOMEM, "net/rdma: no memory");
-    if (owner->loans == NULL || !plan_look(owner, err)) {
+    if (owner->loans == NULL || !plan_retry(owner, err)) {
         gw_rdma_loans_close(owner->loans);
         gw_rdma_words_close(owner->words);
         free(owner);
@@ -63,7 +65,7 @@ gw_rdma_owner *gw_rdma_owner_open(const gw_path_host *host, gw_rdma_memory *memo
 void gw_rdma_owner_close(gw_rdma_owner *owner) {
     if (owner == NULL) return;
     GW_ASSERT(owner->guests == NULL);
-    gw_timer_cancel(&owner->look);
+    gw_timer_cancel(&owner->retry);
     gw_rdma_words_close(owner->words);
     gw_rdma_loans_close(owner->loans);
     gw_rdma_memory_close(owner->memory);
@@ -76,7 +78,7 @@ const gw_word_domain *gw_rdma_owner_domain(const gw_rdma_owner *owner) {
     return gw_rdma_words_domain(owner->words);
 }
 
-/* Telling; under the lock. */
+/* Messages to guests. The functions are called with the lock held. */
 
 static bool is_member(const gw_rdma_owner *owner, const gw_peer_id *peer) {
     for (uint32_t i = 0; i < owner->member_count; i++)
@@ -84,26 +86,26 @@ static bool is_member(const gw_rdma_owner *owner, const gw_peer_id *peer) {
     return false;
 }
 
-static void tell(const gw_rdma_guest *guest, const gw_rdma_words_message *told) {
+static void tell(const gw_rdma_guest *guest, const gw_rdma_words_message *message) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
-    guest->owner->host->tell(guest->endpoint, bytes, gw_rdma_words_encode(told, bytes));
+    guest->owner->host->tell(guest->endpoint, bytes, gw_rdma_words_encode(message, bytes));
 }
 
-/* The keys of our words, to a member of the fence. */
+/* Tells a guest the keys of this peer's words, if it is a member of the fence. */
 static void tell_keys(const gw_rdma_guest *guest) {
     const gw_rdma_owner *owner = guest->owner;
     if (owner->fence.epoch == 0 || !is_member(owner, &guest->endpoint->peer)) return;
-    gw_rdma_words_message told = {.fence = owner->fence};
-    if (!gw_rdma_words_key(owner->words, &told.address, &told.rkey)) return;
+    gw_rdma_words_message message = {.fence = owner->fence};
+    if (!gw_rdma_words_key(owner->words, &message.address, &message.rkey)) return;
     for (uint32_t region = 0; region < GW_MAX_REGIONS; region++) {
         uint64_t offset, bytes;
         if (!gw_words_find(owner->host->words, region, &offset, &bytes)) continue;
-        told.regions[told.count].region = region;
-        told.regions[told.count].offset = (uint32_t)offset;
-        told.regions[told.count].bytes = (uint32_t)bytes;
-        told.count++;
+        message.regions[message.count].region = region;
+        message.regions[message.count].offset = (uint32_t)offset;
+        message.regions[message.count].bytes = (uint32_t)bytes;
+        message.count++;
     }
-    tell(guest, &told);
+    tell(guest, &message);
 }
 
 /* Guests. */
@@ -157,11 +159,11 @@ gw_rdma_queue *gw_rdma_guest_serve(gw_rdma_guest *guest) {
     return may ? queue : NULL;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void bar(gw_rdma_guest *guest) {
     gw_err err;
     guest->barred = true;
-    if (!guest->answered) return; /* it is dismissed when it would be connected */
+    if (!guest->answered) return; /* the guest is dismissed when its connection is established */
     if (!gw_rdma_queue_bar(guest->queue, &err)) gw_rdma_queue_break(guest->queue, &err);
 }
 
@@ -189,7 +191,8 @@ gw_rdma_loans *gw_rdma_owner_loans(gw_rdma_owner *owner) {
 
 const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *to,
                                        const gw_rdma_want_message *want) {
-    pthread_mutex_lock(&owner->lock); /* until it is lent: a fence revokes it, or it is not lent */
+    pthread_mutex_lock(
+        &owner->lock); /* held until the part is lent: a fence then revokes the loan, or has prevented it */
     bool may = owner->fence.epoch != 0 && want->fence.epoch == owner->fence.epoch &&
                gw_view_name_equal(&want->fence.view, &owner->fence.view) && is_member(owner, to);
     const gw_rdma_loan *loan =
@@ -207,7 +210,9 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     pthread_mutex_lock(&owner->lock);
     free(owner->members);
     owner->members = copy;
-    owner->member_count = copy != NULL ? count : 0; /* without memory: nobody is told, all go by the rails */
+    owner->member_count =
+        copy != NULL ? count
+                     : 0; /* if out of memory no guest is told keys, and all operations go by the rails */
     owner->fence = (gw_fence){0};
     gw_rdma_loans_revoke(owner->loans);
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next) {
@@ -219,18 +224,18 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     gw_rdma_words_withdraw(owner->words);
 }
 
-/* Whether it can be had is told the log when it changes. */
+/* Registers the words. The log says when it becomes impossible and when it works again. */
 static void publish(gw_rdma_owner *owner) {
     gw_err err;
     bool done = gw_rdma_words_publish(owner->words, &err);
-    if (!done && !owner->without)
+    if (!done && !owner->unpublished)
         gw_log(GW_WARN, "net/rdma", "%s: operations on this peer's words go by the rails", err.text);
-    if (done && owner->without)
+    if (done && owner->unpublished)
         gw_log(GW_INFO, "net/rdma", "operations on this peer's words go directly again");
-    owner->without = !done;
+    owner->unpublished = !done;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void tell_all(const gw_rdma_owner *owner) {
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next)
         if (guest->standing) tell_keys(guest);
@@ -246,9 +251,9 @@ void gw_rdma_owner_fence_end(gw_rdma_owner *owner, const gw_fence *fence) {
     pthread_mutex_unlock(&owner->lock);
 }
 
-void gw_rdma_owner_let_go(gw_rdma_owner *owner) {
-    gw_rdma_words_let_go(owner->words);
-    gw_rdma_loans_let_go(owner->loans);
+void gw_rdma_owner_release(gw_rdma_owner *owner) {
+    gw_rdma_words_release(owner->words);
+    gw_rdma_loans_release(owner->loans);
     gw_rdma_memory_close(owner->memory);
     owner->memory = NULL;
 }
@@ -259,9 +264,10 @@ bool gw_rdma_owner_take(gw_rdma_owner *owner, gw_rdma_memory *memory, gw_err *er
     return gw_rdma_words_take(owner->words, memory, err);
 }
 
-/* Under the lock: what a loss took from the guests is theirs again without a fence, if it can be had. */
-static void publish_again(gw_rdma_owner *owner) {
-    owner->without = true; /* the loss was told */
+/* Gives the guests back, without a fence, what a loss of the device took from them, if it can be had. Called
+ * with the lock held. */
+static void republish(gw_rdma_owner *owner) {
+    owner->unpublished = true; /* the log has reported the loss */
     publish(owner);
     tell_all(owner);
 }
@@ -276,18 +282,19 @@ void gw_rdma_owner_found(gw_rdma_owner *owner) {
     uint32_t rkey;
     pthread_mutex_lock(&owner->lock);
     if (is_fenced(owner) && !gw_rdma_words_key(owner->words, &address, &rkey)) {
-        gw_rdma_words_look(owner->words);
-        publish_again(owner);
+        gw_rdma_words_retry_now(owner->words);
+        republish(owner);
     }
     pthread_mutex_unlock(&owner->lock);
 }
 
-/* Views may not change for weeks, and a port that was up all the time does not say that it is back. */
-static void look_again(void *context) {
+/* Tries to publish the words again from time to time: views may not change for weeks, and a port that was up
+ * all the time does not report that it is back. */
+static void retry_words(void *context) {
     gw_rdma_owner *owner = context;
     gw_err err;
     pthread_mutex_lock(&owner->lock);
-    if (is_fenced(owner) && gw_rdma_words_due(owner->words)) publish_again(owner);
+    if (is_fenced(owner) && gw_rdma_words_due(owner->words)) republish(owner);
     pthread_mutex_unlock(&owner->lock);
-    if (!plan_look(owner, &err)) gw_log(GW_ERROR, "net/rdma", "%s", err.text);
+    if (!plan_retry(owner, &err)) gw_log(GW_ERROR, "net/rdma", "%s", err.text);
 }

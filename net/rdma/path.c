@@ -12,7 +12,8 @@ typedef struct rdma_path {
     uint16_t port;
     char name[GW_RDMA_NAME]; /* options.device */
     gw_rdma_options options;
-    gw_rdma_endpoints endpoints; /* no memory: the device was removed, and none has been found since */
+    gw_rdma_endpoints
+        endpoints; /* `memory` is NULL if the device was removed and none has been found since */
 } rdma_path;
 
 static rdma_path *path_of(gw_path *path) {
@@ -23,27 +24,27 @@ static const gw_rdma_device *device_of(const rdma_path *path) {
     return gw_rdma_memory_device(path->endpoints.memory);
 }
 
-/* A device that was removed. */
+/* Removed devices. */
 
 /* Makes librdmacm close devices that are gone. It has devices open itself, and closes a removed one when it next looks for
  * devices and finds any. If the last device of the machine is removed, librdmacm holds it until this process ends. */
-static void have_library_let_go(void) {
+static void make_library_release_devices(void) {
     struct ibv_context **devices = rdma_get_devices(NULL);
     if (devices != NULL) rdma_free_devices(devices);
 }
 
-static void let_go(rdma_path *path) {
+static void release_device(rdma_path *path) {
     gw_rdma_endpoints_close(&path->endpoints);
-    gw_rdma_owner_let_go(path->endpoints.owner);
+    gw_rdma_owner_release(path->endpoints.owner);
     gw_rdma_memory_close(path->endpoints.memory);
     path->endpoints.memory = NULL;
-    have_library_let_go();
+    make_library_release_devices();
 }
 
 static void rdma_close_endpoint(gw_path_endpoint *endpoint) {
     rdma_path *path = path_of(endpoint->path);
     gw_rdma_endpoint_close(endpoint);
-    if (path->endpoints.removed && path->endpoints.first == NULL) let_go(path);
+    if (path->endpoints.removed && path->endpoints.first == NULL) release_device(path);
 }
 
 static bool reopen(rdma_path *path, gw_err *err) {
@@ -55,15 +56,15 @@ static bool reopen(rdma_path *path, gw_err *err) {
     if (gw_rdma_owner_take(endpoints->owner, endpoints->memory, err) &&
         gw_rdma_endpoints_open(endpoints, &path->port, err))
         return true;
-    let_go(path);
+    release_device(path);
     return false;
 }
 
-/* Looks for one in its place. */
+/* Looks for a device in place of the removed one. */
 static void look_again(rdma_path *path) {
     gw_err err;
-    if (path->endpoints.first != NULL) return; /* it will be closed */
-    if (path->endpoints.memory != NULL) let_go(path);
+    if (path->endpoints.first != NULL) return; /* its endpoints will be closed first */
+    if (path->endpoints.memory != NULL) release_device(path);
     if (!reopen(path, &err)) {
         gw_log(GW_DEBUG, "net/rdma", "%s", err.text);
         return;
@@ -73,7 +74,7 @@ static void look_again(rdma_path *path) {
     gw_rdma_owner_found(path->endpoints.owner);
 }
 
-/* Who it leads to. */
+/* Cards. */
 
 static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why) {
     rdma_path *path = path_of(base);
@@ -91,7 +92,7 @@ static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_e
 
 static bool read_card(const uint8_t *bytes, uint32_t count, gw_rdma_card *card, gw_err *err) {
     return gw_rdma_card_decode(bytes, count, card) ||
-           gw_fail(err, GW_E_PEER, "net/rdma: the peer's card makes no sense");
+           gw_fail(err, GW_E_PEER, "net/rdma: the peer's card is malformed");
 }
 
 static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_err *why) {
@@ -107,7 +108,7 @@ static bool rdma_suits(gw_path *base, const uint8_t *bytes, uint32_t count, gw_e
                 (card.ethernet || memcmp(card.network, device->gid.raw, sizeof card.network) == 0) &&
                 card.address.family == device->address.family;
     return same ||
-           gw_fail(why, GW_E_UNSUPPORTED, "net/rdma: %s port %u and the peer's device are on two fabrics",
+           gw_fail(why, GW_E_UNSUPPORTED, "net/rdma: %s port %u and the peer's device are not on one fabric",
                    device->name, device->port);
 }
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    MIN_RNR_TIMER = 12, /* 0.64 ms. 0, rdma_cm's value, means 655 ms */
-    RNR_RETRIES = 7,    /* for ever: receives are always posted, so it ends */
+    MIN_RNR_TIMER = 12, /* 0.64 ms; rdma_cm's value, 0, means 655 ms */
+    RNR_RETRIES = 7,    /* 7 means for ever; receives are always posted, so the retries end */
     POLL = 16,          /* completions taken at once */
     RECEIVE_BATCH = 64, /* receives posted at once */
     RECEIVE = 1,        /* wr_id of receives; those of sends are sequence << 1 */
@@ -17,7 +17,7 @@ enum {
 /* A work request at the device. */
 typedef struct sent {
     gw_rdma_work *work;
-    bool last; /* of the work */
+    bool last; /* the last request of its work */
 } sent;
 
 struct gw_rdma_queue {
@@ -26,13 +26,13 @@ struct gw_rdma_queue {
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     uint32_t send_depth, receive_depth, inline_bytes;
-    unsigned access;            /* what the other side may do */
+    unsigned access;            /* the access rights of the other side */
     sent *sent;                 /* [sequence % send_depth] */
     uint64_t posted, retired;   /* sequence numbers: [retired, posted) are at the device */
-    uint64_t signalled;         /* one past the last that completes by itself */
-    gw_rdma_work *first, *last; /* wait for room */
-    uint32_t receives_owed;     /* to be posted again */
-    uint32_t events;            /* got from the channel and not acknowledged yet */
+    uint64_t signalled;         /* one past the last request that completes by itself */
+    gw_rdma_work *first, *last; /* work that waits for room at the device */
+    uint32_t receives_owed;     /* receives that must be posted again */
+    uint32_t events;            /* events read from the channel and not acknowledged yet */
     bool broken, refused;
     gw_err trouble;
 };
@@ -69,7 +69,7 @@ static bool make(gw_rdma_queue *queue, const gw_rdma_queue_options *options, gw_
                 .max_inline_data = options->inline_bytes},
     };
     queue->qp = ibv_create_qp(gw_rdma_memory_domain(queue->memory), &attr);
-    if (queue->qp == NULL) { /* more than the device can copy into a request */
+    if (queue->qp == NULL) { /* the device cannot copy so many bytes into a request */
         attr.cap.max_inline_data = 0;
         queue->qp = ibv_create_qp(gw_rdma_memory_domain(queue->memory), &attr);
     }
@@ -139,7 +139,8 @@ bool gw_rdma_queue_is_busy(const gw_rdma_queue *queue) {
 
 void gw_rdma_queue_break(gw_rdma_queue *queue, const gw_err *why) {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    (void)ibv_modify_qp(queue->qp, &attr, IBV_QP_STATE); /* fails when it is there already */
+    (void)ibv_modify_qp(queue->qp, &attr,
+                        IBV_QP_STATE); /* fails if the queue pair is in that state already */
     if (queue->broken) return;
     queue->broken = true;
     queue->trouble = *why;
@@ -164,7 +165,7 @@ static bool modify(gw_rdma_queue *queue, struct ibv_qp_attr *attr, int mask, gw_
     return failed == 0 || fail(queue, failed, "changing a queue pair's state", err);
 }
 
-/* What rdma_cm leaves to us, or would set unwisely. */
+/* Sets the attributes that rdma_cm leaves open, or would set unwisely. */
 static void be_ready(const gw_rdma_queue *queue, struct ibv_qp_attr *attr) {
     const gw_rdma_device *device = device_of(queue);
     if (attr->qp_state == IBV_QPS_INIT) attr->qp_access_flags = queue->access;
@@ -256,7 +257,7 @@ static void fill_request(const gw_rdma_queue *queue, const gw_rdma_work *work, u
     *request =
         (struct ibv_send_wr){.wr_id = queue->posted << 1, .sg_list = place, .num_sge = bytes > 0 ? 1 : 0};
     uint64_t remote = work->remote + work->posted_bytes;
-    bool writes = work->verb == GW_RDMA_WRITE || work->verb == GW_RDMA_WRITE_SAYING;
+    bool writes = work->verb == GW_RDMA_WRITE || work->verb == GW_RDMA_WRITE_IMMEDIATE;
     if (work->verb == GW_RDMA_CAS || work->verb == GW_RDMA_FETCH_ADD) {
         request->opcode = work->verb == GW_RDMA_CAS ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
         request->wr.atomic.remote_addr = remote;
@@ -277,7 +278,7 @@ static void fill_request(const gw_rdma_queue *queue, const gw_rdma_work *work, u
         request->send_flags |= IBV_SEND_SIGNALED;
 }
 
-/* Hands over what fits. */
+/* Posts waiting work while there is room at the device. */
 static void post_waiting(gw_rdma_queue *queue) {
     while (queue->first != NULL && queue->posted - queue->retired < queue->send_depth && !queue->broken) {
         gw_rdma_work *work = queue->first;
@@ -348,7 +349,8 @@ static void note_trouble(gw_rdma_queue *queue, const struct ibv_wc *wc) {
  * always signalled. Work that was split ends with its last piece, which cannot succeed after an error in an earlier one. */
 static void retire(gw_rdma_queue *queue, uint64_t sequence, gw_rdma_outcome outcome,
                    const gw_rdma_handlers *handlers) {
-    if (sequence >= queue->posted) return; /* posting it failed, and yet the device had it: it waits again */
+    if (sequence >= queue->posted)
+        return; /* posting failed and yet the device completed it: the work still waits */
     while (queue->retired <= sequence) {
         sent *s = &queue->sent[queue->retired % queue->send_depth];
         gw_rdma_outcome own = queue->retired == sequence ? outcome : GW_RDMA_DONE;
@@ -362,7 +364,7 @@ static void handle(gw_rdma_queue *queue, const struct ibv_wc *wc, const gw_rdma_
     if (!good) note_trouble(queue, wc);
     if (wc->wr_id == RECEIVE) {
         queue->receives_owed++;
-        if (good) handlers->said(handlers->context, ntohl(wc->imm_data), wc->byte_len);
+        if (good) handlers->received(handlers->context, ntohl(wc->imm_data), wc->byte_len);
         return;
     }
     retire(queue, wc->wr_id >> 1,
@@ -372,7 +374,7 @@ static void handle(gw_rdma_queue *queue, const struct ibv_wc *wc, const gw_rdma_
            handlers);
 }
 
-/* Work that never reached the device. */
+/* Ends work that has never reached the device. */
 static void end_waiting(gw_rdma_queue *queue, const gw_rdma_handlers *handlers) {
     while (queue->first != NULL && queue->posted == queue->retired) {
         gw_rdma_work *work = queue->first;

@@ -34,7 +34,7 @@ uint64_t gw_rdma_locked_limit(void) {
     return limit.rlim_cur;
 }
 
-/* How gladly a GID is used; 0: not at all. */
+/* The merit of a GID, of which the highest is chosen; 0 if it cannot be used. */
 static uint32_t merit(const gw_rdma_port *port, const gw_rdma_gid *gid) {
     if (!port->active || gid->type == GW_RDMA_GID_ROCE_V1) return 0;
     if (gid->type == GW_RDMA_GID_IB) return 2;
@@ -42,7 +42,7 @@ static uint32_t merit(const gw_rdma_port *port, const gw_rdma_gid *gid) {
     return gid->link_local ? 0 : 1;
 }
 
-/* What is wrong with the only device or GID that was asked for. */
+/* Fails with the reason why no GID suits the options. */
 static bool fail_choice(const gw_rdma_info *devices, uint32_t count, const gw_rdma_options *options,
                         gw_err *err) {
     if (count == 0)

@@ -16,25 +16,25 @@
 #include <unistd.h>
 
 enum {
-    PARTS = 8, /* under way to one owner; fewer than it lends at once */
-    /* READs at the device: who answers them sends as fast as it can, and what the network cannot hold is lost
-     * and costs a timeout. */
+    PARTS = 8, /* parts under way to one owner, which lends at least as many at once */
+    /* READs at the device. The owner's device sends as fast as it can, and what the network cannot hold is
+     * lost and costs a timeout. */
     PIECES = 4,
     PIECE_BYTES = 128 * 1024,
     EVENTS = 16,
     FLUSH_POLLS = 100000,
-    BARREN_MOST = 3, /* queue pairs in a row that broke before anything was READ by them */
+    BROKEN_UNREAD_MOST = 3, /* queue pairs in a row that break before anything was READ by them */
 };
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
 _Static_assert(GW_RDMA_READ_LEAST >= (int)GW_SMALL_BYTES, "words are read by the requesters");
 
 /* An operation. */
 typedef struct task {
-    struct task *next; /* waits, or over */
+    struct task *next; /* in the list of waiting tasks, or of ended ones */
     gw_op op;
-    uint64_t asked;     /* bytes that parts were made for */
-    uint32_t parts;     /* under way */
-    bool waits, passes; /* some of it has no part yet; it goes by the rails */
+    uint64_t asked;     /* bytes for which parts were made */
+    uint32_t parts;     /* parts under way */
+    bool waits, passes; /* waits: some of it has no part yet; passes: it goes by the rails */
     gw_op_status status;
     uint64_t value;
 } task;
@@ -44,10 +44,10 @@ typedef enum part_state { FREE, ASKED, LENT } part_state;
 typedef struct part {
     part_state state;
     task *of;
-    uint64_t id, at, bytes; /* `at` in the caller's buffer */
+    uint64_t id, at, bytes; /* `at`: the offset in the caller's buffer */
     /* LENT */
-    uint64_t remote, posted; /* bytes that pieces were made for */
-    uint32_t rkey, pieces;   /* at the device */
+    uint64_t remote, posted; /* posted: bytes for which pieces were made */
+    uint32_t rkey, pieces;   /* pieces: how many are at the device */
     bool failed;
     const gw_rdma_region *local;
 } part;
@@ -55,36 +55,37 @@ typedef struct part {
 /* One READ of the device. */
 typedef struct piece {
     gw_rdma_work work; /* first: on_done */
-    part *of;          /* NULL: free */
+    part *of;          /* NULL: the piece is free */
 } piece;
 
 struct gw_rdma_reader {
-    gw_rdma_reader *next; /* of the readers' list */
+    gw_rdma_reader *next; /* the next in the list of readers */
     gw_rdma_readers *readers;
     gw_rdma_memory *memory;
     gw_path_endpoint *endpoint;
     pthread_mutex_t lock;
-    pthread_cond_t said; /* saying is 0 again */
-    /* under the lock */
-    uint32_t saying;      /* threads that are giving completions to the end */
+    pthread_cond_t reported; /* `reporting` has become 0 */
+    /* The fields below are guarded by the lock. */
+    uint32_t reporting;   /* threads that are reporting completions to the endpoint */
     gw_rdma_queue *queue; /* NULL: none */
-    bool connected;       /* the queue may be used */
-    uint32_t barren;      /* see BARREN_MOST */
-    bool over;            /* none is to be had: nothing is READ before again_ns */
+    bool connected;       /* the queue pair is connected */
+    uint32_t
+        broken_unread; /* queue pairs in a row that broke before anything was READ (BROKEN_UNREAD_MOST) */
+    bool over;         /* READs do not work: nothing is READ before again_ns */
     uint64_t again_ns;
     gw_rdma_pause pause;
-    uint64_t no_memory_ns; /* when memory to read into could not be taken last; 0: never */
+    uint64_t no_memory_ns; /* when memory to read into could last not be registered; 0: never */
     uint64_t ids;
-    task *first, **last; /* that wait, in order */
+    task *first, **last; /* the waiting tasks, in order */
     part parts[PARTS];
     piece pieces[PIECES];
 };
 
 struct gw_rdma_readers {
     gw_rdma_reader_needed *needed;
-    int epoll_fd; /* of the queue pairs' completions */
+    int epoll_fd; /* waits for completions of all queue pairs */
     gw_watch watch;
-    gw_rdma_reader *list; /* the control thread's */
+    gw_rdma_reader *list; /* used by the control thread */
 };
 
 uint64_t gw_rdma_pause_begin(gw_rdma_pause *pause, const gw_peer_id *peer, const gw_err *why,
@@ -104,9 +105,9 @@ void gw_rdma_pause_end(gw_rdma_pause *pause, const gw_peer_id *peer, const char 
     gw_log(GW_INFO, "net/rdma", "with peer %s %s", gw_peer_id_short(peer, id), again);
 }
 
-/* Tasks and parts; under the lock. */
+/* Tasks and parts. The functions are called with the lock held. */
 
-/* What has ended, to be said without the lock. */
+/* The ended tasks, which are to be reported without the lock. */
 typedef struct endings {
     task *first;
 } endings;
@@ -142,7 +143,7 @@ static bool is_bad(const task *t) {
     return t->passes || t->status != GW_OP_OK;
 }
 
-/* Ends the task when nothing of it is under way or to come. */
+/* Ends the task if no part of it is under way or to come. */
 static void settle(gw_rdma_reader *reader, task *t, endings *ended) {
     if (is_bad(t)) stop_waiting(reader, t);
     if (t->waits || t->parts > 0) return;
@@ -158,8 +159,8 @@ static void end_part(gw_rdma_reader *reader, part *p, endings *ended) {
     settle(reader, t, ended);
 }
 
-/* The part has been lent and is not READ: its task goes by the rails. */
-static void forgo(gw_rdma_reader *reader, part *p, endings *ended) {
+/* Gives back a part that was lent and is not READ: its task goes by the rails. */
+static void give_up_part(gw_rdma_reader *reader, part *p, endings *ended) {
     tell_back(reader, p->id);
     p->of->passes = true;
     end_part(reader, p, ended);
@@ -173,7 +174,7 @@ static uint64_t part_bytes(const task *t) {
     return left < room ? left : room;
 }
 
-/* Asks for parts of what waits while there are places. */
+/* Requests parts of the waiting tasks while there are places. */
 static void ask(gw_rdma_reader *reader) {
     for (uint32_t i = 0; i < PARTS && reader->first != NULL; i++) {
         part *p = &reader->parts[i];
@@ -187,7 +188,7 @@ static void ask(gw_rdma_reader *reader) {
     }
 }
 
-/* The oldest part of which something is left to be READ; NULL: none. */
+/* The oldest part of which bytes are left to be READ; NULL: there is none. */
 static part *oldest_unread(gw_rdma_reader *reader) {
     part *oldest = NULL;
     for (uint32_t i = 0; i < PARTS; i++) {
@@ -198,8 +199,8 @@ static part *oldest_unread(gw_rdma_reader *reader) {
     return oldest;
 }
 
-/* Gives the device as much to READ as it may have. */
-static void feed(gw_rdma_reader *reader) {
+/* Posts as many READs as may be at the device. */
+static void post_reads(gw_rdma_reader *reader) {
     for (uint32_t i = 0; i < PIECES && reader->connected; i++) {
         piece *q = &reader->pieces[i];
         part *p = q->of == NULL ? oldest_unread(reader) : NULL;
@@ -218,11 +219,11 @@ static void feed(gw_rdma_reader *reader) {
     }
 }
 
-/* Lets the lock go and takes it again. */
-static void say(gw_rdma_reader *reader, const endings *ended) {
+/* Reports the ended tasks, for which it releases the lock. */
+static void report(gw_rdma_reader *reader, const endings *ended) {
     if (ended->first == NULL) return;
     const gw_path_host *host = reader->endpoint->path->host;
-    reader->saying++;
+    reader->reporting++;
     pthread_mutex_unlock(&reader->lock);
     for (task *t = ended->first, *next; t != NULL; t = next) {
         next = t->next;
@@ -234,32 +235,33 @@ static void say(gw_rdma_reader *reader, const endings *ended) {
         free(t);
     }
     pthread_mutex_lock(&reader->lock);
-    if (--reader->saying == 0) pthread_cond_broadcast(&reader->said);
+    if (--reader->reporting == 0) pthread_cond_broadcast(&reader->reported);
 }
 
-/* Whether READs work; under the lock. */
+/* Whether READs work. The functions are called with the lock held. */
 
-/* Nothing is READ for a while. */
-static void rest(gw_rdma_reader *reader, const gw_err *why) {
+/* Stops READs for a while. */
+static void pause_reads(gw_rdma_reader *reader, const gw_err *why) {
     reader->over = true;
     reader->again_ns = gw_now_ns() + gw_rdma_pause_begin(&reader->pause, &reader->endpoint->peer, why,
                                                          "large transfers come in messages");
 }
 
-/* One queue pair more: if it breaks before anything was READ they do not work yet. */
-static void rouse(gw_rdma_reader *reader) {
+/* Allows one more queue pair after the pause. If it breaks before anything was READ, READs do not work
+ * yet. */
+static void allow_after_pause(gw_rdma_reader *reader) {
     if (!reader->over || gw_now_ns() < reader->again_ns) return;
     reader->over = false;
-    reader->barren = BARREN_MOST - 1;
+    reader->broken_unread = BROKEN_UNREAD_MOST - 1;
 }
 
-/* Something was READ. */
+/* Notes that something was READ. */
 static void note_success(gw_rdma_reader *reader) {
-    reader->barren = 0;
+    reader->broken_unread = 0;
     gw_rdma_pause_end(&reader->pause, &reader->endpoint->peer, "large transfers are READ again");
 }
 
-/* The queue pair; on the control thread. */
+/* The queue pair. The functions are called on the control thread. */
 
 typedef struct harvest {
     gw_rdma_reader *reader;
@@ -281,14 +283,14 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     }
     if (p->pieces > 0 || (!p->failed && p->posted < p->bytes)) return;
     if (p->failed) {
-        forgo(h->reader, p, &h->ended);
+        give_up_part(h->reader, p, &h->ended);
         return;
     }
     tell_back(h->reader, p->id);
     end_part(h->reader, p, &h->ended);
 }
 
-static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
+static void on_immediate(void *context, uint32_t immediate, uint32_t bytes) {
     (void)context;
     (void)immediate;
     (void)bytes;
@@ -301,11 +303,11 @@ static void drop_queue(gw_rdma_reader *reader) {
     for (uint32_t i = 0; i < PIECES; i++) reader->pieces[i].of = NULL;
 }
 
-/* Parts that were lent and cannot be READ: all, or those that were begun. */
-static void forgo_all(gw_rdma_reader *reader, bool begun, endings *ended) {
+/* Gives back the parts that were lent and cannot be READ: all of them, or only those that were begun. */
+static void give_up_parts(gw_rdma_reader *reader, bool begun, endings *ended) {
     for (uint32_t i = 0; i < PARTS; i++) {
         part *p = &reader->parts[i];
-        if (p->state == LENT && (!begun || p->posted > 0)) forgo(reader, p, ended);
+        if (p->state == LENT && (!begun || p->posted > 0)) give_up_part(reader, p, ended);
     }
 }
 
@@ -316,7 +318,7 @@ static bool needs_queue(const gw_rdma_reader *reader) {
 }
 
 static void poll_queue(gw_rdma_reader *reader, harvest *h) {
-    gw_rdma_handlers handlers = {h, on_done, on_said};
+    gw_rdma_handlers handlers = {h, on_done, on_immediate};
     (void)gw_rdma_queue_arm(reader->queue);
     while (gw_rdma_queue_poll(reader->queue, &handlers) > 0) {
     }
@@ -327,20 +329,20 @@ static void poll_queue(gw_rdma_reader *reader, harvest *h) {
         gw_rdma_queue_poll(reader->queue, &handlers);
 }
 
-/* The queue pair has broken. What it was READING goes by the rails, the rest by the next one. Where that
- * breaks as well, time after time, READs do not work between these two for the time being. */
+/* Handles a break of the queue pair. What it was READING goes by the rails, the rest by the next queue pair.
+ * If queue pairs break time after time, READs do not work between these two peers for the time being. */
 static void replace_queue(gw_rdma_reader *reader, const gw_err *why, bool refused, endings *ended) {
     char id[GW_SHORT_TEXT];
-    if (!refused && ++reader->barren == BARREN_MOST)
-        rest(reader, why);
+    if (!refused && ++reader->broken_unread == BROKEN_UNREAD_MOST)
+        pause_reads(reader, why);
     else if (!refused)
         gw_log(GW_INFO, "net/rdma", "%s: large transfers from peer %s begin again", why->text,
                gw_peer_id_short(&reader->endpoint->peer, id));
     drop_queue(reader);
-    forgo_all(reader, !reader->over, ended);
+    give_up_parts(reader, !reader->over, ended);
 }
 
-static void look_after(gw_rdma_reader *reader) {
+static void poll_reader(gw_rdma_reader *reader) {
     harvest h = {.reader = reader};
     pthread_mutex_lock(&reader->lock);
     if (reader->queue != NULL) {
@@ -350,8 +352,8 @@ static void look_after(gw_rdma_reader *reader) {
         if (trouble != NULL) replace_queue(reader, trouble, refused, &h.ended);
     }
     ask(reader);
-    feed(reader);
-    say(reader, &h.ended);
+    post_reads(reader);
+    report(reader, &h.ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
     if (needs) reader->readers->needed(reader->endpoint);
@@ -364,7 +366,7 @@ static void on_readable(void *context, uint32_t mask) {
     (void)epoll_wait(readers->epoll_fd, events, EVENTS, 0);
     for (gw_rdma_reader *reader = readers->list, *next; reader != NULL; reader = next) {
         next = reader->next;
-        look_after(reader);
+        poll_reader(reader);
     }
 }
 
@@ -390,31 +392,32 @@ void gw_rdma_reader_use(gw_rdma_reader *reader) {
     pthread_mutex_lock(&reader->lock);
     reader->connected = reader->queue != NULL;
     pthread_mutex_unlock(&reader->lock);
-    look_after(reader); /* arms and feeds it */
+    poll_reader(reader); /* arms the queue pair and posts READs */
 }
 
 void gw_rdma_reader_lost(gw_rdma_reader *reader, const gw_err *why) {
     endings ended = {NULL};
     pthread_mutex_lock(&reader->lock);
     if (reader->queue != NULL) {
-        if (!reader->connected) rest(reader, why);
+        if (!reader->connected) pause_reads(reader, why);
         drop_queue(reader);
-        forgo_all(reader, false, &ended);
+        give_up_parts(reader, false, &ended);
         ask(reader);
-        say(reader, &ended);
+        report(reader, &ended);
     }
     pthread_mutex_unlock(&reader->lock);
 }
 
-/* Answers. */
+/* Answers of the owner. */
 
-/* Under the lock. Where little may be locked some can be had now and then, and no more: it is said again only
- * when nothing of the kind has happened for a while. */
-static void say_no_memory(gw_rdma_reader *reader, const gw_err *why) {
+/* Warns that memory could not be registered. Where a process may lock little memory, some can be registered
+ * now and then and no more, so the warning is repeated only if nothing of the kind has happened for a while.
+ * Called with the lock held. */
+static void warn_no_memory(gw_rdma_reader *reader, const gw_err *why) {
     uint64_t now = gw_now_ns();
-    bool said = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_BACKOFF_MOST_NS;
+    bool reported = reader->no_memory_ns != 0 && now < reader->no_memory_ns + GW_BACKOFF_MOST_NS;
     reader->no_memory_ns = now;
-    gw_log(said ? GW_DEBUG : GW_WARN, "net/rdma", "%s: it comes in messages", why->text);
+    gw_log(reported ? GW_DEBUG : GW_WARN, "net/rdma", "%s: the transfer comes in messages", why->text);
 }
 
 static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_lent_message *lent, endings *ended) {
@@ -430,7 +433,7 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_lent_mess
     if (fetches ? lent->bytes > p->bytes : lent->bytes != p->bytes) return false;
     if (fetches) t->value = lent->bytes;
     if (reader->over || is_bad(t)) {
-        forgo(reader, p, ended);
+        give_up_part(reader, p, ended);
         return true;
     }
     if (lent->bytes == 0) {
@@ -441,15 +444,15 @@ static bool take_answer(gw_rdma_reader *reader, part *p, const gw_rdma_lent_mess
     const uint8_t *into = (const uint8_t *)t->op.buffer + p->at;
     p->local = gw_rdma_memory_take(reader->memory, into, lent->bytes, GW_RDMA_LOCAL, &err);
     if (p->local == NULL) {
-        say_no_memory(reader, &err);
-        forgo(reader, p, ended);
+        warn_no_memory(reader, &err);
+        give_up_part(reader, p, ended);
         return true;
     }
     p->state = LENT;
     p->bytes = lent->bytes;
     p->remote = lent->address;
     p->rkey = lent->rkey;
-    feed(reader);
+    post_reads(reader);
     return true;
 }
 
@@ -459,12 +462,13 @@ bool gw_rdma_reader_lent(gw_rdma_reader *reader, const gw_rdma_lent_message *len
     pthread_mutex_lock(&reader->lock);
     for (uint32_t i = 0; i < PARTS; i++) {
         part *p = &reader->parts[i];
-        if (p->state != ASKED || p->id != lent->id) continue; /* else it was abandoned, and given back */
+        if (p->state != ASKED || p->id != lent->id)
+            continue; /* otherwise the part was abandoned, and its loan was given back */
         good = take_answer(reader, p, lent, &ended);
         break;
     }
     ask(reader);
-    say(reader, &ended);
+    report(reader, &ended);
     bool needs = needs_queue(reader);
     pthread_mutex_unlock(&reader->lock);
     if (needs) reader->readers->needed(reader->endpoint);
@@ -483,7 +487,7 @@ gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op) {
     if (t == NULL) return GW_PATH_PASS;
     *t = (task){.op = *op, .waits = true, .status = GW_OP_OK};
     pthread_mutex_lock(&reader->lock);
-    rouse(reader);
+    allow_after_pause(reader);
     bool can = !reader->over;
     if (can) {
         *reader->last = t;
@@ -495,12 +499,12 @@ gw_path_posted gw_rdma_reader_post(gw_rdma_reader *reader, const gw_op *op) {
     return can ? GW_PATH_STARTED : GW_PATH_PASS;
 }
 
-/* Under the lock. Ends everything: what was asked for as unknown, the rest as unreachable. When it returns no
- * device touches the callers' memory. */
+/* Ends everything: operations of which a part was requested complete as GW_OP_UNKNOWN, all others as
+ * GW_OP_UNREACHABLE. When it returns no device touches the callers' memory. Called with the lock held. */
 static void end_all(gw_rdma_reader *reader) {
     endings ended = {NULL};
     bool reads = false;
-    while (reader->saying > 0) pthread_cond_wait(&reader->said, &reader->lock);
+    while (reader->reporting > 0) pthread_cond_wait(&reader->reported, &reader->lock);
     for (uint32_t i = 0; i < PIECES; i++) reads = reads || reader->pieces[i].of != NULL;
     if (reads) drop_queue(reader);
     for (task *t = reader->first, *next; t != NULL; t = next) {
@@ -516,7 +520,7 @@ static void end_all(gw_rdma_reader *reader) {
         tell_back(reader, p->id);
         end_part(reader, p, &ended);
     }
-    say(reader, &ended);
+    report(reader, &ended);
 }
 
 void gw_rdma_reader_abandon(gw_rdma_reader *reader) {
@@ -539,7 +543,7 @@ gw_rdma_reader *gw_rdma_reader_open(gw_rdma_readers *readers, gw_path_endpoint *
     reader->memory = gw_rdma_memory_hold(memory);
     reader->last = &reader->first;
     pthread_mutex_init(&reader->lock, NULL);
-    pthread_cond_init(&reader->said, NULL);
+    pthread_cond_init(&reader->reported, NULL);
     reader->next = readers->list;
     readers->list = reader;
     return reader;
@@ -558,7 +562,7 @@ void gw_rdma_reader_close(gw_rdma_reader *reader) {
     pthread_mutex_unlock(&reader->lock);
     gw_rdma_memory_close(reader->memory);
     pthread_mutex_destroy(&reader->lock);
-    pthread_cond_destroy(&reader->said);
+    pthread_cond_destroy(&reader->reported);
     free(reader);
 }
 

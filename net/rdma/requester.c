@@ -11,37 +11,37 @@
 #include <unistd.h>
 
 enum {
-    TASKS = 16, /* outstanding; more go by the rails */
+    TASKS = 16, /* most outstanding operations; more go by the rails */
     PLACE = GW_WRITE_BYTES,
-    AT_ONCE = 256, /* requesters looked after in one round */
+    AT_ONCE = 256, /* requesters polled in one round */
     EVENTS = 16,
     FLUSH_POLLS = 100000,
-    AWAIT_NS = 50000, /* who posts waits so long: a card takes less, waking a thread more */
-    AWAIT_POLLS = 16, /* between two looks at the clock */
+    AWAIT_NS = 50000, /* how long a posting thread polls: a card takes less, waking a thread takes more */
+    AWAIT_POLLS = 16, /* polls between two readings of the clock */
 };
 
 typedef struct task {
     gw_rdma_work work; /* first: task_of */
-    struct task *next; /* free, or done and not said yet */
-    bool live;         /* its completion is owed */
+    struct task *next; /* in the list of free tasks, or of done ones whose completion is not reported yet */
+    bool live;         /* its completion has not been reported */
     gw_op op;
     gw_rdma_outcome outcome;
-    uint8_t *place; /* what the device reads or writes: PLACE bytes */
+    uint8_t *place; /* the PLACE bytes that the device reads or writes */
 } task;
 
 struct gw_rdma_requester {
-    gw_rdma_requester *next; /* of the requesters' list */
+    gw_rdma_requester *next; /* the next in the list of requesters */
     gw_rdma_requesters *requesters;
     gw_rdma_memory *memory;
     atomic_uint holders;
-    atomic_bool busy; /* the queue pair has work that the thread of small operations is to look after */
+    atomic_bool busy; /* the queue pair has work for the thread of small operations to poll */
     pthread_mutex_t lock;
-    pthread_cond_t said; /* saying is 0 again */
-    /* under the lock */
+    pthread_cond_t reported; /* `reporting` has become 0 */
+    /* The fields below are guarded by `lock`. */
     gw_path_endpoint *endpoint;
-    uint32_t saying;      /* threads that are giving completions to the end */
+    uint32_t reporting;   /* threads that are reporting completions to the endpoint */
     gw_rdma_queue *queue; /* NULL: none */
-    bool usable;          /* it is connected and has not broken */
+    bool usable;          /* the queue pair is connected and has not broken */
     gw_rdma_words_message words;
     uint8_t *places;
     const gw_rdma_region *region;
@@ -53,13 +53,13 @@ struct gw_rdma_requesters {
     gw_rail_thread *thread;
     gw_rail_watch watch;
     gw_rdma_requester_events events;
-    int epoll_fd;       /* of the queue pairs' completions */
-    atomic_bool asleep; /* the thread sleeps, or is about to */
+    int epoll_fd;       /* waits for completions of all queue pairs */
+    atomic_bool asleep; /* the thread of small operations sleeps or is about to */
     pthread_mutex_t lock;
     gw_rdma_requester *list;
 };
 
-/* An requester's tasks; under its lock. */
+/* Tasks. The functions are called with the requester's lock held. */
 
 static void put_free(gw_rdma_requester *requester, task *t) {
     t->live = false;
@@ -86,7 +86,7 @@ typedef struct harvest {
 static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) {
     harvest *h = context;
     task *t = (task *)work;
-    if (!t->live) { /* abandoned */
+    if (!t->live) { /* its operation was abandoned */
         put_free(h->requester, t);
         return;
     }
@@ -96,13 +96,13 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     h->last = &t->next;
 }
 
-static void on_said(void *context, uint32_t immediate, uint32_t bytes) {
+static void on_immediate(void *context, uint32_t immediate, uint32_t bytes) {
     (void)context;
     (void)immediate;
     (void)bytes;
 }
 
-/* Puts what was read into its place. */
+/* Makes the completion of a task, and copies what was read to its place. */
 static gw_completion complete(const task *t) {
     gw_completion completion = completion_of(t);
     if (completion.status == GW_OP_OK && t->op.kind == GW_OP_READ)
@@ -110,8 +110,8 @@ static gw_completion complete(const task *t) {
     return completion;
 }
 
-/* Without the lock. */
-static void say_one(gw_rdma_requester *requester, gw_path_endpoint *endpoint, task *t) {
+/* Reports one task. Called without the lock. */
+static void report_one(gw_rdma_requester *requester, gw_path_endpoint *endpoint, task *t) {
     const gw_rdma_requester_events *events = &requester->requesters->events;
     if (t->outcome == GW_RDMA_REFUSED) {
         if (t->op.kind == GW_OP_WRITE) t->op.buffer = t->place;
@@ -122,8 +122,9 @@ static void say_one(gw_rdma_requester *requester, gw_path_endpoint *endpoint, ta
     events->completed(endpoint, &completion);
 }
 
-/* Gives what is done to the end, without the lock meanwhile; returns whether there was anything. */
-static bool say_done(gw_rdma_requester *requester, task *first) {
+/* Reports the done tasks, and a break of the queue pair, to the endpoint, for which it releases the lock.
+ * Returns whether there was anything to report. */
+static bool report_done(gw_rdma_requester *requester, task *first) {
     bool refused;
     const gw_err *trouble = gw_rdma_queue_trouble(requester->queue, &refused);
     bool breaks = requester->usable && trouble != NULL;
@@ -133,20 +134,21 @@ static bool say_done(gw_rdma_requester *requester, task *first) {
     if (breaks) requester->usable = false;
     gw_path_endpoint *endpoint = requester->endpoint;
     for (task *t = first; t != NULL; t = t->next) t->live = false;
-    requester->saying++;
+    requester->reporting++;
     pthread_mutex_unlock(&requester->lock);
-    for (task *t = first; t != NULL; t = t->next) say_one(requester, endpoint, t);
+    for (task *t = first; t != NULL; t = t->next) report_one(requester, endpoint, t);
     if (breaks) requester->requesters->events.broken(endpoint, &why, refused);
     pthread_mutex_lock(&requester->lock);
     for (task *t = first, *next; t != NULL; t = next) {
         next = t->next;
         put_free(requester, t);
     }
-    if (--requester->saying == 0) pthread_cond_broadcast(&requester->said);
+    if (--requester->reporting == 0) pthread_cond_broadcast(&requester->reported);
     return true;
 }
 
-/* The rest of a broken queue pair's work is flushed at once: it is said with the break. */
+/* Polls, and after a break polls on until the rest of the work, which the device flushes at once, has come:
+ * it is reported with the break. */
 static void poll_to_the_break(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
     gw_rdma_queue_poll(requester->queue, handlers);
     for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(requester->queue, NULL) != NULL &&
@@ -155,18 +157,18 @@ static void poll_to_the_break(gw_rdma_requester *requester, const gw_rdma_handle
         gw_rdma_queue_poll(requester->queue, handlers);
 }
 
-/* On the thread of small operations. */
-static bool look_after(gw_rdma_requester *requester, bool arm) {
+/* Polls one requester. Called on the thread of small operations. */
+static bool poll_requester(gw_rdma_requester *requester, bool arm) {
     pthread_mutex_lock(&requester->lock);
     harvest h = {.requester = requester};
     h.last = &h.first;
     bool any = false;
     if (requester->queue != NULL && requester->endpoint != NULL) {
-        gw_rdma_handlers handlers = {&h, on_done, on_said};
+        gw_rdma_handlers handlers = {&h, on_done, on_immediate};
         if (arm) (void)gw_rdma_queue_arm(requester->queue);
         poll_to_the_break(requester, &handlers);
         atomic_store(&requester->busy, gw_rdma_queue_is_busy(requester->queue));
-        any = say_done(requester, h.first);
+        any = report_done(requester, h.first);
     }
     pthread_mutex_unlock(&requester->lock);
     return any;
@@ -174,17 +176,17 @@ static bool look_after(gw_rdma_requester *requester, bool arm) {
 
 /* The thread of small operations. */
 
-static void let_go(gw_rdma_requester *requester) {
+static void release(gw_rdma_requester *requester) {
     if (atomic_fetch_sub(&requester->holders, 1) > 1) return;
     gw_rdma_memory_drop(requester->memory, requester->region);
     gw_rdma_memory_close(requester->memory);
     pthread_mutex_destroy(&requester->lock);
-    pthread_cond_destroy(&requester->said);
+    pthread_cond_destroy(&requester->reported);
     free(requester->places);
     free(requester);
 }
 
-static bool look_after_all(gw_rdma_requesters *requesters, bool arm) {
+static bool poll_all(gw_rdma_requesters *requesters, bool arm) {
     gw_rdma_requester *busy[AT_ONCE];
     uint32_t count = 0;
     pthread_mutex_lock(&requesters->lock);
@@ -196,8 +198,8 @@ static bool look_after_all(gw_rdma_requesters *requesters, bool arm) {
     pthread_mutex_unlock(&requesters->lock);
     bool any = count == AT_ONCE;
     for (uint32_t i = 0; i < count; i++) {
-        any = look_after(busy[i], arm) || any;
-        let_go(busy[i]);
+        any = poll_requester(busy[i], arm) || any;
+        release(busy[i]);
     }
     return any;
 }
@@ -208,13 +210,13 @@ static bool on_poll(void *context) {
         struct epoll_event events[EVENTS];
         (void)epoll_wait(requesters->epoll_fd, events, EVENTS, 0);
     }
-    return look_after_all(requesters, false);
+    return poll_all(requesters, false);
 }
 
 static bool on_arm(void *context) {
     gw_rdma_requesters *requesters = context;
-    atomic_store(&requesters->asleep, true); /* from now on posting arms */
-    return !look_after_all(requesters, true);
+    atomic_store(&requesters->asleep, true); /* from now on a thread that posts arms the queue pair */
+    return !poll_all(requesters, true);
 }
 
 /* Life. */
@@ -268,7 +270,7 @@ gw_rdma_requester *gw_rdma_requester_open(gw_rdma_requesters *requesters, gw_pat
     requester->memory = gw_rdma_memory_hold(memory);
     atomic_init(&requester->holders, 1);
     pthread_mutex_init(&requester->lock, NULL);
-    pthread_cond_init(&requester->said, NULL);
+    pthread_cond_init(&requester->reported, NULL);
     for (uint32_t i = 0; i < TASKS; i++) {
         requester->tasks[i].place = places + (size_t)i * PLACE;
         put_free(requester, &requester->tasks[i]);
@@ -280,9 +282,10 @@ gw_rdma_requester *gw_rdma_requester_open(gw_rdma_requesters *requesters, gw_pat
     return requester;
 }
 
-/* Under the lock. Completes what is live as unknown; it stays with the device, if there is one. */
+/* Completes all live tasks with GW_OP_UNKNOWN. They stay with the device if there is one. Called with the
+ * lock held, which is released meanwhile. */
 static void abandon(gw_rdma_requester *requester) {
-    while (requester->saying > 0) pthread_cond_wait(&requester->said, &requester->lock);
+    while (requester->reporting > 0) pthread_cond_wait(&requester->reported, &requester->lock);
     gw_completion completions[TASKS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < TASKS; i++) {
@@ -297,7 +300,7 @@ static void abandon(gw_rdma_requester *requester) {
     pthread_mutex_lock(&requester->lock);
 }
 
-/* Under the lock: no work of the tasks is with the device afterwards. */
+/* Closes the queue pair, so that no task is with the device afterwards. Called with the lock held. */
 static void drop_queue(gw_rdma_requester *requester) {
     gw_rdma_queue_close(requester->queue);
     requester->queue = NULL;
@@ -320,7 +323,7 @@ void gw_rdma_requester_close(gw_rdma_requester *requester) {
     requester->endpoint = NULL;
     drop_queue(requester);
     pthread_mutex_unlock(&requester->lock);
-    let_go(requester);
+    release(requester);
 }
 
 gw_rdma_queue *gw_rdma_requester_renew(gw_rdma_requester *requester, gw_err *err) {
@@ -348,7 +351,7 @@ void gw_rdma_requester_use(gw_rdma_requester *requester) {
     pthread_mutex_unlock(&requester->lock);
 }
 
-void gw_rdma_requester_told(gw_rdma_requester *requester, const gw_rdma_words_message *words) {
+void gw_rdma_requester_set_keys(gw_rdma_requester *requester, const gw_rdma_words_message *words) {
     pthread_mutex_lock(&requester->lock);
     requester->words = *words;
     pthread_mutex_unlock(&requester->lock);
@@ -362,7 +365,8 @@ void gw_rdma_requester_abandon(gw_rdma_requester *requester) {
 
 /* Posting. */
 
-/* Where in the owner's words the operation goes; false: not there, or not with the keys at hand. */
+/* Finds the address of the operation in the owner's words. False: it is not there, or the keys known here are
+ * not for its fence. */
 static bool find_word(const gw_rdma_words_message *words, const gw_op *op, uint64_t *remote) {
     bool same = words->fence.epoch == op->fence.epoch &&
                 gw_view_name_equal(&words->fence.view, &op->fence.view) && words->address != 0;
@@ -395,7 +399,7 @@ static void fill(gw_rdma_requester *requester, task *t, const gw_op *op, uint64_
     if (op->kind == GW_OP_WRITE) memcpy(t->place, op->buffer, op->bytes);
 }
 
-/* Until the only work there is has completed, or took too long. */
+/* Polls until the only outstanding work has completed, or AWAIT_NS have passed. */
 static void await(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
     uint64_t end = gw_now_ns() + AWAIT_NS;
     do {
@@ -406,20 +410,21 @@ static void await(gw_rdma_requester *requester, const gw_rdma_handlers *handlers
     } while (gw_now_ns() < end);
 }
 
-/* Leaves the queue pair to the thread of small operations. It looks for who is busy after it has said that it
- * sleeps, so one of the two sees the other. */
+/* Leaves the queue pair to the thread of small operations. That thread looks for busy requesters after it
+ * has set `asleep`, and this function reads `asleep` after it has set `busy`, so one of the two sees the
+ * other. */
 static void leave(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
     atomic_store(&requester->busy, true);
     if (!atomic_load(&requester->requesters->asleep)) return;
     (void)gw_rdma_queue_arm(requester->queue);
-    poll_to_the_break(requester, handlers); /* what completed before it was armed makes no event */
+    poll_to_the_break(requester, handlers); /* work that completed before the arming makes no event */
 }
 
-/* The task has been filled. */
+/* Posts a task that has been filled in. */
 static gw_path_posted start(gw_rdma_requester *requester, task *t, gw_completion *completion) {
     harvest h = {.requester = requester};
     h.last = &h.first;
-    gw_rdma_handlers handlers = {&h, on_done, on_said};
+    gw_rdma_handlers handlers = {&h, on_done, on_immediate};
     bool alone = !gw_rdma_queue_is_busy(requester->queue);
     gw_rdma_queue_post(requester->queue, &t->work);
     if (alone) await(requester, &handlers);
@@ -429,7 +434,7 @@ static gw_path_posted start(gw_rdma_requester *requester, task *t, gw_completion
         put_free(requester, t);
         return GW_PATH_DONE;
     }
-    say_done(requester, h.first);
+    report_done(requester, h.first);
     return GW_PATH_STARTED;
 }
 

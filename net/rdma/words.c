@@ -8,29 +8,30 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { RECENT = 16 /* fences whose keys are not used again */ };
+enum { RECENT = 16 /* the last fences, whose keys are not used again */ };
 
 struct gw_rdma_words {
-    gw_rdma_memory *memory; /* NULL: let go of */
+    gw_rdma_memory *memory; /* NULL: released */
     gw_words *words;
     gw_word_domain domain;
-    bool by_device;         /* else it is the CPU's */
-    gw_rdma_loopback *loop; /* by_device; NULL: the device was let go of */
-    pthread_rwlock_t lock;  /* held to read around every access, to write while the registration changes */
+    bool by_device;         /* the domain is the device's, not the CPU's */
+    gw_rdma_loopback *loop; /* if by_device; NULL: the device was released */
+    pthread_rwlock_t lock;  /* read-locked around every access, write-locked while the registration changes */
     const gw_rdma_region *region;  /* NULL: withdrawn */
-    uint32_t recent[RECENT], used; /* keys, the latest at [(used - 1) % RECENT] */
-    atomic_bool lost;              /* the device failed: what it had was withdrawn */
-    uint64_t again_ns, pause_ns;   /* it is not looked at before; 0: it was not looked at in vain */
+    uint32_t recent[RECENT], used; /* the keys of the last fences, the latest at [(used - 1) % RECENT] */
+    atomic_bool lost;              /* the device has failed, and the words were withdrawn */
+    uint64_t again_ns, pause_ns;   /* a failed device is not tested before again_ns; 0: no test has failed */
 };
 
-/* The device acts no more: the words are the CPU's from now on, until they are published again. */
+/* Notes that the device no longer acts: the words are in the CPU's domain until they are published again. */
 static void lose(gw_rdma_words *words, const gw_err *why) {
     if (atomic_exchange(&words->lost, true)) return;
-    gw_log(GW_ERROR, "net/rdma", "%s: this peer's words are the processor's now", why->text);
+    gw_log(GW_ERROR, "net/rdma", "%s: this peer's words are in the atomicity domain of the processor now",
+           why->text);
     gw_rdma_words_withdraw(words);
 }
 
-/* False: by no device. */
+/* Does one operation through the device. False if the device fails. */
 static bool act_by_device(gw_rdma_words *words, gw_word_do what, uint64_t *word, uint64_t expected,
                           uint64_t operand, uint64_t *before, gw_err *err) {
     uint32_t rkey = words->region->rkey;
@@ -96,7 +97,7 @@ void gw_rdma_words_withdraw(gw_rdma_words *words) {
     pthread_rwlock_unlock(&words->lock);
 }
 
-void gw_rdma_words_let_go(gw_rdma_words *words) {
+void gw_rdma_words_release(gw_rdma_words *words) {
     gw_rdma_words_withdraw(words);
     pthread_rwlock_wrlock(&words->lock);
     if (words->by_device) atomic_store(&words->lost, true);
@@ -128,8 +129,8 @@ static bool is_recent(const gw_rdma_words *words, uint32_t rkey) {
     return false;
 }
 
-/* A device may give the key of a registration that is gone to the next: then another one is asked for while
- * that is held. */
+/* Registers the words under a key that was not in use lately. If the device gives one that was, that
+ * registration is held while another one is requested. */
 static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
     const gw_rdma_region *stale[RECENT + 1], *fresh = NULL;
     uint32_t count = 0;
@@ -139,7 +140,7 @@ static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
                                                            GW_WORDS_BYTES, GW_RDMA_WRITABLE, err);
         if (region == NULL) break;
         if (is_recent(words, region->rkey))
-            stale[count++] = region; /* each has another key: there can be RECENT of them */
+            stale[count++] = region; /* all have different keys, so there are at most RECENT */
         else
             fresh = region;
     }
@@ -148,7 +149,7 @@ static const gw_rdma_region *take_fresh(gw_rdma_words *words, gw_err *err) {
     return fresh;
 }
 
-/* After a loss: another way through the device, if it acts again. Under the lock, nothing published. */
+/* Opens another way through a failed device and tests it. Called with the lock held and nothing published. */
 static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
     gw_rdma_loopback *loop = gw_rdma_loopback_open(words->memory, err);
     if (loop != NULL && gw_rdma_loopback_prove(loop, region->start, region->rkey, err)) {
@@ -160,7 +161,7 @@ static bool regain(gw_rdma_words *words, const gw_rdma_region *region, gw_err *e
     return false;
 }
 
-/* Under the lock: whether the device acts, or acts again. */
+/* Whether the device acts, or acts again. Called with the lock held. */
 static bool may_act(gw_rdma_words *words, const gw_rdma_region *region, gw_err *err) {
     if (!atomic_load(&words->lost)) return true;
     if (regain(words, region, err)) {
@@ -174,10 +175,10 @@ static bool may_act(gw_rdma_words *words, const gw_rdma_region *region, gw_err *
     return false;
 }
 
-/* Under the lock. NULL: failed. */
+/* Registers the words; NULL on failure. Called with the lock held. */
 static const gw_rdma_region *register_words(gw_rdma_words *words, gw_err *err) {
     if (atomic_load(&words->lost) && gw_now_ns() < words->again_ns) {
-        gw_fail(err, GW_E_PEER, "net/rdma: the device failed");
+        gw_fail(err, GW_E_PEER, "net/rdma: the device has failed");
         return NULL;
     }
     const gw_rdma_region *fresh = take_fresh(words, err);
@@ -196,7 +197,7 @@ bool gw_rdma_words_publish(gw_rdma_words *words, gw_err *err) {
     return done;
 }
 
-void gw_rdma_words_look(gw_rdma_words *words) {
+void gw_rdma_words_retry_now(gw_rdma_words *words) {
     pthread_rwlock_wrlock(&words->lock);
     words->again_ns = 0;
     pthread_rwlock_unlock(&words->lock);

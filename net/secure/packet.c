@@ -186,7 +186,7 @@ static void warn(gw_packets *packets, gw_packet_verdict verdict, const gw_addr *
     uint64_t dropped;
     char text[GW_ADDR_TEXT];
     if (!gw_rate_limit_admits(&packets->warnings[verdict], now_ns, &dropped)) return;
-    gw_log(GW_WARN, "net/packet", "dropped %" PRIu64 " gossip packet%s, last from %s: %s", dropped,
+    gw_log(GW_WARN, "net/secure", "dropped %" PRIu64 " gossip packet%s, last from %s: %s", dropped,
            dropped == 1 ? "" : "s", gw_addr_text(from, text), gw_packet_verdict_text(verdict));
 }
 

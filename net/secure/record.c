@@ -70,7 +70,7 @@ bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_H
                        bool *more, gw_err *err) {
     uint32_t bits = get_u32(header), length = bits & length_mask;
     if ((bits & ~(length_mask | more_bit)) != 0 || length > cipher->payload_most)
-        return gw_fail(err, GW_E_CORRUPT, "a record header %08x that makes no sense", bits);
+        return gw_fail(err, GW_E_CORRUPT, "a malformed record header %08x", bits);
     *record_bytes = gw_record_bytes(cipher, length);
     *more = (bits & more_bit) != 0;
     return true;

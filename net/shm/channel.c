@@ -62,10 +62,10 @@ static void *map(void *at, size_t bytes, int fd, uint64_t offset) {
 static bool map_ring(ring *r, int fd, uint64_t number, gw_err *err) {
     uint64_t offset = number * (PAGE + RING);
     uint8_t *at = mmap(NULL, PAGE + 2 * RING, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return gw_fail_errno(err, errno, "net/shm_channel: mmap");
+    if (at == MAP_FAILED) return gw_fail_errno(err, errno, "net/shm: mmap");
     if (map(at, PAGE + RING, fd, offset) == MAP_FAILED ||
         map(at + PAGE + RING, RING, fd, offset + PAGE) == MAP_FAILED) {
-        gw_fail_errno(err, errno, "net/shm_channel: mmap");
+        gw_fail_errno(err, errno, "net/shm: mmap");
         munmap(at, PAGE + 2 * RING);
         return false;
     }
@@ -138,7 +138,7 @@ gw_channel *gw_shm_channel_open(int rings, uint32_t index, bool first, int bell,
                                 uint32_t payload_most, const gw_peer_id *peer, uint32_t rail, gw_err *err) {
     shm_channel *channel = calloc(1, sizeof *channel);
     if (channel == NULL) {
-        gw_fail(err, GW_E_NOMEM, "net/shm_channel: no memory for a channel");
+        gw_fail(err, GW_E_NOMEM, "net/shm: no memory for a channel");
         close(bell);
         close(other);
         return NULL;
@@ -165,7 +165,7 @@ static void shm_close(gw_channel *base) {
 }
 
 static gw_flow broken(gw_err *err, const char *what) {
-    gw_fail(err, GW_E_PEER, "net/shm_channel: %s", what);
+    gw_fail(err, GW_E_PEER, "net/shm: %s", what);
     return GW_FLOW_BROKEN;
 }
 
@@ -207,7 +207,7 @@ static gw_flow shm_send(gw_channel *base, const gw_rail_user *user, gw_err *err)
         if (!channel->base.out.active && !take_next(channel, user)) {
             flow = GW_FLOW_IDLE;
         } else if (!look_for_room(&channel->to, &room)) {
-            return broken(err, "the peer's position in the ring makes no sense");
+            return broken(err, "the peer's position in the ring is impossible");
         } else if (room < FRAME) {
             flow = GW_FLOW_BLOCKED;
         } else {
@@ -254,7 +254,7 @@ static gw_flow receive_some(shm_channel *channel, const gw_rail_user *user, uint
         return ask(channel, user, err);
     }
     if (!look_for_bytes(&channel->from, &bytes))
-        return broken(err, "the peer's position in the ring makes no sense");
+        return broken(err, "the peer's position in the ring is impossible");
     if (channel->base.in.state == GW_INCOMING_HEAD) {
         if (bytes < FRAME) return GW_FLOW_BLOCKED;
         return parse_frame(channel) ? GW_FLOW_MORE : broken(err, "the peer sent garbage instead of a frame");

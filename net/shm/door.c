@@ -23,7 +23,7 @@ static socklen_t address_of(const char name[GW_DOOR_NAME], struct sockaddr_un *a
 
 static int make_socket(gw_err *err) {
     int fd = gw_reserve_spare(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (fd < 0) gw_fail_errno(err, errno, "net/shm_door: socket");
+    if (fd < 0) gw_fail_errno(err, errno, "net/shm: socket");
     return fd;
 }
 
@@ -39,7 +39,7 @@ int gw_door_open(char name[GW_DOOR_NAME], gw_err *err) {
     socklen_t length = address_of(name, &at);
     if (fd < 0) return -1;
     if (bind(fd, (const struct sockaddr *)&at, length) == 0 && listen(fd, BACKLOG) == 0) return fd;
-    gw_fail_errno(err, errno, "net/shm_door: listen");
+    gw_fail_errno(err, errno, "net/shm: listen");
     close(fd);
     return -1;
 }
@@ -50,7 +50,7 @@ int gw_door_connect(const char name[GW_DOOR_NAME], gw_err *err) {
     int fd = make_socket(err);
     if (fd < 0) return -1;
     if (connect(fd, (const struct sockaddr *)&at, length) == 0) return fd;
-    gw_fail_errno(err, errno, "net/shm_door: connect");
+    gw_fail_errno(err, errno, "net/shm: connect");
     close(fd);
     return -1;
 }
@@ -59,7 +59,7 @@ int gw_door_accept(int door, gw_err *err) {
     int fd = gw_reserve_spare(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     err->code = GW_OK;
     if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-        gw_fail_errno(err, errno, "net/shm_door: accept");
+        gw_fail_errno(err, errno, "net/shm: accept");
     return fd;
 }
 
@@ -67,10 +67,10 @@ bool gw_door_is_ours(int fd, gw_err *err) {
     struct ucred who;
     socklen_t length = sizeof who;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
-        return gw_fail_errno(err, errno, "net/shm_door: SO_PEERCRED");
+        return gw_fail_errno(err, errno, "net/shm: SO_PEERCRED");
     return who.uid == geteuid() ||
-           gw_fail(err, GW_E_DENIED, "net/shm_door: the other process is of user %u, not %u",
-                   (unsigned)who.uid, (unsigned)geteuid());
+           gw_fail(err, GW_E_DENIED, "net/shm: the other process is of user %u, not %u", (unsigned)who.uid,
+                   (unsigned)geteuid());
 }
 
 bool gw_door_send(int fd, const gw_door_packet *packet, gw_err *err) {
@@ -88,7 +88,7 @@ bool gw_door_send(int fd, const gw_door_packet *packet, gw_err *err) {
         memcpy(CMSG_DATA(header), packet->fds, packet->fd_count * sizeof(int));
     }
     ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
-    return sent == (ssize_t)packet->count || gw_fail_errno(err, errno, "net/shm_door: send");
+    return sent == (ssize_t)packet->count || gw_fail_errno(err, errno, "net/shm: send");
 }
 
 static void take_fds(struct msghdr *message, gw_door_packet *packet) {
@@ -116,15 +116,15 @@ int gw_door_receive(int fd, gw_door_packet *packet, gw_err *err) {
     int failed = got < 0 ? errno : 0;
     if (failed == EAGAIN || failed == EINTR) return 0;
     if (got == 0 || failed == ECONNRESET)
-        gw_fail(err, GW_E_PEER, "net/shm_door: the other process closed the socket");
+        gw_fail(err, GW_E_PEER, "net/shm: the other process closed the socket");
     else if (failed != 0)
-        gw_fail_errno(err, failed, "net/shm_door: receive");
+        gw_fail_errno(err, failed, "net/shm: receive");
     if (got <= 0) return -1;
     packet->count = (uint32_t)got;
     take_fds(&message, packet);
     if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && !takes_reserve(packet)) return 1;
     gw_door_drop(packet);
-    gw_fail(err, GW_E_INVALID, "net/shm_door: a packet that is too long, or no descriptors are left");
+    gw_fail(err, GW_E_INVALID, "net/shm: a packet that is too long, or no descriptors are left");
     return -1;
 }
 

@@ -245,7 +245,7 @@ static void shm_message(gw_path_endpoint *base, const uint8_t *bytes, uint32_t c
     gw_err err;
     bool good = base->leads && count == TOKEN && endpoint->fd < 0;
     if (good) memcpy(endpoint->token, bytes, TOKEN);
-    if (!good) gw_fail(&err, GW_E_PEER, "net/shm: the peer sent a message that makes no sense");
+    if (!good) gw_fail(&err, GW_E_PEER, "net/shm: the peer sent a malformed message");
     if (!good || !join(shm_of(base->path), endpoint, &err)) fail(endpoint, &err);
 }
 
@@ -291,7 +291,7 @@ static bool take_packet(shm_endpoint *endpoint, gw_door_packet *packet, gw_err *
         return gw_shm_words_take(&endpoint->theirs, &r, packet->fds[0], err);
     if (version != VERSION || type != JOINED || !endpoint->base.leads || endpoint->joined ||
         !gw_reader_done(&r))
-        return gw_fail(err, GW_E_PEER, "net/shm: the other process sent a packet that makes no sense");
+        return gw_fail(err, GW_E_PEER, "net/shm: the other process sent a malformed packet");
     if (!take_bells(endpoint, packet, 0, bell_count(s), err)) return false;
     endpoint->base.path->host->ready(&endpoint->base);
     stand(s, endpoint);

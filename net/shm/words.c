@@ -52,7 +52,7 @@ static bool read_description(gw_reader *r, gw_shm_words *into) {
 bool gw_shm_words_take(gw_shm_words *theirs, gw_reader *r, int fd, gw_err *err) {
     gw_shm_words fresh;
     if (!read_description(r, &fresh))
-        return gw_fail(err, GW_E_PEER, "net/shm: the description of the peer's words makes no sense");
+        return gw_fail(err, GW_E_PEER, "net/shm: the description of the peer's words is malformed");
     if (!gw_door_holds(fd, GW_WORDS_BYTES))
         return gw_fail(err, GW_E_PEER, "net/shm: the memory of the peer's words is not what it should be");
     void *memory = mmap(NULL, GW_WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);

@@ -147,7 +147,7 @@ Test(rdma_verbs, immediates_come_in_order) {
     gw_rdma_handlers sends = {&sender, count_done, count_said},
                      receives = {&receiver, count_done, count_said};
     for (uint32_t i = 0; i < WORKS; i++) {
-        works[i] = (gw_rdma_work){.verb = GW_RDMA_WRITE_SAYING,
+        works[i] = (gw_rdma_work){.verb = GW_RDMA_WRITE_IMMEDIATE,
                                   .unsignalled = i + 1 < WORKS,
                                   .immediate = i,
                                   .local = ours,
