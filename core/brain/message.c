@@ -46,23 +46,23 @@ static void put_inventory(gw_writer *w, const gw_inventory *inventory) {
     gw_set_put(w, &inventory->chunks);
 }
 
-static void put_course(gw_writer *w, const gw_course *course) {
-    gw_put_u32(w, course->count);
-    for (uint32_t i = 0; i < course->count; i++) {
-        gw_put_u64(w, course->list[i].step);
-        gw_put_hash(w, &course->list[i].root);
+static void put_lineage(gw_writer *w, const gw_lineage *lineage) {
+    gw_put_u32(w, lineage->count);
+    for (uint32_t i = 0; i < lineage->count; i++) {
+        gw_put_u64(w, lineage->list[i].step);
+        gw_put_hash(w, &lineage->list[i].root);
     }
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u8(w,
               (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
-                        report->unwritable << 4 | report->grounded << 5 | report->strays << 6));
+                        report->unwritable << 4 | report->load_failed << 5 | report->orphans << 6));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->whole_step);
     gw_put_hash(w, &report->whole_root);
-    put_course(w, &report->course);
+    put_lineage(w, &report->lineage);
     gw_put_u64(w, report->installed_epoch);
     gw_put_view_name(w, &report->installed);
     gw_put_u64(w, report->promised_epoch);
@@ -100,7 +100,7 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_hash(w, &install->whole_root);
     gw_put_u64(w, install->found_step);
     gw_put_hash(w, &install->found_root);
-    put_course(w, &install->course);
+    put_lineage(w, &install->lineage);
     gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
     gw_put_u32(w, install->failures);
     gw_put_u32(w, install->arrangement);
@@ -273,19 +273,19 @@ static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
 }
 
 /* Of a state of so many steps. */
-static gw_course get_course(gw_reader *r, uint64_t step) {
-    gw_course course = {0};
+static gw_lineage get_lineage(gw_reader *r, uint64_t step) {
+    gw_lineage lineage = {0};
     uint32_t count = gw_get_u32(r);
-    if (count > GW_MAX_COURSE) r->failed = true;
+    if (count > GW_MAX_LINEAGE) r->failed = true;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
-        gw_kept one;
+        gw_checkpoint_ref one;
         one.step = gw_get_u64(r);
         gw_get_hash(r, &one.root);
-        bool sorted = one.step <= (i == 0 ? step : course.list[i - 1].step);
-        if (one.step == 0 || !sorted || gw_course_has(&course, &one.root)) r->failed = true;
-        course.list[course.count++] = one;
+        bool sorted = one.step <= (i == 0 ? step : lineage.list[i - 1].step);
+        if (one.step == 0 || !sorted || gw_lineage_has(&lineage, &one.root)) r->failed = true;
+        lineage.list[lineage.count++] = one;
     }
-    return course;
+    return lineage;
 }
 
 static gw_report *get_report(gw_reader *r) {
@@ -296,14 +296,14 @@ static gw_report *get_report(gw_reader *r) {
     report->fresh = flags >> 2 & 1;
     report->stopped = flags >> 3 & 1;
     report->unwritable = flags >> 4 & 1;
-    report->grounded = flags >> 5 & 1;
-    report->strays = flags >> 6 & 1;
+    report->load_failed = flags >> 5 & 1;
+    report->orphans = flags >> 6 & 1;
     if (flags >> 7 != 0) r->failed = true;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
     report->whole_step = gw_get_u64(r);
     gw_get_hash(r, &report->whole_root);
-    report->course = get_course(r, report->step);
+    report->lineage = get_lineage(r, report->step);
     report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
     report->promised_epoch = gw_get_epoch(r);
@@ -362,7 +362,7 @@ static gw_install *get_install(gw_reader *r) {
     gw_get_hash(r, &install->whole_root);
     install->found_step = gw_get_u64(r);
     gw_get_hash(r, &install->found_root);
-    install->course = get_course(r, install->step);
+    install->lineage = get_lineage(r, install->step);
     uint8_t flags = gw_get_u8(r);
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;

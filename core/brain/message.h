@@ -7,8 +7,8 @@
 #include "core/base/set.h"
 #include "core/brain/world.h"
 #include "core/record/convictions.h"
-#include "core/record/course.h"
 #include "core/record/deaths.h"
+#include "core/record/lineage.h"
 #include "core/record/view.h"
 
 enum {
@@ -75,13 +75,13 @@ typedef struct gw_report {
     bool has_state, fresh;
     bool ended, stopped;        /* its step is the job's end; because of the user */
     bool unwritable;            /* its disk takes no checkpoints */
-    bool grounded;              /* it could not load a checkpoint, and wants none where there is a state */
-    bool strays;                /* its disk may have chunks of checkpoints that it does not know */
+    bool load_failed;           /* it could not load a checkpoint, and wants none where there is a state */
+    bool orphans;               /* its disk may have chunks of checkpoints that it does not know */
     uint64_t step, fingerprint; /* of the state */
     uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
                             loaded, and, with float sums, behind its state; 0 = of none */
     gw_hash whole_root;
-    gw_course course;         /* float sums: of its state */
+    gw_lineage lineage;       /* float sums: of its state */
     uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
                                  whatever life */
     gw_view_name installed;
@@ -107,12 +107,12 @@ typedef struct gw_report {
 typedef struct gw_install {
     gw_view view;
     uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
-    uint64_t whole_step; /* the newest checkpoint of it or before it, in its course, that a voter knows to be
+    uint64_t whole_step; /* the newest checkpoint of it or before it, in its lineage, that a voter knows to be
                             whole; 0 = none */
     gw_hash whole_root;
     uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
     gw_hash found_root;
-    gw_course course; /* float sums, GW_LOAD_PEERS: of that state */
+    gw_lineage lineage; /* float sums, GW_LOAD_PEERS: of that state */
     bool ended, stopped;
     bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
     uint32_t failures;
@@ -176,7 +176,7 @@ typedef struct gw_message {
             gw_install *install;
         } install;
         struct {
-            gw_kept
+            gw_checkpoint_ref
                 whole; /* the newest checkpoint that the sender knows to be whole, and that the view's state
                               has come from; step 0 = it knows of none */
         } ready;

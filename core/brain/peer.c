@@ -205,7 +205,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     p->config.joins |= config->seed_count > 0;
     p->identity = identity_and_rules(config);
     gw_peer_inventory_open(&p->inventory, config->inventory, config->inventory_count, config->fresh);
-    p->inventory.strays = config->strays;
+    p->inventory.orphans = config->orphans;
     p->config.identity = p->identity;
     p->config.inventory = NULL; /* the caller's */
     p->config.inventory_count = 0;
@@ -603,7 +603,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .shards_stolen = p->step.shards_stolen,
     };
     gw_gossip_stats_read(p->gossip, &status->gossip);
-    const gw_kept *whole = gw_kept_newest(p);
+    const gw_checkpoint_ref *whole = gw_kept_newest(p);
     if (whole != NULL) status->checkpoint_root = whole->root;
 }
 

@@ -74,7 +74,8 @@ typedef struct gw_peer_config {
     size_t record_length;
     const gw_inventory *inventory; /* checkpoints on this peer's disk, newest first; copied */
     uint32_t inventory_count;
-    bool strays; /* it has chunks, too, that no manifest there names: perhaps of a checkpoint that others know
+    bool
+        orphans; /* it has chunks, too, that no manifest there names: perhaps of a checkpoint that others know
                   */
 } gw_peer_config;
 

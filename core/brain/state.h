@@ -164,7 +164,7 @@ void gw_install_consider(gw_peer *p); /* what a step that is about to begin wait
 uint64_t gw_install_deadline(const gw_peer *p);
 void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
 /* READY again, with what is known now to be whole, and behind the view's state. */
-void gw_install_tell_whole(gw_peer *p, const gw_kept *whole);
+void gw_install_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole);
 
 /* Functions of view/vote.c. */
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
@@ -343,22 +343,22 @@ uint64_t gw_saves_deadline(const gw_peer *p);
 void gw_saves_disk_hangs(gw_peer *p); /* what was given to the disk will not end */
 
 /* Functions of save/kept.c. */
-const gw_kept *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
+const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
- * course of the job. */
-bool gw_kept_knows_course(const gw_peer *p);
+ * lineage of the job. */
+bool gw_kept_knows_lineage(const gw_peer *p);
 /* The same, if it is behind that state; step 0: there is none. */
-gw_kept gw_kept_whole(const gw_peer *p);
+gw_checkpoint_ref gw_kept_whole(const gw_peer *p);
 /* Whether a checkpoint that has been recorded here is behind the state that this peer holds. */
-bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one);
+bool gw_kept_is_behind(const gw_peer *p, const gw_checkpoint_ref *one);
 /* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
 /* A checkpoint of this peer's state has been recorded, by whichever disks take it. */
-void gw_kept_recorded(gw_peer *p, const gw_kept *one);
-/* The state of this peer's view was loaded, with its course. */
+void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one);
+/* The state of this peer's view was loaded, with its lineage. */
 void gw_kept_took_state(gw_peer *p);
 /* As a view's members know. It may not have reached this peer that it is complete. */
-void gw_kept_told_whole(gw_peer *p, const gw_kept *whole);
+void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole);
 /* All members have recorded it, this peer among them: earlier ones go. */
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
 void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, not of the save under way */

@@ -84,7 +84,7 @@ void gw_peer_inventory_kept(gw_peer_inventory *inventory, const gw_hash *roots, 
             gw_set_free(&inventory->list[i].chunks);
     }
     inventory->count = left;
-    inventory->strays = false;
+    inventory->orphans = false;
 }
 
 void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index) {
@@ -93,7 +93,7 @@ void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index) {
     inventory->count--;
     memmove(inventory->list + index, inventory->list + index + 1,
             (inventory->count - index) * sizeof *inventory->list);
-    inventory->strays = true;
+    inventory->orphans = true;
 }
 
 void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *held) {
@@ -108,7 +108,7 @@ void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
     if (sound == NULL) return;
     if (sound->size != what->chunks.size) {
-        inventory->strays = false; /* nothing here could say later that this one was tried */
+        inventory->orphans = false; /* nothing here could say later that this one was tried */
         return;
     }
     gw_inventory *entry = find(inventory, &what->root);

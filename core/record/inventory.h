@@ -32,8 +32,8 @@ bool gw_inventory_is_newer(const gw_inventory *one, const gw_inventory *other);
 typedef struct gw_peer_inventory {
     gw_inventory *list; /* newest (gw_inventory_is_newer) first; owned, with their sets */
     uint32_t count;
-    bool strays; /* there may be chunks, too, of checkpoints that others know and this peer does not */
-    bool fresh;  /* this run begins anew: nobody waits for what is here, or ends by it, or goes on from what
+    bool orphans; /* there may be chunks, too, of checkpoints that others know and this peer does not */
+    bool fresh;   /* this run begins anew: nobody waits for what is here, or ends by it, or goes on from what
                     was here when it began, though others may use it */
 } gw_peer_inventory;
 
@@ -53,8 +53,8 @@ void gw_peer_inventory_forget(gw_peer_inventory *inventory, uint32_t index);
 /* It was loaded, so that its manifest is here, and these chunks of it are, of which some were fetched, or of
  * no use without the manifest. `held` NULL: what is known stays. */
 void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *held);
-/* A load of this checkpoint failed. `sound`: its chunks that are of use here, strays among them, as its
- * manifest has shown, which is here now. None, where nobody had it: no stray has a chance any more. NULL: the
+/* A load of this checkpoint failed. `sound`: its chunks that are of use here, orphans among them, as its
+ * manifest has shown, which is here now. None, where nobody had it: no orphan has a chance any more. NULL: the
  * failure says nothing of this disk, and what is known stays. */
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound);
 

@@ -148,7 +148,7 @@ static sim_judges *open_two(gw_sim_options *options, gw_sim_result *result) {
         sim_peer *p = &c->peers[i];
         p->boot = 1;
         p->brain = (gw_peer *)p; /* it runs; nothing asks it */
-        p->strays = true;
+        p->orphans = true;
         sim_saved *saved = &p->disk.saved[p->disk.saved_count++];
         *saved = (sim_saved){.step = 5, .state = 77, .manifest = i == 0, .chunks = gw_set_of(SIM_CHUNKS)};
         for (uint32_t chunk = 0; chunk < SIM_CHUNKS && i == 1; chunk++) gw_set_add(&saved->chunks, chunk);

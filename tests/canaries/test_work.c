@@ -126,9 +126,9 @@ static void misname(gw_actions *actions, uint32_t at, gw_message_kind kind) {
     if (action->kind != GW_ACT_MESSAGE || action->message.bytes[1] != kind) return;
     cr_assert(gw_message_decode(action->message.bytes, action->message.length, &m, &err));
     if (kind == GW_MSG_VOTE)
-        damage_root(&m.vote.report->course.list[0].root, m.vote.report->course.count > 0);
+        damage_root(&m.vote.report->lineage.list[0].root, m.vote.report->lineage.count > 0);
     if (kind == GW_MSG_INSTALL)
-        damage_root(&m.install.install->course.list[0].root, m.install.install->course.count > 0);
+        damage_root(&m.install.install->lineage.list[0].root, m.install.install->lineage.count > 0);
     if (kind == GW_MSG_READY) damage_root(&m.ready.whole.root, m.ready.whole.step > 0);
     uint8_t *bytes;
     action->message.length = gw_message_encode(&m, &bytes);
@@ -159,7 +159,7 @@ static void send_halves(gw_peer *peer, gw_actions *actions, uint32_t at) {
         action->message.length /= 2;
 }
 
-Test(canary_work, another_course_of_a_state_is_told) {
+Test(canary_work, another_lineage_of_a_state_is_told) {
     gw_sim_options options = canary_quiet();
     options.majority = options.fast = 1;
     options.crash_ms = 1000;

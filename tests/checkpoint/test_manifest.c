@@ -97,7 +97,7 @@ Test(manifest, bytes_are_pinned) {
     expect_bytes(9, pinned_with_epoch);
 }
 
-/* Whose chunks nobody could tell from strays otherwise. */
+/* Whose chunks nobody could tell from orphans otherwise. */
 Test(manifest, those_of_earlier_builds_are_read) {
     for (uint64_t epoch = 0; epoch < 10; epoch += 9) {
         size_t length;

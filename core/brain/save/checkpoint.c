@@ -359,7 +359,7 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
 
 static void note_written(gw_peer *p) {
     const gw_save *s = &p->save.open;
-    const gw_kept one = {s->step, s->own_root};
+    const gw_checkpoint_ref one = {s->step, s->own_root};
     if (s->incomplete) return;
     gw_kept_recorded(p, &one);
     if (p->save.unwritable) return;
@@ -576,7 +576,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
 /* Its link broke before the news reached it. */
 static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *recorded) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
-    const gw_kept *whole = gw_kept_newest(p);
+    const gw_checkpoint_ref *whole = gw_kept_newest(p);
     GW_ASSERT(whole != NULL);
     if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
     message.complete.step = whole->step;

@@ -10,12 +10,12 @@
 /* ---- what is whole
  * ---------------------------------------------------------------------------------------------------- */
 
-gw_kept gw_kept_whole(const gw_peer *p) {
-    const gw_kept none = {0}, *newest = gw_kept_newest(p);
-    return newest != NULL && gw_kept_knows_course(p) ? *newest : none;
+gw_checkpoint_ref gw_kept_whole(const gw_peer *p) {
+    const gw_checkpoint_ref none = {0}, *newest = gw_kept_newest(p);
+    return newest != NULL && gw_kept_knows_lineage(p) ? *newest : none;
 }
 
-const gw_kept *gw_kept_newest(const gw_peer *p) {
+const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p) {
     for (uint32_t i = p->save.kept_count; i-- > 0;)
         if (p->save.kept[i].step == p->save.saved_step) return &p->save.kept[i];
     GW_ASSERT(p->save.saved_step == UINT64_MAX);
@@ -41,7 +41,7 @@ static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
         break;
     }
     if (p->save.kept_count == p->config.keep) keep_no_more(p, 0);
-    p->save.kept[p->save.kept_count++] = (gw_kept){step, *root};
+    p->save.kept[p->save.kept_count++] = (gw_checkpoint_ref){step, *root};
 }
 
 static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -62,17 +62,17 @@ static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
     notice->notice.checkpoint.root = *root;
 }
 
-bool gw_kept_knows_course(const gw_peer *p) {
+bool gw_kept_knows_lineage(const gw_peer *p) {
     return !p->config.fast || p->save.saved_behind;
 }
 
-void gw_kept_recorded(gw_peer *p, const gw_kept *one) {
-    if (p->config.fast && one->step > 0) gw_course_add(&p->save.course, one);
+void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one) {
+    if (p->config.fast && one->step > 0) gw_lineage_add(&p->save.lineage, one);
 }
 
 void gw_kept_took_state(gw_peer *p) {
-    const gw_kept *known = gw_kept_newest(p), loaded = {p->view.load_step, p->view.load_root};
-    p->save.course = p->save.view_course;
+    const gw_checkpoint_ref *known = gw_kept_newest(p), loaded = {p->view.load_step, p->view.load_root};
+    p->save.lineage = p->save.view_lineage;
     if (p->view.load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
     p->save.saved_behind = known != NULL && p->config.fast && gw_kept_is_behind(p, known);
     gw_kept_told_whole(p, &p->save.load_whole);
@@ -83,21 +83,21 @@ void gw_kept_took_state(gw_peer *p) {
 static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
-    if (p->save.saved_step != UINT64_MAX && gw_kept_knows_course(p)) return step > p->save.saved_step;
-    if (p->config.fast) return true; /* later ones may be of a course that was given up */
+    if (p->save.saved_step != UINT64_MAX && gw_kept_knows_lineage(p)) return step > p->save.saved_step;
+    if (p->config.fast) return true; /* later ones may be of a lineage that was given up */
     gw_hash later;
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
 /* With exact sums a step has one state, and the job may have gone back before it only. */
-bool gw_kept_is_behind(const gw_peer *p, const gw_kept *one) {
-    return one->step <= p->state.step && (!p->config.fast || gw_course_has(&p->save.course, &one->root));
+bool gw_kept_is_behind(const gw_peer *p, const gw_checkpoint_ref *one) {
+    return one->step <= p->state.step && (!p->config.fast || gw_lineage_has(&p->save.lineage, &one->root));
 }
 
 /* Whether that state has come from there which this peer is loading. */
-static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
+static bool is_behind_load(const gw_peer *p, const gw_checkpoint_ref *one) {
     if (p->view.load_token == 0 || one->step > p->view.load_step) return false;
-    return !p->config.fast || gw_course_has(&p->save.view_course, &one->root);
+    return !p->config.fast || gw_lineage_has(&p->save.view_lineage, &one->root);
 }
 
 /* News of a checkpoint that this peer no longer waits for: a view change or the next one came first. Nothing
@@ -105,9 +105,9 @@ static bool is_behind_load(const gw_peer *p, const gw_kept *one) {
  * was noted since of disks that refuse stands. Others may not have heard it, and may have recorded it where
  * this disk has not: what is kept of it is of no use unless all keep the same one. */
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
-    const gw_kept whole = {m->complete.step, m->complete.root};
+    const gw_checkpoint_ref whole = {m->complete.step, m->complete.root};
     if (m->complete.unsaved) return;
-    if (is_behind_load(p, &whole)) gw_kept_take_newer(&p->save.load_whole, &whole);
+    if (is_behind_load(p, &whole)) gw_checkpoint_ref_take_newer(&p->save.load_whole, &whole);
     if (!gw_kept_is_behind(p, &whole)) return;
     bool unrecorded = gw_peer_inventory_find(&p->inventory, &whole.root) == NULL;
     bool news = is_news(p, whole.step, &whole.root),
@@ -119,8 +119,8 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_install_tell_whole(p, &whole);
 }
 
-void gw_kept_told_whole(gw_peer *p, const gw_kept *whole) {
-    const gw_kept *known = gw_kept_newest(p);
+void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
+    const gw_checkpoint_ref *known = gw_kept_newest(p);
     if (known != NULL && known->step == whole->step && gw_hash_equal(&known->root, &whole->root))
         p->save.saved_behind = true;
     else if (is_news(p, whole->step, &whole->root))
@@ -151,9 +151,9 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
 
 /* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
  * but does not take the place of what was acknowledged for sure before a disk is full. */
-static const gw_kept *newest_whole(const gw_peer *p) {
-    GW_ASSERT(gw_kept_knows_course(p));
-    const gw_kept *known = gw_kept_newest(p), *found = &p->save.found;
+static const gw_checkpoint_ref *newest_whole(const gw_peer *p) {
+    GW_ASSERT(gw_kept_knows_lineage(p));
+    const gw_checkpoint_ref *known = gw_kept_newest(p), *found = &p->save.found;
     bool newer =
         found->step > 0 && found->step <= p->state.step && (known == NULL || found->step > known->step);
     return newer && gw_peer_inventory_find(&p->inventory, &found->root) != NULL ? found : known;
@@ -183,7 +183,7 @@ static uint32_t fill_up(const gw_peer *p, uint64_t steps, gw_hash *roots, uint32
  * may be named twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
-    const gw_kept *whole = newest_whole(p), *known = gw_kept_newest(p);
+    const gw_checkpoint_ref *whole = newest_whole(p), *known = gw_kept_newest(p);
     uint32_t most = p->config.keep, count = 0;
     GW_ASSERT(known != NULL && most > 0);
     roots[count++] = whole->root;
@@ -203,13 +203,13 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
  * What is here of this very state is of use. */
 void gw_kept_make_room(gw_peer *p, bool lacks_room) {
     bool left =
-        p->save.part_step != UINT64_MAX && p->save.part_step != p->save.open.step && !p->inventory.strays;
+        p->save.part_step != UINT64_MAX && p->save.part_step != p->save.open.step && !p->inventory.orphans;
     bool refused = lacks_room && p->save.room_step != p->save.open.step;
     if (!left && !refused) return;
     if (refused) p->save.room_step = p->save.open.step;
     gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->save.kept_count + 1, sizeof *roots);
     GW_ASSERT_MEMORY(roots != NULL);
-    bool all = !refused || p->save.kept_count == 0 || !gw_kept_knows_course(p);
+    bool all = !refused || p->save.kept_count == 0 || !gw_kept_knows_lineage(p);
     uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
     free(roots);
@@ -233,7 +233,7 @@ static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
 }
 
 /* As many as are to be kept: the newest here beside those that are known to be whole. Nobody goes back to a
- * course that was given up, but where a flock had to begin anew its user may. */
+ * lineage that was given up, but where a flock had to begin anew its user may. */
 static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
     return fill_up(p, UINT64_MAX, roots, kept_roots(p, roots));
 }

@@ -85,7 +85,7 @@ void gw_leave_asked(gw_peer *p) {
 }
 
 static bool has_saved(const gw_peer *p, uint64_t step) {
-    return p->save.saved_step != UINT64_MAX && p->save.saved_step >= step && gw_kept_knows_course(p);
+    return p->save.saved_step != UINT64_MAX && p->save.saved_step >= step && gw_kept_knows_lineage(p);
 }
 
 /* Those who all leave wait for a step behind the one in which they were told to; the last one for what it has

@@ -5,7 +5,7 @@
 
 #include "core/brain/message.h"
 #include "core/record/convictions.h"
-#include "core/record/course.h"
+#include "core/record/lineage.h"
 
 typedef struct gw_save {       /* one checkpoint in progress */
     bool active, final, looks; /* at the state once it is stored: no step follows that would */
@@ -45,7 +45,8 @@ typedef struct gw_save_state {
     gw_save open;        /* the checkpoint in progress */
     uint64_t saved_step; /* of the newest complete checkpoint; UINT64_MAX = none */
     bool saved_behind;   /* that checkpoint was noted after the last load of a state, which goes on from it */
-    gw_kept found;       /* a newer checkpoint, of which this view's disks had all chunks when the view began;
+    gw_checkpoint_ref
+        found; /* a newer checkpoint, of which this view's disks had all chunks when the view began;
                             step 0: none */
     uint64_t saved_ns;
     uint64_t save_again_ns; /* no peer could store the last checkpoint: the next one is due at this time, or
@@ -53,9 +54,9 @@ typedef struct gw_save_state {
     uint32_t unsaved_times; /* such checkpoints in a row */
     bool save_asked;        /* a checkpoint was requested, and none begun since has become complete */
     gw_end end;
-    uint64_t lonely_ns;   /* since when this peer can do nothing without others; 0 = it can */
-    uint64_t hopeless_ns; /* since when those others have ended; 0 = they have not */
-    gw_kept *kept;        /* owned */
+    uint64_t lonely_ns;      /* since when this peer can do nothing without others; 0 = it can */
+    uint64_t hopeless_ns;    /* since when those others have ended; 0 = they have not */
+    gw_checkpoint_ref *kept; /* owned */
     uint32_t kept_count;
     gw_given_up given_up; /* checkpoints that count no more; part of the durable record */
     bool want_save, want_stop, leaving, unwritable, end_sent;
@@ -79,13 +80,14 @@ typedef struct gw_save_state {
     uint64_t leave_ns;       /* since when this peer is leaving */
     bool leave_tried;        /* as the last peer, it has begun to save what it made */
     uint64_t leave_again_ns; /* while it waits to leave: no other save begins before */
-    gw_course course;        /* float sums: of the state that this peer holds */
-    gw_course view_course;   /* float sums: of the state that its view began with */
-    gw_kept load_whole;      /* the newest checkpoint that the loaded view knows to be whole, behind the state
+    gw_lineage lineage;      /* float sums: of the state that this peer holds */
+    gw_lineage view_lineage; /* float sums: of the state that its view began with */
+    gw_checkpoint_ref
+        load_whole;         /* the newest checkpoint that the loaded view knows to be whole, behind the state
                                 that is loaded */
-    uint64_t looked_ns;      /* when the deadlines were last checked */
-    uint64_t load_moved_ns;  /* when the LOAD in progress last made progress */
-    gw_token disk_token;     /* of the last SAVE or MANIFEST, while it has no answer; 0 = none */
+    uint64_t looked_ns;     /* when the deadlines were last checked */
+    uint64_t load_moved_ns; /* when the LOAD in progress last made progress */
+    gw_token disk_token;    /* of the last SAVE or MANIFEST, while it has no answer; 0 = none */
     uint64_t disk_moved_ns;
     bool disk_hangs;           /* no progress has been reported of it for too long */
     uint64_t persist_since_ns; /* majority: since when the record is not durable; 0 = it is */

@@ -19,7 +19,7 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
     gw_set_free(&p->view.ready);
     p->view.ready = gw_set_of(view->count);
     p->view.ready_name = view->name;
-    p->view.ready_whole = (gw_kept){0};
+    p->view.ready_whole = (gw_checkpoint_ref){0};
 }
 
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
@@ -55,19 +55,19 @@ static void start_if_all_ready(gw_peer *p) {
         gw_steps_begin(p, &p->view.missing, p->view.cuts);
 }
 
-static gw_message ready_message(const gw_peer *p, const gw_kept *whole) {
+static gw_message ready_message(const gw_peer *p, const gw_checkpoint_ref *whole) {
     gw_message message = gw_peer_about_view(p, GW_MSG_READY);
     message.ready.whole = *whole;
     return message;
 }
 
 /* What this peer knows to be whole, and behind the view's state. */
-static gw_kept known_whole(const gw_peer *p) {
-    const gw_kept none = {0}, whole = gw_kept_whole(p);
+static gw_checkpoint_ref known_whole(const gw_peer *p) {
+    const gw_checkpoint_ref none = {0}, whole = gw_kept_whole(p);
     return whole.step <= p->state.step ? whole : none;
 }
 
-void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
+void gw_install_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
     GW_ASSERT(p->view.own_ready && whole->step <= p->state.step);
     gw_message message = ready_message(p, whole);
     gw_peer_send_members(p, &message);
@@ -76,7 +76,7 @@ void gw_install_tell_whole(gw_peer *p, const gw_kept *whole) {
 static void become_ready(gw_peer *p) {
     p->view.own_ready = true;
     gw_set_add(&p->view.ready, (uint32_t)gw_peer_own_rank(p));
-    const gw_kept whole = known_whole(p);
+    const gw_checkpoint_ref whole = known_whole(p);
     gw_install_tell_whole(p, &whole);
     start_if_all_ready(p);
 }
@@ -293,14 +293,14 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
         p->state.fingerprint == i->fingerprint;
     expect_ready(p, &p->view.current);
-    const gw_kept whole = {i->whole_step, i->whole_root};
-    gw_kept_take_newer(&p->view.ready_whole, &whole);
+    const gw_checkpoint_ref whole = {i->whole_step, i->whole_root};
+    gw_checkpoint_ref_take_newer(&p->view.ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
     if (!later) gw_kept_told_whole(p, &p->view.ready_whole);
     p->save.load_whole = p->view.ready_whole;
-    p->save.found = (gw_kept){i->found_step, i->found_root};
-    p->save.view_course = i->course;
-    if (holds && i->load == GW_LOAD_PEERS) p->save.course = i->course;
+    p->save.found = (gw_checkpoint_ref){i->found_step, i->found_root};
+    p->save.view_lineage = i->lineage;
+    if (holds && i->load == GW_LOAD_PEERS) p->save.lineage = i->lineage;
     gw_set_free(&p->view.missing);
     p->view.missing = gw_set_copy(&i->missing);
     memcpy(p->view.cuts, i->cuts, sizeof p->view.cuts);
@@ -314,7 +314,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         p->view.state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->view.own_ready) {
         p->phase = GW_AT_GATHERING;
-        const gw_kept known = known_whole(p); /* heard since the vote, perhaps */
+        const gw_checkpoint_ref known = known_whole(p); /* heard since the vote, perhaps */
         if (known.step > p->view.ready_whole.step) gw_install_tell_whole(p, &known);
         start_if_all_ready(p);
     } else if (holds) {
@@ -340,9 +340,9 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
 
 /* A member holds the state that a view begins with, and knows that this checkpoint, which is behind it, is
  * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
-static void note_whole(gw_peer *p, bool installed, const gw_kept *whole) {
+static void note_whole(gw_peer *p, bool installed, const gw_checkpoint_ref *whole) {
     if (whole->step == 0) return;
-    if (installed && p->view.load_token != 0) gw_kept_take_newer(&p->save.load_whole, whole);
+    if (installed && p->view.load_token != 0) gw_checkpoint_ref_take_newer(&p->save.load_whole, whole);
     bool of_view = installed && p->view.own_ready && whole->step <= p->state.step;
     if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
@@ -352,13 +352,13 @@ void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_messag
     bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->view.voted.name);
     if (!installed && !voted) return;
     const gw_view *view = installed ? &p->view.current : &p->view.voted;
-    const gw_kept whole = m->ready.whole;
+    const gw_checkpoint_ref whole = m->ready.whole;
     int rank = gw_view_rank(view, &from->id);
     if (rank < 0) return;
     note_whole(p, installed, &whole);
     if (installed && p->phase != GW_AT_LOADING && p->phase != GW_AT_GATHERING) return;
     expect_ready(p, view);
-    gw_kept_take_newer(&p->view.ready_whole, &whole);
+    gw_checkpoint_ref_take_newer(&p->view.ready_whole, &whole);
     gw_set_add(&p->view.ready, (uint32_t)rank);
     if (installed) start_if_all_ready(p);
 }
@@ -465,7 +465,7 @@ void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
         gw_peer_send(p, &contact->id, &message);
     }
     if (p->view.own_ready) {
-        const gw_kept whole = known_whole(p);
+        const gw_checkpoint_ref whole = known_whole(p);
         gw_message message = ready_message(p, &whole);
         gw_peer_send(p, &contact->id, &message);
     }

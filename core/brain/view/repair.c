@@ -153,12 +153,12 @@ static bool lived_later(const gw_repair_rules *rules, const gw_report *voter, co
  * itself, if it tells of all. */
 static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                             const gw_report *state, const gw_inventory *checkpoint) {
-    bool strays = false;
+    bool orphans = false;
     for (uint32_t i = 0; i < count; i++)
-        strays |= reports[i]->strays && reports[i]->inventory_count < GW_MAX_INVENTORY &&
-                  lived_later(rules, reports[i], state) &&
-                  find_inventory(reports[i], &checkpoint->root) == NULL;
-    return strays && checkpoint->chunks.size == rules->state_chunks;
+        orphans |= reports[i]->orphans && reports[i]->inventory_count < GW_MAX_INVENTORY &&
+                   lived_later(rules, reports[i], state) &&
+                   find_inventory(reports[i], &checkpoint->root) == NULL;
+    return orphans && checkpoint->chunks.size == rules->state_chunks;
 }
 
 /* With exact sums a later state than `state` is one of two, of which as many hold the one as the other. What
@@ -273,7 +273,7 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
         const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
         install->ended |= own != NULL && own->ended;
         install->inventories[i] = own != NULL ? gw_set_copy(&own->chunks) : gw_set_of(rules->state_chunks);
-        if (own == NULL && !complete && reports[i]->strays) gw_set_fill(&install->inventories[i]);
+        if (own == NULL && !complete && reports[i]->orphans) gw_set_fill(&install->inventories[i]);
     }
 }
 
@@ -286,7 +286,8 @@ static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_repo
     if (state->ended && !rules->latest_view_only) return (checkpoints){0};
     /* --fresh: with float sums what was saved since counts. */
     for (uint32_t i = 0; i < count; i++)
-        if ((reports[i]->fresh && !rules->latest_view_only) || reports[i]->grounded) return (checkpoints){0};
+        if ((reports[i]->fresh && !rules->latest_view_only) || reports[i]->load_failed)
+            return (checkpoints){0};
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
@@ -381,25 +382,25 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
 }
 
 /* With float sums: what those know who hold the state. */
-static void plan_course(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
+static void plan_lineage(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     if (!rules->latest_view_only || install->load != GW_LOAD_PEERS) return;
     for (uint32_t i = 0; i < install->view.count; i++) {
-        const gw_course *course = &reports[i]->course;
-        for (uint32_t k = 0; k < course->count && !gw_set_has(&install->fetchers, i); k++)
-            if (course->list[k].step <= install->step) gw_course_add(&install->course, &course->list[k]);
+        const gw_lineage *lineage = &reports[i]->lineage;
+        for (uint32_t k = 0; k < lineage->count && !gw_set_has(&install->fetchers, i); k++)
+            if (lineage->list[k].step <= install->step) gw_lineage_add(&install->lineage, &lineage->list[k]);
     }
 }
 
 /* Whether the state that the view goes on from has come from there. With exact sums a step has one state. */
 static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint64_t step,
                       const gw_hash *root) {
-    return step <= install->step && (!rules->latest_view_only || gw_course_has(&install->course, root));
+    return step <= install->step && (!rules->latest_view_only || gw_lineage_has(&install->lineage, root));
 }
 
 /* With float sums who holds a state knows what is behind it, and one that any other voter of the same view
- * holds is of that course, though it may have been forgotten. */
-static bool is_of_this_course(const gw_repair_rules *rules, const gw_report *voter, const gw_report *latest,
-                              const gw_install *install) {
+ * holds is of that lineage, though it may have been forgotten. */
+static bool is_of_this_lineage(const gw_repair_rules *rules, const gw_report *voter, const gw_report *latest,
+                               const gw_install *install) {
     if (is_behind(rules, install, voter->whole_step, &voter->whole_root)) return true;
     return voter->whole_step <= install->step && install->load == GW_LOAD_PEERS &&
            trusted(rules, voter, latest);
@@ -409,7 +410,7 @@ static void plan_whole(const gw_repair_rules *rules, const gw_report *const *rep
     const gw_report *latest = latest_reporter(reports, install->view.count);
     for (uint32_t i = 0; i < install->view.count; i++) {
         const gw_report *r = reports[i];
-        if (r->whole_step <= install->whole_step || !is_of_this_course(rules, r, latest, install)) continue;
+        if (r->whole_step <= install->whole_step || !is_of_this_lineage(rules, r, latest, install)) continue;
         install->whole_step = r->whole_step;
         install->whole_root = r->whole_root;
     }
@@ -472,7 +473,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                   ? plan_start(rules, reports, settle, install, text, text_size)
                                   : plan_on(rules, reports, state, settle, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
-    plan_course(rules, reports, install);
+    plan_lineage(rules, reports, install);
     plan_whole(rules, reports, install);
     plan_found(rules, reports, install);
     forgive(rules, install);

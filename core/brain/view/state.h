@@ -59,8 +59,9 @@ typedef struct gw_view_state {
     uint32_t too_few;
     uint64_t wait_since_ns;
     gw_view_name ready_name;
-    gw_set ready;        /* ranks that hold the state of view `ready_name` */
-    gw_kept ready_whole; /* the newest checkpoint that one of them knows to be whole, behind that state; step
+    gw_set ready; /* ranks that hold the state of view `ready_name` */
+    gw_checkpoint_ref
+        ready_whole; /* the newest checkpoint that one of them knows to be whole, behind that state; step
                             0: none */
     bool own_ready;
     gw_token freeze_token;

@@ -228,7 +228,7 @@ static bool has_latest(const gw_peer *p) {
 /* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
  * will: its load may always end last, when a new view has been asked for, so that it never counts there. With
  * float sums an older one will not. */
-static bool is_grounded(const gw_peer *p) {
+static bool failed_to_load(const gw_peer *p) {
     const gw_hash none = {0};
     bool checkpoint = !gw_hash_equal(&p->view.failed_root, &none);
     return checkpoint && p->view.load_failures >= MOST_JUMP_FAILURES && (!p->config.fast || has_latest(p));
@@ -239,7 +239,7 @@ static bool is_grounded(const gw_peer *p) {
  * with exact sums from the oldest one that is kept, as others may have it of a peer that is convicted. Who
  * knows of none tells all. */
 static uint64_t least_told(const gw_peer *p) {
-    if (!p->state.present || p->save.saved_step == UINT64_MAX || !gw_kept_knows_course(p)) return 0;
+    if (!p->state.present || p->save.saved_step == UINT64_MAX || !gw_kept_knows_lineage(p)) return 0;
     uint64_t least = p->save.saved_step <= p->state.step ? p->save.saved_step : p->state.step + 1;
     for (uint32_t i = 0; i < p->save.kept_count && !p->config.fast; i++)
         if (p->save.kept[i].step < least) least = p->save.kept[i].step;
@@ -257,13 +257,13 @@ static gw_report *make_report(const gw_peer *p) {
     r->stopped = p->state.stopped && has_end;
     r->unwritable = p->save.unwritable;
     r->fresh = p->config.fresh;
-    r->grounded = is_grounded(p);
+    r->load_failed = failed_to_load(p);
     r->step = p->state.step;
     r->fingerprint = p->state.fingerprint;
-    const gw_kept whole = gw_kept_whole(p);
+    const gw_checkpoint_ref whole = gw_kept_whole(p);
     r->whole_step = whole.step;
     r->whole_root = whole.root;
-    if (p->state.present) r->course = p->save.course;
+    if (p->state.present) r->lineage = p->save.lineage;
     r->installed_epoch = p->state.present ? p->view.state_view.epoch : p->view.ballot.installed.epoch;
     r->installed = p->state.present ? p->view.state_view.name : p->view.ballot.installed.name;
     const gw_view_ref installed = {.epoch = p->view.ballot.installed.epoch,
@@ -279,7 +279,7 @@ static gw_report *make_report(const gw_peer *p) {
     }
     r->failures = p->step.failures;
     r->speed = gw_steps_speed(p);
-    r->strays = p->inventory.strays;
+    r->orphans = p->inventory.orphans;
     if (p->faults.doubt.any && p->faults.doubt.step == p->state.step)
         memcpy(r->accused, p->faults.doubt.accused, sizeof r->accused);
     r->changes = p->faults.changes;

@@ -79,7 +79,7 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
         m.install.install = install;
         break;
     case GW_MSG_READY:
-        m.ready.whole = (gw_kept){STEP, root};
+        m.ready.whole = (gw_checkpoint_ref){STEP, root};
         break;
     case GW_MSG_REPAIR:
         m.repair.reason = text;
@@ -172,8 +172,8 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
     report.inventory[0].chunks = gw_set_of(3);
     report.inventory[0].epoch = 6;
     report.inventory[0].ignored = true;
-    report.course = (gw_course){.count = 2, .list = {{12, {{1}}}, {8, {{2}}}}};
-    install->course = report.course;
+    report.lineage = (gw_lineage){.count = 2, .list = {{12, {{1}}}, {8, {{2}}}}};
+    install->lineage = report.lineage;
     install->convictions = report.convictions;
     install->spared = calloc(2, sizeof *install->spared);
     install->spared[install->spared_count++] = (gw_hash){{5}};
@@ -292,12 +292,12 @@ static gw_report full_report(void) {
     gw_report report = {
         .has_state = true,
         .stopped = true,
-        .grounded = true,
+        .load_failed = true,
         .step = 0x0101,
         .fingerprint = 0x0102,
         .whole_step = 0x0103,
         .whole_root = {{0xA1}},
-        .course = {.count = 2, .list = {{12, {{0xA2}}}, {8, {{0xA3}}}}},
+        .lineage = {.count = 2, .list = {{12, {{0xA2}}}, {8, {{0xA3}}}}},
         .installed_epoch = 0x0104,
         .installed = {{0xA4}},
         .promised_epoch = 0x0105,
@@ -339,7 +339,7 @@ static gw_install *full_install(void) {
     i->whole_root = (gw_hash){{0xB1}};
     i->found_step = 0x0104;
     i->found_root = (gw_hash){{0xB2}};
-    i->course = (gw_course){.count = 1, .list = {{12, {{0xB3}}}}};
+    i->lineage = (gw_lineage){.count = 1, .list = {{12, {{0xB3}}}}};
     i->stopped = true;
     i->failures = 0x0205;
     i->arrangement = 0x0206;
@@ -541,9 +541,9 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
 }
 
 /* Which a peer would take for its own as it is. */
-Test(message, a_course_that_is_none_is_refused) {
+Test(message, a_lineage_that_is_none_is_refused) {
     static const struct {
-        gw_course course;
+        gw_lineage lineage;
         bool good;
     } cases[] = {
         {{.count = 2, .list = {{8, {{1}}}, {4, {{2}}}}}, true},
@@ -555,8 +555,8 @@ Test(message, a_course_that_is_none_is_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gw_view view = small_view();
         gw_install *install = small_install();
-        install->course = cases[i].course;
-        gw_report report = {.step = 17, .course = cases[i].course};
+        install->lineage = cases[i].lineage;
+        gw_report report = {.step = 17, .lineage = cases[i].lineage};
         gw_message vote = sample(GW_MSG_VOTE, &view, NULL, &report),
                    installs = sample(GW_MSG_INSTALL, &view, install, NULL);
         cr_expect_eq(is_read(&vote), cases[i].good, "%zu", i);
@@ -566,16 +566,17 @@ Test(message, a_course_that_is_none_is_refused) {
 }
 
 /* One after another that would do: only their number is too large for what they are read into. */
-Test(message, a_course_longer_than_any_is_refused) {
+Test(message, a_lineage_longer_than_any_is_refused) {
     enum { KEPT_BYTES = 8 + sizeof(gw_hash) };
     gw_report report = {.step = 100};
-    for (uint8_t i = 0; i < GW_MAX_COURSE; i++)
-        gw_course_add(&report.course, &(gw_kept){50 + i, {{0xC0, i}}});
+    for (uint8_t i = 0; i < GW_MAX_LINEAGE; i++)
+        gw_lineage_add(&report.lineage, &(gw_checkpoint_ref){50 + i, {{0xC0, i}}});
     gw_message vote = sample(GW_MSG_VOTE, NULL, NULL, &report), back;
     uint8_t *bytes, *longer;
     gw_err err;
     size_t length = gw_message_encode(&vote, &bytes);
-    const uint8_t *root = memmem(bytes, length, &report.course.list[GW_MAX_COURSE - 1].root, sizeof(gw_hash));
+    const uint8_t *root =
+        memmem(bytes, length, &report.lineage.list[GW_MAX_LINEAGE - 1].root, sizeof(gw_hash));
     cr_assert_not_null(root);
     size_t end = (size_t)(root - bytes) + sizeof(gw_hash);
     cr_assert_not_null(longer = malloc(length + KEPT_BYTES));
@@ -583,8 +584,8 @@ Test(message, a_course_longer_than_any_is_refused) {
     memcpy(longer + end, bytes + end - KEPT_BYTES, KEPT_BYTES);
     longer[end + 8] ^= 1; /* another root */
     memcpy(longer + end + KEPT_BYTES, bytes + end, length - end);
-    uint8_t *count = longer + end - GW_MAX_COURSE * KEPT_BYTES - 4;
-    cr_assert_eq(*count, GW_MAX_COURSE);
+    uint8_t *count = longer + end - GW_MAX_LINEAGE * KEPT_BYTES - 4;
+    cr_assert_eq(*count, GW_MAX_LINEAGE);
     (*count)++;
     cr_expect(gw_message_decode(bytes, length, &back, &err), "%s", err.text);
     gw_message_free(&back);

@@ -392,7 +392,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
     if (!read_record(node, &record, &length, err)) return false;
     bool good = node->options->fresh ||
                 gw_inventory_load(node->store, &node->job_id, node->device->layout->image_bytes, &inventory,
-                                  &inventory_count, &config.strays, &other, err);
+                                  &inventory_count, &config.orphans, &other, err);
     if (other.job_name[0] != '\0') gw_node_tell_other_job(node, &other);
     gw_manifest_free(&other);
     gw_shard_death *fell = NULL;

@@ -249,7 +249,7 @@ static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *fo
     return true;
 }
 
-static bool has_strays(gw_store *store, const gw_catalog *catalog) {
+static bool has_orphans(gw_store *store, const gw_catalog *catalog) {
     gw_err err;
     bool any = false;
     size_t count = 0, named = 0;
@@ -267,10 +267,10 @@ static bool has_strays(gw_store *store, const gw_catalog *catalog) {
 }
 
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, bool *strays, gw_manifest *other, gw_err *err) {
+                       uint32_t *count, bool *orphans, gw_manifest *other, gw_err *err) {
     gw_catalog catalog;
     if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
-    *strays = has_strays(store, &catalog);
+    *orphans = has_orphans(store, &catalog);
     for (uint32_t i = 0; i < catalog.bad_count; i++)
         gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
     *count = 0;

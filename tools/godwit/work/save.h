@@ -48,11 +48,11 @@ uint64_t gw_saver_moved(gw_saver *saver);
 uint64_t gw_saver_written(gw_saver *saver);
 
 /* Checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A damaged
- * manifest is reported and passed over. *strays: there are chunks that no manifest names, of whatever job.
+ * manifest is reported and passed over. *orphans: there are chunks that no manifest names, of whatever job.
  * *other: the newest of another job, where there is none of this one (job_name empty: none either);
  * gw_manifest_free frees. */
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, bool *strays, gw_manifest *other, gw_err *err);
+                       uint32_t *count, bool *orphans, gw_manifest *other, gw_err *err);
 void gw_inventory_free(gw_inventory *list, uint32_t count);
 
 #endif

@@ -7,7 +7,7 @@
  *   corruption.c  wrong bits in memory, and who is found wrong
  *   sums.c        what is summed and applied
  *   shown.c       what people and effects are shown
- *   course.c      where peers say that a state has come from
+ *   claimed_lineage.c  where peers say that a state has come from
  *   kept.c        checkpoints that were told to be complete
  *   bad.c         elements that are not finite
  *   views.c       views for newcomers
@@ -205,7 +205,7 @@ void sim_check_all_stop(sim_judges *j);             /* after that of one that a 
 
 /* What judges register, in the order of the list above. */
 extern const sim_observer sim_lineage_observer, sim_changes_observer, sim_corruption_observer,
-    sim_sums_observer, sim_shown_observer, sim_course_observer, sim_kept_observer, sim_bad_observer,
+    sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_bad_observer,
     sim_views_observer, sim_poison_observer, sim_ends_observer, sim_final_observer;
 
 /* lineage.c */

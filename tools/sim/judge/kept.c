@@ -47,7 +47,7 @@ static bool view_has(sim_judges *j, const sim_peer *loads, const sim_complete *o
         if (sim_record_gives_up(p, &one->root)) continue;
         if (!untold && has_untold(p, saved)) continue;
         manifest |= saved->manifest;
-        if (!saved->manifest && !p->strays) continue;
+        if (!saved->manifest && !p->orphans) continue;
         for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++)
             if (is_sound(saved, chunk)) gw_set_add(&there, chunk);
     }

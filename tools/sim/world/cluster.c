@@ -451,7 +451,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     for (uint32_t i = 0; i < p->disk.known_count; i++) config.known[i] = gw_sim_addr(p->disk.known[i]);
     config.known_count = p->disk.known_count;
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
-    config.strays = p->strays = sim_disk_has_strays(&p->disk);
+    config.orphans = p->orphans = sim_disk_has_orphans(&p->disk);
     SIM_NOTIFY(c, life_begins, p);
     gw_err err;
     p->brain = gw_peer_create(&config, &err);

@@ -176,7 +176,7 @@ struct sim_peer {
     bool stepping;
     uint64_t started_ns, ended_ns, timer_ns, paused_until_ns, persisted_ns;
     bool by_name; /* its seeds are names that are looked up */
-    bool strays;  /* when this life began the disk had chunks without their manifest */
+    bool orphans; /* when this life began the disk had chunks without their manifest */
     sim_memory m;
     /* One operation to each other member, and those of earlier views that are still on their way. */
     sim_asked operations[4 * SIM_PEERS];

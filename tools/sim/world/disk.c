@@ -74,7 +74,7 @@ uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventor
     return count;
 }
 
-bool sim_disk_has_strays(const sim_disk *disk) {
+bool sim_disk_has_orphans(const sim_disk *disk) {
     bool any = false;
     for (uint32_t i = 0; i < disk->saved_count; i++)
         any |= !disk->saved[i].manifest && gw_set_count(&disk->saved[i].chunks) > 0;

@@ -40,7 +40,7 @@ void sim_load(sim_cluster *c, sim_peer *p, const gw_action *action);
 /* disk.c, record.c */
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action);
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most);
-bool sim_disk_has_strays(const sim_disk *disk); /* chunks without their manifest */
+bool sim_disk_has_orphans(const sim_disk *disk); /* chunks without their manifest */
 uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns,
                        uint64_t most_ns); /* of a write */
 /* The members of a view that it was in: its next life looks for them too. */

@@ -114,7 +114,7 @@ uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root) {
     return chunks;
 }
 
-bool flock_has_strays(const flock_peer *p) {
+bool flock_has_orphans(const flock_peer *p) {
     for (uint32_t c = 0; c < p->store.count; c++)
         if (!is_named(&p->store, &p->store.chunks[c])) return true;
     return false;

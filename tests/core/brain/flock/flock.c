@@ -82,7 +82,7 @@ void flock_start(flock *f, uint32_t i) {
                                                                        : flock_state_after(p->saved_step),
                               .ended = p->saved_ended,
                               .chunks = gw_set_copy(&p->saved_chunks)};
-    p->config.strays = flock_has_strays(p);
+    p->config.orphans = flock_has_orphans(p);
     p->config.record = p->record;
     p->config.record_length = p->record_length;
     p->config.inventory = p->found != NULL ? p->found : &inventory;

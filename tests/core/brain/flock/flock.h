@@ -228,7 +228,7 @@ bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count);
  * there. */
 uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root);
 /* Whether its disk, one with little room, has chunks that no manifest there names. */
-bool flock_has_strays(const flock_peer *p);
+bool flock_has_orphans(const flock_peer *p);
 /* Runs until its disk, which refuses, has done so for so long that what can go has gone, for the first time.
  */
 void flock_await_room_made(flock *f, uint32_t i);

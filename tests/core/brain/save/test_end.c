@@ -394,7 +394,7 @@ static bool odd_is_linked_to_first(const flock *f) {
 }
 
 /* Float sums: three come to their end while the odd one waits to be admitted, with an end on record: of
- * another course, or of theirs. */
+ * another lineage, or of theirs. */
 static void end_beside_a_record(flock *f, bool stale, bool by_gossip) {
     flock_open(f, 4, 3, STEPS, GW_QUORUM_MAJORITY);
     flock_peer *odd = &f->peers[ODD];

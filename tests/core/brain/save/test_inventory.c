@@ -217,24 +217,24 @@ Test(peer_inventory, what_a_load_found_damaged_is_told_no_more) {
 /* What a load has shown to be of its checkpoint is known then, and others may be of an earlier one. */
 Test(peer_inventory, strays_are_known_when_a_load_has_had_their_manifest) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
-    inventory.strays = true;
+    inventory.orphans = true;
     gw_set sound = gw_set_of(CHUNKS);
     gw_set_add(&sound, 1);
     const gw_inventory what = one(8);
     gw_peer_inventory_failed(&inventory, &what, &sound);
-    cr_assert(inventory.strays);
+    cr_assert(inventory.orphans);
     tell(0, MOST);
     cr_assert_eq(told_count, 1);
     cr_assert(gw_set_has(&told[0].chunks, 1));
     cr_assert_eq(gw_set_count(&told[0].chunks), 1);
     const gw_inventory another = one(9);
     gw_peer_inventory_failed(&inventory, &another, NULL);
-    cr_assert(inventory.strays, "others could not be reached: these were not looked at");
+    cr_assert(inventory.orphans, "others could not be reached: these were not looked at");
     tell(0, MOST);
     cr_assert_eq(told_count, 1);
     const gw_set none = {0};
     gw_peer_inventory_failed(&inventory, &another, &none);
-    cr_assert_not(inventory.strays, "there is nobody to say what they are of");
+    cr_assert_not(inventory.orphans, "there is nobody to say what they are of");
     gw_set_free(&sound);
 }
 

@@ -142,7 +142,7 @@ Test(peer_kept, who_missed_that_a_checkpoint_is_complete_learns_it_with_the_next
     }
 }
 
-/* Word of it from a view whose course was given up: there it was whole, and the job has begun again without
+/* Word of it from a view whose lineage was given up: there it was whole, and the job has begun again without
  * it. */
 Test(peer_kept, with_float_sums_news_of_a_checkpoint_that_was_given_up_does_not_count) {
     flock f;

@@ -618,7 +618,7 @@ static bool first_has_lost_its_state(const flock *f) {
 }
 
 /* The first has begun the job anew, as of what it saved with the other one a part is lost. */
-Test(peer_leave, with_float_sums_a_later_checkpoint_of_another_course_is_not_what_was_computed) {
+Test(peer_leave, with_float_sums_a_later_checkpoint_of_another_lineage_is_not_what_was_computed) {
     flock f;
     flock_open(&f, 2, 2, MANY_STEPS, GW_QUORUM_MAJORITY);
     f.checkpoint_steps = 8;

@@ -466,9 +466,9 @@ Test(peer_saves, a_disk_left_full_by_an_earlier_life_gets_room) {
     flock_kill(&f, 0);
     f.checkpoint_steps = 5; /* another state, with other chunks */
     flock_start(&f, 0);
-    cr_assert(flock_has_strays(&f.peers[0]));
+    cr_assert(flock_has_orphans(&f.peers[0]));
     cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
-    cr_assert_not(flock_has_strays(&f.peers[0]));
+    cr_assert_not(flock_has_orphans(&f.peers[0]));
     flock_close(&f);
 }
 
@@ -541,7 +541,7 @@ Test(peer_saves, a_disk_that_was_too_small_for_its_share_gets_room_when_others_h
     while (flock_said(&f, who, "cannot be written here") == 0) cr_assert(!flock_run(&f, NULL, 10));
     uint32_t before = small->checkpoints;
     while (small->checkpoints == before) cr_assert(!flock_run(&f, NULL, 10));
-    cr_assert_not(flock_has_strays(small), "of the one that it could not store");
+    cr_assert_not(flock_has_orphans(small), "of the one that it could not store");
     cr_assert_lt(small->store.count, small->store.room);
     uint64_t failed = small->step;
     while (small->saved_step <= failed || gw_set_count(&small->saved_chunks) < SHARE)

@@ -103,7 +103,7 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_that_a_voter_knows_to_be_w
 }
 
 /* It is behind that one's state, which those of an earlier view may have nothing of, and is of the same
- * course as those of the same view. */
+ * lineage as those of the same view. */
 Test(repair, with_float_sums_what_is_whole_is_known_by_those_who_hold_a_state_of_the_latest_view) {
     static const struct {
         uint64_t epoch, step, whole;
@@ -169,11 +169,11 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
             r->has_state = !cases[i].stateless;
             tell_of(r, 3, 4, k == 0 ? "x.x." : ".x.x");
             tell_of(r, cases[i].epoch, 6, k == 0 ? cases[i].first : cases[i].second);
-            const gw_kept it = {6, {{6}}};
-            if (cases[i].behind && (!cases[i].fetches || k == 0)) gw_course_add(&r->course, &it);
+            const gw_checkpoint_ref it = {6, {{6}}};
+            if (cases[i].behind && (!cases[i].fetches || k == 0)) gw_lineage_add(&r->lineage, &it);
             tell_of(r, 3, 5, k == 0 ? "x.x." : "xxx.");
             if (cases[i].epoch != 4) tell_of(r, 3, 8, "xxxx");
-            r->grounded = !cases[i].stateless; /* so that the view goes on from the state */
+            r->load_failed = !cases[i].stateless; /* so that the view goes on from the state */
         }
         if (!cases[i].stateless) reports[0]->whole_step = 1;
         gw_install *install = plan_for(2);
@@ -424,7 +424,7 @@ Test(repair, the_job_is_not_begun_anew_before_the_holders_of_a_checkpoint_were_w
 /* It knows of none of them, as it has no manifest: who has one may find them there. */
 Test(repair, chunks_without_a_manifest_are_tried_once) {
     gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xxxx"), newcomer(0, NULL)};
-    reports[2]->strays = true;
+    reports[2]->orphans = true;
     gw_install *install = plan_for(3);
     cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
     cr_assert_eq(install->load, GW_LOAD_MANIFEST);
@@ -446,7 +446,7 @@ Test(repair, chunks_without_a_manifest_are_tried_once) {
 Test(repair, chunks_without_a_manifest_are_tried_once_for_each_checkpoint) {
     gw_report *reports[] = {newcomer(20, "xx.."), newcomer(10, "xx.."), newcomer(5, "xxxx"),
                             newcomer(20, "....")};
-    reports[3]->strays = true;
+    reports[3]->orphans = true;
     gw_install *install = plan_for(4);
     cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
     cr_assert_eq(install->step, 10);
@@ -464,7 +464,7 @@ Test(repair, chunks_without_a_manifest_are_tried_once_for_each_checkpoint) {
 /* Who knows of more checkpoints than a vote tells could be asked for ever for one that it has tried. */
 Test(repair, who_cannot_tell_all_that_it_has_tried_is_not_asked_for_what_it_does_not_know) {
     gw_report *reports[] = {newcomer(20, "xx.."), newcomer(30, "....")};
-    reports[1]->strays = true;
+    reports[1]->orphans = true;
     for (uint32_t i = 1; i < GW_MAX_INVENTORY; i++)
         reports[1]->inventory[i] = (gw_inventory){
             .step = 30, .root = {{30, (uint8_t)i}}, .fingerprint = 30, .chunks = gw_set_of(CHUNKS)};
@@ -477,7 +477,7 @@ Test(repair, who_cannot_tell_all_that_it_has_tried_is_not_asked_for_what_it_does
 
 Test(repair, chunks_without_a_manifest_are_not_needed_where_others_have_all) {
     gw_report *reports[] = {newcomer(20, "xxxx"), newcomer(0, NULL)};
-    reports[1]->strays = true;
+    reports[1]->orphans = true;
     gw_install *install = plan_for(2);
     cr_assert_eq(plan(reports, install, false), GW_REPAIR_READY);
     cr_assert_eq(install->step, 20);
@@ -627,15 +627,15 @@ Test(repair, a_complete_checkpoint_above_the_state_is_jumped_to) {
     reports[0]->fresh = true;
     expect_jump(reports, &rules, false);
     reports[0]->fresh = false;
-    reports[0]->grounded = true;
+    reports[0]->load_failed = true;
     expect_jump(reports, &rules, false);
-    reports[0]->grounded = false;
+    reports[0]->load_failed = false;
     reports[0]->ended = true;
     expect_jump(reports, &rules, false);
     for (int i = 0; i < 2; i++) gw_report_free(reports[i]);
 }
 
-/* What was saved in a later view than the state's came after it. What was saved before may be of a course
+/* What was saved in a later view than the state's came after it. What was saved before may be of a lineage
  * that was given up, whoever brings it. */
 Test(repair, with_float_sums_only_a_checkpoint_from_a_later_view_is_jumped_to) {
     gw_repair_rules fast = rules;
@@ -656,7 +656,7 @@ Test(repair, with_float_sums_only_a_checkpoint_from_a_later_view_is_jumped_to) {
 Test(repair, a_checkpoint_above_the_state_that_may_be_complete_is_tried) {
     gw_report *reports[] = {newcomer(20, "xx.."), report_at(7, "xxx.........", "............")};
     expect_jump(reports, &rules, false);
-    reports[1]->strays = true;
+    reports[1]->orphans = true;
     expect_jump(reports, &rules, true);
     reports[1]->inventory_count = 1; /* it has looked, and they were of another one */
     reports[1]->inventory[0] =
@@ -674,8 +674,8 @@ Test(repair, with_float_sums_one_that_may_be_complete_is_tried_when_nobody_is_wa
                             newcomer(0, NULL)};
     for (uint32_t k = 0; k < 8; k++) {
         bool settle = k & 1, at_holder = k & 2, at_member = k & 4;
-        reports[1]->strays = at_holder;
-        reports[2]->strays = true;
+        reports[1]->orphans = at_holder;
+        reports[2]->orphans = true;
         reports[2]->installed_epoch = reports[at_member ? 0 : 1]->installed_epoch;
         gw_install *install = plan_for(3);
         char text[200];

@@ -1,4 +1,4 @@
-/* With float sums: what peers tell each other of where a state has come from (core/record/course.h), and of
+/* With float sums: what peers tell each other of where a state has come from (core/record/lineage.h), and of
  * the checkpoint behind it that is whole, is true. The judge reads what they send. */
 #include "tools/sim/judge/judge.h"
 
@@ -8,7 +8,8 @@
 #include <inttypes.h>
 
 /* Nothing is known of a state that nobody has made, as it has been damaged. */
-static bool may_have_come_from(const sim_judges *j, uint64_t step, uint64_t state, const gw_kept *one) {
+static bool may_have_come_from(const sim_judges *j, uint64_t step, uint64_t state,
+                               const gw_checkpoint_ref *one) {
     if (one->step > step) return false;
     for (; step > one->step; step--) {
         const sim_made *made = sim_maker(j, state);
@@ -20,7 +21,7 @@ static bool may_have_come_from(const sim_judges *j, uint64_t step, uint64_t stat
 }
 
 static void check_one(sim_judges *j, const sim_peer *p, const char *kind, uint64_t step, uint64_t state,
-                      const gw_kept *one) {
+                      const gw_checkpoint_ref *one) {
     if (one->step == 0 || may_have_come_from(j, step, state, one)) return;
     sim_violation(j->c,
                   "%s of peer %u: its state of step %" PRIu64
@@ -28,9 +29,9 @@ static void check_one(sim_judges *j, const sim_peer *p, const char *kind, uint64
                   kind, p->number, step, one->step);
 }
 
-static void check_course(sim_judges *j, const sim_peer *p, const char *kind, uint64_t step, uint64_t state,
-                         const gw_course *course) {
-    for (uint32_t i = 0; i < course->count; i++) check_one(j, p, kind, step, state, &course->list[i]);
+static void check_lineage(sim_judges *j, const sim_peer *p, const char *kind, uint64_t step, uint64_t state,
+                          const gw_lineage *lineage) {
+    for (uint32_t i = 0; i < lineage->count; i++) check_one(j, p, kind, step, state, &lineage->list[i]);
 }
 
 static bool knows_state(const sim_peer *p) {
@@ -42,8 +43,8 @@ static bool knows_state(const sim_peer *p) {
 static void check_vote(sim_judges *j, const sim_peer *p, const gw_report *report) {
     if (!report->has_state || report->step != p->m.step || report->fingerprint != sim_fingerprint(p->m.state))
         return;
-    const gw_kept whole = {report->whole_step, report->whole_root};
-    check_course(j, p, "a vote", p->m.step, p->m.state, &report->course);
+    const gw_checkpoint_ref whole = {report->whole_step, report->whole_root};
+    check_lineage(j, p, "a vote", p->m.step, p->m.state, &report->lineage);
     if (whole.step <= report->step) check_one(j, p, "a vote", p->m.step, p->m.state, &whole);
 }
 
@@ -51,9 +52,9 @@ static void check_install(sim_judges *j, const sim_peer *p, const gw_install *in
     if (install->load != GW_LOAD_PEERS) return;
     const sim_made *made = sim_made_with(j, install->step, install->fingerprint);
     if (made == NULL) return;
-    const gw_kept whole = {install->whole_step, install->whole_root},
-                  found = {install->found_step, install->found_root};
-    check_course(j, p, "an installation", made->step, made->state, &install->course);
+    const gw_checkpoint_ref whole = {install->whole_step, install->whole_root},
+                            found = {install->found_step, install->found_root};
+    check_lineage(j, p, "an installation", made->step, made->state, &install->lineage);
     check_one(j, p, "an installation", made->step, made->state, &whole);
     check_one(j, p, "an installation", made->step, made->state, &found);
 }
@@ -78,4 +79,4 @@ static void on_sent(void *context, sim_peer *p, const sim_peer *to, const uint8_
     gw_message_free(&m);
 }
 
-const sim_observer sim_course_observer = {.message_sent = on_sent};
+const sim_observer sim_claimed_lineage_observer = {.message_sent = on_sent};
