@@ -93,11 +93,11 @@ Test(init, a_folder_with_checkpoints_is_no_model) {
     cr_expect_null(model.memory);
     snprintf(list, sizeof list, "%s,%s", scratch_folder(), scratch_folder());
     const gw_param two = {"init", list};
-    cr_expect_not(gw_init_load(&(gw_params){&two, 1}, "/nowhere", &model, &err));
+    cr_expect_not(gw_init_load(&(gw_params){.list = &two, .count = 1}, "/nowhere", &model, &err));
     cr_expect(err.code == GW_E_USAGE && strstr(err.text, "holds a model, not checkpoints") != NULL, "%s",
               err.text);
     snprintf(list, sizeof list, "%s@5", scratch_folder());
-    cr_expect_not(gw_init_load(&(gw_params){&two, 1}, "/nowhere", &model, &err));
+    cr_expect_not(gw_init_load(&(gw_params){.list = &two, .count = 1}, "/nowhere", &model, &err));
     cr_expect_not_null(strstr(err.text, "without @STEP"), "%s", err.text);
     scratch_make_folder("manifests");
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano");

@@ -95,7 +95,8 @@ static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *e
         used += (uint32_t)snprintf(said + used, sizeof said - used, " --%s %s", list[i].name, list[i].value);
     gw_log(GW_INFO, "init", "%s is of the shape%s", gw_param_text(params, "init"), said);
     free((void *)(uintptr_t)params->list);
-    *params = (gw_params){list, count};
+    params->list = list;
+    params->count = count;
     return true;
 }
 
@@ -111,7 +112,7 @@ static bool read_shape(const gw_params *params, uint32_t values[SHAPE], gw_err *
 /* The name of the preset with exactly this shape; NULL where there is none. */
 static const char *preset_of(const uint32_t values[SHAPE]) {
     const gw_param model = {"model", gw_gpt_model_of(values[0], values[2], values[3])};
-    const gw_params params = {&model, 1};
+    const gw_params params = {.list = &model, .count = 1};
     uint32_t preset[SHAPE];
     gw_err ignored;
     bool same = model.value != NULL && read_shape(&params, preset, &ignored) &&
