@@ -25,7 +25,7 @@ static gw_err err;
 /* The options "name=value" behind --init after the shape was taken, in one text; "!" where that failed. */
 static const char *taken(const char *path, const char *const pairs[]) {
     static char text[300];
-    gw_params params = {calloc(20, sizeof(gw_param)), 0};
+    gw_params params = {.list = calloc(20, sizeof(gw_param))};
     gw_param *list = (gw_param *)(uintptr_t)params.list;
     list[params.count++] = (gw_param){"init", path};
     for (int i = 0; pairs[i] != NULL; i += 2) list[params.count++] = (gw_param){pairs[i], pairs[i + 1]};
@@ -71,7 +71,7 @@ Test(init, nothing_is_added_where_the_options_say_the_same) {
                      "model=nano layers=2 channels=64");
     scratch_write("config.json", "{}", 2);
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano");
-    gw_params none = {NULL, 0};
+    gw_params none = {0};
     cr_expect(gw_init_take_shape(&none, &err));
 }
 
@@ -88,7 +88,7 @@ Test(init, a_folder_with_checkpoints_is_no_model) {
     char list[500];
     write_shape(2, 4, 64, 32);
     const gw_param param = {"init", scratch_folder()};
-    const gw_params params = {&param, 1};
+    const gw_params params = {.list = &param, .count = 1};
     cr_expect(gw_init_load(&params, "/nowhere", &model, &err), "%s", err.text);
     cr_expect_null(model.memory);
     snprintf(list, sizeof list, "%s,%s", scratch_folder(), scratch_folder());
