@@ -44,7 +44,7 @@ Test(hangs, a_peer_with_a_hanging_shard_is_expelled_and_its_shards_are_dealt_aga
     peers[2] = lab_start(l, "p2", peers[0], FAULTY " --peers 3 --hang-step 5");
     cr_expect_eq(lab_end(l, peers[2]), 1);
     cr_expect_str_eq(lab_text(lab_last(peers[2], "done"), "outcome"), "failed");
-    cr_expect(says(peers[2], "worker 0 has been at it for") && says(peers[2], "seems to hang"), "%s",
+    cr_expect(says(peers[2], "worker 0 has been busy with it for") && says(peers[2], "seems to hang"), "%s",
               peers[2]->stderr_text);
     expect_stack(peers[2], "(gw-worker-0), state", "faulty_contribute+0x");
     const char *hash = lab_state(l, peers[0], "done");
@@ -74,7 +74,7 @@ Test(hangs, a_peer_whose_apply_hangs_ends_and_the_others_go_on) {
     peers[1] = lab_start(l, "p1", peers[0], FAULTY " --peers 3");
     peers[2] = lab_start(l, "p2", peers[0], FAULTY " --peers 3 --hang-apply 5");
     cr_expect_eq(lab_end(l, peers[2]), 1);
-    cr_expect(says(peers[2], "step 5 could not be applied: nothing of it gets on"), "%s",
+    cr_expect(says(peers[2], "step 5 could not be applied: it makes no progress"), "%s",
               peers[2]->stderr_text);
     expect_stack(peers[2], "(gw-worker-0), state", "faulty_apply+0x");
     const char *hash = lab_state(l, peers[0], "done");
@@ -90,7 +90,7 @@ Test(hangs, a_peer_whose_payload_never_comes_ends_and_says_where_it_is) {
     peers[1] = lab_start(l, "p1", peers[0], FAULTY " --payload --peers 3");
     peers[2] = lab_start(l, "p2", peers[0], FAULTY " --payload --peers 3 --hang-payloads");
     cr_expect_eq(lab_end(l, peers[2]), 1);
-    cr_expect(says(peers[2], "worker 0 has been at it for"), "%s", peers[2]->stderr_text);
+    cr_expect(says(peers[2], "worker 0 has been busy with it for"), "%s", peers[2]->stderr_text);
     expect_stack(peers[2], "(gw-payload), state", "faulty_payload+0x");
     cr_expect_not(says(peers[2], "closing takes more than"), "%s", peers[2]->stderr_text);
     const char *hash = lab_state(l, peers[0], "done");
@@ -133,7 +133,7 @@ static void everywhere(const char *option, const char *why) {
 
 Test(hangs, a_shard_that_hangs_everywhere_is_named) {
     everywhere(FAULTY " --hang-shard 7",
-               "shard 7 of step 3 cannot be computed here: worker 0 has been at it");
+               "shard 7 of step 3 cannot be computed here: worker 0 has been busy with it");
 }
 
 Test(hangs, a_shard_that_fails_everywhere_is_named) {

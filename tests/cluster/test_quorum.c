@@ -255,7 +255,7 @@ Test(quorum, who_remembers_other_votes_than_it_gave_does_not_start) {
 static int complaints(const lab_peer *peer) {
     int count = 0;
     for (const char *at = peer->stderr_text;
-         at != NULL && (at = strstr(at, "the protocol record is not on disk")); at++)
+         at != NULL && (at = strstr(at, "the record of this peer's votes is not on disk")); at++)
         count++;
     return count;
 }

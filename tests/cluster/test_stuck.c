@@ -184,9 +184,9 @@ Test(stuck, a_state_that_is_read_from_a_disk_that_hangs_ends_its_peer) {
     lab_kill(l, peer);
     peer = start_stuck(l, "alone", NULL, args, "read gw-compute 1");
     cr_expect_eq(lab_end(l, peer), 1);
-    cr_expect(says(peer, "nothing of a state gets here"), "%s", peer->stderr_text);
+    cr_expect(says(peer, "a state that is loaded makes no progress"), "%s", peer->stderr_text);
     cr_expect(says(peer, "has made no progress for 9 s"), "%s", peer->stderr_text);
-    cr_expect(says(peer, "is still at it; ending without it"), "%s", peer->stderr_text);
+    cr_expect(says(peer, "does not return: this process ends without it"), "%s", peer->stderr_text);
     expect_stack(peer, "gw-compute", "read", "gw_load_from_checkpoint");
     lab_close(l);
 }
@@ -239,9 +239,9 @@ Test(stuck, a_disk_that_hangs_for_others_does_not_keep_the_state_from_them) {
     lab_wait(l, peers[0], tells_of_disk, NULL, "that the disk hangs");
     free(lab_wait_shown(l, peers[0], "--json", "\"disk_writable\":false"));
     lab_stop_alike(l, peers, 2, SERVING SHORT);
-    cr_expect(says(peers[0], "the disk hangs: others get nothing of the checkpoints here"), "%s",
+    cr_expect(says(peers[0], "the disk hangs: other peers get nothing of the checkpoints here"), "%s",
               peers[0]->stderr_text);
     expect_stack(peers[0], "gw-data-files", "read", "gw_store_find");
-    cr_expect(says(peers[0], "is still at it; ending without it"), "%s", peers[0]->stderr_text);
+    cr_expect(says(peers[0], "does not return: this process ends without it"), "%s", peers[0]->stderr_text);
     lab_close(l);
 }

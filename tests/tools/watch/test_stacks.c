@@ -2,7 +2,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/plain_file.h"
-#include "tools/godwit/node/inside.h"
+#include "tools/godwit/node/progress.h"
 #include "tools/godwit/watch/stacks.h"
 #include "tools/godwit/watch/symbols.h"
 
@@ -201,15 +201,15 @@ Test(stacks, of_a_thread_that_takes_no_signal_the_kernel_tells) {
 Test(stacks, a_node_does_not_wait_for_threads_that_take_no_signal) {
     enum { MANY = 4 };
     static sleeper list[MANY];
-    static gw_node node;
+    static gw_progress progress;
     gw_err err;
-    node.stacks = gw_helper_open("gw-stacks", &err);
-    cr_assert_not_null(node.stacks, "%s", err.text);
+    progress.stacks = gw_helper_open("gw-stacks", &err);
+    cr_assert_not_null(progress.stacks, "%s", err.text);
     for (int i = 0; i < MANY; i++) start(&list[i], "gw-deaf", true);
     uint64_t began_ns = gw_now_ns();
-    gw_node_log_stacks(&node, "gw-deaf");
+    gw_progress_log_stacks(&progress, "gw-deaf");
     cr_expect_lt(gw_now_ns() - began_ns, UINT64_C(500000000), "less than one of them takes");
-    gw_helper_close(node.stacks);
+    gw_helper_close(progress.stacks);
     cr_expect_eq(times("takes no signal"), MANY, "%s", logged);
     for (int i = 0; i < MANY; i++) end(&list[i]);
 }

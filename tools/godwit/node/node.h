@@ -4,16 +4,16 @@
  *   node.c       the main loop: events in, actions out
  *   start.c      opens and closes everything in order
  *   actions.c    carries out the actions of the brain
- *   links.c      sockets of the control plane; what arrives becomes events
- *   task.c       tasks of the compute helper, and whether one hangs
- *   progress.c   whether requests to helpers and threads make progress
- *   signals.c    the thread that obeys signals
- *   seeds.c      where the seeds of --join are
- *   known.c      the format of the file of known peers; remember.c reads and writes it
- *   identity.c   what must be alike on every peer of a job
- *   other_job.c  checkpoints of other jobs
+ *   feed.h       the inlet for events
+ *   job.c        the job's code, plan and identity
+ *   network.c    sockets of the control plane, and the data links that follow them
  *   gpu.c        sums and figures of the peer's GPUs
+ *   record.c     what survives the process: the record and the claim journal
+ *   remember.c   keeps the file of known peers; known.c is its format
+ *   seeds.c      looks up the seeds of --join
+ *   progress.c   whether requests and tasks make progress
  *   publish.c    what people see
+ *   signals.c    the thread that obeys signals
  *
  * The work itself is in tools/godwit/work. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_NODE_H
@@ -24,8 +24,8 @@
 
 /* Runs a peer until it is through and returns the process's exit code: 0 when the job is done or stopped, or
  * this peer left as asked; 1 when it failed, was turned away, or its last state could not be saved; 2 for
- * options that make no sense. What went wrong has then been said on the console. Main thread; installs
- * handlers for SIGTERM, SIGINT and SIGHUP. */
+ * options that make no sense. The console has then said what went wrong. Main thread; installs handlers for
+ * SIGTERM, SIGINT and SIGHUP. */
 int gw_node_run(const gw_run_options *options, gw_console *console);
 
 #endif

@@ -1,11 +1,8 @@
-/* Whether the requests given to the helpers and the checkpoint writer make progress. The brain is told of
- * progress, and knows what to do about a LOAD, SAVE, MANIFEST or PERSIST without any. A look-up of another
- * peer that the disk does not answer is logged. Other tasks that make no progress have failed (task.c),
- * unless they wait for a SAVE. A reduction that hangs where it waits for no other peer ends this one. */
+#include "tools/godwit/node/progress.h"
+
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
-#include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <stdlib.h>
@@ -16,153 +13,249 @@ static void run_log(void *task) {
     free(task);
 }
 
-void gw_node_log_stacks(gw_node *node, const char *name) {
+void gw_progress_log_stacks(gw_progress *progress, const char *name) {
     char *copy = strdup(name);
     GW_ASSERT_MEMORY(copy != NULL);
-    gw_helper_give(node->stacks, run_log, copy);
+    gw_helper_give(progress->stacks, run_log, copy);
 }
+
+/* Requests. */
 
 static const struct {
     const char *text, *threads[2];
-} waits[GW_WAITS] = {
-    [GW_WAIT_LOAD] = {"nothing of a state gets here: what it is read from hangs (--hang-timeout)",
-                      {"gw-compute"}},
-    [GW_WAIT_SAVE] = {"the disk hangs: nothing of a checkpoint gets on here (--hang-timeout)",
-                      {"gw-checkpoint", "gw-disk"}},
-    [GW_WAIT_RECORD] = {"the disk hangs: what this peer has promised is not recorded (--hang-timeout)",
-                        {"gw-disk"}},
-    [GW_WAIT_LOOKUP] = {"the disk hangs: others get nothing of the checkpoints here (--hang-timeout)",
-                        {"gw-data-files"}},
+} requests[GW_REQUESTS] = {
+    [GW_REQUEST_LOAD] = {"a state that is loaded makes no progress: the disk or the peers that it comes from "
+                         "hang (--hang-timeout)",
+                         {"gw-compute"}},
+    [GW_REQUEST_SAVE] = {"the disk hangs: a checkpoint makes no progress here (--hang-timeout)",
+                         {"gw-checkpoint", "gw-disk"}},
+    [GW_REQUEST_RECORD] = {"the disk hangs: what this peer has promised is not recorded (--hang-timeout)",
+                           {"gw-disk"}},
+    [GW_REQUEST_LOOKUP] = {"the disk hangs: other peers get nothing of the checkpoints here (--hang-timeout)",
+                           {"gw-data-files"}},
 };
 
-static gw_wait wait_for(gw_action_kind kind) {
-    return kind == GW_ACT_LOAD                              ? GW_WAIT_LOAD
-           : kind == GW_ACT_SAVE || kind == GW_ACT_MANIFEST ? GW_WAIT_SAVE
-           : kind == GW_ACT_PERSIST                         ? GW_WAIT_RECORD
-                                                            : GW_WAITS;
+static gw_request_kind request_of(gw_action_kind kind) {
+    return kind == GW_ACT_LOAD                              ? GW_REQUEST_LOAD
+           : kind == GW_ACT_SAVE || kind == GW_ACT_MANIFEST ? GW_REQUEST_SAVE
+           : kind == GW_ACT_PERSIST                         ? GW_REQUEST_RECORD
+                                                            : GW_REQUESTS;
 }
 
-static gw_wait wait_ended_by(gw_event_kind kind) {
-    return kind == GW_EV_LOADED                                    ? GW_WAIT_LOAD
-           : kind == GW_EV_STORED || kind == GW_EV_MANIFEST_STORED ? GW_WAIT_SAVE
-           : kind == GW_EV_PERSISTED                               ? GW_WAIT_RECORD
-                                                                   : GW_WAITS;
+static gw_request_kind request_ended_by(gw_event_kind kind) {
+    return kind == GW_EV_LOADED                                    ? GW_REQUEST_LOAD
+           : kind == GW_EV_STORED || kind == GW_EV_MANIFEST_STORED ? GW_REQUEST_SAVE
+           : kind == GW_EV_PERSISTED                               ? GW_REQUEST_RECORD
+                                                                   : GW_REQUESTS;
 }
 
-static void note_move(gw_awaited *a, uint64_t now_ns) {
-    a->moved_ns = now_ns;
-    a->logged = false;
+static void note_move(gw_pending *pending, uint64_t now_ns) {
+    pending->moved_ns = now_ns;
+    pending->logged = false;
 }
 
-void gw_node_work_given(gw_node *node, const gw_action *action) {
-    gw_wait wait = wait_for(action->kind);
-    if (wait == GW_WAITS) return;
-    gw_awaited *a = &node->work.awaited[wait];
-    if (a->token == 0) note_move(a, gw_now_ns()); /* otherwise it waits for the one before it */
-    a->token = action->token;
-    if (wait == GW_WAIT_LOAD) node->work.load_step = action->step;
+void gw_progress_begin(gw_progress *progress, const gw_action *action) {
+    gw_request_kind kind = request_of(action->kind);
+    if (kind == GW_REQUESTS) return;
+    gw_pending *pending = &progress->pending[kind];
+    if (pending->token == 0) note_move(pending, gw_now_ns()); /* otherwise it waits for the one before it */
+    pending->token = action->token;
+    if (kind == GW_REQUEST_LOAD) progress->load_step = action->step;
 }
 
-void gw_node_work_done(gw_node *node, const gw_event *event) {
-    gw_wait wait = wait_ended_by(event->kind);
-    gw_node_task_done(node, event);
-    if (wait == GW_WAITS) return;
-    gw_awaited *a = &node->work.awaited[wait];
-    note_move(a, gw_now_ns());
-    if (event->token == a->token) a->token = 0;
-    if (wait == GW_WAIT_LOAD) node->work.moved_ns = a->moved_ns; /* for the tasks behind it */
+bool gw_progress_loads(const gw_progress *progress, uint64_t *step) {
+    *step = progress->load_step;
+    return progress->pending[GW_REQUEST_LOAD].token != 0;
 }
 
-static void got_on(gw_node *node, gw_wait wait, uint64_t now_ns) {
-    gw_awaited *a = &node->work.awaited[wait];
-    note_move(a, now_ns);
-    if (a->token != 0) gw_node_feed(node, &(gw_event){.kind = GW_EV_PROGRESS, .token = a->token});
+static bool stands_still(const gw_progress *progress, const gw_pending *pending) {
+    return pending->token != 0 && gw_watchdog_hangs(&progress->dog, pending->moved_ns, 0);
 }
 
-/* Since when a reduction that must not wait for anybody is at it; 0 = there is none. One that was told to
- * stop no longer waits. One before which the compute helper has tasks has not begun. */
-static uint64_t reduces_since(const gw_node *node) {
-    const gw_reduction *reduction = &node->reduction;
-    if (!atomic_load(&reduction->underway)) return 0;
-    for (int kind = 0; kind < GW_TASKS; kind++)
-        if (node->work.task[kind] != 0) return 0;
-    uint64_t alone_ns = atomic_load(&reduction->alone_ns);
-    if (alone_ns == 0 && atomic_load(&reduction->stop)) return atomic_load(&reduction->stop_ns);
-    return alone_ns;
+bool gw_progress_lookup_hangs(const gw_progress *progress) {
+    return stands_still(progress, &progress->pending[GW_REQUEST_LOOKUP]);
 }
 
-bool gw_node_commits(gw_node *node, uint64_t now_ns) {
-    gw_watchdog_look(&node->dog, now_ns);
-    return node->work.task[GW_TASK_COMMIT] != 0 && !node->work.hangs && !gw_node_task_hangs(node, 0);
-}
-
-static bool stands(const gw_node *node, const gw_awaited *a) {
-    return a->token != 0 && gw_watchdog_hangs(&node->dog, a->moved_ns, 0);
-}
-
-/* What others ask for comes and goes without the loop, but for when it began. */
-static void note_lookup(gw_node *node) {
-    gw_awaited *a = &node->work.awaited[GW_WAIT_LOOKUP];
-    uint64_t since_ns = gw_wires_files_since(node->wires);
-    if (since_ns == a->token) return;
-    note_move(a, since_ns);
-    a->token = since_ns;
-}
-
-/* The log is to say where. */
-static void look_at_awaited(gw_node *node) {
-    for (gw_wait wait = 0; wait < GW_WAITS; wait++) {
-        gw_awaited *a = &node->work.awaited[wait];
-        if (a->logged || !stands(node, a)) continue;
-        a->logged = true;
-        gw_log(GW_WARN, "node", "%s", waits[wait].text);
-        for (size_t i = 0; i < sizeof waits[wait].threads / sizeof *waits[wait].threads; i++)
-            if (waits[wait].threads[i] != NULL) gw_node_log_stacks(node, waits[wait].threads[i]);
-    }
-}
-
-bool gw_node_lookup_hangs(const gw_node *node) {
-    return stands(node, &node->work.awaited[GW_WAIT_LOOKUP]);
-}
-
-bool gw_node_work_hangs(const gw_node *node) {
-    bool hangs = node->work.hangs;
-    for (int wait = 0; wait < GW_WAITS; wait++)
-        hangs |= wait != GW_WAIT_LOOKUP && stands(node, &node->work.awaited[wait]);
+bool gw_progress_hangs(const gw_progress *progress) {
+    bool hangs = progress->hangs;
+    for (int kind = 0; kind < GW_REQUESTS; kind++)
+        hangs |= kind != GW_REQUEST_LOOKUP && stands_still(progress, &progress->pending[kind]);
     return hangs;
 }
 
-/* For a thread that others wait for in a reduction, for as long as this peer is alive. */
-static void look_at_data(gw_node *node, uint64_t usual_ns) {
-    uint64_t turn_ns = gw_wires_busy_since(node->wires), reduces_ns = reduces_since(node);
-    if (reduces_ns != 0 && reduces_ns < node->work.moved_ns) reduces_ns = node->work.moved_ns;
-    bool turns = turn_ns == 0 || !gw_watchdog_hangs(&node->dog, turn_ns, 0);
-    if (turns && (reduces_ns == 0 || !gw_watchdog_hangs(&node->dog, reduces_ns, usual_ns))) return;
-    node->work.hangs = true;
-    gw_node_log_stacks(node, "gw-compute");
-    gw_node_log_stacks(node, "gw-part");
-    gw_node_log_stacks(node, "gw-data");
-    const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
-                             : "a data thread hangs (--hang-timeout)";
-    gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = what});
+static void report_progress(gw_progress *progress, gw_request_kind kind, uint64_t now_ns) {
+    gw_pending *pending = &progress->pending[kind];
+    note_move(pending, now_ns);
+    if (pending->token != 0)
+        gw_node_feed(progress->node, &(gw_event){.kind = GW_EV_PROGRESS, .token = pending->token});
 }
 
-void gw_node_work_look(gw_node *node, uint64_t now_ns) {
-    gw_work *work = &node->work;
-    bool running; /* shards are watched one by one */
+/* Look-ups for other peers come and go without the loop, which only learns when the present one began. */
+static void note_lookup(gw_progress *progress) {
+    gw_pending *pending = &progress->pending[GW_REQUEST_LOOKUP];
+    uint64_t since_ns = gw_wires_files_since(progress->wires);
+    if (since_ns == pending->token) return;
+    note_move(pending, since_ns);
+    pending->token = since_ns;
+}
+
+static void log_requests_that_stand(gw_progress *progress) {
+    for (gw_request_kind kind = 0; kind < GW_REQUESTS; kind++) {
+        gw_pending *pending = &progress->pending[kind];
+        if (pending->logged || !stands_still(progress, pending)) continue;
+        pending->logged = true;
+        gw_log(GW_WARN, "node", "%s", requests[kind].text);
+        for (size_t i = 0; i < sizeof requests[kind].threads / sizeof *requests[kind].threads; i++)
+            if (requests[kind].threads[i] != NULL)
+                gw_progress_log_stacks(progress, requests[kind].threads[i]);
+    }
+}
+
+/* Tasks of the compute helper. */
+
+/* The event that ends a task of each kind, and the event and text that report one that hangs. A PROBE that hangs
+ * is reported as a shard that does: the brain may have forgotten its token with the view. */
+static const struct {
+    gw_event_kind ended, hangs;
+    const char *text;
+} tasks[GW_TASKS] = {
+    [GW_TASK_COMMIT] = {GW_EV_COMMITTED, GW_EV_COMMITTED,
+                        "they take too long, the job's code seems to hang (--hang-timeout)"},
+    [GW_TASK_PROBE] = {GW_EV_PROBED, GW_EV_SHARD_FAILED,
+                       "computed once more it takes too long and seems to hang (--hang-timeout)"},
+    [GW_TASK_LOOK] = {GW_EV_LOOKED, GW_EV_LOOKED, "it makes no progress and seems to hang (--hang-timeout)"},
+    [GW_TASK_APPLY] = {GW_EV_APPLIED, GW_EV_APPLIED,
+                       "it makes no progress and seems to hang (--hang-timeout)"},
+};
+
+typedef struct given {
+    gw_mailbox *mail;
+    gw_task task;
+    gw_task_kind kind;
+    gw_task_run *run;
+} given;
+
+static void run_given(void *context) {
+    given *g = context;
+    gw_mail *mail = gw_mail_new(tasks[g->kind].ended, g->task.token);
+    gw_err err = {0};
+    bool good = g->run(&g->task, mail, &err);
+    gw_mail_outcome(mail, good ? NULL : &err);
+    gw_mailbox_post(g->mail, mail);
+    free(g);
+}
+
+void gw_progress_task(gw_progress *progress, gw_task_kind kind, const gw_action *action, gw_task_run *run) {
+    given *g = malloc(sizeof *g);
+    GW_ASSERT_MEMORY(g != NULL);
+    *g = (given){.mail = progress->mail,
+                 .kind = kind,
+                 .run = run,
+                 .task = {.engine = progress->engine,
+                          .token = action->token,
+                          .step = action->step,
+                          .shard = kind == GW_TASK_PROBE ? action->probe.shard : 0,
+                          .skip_update = kind == GW_TASK_APPLY && action->apply.skip_update,
+                          .check_state = kind == GW_TASK_APPLY && action->apply.check_state}};
+    progress->task[kind] = action->token;
+    progress->moved_ns = gw_now_ns();
+    if (kind == GW_TASK_PROBE) progress->probed = action->probe.shard;
+    gw_helper_give(progress->compute, run_given, g);
+}
+
+void gw_progress_end(gw_progress *progress, const gw_event *event) {
+    for (int kind = 0; kind < GW_TASKS; kind++) {
+        if (event->kind != tasks[kind].ended) continue;
+        progress->moved_ns = gw_now_ns();
+        if (event->token == progress->task[kind]) progress->task[kind] = 0;
+    }
+    gw_request_kind kind = request_ended_by(event->kind);
+    if (kind == GW_REQUESTS) return;
+    gw_pending *pending = &progress->pending[kind];
+    note_move(pending, gw_now_ns());
+    if (event->token == pending->token) pending->token = 0;
+    /* Tasks that were given after the LOAD begin now. */
+    if (kind == GW_REQUEST_LOAD) progress->moved_ns = pending->moved_ns;
+}
+
+/* Tells the brain of the first task that hangs, if any, and returns whether there is one. `usual_ns` is the usual
+ * duration of a shard (watchdog.h). */
+static bool report_hanging_task(gw_progress *progress, uint64_t usual_ns) {
+    for (int kind = 0; kind < GW_TASKS; kind++) {
+        /* A LOOK that was given after a LOAD has not begun; the brain has a deadline for the LOAD. */
+        bool behind_load = kind == GW_TASK_LOOK && progress->pending[GW_REQUEST_LOAD].token != 0;
+        if (progress->task[kind] == 0 || behind_load) continue;
+        /* The duration of effects has nothing to do with that of shards. */
+        uint64_t usual = kind == GW_TASK_COMMIT ? 0 : usual_ns;
+        if (!gw_watchdog_hangs(&progress->dog, progress->moved_ns, usual)) continue;
+        progress->hangs = true;
+        gw_progress_log_stacks(progress, "gw-compute");
+        gw_progress_log_stacks(progress, "gw-worker");
+        gw_progress_log_stacks(progress, "gw-part");
+        if (kind == GW_TASK_PROBE) gw_progress_log_stacks(progress, GW_PAYLOAD_THREADS);
+        gw_event event = {.kind = tasks[kind].hangs,
+                          .token = progress->task[kind],
+                          .outcome = GW_FAILED,
+                          .text = tasks[kind].text};
+        if (event.kind == GW_EV_SHARD_FAILED) event.shard_failed.shard = progress->probed;
+        gw_node_feed(progress->node, &event);
+        return true;
+    }
+    return false;
+}
+
+bool gw_progress_commits(gw_progress *progress, uint64_t now_ns) {
+    gw_watchdog_look(&progress->dog, now_ns);
+    return progress->task[GW_TASK_COMMIT] != 0 && !progress->hangs && !report_hanging_task(progress, 0);
+}
+
+/* Reductions and data threads. */
+
+/* Since when the reduction has been computing without waiting for another peer; 0 = it is not. A reduction that
+ * was told to stop no longer waits for others. One before which the compute helper has tasks has not begun. */
+static uint64_t reduces_alone_since(const gw_progress *progress) {
+    const gw_reduction *reduction = progress->reduction;
+    if (!atomic_load(&reduction->underway)) return 0;
+    for (int kind = 0; kind < GW_TASKS; kind++)
+        if (progress->task[kind] != 0) return 0;
+    uint64_t alone_ns = atomic_load(&reduction->alone_ns);
+    if (alone_ns == 0 && atomic_load(&reduction->stop)) alone_ns = atomic_load(&reduction->stop_ns);
+    /* The reduction begins when the task before it ends. */
+    return alone_ns != 0 && alone_ns < progress->moved_ns ? progress->moved_ns : alone_ns;
+}
+
+/* Other members wait for the threads of a reduction for as long as this peer is alive. */
+static void check_data_threads(gw_progress *progress, uint64_t usual_ns) {
+    uint64_t turn_ns = gw_wires_busy_since(progress->wires), alone_ns = reduces_alone_since(progress);
+    bool turns = turn_ns == 0 || !gw_watchdog_hangs(&progress->dog, turn_ns, 0);
+    if (turns && (alone_ns == 0 || !gw_watchdog_hangs(&progress->dog, alone_ns, usual_ns))) return;
+    progress->hangs = true;
+    gw_progress_log_stacks(progress, "gw-compute");
+    gw_progress_log_stacks(progress, "gw-part");
+    gw_progress_log_stacks(progress, "gw-data");
+    const char *what = turns ? "a reduction hangs here where it waits for nobody (--hang-timeout)"
+                             : "a data thread hangs (--hang-timeout)";
+    gw_node_feed(progress->node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = what});
+}
+
+void gw_progress_look(gw_progress *progress) {
+    const gw_engine *engine = progress->engine;
+    uint64_t now_ns = progress->dog.looked_ns;
+    bool running; /* shards are under way; the watchdog looks at each of them */
     uint64_t usual_ns;
-    uint64_t computed = gw_workers_moved(node->workers, &running, &usual_ns) +
-                        atomic_load(&node->engine.pieces) + gw_wires_landed(node->wires, NULL);
-    uint64_t saved = gw_saver_moved(node->saver);
-    bool computes = running || computed != work->computed, saves = saved != work->saved;
-    work->computed = computed;
-    work->saved = saved;
-    if (computes || saves || atomic_load(&node->engine.staging)) work->moved_ns = now_ns;
-    uint64_t landed_ns = gw_payloads_landed_ns(node->payloads); /* which a PROBE may wait for */
-    if (work->task[GW_TASK_PROBE] != 0 && landed_ns > work->moved_ns) work->moved_ns = landed_ns;
-    if (computes) got_on(node, GW_WAIT_LOAD, now_ns);
-    if (saves) got_on(node, GW_WAIT_SAVE, now_ns);
-    note_lookup(node);
-    look_at_awaited(node);
-    if (!gw_node_task_hangs(node, usual_ns)) look_at_data(node, usual_ns);
+    uint64_t computed = gw_workers_moved(engine->workers, &running, &usual_ns) +
+                        atomic_load(&engine->pieces) + gw_wires_landed(progress->wires, NULL);
+    uint64_t saved = gw_saver_moved(engine->saver);
+    bool computes = running || computed != progress->computed, saves = saved != progress->saved;
+    progress->computed = computed;
+    progress->saved = saved;
+    if (computes || saves || atomic_load(&engine->staging)) progress->moved_ns = now_ns;
+    /* A PROBE may wait for payload. */
+    uint64_t landed_ns = gw_payloads_landed_ns(engine->payloads);
+    if (progress->task[GW_TASK_PROBE] != 0 && landed_ns > progress->moved_ns) progress->moved_ns = landed_ns;
+    if (computes) report_progress(progress, GW_REQUEST_LOAD, now_ns);
+    if (saves) report_progress(progress, GW_REQUEST_SAVE, now_ns);
+    note_lookup(progress);
+    log_requests_that_stand(progress);
+    if (!report_hanging_task(progress, usual_ns)) check_data_threads(progress, usual_ns);
 }

@@ -1,108 +1,116 @@
-/* What people see: the brain's notices become events, and what is known becomes a snapshot. */
+#include "tools/godwit/node/publish.h"
+
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
-#include "tools/godwit/node/inside.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PUBLISH_NS UINT64_C(250000000)
-/* Nobody looks more often, and where many peers are known a snapshot takes longer than a short step. */
+/* The least time between two snapshots. People do not look more often, and where many peers are known a snapshot
+ * takes longer than a short step. */
 #define SOON_NS UINT64_C(50000000)
 
-enum { STALLED = 4 }; /* usual steps without one: the means say nothing of now */
+/* A step is stalled after so many usual durations without a commit: then the means say nothing of now. */
+enum { STALLED = 4 };
 
-/* ---- notices ---- */
+/* Steps. */
 
 static double mean_with(bool first, double mean, double value) {
     return first ? value : mean * 0.9 + value * 0.1;
 }
 
-/* The time that it took to wait for others is no step's: it counts as a long one. */
-static void add_to_means(gw_shown *shown, double ms, uint32_t shards) {
-    bool first = shown->step_ms == 0;
-    double most = first || ms < STALLED * shown->step_ms ? ms : STALLED * shown->step_ms;
-    shown->step_ms = mean_with(first, shown->step_ms, most);
-    shown->step_shards = mean_with(first, shown->step_shards, shards);
+/* A step that waited for other peers counts as STALLED times the mean at the most: that time was not the step's. */
+static void add_to_means(gw_shown_steps *steps, double ms, uint32_t shards) {
+    bool first = steps->ms == 0;
+    double most = first || ms < STALLED * steps->ms ? ms : STALLED * steps->ms;
+    steps->ms = mean_with(first, steps->ms, most);
+    steps->shards = mean_with(first, steps->shards, shards);
 }
 
-/* A job that counts what it trains on reports "tokens=N", of all steps so far (gpt does). What others did
- * while this peer was not there is no step's. */
-static void add_tokens(gw_shown *shown, uint64_t steps_done) {
-    uint64_t now, before = shown->tokens;
-    bool follows = shown->tokens_step != 0 && shown->tokens_step + 1 == steps_done;
-    if (!gw_key_values_count(shown->report, "tokens", &now)) return;
-    shown->tokens = now;
-    shown->tokens_step = steps_done;
+/* A job that counts the tokens that it trains on reports "tokens=N", the number in all steps so far (gpt does).
+ * The steps that others made while this peer was away are not in the mean. */
+static void add_tokens(gw_shown_steps *steps, uint64_t steps_done) {
+    uint64_t now, before = steps->tokens_total;
+    bool follows = steps->tokens_step != 0 && steps->tokens_step + 1 == steps_done;
+    if (!gw_key_values_count(steps->report, "tokens", &now)) return;
+    steps->tokens_total = now;
+    steps->tokens_step = steps_done;
     if (!follows || now < before) return;
-    shown->step_tokens = mean_with(shown->step_tokens == 0, shown->step_tokens, (double)(now - before));
+    steps->tokens = mean_with(steps->tokens == 0, steps->tokens, (double)(now - before));
 }
 
-/* Whether the step is the last of several evaluations in a row: a job that only evaluates would fill the
- * screen. */
-static bool ends_evaluation(const gw_node *node, uint64_t step, gw_phase phase) {
+/* Whether the step is the last of several evaluations in a row. Only that one is printed: a job that only
+ * evaluates would fill the screen. */
+static bool ends_evaluation(const gw_node_job *job, uint64_t step, gw_phase phase) {
     gw_phase next = GW_TRAIN;
     if (phase != GW_EVALUATE) return false;
-    if (step + 1 < node->steps) (void)node->options->job->shards(node->job, step + 1, &next);
+    if (step + 1 < job->steps) (void)job->options->job->shards(job->instance, step + 1, &next);
     return next != GW_EVALUATE;
 }
 
-/* A step later another report stands in the place of this one. */
-static void keep_report(gw_shown *shown, uint64_t steps_done, gw_phase phase) {
-    gw_key_values_keep(shown->latest, shown->report);
-    if (phase != GW_EVALUATE || shown->report[0] == '\0') return;
-    memcpy(shown->evaluation, shown->report, sizeof shown->evaluation);
-    shown->evaluation_step = steps_done;
-}
-
-static void step_done(gw_node *node, const gw_action *action) {
-    gw_shown *shown = &node->shown;
-    uint64_t now = gw_now_ns();
-    uint64_t took = shown->step_ns ? now - shown->step_ns : 0;
-    uint64_t computed = gw_workers_done(node->workers);
+static void step_done(gw_publisher *p, const gw_action *action) {
+    const gw_node_job *job = p->of.job;
+    gw_shown_steps *steps = &p->steps;
+    uint64_t now = gw_now_ns(), steps_done = action->step + 1;
+    uint64_t took = steps->committed_ns ? now - steps->committed_ns : 0;
+    uint64_t computed = gw_workers_done(p->of.engine->workers);
     gw_phase phase;
-    uint32_t shards = node->options->job->shards(node->job, action->step, &phase);
-    shown->step_ns = now;
-    shown->members = action->notice.committed.members;
-    memcpy(shown->report, shown->applied,
-           sizeof shown->report); /* no other step is applied before this one is shown */
-    keep_report(shown, action->step + 1, phase);
-    shown->counter[GW_COUNT_STEPS]++;
-    shown->counter[GW_COUNT_SHARDS] = computed;
-    shown->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(node->workers);
+    uint32_t shards = job->options->job->shards(job->instance, action->step, &phase);
+    steps->committed_ns = now;
+    steps->members = action->notice.committed.members;
+    /* No other step is applied before this one is shown. */
+    memcpy(steps->report, steps->applied, sizeof steps->report);
+    gw_key_values_keep(steps->latest, steps->report);
+    if (phase == GW_EVALUATE && steps->report[0] != '\0') {
+        memcpy(steps->evaluation, steps->report, sizeof steps->evaluation);
+        steps->evaluation_step = steps_done;
+    }
+    p->counter[GW_COUNT_STEPS]++;
+    p->counter[GW_COUNT_SHARDS] = computed;
+    p->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(p->of.engine->workers);
     double ms = (double)took * 1e-6;
-    add_to_means(shown, ms, shards);
-    add_tokens(shown, action->step + 1);
-    gw_event_step event = {.step = action->step + 1,
+    add_to_means(steps, ms, shards);
+    add_tokens(steps, steps_done);
+    gw_event_step event = {.step = steps_done,
                            .duration_ns = took,
-                           .members = action->notice.committed.members,
+                           .members = steps->members,
                            .shards = shards,
-                           .computed = (uint32_t)(computed - shown->computed),
-                           .stolen = (uint32_t)shown->step_stolen,
+                           .computed = (uint32_t)(computed - steps->computed),
+                           .stolen = (uint32_t)steps->stolen,
                            .fingerprint = action->notice.committed.fingerprint,
-                           .evaluated = ends_evaluation(node, action->step, phase),
-                           .report = shown->report};
-    gw_events_step(node->console->events, &event);
+                           .evaluated = ends_evaluation(job, action->step, phase),
+                           .report = steps->report};
+    gw_events_step(p->of.console->events, &event);
     gw_metrics_row row = {.step = event.step,
                           .phase = phase == GW_EVALUATE ? "evaluate" : "train",
                           .time = (double)gw_wall_ns() * 1e-9,
                           .ms = ms,
                           .members = event.members,
                           .shards = shards,
-                          .report = shown->report};
-    gw_metrics_add(node->metrics, &row);
-    shown->computed = computed;
-    shown->step_stolen = 0;
+                          .report = steps->report};
+    gw_metrics_add(p->of.metrics, &row);
+    steps->computed = computed;
+    steps->stolen = 0;
 }
 
-void gw_node_show_save(gw_node *node, const gw_action *action) {
-    gw_shown *shown = &node->shown;
-    bool again = shown->save_count > 0 && shown->saves[0].step == action->step; /* its disk has failed */
+void gw_publish_step_begun(gw_publisher *p, const gw_action *action) {
+    p->steps.begun = action->step;
+    /* The first step begins now: the wait for peers before it is no step's time. */
+    if (p->steps.committed_ns == 0) p->steps.committed_ns = gw_now_ns();
+}
+
+/* Checkpoints. */
+
+void gw_publish_save(gw_publisher *p, const gw_action *action) {
+    gw_shown_checkpoints *shown = &p->checkpoints;
+    /* The same step again: the brain repeats a SAVE as hash-only when the disk has failed. */
+    bool again = shown->save_count > 0 && shown->saves[0].step == action->step;
     if (!again || shown->save_ns == 0) shown->save_ns = gw_now_ns();
     if (!again) {
         if (shown->save_count < GW_SHOWN_SAVES) shown->save_count++;
@@ -111,51 +119,51 @@ void gw_node_show_save(gw_node *node, const gw_action *action) {
     shown->saves[0] = (gw_shown_save){action->step, action->save.hash_only ? 0 : action->save.count};
 }
 
-/* How many chunks of this checkpoint are here: by the SAVE of it, or, when an earlier life was given that, as
- * was found at the start. What was shown of it until now is taken off the list. */
-static uint32_t take_held(gw_shown *shown, uint64_t step, const gw_hash *root) {
+/* The number of this checkpoint's chunks that are on this peer's disk: as its SAVE said, or, if an earlier life
+ * was given that, as was found at the start. Removes the checkpoint from the list. */
+static uint32_t take_held(gw_shown_checkpoints *shown, uint64_t step, const gw_hash *root) {
     uint32_t held = 0, others = 0;
-    for (uint32_t i = 0; i < shown->checkpoint_count; i++) {
-        const gw_snapshot_checkpoint *one = &shown->checkpoints[i];
+    for (uint32_t i = 0; i < shown->count; i++) {
+        const gw_snapshot_checkpoint *one = &shown->list[i];
         if (one->step == step && gw_hash_equal(&one->root, root))
             held = one->held;
         else
-            shown->checkpoints[others++] = *one;
+            shown->list[others++] = *one;
     }
-    shown->checkpoint_count = others;
+    shown->count = others;
     for (uint32_t i = 0; i < shown->save_count; i++)
         if (shown->saves[i].step == step) return shown->saves[i].chunks;
     return held;
 }
 
-static void checkpoint_done(gw_node *node, const gw_action *action) {
-    gw_shown *shown = &node->shown;
-    uint32_t held = take_held(shown, action->step, &action->notice.checkpoint.root);
-    shown->counter[GW_COUNT_CHECKPOINTS]++;
-    shown->checkpoint_ns = gw_now_ns();
-    shown->checkpoint_s = 0;
-    uint32_t kept = shown->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS ? shown->checkpoint_count
-                                                                      : GW_SNAPSHOT_CHECKPOINTS - 1;
-    memmove(shown->checkpoints + 1, shown->checkpoints, kept * sizeof shown->checkpoints[0]);
-    shown->checkpoints[0] =
+static void checkpoint_done(gw_publisher *p, const gw_action *action) {
+    gw_shown_checkpoints *shown = &p->checkpoints;
+    const gw_hash *root = &action->notice.checkpoint.root;
+    uint32_t held = take_held(shown, action->step, root);
+    p->counter[GW_COUNT_CHECKPOINTS]++;
+    shown->aged_ns = gw_now_ns();
+    shown->age_s = 0;
+    uint32_t kept = shown->count < GW_SNAPSHOT_CHECKPOINTS ? shown->count : GW_SNAPSHOT_CHECKPOINTS - 1;
+    memmove(shown->list + 1, shown->list, kept * sizeof shown->list[0]);
+    shown->list[0] =
         (gw_snapshot_checkpoint){.step = action->step,
-                                 .root = action->notice.checkpoint.root,
+                                 .root = *root,
                                  .complete = true,
-                                 .chunks = gw_chunk_count(node->device->layout->image_bytes),
+                                 .chunks = gw_chunk_count(p->of.engine->device->layout->image_bytes),
                                  .held = held};
-    shown->checkpoint_count = kept + 1;
-    uint64_t took = shown->save_ns ? shown->checkpoint_ns - shown->save_ns : 0;
+    shown->count = kept + 1;
+    uint64_t took = shown->save_ns ? shown->aged_ns - shown->save_ns : 0;
     shown->save_ns = 0;
-    uint64_t written = gw_saver_written(node->saver);
-    gw_events_checkpoint(node->console->events, action->step, &action->notice.checkpoint.root,
-                         written - shown->counter[GW_COUNT_CHECKPOINT_BYTES], took);
-    shown->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
+    uint64_t written = gw_saver_written(p->of.engine->saver);
+    gw_events_checkpoint(p->of.console->events, action->step, root,
+                         written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took);
+    p->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
 
-void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t count) {
-    gw_shown *shown = &node->shown;
-    for (uint32_t i = 0; i < count && shown->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS; i++)
-        shown->checkpoints[shown->checkpoint_count++] =
+void gw_publish_inventory(gw_publisher *p, const gw_inventory *list, uint32_t count) {
+    gw_shown_checkpoints *shown = &p->checkpoints;
+    for (uint32_t i = 0; i < count && shown->count < GW_SNAPSHOT_CHECKPOINTS; i++)
+        shown->list[shown->count++] =
             (gw_snapshot_checkpoint){.step = list[i].step,
                                      .root = list[i].root,
                                      .complete = gw_set_count(&list[i].chunks) == list[i].chunks.size,
@@ -163,113 +171,119 @@ void gw_node_show_inventory(gw_node *node, const gw_inventory *list, uint32_t co
                                      .held = gw_set_count(&list[i].chunks)};
 }
 
-/* By the clock of whoever wrote it, which may be ahead. */
-void gw_node_show_loaded(gw_node *node, uint64_t created_ms) {
-    double age_s = (double)gw_wall_ns() * 1e-9 - (double)created_ms * 1e-3;
-    node->shown.checkpoint_ns = gw_now_ns();
-    node->shown.checkpoint_s = age_s > 0 ? age_s : 0;
-}
-
-void gw_node_show_retained(gw_node *node, const gw_hash *roots, uint32_t count) {
-    gw_shown *shown = &node->shown;
+void gw_publish_retained(gw_publisher *p, const gw_action *action) {
+    gw_shown_checkpoints *shown = &p->checkpoints;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < shown->checkpoint_count; i++) {
+    for (uint32_t i = 0; i < shown->count; i++) {
         bool stays = false;
-        for (uint32_t k = 0; k < count; k++) stays |= gw_hash_equal(&roots[k], &shown->checkpoints[i].root);
-        if (stays) shown->checkpoints[kept++] = shown->checkpoints[i];
+        for (uint32_t k = 0; k < action->retain.count; k++)
+            stays |= gw_hash_equal(&action->retain.roots[k], &shown->list[i].root);
+        if (stays) shown->list[kept++] = shown->list[i];
     }
-    shown->checkpoint_count = kept;
+    shown->count = kept;
 }
 
-/* A peer's state has changed. */
-static void show_peer(gw_node *node, const gw_peer_id *id, const char *state) {
-    gw_peer_contact_info info;
-    bool known = gw_peer_contact_find(node->peer, id, &info) && info.addr.family != 0;
-    gw_events_peer(node->console->events, id, known ? &info.addr : NULL, state, NULL);
-}
+/* Corruption. */
 
-static void stole(gw_node *node, const gw_action *action) {
-    node->shown.counter[GW_COUNT_STEALS]++;
-    node->shown.counter[GW_COUNT_SHARDS_STOLEN] += action->notice.steal.shards;
-    node->shown.step_stolen += action->notice.steal.shards;
-    gw_events_steal(node->console->events, node->step, &action->peer, action->notice.steal.shards);
-}
-
-/* `peer` NULL: nobody knows whose bits they are. */
-static void corrupted(gw_node *node, uint64_t step, const gw_peer_id *peer, const char *evidence) {
-    gw_shown *shown = &node->shown;
+/* `peer` NULL: it is not known which peer's bits changed. */
+static void show_corruption(gw_publisher *p, uint64_t step, const gw_peer_id *peer, const char *evidence) {
     char name[GW_SHORT_TEXT] = "unknown";
     if (peer != NULL) gw_peer_id_short(peer, name);
-    shown->counter[GW_COUNT_CORRUPTIONS]++;
-    snprintf(shown->corruption, sizeof shown->corruption, "at step %llu, peer %s: %s",
-             (unsigned long long)step, name, evidence);
-    gw_events_corruption(node->console->events, step, peer, evidence);
+    p->counter[GW_COUNT_CORRUPTIONS]++;
+    snprintf(p->corruption, sizeof p->corruption, "at step %llu, peer %s: %s", (unsigned long long)step, name,
+             evidence);
+    gw_events_corruption(p->of.console->events, step, peer, evidence);
 }
 
-void gw_node_corrupted(gw_node *node, const gw_peer_id *peer, const char *evidence) {
+void gw_publish_corruption(gw_publisher *p, const gw_peer_id *peer, const char *evidence) {
     gw_peer_status status;
     char name[GW_SHORT_TEXT];
-    gw_peer_status_get(node->peer, &status);
-    uint64_t step =
-        node->work.awaited[GW_WAIT_LOAD].token != 0 ? node->work.load_step : status.committed_step;
-    corrupted(node, step, peer, evidence);
+    uint64_t step;
+    gw_peer_status_get(p->of.brain, &status);
+    if (!gw_progress_loads(p->of.progress, &step)) step = status.committed_step;
+    show_corruption(p, step, peer, evidence);
     gw_log(GW_ERROR, "node", "corruption at step %llu: peer %s: %s", (unsigned long long)step,
            gw_peer_id_short(peer, name), evidence);
 }
 
-static void publish_again(void *node);
+/* Mail and notices. */
 
-static bool publish_at(gw_node *node, uint64_t when_ns) {
+void gw_publish_mail(gw_publisher *p, const gw_mail *mail) {
+    const gw_event *event = &mail->event;
+    if (event->kind == GW_EV_APPLIED) /* a step whose update was skipped has no report */
+        snprintf(p->steps.applied, sizeof p->steps.applied, "%s",
+                 mail->bytes ? (const char *)mail->bytes : "");
+    if (event->kind == GW_EV_REDUCED) p->counter[GW_COUNT_BAD_ELEMENTS] += event->reduced.bad_count;
+    if (event->kind == GW_EV_WORD_SWAPPED && event->word.outcome != GW_WORD_OK)
+        p->counter[GW_COUNT_STEALS_FAILED]++;
+    p->counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
+    p->counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;
+    p->counter[GW_COUNT_REDUCE_RECEIVED] += mail->received_bytes;
+    if (mail->created_ms == 0) return;
+    /* The age is by the clock of the peer that wrote the checkpoint, which may be ahead. */
+    double age_s = (double)gw_wall_ns() * 1e-9 - (double)mail->created_ms * 1e-3;
+    p->checkpoints.aged_ns = gw_now_ns();
+    p->checkpoints.age_s = age_s > 0 ? age_s : 0;
+}
+
+static void publish_again(void *context);
+
+static bool publish_at(gw_publisher *p, uint64_t when_ns) {
     gw_err err;
-    bool set = gw_timer_set(node->loop, &node->shown.timer, when_ns, publish_again, node, &err);
+    bool set = gw_timer_set(p->of.loop, &p->timer, when_ns, publish_again, p, &err);
     if (!set) gw_log(GW_ERROR, "node", "%s", err.text);
     return set;
 }
 
-/* Steps may be many between two snapshots: the last of them is always shown, a moment later. */
-static void publish_soon(gw_node *node) {
-    gw_shown *shown = &node->shown;
-    if (!shown->soon) shown->soon = publish_at(node, shown->published_ns + SOON_NS);
+static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state) {
+    gw_peer_contact_info info;
+    bool known = gw_peer_contact_find(p->of.brain, id, &info) && info.addr.family != 0;
+    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state, NULL);
 }
 
-void gw_node_notice(gw_node *node, const gw_action *action) {
-    gw_events *events = node->console->events;
-    gw_shown *shown = &node->shown;
+void gw_publish_notice(gw_publisher *p, const gw_action *action) {
+    gw_events *events = p->of.console->events;
     switch (action->notice.kind) {
     case GW_NOTICE_PHASE:
-        snprintf(shown->phase, sizeof shown->phase, "%s", action->notice.text);
+        snprintf(p->phase, sizeof p->phase, "%s", action->notice.text);
         gw_events_phase(events, action->notice.text);
         break;
     case GW_NOTICE_PEER_ALIVE:
-        show_peer(node, &action->peer, "alive");
-        gw_node_remember(node, &node->view); /* a link may stand before gossip tells the address */
+        show_peer(p, &action->peer, "alive");
         break;
     case GW_NOTICE_PEER_DEAD:
-        show_peer(node, &action->peer, "dead");
+        show_peer(p, &action->peer, "dead");
         break;
     case GW_NOTICE_PEER_LEFT:
-        show_peer(node, &action->peer, "left");
+        show_peer(p, &action->peer, "left");
         break;
     case GW_NOTICE_VIEW:
-        shown->counter[GW_COUNT_VIEWS]++;
-        shown->phase[0] = '\0';
-        gw_events_view(events, action->notice.view.installed, &node->self.id, action->step,
+        p->counter[GW_COUNT_VIEWS]++;
+        p->phase[0] = '\0';
+        gw_events_view(events, action->notice.view.installed, &p->of.self->id, action->step,
                        action->notice.text, action->notice.view.duration_ns);
+        gw_publish(p);
         break;
     case GW_NOTICE_STEP:
-        step_done(node, action);
+        step_done(p, action);
+        /* Steps may be many between two snapshots: the last of them is always shown, a moment later. */
+        if (!p->soon) p->soon = publish_at(p, p->published_ns + SOON_NS);
         break;
     case GW_NOTICE_REPAIR:
         gw_events_repair(events, action->step, action->notice.repair.shards, action->notice.text);
         break;
     case GW_NOTICE_STEAL:
-        stole(node, action);
+        p->counter[GW_COUNT_STEALS]++;
+        p->counter[GW_COUNT_SHARDS_STOLEN] += action->notice.steal.shards;
+        p->steps.stolen += action->notice.steal.shards;
+        gw_events_steal(events, p->steps.begun, &action->peer, action->notice.steal.shards);
         break;
     case GW_NOTICE_JOINED:
-        gw_events_joined(events, node->step, action->notice.joined.newcomers, action->notice.joined.pause_ns);
+        gw_events_joined(events, p->steps.begun, action->notice.joined.newcomers,
+                         action->notice.joined.pause_ns);
         break;
     case GW_NOTICE_CHECKPOINT:
-        checkpoint_done(node, action);
+        checkpoint_done(p, action);
         break;
     case GW_NOTICE_RESUMING:
         gw_events_resuming(events, action->step, &action->notice.checkpoint.root);
@@ -278,49 +292,40 @@ void gw_node_notice(gw_node *node, const gw_action *action) {
         gw_events_resumed(events, action->step, &action->notice.checkpoint.root);
         break;
     case GW_NOTICE_CORRUPT:
-        corrupted(node, action->step, gw_peer_id_is_none(&action->peer) ? NULL : &action->peer,
-                  action->notice.text);
+        show_corruption(p, action->step, gw_peer_id_is_none(&action->peer) ? NULL : &action->peer,
+                        action->notice.text);
         break;
     case GW_NOTICE_VERIFIED:
-        shown->counter[GW_COUNT_SHARDS_VERIFIED] += action->notice.verified.shards;
+        p->counter[GW_COUNT_SHARDS_VERIFIED] += action->notice.verified.shards;
         break;
-    case GW_NOTICE_BAD: /* the text of FINISH says it all */
+    case GW_NOTICE_BAD: /* the text of FINISH has everything about it */
         break;
     case GW_NOTICE_HEALED:
         gw_events_healed(events, action->notice.text);
         break;
     }
-    if (action->notice.kind == GW_NOTICE_STEP) publish_soon(node);
-    if (action->notice.kind == GW_NOTICE_VIEW) gw_node_publish(node);
 }
 
-/* ---- the snapshot ---- */
+/* The snapshot. */
 
-/* In shards a second, as the others are told it. */
-static double own_speed(const gw_node *node) {
+static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_node_snapshot *s) {
+    const gw_published *of = &p->of;
     gw_peer_contact_info info;
-    return gw_peer_contact_find(node->peer, &node->self.id, &info) ? (double)info.speed / 1000.0 : 0;
-}
-
-static void fill_self(const gw_node *node, const gw_peer_status *status, gw_node_snapshot *s) {
-    gw_snapshot_peer peer = {.id = node->self.id,
-                             .addr = node->local.listen,
+    bool found = gw_peer_contact_find(of->brain, &of->self->id, &info);
+    gw_snapshot_peer self = {.id = of->self->id,
+                             .addr = of->network->local.listen,
                              .state = "alive",
                              .self = true,
                              .member = s->members > 0,
-                             .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &node->self.id),
+                             .leader = s->epoch > 0 && gw_peer_id_equal(&s->leader, &of->self->id),
                              .linked = true,
-                             .boot = node->self.incarnation.boot,
+                             .boot = of->self->incarnation.boot,
                              .step = status->committed_step,
-                             .speed = own_speed(node),
+                             .speed = found ? (double)info.speed / 1000.0 : 0,
                              .checkpoint_step = status->checkpoint_step};
-    gw_snapshot_add(s, &peer);
-}
-
-static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
-    gw_peer_contact_info info;
-    for (uint32_t i = 0; gw_peer_contact_at(node->peer, i, &info); i++) {
-        if (gw_peer_id_equal(&info.id, &node->self.id)) continue;
+    gw_snapshot_add(s, &self);
+    for (uint32_t i = 0; gw_peer_contact_at(of->brain, i, &info); i++) {
+        if (gw_peer_id_equal(&info.id, &of->self->id)) continue;
         gw_snapshot_peer peer = {.id = info.id,
                                  .addr = info.addr,
                                  .member = info.member,
@@ -331,7 +336,7 @@ static void fill_peers(const gw_node *node, gw_node_snapshot *s) {
                                  .speed = (double)info.speed / 1000.0,
                                  .checkpoint_step = info.checkpoint_step};
         snprintf(peer.state, sizeof peer.state, "%s", info.state);
-        gw_path_kind path = gw_wires_path(node->wires, &info.id);
+        gw_path_kind path = gw_wires_path(of->network->wires, &info.id);
         if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
         gw_snapshot_add(s, &peer);
     }
@@ -341,21 +346,21 @@ static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
 }
 
-static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
+static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status status;
-    gw_peer_status_get(node->peer, &status);
-    snprintf(s->corruption, sizeof s->corruption, "%s", node->shown.corruption);
-    snprintf(s->phase, sizeof s->phase, "%s", node->shown.phase[0] ? node->shown.phase : status.phase);
-    bool waits = status.waits || node->shown.phase[0] != '\0';
-    s->ended = node->finished;
-    s->healthy = status.view != NULL && !node->finished && !waits;
+    gw_peer_status_get(p->of.brain, &status);
+    snprintf(s->corruption, sizeof s->corruption, "%s", p->corruption);
+    snprintf(s->phase, sizeof s->phase, "%s", p->phase[0] ? p->phase : status.phase);
+    bool waits = status.waits || p->phase[0] != '\0';
+    s->ended = p->of.result->finished;
+    s->healthy = status.view != NULL && !s->ended && !waits;
     if (status.view) {
         s->epoch = status.view->epoch;
         s->view = status.view->name;
         s->leader = status.view->leader;
         s->members = status.view->count;
     }
-    s->disk_fails = !status.disk_writable || gw_node_lookup_hangs(node);
+    s->disk_fails = !status.disk_writable || gw_progress_lookup_hangs(p->of.progress);
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
     s->checkpoint_step = status.checkpoint_step;
@@ -367,14 +372,29 @@ static void fill_brain(const gw_node *node, gw_node_snapshot *s) {
     s->counter[GW_COUNT_REFUTATIONS] = status.gossip.refutations;
     s->counter[GW_COUNT_PAUSES] = status.gossip.gaps;
     s->health = status.gossip.health;
-    fill_self(node, &status, s);
-    fill_peers(node, s);
+    fill_peers(p, &status, s);
     qsort(s->peers, s->peer_count, sizeof s->peers[0], by_id);
 }
 
-static void fill_payload(const gw_node *node, gw_node_snapshot *s) {
-    if (!node->payloads) return;
-    gw_payload_counts counts = gw_payloads_count(node->payloads);
+static void fill_network(const gw_publisher *p, gw_node_snapshot *s) {
+    const gw_network *network = p->of.network;
+    s->listen = network->listen;
+    s->counter[GW_COUNT_CONTROL_SENT] = network->sent_bytes;
+    s->counter[GW_COUNT_CONTROL_RECEIVED] = network->received_bytes;
+    s->counter[GW_COUNT_LINKS_CORRUPT] = gw_wires_corrupt(network->wires);
+    gw_transport_counts counts = gw_transport_count(gw_wires_transport(network->wires));
+    s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
+    s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
+    s->counter[GW_COUNT_PULLED] = counts.pulled_bytes;
+    s->counter[GW_COUNT_FETCHED] = atomic_load(&p->of.fetcher->bytes);
+    s->counter[GW_COUNT_SERVED] = atomic_load(&p->of.server->bytes);
+    memcpy(s->packets, gw_packet_counts(network->packets), sizeof s->packets);
+    s->half_open = (uint32_t)gw_listener_half_open(network->listener);
+}
+
+static void fill_payload(const gw_publisher *p, gw_node_snapshot *s) {
+    if (!p->of.engine->payloads) return;
+    gw_payload_counts counts = gw_payloads_count(p->of.engine->payloads);
     s->counter[GW_COUNT_PAYLOAD_LOCAL_BYTES] = counts.local_bytes;
     s->counter[GW_COUNT_PAYLOAD_READ_BYTES] = counts.read_bytes;
     s->counter[GW_COUNT_PAYLOAD_READS_FAILED] = counts.reads_failed;
@@ -382,111 +402,109 @@ static void fill_payload(const gw_node *node, gw_node_snapshot *s) {
     s->counter[GW_COUNT_PAYLOAD_WAITED_MS] = counts.waited_ns / 1000000;
 }
 
-/* Means change when a step commits. While none does for long, the step under way has taken that long already,
- * and there are no more shards a second than if it ended now. */
-static void fill_speed(const gw_shown *shown, uint64_t now, gw_node_snapshot *s) {
-    double under_way_ms = (double)(now - shown->step_ns) * 1e-6;
-    s->step_ms = shown->step_ms;
-    if (s->step_ms == 0) return;
-    if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
-    s->shards_per_s = shown->step_shards / s->step_ms * 1000.0;
-    s->tokens_per_s = shown->step_tokens / s->step_ms * 1000.0;
-}
-
-void gw_node_publish(gw_node *node) {
-    gw_shown *shown = &node->shown;
-    gw_node_snapshot *s = shown->snapshot;
-    uint64_t now = gw_now_ns();
-    shown->published_ns = now;
-    memset(s, 0, sizeof *s);
-    s->time = (double)gw_wall_ns() * 1e-9;
-    s->uptime_s = (double)(now - shown->started_ns) * 1e-9;
-    snprintf(s->job, sizeof s->job, "%s", node->options->job->name);
-    s->job_id = node->job_id;
-    snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);
-    snprintf(s->dir, sizeof s->dir, "%s", node->options->dir);
-    snprintf(s->cluster, sizeof s->cluster, "%s", node->options->cluster);
-    s->pid = getpid();
-    s->self = node->self.id;
-    s->boot = node->self.incarnation.boot;
-    s->listen = node->listen;
-    s->steps = node->steps == UINT64_MAX ? 0 : node->steps;
-    fill_speed(shown, now, s);
-    s->workers = node->options->workers;
-    snprintf(s->report, sizeof s->report, "%s", shown->report);
-    memcpy(s->latest, shown->latest, sizeof s->latest);
-    snprintf(s->evaluation, sizeof s->evaluation, "%s", shown->evaluation);
-    s->evaluation_step = shown->evaluation_step;
-    s->rss_bytes = gw_rss_bytes();
-    s->checkpoint_age_s = shown->checkpoint_s + (double)(now - shown->checkpoint_ns) * 1e-9;
-    memcpy(s->counter, shown->counter, sizeof s->counter);
-    s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
-    s->counter[GW_COUNT_LINKS_CORRUPT] = gw_wires_corrupt(node->wires);
-    gw_transport_counts counts = gw_transport_count(gw_wires_transport(node->wires));
-    s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
-    s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
-    s->counter[GW_COUNT_PULLED] = counts.pulled_bytes;
-    s->counter[GW_COUNT_FETCHED] = atomic_load(&node->fetcher.bytes);
-    s->counter[GW_COUNT_SERVED] = atomic_load(&node->server.bytes);
-    memcpy(s->packets, gw_packet_counts(node->packets), sizeof s->packets);
-    s->half_open = (uint32_t)gw_listener_half_open(node->listener);
-    fill_payload(node, s);
-    if (node->gpus) {
-        gw_gpu_cuts cut = gw_gpus_cut(node->gpus);
+static void fill_gpus(const gw_publisher *p, gw_node_snapshot *s) {
+    const gw_node_gpu *gpu = p->of.gpu;
+    if (gpu->sums) {
+        gw_gpu_cuts cut = gw_gpus_cut(gpu->sums);
         s->counter[GW_COUNT_NCCL_SUMS_CUT] = cut.sums;
         s->counter[GW_COUNT_NCCL_FORMING_CUT] = cut.communicators;
     }
-    if (node->gpu_watch) s->gpu_count = gw_gpu_watch_copy(node->gpu_watch, s->gpus);
-    if (node->device->gpu_count > 0) {
+    if (gpu->watch) s->gpu_count = gw_gpu_watch_copy(gpu->watch, s->gpus);
+    if (p->of.engine->device->gpu_count > 0) {
         static const char *const how[] = {"", [GW_PLACE_HOST] = "host memory", [GW_PLACE_GPU] = "nccl"};
-        snprintf(s->sums, sizeof s->sums, "%s", how[atomic_load(&node->reduction.place)]);
+        snprintf(s->sums, sizeof s->sums, "%s", how[atomic_load(&p->of.reduction->place)]);
     }
-    memcpy(s->checkpoints, shown->checkpoints, sizeof s->checkpoints);
-    s->checkpoint_count = shown->checkpoint_count;
-    fill_brain(node, s);
-    gw_board_publish(node->console->board, s);
-    gw_display_update(node->console->display, s);
+}
+
+/* Means change when a step commits. While none does for long, the step under way has taken that long already,
+ * and there are no more shards a second than if it ended now. */
+static void fill_steps(const gw_shown_steps *steps, uint64_t now, gw_node_snapshot *s) {
+    snprintf(s->report, sizeof s->report, "%s", steps->report);
+    memcpy(s->latest, steps->latest, sizeof s->latest);
+    snprintf(s->evaluation, sizeof s->evaluation, "%s", steps->evaluation);
+    s->evaluation_step = steps->evaluation_step;
+    double under_way_ms = (double)(now - steps->committed_ns) * 1e-6;
+    s->step_ms = steps->ms;
+    if (s->step_ms == 0) return;
+    if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
+    s->shards_per_s = steps->shards / s->step_ms * 1000.0;
+    s->tokens_per_s = steps->tokens / s->step_ms * 1000.0;
+}
+
+void gw_publish(gw_publisher *p) {
+    const gw_run_options *options = p->of.options;
+    const gw_shown_checkpoints *checkpoints = &p->checkpoints;
+    gw_node_snapshot *s = p->snapshot;
+    uint64_t now = gw_now_ns();
+    p->published_ns = now;
+    memset(s, 0, sizeof *s);
+    s->time = (double)gw_wall_ns() * 1e-9;
+    s->uptime_s = (double)(now - p->started_ns) * 1e-9;
+    snprintf(s->job, sizeof s->job, "%s", options->job->name);
+    s->job_id = p->of.job->id;
+    snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);
+    snprintf(s->dir, sizeof s->dir, "%s", options->dir);
+    snprintf(s->cluster, sizeof s->cluster, "%s", options->cluster);
+    s->pid = getpid();
+    s->self = p->of.self->id;
+    s->boot = p->of.self->incarnation.boot;
+    s->steps = p->of.job->steps == UINT64_MAX ? 0 : p->of.job->steps;
+    s->workers = options->workers;
+    s->rss_bytes = gw_rss_bytes();
+    memcpy(s->counter, p->counter, sizeof s->counter);
+    s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    s->checkpoint_age_s = checkpoints->age_s + (double)(now - checkpoints->aged_ns) * 1e-9;
+    memcpy(s->checkpoints, checkpoints->list, sizeof s->checkpoints);
+    s->checkpoint_count = checkpoints->count;
+    fill_steps(&p->steps, now, s);
+    fill_network(p, s);
+    fill_payload(p, s);
+    fill_gpus(p, s);
+    fill_brain(p, s);
+    gw_board_publish(p->of.console->board, s);
+    gw_display_update(p->of.console->display, s);
 }
 
 static void publish_again(void *context) {
-    gw_node *node = context;
-    node->shown.soon = false;
-    gw_node_publish(node);
-    (void)publish_at(node, node->shown.published_ns + PUBLISH_NS); /* else the next step does */
+    gw_publisher *p = context;
+    p->soon = false;
+    gw_publish(p);
+    (void)publish_at(p, p->published_ns + PUBLISH_NS); /* if that fails, the next step sets the timer */
 }
 
-static gw_event_start start_of(const gw_node *node) {
-    return (gw_event_start){.job = node->options->job->name,
-                            .params = &node->options->params,
-                            .job_id = node->job_id,
-                            .self = node->self.id,
-                            .boot = node->self.incarnation.boot,
-                            .steps = node->steps == UINT64_MAX ? 0 : node->steps,
-                            .workers = node->options->workers,
-                            .device = node->options->compute.text,
-                            .memory_bytes = node->memory_bytes,
-                            .data = node->plan.data_text,
-                            .compute_class = node->device->class_text};
+/* The beginning and the end. */
+
+static gw_event_start start_of(const gw_publisher *p, uint64_t memory_bytes) {
+    const gw_published *of = &p->of;
+    return (gw_event_start){.job = of->options->job->name,
+                            .params = &of->options->params,
+                            .job_id = of->job->id,
+                            .self = of->self->id,
+                            .boot = of->self->incarnation.boot,
+                            .steps = of->job->steps == UINT64_MAX ? 0 : of->job->steps,
+                            .workers = of->options->workers,
+                            .device = of->options->compute.text,
+                            .memory_bytes = memory_bytes,
+                            .data = of->job->plan.data_text,
+                            .compute_class = of->engine->device->class_text};
 }
 
-void gw_node_publish_opening(gw_node *node) {
-    const gw_event_start start = start_of(node);
-    gw_events_opening(node->console->events, &start);
+void gw_publish_opening(const gw_publisher *p, uint64_t memory_bytes) {
+    const gw_event_start start = start_of(p, memory_bytes);
+    gw_events_opening(p->of.console->events, &start);
 }
 
-void gw_node_publish_start(gw_node *node) {
-    const gw_event_start start = start_of(node);
-    node->shown.snapshot = calloc(1, sizeof *node->shown.snapshot);
-    GW_ASSERT_MEMORY(node->shown.snapshot != NULL);
-    node->shown.started_ns = node->shown.checkpoint_ns = gw_now_ns();
-    gw_events_start(node->console->events, &start);
+void gw_publish_start(gw_publisher *p, uint64_t memory_bytes) {
+    const gw_event_start start = start_of(p, memory_bytes);
+    p->snapshot = calloc(1, sizeof *p->snapshot);
+    GW_ASSERT_MEMORY(p->snapshot != NULL);
+    p->started_ns = p->checkpoints.aged_ns = gw_now_ns();
+    gw_events_start(p->of.console->events, &start);
 }
 
-void gw_node_publish_loop(gw_node *node) {
-    publish_again(node);
+void gw_publish_loop(gw_publisher *p) {
+    publish_again(p);
 }
-
-/* ---- the end ---- */
 
 static const char *outcome_text(gw_finish finish) {
     switch (finish) {
@@ -506,37 +524,35 @@ static const char *outcome_text(gw_finish finish) {
     return "failed";
 }
 
-static bool is_zero(const gw_hash *hash) {
+void gw_publish_end(gw_publisher *p, uint32_t members) {
+    const gw_engine *engine = p->of.engine;
+    const gw_node_result *result = p->of.result;
     const gw_hash none = {{0}};
-    return gw_hash_equal(hash, &none);
-}
-
-void gw_node_publish_end(gw_node *node) {
     gw_peer_status status;
-    gw_peer_status_get(node->peer, &status);
+    gw_peer_status_get(p->of.brain, &status);
     char summary[256] = "";
-    bool whole = node->finish == GW_FINISH_DONE || node->finish == GW_FINISH_STOPPED ||
-                 node->finish == GW_FINISH_UNSAVED;
-    if (whole && node->engine.state.valid)
-        node->device->ops->summary(node->device, status.committed_step, summary, sizeof summary);
-    gw_event_done done = {.outcome = outcome_text(node->finish),
-                          .job = node->options->job->name,
-                          .text = node->final_text,
+    bool whole = result->finish == GW_FINISH_DONE || result->finish == GW_FINISH_STOPPED ||
+                 result->finish == GW_FINISH_UNSAVED;
+    if (whole && engine->state.valid)
+        engine->device->ops->summary(engine->device, status.committed_step, summary, sizeof summary);
+    gw_event_done done = {.outcome = outcome_text(result->finish),
+                          .job = p->of.options->job->name,
+                          .text = result->text,
                           .steps = status.committed_step,
-                          .has_state = !is_zero(&node->final_root),
-                          .state = node->final_root,
+                          .has_state = !gw_hash_equal(&result->root, &none),
+                          .state = result->root,
                           .summary = summary,
-                          .peers = node->shown.members ? node->shown.members : node->view.count,
+                          .peers = p->steps.members ? p->steps.members : members,
                           .repaired = status.shards_repaired,
                           .stolen = status.shards_stolen,
-                          .has_payload = node->payloads != NULL,
+                          .has_payload = engine->payloads != NULL,
                           .rss_bytes = gw_rss_bytes(),
-                          .seconds = (double)(gw_now_ns() - node->shown.started_ns) * 1e-9};
-    if (node->payloads) {
-        gw_payload_counts counts = gw_payloads_count(node->payloads);
+                          .seconds = (double)(gw_now_ns() - p->started_ns) * 1e-9};
+    if (engine->payloads) {
+        gw_payload_counts counts = gw_payloads_count(engine->payloads);
         done.payload_local = counts.local_bytes;
         done.payload_read = counts.read_bytes;
         done.payload_failed = counts.reads_failed;
     }
-    gw_events_done(node->console->events, &done);
+    gw_events_done(p->of.console->events, &done);
 }

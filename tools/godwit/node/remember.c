@@ -1,26 +1,25 @@
-/* Reads the file of known peers (known.h) at the start, and writes it on the disk helper. */
+#include "tools/godwit/node/remember.h"
+
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
-#include "tools/godwit/node/inside.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define SECOND_NS UINT64_C(1000000000)
 #define LOOK_NS   (3600 * SECOND_NS)
+#define SOON_NS   (SECOND_NS / 10)
 
-static uint64_t file_clock_s(const gw_remembering *remembering) {
-    return remembering->begun_s + (gw_now_ns() - remembering->begun_ns) / SECOND_NS;
-}
-
-static void read_known(const gw_node *node, gw_known *known) {
+void gw_remember_open(gw_remembering *remembering, const gw_hash *cluster, const gw_hash *job) {
+    gw_known *known = &remembering->known;
     char path[GW_PATH_BYTES];
     void *bytes;
     size_t length;
     gw_err err;
-    if (!gw_durable_path(path, &err, "%s/known-peers", node->options->dir)) return;
+    *known = (gw_known){.cluster = *cluster, .job = *job};
+    remembering->begun_ns = gw_now_ns();
+    if (!gw_durable_path(path, &err, "%s/known-peers", remembering->dir)) return;
     if (!gw_durable_read(gw_io_system(), path, GW_KNOWN_BYTES, &bytes, &length, &err)) {
         if (err.code != GW_E_NOTFOUND)
             gw_log(GW_WARN, "node", "peers met before are forgotten: %s", err.text);
@@ -32,22 +31,11 @@ static void read_known(const gw_node *node, gw_known *known) {
         gw_log(GW_WARN, "node", "peers met before are forgotten: %s is damaged at byte %zu", path,
                r.position);
     free(bytes);
-}
-
-void gw_node_recall(gw_node *node, gw_peer_config *config) {
-    gw_remembering *remembering = &node->remembering;
-    gw_known *known = &remembering->known;
-    *known = (gw_known){.cluster = node->local.cluster, .job = node->job_id};
-    read_known(node, known);
-    remembering->begun_ns = gw_now_ns();
     remembering->begun_s = gw_known_newest(known);
-    if (node->options->fresh) return; /* it begins anew, with whom it is told to */
-    for (uint32_t i = 0; i < known->count && config->known_count < GW_MAX_KNOWN; i++)
-        config->known[config->known_count++] = known->peers[i].addr;
 }
 
 typedef struct writing {
-    gw_node *node;
+    gw_remembering *remembering;
     size_t length;
     uint8_t bytes[GW_KNOWN_BYTES];
 } writing;
@@ -56,47 +44,58 @@ static void run_write(void *context) {
     writing *w = context;
     char temporary[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_err err;
-    const char *dir = w->node->options->dir;
+    const char *dir = w->remembering->dir;
     if (!gw_durable_path(temporary, &err, "%s/known-peers.new", dir) ||
         !gw_durable_path(path, &err, "%s/known-peers", dir) ||
         !gw_durable_replace(gw_io_system(), temporary, dir, path, w->bytes, w->length, &err)) {
         gw_log(GW_INFO, "node", "the peers of this view are not remembered: %s", err.text);
-        atomic_store(&w->node->remembering.failed, true);
+        atomic_store(&w->remembering->failed, true);
     }
     free(w);
 }
 
-void gw_node_remember(gw_node *node, const gw_view *view) {
-    gw_remembering *remembering = &node->remembering;
-    uint64_t now_s = file_clock_s(remembering);
+void gw_remember_note(gw_remembering *remembering) {
+    uint64_t now_s = remembering->begun_s + (gw_now_ns() - remembering->begun_ns) / SECOND_NS;
     gw_peer_contact_info info;
     bool changed = atomic_exchange(&remembering->failed, false);
-    for (uint32_t i = 0; gw_peer_contact_at(node->peer, i, &info); i++) {
-        bool member = gw_view_rank(view, &info.id) >= 0 && !gw_peer_id_equal(&info.id, &node->self.id);
-        if (member && info.addr.family != 0)
-            changed |= gw_known_note(&remembering->known, &info.id, &info.addr, now_s);
+    for (uint32_t i = 0; i < remembering->view->count; i++) {
+        const gw_peer_id *id = &remembering->view->members[i].id;
+        if (gw_peer_id_equal(id, &remembering->self)) continue;
+        if (gw_peer_contact_find(remembering->brain, id, &info) && info.addr.family != 0)
+            changed |= gw_known_note(&remembering->known, id, &info.addr, now_s);
     }
     if (!changed) return;
     writing *w = malloc(sizeof *w);
     GW_ASSERT_MEMORY(w != NULL);
-    w->node = node;
+    w->remembering = remembering;
     gw_writer writer = gw_writer_on(w->bytes, sizeof w->bytes);
     gw_known_put(&writer, &remembering->known);
     GW_ASSERT(!writer.failed);
     w->length = writer.length;
-    gw_helper_give(node->disk, run_write, w);
+    gw_helper_give(remembering->disk, run_write, w);
 }
 
-/* A view that nothing disturbs for weeks calls nobody's attention to its members. */
-static void look_again(void *context) {
-    gw_node *node = context;
-    gw_node_remember(node, &node->view);
-    gw_node_remember_loop(node);
+static void set_timer(gw_remembering *remembering, uint64_t pause_ns);
+
+static void look(void *context) {
+    gw_remembering *remembering = context;
+    remembering->soon = false;
+    gw_remember_note(remembering);
+    set_timer(remembering, LOOK_NS);
 }
 
-void gw_node_remember_loop(gw_node *node) {
-    gw_remembering *remembering = &node->remembering;
+static void set_timer(gw_remembering *remembering, uint64_t pause_ns) {
     gw_err err;
-    GW_ASSERT_MEMORY(
-        gw_timer_set(node->loop, &remembering->timer, gw_now_ns() + LOOK_NS, look_again, node, &err));
+    GW_ASSERT_MEMORY(gw_timer_set(remembering->loop, &remembering->timer, gw_now_ns() + pause_ns, look,
+                                  remembering, &err));
+}
+
+void gw_remember_note_soon(gw_remembering *remembering) {
+    if (remembering->soon) return;
+    remembering->soon = true;
+    set_timer(remembering, SOON_NS);
+}
+
+void gw_remember_loop(gw_remembering *remembering) {
+    if (!remembering->soon) set_timer(remembering, LOOK_NS);
 }

@@ -25,7 +25,7 @@ typedef struct gw_held_state {
 } gw_held_state;
 
 typedef struct gw_engine {
-    gw_device *device; /* The pointers are borrowed. */
+    gw_device *device; /* The node opens and closes this and the next three. */
     gw_workers *workers;
     gw_payloads *payloads; /* NULL: the job's shards have no payload */
     gw_saver *saver;

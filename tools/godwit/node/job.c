@@ -1,0 +1,184 @@
+#include "tools/godwit/node/job.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/params.h"
+#include "core/rng.h"
+#include "kernels/device/class.h"
+#include "kernels/host/memory.h"
+#include "kernels/jobs/gpt/gpt.h"
+#include "tools/godwit/weights/init.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NAMED = 3 }; /* differences from another job that a log line names */
+
+static bool open_gpt(gw_node_job *job, gw_err *err) {
+    const gw_params *params = &job->options->params;
+    gw_model *model = &job->first_model;
+    /* The parameters are checked before the weights are loaded, which may take long. */
+    if (!gw_gpt_job_check(params, err) || !gw_init_load(params, job->options->dir, model, err)) return false;
+    const gw_gpt_weights first = {model->gpt, (const float *const *)model->parameters};
+    return gw_gpt_job_open(params, model->memory != NULL ? &first : NULL, &job->instance, err);
+}
+
+bool gw_node_job_open(gw_node_job *job, const gw_run_options *options, gw_err *err) {
+    const gw_job_type *type = options->job;
+    job->options = options;
+    if (type->api != GW_JOB_API)
+        return gw_fail(err, GW_E_UNSUPPORTED, "job %s was built for API %u, this is %u", type->name,
+                       type->api, GW_JOB_API);
+    job->open = type == &gw_job_gpt ? open_gpt(job, err) : type->open(&options->params, &job->instance, err);
+    if (!job->open) return false;
+    if (!type->describe(job->instance, &job->plan, err)) return gw_fail_in(err, "job %s", type->name);
+    job->steps = job->plan.steps != 0 ? job->plan.steps : UINT64_MAX;
+    if (options->steps != 0 && options->steps < job->steps) job->steps = options->steps;
+    return true;
+}
+
+void gw_node_job_close(gw_node_job *job) {
+    if (job->open) job->options->job->close(job->instance);
+    gw_model_free(&job->first_model);
+    free(job->identity);
+}
+
+bool gw_node_job_mixes_classes(const gw_node_job *job) {
+    return job->options->fast && job->options->verify == 0;
+}
+
+static bool probe_shard(gw_node_job *job, gw_workers *workers, gw_err *err) {
+    const gw_payload_plan *plan = &job->plan.payload;
+    void *payload = NULL;
+    if (plan->shards > 0 && (!gw_memory_take(plan->bytes, &payload, err) ||
+                             !job->options->job->payload(job->instance, 0, payload, err))) {
+        gw_memory_give(payload, plan->bytes);
+        return gw_fail_in(err, "payload of shard 0, %llu bytes", (unsigned long long)plan->bytes);
+    }
+    bool good = gw_workers_probe(workers, 0, 0, payload, &job->probe, err);
+    gw_memory_give(payload, plan->bytes);
+    return good;
+}
+
+/* Computes the initial state and one shard of step 0. Their fingerprints show whether this machine computes
+ * the same bits as the other peers, and as the machines that began the job. */
+static bool compute_probe(gw_node_job *job, gw_workers *workers, gw_err *err) {
+    gw_state_print state;
+    if (!gw_workers_units(workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");
+    if (!probe_shard(job, workers, err)) return gw_fail_in(err, "probe");
+    if (gw_node_job_mixes_classes(job)) job->probe = 0; /* shards differ between classes; states do not */
+    job->probe = gw_mix64(job->probe ^ gw_mix64(gw_state_print_whole(state)));
+    return true;
+}
+
+gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count) {
+    const gw_option *options = job->options->job->options;
+    uint32_t size = 0;
+    while (options[size].name) size++;
+    gw_param *list = calloc(size ? size : 1, sizeof *list);
+    GW_ASSERT_MEMORY(list != NULL);
+    *count = 0;
+    for (uint32_t i = 0; i < size; i++) {
+        if (options[i].local) continue;
+        const char *value = gw_param_value(&job->options->params, options[i].name);
+        if (value) list[(*count)++] = (gw_param){.name = options[i].name, .value = value};
+    }
+    return list;
+}
+
+static void write_identity(const gw_node_job *job, const char *compute_class, FILE *out) {
+    const gw_job_type *type = job->options->job;
+    fprintf(out, "job=%s\napi=%u\n", type->name, type->api);
+    if (job->options->code[0] != '\0') fprintf(out, "code=%s\n", job->options->code);
+    uint32_t count;
+    gw_param *params = gw_node_job_shared_params(job, &count);
+    for (uint32_t i = 0; i < count; i++) fprintf(out, "%s=%s\n", params[i].name, params[i].value);
+    free(params);
+    gw_run_options shared = *job->options;
+    shared.steps = job->steps; /* the number of steps that there will be: the job may end before --steps */
+    gw_run_options_write_identity(&shared, out);
+    char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
+    gw_hex(job->plan.data_digest.bytes, sizeof job->plan.data_digest.bytes, digest);
+    fprintf(out, "data=%s\n", digest);
+    gw_build_id(build);
+    if (gw_node_job_mixes_classes(job))
+        fprintf(out, "build=%s\n", build);
+    else
+        fprintf(out, "class=%s\n", compute_class);
+    /* Names and versions do not tell everything: a library may compute otherwise on another processor. */
+    fprintf(out, "probe=%016" PRIx64 "\n", job->probe);
+}
+
+bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *workers, gw_err *err) {
+    if (!compute_probe(job, workers, err)) return false;
+    size_t length = 0;
+    FILE *out = open_memstream(&job->identity, &length);
+    if (!out) return gw_fail(err, GW_E_NOMEM, "identity of the job");
+    write_identity(job, device->class_text, out);
+    if (fclose(out) != 0) return gw_fail(err, GW_E_NOMEM, "identity of the job");
+    gw_blake2b(job->identity, length, job->id.bytes, sizeof job->id.bytes);
+    /* The probe has left nothing in the ledger, so the key of the coverage hash can be set after it. */
+    uint64_t key;
+    memcpy(&key, job->id.bytes, sizeof key);
+    device->ops->set_key(device, key);
+    return true;
+}
+
+static const char *value_of(const gw_param *params, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(params[i].name, name) == 0) return params[i].value;
+    return NULL;
+}
+
+/* Whether two spellings stand for one value: older builds wrote values as they were typed, "1e-2" for 0.01. */
+static bool is_same_value(const char *theirs, const char *here) {
+    char *end_of_theirs, *end_of_here;
+    if (strcmp(theirs, here) == 0) return true;
+    double one = strtod(theirs, &end_of_theirs), other = strtod(here, &end_of_here);
+    return *theirs != '\0' && *end_of_theirs == '\0' && *end_of_here == '\0' && one == other;
+}
+
+static void write_difference(FILE *out, uint32_t *differ, const char *name, const char *theirs,
+                             const char *here) {
+    if ((*differ)++ >= MOST_NAMED) return;
+    fprintf(out, "%s%s=%s, here %s", *differ == 1 ? "" : "; ", name, theirs ? theirs : "not given",
+            here ? here : "not given");
+}
+
+static void write_differences(FILE *out, const gw_manifest *other, const gw_param *ours, uint32_t count) {
+    uint32_t differ = 0;
+    for (uint32_t i = 0; i < other->param_count; i++) {
+        const gw_param *theirs = &other->params[i];
+        const char *here = value_of(ours, count, theirs->name);
+        if (here == NULL || !is_same_value(theirs->value, here))
+            write_difference(out, &differ, theirs->name, theirs->value, here);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (value_of(other->params, other->param_count, ours[i].name) == NULL)
+            write_difference(out, &differ, ours[i].name, NULL, ours[i].value);
+    if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
+    if (differ == 0)
+        fputs("the job's options are alike: --steps, --reduce, the data, the file of a job in a "
+              "shared object, what computes, or the bits that it gives differ",
+              out);
+}
+
+void gw_node_job_log_other(const gw_node_job *job, const gw_manifest *other) {
+    char *why = NULL;
+    size_t length = 0;
+    uint32_t count;
+    FILE *out = open_memstream(&why, &length);
+    if (out == NULL) return;
+    gw_param *ours = gw_node_job_shared_params(job, &count);
+    if (strcmp(other->job_name, job->options->job->name) != 0)
+        fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
+    else
+        write_differences(out, other, ours, count);
+    free(ours);
+    if (fclose(out) == 0)
+        gw_log(GW_WARN, "checkpoint", "%s holds step %" PRIu64 " of another job (%s): not resumed",
+               job->options->dir, other->step, why);
+    free(why);
+}

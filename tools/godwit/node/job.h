@@ -1,0 +1,50 @@
+/* The job that a node runs: the job's code, its plan, and its identity, which is what must be alike on every
+ * peer of a job.
+ *
+ * The identity is text, one "name=value" a line. Its hash is the job's id, and two peers that differ can name
+ * the first line that does.
+ *
+ * Threads: the main thread opens, identifies and closes; the rest is any thread's, as nothing changes in
+ * between. */
+#ifndef GODWIT_TOOLS_GODWIT_NODE_JOB_H
+#define GODWIT_TOOLS_GODWIT_NODE_JOB_H
+
+#include "checkpoint/manifest.h"
+#include "kernels/device/device.h"
+#include "tools/godwit/options/options.h"
+#include "tools/godwit/weights/model.h"
+#include "tools/godwit/work/workers/workers.h"
+
+typedef struct gw_node_job {
+    const gw_run_options *options; /* borrowed */
+    gw_model first_model;          /* the weights of --init, with which the job begins; memory NULL = none */
+    void *instance;                /* what the job's functions get */
+    bool open;
+    gw_plan plan;
+    uint64_t steps; /* of the job and of --steps the smaller number; UINT64_MAX = no end is known */
+    uint64_t probe; /* fingerprint of the initial state and, with one compute class, of a shard of step 0 */
+    char *identity;
+    gw_hash id;
+} gw_node_job;
+
+/* Loads the weights of --init, opens the job, and has it describe its plan. After a failure, too,
+ * gw_node_job_close is called. `job` is zeroed before. */
+bool gw_node_job_open(gw_node_job *job, const gw_run_options *options, gw_err *err);
+void gw_node_job_close(gw_node_job *job);
+
+/* Whether peers of other compute classes may take part. Members get the same float sums, whatever computed
+ * them, and applying them is the same on every device. Shards that two peers compute and compare (--verify)
+ * have the same bits within one class only. */
+bool gw_node_job_mixes_classes(const gw_node_job *job);
+
+/* Computes the probe on the workers, then the identity and the job's id, and gives the device its key. */
+bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *workers, gw_err *err);
+
+/* The parameters that are part of the identity, in the order of the job's table; the caller frees the list. */
+gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count);
+
+/* Logs that the directory has a checkpoint of another job, and none of this one, and what differs as far as
+ * the manifest tells. A job with one option changed is another one, and resumes nothing. */
+void gw_node_job_log_other(const gw_node_job *job, const gw_manifest *other);
+
+#endif

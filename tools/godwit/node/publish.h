@@ -1,0 +1,118 @@
+/* What people see of the run: the brain's notices become events, and what is known becomes a snapshot, several
+ * times a second.
+ *
+ * Threads: the main thread opens; the loop's thread does the rest. */
+#ifndef GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
+#define GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
+
+#include "core/brain/peer.h"
+#include "tools/godwit/metrics/metrics.h"
+#include "tools/godwit/node/gpu.h"
+#include "tools/godwit/node/job.h"
+#include "tools/godwit/node/network.h"
+#include "tools/godwit/node/progress.h"
+#include "tools/godwit/show/console.h"
+#include "tools/godwit/work/fetch.h"
+#include "tools/godwit/work/save.h"
+
+/* How the run ended, as the brain's FINISH says. */
+typedef struct gw_node_result {
+    bool finished; /* the other members are meaningful */
+    gw_finish finish;
+    gw_hash root; /* of the final state; zeros = there is none */
+    char *text;   /* malloced; NULL = none */
+} gw_node_result;
+
+/* The parts of the node that are shown. All are borrowed, and only read. */
+typedef struct gw_published {
+    const gw_run_options *options;
+    const gw_console *console;
+    gw_loop *loop;
+    gw_metrics *metrics; /* NULL = no --metrics */
+    const gw_node_job *job;
+    const gw_identity *self;
+    const gw_network *network;
+    const gw_engine *engine;
+    const gw_server *server;
+    const gw_fetcher *fetcher;
+    const gw_reduction *reduction;
+    const gw_node_gpu *gpu;
+    const gw_progress *progress;
+    const gw_peer *brain;
+    const gw_node_result *result;
+} gw_published;
+
+/* A SAVE that this process was given. */
+typedef struct gw_shown_save {
+    uint64_t step;
+    uint32_t chunks; /* chunks of the state of that step that go to this peer's disk */
+} gw_shown_save;
+
+enum { GW_SHOWN_SAVES = 4 };
+
+/* Checkpoints, as they are shown. */
+typedef struct gw_shown_checkpoints {
+    gw_snapshot_checkpoint list[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
+    uint32_t count;
+    gw_shown_save saves[GW_SHOWN_SAVES]; /* newest first: one may become complete when the next has begun */
+    uint32_t save_count;
+    uint64_t save_ns; /* time of the first SAVE of a checkpoint that is not complete; 0 = none */
+    uint64_t aged_ns; /* time at which the newest known checkpoint was `age_s` seconds old */
+    double age_s;
+} gw_shown_checkpoints;
+
+/* Steps, as they are shown. */
+typedef struct gw_shown_steps {
+    uint64_t begun;            /* the step begun last */
+    uint64_t committed_ns;     /* end of the last committed step, or begin of the first; 0 = none has begun */
+    uint64_t computed, stolen; /* shards computed until that step; shards stolen since then */
+    uint32_t members;          /* number of members that committed that step; 0 = none has committed */
+    double ms, shards, tokens; /* means over the last steps */
+    uint64_t tokens_total;     /* the job's latest count of tokens, and the number of steps done then; */
+    uint64_t tokens_step;      /* 0 = the job counts none */
+    char applied[200];         /* report of the last applied step */
+    char report[200];          /* report of the last committed step */
+    char latest[GW_KEY_VALUES_BYTES]; /* the latest value of each key of the reports */
+    char evaluation[200]; /* report of the last committed evaluation, after `evaluation_step` steps */
+    uint64_t evaluation_step;
+} gw_shown_steps;
+
+typedef struct gw_publisher {
+    gw_published of;
+    gw_shown_steps steps;
+    gw_shown_checkpoints checkpoints;
+    uint64_t counter[GW_COUNTERS];
+    char phase[96];       /* the brain's, when it differs from that of its status */
+    char corruption[400]; /* the last one */
+    uint64_t started_ns;  /* start of the process */
+    uint64_t published_ns;
+    bool soon; /* the timer is set to show a step */
+    gw_timer timer;
+    gw_node_snapshot *snapshot; /* reused */
+} gw_publisher;
+
+/* The event "opening": it is known that this peer will take so many bytes of memory. */
+void gw_publish_opening(const gw_publisher *publisher, uint64_t memory_bytes);
+/* The event "start": everything is open but the network. */
+void gw_publish_start(gw_publisher *publisher, uint64_t memory_bytes);
+/* Publishes a snapshot now, and from here on several times a second. */
+void gw_publish_loop(gw_publisher *publisher);
+/* Publishes a snapshot now. */
+void gw_publish(gw_publisher *publisher);
+/* The event "done". `members`: of the last view. */
+void gw_publish_end(gw_publisher *publisher, uint32_t members);
+
+/* The action NOTICE. */
+void gw_publish_notice(gw_publisher *publisher, const gw_action *action);
+/* The actions BEGIN_STEP, SAVE and RETAIN, which are about to be carried out. */
+void gw_publish_step_begun(gw_publisher *publisher, const gw_action *action);
+void gw_publish_save(gw_publisher *publisher, const gw_action *action);
+void gw_publish_retained(gw_publisher *publisher, const gw_action *action);
+/* A mail for the brain: counters, the report of an applied step, the age of the checkpoint that was loaded. */
+void gw_publish_mail(gw_publisher *publisher, const gw_mail *mail);
+/* A peer has other bits of a chunk than it should have: shown and logged. */
+void gw_publish_corruption(gw_publisher *publisher, const gw_peer_id *peer, const char *evidence);
+/* The checkpoints that are on this peer's disk at the start. */
+void gw_publish_inventory(gw_publisher *publisher, const gw_inventory *list, uint32_t count);
+
+#endif
