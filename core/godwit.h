@@ -57,8 +57,7 @@ typedef enum gw_dtype { GW_F32 = 1, GW_F64 = 2, GW_I32 = 3, GW_I64 = 4, GW_U8 = 
 typedef enum gw_role {
     GW_STATE = 1,  /* part of S_t: hashed, checkpointed and sent to peers that join */
     GW_SUMMED = 2, /* summed exactly over the shards of a step, as int64 fixed point */
-    /* summed like GW_SUMMED; only shown to people unless `scalars` or `apply` reads it */
-    GW_METRIC = 3,
+    GW_METRIC = 3, /* summed like GW_SUMMED, and shown to people only, unless `scalars` or `apply` reads it */
 } gw_role;
 
 /* One named array of a job's state or sums, in row-major order. The job owns the strings and keeps them until
@@ -72,22 +71,24 @@ typedef struct gw_tensor {
     /* Tensors that are applied together (a parameter, its moments, its sum) have one group number and one
      * shape. The ranges given to apply are element ranges of a group. */
     uint32_t group;
-    /* Of sums: buckets are reduced in rising order, so the tensors of a low bucket are emitted first. */
+    /* For sums: buckets are reduced in rising order, so the tensors of a low bucket are emitted first. */
     uint32_t bucket;
-    /* Of sums: a value x is rounded to rint(x * 2^frac_bits). Gradients usually take 40, losses 20, counts 0;
-     * at most 52. */
+    /* For sums: a value x is rounded to rint(x * 2^frac_bits). Gradients usually take 40, losses 20, counts
+     * 0; at most 52. */
     uint32_t frac_bits;
-    /* Of GW_STATE: the job promises that no contribution depends on this tensor (an optimizer's moments):
+    /* For GW_STATE: the job promises that no contribution depends on this tensor (an optimizer's moments):
      * neither `contribute` nor `derive` (core/gpu.h) reads it. With --verify, the framework then hashes the
      * tensor only as it is applied, and not before each sum as well, which saves a pass over it. If a job
      * breaks the promise, other peers accept results that a flipped bit in the tensor has changed. */
     bool apply_only;
 } gw_tensor;
 
-/* The number of elements. The framework has checked that it does not overflow. */
+/* The number of a tensor's elements. The framework has checked that it does not overflow. Any thread. */
 uint64_t gw_tensor_elements(const gw_tensor *tensor);
+/* The bytes of one element. Any thread. */
 size_t gw_dtype_bytes(gw_dtype dtype);
 
+/* What a step is for. Both kinds of steps are computed alike; people are shown which kind a step was. */
 typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
 
 /* The payload of the job's shards. Block i, the payload of shard i of every step, is a pure function of the
@@ -128,16 +129,18 @@ typedef struct gw_option {
     bool local;
 } gw_option;
 
+/* A parameter: an option of the job and its value. */
 typedef struct gw_param {
     const char *name, *value;
 } gw_param;
 
 typedef struct gw_param_record gw_param_record;
 
+/* The parameters that open() receives. Jobs read them with the functions below. */
 typedef struct gw_params {
     const gw_param *list;
     uint32_t count;
-    /* The framework's: where the values are recorded as the job reads them. NULL: they are not. */
+    /* Belongs to the framework: where the values are recorded as the job reads them. NULL: they are not. */
     gw_param_record *record;
 } gw_params;
 
@@ -152,11 +155,12 @@ bool gw_param_integer(const gw_params *params, const char *name, int64_t least, 
 bool gw_param_real(const gw_params *params, const char *name, double least, double most, double *value,
                    gw_err *err);
 
-/* A job's identity consists of the values it computes with, not of the texts that were typed: 0.01, 1e-2 and a default
- * of 0.01 are one job. gw_param_integer and gw_param_real record what they have read. open() calls the functions
- * below for values that it determines otherwise: a default that depends on other options or on the data, a list that
- * it takes apart. A later call replaces an earlier one. gw_param_use_text with NULL says that the option means
- * nothing beside the others, so that it is left out. Without such a call the text counts as it was typed. */
+/* A job's identity consists of the values it computes with, not of the texts that were typed: 0.01, 1e-2 and
+ * a default of 0.01 are one job. gw_param_integer and gw_param_real record what they have read. open() calls
+ * the functions below for values that it determines otherwise: a default that depends on other options or on
+ * the data, a list that it takes apart. A later call replaces an earlier one. gw_param_use_text with NULL
+ * says that the option means nothing beside the others, so that it is left out. Without such a call the text
+ * counts as it was typed. */
 void gw_param_use_integer(const gw_params *params, const char *name, int64_t value);
 void gw_param_use_real(const gw_params *params, const char *name, double value);
 void gw_param_use_text(const gw_params *params, const char *name, const char *value);
@@ -167,14 +171,15 @@ typedef struct gw_range {
     uint64_t first, count;
 } gw_range;
 
-/* Arrays indexed by tensor number, as gw_plan.tensors; NULL where the tensor has another role. */
+/* The state. data[t] is the array of tensor t of gw_plan.tensors; NULL where t is not a GW_STATE tensor. */
 typedef struct gw_state {
     void *const *data;
 } gw_state;
 
+/* The sums of a step. data[t] is the array of summed tensor t; NULL where t is a GW_STATE tensor. */
 typedef struct gw_sums {
     const int64_t *const *data;
-    const gw_tensor *tensors;
+    const gw_tensor *tensors; /* gw_plan.tensors */
     /* What gw_job_gpu.measure wrote, for `scalars` and `report` on a GPU; otherwise NULL. */
     const int64_t *measured;
 } gw_sums;
@@ -186,6 +191,7 @@ double gw_sum_value(const gw_sums *sums, uint32_t tensor, uint64_t i);
  * rounding allows. Jobs should go on to compute with `expected`, which has not been rounded. */
 bool gw_sum_counted(const gw_sums *sums, uint32_t tensor, uint64_t expected);
 
+/* The scalars of a step, which are zeros before `scalars` runs. Their meaning is the job's own. */
 typedef struct gw_scalars {
     double value[GW_MAX_SCALARS];
     bool stop; /* this step is the job's last */

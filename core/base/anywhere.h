@@ -1,5 +1,5 @@
-/* What is defined in a header with GW_ANYWHERE runs on GPUs as well: it is arithmetic alone, and one
- * definition gives one result. Such headers must also be C++, as nvcc compiles nothing else. */
+/* GW_ANYWHERE marks functions in headers that run on GPUs as well. They consist of arithmetic alone, and one
+ * definition gives one result everywhere. Such headers must also be valid C++, which nvcc compiles. */
 #ifndef GODWIT_CORE_BASE_ANYWHERE_H
 #define GODWIT_CORE_BASE_ANYWHERE_H
 

@@ -1,7 +1,7 @@
-/* Invariants. GW_ASSERT stays on in release builds: a peer whose invariant is broken must not go on
- * computing. It is for broken invariants of our own code only; bad input, peers and disks are errors
- * (core/base/err.h). So is a lack of memory for what is large; small things that nothing can go on without
- * are checked to be there by GW_ASSERT_MEMORY. */
+/* Assertions of invariants. They stay on in release builds, because a peer whose invariant is broken must not
+ * go on computing. GW_ASSERT is for broken invariants of this program only. Bad input, faulty peers and disks
+ * are errors (core/base/err.h), and so is a failed allocation of something large. GW_ASSERT_MEMORY checks
+ * small allocations, without which nothing could go on. */
 #ifndef GODWIT_CORE_BASE_ASSERT_H
 #define GODWIT_CORE_BASE_ASSERT_H
 

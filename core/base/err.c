@@ -37,7 +37,7 @@ bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
     return false;
 }
 
-/* Too many of them, and too little room for one more's stack, are the same EAGAIN. */
+/* pthread_create returns EAGAIN both for too many threads and for too little memory for a stack. */
 bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -38,7 +38,8 @@ bool gw_fail(gw_err *err, gw_code code, const char *format, ...) __attribute__((
 bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same of a thread that pthread_create did not start: what limits those is said as well. */
+/* Like gw_fail_errno, for a thread that pthread_create did not start; the text also says what limits
+ * threads. */
 bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

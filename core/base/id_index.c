@@ -11,7 +11,7 @@ static void put(gw_id_index *index, gw_id_records records, uint32_t number) {
 }
 
 void gw_id_index_put(gw_id_index *index, gw_id_records records, uint32_t number) {
-    GW_ASSERT(number + 1 < index->count); /* one free cell at least ends every search */
+    GW_ASSERT(number + 1 < index->count); /* at least one free cell, which ends every search */
     put(index, records, number);
 }
 

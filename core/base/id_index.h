@@ -1,6 +1,6 @@
-/* Finds a record by its peer's id: a hash table of numbers beside an array of records, or of pointers to
- * them. Each record begins with the gw_peer_id it is found by. Records of different ids only; their owner may
- * move the array. */
+/* An index that finds records by their peer's id: a hash table of record numbers beside an array of records,
+ * or of pointers to records. Each record begins with the gw_peer_id by which it is found. All ids are
+ * different. The owner of the array may move it. */
 #ifndef GODWIT_CORE_BASE_ID_INDEX_H
 #define GODWIT_CORE_BASE_ID_INDEX_H
 
@@ -9,21 +9,24 @@
 
 #include <string.h>
 
-typedef struct gw_id_index { /* zeros = empty */
-    uint32_t *cells;         /* a record's number plus 1; 0 = free. Owned */
-    uint32_t count;          /* of cells: a power of two, or 0 */
+/* A zero-initialised index is empty. */
+typedef struct gw_id_index {
+    uint32_t *cells; /* a record's number plus 1; 0: the cell is free; owned */
+    uint32_t count;  /* number of cells: a power of two, or 0 */
 } gw_id_index;
 
-typedef struct gw_id_records { /* the array, borrowed */
+/* The array of records, borrowed. */
+typedef struct gw_id_records {
     const void *first;
     size_t stride; /* bytes from one record to the next; 0: an array of pointers to records */
 } gw_id_records;
 
-/* Room for so many records, of which the first `count` are there. False: no memory, nothing changed. */
+/* Makes room for `capacity` records, of which the first `count` are in the array. Returns false when out of
+ * memory; then nothing has changed. */
 bool gw_id_index_reserve(gw_id_index *index, gw_id_records records, uint32_t count, uint32_t capacity);
-/* Adds record `number`; there must be room. */
+/* Adds record `number`; there is room. */
 void gw_id_index_put(gw_id_index *index, gw_id_records records, uint32_t number);
-/* The records have changed places: these are the first `count`. */
+/* Rebuilds the index after the records have changed places; the array has `count`. */
 void gw_id_index_rebuild(gw_id_index *index, gw_id_records records, uint32_t count);
 void gw_id_index_free(gw_id_index *index);
 
@@ -32,15 +35,15 @@ static inline const gw_peer_id *gw_id_record(gw_id_records records, uint32_t num
     return (const gw_peer_id *)((const char *)records.first + number * records.stride);
 }
 
-/* Ids are hashes already, but chosen by peers: mixed so that nobody can aim at one cell by accident. */
+/* Ids are hashes, but peers choose them; they are mixed so that they do not meet in one cell by accident. */
 static inline uint32_t gw_id_index_cell(const gw_id_index *index, const gw_peer_id *id) {
     uint64_t word;
     memcpy(&word, id->bytes, sizeof word);
     return (uint32_t)gw_mix64(word) & (index->count - 1);
 }
 
-/* The number of the record with this id; UINT32_MAX = none. Several times an event in the brain, and so
- * inline. */
+/* The number of the record with this id; UINT32_MAX: there is none. Inline, because the brain calls it
+ * several times for each event. */
 static inline uint32_t gw_id_index_find(const gw_id_index *index, gw_id_records records,
                                         const gw_peer_id *id) {
     if (index->count == 0) return UINT32_MAX;

@@ -20,7 +20,7 @@ void gw_log(gw_level level, const char *room, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    gw_utf8_make_printable(text); /* some of it may be what another peer said */
+    gw_utf8_make_printable(text); /* parts of it may come from another peer */
     current_sink(current_context, level, room, text);
 }
 

@@ -7,14 +7,14 @@
 
 typedef enum gw_level { GW_DEBUG, GW_INFO, GW_WARN, GW_ERROR } gw_level;
 
-/* `room` is a constant such as "net/stream"; `text` is one line without control characters, all of it UTF-8
- * (core/base/utf8.h), whatever it was made of, and is valid during the call only. */
+/* A sink receives one line. `room` is a constant such as "net/stream". `text` is UTF-8 without control
+ * characters (core/base/utf8.h), whatever gw_log was given, and is valid during the call only. */
 typedef void gw_log_sink(void *context, gw_level level, const char *room, const char *text);
 
 void gw_log_set_sink(gw_log_sink *sink, void *context);
 void gw_log(gw_level level, const char *room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* "debug", "info", "warn", "error". */
+/* The level in words: "debug", "info", "warn", "error"; a constant. */
 const char *gw_level_name(gw_level level);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 1 << 30 }; /* in the place of the number of runs; there are fewer */
+enum { WORDS = 1 << 30 }; /* stands in the place of the number of runs, which is always smaller */
 
 static uint32_t words_of(uint32_t size) {
     return (size + 63) / 64;
@@ -82,7 +82,7 @@ uint32_t gw_set_next(const gw_set *set, uint32_t from) {
     return i * 64 + (uint32_t)__builtin_ctzll(word);
 }
 
-/* The first element >= from that is not in the set, or size. */
+/* The first number >= from that is not in the set, or size. */
 static uint32_t next_absent(const gw_set *set, uint32_t from) {
     while (from < set->size && gw_set_has(set, from)) from++;
     return from;
@@ -90,7 +90,7 @@ static uint32_t next_absent(const gw_set *set, uint32_t from) {
 
 static uint32_t count_runs(const gw_set *set) {
     uint32_t runs = 0;
-    uint64_t before = 0; /* the last element of the word before */
+    uint64_t before = 0; /* the last bit of the word before */
     for (uint32_t i = 0; i < words_of(set->size); i++) {
         uint64_t word = set->words[i], begins = word & ~(word << 1 | before);
         runs += (uint32_t)__builtin_popcountll(begins);
@@ -99,7 +99,7 @@ static uint32_t count_runs(const gw_set *set) {
     return runs;
 }
 
-/* A run is as long on the wire as a word. */
+/* A run takes as many bytes on the wire as a word. */
 static bool is_sent_as_words(uint32_t runs, uint32_t size) {
     return runs > words_of(size);
 }
@@ -123,7 +123,7 @@ void gw_set_put(gw_writer *w, const gw_set *set) {
 
 static void get_runs(gw_reader *r, gw_set *set, uint32_t runs) {
     uint32_t previous_end = 0;
-    for (uint32_t i = 0; i < runs; i++) { /* whose bytes are there */
+    for (uint32_t i = 0; i < runs; i++) { /* the reader has the bytes of so many */
         uint32_t start = gw_get_u32(r), length = gw_get_u32(r);
         bool ordered = length > 0 && (i == 0 || start > previous_end) && start < set->size &&
                        length <= set->size - start;

@@ -1,5 +1,5 @@
-/* A set of shard numbers in [0, size): what an accumulator holds, what is missing, which chunks a peer has.
- */
+/* Sets of numbers in [0, size), as bits: the shards that an accumulator holds, the chunks that a peer has.
+ * Memory is small (2 MiB at most), so that these functions assert it instead of failing. */
 #ifndef GODWIT_CORE_BASE_SET_H
 #define GODWIT_CORE_BASE_SET_H
 
@@ -15,8 +15,7 @@ typedef struct gw_set {
     uint32_t size;
 } gw_set;
 
-/* An empty set; aborts never: out of memory is a broken invariant here (sets are at most 2 MiB). Owner frees.
- */
+/* An empty set, and a copy; the caller frees them with gw_set_free. */
 gw_set gw_set_of(uint32_t size);
 gw_set gw_set_copy(const gw_set *set);
 void gw_set_free(gw_set *set);
@@ -30,10 +29,10 @@ bool gw_set_overlaps(const gw_set *a, const gw_set *b);
 void gw_set_complement(gw_set *set);
 /* The smallest element >= from, or size when there is none. */
 uint32_t gw_set_next(const gw_set *set, uint32_t from);
-/* Wire form: size, number of runs, then each run's start and length; or, where that is shorter, the words.
- * Each set has one form, and none is longer than its words. */
+/* Writes a set: its size, the number of runs, then each run's start and length; or its words where that is
+ * shorter. Each set has one form. */
 void gw_set_put(gw_writer *w, const gw_set *set);
-/* A new set, or an empty one of size 0 with the reader failed when the bytes are malformed. */
+/* Reads a set, which the caller frees. Malformed bytes fail the reader and give a set of size 0. */
 gw_set gw_set_get(gw_reader *r);
 
 #endif

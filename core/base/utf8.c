@@ -5,7 +5,8 @@
 #include <string.h>
 
 size_t gw_utf8_character(const char *text, size_t left) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* that needs so many bytes */
+    static const uint32_t least[] = {0, 0, 0x80, 0x800,
+                                     0x10000}; /* the least code point that needs so many bytes */
     const unsigned char *bytes = (const unsigned char *)text;
     if (bytes[0] < 0x80) return 1;
     size_t length = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : 2;

@@ -1,4 +1,4 @@
-/* Commit (design section 5, "Fast mode and side effects"): when others may see a step.
+/* Commit (core/README.md, section 5, "Joining, committing, ending"): when others may see a step.
  *
  * Where a majority rules, a step that was applied here is shown (notice, metrics, the committed step of the
  * status) only when all members of this peer's view are known to hold the very state that came of it. A view

@@ -1,5 +1,5 @@
-/* Which steps others may see, and the effects of committed steps (design section 5, "Fast mode and side effects"). Only
- * the functions of this file write p->commit. */
+/* Which steps others may see, and the effects of committed steps (core/README.md, section 5, "Joining,
+ * committing, ending"). Only the functions of this file write p->commit. */
 #ifndef GODWIT_CORE_BRAIN_COMMIT_H
 #define GODWIT_CORE_BRAIN_COMMIT_H
 
@@ -23,8 +23,8 @@ void gw_commit_applied(gw_peer *p);
 void gw_commit_agreed(gw_peer *p);
 /* The event COMMITTED. Effects that cannot take place end this peer. */
 void gw_commit_effects(gw_peer *p, const gw_event *event);
-/* The state was loaded. The effects of its last step may have been those of other bits, or of a peer that is dead:
- * they are requested again when the state is committed. */
+/* The state was loaded. The effects of its last step may have been those of other bits, or of a peer that is
+ * dead: they are requested again when the state is committed. */
 void gw_commit_loaded(gw_peer *p);
 /* The job is known to have ended with the state that p->state names, which everybody may see. */
 void gw_commit_ended(gw_peer *p);

@@ -1,5 +1,5 @@
-/* The brain of a peer: a pure state machine. One call moves it: gw_peer_step. The order of design sections 3
- * to 5 and 11 lives here: membership, views, steps, repair, join, checkpoints.
+/* The brain of a peer: a pure state machine. One call moves it: gw_peer_step. It implements
+ * core/README.md, sections 3 to 5 and 11: membership, views, steps, repair, admission, checkpoints.
  *
  * Thread: one peer belongs to one thread at a time. Time is in nanoseconds of any monotonic clock, never 0.
  */

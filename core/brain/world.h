@@ -21,8 +21,8 @@
 
 typedef uint64_t gw_token;
 
-/* Each member's integers in the reduction ("boundary decisions", design section 3): the world all-reduces an
- * array of count x GW_SLOTS int64, zero but for its own rank's row, together with the sums. */
+/* Each member's integers in the reduction ("boundary decisions", core/README.md, section 3): the world
+ * all-reduces an array of count x GW_SLOTS int64, zero but for its own rank's row, together with the sums. */
 enum { GW_SLOTS = 8 };
 
 /* The first element (by shard, tensor, index) that was not finite or out of range. */

@@ -6,7 +6,7 @@
 enum { RECORD_STATE = 3, RECORD_ADDRS_SHIFT = 2, RECORD_META = 16, RECORD_PROVEN = 32, RECORD_ALL = 63 };
 
 _Static_assert(GW_GOSSIP_ADDRS <= 3, "the number of addresses has two bits");
-_Static_assert(GW_GOSSIP_META_BYTES <= UINT8_MAX, "the length of a blob has one byte");
+_Static_assert(GW_GOSSIP_META_BYTES <= UINT8_MAX, "the length of metadata has one byte");
 
 void gw_gossip_packet_put(gw_writer *w, const gw_gossip_packet *packet) {
     gw_put_u8(w, GW_GOSSIP_VERSION);

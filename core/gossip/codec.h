@@ -13,8 +13,8 @@
 
 enum {
     GW_GOSSIP_VERSION = 1,
-    GW_GOSSIP_CLUSTER_BYTES =
-        8,                   /* the front of the cluster id: tells clusters apart, authenticates nothing */
+    /* The front of the cluster id, which tells clusters apart and authenticates nothing. */
+    GW_GOSSIP_CLUSTER_BYTES = 8,
     GW_GOSSIP_RECORDS = 40,  /* more than fit into a datagram */
     GW_GOSSIP_BUCKETS = 128, /* most buckets of a digest */
 };
@@ -41,7 +41,7 @@ typedef struct gw_gossip_packet {
     gw_incarnation incarnation;
     uint32_t seq;
     gw_peer_id target;
-    uint32_t known_meta; /* PING: the newest blob of the target that the sender has */
+    uint32_t known_meta; /* PING: version of the newest metadata of the target that the sender has */
     gw_addr addr;        /* PING_REQ: where the target is */
     uint8_t flags;
     uint8_t buckets; /* DIGEST: 1 to GW_GOSSIP_BUCKETS */

@@ -204,7 +204,7 @@ void gw_gossip_leave(gw_gossip *g, uint64_t now_ns) {
         gw_gossip_entry_set(g, suspect, GW_GOSSIP_IS_ALIVE, now_ns);
     }
     g->suspicion_due = UINT64_MAX;
-    if (g->meta_waits) gw_gossip_publish_meta(g, now_ns); /* the last blob goes with the goodbye */
+    if (g->meta_waits) gw_gossip_publish_meta(g, now_ns); /* the last metadata goes with the goodbye */
     gw_gossip_spread(g, self, GW_NEWS, now_ns);
     gw_gossip_rumour_round(g, now_ns);
 }

@@ -1,4 +1,5 @@
-/* Membership by gossip: who is in the flock, alive or not, where, and one small blob of news about each.
+/* Membership by gossip: who is in the flock, alive or not, where, and a little metadata of each: a few
+ * bytes whose meaning only the caller knows (the brain puts job, view, step and speed into it).
  *
  * SWIM (Das, Gupta, Motivala, "SWIM: Scalable Weakly-consistent Infection-style Process Group Membership
  * Protocol", DSN'02) with the refinements of Lifeguard (Dadgar, Phillips, Currey, "Lifeguard: Local Health
@@ -37,12 +38,13 @@
 
 enum {
     GW_GOSSIP_DATAGRAM = 1300,  /* most bytes of one datagram, before encryption */
-    GW_GOSSIP_META_BYTES = 160, /* most bytes of a peer's blob */
+    GW_GOSSIP_META_BYTES = 160, /* most bytes of a peer's metadata */
     GW_GOSSIP_ADDRS = 2,        /* most addresses of a peer */
     GW_GOSSIP_SEEDS = 64,       /* most seed addresses */
 };
 
-/* The state of a peer. Of two rumours about one life and one refutation number, the higher state holds. */
+/* The state of a peer. If two rumours are about one life and one refutation number, the higher state
+ * holds. */
 typedef enum gw_gossip_state {
     GW_GOSSIP_IS_ALIVE = 0,
     GW_GOSSIP_IS_SUSPECT = 1, /* did not answer; a member until its suspicion expires */
@@ -58,28 +60,35 @@ typedef struct gw_gossip_member {
     uint8_t addr_count; /* 0: only hearsay so far */
     uint8_t state;      /* gw_gossip_state */
     uint8_t meta_bytes;
-    uint32_t meta_version; /* counts the blobs of this life; 0 = none heard */
+    uint32_t meta_version; /* number of the metadata in this life; 0 = none has been heard */
     const uint8_t *meta;
 } gw_gossip_member;
 
 typedef enum gw_gossip_event_kind {
-    GW_GOSSIP_ALIVE,   /* new, back, refuted a suspicion, or a new life (after the DEAD of the older one) */
-    GW_GOSSIP_SUSPECT, /* may be dead; nothing to do but to prefer others */
-    GW_GOSSIP_DEAD,    /* `incarnation` is dead: silent, proven, or replaced by a newer life */
-    GW_GOSSIP_LEFT,    /* went politely */
-    GW_GOSSIP_META,    /* its blob changed */
-    GW_GOSSIP_CLONED, /* two processes run with one identity: `incarnation` (known here) and `other`. When the
-                         member is this peer itself, `other` is as new or newer, and this process should
-                         stop. Once per pair of lives */
+    /* The member is new, is back, has refuted a suspicion, or has a new life (after the DEAD of the older
+     * one). */
+    GW_GOSSIP_ALIVE,
+    /* The member may be dead. Nothing follows from it but to prefer others. */
+    GW_GOSSIP_SUSPECT,
+    /* The life `incarnation` is dead: silent, proven dead, or replaced by a newer life. */
+    GW_GOSSIP_DEAD,
+    /* The member left on purpose. */
+    GW_GOSSIP_LEFT,
+    /* The metadata of the member has changed. */
+    GW_GOSSIP_META,
+    /* Two processes run with one identity: `incarnation`, known here, and `other`. If the member is this peer
+     * itself, `other` is as new or newer, and this process should stop. The event comes once for each pair of
+     * lives. */
+    GW_GOSSIP_CLONED,
 } gw_gossip_event_kind;
 
 typedef struct gw_gossip_event {
     gw_gossip_event_kind kind;
-    const gw_gossip_member *member; /* as it stands now; valid during the call */
+    const gw_gossip_member *member; /* as it is after the event; valid during the call */
     gw_incarnation incarnation;     /* the life that this is about */
-    bool proven;                    /* DEAD: not by silence, but by a refused connection or a newer life */
+    bool proven;                    /* DEAD: a refused connection or a newer life proves it, not silence */
     gw_incarnation other;           /* CLONED: the other life */
-    gw_addr other_addr;             /* CLONED: where it was heard from; family 0 = hearsay */
+    gw_addr other_addr;             /* CLONED: where the other life was heard from; family 0 = hearsay */
 } gw_gossip_event;
 
 /* Where datagrams and events go. The bytes are valid during the call. */
@@ -89,24 +98,24 @@ typedef struct gw_gossip_sink {
     void (*event)(void *context, const gw_gossip_event *event);
 } gw_gossip_sink;
 
-/* The protocol's pace. gw_gossip_timing_default() is what the figures in this project are measured with. */
+/* The pace of the protocol. The figures in this project are measured with gw_gossip_timing_default(). */
 typedef struct gw_gossip_timing {
-    uint64_t period_ns;        /* one member is probed each period: of the round, of the watched, and so on */
-    uint64_t period_log_ns;    /* longer by this for each doubling of a flock from 64 to 1024 peers */
-    uint64_t ping_timeout_ns;  /* no direct answer: ask others to ping */
-    uint64_t probe_timeout_ns; /* no answer at all: suspect */
-    uint64_t suspicion_ns;     /* shortest suspicion of a lone pair; grows with log2 of the flock's size */
-    uint64_t suspicion_log_ns; /* by this much for each doubling. Unconfirmed suspicions last twice as long */
+    uint64_t period_ns;       /* time between two probes: of a watched member, of one of the round, in turn */
+    uint64_t period_log_ns;   /* what each doubling of the flock from 64 to 1024 peers adds to period_ns */
+    uint64_t ping_timeout_ns; /* after this time without an answer others are asked to ping */
+    uint64_t probe_timeout_ns; /* after this time without any answer the member is suspect */
+    uint64_t suspicion_ns; /* the shortest suspicion in a flock of two; unconfirmed ones last twice as long */
+    uint64_t suspicion_log_ns; /* what each doubling of the flock adds to suspicion_ns */
     uint64_t rumour_ns;        /* pause between rounds of rumours, while there are any */
     uint64_t sync_ns;          /* pause between anti-entropy rounds of a small flock */
     uint64_t revive_ns;        /* pause between probes of the dead */
     uint64_t seed_ns;          /* pause between tries of a seed that is no live member */
-    uint64_t meta_ns;          /* shortest pause between two blobs of one peer */
+    uint64_t meta_ns;          /* shortest time between two changes of one peer's metadata */
     uint64_t gap_ns;           /* a tick this late means that this peer itself stood still */
-    uint32_t meta_bytes_per_s; /* blobs sent, of a small flock */
-    uint32_t indirect;         /* k: how many are asked to ping */
-    uint32_t fanout;           /* how many hear each round of rumours */
-    uint32_t confirmations;    /* this many independent ones bring a suspicion to its shortest */
+    uint32_t meta_bytes_per_s; /* metadata that each peer of a small flock may send */
+    uint32_t indirect;         /* how many others are asked to ping (SWIM's k) */
+    uint32_t fanout;           /* how many peers each round of rumours is sent to */
+    uint32_t confirmations;    /* so many independent ones bring a suspicion to its shortest */
 } gw_gossip_timing;
 
 gw_gossip_timing gw_gossip_timing_default(void);
@@ -131,59 +140,63 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
 void gw_gossip_destroy(gw_gossip *gossip); /* NULL is fine */
 
 /* A flock whose members know each other, for thousands of instances in one process: they share one copy of
- * what is known of a member, until one of them learns more. Members are alive and have no blob (checked). */
+ * what is known of a member, until one of them learns more. Members are alive and have no metadata
+ * (asserted). */
 typedef struct gw_gossip_roster gw_gossip_roster;
 
 bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw_gossip_roster **roster,
                              gw_err *err);
 /* Frees a roster, after the instances that were enrolled with it are destroyed. NULL is allowed. */
 void gw_gossip_roster_destroy(gw_gossip_roster *roster);
-/* Before the start: knows all of the roster, itself perhaps among them, as after a long time together. No
- * event tells of them. Fails on out of memory; the instance is then good for destruction only. */
+/* Called before the start: the instance then knows all members of the roster, of which it may be one, as
+ * after a long time together. No events report them. If this fails for want of memory, the instance can only
+ * be destroyed. */
 bool gw_gossip_enroll(gw_gossip *gossip, const gw_gossip_roster *roster, gw_err *err);
 
-/* Begins to probe and to look for seeds. Once, first. Sinks. */
+/* Begins to probe and to look for seeds. Called once, before the functions below. Sinks. */
 void gw_gossip_start(gw_gossip *gossip, uint64_t now_ns);
 
-/* Looks for these from now on instead of for the seeds of before: copied, at most GW_GOSSIP_SEEDS (checked).
- * Where one is new, the next tick is due at once, and asks that one first. */
+/* Replaces the seeds. `seeds` is copied; at most GW_GOSSIP_SEEDS (asserted). If one of them is new, the next
+ * tick is due at once and asks that seed first. */
 void gw_gossip_seek(gw_gossip *gossip, const gw_addr *seeds, uint32_t count, uint64_t now_ns);
 
-/* One datagram as received (decrypted). Never trusts it: malformed ones are dropped and counted. Sinks. */
+/* Receives one datagram, already decrypted. Its contents are not trusted: malformed datagrams are dropped and
+ * counted. Sinks. */
 void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *bytes, size_t length,
                         uint64_t now_ns);
 
 /* When gw_gossip_tick is next due. Changes with every call that sinks, and with gw_gossip_seek. */
 uint64_t gw_gossip_next_deadline(const gw_gossip *gossip);
 
-/* Whether it is due for longer than timing.gap_ns: this process stood still. */
+/* Whether a tick has been due for longer than timing.gap_ns, which means that this process stood still. */
 bool gw_gossip_stood_still(const gw_gossip *gossip, uint64_t now_ns);
 
-/* Does whatever is due. Hand over the datagrams that wait in the socket first: they may hold the answers that
- * a tick would miss. A tick later than timing.gap_ns means that this process stood still: it gives every
- * probe and suspicion its full time again. Sinks. */
+/* Does what is due. The caller first hands over the datagrams that wait in its socket, since they may hold
+ * the answers that a tick would miss. If the tick is late by more than timing.gap_ns, this process stood
+ * still, and every probe and suspicion gets its full time again. Sinks. */
 void gw_gossip_tick(gw_gossip *gossip, uint64_t now_ns);
 
-/* Something points to this peer being dead (a broken link, a failed collective): probe it at once. Unknown or
- * dead peers: nothing happens. Sinks. */
+/* Probes a peer at once, because something suggests that it is dead (a broken link, a failed collective).
+ * Does nothing if the peer is unknown or dead. Sinks. */
 void gw_gossip_suspect_hint(gw_gossip *gossip, const gw_peer_id *id, uint64_t now_ns);
 
-/* This life is proven dead (its host refused the reconnection). Ignored when the peer is known in a newer
- * life or the id is unknown. The refutation number of `incarnation` does not matter. Sinks. */
+/* Declares a life of a peer dead, because that is proven (its host refused the reconnection). Does nothing if
+ * the id is unknown or the peer is known in a newer life. The refutation number of `incarnation` does not
+ * matter. Sinks. */
 void gw_gossip_confirm_dead(gw_gossip *gossip, const gw_peer_id *id, const gw_incarnation *incarnation,
                             uint64_t now_ns);
 
-/* Says goodbye. The instance goes on ticking so that the news spreads; it stops to probe and to refute. A
+/* Leaves the flock. The instance goes on ticking so that the news spreads, but no longer probes or refutes. A
  * second call does nothing. Sinks. */
 void gw_gossip_leave(gw_gossip *gossip, uint64_t now_ns);
 
-/* Replaces this peer's blob, at most GW_GOSSIP_META_BYTES bytes (checked). Cheap: call it whenever something
- * changed. Only the newest is sent, at most every timing.meta_ns, and more rarely in a large flock, where the
- * blobs of all are held to a share of the bandwidth. */
+/* Replaces this peer's metadata, at most GW_GOSSIP_META_BYTES bytes (asserted). The call is cheap and may
+ * come with every change: only the newest metadata is sent, at most once in timing.meta_ns, and more rarely
+ * in a large flock, where the metadata of all peers share a part of the bandwidth. */
 void gw_gossip_set_meta(gw_gossip *gossip, const void *meta, size_t bytes, uint64_t now_ns);
 
-/* Lookups. A pointer is valid until the next call that sinks. Members are this peer itself (number 0), the
- * living and the dead that are remembered; numbers change with calls that sink. */
+/* Lookups. A pointer is valid until the next call that sinks. The members are this peer itself (number 0),
+ * the living members, and the dead that are remembered; numbers change with calls that sink. */
 const gw_gossip_member *gw_gossip_self(const gw_gossip *gossip);
 const gw_gossip_member *gw_gossip_find(const gw_gossip *gossip, const gw_peer_id *id); /* NULL: unknown */
 uint32_t gw_gossip_count(const gw_gossip *gossip);

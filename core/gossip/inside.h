@@ -1,6 +1,6 @@
 /* The state of a gossip instance and the functions that the files of this folder share.
  *
- *   gossip.c     life cycle, ticks, hints, the blob
+ *   gossip.c     life cycle, ticks, hints, this peer's metadata
  *   receive.c    incoming datagrams
  *   send.c       outgoing datagrams, rounds of rumours
  *   merge.c      the rules by which a record changes the table of members
@@ -31,7 +31,7 @@ enum {
     GW_GOSSIP_SYNC_PIECES = 16, /* most datagrams of entries in answer to one digest */
     GW_GOSSIP_LAST_ASKERS = 64, /* about how many peers ping a suspect once more before it is declared dead */
     GW_GOSSIP_META_PEERS = 64,  /* largest flock for which timing.meta_bytes_per_s holds */
-    GW_GOSSIP_SYNC_META_MOST = 256, /* largest flock in which entries carry blobs */
+    GW_GOSSIP_SYNC_META_MOST = 256, /* largest flock in which entries carry metadata */
 };
 
 /* A member that has been alive without a suspicion for this time, multiplied by the number of members, is
@@ -48,7 +48,8 @@ enum {
  * come from a peer that was cut off for as long, which learns within a second or two that it is wrong. */
 #define GW_GOSSIP_REPLACED_KEPT_NS (24 * 3600 * UINT64_C(1000000000))
 
-enum { GW_NEWS = 0, GW_METAS = 1 }; /* the two queues: states go first, blobs as bandwidth allows */
+/* The two queues of rumours: states go first, metadata as bandwidth allows. */
+enum { GW_NEWS = 0, GW_METAS = 1 };
 
 /* A member as this peer knows it: in memory of this instance, or in a roster that several instances read. */
 typedef struct gw_gossip_entry {
@@ -67,8 +68,8 @@ typedef struct gw_gossip_entry {
 
 typedef struct gw_suspicion {
     uint32_t member;
-    uint32_t count; /* of confirmers, the first accuser included */
-    bool mine;      /* a probe of this peer failed: it goes on pinging the suspect */
+    uint32_t count; /* number of confirmers, the first accuser included */
+    bool mine;      /* a probe of this peer has failed, and it goes on pinging the suspect */
     gw_peer_id confirmer[GW_GOSSIP_CONFIRMERS];
     uint64_t started_ns, deadline_ns;
     uint64_t nag_ns; /* when to send the accusation to the suspect again; UINT64_MAX: never */
@@ -112,9 +113,9 @@ struct gw_gossip {
     uint32_t revivals, next_dead; /* pings to dead members so far; position of the last one in turn */
 
     gw_rumours rumours[2];
-    double meta_tokens; /* bytes that blobs may use now */
+    double meta_tokens; /* bytes of metadata that may be sent now */
     uint64_t meta_tokens_ns;
-    uint8_t meta[GW_GOSSIP_META_BYTES]; /* the newest blob of this peer, possibly not published yet */
+    uint8_t meta[GW_GOSSIP_META_BYTES]; /* the newest metadata of this peer, possibly not published yet */
     uint8_t meta_bytes;
     bool meta_waits;
 
@@ -138,7 +139,7 @@ struct gw_gossip {
 };
 
 /* gossip.c */
-/* Notices whether this peer stood still. To be called before anything else is done at `now_ns`. */
+/* Notices whether this peer stood still. It is called before anything else is done at `now_ns`. */
 void gw_gossip_notice_gap(gw_gossip *g, uint64_t now_ns);
 
 /* table.c */
@@ -158,7 +159,7 @@ bool gw_gossip_entries_lend(gw_gossip *g, const gw_gossip_entry *entries, uint32
 void gw_gossip_entry_free(const gw_gossip_entry *entry);
 /* Sets the state of a member and updates the counts and the suspicion. */
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
-/* Replaces the blob that public.meta owns. Returns false when out of memory; then nothing has changed. */
+/* Replaces the metadata that public.meta owns. Returns false when out of memory; then nothing has changed. */
 bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes);
 /* Forgets one member that left long ago, or that died long ago and was replaced, or the oldest dead member
  * if the dead outnumber the living by far. */
@@ -169,8 +170,10 @@ const gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
  * `except` (may be NULL). Returns how many. */
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most);
 bool gw_gossip_is_live(const gw_gossip_entry *entry);
-bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr); /* one that is alive or suspect */
-unsigned gw_gossip_log2(uint32_t n);                              /* rounded up; 0 for n <= 1 */
+/* Whether a member that is alive or suspect has this address. */
+bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr);
+/* The logarithm to base 2, rounded up; 0 for n <= 1. */
+unsigned gw_gossip_log2(uint32_t n);
 
 /* ring.c */
 /* Notes that a member has become live or has ceased to be live. */

@@ -48,7 +48,8 @@ static void refute(gw_gossip *g, uint32_t refutation, const gw_addr *from, uint6
     gw_gossip_rumour_round(g, now_ns);
 }
 
-/* A peer that sends from an address at which this process listens no longer listens there. */
+/* Whether this process listens at an address. A peer that seems to send from there no longer listens
+ * there. */
 static bool is_own_address(const gw_gossip *g, const gw_addr *from) {
     const gw_gossip_member *self = &g->self->public;
     for (uint32_t i = 0; i < self->addr_count; i++)
@@ -61,8 +62,9 @@ static void merge_self(gw_gossip *g, const gw_gossip_record *record, gw_gossip_s
     gw_gossip_entry *self = g->self;
     const gw_incarnation *mine = &self->public.incarnation, *theirs = &record->incarnation;
     if (!gw_same_life(mine, theirs)) {
-        /* An older boot is this peer's own past, unless it speaks: one that gossiped to itself, too, being
-         * among its seeds, may be heard by the next. */
+        /* An older boot is this peer's own past, unless that life sends packets itself. A packet from this
+         * process's own address does not count: an earlier life that had itself among its seeds sent packets
+         * to this address, and the next life may receive them. */
         if (theirs->boot < mine->boot && (source != GW_FROM_SUBJECT || is_own_address(g, from))) return;
         if (source == GW_FROM_SUBJECT) gw_gossip_accuse(g, from, self);
         if (g->clone_nonce == theirs->nonce) return;
@@ -86,7 +88,7 @@ static void take_addresses(gw_gossip_entry *entry, const gw_gossip_record *recor
     }
 }
 
-/* Stores the blob of a record if it is newer than the known one. Returns whether it was. */
+/* Stores the metadata of a record if it is newer than what is known. Returns whether it was. */
 static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     if (!record->has_meta || record->meta_version <= entry->public.meta_version) return false;
     if (!gw_gossip_entry_set_meta(entry, record->meta, record->meta_bytes)) return false;
@@ -101,8 +103,8 @@ static void relay(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_source source,
     gw_gossip_spread(g, entry, GW_NEWS, now_ns);
 }
 
-/* Sets the state that a record names, for the life that it names, and tells. `was` is how the same life stood
- * before (dead for one not known). */
+/* Sets the state that a record names, for the life that it names, and sends the event. `was` is the state in
+ * which the same life was known before; DEAD for a life that was not known. */
 static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
                         gw_gossip_state was, gw_gossip_source source, uint64_t now_ns) {
     const gw_incarnation life = record->incarnation;
@@ -117,7 +119,7 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
             gw_gossip_entry_set(g, entry, GW_GOSSIP_IS_ALIVE, now_ns);
             gw_gossip_tell(g, GW_GOSSIP_ALIVE, entry, &life);
         } else {
-            gw_gossip_suspicion_end(g, entry); /* it was about a lower refutation number */
+            gw_gossip_suspicion_end(g, entry); /* the old suspicion was about a lower refutation number */
         }
         gw_gossip_suspect(g, entry, &record->accuser, now_ns);
         return; /* that function has spread the news */
@@ -133,10 +135,12 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
     relay(g, entry, source, now_ns);
 }
 
+/* Takes the first record about a peer. */
 static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source, const gw_addr *from,
                  uint64_t now_ns) {
-    /* Rumours about strangers are kept and passed on: during a mass restart the accused may be known to the
-     * next peer. A tombstone of a stranger found by anti-entropy is no news: it would never be forgotten. */
+    /* Rumours about unknown peers are kept and passed on: during a mass restart the next peer may know the
+     * accused. A dead entry of an unknown peer that comes by anti-entropy is not taken, since peers would
+     * hand it to each other and never forget it. */
     if (source == GW_FROM_SYNC && record->state >= GW_GOSSIP_IS_DEAD) return;
     gw_gossip_entry *entry = gw_gossip_entry_add(g, &record->id, &record->incarnation);
     if (entry == NULL) return;
@@ -146,6 +150,8 @@ static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source 
     enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
 }
 
+/* Takes the first record about a later life of a known peer, which is the death certificate of the life
+ * before. */
 static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
                      gw_gossip_source source, const gw_addr *from, uint64_t now_ns) {
     const gw_incarnation old = entry->public.incarnation;
@@ -166,9 +172,10 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
 }
 
-/* Hearsay of a death that this peer has reason to doubt: it heard from the accused itself a moment ago, or
- * the accuser was perhaps on the other side of a partition. It tells the accused, who refutes if it lives,
- * and probes it: the living are not buried on hearsay, and the dead are found out within one suspicion. */
+/* Whether a record reports a death by hearsay that this peer has reason to doubt: it has just heard from the
+ * member itself, or the record comes by anti-entropy and may be from the other side of a partition. A
+ * doubtful death is not taken but verified, so that a living member is not declared dead on hearsay; a dead
+ * one is detected within one suspicion. */
 static bool doubtful(const gw_gossip *g, const gw_gossip_entry *entry, const gw_gossip_record *record,
                      gw_gossip_source source, uint64_t now_ns) {
     if (record->state != GW_GOSSIP_IS_DEAD || record->proven || !gw_gossip_is_live(entry)) return false;
@@ -177,6 +184,7 @@ static bool doubtful(const gw_gossip *g, const gw_gossip_entry *entry, const gw_
     return heard_ns != 0 && now_ns - heard_ns < g->config.timing.suspicion_ns / 2;
 }
 
+/* Tells a member of its reported death, which it refutes if it lives, and probes it. */
 static void verify(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record, uint64_t now_ns) {
     const gw_addr *addr = gw_gossip_addr_of(entry);
     if (addr == NULL) return;
@@ -195,7 +203,8 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
         verify(g, entry, record, now_ns);
         return;
     }
-    bool new_meta = take_meta(entry, record); /* before the event: the receiver of LEFT reads the last blob */
+    bool new_meta =
+        take_meta(entry, record); /* before the event, as the receiver of LEFT reads the last metadata */
     if (newer) {
         if (theirs > mine) gw_gossip_refuted(g, entry, theirs - mine, now_ns);
         entry->public.incarnation.refutation = theirs;

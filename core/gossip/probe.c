@@ -15,7 +15,7 @@ static uint64_t stretched(const gw_gossip *g, uint64_t ns) {
 }
 
 /* The time until which a member may answer. A slow member refutes each suspicion, and each suspicion and
- * refutation spreads to all members; waiting longer for it costs the flock a tenth of that. */
+ * refutation spreads to all members; to wait longer for it costs the flock a tenth of that. */
 static uint64_t verdict_at(const gw_gossip *g, const gw_gossip_entry *entry, uint64_t now_ns) {
     uint64_t timeout_ns = g->config.timing.probe_timeout_ns;
     return now_ns + stretched(g, timeout_ns) + gw_gossip_patience(g, entry, now_ns) * timeout_ns;
@@ -207,7 +207,8 @@ void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
     if (entry != NULL) gw_gossip_probe_start(g, entry, now_ns);
 }
 
-/* Where another one lives now nobody else is to be found, and who lives there need not hear of the dead. */
+/* Whether a dead member may be found at its address. If a living member has that address now, it is not, and
+ * the living one need not receive pings that are meant for a dead one. */
 static bool may_be_there(const gw_gossip *g, const gw_gossip_entry *entry) {
     return !gw_gossip_lives_at(g, gw_gossip_addr_of(entry));
 }
@@ -216,8 +217,9 @@ static bool is_pinged(const gw_gossip_entry *entry) {
     return entry->public.state == GW_GOSSIP_IS_DEAD && entry->public.addr_count > 0;
 }
 
-/* One of the last to die, by lot. Most of the dead may be lives that ended for good long ago, as where each
- * start has a new identity; whoever is cut off is soon met again all the same. NULL: not to be found. */
+/* Chooses one of the members that died last, at random. Most of the dead may have ended for good long ago,
+ * for instance where each start has a new identity; a member that was only cut off is nevertheless pinged
+ * again soon. NULL: there is none, or it cannot be at its address. */
 static const gw_gossip_entry *lately_dead(gw_gossip *g) {
     const gw_gossip_entry *last[LATELY_DEAD];
     uint32_t count = 0;
@@ -235,7 +237,8 @@ static const gw_gossip_entry *lately_dead(gw_gossip *g) {
     return may_be_there(g, chosen) ? chosen : NULL;
 }
 
-/* The next dead member in turn. NULL: there is none, or none of the DEAD_TRIES looked at can be reached. */
+/* The next dead member in turn. NULL: there is none, or none of the DEAD_TRIES examined can be at its
+ * address. */
 static const gw_gossip_entry *next_dead(gw_gossip *g) {
     uint32_t tries = 0;
     for (uint32_t i = 0; i < g->count && tries < DEAD_TRIES; i++) {
@@ -260,8 +263,8 @@ void gw_gossip_revive(gw_gossip *g, uint64_t now_ns) {
 }
 
 void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
-    /* Alone: ask all of them, often. In a flock: one after the other, so that none is left out for long, and
-     * the larger the flock the more rarely. */
+    /* A peer that is alone asks all seeds, and often. A peer in a flock asks one after the other, so that
+     * none is left out for long, and the more rarely the larger the flock is. */
     bool alone = g->live == 1;
     uint64_t pause_ns = g->config.timing.seed_ns;
     if (alone)

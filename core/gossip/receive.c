@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The answer to a ping carries the blob of the target if the pinger has an older one, which repairs the
+/* The answer to a ping carries the metadata of the target if the pinger has older metadata. This repairs the
  * loss of a rumour within one round of probes. */
 static void answer_ping(gw_gossip *g, const gw_gossip_packet *ping, const gw_addr *from) {
     const gw_gossip_entry *self = g->self;

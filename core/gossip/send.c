@@ -59,14 +59,16 @@ static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *rec
     return true;
 }
 
-/* The record that a rumour about `entry` carries: its state, and in the queue of blobs its blob as well. */
+/* The record that a rumour about `entry` carries: its state, and in the queue of metadata its metadata as
+ * well. */
 static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_writer *w, uint8_t *count) {
     uint32_t members[GW_GOSSIP_RECORDS];
     uint32_t picked = gw_rumours_pick(&g->rumours[queue], members, GW_GOSSIP_RECORDS);
     for (uint32_t i = 0; i < picked; i++) {
         gw_gossip_entry *entry = gw_gossip_entry_at(g, members[i]);
         if (entry == to) continue;
-        bool last_words = entry->public.state == GW_GOSSIP_IS_LEFT; /* the last blob says why the peer left */
+        bool last_words =
+            entry->public.state == GW_GOSSIP_IS_LEFT; /* the last metadata says why the peer left */
         gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS || last_words);
         if (queue == GW_METAS && g->meta_tokens < (double)gw_gossip_record_bytes(&record)) break;
         if (!put_record(w, count, &record)) break;
@@ -107,8 +109,8 @@ void gw_gossip_accuse(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *
     send_with(g, addr, NULL, &packet, &record, false);
 }
 
-/* Blobs share a budget that shrinks as the flock grows: all of them reach everybody, so what each peer may
- * say is a share of what each peer can hear. */
+/* Metadata shares a budget that shrinks as the flock grows: the metadata of all peers reaches all peers, so
+ * what each may send is a share of what each can receive. */
 static double meta_rate(const gw_gossip *g) {
     double rate = g->config.timing.meta_bytes_per_s;
     return g->live <= GW_GOSSIP_META_PEERS ? rate : rate * GW_GOSSIP_META_PEERS / g->live;

@@ -147,7 +147,7 @@ static void renumber(gw_gossip *g, gw_gossip_entry *entry, uint32_t number) {
     if (entry->suspicion != 0) g->suspicions[entry->suspicion - 1].member = number;
 }
 
-/* The entry of a member that is not alive any more, and is therefore owned. */
+/* Removes the entry of a member that is not alive any more, and is therefore owned. */
 static void entry_remove(gw_gossip *g, uint32_t number) {
     gw_gossip_entry *entry = gw_gossip_entry_at(g, number);
     GW_ASSERT(number > 0 && entry->suspicion == 0);
@@ -172,8 +172,9 @@ bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr) {
     return false;
 }
 
-/* One that died long ago, and where it was another one lives; 0: the one that was looked at is not such. It
- * is the next after the last that was pinged in its turn, so that another is looked at the next time. */
+/* Examines one dead member and returns its number if it died long ago and another member lives at its
+ * address; otherwise 0. The examined member is the one after the last that was pinged in turn, so that each
+ * call examines another. */
 static uint32_t find_replaced(const gw_gossip *g, uint64_t now_ns) {
     for (uint32_t i = 0; i < g->count; i++) {
         uint32_t number = (g->next_dead + 1 + i) % g->count;

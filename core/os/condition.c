@@ -13,7 +13,7 @@ void gw_cond_init(pthread_cond_t *condition) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     int failure = pthread_cond_init(condition, &attributes);
     pthread_condattr_destroy(&attributes);
-    GW_ASSERT(failure == 0); /* it takes nothing that could be short */
+    GW_ASSERT(failure == 0); /* no resource is needed that could be short */
 }
 
 bool gw_cond_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t end_ns) {

@@ -70,7 +70,7 @@ bool gw_durable_root(gw_io *io, const char *path, gw_err *err) {
     return gw_durable_sync_folder(io, parent, created ? err : &ignored) || !created;
 }
 
-/* Returns false, with errno, where not all could be written. */
+/* Returns false, with errno set, if not all could be written. */
 static bool write_all(gw_io *io, int fd, const void *bytes, size_t length) {
     for (size_t done = 0; done < length;) {
         ssize_t count = io->write(io, fd, (const uint8_t *)bytes + done, length - done);
@@ -182,7 +182,7 @@ static bool read_open(gw_io *io, int fd, const char *path, size_t limit, void **
 }
 
 bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, size_t *length, gw_err *err) {
-    int fd = io->open(io, path, O_RDONLY | O_NONBLOCK, 0); /* a FIFO must not hang us before fstat */
+    int fd = io->open(io, path, O_RDONLY | O_NONBLOCK, 0); /* O_NONBLOCK: opening a FIFO does not hang */
     if (fd < 0 && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
     bool done = read_open(io, fd, path, limit, bytes, length, err);
@@ -196,7 +196,7 @@ bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context
     if (stream == NULL) return gw_fail_errno(err, errno, "cannot open the folder %s", folder);
     bool done = true;
     while (done) {
-        errno = 0; /* the end of the folder leaves it */
+        errno = 0; /* readdir leaves it unchanged at the end of the folder */
         const struct dirent *entry = readdir(stream);
         if (entry == NULL && errno != 0)
             done = gw_fail_errno(err, errno, "cannot read the folder %s", folder);

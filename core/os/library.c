@@ -12,8 +12,8 @@
 typedef struct search {
     const gw_library_wanted *wanted;
     void *table;
-    char *path;        /* of the candidate; GW_LIBRARY_PATH bytes */
-    char looked[300];  /* the places */
+    char *path;        /* path of the candidate; GW_LIBRARY_PATH bytes */
+    char looked[300];  /* the places that were searched */
     char trouble[200]; /* why no candidate was opened, in the dynamic linker's words */
     char refused[300]; /* which candidates were opened, and why they will not do */
 } search;
@@ -43,8 +43,8 @@ static bool load_functions(const gw_library_wanted *wanted, void *library, void 
     return true;
 }
 
-/* Tries one candidate. `in_place`: it was looked for in one folder, where it may be missing, which is no
- * news. */
+/* Tries one candidate. `in_place`: the candidate is in one given folder, and its absence there is not
+ * reported. */
 static bool try_file(search *s, const char *file, bool in_place) {
     const gw_library_wanted *wanted = s->wanted;
     gw_err why;

@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the path and a suffix of at most 4 bytes behind it fit a path of the system's. The path comes from the user. */
+/* Whether the path and a suffix of at most 4 bytes behind it fit a path of the system's. The path comes from
+ * the user. */
 static bool fits(const char *path, gw_err *err) {
     return strlen(path) + strlen(".new") < GW_PATH_BYTES ||
            gw_fail(err, GW_E_USAGE, "the path %.100s... is too long", path);

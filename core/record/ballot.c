@@ -39,12 +39,13 @@ bool gw_ballot_must_list(const gw_view *promise, const gw_view *view) {
     return gw_view_rank_of_life(view, &leader->id, leader->boot, leader->nonce) < 0;
 }
 
-typedef struct promises { /* in rising order */
+/* Promises in rising order of the views. */
+typedef struct promises {
     const gw_view *view[GW_BALLOT_LATER + 1];
     uint32_t count;
 } promises;
 
-/* The leader's life has ended: a later one has had a vote. */
+/* Whether the life that leads the promised view has ended: a later life of that leader has had a vote. */
 static bool is_of_the_past(const promises *all, const gw_view *promise) {
     for (uint32_t i = 0; i < all->count; i++)
         if (gw_peer_id_equal(&all->view[i]->leader, &promise->leader) &&
@@ -53,15 +54,16 @@ static bool is_of_the_past(const promises *all, const gw_view *promise) {
     return false;
 }
 
-/* The same life leads both, and had not installed the earlier one when it proposed the later one. One of the
- * past may stand for others, and stays, whatever comes late. */
+/* Whether a vote for `view` takes the promise back: the same life leads both views, and it had not installed
+ * the earlier one when it proposed the later one. A promise to a life that has ended may stand for others and
+ * is kept, even if a proposal of that life arrives late. */
 static bool is_taken_back(const promises *all, const gw_view *promise, const gw_view *view,
                           uint64_t base_epoch) {
     return gw_peer_id_equal(&promise->leader, &view->leader) && !gw_ballot_must_list(promise, view) &&
            base_epoch < promise->epoch && !is_of_the_past(all, promise);
 }
 
-/* A later promise, which is of the past, stands for the one at `index`. */
+/* Whether a later promise, to a life that has ended, stands for the promise at `index`. */
 static bool is_stood_for(const promises *all, uint32_t index) {
     const gw_view *promise = all->view[index];
     for (uint32_t i = index + 1; i < all->count; i++)
@@ -82,7 +84,7 @@ static promises promised(const gw_ballot *ballot) {
     return all;
 }
 
-/* What is promised once this peer has voted for `view`, which is the last of them. */
+/* The promises that are outstanding once this peer has voted for `view`, which is the last of them. */
 static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint64_t base_epoch) {
     promises all = promised(ballot);
     for (uint32_t i = all.count; i-- > 0;)
@@ -93,7 +95,7 @@ static promises promised_with(const gw_ballot *ballot, const gw_view *view, uint
     return all;
 }
 
-/* The ballot's own ones, of which some may be left out, and perhaps one more, the last. */
+/* Stores promises, which are some of the ballot's own and perhaps a new one behind them. */
 static void keep(gw_ballot *ballot, const promises *all) {
     GW_ASSERT(all->count <= GW_BALLOT_LATER);
     ballot->later_count = all->count;

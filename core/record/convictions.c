@@ -3,7 +3,7 @@
 #include "core/base/assert.h"
 #include "core/record/view.h"
 
-/* Where that of this peer is; `count`: there is none. */
+/* The index of the conviction of this peer; `count`: there is none. */
 static uint32_t find(const gw_convictions *convictions, const gw_peer_id *id) {
     uint32_t at = 0;
     while (at < convictions->count && !gw_peer_id_equal(&convictions->list[at].id, id)) at++;
@@ -15,7 +15,8 @@ static void remove_at(gw_convictions *convictions, uint32_t at) {
     convictions->list[at] = convictions->list[--convictions->count];
 }
 
-/* Equal ones go by their peers, so that whoever unites the same sets forgets the same one. */
+/* Within one epoch, the lower peer id counts as earlier, so that all peers that unite the same sets forget
+ * the same conviction. */
 static bool is_earlier(const gw_conviction *a, const gw_conviction *b) {
     return a->epoch < b->epoch || (a->epoch == b->epoch && gw_peer_id_compare(&a->id, &b->id) < 0);
 }

@@ -42,7 +42,7 @@ bool gw_shard_deaths_in_step(const gw_shard_deaths *deaths, uint64_t step) {
     return false;
 }
 
-/* One life may have been at several shards. */
+/* A life that computed several shards has an entry for each, and counts once. */
 uint32_t gw_shard_deaths_lives(const gw_shard_deaths *deaths, const gw_peer_id *id, uint64_t step) {
     uint32_t lives = 0;
     for (uint32_t i = 0; i < deaths->count; i++) {
@@ -64,7 +64,7 @@ bool gw_shard_deaths_lacks_shard(const gw_shard_deaths *deaths, const gw_peer_id
     return false;
 }
 
-/* Entries are distinct: each of a shard is another life. */
+/* Entries are distinct, so each entry of a shard is another life. */
 static uint32_t lives_lost_at(const gw_shard_deaths *deaths, uint64_t step, uint32_t shard) {
     uint32_t lives = 0;
     for (uint32_t i = 0; i < deaths->count; i++)

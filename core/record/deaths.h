@@ -1,6 +1,7 @@
-/* Lives of peers that ended while they computed a shard: the evidence by which a poison shard is named (design
- * section 5), kept beyond the life of the peers. The evidence is a set, so that the sets of several peers can be
- * united in any order, and peers that have united the same sets judge alike. Pure. */
+/* Lives of peers that ended while they computed a shard: the evidence by which a poison shard is named
+ * (core/README.md, section 5), kept beyond the life of the peers. The evidence is a set, so that the sets of
+ * several peers can be united in any order, and peers that have united the same sets judge alike. The
+ * functions are pure. */
 #ifndef GODWIT_CORE_RECORD_DEATHS_H
 #define GODWIT_CORE_RECORD_DEATHS_H
 
@@ -27,12 +28,12 @@ typedef struct gw_shard_deaths {
     gw_shard_death list[GW_MAX_SHARD_DEATHS];
 } gw_shard_deaths;
 
-/* Adds a death; true when the set has changed. Of the deaths noted of one life, those of the latest step count,
- * as the peer that noted them knows that the steps before were done. In that step a known shard replaces an
- * unknown one. */
+/* Adds a death; returns whether the set has changed. If the deaths of one life name several steps, only those
+ * of the latest step are kept, as the peer that noted them knows that the steps before were done. In that
+ * step a known shard replaces an unknown one. */
 bool gw_shard_deaths_add(gw_shard_deaths *deaths, const gw_shard_death *death);
 bool gw_shard_deaths_unite(gw_shard_deaths *into, const gw_shard_deaths *more);
-/* Forgets deaths in steps before `step`, which have been done. True when the set has changed. */
+/* Forgets deaths in steps before `step`, which have been done. Returns whether the set has changed. */
 bool gw_shard_deaths_forget_before(gw_shard_deaths *deaths, uint64_t step);
 bool gw_shard_deaths_in_step(const gw_shard_deaths *deaths, uint64_t step);
 /* How many lives of this peer ended in this step. */
@@ -49,13 +50,14 @@ typedef struct gw_poison {
     uint32_t ties;  /* other shards at which as many lives ended, each time computed together with it */
     uint32_t tied[GW_POISON_NAMED - 1]; /* the lowest of those shards, rising */
 } gw_poison;
-/* The poison shard of the first step, from `step` on, that has one. A death at an unknown shard of a step counts
- * for every shard of that step, as the first death of a step comes before peers report what they compute. */
+/* The poison shard of the first step, from `step` on, that has one. A death at an unknown shard of a step
+ * counts for every shard of that step, as the first death of a step comes before peers report what they
+ * compute. */
 bool gw_shard_deaths_poison(const gw_shard_deaths *deaths, uint64_t step, gw_poison *poison);
 
 void gw_shard_deaths_put(gw_writer *w, const gw_shard_deaths *deaths);
-/* Fails the reader on more than GW_MAX_SHARD_DEATHS, and on what no set contains: a death twice, a death at an
- * unknown shard beside one of the same life at a known shard, or deaths of one life in two steps. */
+/* Fails the reader on more than GW_MAX_SHARD_DEATHS, and on what no set contains: a death twice, a death at
+ * an unknown shard beside one of the same life at a known shard, or deaths of one life in two steps. */
 void gw_shard_deaths_get(gw_reader *r, gw_shard_deaths *deaths);
 enum { GW_SHARD_DEATH_BYTES = 36 }; /* of one death as put; 4 bytes precede the list */
 

@@ -35,8 +35,8 @@ static gw_inventory *insert(gw_peer_inventory *inventory, const gw_inventory *wh
     return &list[at];
 }
 
-/* A state that was saved before is saved again, in a later view, or after steps that left it as it was: the
- * entry moves to its place. */
+/* Moves an entry to the place of its newer step and view: the same state was saved again, in a later view or
+ * after steps that did not change it. */
 static gw_inventory *renew(gw_peer_inventory *inventory, gw_inventory *entry, const gw_inventory *what) {
     if (gw_inventory_is_after(entry, what->epoch, what->step)) return entry;
     gw_inventory renewed = *what;
@@ -108,7 +108,8 @@ void gw_peer_inventory_loaded(gw_peer_inventory *inventory, const gw_inventory *
 void gw_peer_inventory_failed(gw_peer_inventory *inventory, const gw_inventory *what, const gw_set *sound) {
     if (sound == NULL) return;
     if (sound->size != what->chunks.size) {
-        inventory->orphans = false; /* nothing here could say later that this one was tried */
+        inventory->orphans =
+            false; /* an inventory has no other place to note that this checkpoint was tried */
         return;
     }
     gw_inventory *entry = find(inventory, &what->root);

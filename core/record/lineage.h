@@ -1,5 +1,6 @@
-/* Where a state has come from: the checkpoints that were saved on the way to it. With float sums others may
- * be of another lineage of the job, which was given up. Pure. */
+/* The lineage of a state: the checkpoints that were saved on the way to it. With float sums a job may go back
+ * to a checkpoint and make the same steps again with other results; checkpoints of the steps that were given
+ * up are of another lineage. The functions are pure. */
 #ifndef GODWIT_CORE_RECORD_LINEAGE_H
 #define GODWIT_CORE_RECORD_LINEAGE_H
 
@@ -10,21 +11,22 @@
 
 enum { GW_MAX_LINEAGE = 16 };
 
-typedef struct gw_checkpoint_ref { /* a checkpoint; step 0: none */
+/* Names a checkpoint. Step 0 means none. */
+typedef struct gw_checkpoint_ref {
     uint64_t step;
     gw_hash root;
 } gw_checkpoint_ref;
 
 typedef struct gw_lineage {
     uint32_t count;
-    gw_checkpoint_ref list[GW_MAX_LINEAGE]; /* of more steps first; no root twice */
+    gw_checkpoint_ref list[GW_MAX_LINEAGE]; /* in falling order of steps; no root twice */
 } gw_lineage;
 
-/* Of a full lineage the one of the fewest steps is forgotten. Steps may leave a state as it was: its root is
- * that of the last one then. */
+/* Adds a checkpoint, of at least one step. A full lineage forgets the checkpoint of the fewest steps. If
+ * steps leave the state as it was, its root is already there, and the entry moves to the later step. */
 void gw_lineage_add(gw_lineage *lineage, const gw_checkpoint_ref *one);
 bool gw_lineage_has(const gw_lineage *lineage, const gw_hash *root);
-/* *kept becomes the one of more steps. */
+/* Replaces `kept` by `other` if that has more steps. */
 void gw_checkpoint_ref_take_newer(gw_checkpoint_ref *kept, const gw_checkpoint_ref *other);
 
 #endif

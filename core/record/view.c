@@ -89,8 +89,8 @@ void gw_view_put(gw_writer *w, const gw_view *view) {
     put_contents(w, view);
 }
 
-/* The ring 0, 1, -1, 2, -2, ... modulo the count: where all of it is turned by one, each has other neighbours
- * (Walecki's decomposition of the complete graph into such rings). */
+/* The number at `place` of the ring 0, 1, -1, 2, -2, ... modulo the count. If one is added to all numbers,
+ * each has other neighbours (Walecki's decomposition of the complete graph into such rings). */
 static uint32_t zigzag(uint32_t count, uint32_t place) {
     return place % 2 == 1 ? (place + 1) / 2 : (count - place / 2) % count;
 }
@@ -100,7 +100,7 @@ static uint32_t place_in_zigzag(uint32_t count, uint32_t number) {
     return number <= count / 2 ? 2 * number - 1 : 2 * (count - number);
 }
 
-/* Of three or four there are too few rings: each is gone round the other way, too, before the next. */
+/* Views of three or four members have few such rings, so each ring is used in both directions. */
 void gw_view_arrange(const gw_view *view, uint32_t arrangement, uint32_t *ranks) {
     enum { FEW = 4 };
     bool few = view->count <= FEW, back = few && arrangement % 2 == 1;

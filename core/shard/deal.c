@@ -5,7 +5,7 @@
 
 typedef unsigned __int128 wide;
 
-/* What a member of unknown speed is taken for: the mean of the others. */
+/* The speed that a member of unknown speed is taken to have: the mean of the known ones. */
 static uint64_t mean_speed(const uint64_t *speeds, uint32_t count) {
     wide total = 0;
     uint32_t known = 0;
@@ -16,7 +16,7 @@ static uint64_t mean_speed(const uint64_t *speeds, uint32_t count) {
     return known == 0 ? 1 : (uint64_t)(total / known);
 }
 
-/* Who would be done first with one position more; the lowest of equals. */
+/* The member that would be done first if it had one position more; the lowest of equals. */
 static uint32_t soonest(const uint32_t *shares, const uint64_t *speeds, uint32_t count) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)

@@ -3,10 +3,11 @@
 #include "core/base/assert.h"
 #include "core/rng.h"
 
-/* Words of an entry: pairs of a member and what it got. */
+/* Words of an entry: three pairs of a member and its result. */
 enum { OWNER = 0, FIRST_CANDIDATE = 2, SECOND_CANDIDATE = 4 };
 
-/* A member in a sum of tables; -1 when none or several have put themselves there. */
+/* What a member adds to its rank, so that in a sum of tables a word that none or several have written
+ * shows. */
 #define ONE_MEMBER ((int64_t)1 << 32)
 
 static int64_t member_in(int64_t word, uint32_t members) {
@@ -108,7 +109,7 @@ void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint3
     }
 }
 
-/* Whether what a candidate got differs from what the shard's owner got; *again counts `rank`'s. */
+/* Whether the result of a candidate differs from that of the shard's owner. *again counts those of `rank`. */
 static bool differs(const int64_t *entry, int candidate, uint32_t members, uint32_t rank, uint32_t *again) {
     int64_t owner = member_in(entry[OWNER], members), verifier = member_in(entry[candidate], members);
     if (owner < 0 || verifier < 0 || owner == verifier) return false;

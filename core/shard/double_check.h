@@ -12,7 +12,8 @@
  * the first candidate to which it is not dealt. If the shard is held since before a repair, it is not
  * known by which member, nor whether its verifier computed it or is alive; then both candidates compute
  * it, unless they have already. Therefore every chosen shard of a sum of two or more members was computed
- * by two of them, except those of a careful deal. */
+ * by two of them, except those of a deal in which members report what they compute (`careful` in
+ * core/brain/world.h). */
 #ifndef GODWIT_CORE_SHARD_DOUBLE_CHECK_H
 #define GODWIT_CORE_SHARD_DOUBLE_CHECK_H
 
@@ -34,19 +35,22 @@ typedef struct gw_recheck {
     uint64_t fingerprint; /* of the contribution (kernels/device/device.h) */
 } gw_recheck;
 
-/* Fills `chosen` (GW_VERIFY_MOST entries) in rising order and returns how many; `share` in millionths of the
- * step's shards, at most GW_VERIFY_WHOLE. When more would be chosen, which ones are depends on the step. */
+/* Fills `chosen`, which has GW_VERIFY_MOST entries, in rising order and returns how many shards are chosen.
+ * `share` is in millionths of the step's shards, at most GW_VERIFY_WHOLE. If there are more candidates than
+ * entries, it depends on the step which of them are chosen. */
 uint32_t gw_verify_choose(uint64_t job_key, uint32_t share, uint64_t step, uint32_t shards, uint32_t *chosen);
 
 /* A member's part of a deal's chosen shards. */
 typedef struct gw_verify_part {
-    uint32_t first[GW_VERIFY_MOST], first_count; /* dealt to it: before all others */
-    uint32_t again[GW_VERIFY_MOST], again_count; /* dealt to others, or held by somebody */
+    uint32_t first[GW_VERIFY_MOST], first_count; /* dealt to the member, which computes them before others */
+    uint32_t again[GW_VERIFY_MOST],
+        again_count; /* dealt to others or held, which the member computes again */
 } gw_verify_part;
 
-/* `positions`: of each of the `count` shards in the deal that `cuts` (members + 1 entries) cuts, or
- * GW_VERIFY_HELD. `checks`: what the member has of the step already, and need not compute. With one member
- * nobody computes anything again. */
+/* Computes the part of member `rank`. `positions` has the position of each of the `count` chosen shards in
+ * the deal that `cuts` (members + 1 entries) cuts, or GW_VERIFY_HELD. `checks` are the member's results of
+ * this step so far, which it need not compute once more. In a view of one member nothing is computed
+ * again. */
 void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_t count, const uint32_t *cuts,
                       uint32_t members, uint32_t rank, uint64_t step, const gw_recheck *checks,
                       uint32_t check_count, gw_verify_part *part);
@@ -54,27 +58,28 @@ void gw_verify_divide(const uint32_t *chosen, const uint32_t *positions, uint32_
 /* Whether a shard is among `count` chosen shards in rising order. */
 bool gw_verify_is_chosen(const uint32_t *chosen, uint32_t count, uint32_t shard);
 
-/* Puts a member's results into its table (GW_VERIFY_TABLE words, zeros before): its own shards, and of those
- * that it computed again the ones that it is a candidate for. Tables of all members are added; an entry that
- * several members have put something into tells nothing. */
+/* Puts a member's results into its table, which has GW_VERIFY_TABLE words and is zero before: those of its
+ * own shards, and those of shards that it computed again and is a candidate for. The tables of all members
+ * are added. A pair of words into which several members have put something counts as empty. */
 void gw_verify_put(int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members, uint32_t rank,
                    uint64_t step, const gw_recheck *checks, uint32_t check_count);
 
 /* Two members that got different contributions of one shard. */
 typedef struct gw_dispute {
     uint32_t shard;
-    uint32_t ranks[2]; /* it was dealt to; it was computed again by */
+    uint32_t ranks[2]; /* the member to which the shard was dealt, and the one that computed it again */
     uint64_t fingerprints[2];
 } gw_dispute;
 
-/* Returns true and the first dispute if the summed table has one. *again becomes the number of shards of
- * the table that `rank` computed again. */
+/* If the summed table has a dispute, returns true and stores the first one in *dispute. *again becomes the
+ * number of shards of the table that `rank` computed again. */
 bool gw_verify_find(const int64_t *table, const uint32_t *chosen, uint32_t count, uint32_t members,
                     uint32_t rank, gw_dispute *dispute, uint32_t *again);
 
-/* Which of the two is wrong (0 or 1), or -1 when nobody can tell. `told[rank]`: what each member gets when it
- * computes the shard once more. The word of the others counts first; where they do not decide (two members),
- * the one of the two that does not get its own result again, but the other's, was wrong. */
+/* Returns which of the two members of a dispute is wrong (0 or 1), or -1 if nobody can tell. `told[rank]` is
+ * what each member gets when it computes the shard once more. The results of the other members count first.
+ * If they do not decide, or there are none, then the member that gets the other one's result instead of its
+ * own was wrong, provided that the other one gets its own again. */
 int gw_verify_judge(const gw_dispute *dispute, const uint64_t *told, uint32_t members);
 
 #endif

@@ -55,7 +55,7 @@ bool gw_holders_has(const gw_holders *holders, uint32_t shard, uint32_t rank) {
            memchr(holders->ranks + (size_t)shard * holders->copies, (int)rank, holders->copies) != NULL;
 }
 
-/* A shard's first holder; GW_MAX_MEMBERS when nobody holds it. */
+/* A shard's first holder; GW_MAX_MEMBERS if no member holds it. */
 static uint32_t first_holder(const gw_holders *holders, uint32_t shard) {
     return shard < holders->shards ? holders->ranks[(size_t)shard * holders->copies] : GW_MAX_MEMBERS;
 }
@@ -71,7 +71,7 @@ uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_
     GW_ASSERT(list == NULL || list->size == shards);
     GW_ASSERT(cuts[count] == (list == NULL ? shards : gw_set_count(list)));
     uint32_t *order = malloc(((size_t)cuts[count] + 1) * sizeof *order);
-    uint32_t *over = calloc((size_t)cuts[count] + 1, sizeof *over); /* do not fit into their holder's share */
+    uint32_t *over = calloc((size_t)cuts[count] + 1, sizeof *over); /* shards beyond their holder's share */
     GW_ASSERT_MEMORY(order != NULL && over != NULL);
     uint32_t next[GW_MAX_MEMBERS], beyond = 0, placed = 0;
     memcpy(next, cuts, count * sizeof *next);

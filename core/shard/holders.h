@@ -1,13 +1,12 @@
-/* The holders of each shard's payload (design section 4), and an order of dealing the shards of a step in
- * which as much as possible of each member's share is what it holds. Both depend on the members of the view
- * alone: all members compute the same answer without communication, each view has its own, and nothing needs
- * to be saved.
+/* The holders of each shard's payload (core/README.md, section 4), and an order of dealing the shards of a
+ * step in which as much as possible of each member's share is what it holds. Both depend on the members of
+ * the view alone: all members compute the same answer without communication, each view has its own, and
+ * nothing needs to be saved.
  *
- * Rendezvous hashing as for chunks (core/state/placement.h), but with quotas: every shard in turn goes to
- * the member that scores it highest among those with room left. Then the shares of the first holders are
- * those of a deal among equals, and an undisturbed step reads nothing from other peers. When a member
- * goes, its shards move, and few others: those that had not found room at their best member. The functions
- * do no I/O. */
+ * Rendezvous hashing as for chunks (core/state/placement.h), but with quotas: every shard in turn goes to the
+ * member that scores it highest among those with room left. Then the shares of the first holders are those of
+ * a deal among equals, and an undisturbed step reads nothing from other peers. When a member goes, its shards
+ * move, and few others: those that had not found room at their best member. The functions do no I/O. */
 #ifndef GODWIT_CORE_SHARD_HOLDERS_H
 #define GODWIT_CORE_SHARD_HOLDERS_H
 
@@ -26,11 +25,12 @@ void gw_holders_free(gw_holders *holders);
 
 bool gw_holders_has(const gw_holders *holders, uint32_t shard, uint32_t rank);
 
-/* The positions of a deal that gives member m those from cuts[m] to cuts[m + 1] - 1: an order of the elements
- * of `list` (NULL: 0 to shards - 1), which are cuts[count] many. Each member's share begins with shards that
- * it holds, as many as it has and as fit; the others fill what is left, in rising order. The back of a share,
- * where thieves take, is thus what must travel anyway. An array, the caller's to free. It depends on the
- * first holders only, so that peers with different `copies` agree. */
+/* Returns the shards in the order of a deal's positions, in an array that the caller frees. They are the
+ * elements of `list` (NULL: 0 to shards - 1), cuts[count] in number, and member m gets those from cuts[m] to
+ * cuts[m + 1] - 1. Each member's share begins with shards that it holds, as many as fit; the remaining shards
+ * fill the rest in rising order. Thus the back of a share, where thieves take, consists of shards whose
+ * payload must travel anyway. The order depends on the first holders only, so that peers with different
+ * `copies` agree. */
 uint32_t *gw_holders_order(const gw_holders *holders, uint32_t shards, const gw_set *list,
                            const uint32_t *cuts, uint32_t count);
 

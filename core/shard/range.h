@@ -1,7 +1,7 @@
-/* The shard deque in one 64-bit word: tag (24 bits) | next (20) | end (20). The owner takes from the
- * front, thieves take the back part by compare-and-swap; the tag, made of epoch and step, makes a late
- * compare-and-swap fail. The integers are positions in the list of shards of the deal (design section 4).
- * Tag 0 means closed: no shard can be taken or stolen. */
+/* The shard deque in one 64-bit word: tag (24 bits) | next (20) | end (20). The owner takes from the front,
+ * thieves take the back part by compare-and-swap; the tag, made of epoch and step, makes a late
+ * compare-and-swap fail. The integers are positions in the list of shards of the deal (core/README.md,
+ * section 4). Tag 0 means closed: no shard can be taken or stolen. */
 #ifndef GODWIT_CORE_SHARD_RANGE_H
 #define GODWIT_CORE_SHARD_RANGE_H
 

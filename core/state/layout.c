@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t most_bytes = (uint64_t)1 << 46; /* of state, and of the accumulator */
+static const uint64_t most_bytes = (uint64_t)1 << 46; /* of the state, and of the accumulator */
 
 static bool summed(const gw_tensor *tensor) {
     return tensor->role == GW_SUMMED || tensor->role == GW_METRIC;
@@ -67,7 +67,8 @@ static bool check_tensor(const gw_tensor *tensors, uint32_t number, gw_err *err)
     return check_group(tensors, number, err);
 }
 
-/* The least bucket number above `after` (or any, for the first), or false when there is none. */
+/* Finds the least bucket number above `after`, or with `first` the least of all. Returns false if there is
+ * none. */
 static bool next_bucket(const gw_plan *plan, bool first, uint32_t after, uint32_t *next) {
     bool found = false;
     for (uint32_t t = 0; t < plan->tensor_count; t++) {

@@ -1,11 +1,12 @@
 /* Where everything of a job lies: its sums in the accumulator, its state in the state image, and the units of
- * work that initialise, hash and apply it. A pure function of the plan, so every peer has the same one.
+ * work that initialise, hash and apply it. The layout is a pure function of the plan, so all peers have the
+ * same.
  *
  * Accumulator: an array of int64 words, bucket after bucket in rising bucket number. A bucket is a header
  * (core/state/exact.h) and its summed tensors in declared order, each padded with zeros to 8 words, so that
  * every tensor of a 64-byte aligned accumulator is aligned. The last bucket is not the job's: it is the
- * *boundary bucket*, whose data are the integers that peers decide with at a step boundary and that travel in
- * the sum.
+ * *boundary bucket*: its data are the integers by which peers decide at a step boundary, between two steps,
+ * and which travel in the sum.
  *
  * State image: the bytes of the state tensors in declared order, without padding. Checkpoints and joins
  * address state by byte offsets of it. */

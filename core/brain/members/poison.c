@@ -3,7 +3,8 @@
  * Of a peer that dies these claims tell what it was at, and when it comes back it tells so itself; one that
  * gives up names its shard in its last words. Losses are kept in the durable record, told with every vote and
  * united in every install: they outlive the peers, and where peers are started again whenever they crash, the
- * third life lost to a shard still names it, on all peers alike, whenever they start (design section 5). */
+ * third life lost to a shard still names it, on all peers alike, whenever they start (core/README.md,
+ * section 5). */
 #include "core/brain/state.h"
 
 #include "core/base/assert.h"

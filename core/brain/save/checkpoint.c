@@ -1,6 +1,7 @@
-/* Checkpoints while the job runs, and its end (design section 11). Every member stores the chunks that are
- * placed on it and tells the leader their hashes; the leader checks that holders agree and sends the whole
- * list, from which every member writes the same manifest; when all have it the checkpoint is complete. */
+/* Checkpoints while the job runs, and its end (core/README.md, section 11). Every member stores the chunks
+ * that are placed on it and tells the leader their hashes; the leader checks that holders agree and sends the
+ * whole list, from which every member writes the same manifest; when all have it the checkpoint is
+ * complete. */
 #include "core/brain/state.h"
 
 #include "core/base/assert.h"

@@ -1,4 +1,4 @@
-/* A step's life: deal, compute and steal, seal, reduce, check, apply (design sections 4 and 5). */
+/* A step's life: deal, compute and steal, seal, reduce, check, apply (core/README.md, sections 4 and 5). */
 #include "core/brain/state.h"
 
 #include "core/base/assert.h"

@@ -1,4 +1,5 @@
-/* Views: when a new one is needed, proposing, deciding what goes on in it (design sections 3 and 5). */
+/* Views: when a new one is needed, proposing, deciding what goes on in it (core/README.md, sections 3 and
+ * 5). */
 #include "core/brain/state.h"
 
 #include "core/base/assert.h"

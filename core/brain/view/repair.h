@@ -1,4 +1,5 @@
-/* From the frozen reports of a view's members to what the view starts with (design section 5). Pure. */
+/* From the frozen reports of a view's members to what the view starts with (core/README.md, section 5).
+ * Pure. */
 #ifndef GODWIT_CORE_BRAIN_VIEW_REPAIR_H
 #define GODWIT_CORE_BRAIN_VIEW_REPAIR_H
 

@@ -1,4 +1,4 @@
-/* Voting: a vote freezes this peer, and reports what it holds (design section 5, "Repair"). */
+/* Voting: a vote freezes this peer, and reports what it holds (core/README.md, section 5, "Repair"). */
 #include "core/brain/state.h"
 
 #include "core/base/assert.h"

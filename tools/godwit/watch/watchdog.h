@@ -1,5 +1,5 @@
 /* Finds a shard that hangs: one that runs for longer than a patience, and than GW_WATCHDOG_MULTIPLE times the
- * usual duration (design section 5). Pure: the clock is the caller's.
+ * usual duration (core/README.md, section 5). Pure: the clock is the caller's.
  *
  * The usual duration is the upper quartile of the last GW_DURATIONS. Not the longest: every shard that ran
  * while this process was stopped took as long as that, and one such must not put off the end of one that

@@ -215,7 +215,7 @@ Test(peer_inventory, what_a_load_found_damaged_is_told_no_more) {
 }
 
 /* What a load has shown to be of its checkpoint is known then, and others may be of an earlier one. */
-Test(peer_inventory, strays_are_known_when_a_load_has_had_their_manifest) {
+Test(peer_inventory, orphans_are_known_when_a_load_has_had_their_manifest) {
     gw_peer_inventory_open(&inventory, NULL, 0, false);
     inventory.orphans = true;
     gw_set sound = gw_set_of(CHUNKS);
