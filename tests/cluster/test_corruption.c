@@ -368,7 +368,9 @@ Test(corruption, a_bit_of_what_a_peer_has_rounded) {
 /* Whoever of the others has told that a record from the third does not verify; NULL: nobody (yet). */
 static lab_peer *finder_of_link(lab_peer **peers) {
     char text[128];
-    snprintf(text, sizeof text, "data link to %.8s ended, number 1 that did so: record ", id_of(peers[2]));
+    snprintf(text, sizeof text,
+             "data link to %.8s ended because bits changed on the way (number 1 since the start): record ",
+             id_of(peers[2]));
     for (int i = 0; i < 2; i++)
         if (says(peers[i], text) && says(peers[i], "does not verify: it was changed")) return peers[i];
     return NULL;

@@ -45,9 +45,9 @@ static payload_peer *find(payload_rig *rig, const gw_peer_id *id) {
     return NULL;
 }
 
-static void complete(const gw_op *op, gw_wire_op *wire, gw_op_status status) {
+static void complete(const gw_op *op, gw_data_op *pending, gw_op_status status) {
     gw_completion completion = {.peer = op->peer, .kind = op->kind, .status = status};
-    wire->done(wire, &completion);
+    pending->done(pending, &completion);
 }
 
 /* With the lock held. */
@@ -68,7 +68,7 @@ static gw_op_status carry_out(payload_peer *peer, const gw_op *op) {
     return GW_OP_OK;
 }
 
-static void post(void *context, gw_op *op, gw_wire_op *wire) {
+static void post(void *context, gw_op *op, gw_data_op *pending) {
     payload_rig *rig = ((payload_peer *)context)->rig;
     pthread_mutex_lock(&rig->lock);
     payload_peer *target = find(rig, &op->peer);
@@ -79,13 +79,13 @@ static void post(void *context, gw_op *op, gw_wire_op *wire) {
     if (waits) {
         cr_assert_lt(rig->waiting_count, PAYLOAD_OPS);
         rig->waiting[rig->waiting_count].op = *op;
-        rig->waiting[rig->waiting_count++].wire = wire;
+        rig->waiting[rig->waiting_count++].pending = pending;
         pthread_cond_broadcast(&rig->changed);
     } else {
         status = carry_out(target, op);
     }
     pthread_mutex_unlock(&rig->lock);
-    if (!waits) complete(op, wire, status);
+    if (!waits) complete(op, pending, status);
 }
 
 static void abandon(void *context, const gw_peer_id *peer) {
@@ -98,9 +98,9 @@ static void abandon(void *context, const gw_peer_id *peer) {
             continue;
         }
         gw_op op = rig->waiting[i].op;
-        gw_wire_op *wire = rig->waiting[i].wire;
+        gw_data_op *pending = rig->waiting[i].pending;
         rig->waiting[i] = rig->waiting[--rig->waiting_count];
-        complete(&op, wire, GW_OP_UNKNOWN);
+        complete(&op, pending, GW_OP_UNKNOWN);
     }
     pthread_mutex_unlock(&rig->lock);
 }
@@ -269,8 +269,8 @@ void payload_rig_answer(payload_rig *rig) {
     pthread_mutex_lock(&rig->lock);
     while (rig->waiting_count > 0) {
         gw_op op = rig->waiting[--rig->waiting_count].op;
-        gw_wire_op *wire = rig->waiting[rig->waiting_count].wire;
-        complete(&op, wire, carry_out(find(rig, &op.peer), &op));
+        gw_data_op *pending = rig->waiting[rig->waiting_count].pending;
+        complete(&op, pending, carry_out(find(rig, &op.peer), &op));
     }
     pthread_mutex_unlock(&rig->lock);
 }

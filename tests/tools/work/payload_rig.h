@@ -40,7 +40,7 @@ typedef struct payload_rig {
     pthread_cond_t changed;
     struct {
         gw_op op;
-        gw_wire_op *wire;
+        gw_data_op *pending;
     } waiting[PAYLOAD_OPS]; /* reads from silent peers */
     uint32_t waiting_count;
 } payload_rig;

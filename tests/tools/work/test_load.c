@@ -32,8 +32,9 @@ static _Atomic uint32_t asked_of[PEERS];
 
 bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                      uint64_t capacity, uint64_t *length, gw_err *why);
-bool __wrap_gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
-                          const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing);
+bool __wrap_gw_data_links_wait(gw_data_links *data_links, const gw_peer_id *members, uint32_t count,
+                               const gw_peer_id *self, const atomic_bool *stop, uint64_t patience_ns,
+                               gw_peer_id *missing);
 
 bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                      uint64_t capacity, uint64_t *length, gw_err *why) {
@@ -61,9 +62,10 @@ bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name
     return gw_fail(why, away[peer->bytes[0]] ? GW_E_PEER : GW_E_NOTFOUND, "nothing");
 }
 
-bool __wrap_gw_wires_wait(gw_wires *wires, const gw_peer_id *members, uint32_t count, const gw_peer_id *self,
-                          const atomic_bool *stop, uint64_t patience_ns, gw_peer_id *missing) {
-    (void)wires, (void)members, (void)count, (void)self, (void)stop, (void)patience_ns, (void)missing;
+bool __wrap_gw_data_links_wait(gw_data_links *data_links, const gw_peer_id *members, uint32_t count,
+                               const gw_peer_id *self, const atomic_bool *stop, uint64_t patience_ns,
+                               gw_peer_id *missing) {
+    (void)data_links, (void)members, (void)count, (void)self, (void)stop, (void)patience_ns, (void)missing;
     return true;
 }
 

@@ -11,14 +11,14 @@
 /* One-sided operations on the range words of other members. */
 
 typedef struct word_op {
-    gw_wire_op op; /* must come first */
+    gw_data_op op; /* must come first */
     gw_mailbox *mail;
     gw_token token;
     bool swap;
     uint64_t buffer;
 } word_op;
 
-static void word_done(gw_wire_op *op, const gw_completion *completion) {
+static void word_done(gw_data_op *op, const gw_completion *completion) {
     word_op *w = (word_op *)op;
     gw_mail *mail = gw_mail_new(w->swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, w->token);
     mail->event.peer = completion->peer;
@@ -46,7 +46,7 @@ static void word_done(gw_wire_op *op, const gw_completion *completion) {
 }
 
 static void start_word_op(gw_node *node, const gw_action *action) {
-    gw_wires *wires = node->network.wires;
+    gw_data_links *data_links = node->network.data_links;
     const gw_view *view = &node->brain.view;
     word_op *w = calloc(1, sizeof *w);
     GW_ASSERT_MEMORY(w != NULL);
@@ -64,13 +64,14 @@ static void start_word_op(gw_node *node, const gw_action *action) {
         .expected = action->swap_word.expected,
         .operand = action->swap_word.desired,
     };
-    gw_transport_spin(gw_wires_transport(wires), true); /* a thief has an idle worker, so a core to spare */
-    gw_wires_post(wires, &request, &w->op);
+    gw_transport_spin(gw_data_links_transport(data_links),
+                      true); /* a thief has an idle worker, so a core to spare */
+    gw_data_links_post(data_links, &request, &w->op);
 }
 
 /* Stealing has ended: no worker is idle, or there is nothing left to steal. */
-static void end_stealing(gw_wires *wires) {
-    gw_transport_spin(gw_wires_transport(wires), false);
+static void end_stealing(gw_data_links *data_links) {
+    gw_transport_spin(gw_data_links_transport(data_links), false);
 }
 
 /* Views and steps. */
@@ -91,7 +92,7 @@ void gw_node_report_frozen(gw_node *node, gw_token token) {
 /* A peer whose fence cannot be moved serves no other member, and these would wait for it for ever: it leaves. */
 static void move_fence(gw_node *node, const gw_view *view) {
     gw_err err;
-    if (gw_wires_fence(node->network.wires, view, &err) || node->brain.unfenced) return;
+    if (gw_data_links_fence(node->network.data_links, view, &err) || node->brain.unfenced) return;
     node->brain.unfenced = true;
     gw_fail_in(&err, "the fence of a view");
     gw_node_feed(node, &(gw_event){.kind = GW_EV_DEVICE_LOST, .text = err.text});
@@ -100,13 +101,13 @@ static void move_fence(gw_node *node, const gw_view *view) {
 /* Closes the fence first, so that no thief changes the range word that is then closed and reported. */
 static void freeze(gw_node *node, gw_token token) {
     gw_node_brain *brain = &node->brain;
-    end_stealing(node->network.wires);
+    end_stealing(node->network.data_links);
     move_fence(node, NULL);
     gw_payloads_freeze(node->engine.payloads);
     if (node->gpu.sums) gw_gpus_leave(node->gpu.sums);
     for (uint32_t i = 0; i < brain->view.count; i++)
         if (!gw_peer_id_equal(&brain->view.members[i].id, &node->self.identity.id))
-            gw_wires_abandon(node->network.wires, &brain->view.members[i].id);
+            gw_data_links_abandon(node->network.data_links, &brain->view.members[i].id);
     if (atomic_load(&node->reduction.underway)) {
         gw_reduction_stop(&node->reduction);
         brain->frozen_token = token;
@@ -160,7 +161,7 @@ static void finish(gw_node_result *result, const gw_action *action) {
 
 void gw_node_act(gw_node *node, const gw_action *action) {
     gw_workers *workers = node->engine.workers;
-    gw_wires *wires = node->network.wires;
+    gw_data_links *data_links = node->network.data_links;
     gw_progress_begin(&node->progress, action);
     switch (action->kind) {
     case GW_ACT_DATAGRAM:
@@ -189,11 +190,11 @@ void gw_node_act(gw_node *node, const gw_action *action) {
         start_word_op(node, action);
         break;
     case GW_ACT_TAKE:
-        end_stealing(wires);
+        end_stealing(data_links);
         gw_workers_take(workers, action->take.first, action->take.end);
         break;
     case GW_ACT_SEAL:
-        end_stealing(wires);
+        end_stealing(data_links);
         gw_workers_seal(workers, action->token);
         break;
     case GW_ACT_REDUCE:

@@ -36,11 +36,11 @@ static void received(void *context, const gw_addr *from, uint8_t *bytes, size_t 
 
 static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remote) {
     gw_network *network = context;
-    gw_wires_follow(network->wires, remote);
+    gw_data_links_follow(network->data_links, remote);
     if (network->gpus) gw_gpus_linked(network->gpus, peer);
     gw_node_feed(network->node,
                  &(gw_event){.kind = GW_EV_LINK_UP, .peer = *peer, .link.incarnation = remote->incarnation});
-    gw_wires_tell(network->wires, peer);
+    gw_data_links_report(network->data_links, peer);
 }
 
 static void data_link_changed(void *context, const gw_peer_id *peer, bool stands, const char *why,
@@ -58,13 +58,14 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     (void)fault;
     char name[GW_SHORT_TEXT];
     gw_log(GW_DEBUG, "node/network", "link to %s: %s", gw_peer_id_short(peer, name), text);
-    if (why == GW_CLOSED_CORRUPT) gw_wires_tell_corrupt(network->wires, "control link", peer, text);
-    gw_wires_unfollow(network->wires, peer);
+    if (why == GW_CLOSED_CORRUPT)
+        gw_data_links_report_corrupt(network->data_links, "control link", peer, text);
+    gw_data_links_unfollow(network->data_links, peer);
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = *peer,
                       .link.end = why == GW_CLOSED_REFUSED ? GW_LINK_REFUSED : GW_LINK_CLOSED,
                       .text = text};
-    gw_wires_life(network->wires, peer, &event.link.incarnation);
+    gw_data_links_life(network->data_links, peer, &event.link.incarnation);
     gw_node_feed(network->node, &event);
 }
 
@@ -84,7 +85,7 @@ static void link_message(void *context, const gw_peer_id *peer, const uint8_t *b
 static void accepted(void *context, gw_stream *stream, const gw_remote *remote) {
     gw_network *network = context;
     if (remote->kind == GW_STREAM_DATA)
-        gw_wires_adopt(network->wires, stream);
+        gw_data_links_adopt(network->data_links, stream);
     else
         gw_links_adopt(network->links, stream);
 }
@@ -108,7 +109,7 @@ void gw_network_want_link(gw_network *network, const gw_action *action) {
     gw_err err;
     if (!action->link.wanted) {
         gw_links_unwant(network->links, &action->peer);
-        gw_wires_drop(network->wires, &action->peer);
+        gw_data_links_drop(network->data_links, &action->peer);
         return;
     }
     if (!gw_links_want(network->links, &action->peer, action->link.addrs, action->link.addr_count, &err))
@@ -125,25 +126,25 @@ void gw_network_send_message(gw_network *network, const gw_peer_id *to, const ui
 
 /* What the payload of shards needs. */
 
-static void post_read(void *context, gw_op *request, gw_wire_op *op) {
-    gw_wires_post(((gw_network *)context)->wires, request, op);
+static void post_read(void *context, gw_op *request, gw_data_op *op) {
+    gw_data_links_post(((gw_network *)context)->data_links, request, op);
 }
 
 static void abandon_peer(void *context, const gw_peer_id *peer) {
-    gw_wires_abandon(((gw_network *)context)->wires, peer);
+    gw_data_links_abandon(((gw_network *)context)->data_links, peer);
 }
 
 static bool share_slots(void *context, const void *slots, uint64_t bytes, gw_err *err) {
-    gw_transport *transport = gw_wires_transport(((gw_network *)context)->wires);
+    gw_transport *transport = gw_data_links_transport(((gw_network *)context)->data_links);
     return gw_transport_register(transport, GW_REGION_PAYLOAD, slots, bytes, err);
 }
 
 static void unshare_slots(void *context) {
-    gw_transport_withdraw(gw_wires_transport(((gw_network *)context)->wires), GW_REGION_PAYLOAD);
+    gw_transport_withdraw(gw_data_links_transport(((gw_network *)context)->data_links), GW_REGION_PAYLOAD);
 }
 
 static void publish_block(void *context, uint32_t shard, uint64_t entry) {
-    gw_transport *transport = gw_wires_transport(((gw_network *)context)->wires);
+    gw_transport *transport = gw_data_links_transport(((gw_network *)context)->data_links);
     gw_transport_word_store(transport, GW_REGION_PAYLOAD_INDEX, shard, entry);
 }
 
@@ -197,15 +198,15 @@ bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduc
     if (!network->links) return false;
     gw_links_set_silence(network->links, silence_ns(network->options));
     gw_fetch_provider provider = gw_server_provider(server);
-    gw_wires_options how = {.kinds = network->options->transports,
-                            .rdma = network->options->rdma,
-                            .time_scale_percent = network->options->time_scale_percent,
-                            .silence_ns = silence_ns(network->options),
-                            .told = data_link_changed,
-                            .told_context = network};
-    network->wires =
-        gw_wires_open(network->loop, local, &how, &provider, gw_reduction_call_done, reduction, err);
-    return network->wires != NULL;
+    gw_data_links_options how = {.kinds = network->options->transports,
+                                 .rdma = network->options->rdma,
+                                 .time_scale_percent = network->options->time_scale_percent,
+                                 .silence_ns = silence_ns(network->options),
+                                 .on_change = data_link_changed,
+                                 .changed_context = network};
+    network->data_links =
+        gw_data_links_open(network->loop, local, &how, &provider, gw_reduction_call_done, reduction, err);
+    return network->data_links != NULL;
 }
 
 bool gw_network_listen(gw_network *network, gw_err *err) {
@@ -217,7 +218,7 @@ bool gw_network_listen(gw_network *network, gw_err *err) {
 
 void gw_network_close(gw_network *network) {
     gw_listener_close(network->listener);
-    gw_wires_stop(network->wires);
+    gw_data_links_stop(network->data_links);
     gw_links_close(network->links);
     gw_udp_close(network->udp);
     if (network->tcp_fd >= 0) close(network->tcp_fd);

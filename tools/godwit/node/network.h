@@ -11,7 +11,7 @@
 #include "net/secure/packet.h"
 #include "tools/godwit/node/feed.h"
 #include "tools/godwit/options/options.h"
-#include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/gpus.h"
 #include "tools/godwit/work/payload/payload.h"
@@ -29,7 +29,7 @@ typedef struct gw_network {
     gw_packets *packets;
     gw_listener *listener;
     gw_links *links;
-    gw_wires *wires;
+    gw_data_links *data_links;
     uint64_t sent_bytes, received_bytes; /* of the control plane: datagrams and messages */
 } gw_network;
 
@@ -43,7 +43,7 @@ bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduc
 /* Begins to accept connections: everything that they need is open and shared. */
 bool gw_network_listen(gw_network *network, gw_err *err);
 
-/* Ends all of the control plane, and stops the data links, which gw_wires_close closes. */
+/* Ends all of the control plane, and stops the data links, which gw_data_links_close closes. */
 void gw_network_close(gw_network *network);
 
 /* The actions DATAGRAM, LINK and MESSAGE of core/brain/world.h. */

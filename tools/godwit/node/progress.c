@@ -93,7 +93,7 @@ static void report_progress(gw_progress *progress, gw_request_kind kind, uint64_
 /* Look-ups for other peers come and go without the loop, which only learns when the present one began. */
 static void note_lookup(gw_progress *progress) {
     gw_pending *pending = &progress->pending[GW_REQUEST_LOOKUP];
-    uint64_t since_ns = gw_wires_files_since(progress->wires);
+    uint64_t since_ns = gw_data_links_files_since(progress->data_links);
     if (since_ns == pending->token) return;
     note_move(pending, since_ns);
     pending->token = since_ns;
@@ -226,7 +226,8 @@ static uint64_t reduces_alone_since(const gw_progress *progress) {
 
 /* Other members wait for the threads of a reduction for as long as this peer is alive. */
 static void check_data_threads(gw_progress *progress, uint64_t usual_ns) {
-    uint64_t turn_ns = gw_wires_busy_since(progress->wires), alone_ns = reduces_alone_since(progress);
+    uint64_t turn_ns = gw_data_links_busy_since(progress->data_links),
+             alone_ns = reduces_alone_since(progress);
     bool turns = turn_ns == 0 || !gw_watchdog_hangs(&progress->dog, turn_ns, 0);
     if (turns && (alone_ns == 0 || !gw_watchdog_hangs(&progress->dog, alone_ns, usual_ns))) return;
     progress->hangs = true;
@@ -244,7 +245,7 @@ void gw_progress_look(gw_progress *progress) {
     bool running; /* shards are under way; the watchdog looks at each of them */
     uint64_t usual_ns;
     uint64_t computed = gw_workers_moved(engine->workers, &running, &usual_ns) +
-                        atomic_load(&engine->pieces) + gw_wires_landed(progress->wires, NULL);
+                        atomic_load(&engine->pieces) + gw_data_links_landed(progress->data_links, NULL);
     uint64_t saved = gw_saver_moved(engine->saver);
     bool computes = running || computed != progress->computed, saves = saved != progress->saved;
     progress->computed = computed;

@@ -13,7 +13,7 @@
 #include "tools/godwit/node/feed.h"
 #include "tools/godwit/thread/helper.h"
 #include "tools/godwit/watch/watchdog.h"
-#include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/reduce.h"
 
@@ -46,7 +46,7 @@ typedef struct gw_progress {
     gw_node *node;     /* gets the events */
     gw_engine *engine; /* This and the next pointers are borrowed. */
     gw_reduction *reduction;
-    gw_wires *wires;
+    gw_data_links *data_links;
     gw_helper *compute;
     gw_helper *stacks; /* logs where threads hang; waits half a second for each thread that takes no signal */
     gw_mailbox *mail;

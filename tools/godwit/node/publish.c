@@ -336,7 +336,7 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
                                  .speed = (double)info.speed / 1000.0,
                                  .checkpoint_step = info.checkpoint_step};
         snprintf(peer.state, sizeof peer.state, "%s", info.state);
-        gw_path_kind path = gw_wires_path(of->network->wires, &info.id);
+        gw_path_kind path = gw_data_links_path(of->network->data_links, &info.id);
         if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
         gw_snapshot_add(s, &peer);
     }
@@ -381,8 +381,8 @@ static void fill_network(const gw_publisher *p, gw_node_snapshot *s) {
     s->listen = network->listen;
     s->counter[GW_COUNT_CONTROL_SENT] = network->sent_bytes;
     s->counter[GW_COUNT_CONTROL_RECEIVED] = network->received_bytes;
-    s->counter[GW_COUNT_LINKS_CORRUPT] = gw_wires_corrupt(network->wires);
-    gw_transport_counts counts = gw_transport_count(gw_wires_transport(network->wires));
+    s->counter[GW_COUNT_LINKS_CORRUPT] = gw_data_links_corrupt(network->data_links);
+    gw_transport_counts counts = gw_transport_count(gw_data_links_transport(network->data_links));
     s->counter[GW_COUNT_OPERATIONS_DIRECT] = counts.direct;
     s->counter[GW_COUNT_OPERATIONS_SERVED] = counts.served;
     s->counter[GW_COUNT_PULLED] = counts.pulled_bytes;

@@ -271,8 +271,8 @@ static void connect_parts(gw_node *node) {
 static bool open_network(gw_node *node, gw_err *err) {
     gw_network *network = &node->network;
     if (!gw_network_open(network, &node->server, &node->reduction, err)) return false;
-    gw_transport *transport = gw_wires_transport(network->wires);
-    node->fetcher.wires = node->reduction.wires = node->progress.wires = network->wires;
+    gw_transport *transport = gw_data_links_transport(network->data_links);
+    node->fetcher.data_links = node->reduction.data_links = node->progress.data_links = network->data_links;
     if (!gw_transport_share_words(transport, GW_REGION_RANGE, 1, err)) return false;
     if (node->engine.payloads &&
         !gw_transport_share_words(transport, GW_REGION_PAYLOAD_INDEX, node->job.plan.payload.shards, err))
@@ -442,7 +442,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
 bool gw_node_close(gw_node *node) {
     gw_engine *engine = &node->engine;
     gw_reduction *reduction = &node->reduction;
-    gw_wires *wires = node->network.wires;
+    gw_data_links *data_links = node->network.data_links;
     gw_claim_journal *claims = node->recorder.claims;
     gw_seeds_close(node->seeds);
     gw_control_close(node->control);
@@ -459,10 +459,10 @@ bool gw_node_close(gw_node *node) {
         return false;
     }
     atomic_store(&node->loader.ending, true);
-    if (wires) gw_wires_wake(wires);
-    if (wires && atomic_load(&reduction->underway)) gw_reduction_stop(reduction);
+    if (data_links) gw_data_links_wake(data_links);
+    if (data_links && atomic_load(&reduction->underway)) gw_reduction_stop(reduction);
     gw_payloads_freeze(engine->payloads);
-    if (wires) gw_wires_abandon(wires, NULL); /* ends the reads that workers wait for */
+    if (data_links) gw_data_links_abandon(data_links, NULL); /* ends the reads that workers wait for */
     bool ended = gw_workers_end(engine->workers, CLOSE_NS);
     gw_claim_journal_clear(claims); /* no shard is to blame, even if one still runs */
     if (!ended) return false;
@@ -473,7 +473,7 @@ bool gw_node_close(gw_node *node) {
     gw_helper_close(node->disk);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
-    gw_wires_close(wires);
+    gw_data_links_close(data_links);
     gw_saver_close(engine->saver);
     gw_store_close(node->store);
     gw_workers_close(engine->workers);

@@ -17,14 +17,14 @@ enum { LOOKS = 5 /* in that time */ };
 /* ---- asking ---- */
 
 typedef struct fetch {
-    gw_wire_op op; /* first */
+    gw_data_op op; /* first */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool over;
     gw_completion result;
 } fetch;
 
-static void fetched(gw_wire_op *op, const gw_completion *completion) {
+static void fetched(gw_data_op *op, const gw_completion *completion) {
     fetch *f = (fetch *)op;
     pthread_mutex_lock(&f->lock);
     f->over = true;
@@ -44,16 +44,16 @@ static bool is_over_by(fetch *f, uint64_t end_ns) {
 
 static void wait_fetched(gw_fetcher *fetcher, fetch *f, const gw_peer_id *peer) {
     const uint64_t silent_ns = SILENT_NS * fetcher->time_scale_percent / 100;
-    uint64_t landed = gw_wires_landed(fetcher->wires, peer), moved_ns = gw_now_ns(), now = moved_ns;
+    uint64_t landed = gw_data_links_landed(fetcher->data_links, peer), moved_ns = gw_now_ns(), now = moved_ns;
     while (now < moved_ns + silent_ns) {
         if (is_over_by(f, now + silent_ns / LOOKS)) return;
         now = gw_now_ns();
         uint64_t before = landed;
-        landed = gw_wires_landed(fetcher->wires, peer);
+        landed = gw_data_links_landed(fetcher->data_links, peer);
         if (landed != before) moved_ns = now;
     }
     /* The buffer is the transport's until the completion, so a silent peer is abandoned, then waited for. */
-    gw_wires_abandon(fetcher->wires, peer);
+    gw_data_links_abandon(fetcher->data_links, peer);
     pthread_mutex_lock(&f->lock);
     while (!f->over) pthread_cond_wait(&f->changed, &f->lock);
     pthread_mutex_unlock(&f->lock);
@@ -65,7 +65,7 @@ bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, 
     pthread_mutex_init(&f.lock, NULL);
     gw_cond_init(&f.changed);
     gw_op request = {.kind = GW_OP_FETCH, .peer = *peer, .buffer = bytes, .bytes = capacity, .name = *name};
-    gw_wires_post(fetcher->wires, &request, &f.op);
+    gw_data_links_post(fetcher->data_links, &request, &f.op);
     wait_fetched(fetcher, &f, peer);
     pthread_cond_destroy(&f.changed);
     pthread_mutex_destroy(&f.lock);

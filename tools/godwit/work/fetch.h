@@ -4,12 +4,12 @@
 #define GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 
 #include "checkpoint/store.h"
-#include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
 
 /* What fetches from other peers. */
 typedef struct gw_fetcher {
-    gw_wires *wires; /* borrowed */
+    gw_data_links *data_links; /* borrowed */
     uint32_t time_scale_percent;
     _Atomic uint64_t bytes; /* fetched since the start */
 } gw_fetcher;

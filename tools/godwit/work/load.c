@@ -21,8 +21,8 @@ enum {
 static void wait_for_links(const gw_load *load) {
     gw_loader *loader = load->loader;
     gw_peer_id missing;
-    gw_wires_wait(loader->fetcher->wires, load->peers, load->count, &loader->self, &loader->ending,
-                  UINT64_C(1000000000) * loader->fetcher->time_scale_percent / 100, &missing);
+    gw_data_links_wait(loader->fetcher->data_links, load->peers, load->count, &loader->self, &loader->ending,
+                       UINT64_C(1000000000) * loader->fetcher->time_scale_percent / 100, &missing);
 }
 
 static void count_piece(const gw_load *load) {

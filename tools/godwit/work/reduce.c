@@ -74,7 +74,7 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
         .token = r->token,
     };
     expect_done(reduction, 1);
-    bool good = gw_collective_start(gw_wires_collective(reduction->wires), &call, err);
+    bool good = gw_collective_start(gw_data_links_collective(reduction->data_links), &call, err);
     if (!good) expect_done(reduction, -1);
     return good;
 }
@@ -128,7 +128,7 @@ static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     wait_for_others(reduction, true);
     /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
     if (!entered || atomic_load(&reduction->stop)) {
-        gw_collective_abort(gw_wires_collective(reduction->wires));
+        gw_collective_abort(gw_data_links_collective(reduction->data_links));
         if (reduction->gpus) gw_gpus_abort(reduction->gpus);
     }
     pthread_mutex_lock(&reduction->lock);
@@ -153,8 +153,8 @@ static gw_outcome gather(reduce *r, gw_err *err) {
     gw_peer_id missing;
     uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * reduction->time_scale_percent / 100;
     wait_for_others(reduction, true);
-    bool all = gw_wires_wait(reduction->wires, r->ids, r->members, &reduction->self, &reduction->stop,
-                             patience, &missing);
+    bool all = gw_data_links_wait(reduction->data_links, r->ids, r->members, &reduction->self,
+                                  &reduction->stop, patience, &missing);
     wait_for_others(reduction, false);
     if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];
@@ -380,7 +380,7 @@ void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t s
 void gw_reduction_stop(gw_reduction *reduction) {
     if (!atomic_load(&reduction->stop)) atomic_store(&reduction->stop_ns, gw_now_ns());
     atomic_store(&reduction->stop, true);
-    gw_wires_wake(reduction->wires);
-    gw_collective_abort(gw_wires_collective(reduction->wires));
+    gw_data_links_wake(reduction->data_links);
+    gw_collective_abort(gw_data_links_collective(reduction->data_links));
     if (reduction->gpus) gw_gpus_abort(reduction->gpus);
 }

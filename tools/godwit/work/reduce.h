@@ -5,14 +5,14 @@
 
 #include "core/record/view.h"
 #include "tools/godwit/thread/helper.h"
-#include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/gpus.h"
 
 /* One at a time: shared by the loop (which may end it), the compute helper and the data threads. */
 typedef struct gw_reduction {
     gw_engine *engine; /* borrowed, as are the other pointers */
-    gw_wires *wires;
+    gw_data_links *data_links;
     gw_gpus *gpus; /* NULL: sums go through host memory */
     gw_helper *compute;
     gw_mailbox *mail;

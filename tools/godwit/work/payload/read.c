@@ -12,7 +12,7 @@
 enum { PLACE_MASK = 0xFFFF };
 
 typedef struct piece {
-    gw_wire_op op; /* first */
+    gw_data_op op; /* first */
     struct reading *reading;
     bool flying;
 } piece;
@@ -27,7 +27,7 @@ typedef struct reading {
     piece pieces[GW_PAYLOAD_WINDOW];
 } reading;
 
-static void piece_done(gw_wire_op *op, const gw_completion *completion) {
+static void piece_done(gw_data_op *op, const gw_completion *completion) {
     piece *p = (piece *)op;
     reading *r = p->reading;
     if (completion->status == GW_OP_OK) atomic_store(r->landed_ns, gw_now_ns());

@@ -7,14 +7,14 @@
 #ifndef GODWIT_TOOLS_GODWIT_WORK_PAYLOAD_READ_H
 #define GODWIT_TOOLS_GODWIT_WORK_PAYLOAD_READ_H
 
-#include "tools/godwit/work/data/wires.h"
+#include "tools/godwit/work/data/links.h"
 
 enum { GW_PAYLOAD_PIECE_BYTES = 1 << 20, GW_PAYLOAD_WINDOW = 4 /* pieces in flight */ };
 
-/* The way to other peers: gw_wires_post and gw_wires_abandon. */
+/* The way to other peers: gw_data_links_post and gw_data_links_abandon. */
 typedef struct gw_payload_way {
     void *context;
-    void (*post)(void *context, gw_op *request, gw_wire_op *op);
+    void (*post)(void *context, gw_op *request, gw_data_op *op);
     void (*abandon)(void *context, const gw_peer_id *peer);
     uint64_t patience_ns;        /* without any piece arriving, until the peer is abandoned */
     _Atomic uint64_t *landed_ns; /* when a piece arrived last; gw_payloads_open's to fill in */

@@ -29,7 +29,7 @@ typedef struct rig {
     gw_keyring keyring;
     gw_local local;
     gw_loop *loop;
-    gw_wires *wires;
+    gw_data_links *data_links;
     gw_engine engine;
     gw_reduction reduction;
     gw_view view;
@@ -45,20 +45,21 @@ static gw_op_status find_nothing(void *context, const gw_peer_id *requester, con
 
 static void open_rig(void) {
     const uint8_t seed[32] = {1};
-    const gw_wires_options how = {.kinds = GW_FABRIC_TCP | GW_FABRIC_SHM, .time_scale_percent = 100};
+    const gw_data_links_options how = {.kinds = GW_FABRIC_TCP | GW_FABRIC_SHM, .time_scale_percent = 100};
     const gw_fetch_provider provider = {.find = find_nothing};
     gw_err err;
     gw_identity_from_seed(seed, 1, 7, &r.self);
     r.local = (gw_local){.identity = &r.self, .keyring = &r.keyring};
     r.loop = gw_loop_open(&err);
     cr_assert_not_null(r.loop, "%s", err.text);
-    r.wires = gw_wires_open(r.loop, &r.local, &how, &provider, gw_reduction_call_done, &r.reduction, &err);
-    cr_assert_not_null(r.wires, "%s", err.text);
+    r.data_links =
+        gw_data_links_open(r.loop, &r.local, &how, &provider, gw_reduction_call_done, &r.reduction, &err);
+    cr_assert_not_null(r.data_links, "%s", err.text);
 }
 
 static void close_rig(void) {
-    gw_wires_stop(r.wires);
-    gw_wires_close(r.wires);
+    gw_data_links_stop(r.data_links);
+    gw_data_links_close(r.data_links);
     gw_loop_close(r.loop);
 }
 
@@ -84,11 +85,11 @@ static void look_no_longer(void *context) {
     *(bool *)context = true;
 }
 
-TestSuite(wires, .init = open_rig, .fini = close_rig);
+TestSuite(links, .init = open_rig, .fini = close_rig);
 
 /* What watches a reduction that was told to end counts from then, and a FREEZE may come again and again. */
-Test(wires, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
-    r.reduction.wires = r.wires;
+Test(links, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
+    r.reduction.data_links = r.data_links;
     gw_reduction_stop(&r.reduction);
     uint64_t told_ns = atomic_load(&r.reduction.stop_ns);
     cr_assert_gt(told_ns, 0);
@@ -98,7 +99,7 @@ Test(wires, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
     cr_assert_eq(atomic_load(&r.reduction.stop_ns), told_ns);
 }
 
-Test(wires, dials_that_fail_are_not_all_told) {
+Test(links, dials_that_fail_are_not_all_told) {
     gw_timer timer = {0};
     gw_err err;
     bool over = false;
@@ -108,7 +109,7 @@ Test(wires, dials_that_fail_are_not_all_told) {
         gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
         memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
         remote.id.bytes[1] = i;
-        gw_wires_follow(r.wires, &remote);
+        gw_data_links_follow(r.data_links, &remote);
     }
     uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled five times more by then */
     cr_assert(gw_timer_set(r.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
@@ -131,15 +132,15 @@ gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_
     return __real_gw_stream_dial(loop, local, to, kind, word, events, err);
 }
 
-Test(wires, who_cannot_be_dialled_is_dialled_ever_later) {
+Test(links, who_cannot_be_dialled_is_dialled_ever_later) {
     gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
     memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
     use_up_descriptors();
-    gw_wires_follow(r.wires, &remote);
+    gw_data_links_follow(r.data_links, &remote);
     while (dials < 6) gw_loop_turn(r.loop, UINT64_MAX);
     for (uint32_t i = 0; i < 5; i++)
-        cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_wires_pause_ns(i), "after dial %u", i);
-    gw_wires_follow(r.wires, &remote);
+        cr_expect_geq(dialled_ns[i + 1] - dialled_ns[i], gw_data_links_pause_ns(i), "after dial %u", i);
+    gw_data_links_follow(r.data_links, &remote);
     cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
 }
 
@@ -161,11 +162,11 @@ static void fail_to_dial(void *unused) {
     memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
     use_up_descriptors();
     no_memory = true;
-    gw_wires_follow(r.wires, &remote);
+    gw_data_links_follow(r.data_links, &remote);
 }
 
 /* Nothing else would dial a lost link again, and the peer would wait for its data for ever. */
-Test(wires, a_look_at_a_lost_link_that_cannot_be_posted_ends_the_process) {
+Test(links, a_look_at_a_lost_link_that_cannot_be_posted_ends_the_process) {
     char words[1000];
     last_words(fail_to_dial, NULL, words, sizeof words);
     cr_expect_not_null(strstr(words, "memory has run out"), "%s", words);
@@ -173,53 +174,54 @@ Test(wires, a_look_at_a_lost_link_that_cannot_be_posted_ends_the_process) {
 }
 
 /* Each look tells of every peer: one for each of many that change together would be quadratic. */
-Test(wires, links_that_change_together_are_looked_at_once) {
+Test(links, links_that_change_together_are_looked_at_once) {
     use_up_descriptors();
     posts = 0;
     for (uint8_t i = 0; i < OTHERS; i++) {
         gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
         memset(&remote.id, 0xFF, sizeof remote.id);
         remote.id.bytes[1] = i;
-        gw_wires_follow(r.wires, &remote);
+        gw_data_links_follow(r.data_links, &remote);
     }
     cr_expect_eq(posts, 1, "%u", posts);
     gw_loop_turn(r.loop, 0);
     gw_remote another = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
     memset(&another.id, 0xFE, sizeof another.id);
     posts = 0;
-    gw_wires_follow(r.wires, &another);
+    gw_data_links_follow(r.data_links, &another);
     cr_expect_eq(posts, 1, "%u", posts);
 }
 
-Test(wires, whose_links_do_not_last_is_dialled_ever_later) {
+Test(links, whose_links_do_not_last_is_dialled_ever_later) {
     for (uint32_t vain = 0; vain < 10; vain++)
-        cr_expect_eq(gw_wires_pause_ns(vain + 1), 2 * gw_wires_pause_ns(vain), "%u links in vain", vain);
-    cr_expect_gt(gw_wires_pause_ns(12), UINT64_C(9000000000));
-    cr_expect_eq(gw_wires_pause_ns(UINT32_MAX), gw_wires_pause_ns(12));
+        cr_expect_eq(gw_data_links_pause_ns(vain + 1), 2 * gw_data_links_pause_ns(vain), "%u links in vain",
+                     vain);
+    cr_expect_gt(gw_data_links_pause_ns(12), UINT64_C(9000000000));
+    cr_expect_eq(gw_data_links_pause_ns(UINT32_MAX), gw_data_links_pause_ns(12));
 }
 
 /* A peer without its fence leaves. */
-Test(wires, a_fence_is_had_while_descriptors_have_run_out) {
+Test(links, a_fence_is_had_while_descriptors_have_run_out) {
     gw_view view = {.epoch = 1, .count = 1, .members = {{.id = r.self.id}}};
     gw_err err;
     use_up_descriptors();
     for (int i = 0; i < 3; i++) {
-        cr_assert(gw_wires_fence(r.wires, NULL, &err), "%s", err.text);
-        cr_assert(gw_wires_fence(r.wires, &view, &err), "%s", err.text);
+        cr_assert(gw_data_links_fence(r.data_links, NULL, &err), "%s", err.text);
+        cr_assert(gw_data_links_fence(r.data_links, &view, &err), "%s", err.text);
     }
 }
 
 /* Machines come and go, each with an identity of its own. */
-Test(wires, peers_that_are_not_wanted_any_more_are_forgotten) {
+Test(links, peers_that_are_not_wanted_any_more_are_forgotten) {
     enum { MET = 3000, MOST_BYTES = 300000 };
     size_t before = mallinfo2().uordblks;
     for (uint32_t i = 1; i <= MET; i++) {
         gw_remote remote = {.incarnation = {.boot = 1, .nonce = i}}; /* the lower id: it dials */
         memcpy(remote.id.bytes + 4, &i, sizeof i);
-        gw_wires_follow(r.wires, &remote);
-        gw_wires_drop(r.wires, &remote.id);
+        gw_data_links_follow(r.data_links, &remote);
+        gw_data_links_drop(r.data_links, &remote.id);
         gw_incarnation life; /* what refuses a connection now was that */
-        gw_wires_life(r.wires, &remote.id, &life);
+        gw_data_links_life(r.data_links, &remote.id, &life);
         cr_assert(gw_same_life(&life, &remote.incarnation));
     }
     size_t after = mallinfo2().uordblks;
@@ -243,7 +245,7 @@ static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STR
                                          .label = gw_fabric_stream_label(attempt, i, STREAMS)}};
         gw_cipher_start(&stream.seal, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
         gw_cipher_start(&stream.open, GW_ALGORITHM_PLAIN, key, GW_RECORD_DATA);
-        cr_assert(gw_fabric_adopt(gw_wires_transport(r.wires), &stream, &err), "%s", err.text);
+        cr_assert(gw_fabric_adopt(gw_data_links_transport(r.data_links), &stream, &err), "%s", err.text);
     }
 }
 
@@ -259,16 +261,17 @@ static void say_tcp_alone(int fd) {
 /* Turns the loop until the connection goes so (0: it does not stand). */
 static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
     uint64_t end = gw_now_ns() + PATIENCE_S * UINT64_C(1000000000);
-    while (gw_wires_path(r.wires, other) != kind) {
-        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d", (int)gw_wires_path(r.wires, other));
+    while (gw_data_links_path(r.data_links, other) != kind) {
+        cr_assert_lt(gw_now_ns(), end, "the connection goes by %d",
+                     (int)gw_data_links_path(r.data_links, other));
         gw_loop_turn(r.loop, 1000000);
     }
 }
 
-Test(wires, nothing_stands_when_a_newer_link_did_not_come_up) {
+Test(links, nothing_stands_when_a_newer_link_did_not_come_up) {
     gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
     int fds[2][STREAMS];
-    gw_wires_follow(r.wires, &remote);
+    gw_data_links_follow(r.data_links, &remote);
     adopt_streams(&remote.id, 1, fds[0]);
     say_tcp_alone(fds[0][0]);
     turn_until(&remote.id, GW_PATH_TCP);
@@ -323,7 +326,7 @@ static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
     device.ops = ops;
     r.engine.device = &device;
     r.reduction.engine = &r.engine;
-    r.reduction.wires = r.wires;
+    r.reduction.data_links = r.data_links;
     r.reduction.self = r.self.id;
     r.reduction.time_scale_percent = 1;
     r.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
@@ -356,7 +359,7 @@ static void expect_nobody_there(uint32_t looked) {
 }
 
 /* Before any sum of it: so that this peer says it, however soon others end this reduction. */
-Test(wires, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
+Test(links, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
     static const gw_device_ops ops = {
         .reduce_begin = begin_alone, .reduce_end = end_alone, .set_boundary = set_boundary};
     const gw_peer_id nobody = {{0, 1}};
@@ -393,12 +396,12 @@ static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_seg
     return true;
 }
 
-Test(wires, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
+Test(links, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
     static const gw_device_ops ops = {.reduce_begin = begin_broken, .set_boundary = set_boundary};
     gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
     gw_err err;
     int fds[STREAMS];
-    gw_wires_follow(r.wires, &remote);
+    gw_data_links_follow(r.data_links, &remote);
     adopt_streams(&remote.id, 1, fds);
     say_tcp_alone(fds[0]);
     turn_until(&remote.id, GW_PATH_TCP);
