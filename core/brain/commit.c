@@ -14,9 +14,11 @@
  *
  * Where any quorum will do (exact sums), S_t depends on nobody, and a step is committed when it is applied.
  */
-#include "core/brain/state.h"
+#include "core/brain/commit.h"
 
 #include "core/base/assert.h"
+#include "core/brain/outbox.h"
+#include "core/brain/state.h"
 
 static void show(gw_peer *p) {
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_STEP, " ");

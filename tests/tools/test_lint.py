@@ -138,7 +138,7 @@ class Rules(unittest.TestCase):
     def test_a_part_of_a_peers_state_is_written_by_its_room(self):
         for write in ("p->step.count = 2;", "peer->step.list[3].x |= 1;", "p->step.count++;"):
             self.write("core/brain/other.c", f"void g(void) {{ {write} }}\n")
-            self.assert_complains("core/brain/other.c:1: writes step's state")
+            self.assert_complains("core/brain/other.c:1: writes p->step")
         self.write("core/brain/other.c", "bool g(void) { return p->step.count == 2; }\n")
         self.assertEqual(self.lint(), (0, ""))
 

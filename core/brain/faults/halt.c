@@ -1,9 +1,12 @@
 /* Where nobody can tell which bits are right, nobody goes on. Whoever finds that out says so as it ends: to
  * the others, who may have yet to find it, it would only be one that left, and of those who stay the wrong
  * ones could be more. */
-#include "core/brain/state.h"
+#include "core/brain/faults/halt.h"
 
 #include "core/base/assert.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,7 +43,7 @@ void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
     GW_ASSERT(m->kind == GW_MSG_HALT && m->halt.reason != NULL);
     bool here = is_of_this_step(p, from, m);
-    if (!here && !gw_votes_waits_for(p, from, &m->name)) return;
+    if (!here && !gw_peer_awaits_view(p, &from->id, &m->name)) return;
     if (here) tell(p, &p->view.current, m->halt.reason);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%.400s (told by peer %s)", m->halt.reason,
                    gw_peer_id_short(&from->id, id));

@@ -5,9 +5,13 @@
  * one that is outvoted: what it has of the job counts for nothing, and the second time it leaves. Where the
  * same two see it again, or one with two others in turn, it is the way between them, as with any path that
  * fails (core/brain/step/retry.c); but of two members that are all, nobody can tell which it is. */
-#include "core/brain/state.h"
+#include "core/brain/faults/path_errors.h"
 
 #include "core/base/assert.h"
+#include "core/brain/faults/halt.h"
+#include "core/brain/faults/verdicts.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/state.h"
 
 #include <inttypes.h>
 

@@ -4,9 +4,11 @@
  * nothing, nor do checkpoints of later steps that it alone tells of. Convictions are kept as losses are
  * (core/brain/members/poison.c): in the durable record, told with every vote, united in every install. With
  * the install the peer hears of its own, gives up what must not count, and its next vote says so. */
-#include "core/brain/state.h"
+#include "core/brain/faults/verdicts.h"
 
 #include "core/base/assert.h"
+#include "core/brain/record.h"
+#include "core/brain/state.h"
 
 #include <stdlib.h>
 
@@ -18,7 +20,7 @@ void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
     bool own = gw_peer_id_equal(id, &p->config.id), news = own && p->faults.heard_epoch < one.epoch;
     if (news) p->faults.heard_epoch = one.epoch;
     if (!own) news = gw_convictions_add(&p->faults.convictions, &one);
-    if (news) gw_votes_persist(p);
+    if (news) gw_peer_record_write(p);
 }
 
 /* ---- at a proposer
@@ -125,18 +127,24 @@ void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
 /* ---- at who is told
  * --------------------------------------------------------------------------------------------------- */
 
-bool gw_verdicts_hear(gw_peer *p, const gw_install *i) {
+bool gw_verdicts_hear(gw_peer *p, const gw_install *i, bool *changed) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
     bool hears = own != NULL && own->epoch > p->faults.heard_epoch;
     gw_convictions others = i->convictions;
     gw_convictions_drop(&others, &p->config.id);
-    bool changed =
+    *changed =
         gw_convictions_unite(&p->faults.convictions, &others) || p->faults.convictions.count != others.count;
     p->faults.convictions = others;
-    if (hears) {
-        p->faults.heard_epoch = own->epoch;
-        if (!p->view.ballot.majority) gw_kept_give_up_after(p, own->step, i->spared, i->spared_count);
-    }
-    if (hears || changed) gw_votes_persist(p);
+    if (hears) p->faults.heard_epoch = own->epoch;
+    *changed |= hears;
     return hears;
+}
+
+void gw_verdicts_open(gw_peer *p, const gw_convictions *convictions, uint64_t heard_epoch) {
+    p->faults.convictions = *convictions;
+    p->faults.heard_epoch = p->faults.recorded_epoch = heard_epoch;
+}
+
+void gw_verdicts_recorded(gw_peer *p) {
+    p->faults.recorded_epoch = p->faults.heard_epoch;
 }

@@ -13,9 +13,18 @@
  *
  * A vote tells of whom its sender is in doubt, so that a repair before the verdict does not take for good
  * what was held of the step. */
-#include "core/brain/state.h"
+#include "core/brain/faults/verify.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/faults/halt.h"
+#include "core/brain/faults/verdicts.h"
+#include "core/brain/job_state.h"
+#include "core/brain/members/poison.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
+#include "core/brain/slots.h"
+#include "core/brain/state.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -154,9 +163,8 @@ static bool is_of_this_state(const gw_peer *p, const gw_conviction *own) {
     return own->boot == p->config.incarnation.boot && p->view.loaded_epoch <= own->epoch;
 }
 
-bool gw_verify_takes(gw_peer *p, const gw_install *i) {
+bool gw_verify_takes(gw_peer *p, const gw_install *i, bool hears) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
-    bool hears = gw_verdicts_hear(p, i);
     if (hears && !is_of_this_state(p, own)) {
         gw_peer_say(p, GW_WARN, "%s was found to compute or to hold other bits%s",
                     own->boot != p->config.incarnation.boot ? "an earlier life of this peer"
@@ -226,8 +234,8 @@ static void doubt(gw_peer *p, const gw_dispute *d) {
 
 static void disagree(gw_peer *p, uint32_t rank) {
     char id[GW_SHORT_TEXT];
-    gw_views_need_change(p, "to peer %s another shard is in dispute than here",
-                         gw_peer_id_short(&p->view.current.members[rank].id, id));
+    gw_agenda_change_view(p, "to peer %s another shard is in dispute than here",
+                          gw_peer_id_short(&p->view.current.members[rank].id, id));
 }
 
 /* The table of a sum tells all members the same, unless one of them reads it wrong: it would wait for their
@@ -283,9 +291,9 @@ static void convict(gw_peer *p, int wrong) {
                    d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
     snprintf(what, sizeof what, "this peer computed other bits of shard %" PRIu32 " than others", d->shard);
     if (gw_peer_id_equal(id, &p->config.id) && !own_fault(p, what)) return;
-    p->view.propose_at_ns = p->now + gw_peer_ms(p, VERDICT_MS);
-    gw_views_need_change(p, "peer %s computed other bits of shard %" PRIu32, gw_peer_id_short(id, name),
-                         d->shard);
+    gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, VERDICT_MS));
+    gw_agenda_change_view(p, "peer %s computed other bits of shard %" PRIu32, gw_peer_id_short(id, name),
+                          d->shard);
 }
 
 /* Whether the verdict will be the same whoever is heard yet. Where the others differ in number the word of
@@ -307,7 +315,8 @@ static bool may_judge(const gw_peer *p) {
 static void judge(gw_peer *p) {
     const gw_dispute *d = &p->faults.dispute;
     const gw_testimony *t = &p->faults.testimony;
-    if (p->phase != GW_AT_DISPUTING || p->view.need_change || !others_agree(p, d->shard + 1) || !may_judge(p))
+    if (p->phase != GW_AT_DISPUTING || p->agenda.view_change || !others_agree(p, d->shard + 1) ||
+        !may_judge(p))
         return;
     int wrong = gw_verify_judge(d, t->told, p->view.current.count);
     if (wrong >= 0) {
@@ -340,7 +349,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
     if (event->token != p->faults.probe_token || p->phase != GW_AT_DISPUTING) return;
     p->faults.probe_token = 0;
     if (event->outcome == GW_ABORTED) {
-        gw_steps_give_back(p, p->faults.dispute.shard, event);
+        gw_poison_give_back(p, p->faults.dispute.shard, event);
         return;
     }
     if (event->outcome != GW_DONE) {
@@ -385,18 +394,25 @@ void gw_verify_look(gw_peer *p) {
     gw_peer_act(p, GW_ACT_LOOK)->token = p->faults.look_token = gw_peer_token(p);
 }
 
-void gw_verify_looked(gw_peer *p, const gw_event *event) {
-    if (event->token != p->faults.look_token) return;
+bool gw_verify_looked(gw_peer *p, const gw_event *event) {
+    if (event->token != p->faults.look_token) return false;
     p->faults.look_token = 0;
-    if (event->outcome == GW_DONE)
-        gw_saves_sound(p);
-    else if (event->looked.damaged)
+    if (event->outcome == GW_DONE) return true;
+    if (event->looked.damaged)
         gw_verify_damaged(p);
     else
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->state.step,
                        gw_peer_why(event));
-    gw_votes_send_if_ready(p);
+    return false;
+}
+
+void gw_verify_stop(gw_peer *p) {
+    p->faults.probe_token = 0;
+}
+
+void gw_verify_forget_doubt(gw_peer *p) {
+    p->faults.doubt.any = false;
 }
 
 void gw_verify_damaged(gw_peer *p) {
@@ -414,8 +430,8 @@ void gw_verify_damaged(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     if (!own_fault(p, "this peer's state changed in memory")) return;
     if (p->phase == GW_AT_FROZEN || p->view.current.epoch == 0) return; /* another view is under way */
-    gw_views_need_change(p, "the state of peer %s changed in its memory",
-                         gw_peer_id_short(&p->config.id, id));
+    gw_agenda_change_view(p, "the state of peer %s changed in its memory",
+                          gw_peer_id_short(&p->config.id, id));
 }
 
 void gw_verify_own_part(gw_peer *p) {

@@ -1,7 +1,13 @@
 /* Gossip's members as the brain sees them: links, hello, blobs. */
-#include "core/brain/state.h"
+#include "core/brain/members/contacts.h"
 
 #include "core/base/assert.h"
+#include "core/brain/members/links.h"
+#include "core/brain/members/poison.h"
+#include "core/brain/members/strangers.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +19,11 @@ enum {
     AWAY_MS = 120000,  /* nor who was away for longer than that */
     REFUSED_MS = 2000, /* no refusal is on its way for longer */
 };
+
+void gw_contacts_close(gw_peer *p) {
+    free(p->members.contacts);
+    gw_id_index_free(&p->members.contact_index);
+}
 
 static gw_id_records records(const gw_peer *p) {
     return (gw_id_records){p->members.contacts, sizeof *p->members.contacts};
@@ -238,7 +249,7 @@ static bool has_met_by(const gw_contact *contact, uint64_t boot) {
 
 /* That one has ended whom this process never met may be a recording: it dials to find out, where it has to
  * know. */
-static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
+static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
     if (contact == NULL) contact = add_contact(p, &event->member->id);
     bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
@@ -248,7 +259,8 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     uint64_t boot = event->incarnation.boot;
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven) && has_met_by(contact, boot);
-    if (!lived) return; /* its end was told before; or that it lived was not, and who heard that sees to it */
+    if (!lived)
+        return NULL; /* its end was told before; or that it lived was not, and who heard that sees to it */
     contact->gone_ns = p->now;
     gw_poison_as_told(contact);
     contact->joining_until_ns = 0;
@@ -258,16 +270,7 @@ static void peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
     if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
-    int rank = p->view.current.epoch == 0
-                   ? -1
-                   : gw_view_rank_of_life(&p->view.current, &contact->id, event->incarnation.boot,
-                                          event->incarnation.nonce);
-    if (left && gw_saves_end_without_leader(p, contact)) return;
-    char id[GW_SHORT_TEXT];
-    if (rank >= 0 && !p->save.end_sent)
-        gw_views_need_change(p, "%s%s %s",
-                             gw_peer_id_equal(&contact->id, &p->view.current.leader) ? "leader " : "peer ",
-                             gw_peer_id_short(&contact->id, id), left ? "left" : "died");
+    return contact;
 }
 
 /* Of two processes of one identity one goes on. To all others a later start is the next life of the same
@@ -298,8 +301,8 @@ static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
                     where);
 }
 
-void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
-    if (p->phase == GW_AT_OVER) return;
+const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
+    if (p->phase == GW_AT_OVER) return NULL;
     /* Of this peer itself gossip tells nothing else. */
     GW_ASSERT(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
     gw_contact *contact;
@@ -309,8 +312,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
         break;
     case GW_GOSSIP_DEAD:
     case GW_GOSSIP_LEFT:
-        peer_gone(p, event);
-        break;
+        return peer_gone(p, event);
     case GW_GOSSIP_META:
         contact = gw_peer_contact(p, &event->member->id);
         if (contact == NULL) break;
@@ -323,6 +325,7 @@ void gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     case GW_GOSSIP_SUSPECT:
         break;
     }
+    return NULL;
 }
 
 /* ---- links
@@ -382,19 +385,19 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
 /* ---- hello
  * ----------------------------------------------------------------------------------------------------- */
 
-static void greet(gw_peer *p, gw_contact *from) {
+static void greet(gw_contact *from) {
     from->greeted = true;
     from->differs = from->apart = false;
     from->said_job = true;
-    gw_views_link_up(p, from);
 }
 
-void gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
+bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
     from->ways = message->hello.ways;
     if (gw_strangers_is_one(p, message))
         gw_strangers_met(p, from, message);
     else
-        greet(p, from);
+        greet(from);
+    return from->greeted;
 }
 
 /* ---- questions

@@ -1,6 +1,11 @@
 /* Which links are missing: control links, by which peers talk, and the data links beside them, over which
  * words are read, states fetched and sums carried. A member to whom either is missing for long holds the step
  * for ever: nobody can read its word, so nobody seals, and no reduction fails that it could be blamed for. */
+#include "core/brain/members/links.h"
+
+#include "core/brain/members/contacts.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <stdio.h>
@@ -29,6 +34,23 @@ bool gw_links_path_broken(const gw_peer *p, const gw_contact *contact) {
     if (contact->path_failures == 0 || p->now >= contact->path_failed_ns + gw_peer_ms(p, PATH_FORGIVEN_MS))
         return false;
     return contact->path_failures >= (stays(p, contact) ? PATH_FAILURES : PATH_FAILURES_OTHER);
+}
+
+void gw_links_blame_path(gw_peer *p, const gw_peer_id *id) {
+    gw_contact *blamed = gw_peer_contact(p, id);
+    if (blamed == NULL) return;
+    blamed->path_failures++;
+    blamed->path_failed_ns = p->now;
+}
+
+void gw_links_clear_paths(gw_peer *p) {
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (gw_view_rank(&p->view.current, &p->members.contacts[i].id) >= 0)
+            p->members.contacts[i].path_failures = 0;
+}
+
+void gw_links_look_anew(gw_peer *p) {
+    p->members.links_due_ns = 0;
 }
 
 /* Whether data links to most of the other members are missing, which they would not all be at fault for. */

@@ -5,13 +5,19 @@
  * united in every install: they outlive the peers, and where peers are started again whenever they crash, the
  * third life lost to a shard still names it, on all peers alike, whenever they start (core/README.md,
  * section 5). */
-#include "core/brain/state.h"
+#include "core/brain/members/poison.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { MOST_LOST_CLAIMS = 2 }; /* of one step: a peer that loses more cannot do its share */
 
 void gw_poison_stood_still(gw_peer *p) {
     p->members.claims_old = true;
@@ -60,15 +66,16 @@ void gw_poison_forget(gw_peer *p, uint64_t step) {
     p->members.claims_old = false;
     for (uint32_t i = 0; i < p->members.contact_count; i++)
         if (p->members.contacts[i].claims.step != step) p->members.contacts[i].claims.heard = false;
-    if (gw_shard_deaths_forget_before(&p->members.deaths, step)) gw_votes_persist(p);
+    if (gw_shard_deaths_forget_before(&p->members.deaths, step)) gw_peer_record_write(p);
 }
 
-bool gw_poison_start(gw_peer *p) {
-    bool changed = p->config.forget_losses && p->members.deaths.count > 0;
+void gw_poison_open(gw_peer *p, const gw_shard_deaths *recorded) {
+    bool changed = p->config.forget_losses && recorded->count > 0;
+    p->members.deaths = *recorded;
     if (p->config.forget_losses) p->members.deaths.count = 0;
     for (uint32_t i = 0; i < p->config.fell_count && !p->config.forget_losses; i++)
         changed |= gw_shard_deaths_add(&p->members.deaths, &p->config.fell[i]);
-    return changed;
+    p->members.deaths_changed = changed;
 }
 
 /* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
@@ -119,7 +126,7 @@ static void judge(gw_peer *p, uint64_t step) {
 void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
     if (p->state.step != step) p->members.lost_claims = 0;
     bool changed = gw_shard_deaths_unite(&p->members.deaths, losses);
-    if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_votes_persist(p);
+    if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_peer_record_write(p);
     judge(p, step);
 }
 
@@ -127,10 +134,21 @@ void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
     p->members.fell_at = shard + 1;
     const gw_shard_death own = {
         .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->state.step, .shard = shard};
-    if (gw_shard_deaths_add(&p->members.deaths, &own)) gw_votes_persist(p);
+    if (gw_shard_deaths_add(&p->members.deaths, &own)) gw_peer_record_write(p);
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %" PRIu32 " of step %" PRIu64 " cannot be computed here: %s", shard, p->state.step,
                    gw_peer_why(event));
+}
+
+void gw_poison_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
+    if (++p->members.lost_claims > MOST_LOST_CLAIMS)
+        gw_poison_give_up(p, shard, event);
+    else
+        gw_agenda_change_view(p, "shard %u is given back: %.60s", shard, gw_peer_why(event));
+}
+
+void gw_poison_agree(gw_peer *p, const gw_shard_deaths *agreed) {
+    p->members.agreed = *agreed;
 }
 
 static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
@@ -158,12 +176,13 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
         gw_view_rank_of_life(&p->view.current, &contact->id, life->boot, life->nonce) < 0)
         return;
     bool told = has_last_words(p, contact);
-    if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_votes_persist(p);
+    if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_peer_record_write(p);
     judge(p, p->state.step);
 }
 
-void gw_poison_tell(gw_peer *p) {
-    if (p->view.current.epoch == 0) return;
+void gw_poison_farewell(gw_peer *p, bool failed) {
+    p->members.blameless = p->members.fell_at == 0;
+    if (!failed || p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
     message.fell.step = p->state.step;
     message.fell.shard_plus_1 = p->members.fell_at;
@@ -194,6 +213,6 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
         return;
     bool news = note(p, contact, contact->fell_at - 1);
     GW_ASSERT(news); /* it takes the place of the unknown shard */
-    gw_votes_persist(p);
+    gw_peer_record_write(p);
     judge(p, p->state.step);
 }

@@ -3,6 +3,10 @@
  * many are here as are waited for (--peers) and nobody has come for a while: of three peers, one of them with
  * a wrong parameter, that one goes, whatever its id and whoever was first; of as many, those without the
  * lowest id. */
+#include "core/brain/members/strangers.h"
+
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <inttypes.h>

@@ -2,9 +2,21 @@
  * that are placed on it and tells the leader their hashes; the leader checks that holders agree and sends the
  * whole list, from which every member writes the same manifest; when all have it the checkpoint is
  * complete. */
-#include "core/brain/state.h"
+#include "core/brain/save/checkpoint.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/commit.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/deadlines.h"
+#include "core/brain/save/final.h"
+#include "core/brain/save/job_end.h"
+#include "core/brain/save/kept.h"
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
+#include "core/brain/slots.h"
+#include "core/brain/state.h"
 #include "core/state/placement.h"
 
 #include <inttypes.h>
@@ -48,16 +60,27 @@ static bool is_due(const gw_peer *p) {
     return c->checkpoint_ns != 0 && p->now >= p->save.saved_ns + c->checkpoint_ns;
 }
 
+void gw_saves_started(gw_peer *p) {
+    p->save.saved_ns = p->now;
+}
+
+void gw_saves_ask(gw_peer *p) {
+    p->save.want_save = true;
+}
+
+void gw_saves_ask_stop(gw_peer *p) {
+    p->save.want_stop = true;
+}
+
 void gw_saves_remind(gw_peer *p) {
     gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP), save = gw_peer_about_view(p, GW_MSG_ASK_SAVE);
     if (p->save.want_stop) gw_peer_send(p, &p->view.current.leader, &stop);
     if (p->save.want_save) gw_peer_send(p, &p->view.current.leader, &save);
 }
 
-int64_t gw_saves_decide(gw_peer *p) {
+int64_t gw_saves_decide(const gw_peer *p) {
     int64_t decisions = 0;
     if (!p->save.open.active && is_due(p)) decisions |= GW_DECIDE_SAVE;
-    if (gw_waiting_has_joiners(p)) decisions |= GW_DECIDE_PAUSE;
     if (p->save.want_stop) decisions |= GW_DECIDE_STOP;
     return decisions;
 }
@@ -107,21 +130,26 @@ static void store_chunks(gw_peer *p, bool hash_only) {
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 
+static void forget_early(gw_contact *contact) {
+    if (contact->early == NULL) return;
+    gw_message_free(contact->early);
+    free(contact->early);
+    contact->early = NULL;
+}
+
 /* A member may have stored its chunks before the leader has applied the step, or, of the last state, before
  * the leader has heard that all members hold it. */
 static void keep_early(gw_contact *from, gw_message *m) {
-    gw_saves_forget_early(from);
+    forget_early(from);
     from->early = malloc(sizeof *from->early);
     GW_ASSERT_MEMORY(from->early != NULL);
     *from->early = *m;
     memset(m, 0, sizeof *m);
 }
 
-void gw_saves_forget_early(gw_contact *contact) {
-    if (contact->early == NULL) return;
-    gw_message_free(contact->early);
-    free(contact->early);
-    contact->early = NULL;
+void gw_saves_close(gw_peer *p) {
+    gw_saves_free(&p->save.open);
+    for (uint32_t i = 0; i < p->members.contact_count; i++) forget_early(&p->members.contacts[i]);
 }
 
 static void take_early(gw_peer *p, gw_contact *from) {
@@ -131,7 +159,7 @@ static void take_early(gw_peer *p, gw_contact *from) {
     bool fits = rank >= 0 && p->save.open.active && gw_view_name_equal(&m->name, &p->view.current.name) &&
                 m->stored.step == p->save.open.step;
     if (fits) on_stored(p, (uint32_t)rank, m);
-    if (fits || m->stored.step < p->state.step) gw_saves_forget_early(from);
+    if (fits || m->stored.step < p->state.step) forget_early(from);
 }
 
 void gw_saves_open(gw_peer *p, bool final) {
@@ -226,7 +254,7 @@ static bool placed_anew(gw_peer *p) {
                 " was written: it is written again elsewhere",
                 p->save.open.step);
     if (p->save.open.final) {
-        gw_views_need_change(p, "a disk failed before the final checkpoint was complete");
+        gw_agenda_change_view(p, "a disk failed before the final checkpoint was complete");
         return true;
     }
     p->save.want_save = true;
@@ -299,7 +327,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         gw_peer_say(p, GW_ERROR,
                     "peer %s and the leader hold different states of step %" PRIu64 ": checkpoint given up",
                     gw_peer_id_short(&p->view.current.members[rank].id, id), s->step);
-        gw_views_need_change(p, "the members' states differ at a checkpoint");
+        gw_agenda_change_view(p, "the members' states differ at a checkpoint");
         return;
     }
     for (uint32_t i = 0; i < m->stored.count; i++) {
@@ -311,8 +339,8 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
                 "peer %s and another one have other bits each in chunk %u of the state of step %" PRIu64
                 ": checkpoint given up",
                 gw_peer_id_short(&p->view.current.members[rank].id, id), chunk, s->step);
-            p->view.suspects = true;
-            gw_views_need_change(p, "holders of chunk %u disagree", chunk);
+            gw_agenda_suspect_states(p);
+            gw_agenda_change_view(p, "holders of chunk %u disagree", chunk);
             return;
         }
         gw_set_add(&s->known, chunk);
@@ -331,7 +359,7 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     gw_save *s = &p->save.open;
     if (gw_set_count(&s->recorded) == 0) s->root = *root;
     if (!gw_hash_equal(&s->root, root)) {
-        gw_views_need_change(p, "members computed different roots of step %" PRIu64, s->step);
+        gw_agenda_change_view(p, "members computed different roots of step %" PRIu64, s->step);
         return;
     }
     note_disk(p, rank, failed);

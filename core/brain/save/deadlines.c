@@ -1,6 +1,12 @@
 /* What the world was asked for and does not do: deadlines that progress moves. Each peer watches its own
  * world: whoever cannot fetch a state, or cannot make its votes durable, leaves, so that the others go on; a
  * disk that hangs costs only this peer's part of checkpoints. */
+#include "core/brain/save/deadlines.h"
+
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <inttypes.h>
@@ -9,8 +15,7 @@ enum {
     LOAD_STALL_MS = 30000,    /* the flock pauses for whoever fetches a state */
     DISK_STALL_MS = 30000,    /* nothing of a checkpoint was hashed or written */
     PERSIST_STALL_MS = 20000, /* a view waits for a vote, and that for its record */
-    PERSIST_AGAIN_MS = 1000,
-    GAP_MS = 5000, /* this process did not run: nobody is to blame for that time */
+    GAP_MS = 5000,            /* this process did not run: nobody is to blame for that time */
 };
 
 void gw_patience_load(gw_peer *p) {
@@ -38,20 +43,6 @@ void gw_patience_progress(gw_peer *p, const gw_event *event) {
         false; /* it may take long for the rest: that is for the deadline of each checkpoint */
 }
 
-/* Whoever may forget a promise must not make it: without a durable record there is no vote. Losses and
- * convictions alone are worth no failing. */
-void gw_patience_persist(gw_peer *p) {
-    if (p->view.ballot.majority && p->save.persist_since_ns == 0) p->save.persist_since_ns = p->now;
-    p->save.persist_again_ns = 0;
-}
-
-void gw_patience_persisted(gw_peer *p, bool durable) {
-    if (durable)
-        p->save.persist_since_ns = 0;
-    else
-        p->save.persist_again_ns = p->now + gw_peer_ms(p, PERSIST_AGAIN_MS);
-}
-
 static uint64_t load_deadline(const gw_peer *p) {
     return p->view.load_token == 0 ? UINT64_MAX : p->save.load_moved_ns + gw_peer_ms(p, LOAD_STALL_MS);
 }
@@ -63,8 +54,7 @@ static uint64_t disk_deadline(const gw_peer *p) {
 }
 
 static uint64_t persist_deadline(const gw_peer *p) {
-    return p->save.persist_since_ns == 0 ? UINT64_MAX
-                                         : p->save.persist_since_ns + gw_peer_ms(p, PERSIST_STALL_MS);
+    return p->record.since_ns == 0 ? UINT64_MAX : p->record.since_ns + gw_peer_ms(p, PERSIST_STALL_MS);
 }
 
 static void forgive_gap(gw_peer *p) {
@@ -72,7 +62,7 @@ static void forgive_gap(gw_peer *p) {
     p->save.looked_ns = p->now;
     if (!gap) return;
     p->save.load_moved_ns = p->save.disk_moved_ns = p->now;
-    if (p->save.persist_since_ns != 0) p->save.persist_since_ns = p->now;
+    gw_peer_record_forgive(p);
 }
 
 /* For people. */
@@ -96,7 +86,7 @@ void gw_patience_consider(gw_peer *p) {
                        seconds(p, PERSIST_STALL_MS));
         return;
     }
-    if (p->save.persist_again_ns != 0 && p->now >= p->save.persist_again_ns) gw_votes_persist(p);
+    if (p->record.again_ns != 0 && p->now >= p->record.again_ns) gw_peer_record_write(p);
     if (p->now >= disk_deadline(p)) {
         p->save.disk_hangs = true;
         gw_peer_say(p, GW_WARN,
@@ -111,6 +101,6 @@ uint64_t gw_patience_deadline(const gw_peer *p) {
     uint64_t next = load_deadline(p), disk = disk_deadline(p), persist = persist_deadline(p);
     if (disk < next) next = disk;
     if (persist < next) next = persist;
-    if (p->save.persist_again_ns != 0 && p->save.persist_again_ns < next) next = p->save.persist_again_ns;
+    if (p->record.again_ns != 0 && p->record.again_ns < next) next = p->record.again_ns;
     return next;
 }

@@ -1,5 +1,10 @@
 /* The job's last state, where it cannot be stored. The flock holds it in memory and tries for a while: a full
  * disk gets room, or somebody with room joins. */
+#include "core/brain/save/final.h"
+
+#include "core/brain/agenda.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <inttypes.h>
@@ -13,7 +18,7 @@ void gw_final_not_hashed(gw_peer *p) {
     p->save.final_failures++;
     if (gw_final_waits_for_room(p)) return; /* a disk that hangs may answer by then */
     if (p->save.final_failures < MOST_FAILURES) {
-        gw_views_need_change(p, "the final state could not be hashed");
+        gw_agenda_change_view(p, "the final state could not be hashed");
         return;
     }
     for (uint32_t rank = p->view.current.count; rank-- > 0;)
@@ -52,7 +57,7 @@ bool gw_final_waits_for_room(gw_peer *p) {
 void gw_final_consider(gw_peer *p) {
     if (p->save.open.again_ns == 0 || p->now < p->save.open.again_ns) return;
     p->save.open.again_ns = 0;
-    gw_views_need_change(p, "the final state is not saved yet");
+    gw_agenda_change_view(p, "the final state is not saved yet");
 }
 
 void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {

@@ -1,6 +1,14 @@
 /* The end of the job as seen by a peer that missed it: one that stood still or was cut off meanwhile, was not
  * admitted in time, or lost the last message. What tells it: the others' last words ("at the end"), the final
  * manifest that it wrote itself, and that all others' processes are gone. */
+#include "core/brain/save/job_end.h"
+
+#include "core/brain/commit.h"
+#include "core/brain/job_state.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/final.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <inttypes.h>
@@ -76,7 +84,7 @@ void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     from->said_end = true;
     from->end_root = message->end.root;
     from->unsaved = message->end.unsaved;
-    if (!gw_votes_waits_for(p, from, &message->name)) return;
+    if (!gw_peer_awaits_view(p, &from->id, &message->name)) return;
     gw_end_recorded(p, message->end.step, message->end.fingerprint, &message->end.root, message->end.stopped,
                     message->end.unsaved);
     end_as_recorded(p, "");

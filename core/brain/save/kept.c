@@ -1,8 +1,12 @@
 /* What is known of the checkpoints that have been recorded here: which are whole, and behind the state that
  * this peer holds; and which of them stay when room is made. */
-#include "core/brain/state.h"
+#include "core/brain/save/kept.h"
 
 #include "core/base/assert.h"
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +32,7 @@ static void keep_no_more(gw_peer *p, uint32_t at) {
 }
 
 void gw_kept_take_back(gw_peer *p, const gw_hash *root) {
-    if (gw_given_up_drop(&p->save.given_up, root)) gw_votes_persist(p);
+    if (gw_given_up_drop(&p->save.given_up, root)) gw_peer_record_write(p);
 }
 
 /* Steps may leave a state as it was: then its root is that of another step as well. */
@@ -70,6 +74,17 @@ void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one) {
     if (p->config.fast && one->step > 0) gw_lineage_add(&p->save.lineage, one);
 }
 
+void gw_kept_view_begins(gw_peer *p, const gw_install *install, bool holds) {
+    p->save.load_whole = p->view.ready_whole;
+    p->save.found = (gw_checkpoint_ref){install->found_step, install->found_root};
+    p->save.view_lineage = install->lineage;
+    if (holds && install->load == GW_LOAD_PEERS) p->save.lineage = install->lineage;
+}
+
+void gw_kept_note_load(gw_peer *p, const gw_checkpoint_ref *whole) {
+    gw_checkpoint_ref_take_newer(&p->save.load_whole, whole);
+}
+
 void gw_kept_took_state(gw_peer *p) {
     const gw_checkpoint_ref *known = gw_kept_newest(p), loaded = {p->view.load_step, p->view.load_root};
     p->save.lineage = p->save.view_lineage;
@@ -100,6 +115,18 @@ static bool is_behind_load(const gw_peer *p, const gw_checkpoint_ref *one) {
     return !p->config.fast || gw_lineage_has(&p->save.view_lineage, &one->root);
 }
 
+gw_message gw_kept_ready(const gw_peer *p, const gw_checkpoint_ref *whole) {
+    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
+    message.ready.whole = *whole;
+    return message;
+}
+
+void gw_kept_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
+    GW_ASSERT(p->view.own_ready && whole->step <= p->state.step);
+    gw_message message = gw_kept_ready(p, whole);
+    gw_peer_send_members(p, &message);
+}
+
 /* News of a checkpoint that this peer no longer waits for: a view change or the next one came first. Nothing
  * is deleted before another is complete: a vote may have told what is here, and a save may be under way. What
  * was noted since of disks that refuse stands. Others may not have heard it, and may have recorded it where
@@ -107,7 +134,7 @@ static bool is_behind_load(const gw_peer *p, const gw_checkpoint_ref *one) {
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     const gw_checkpoint_ref whole = {m->complete.step, m->complete.root};
     if (m->complete.unsaved) return;
-    if (is_behind_load(p, &whole)) gw_checkpoint_ref_take_newer(&p->save.load_whole, &whole);
+    if (is_behind_load(p, &whole)) gw_kept_note_load(p, &whole);
     if (!gw_kept_is_behind(p, &whole)) return;
     bool unrecorded = gw_peer_inventory_find(&p->inventory, &whole.root) == NULL;
     bool news = is_news(p, whole.step, &whole.root),
@@ -116,7 +143,7 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
         note_newest(p, whole.step, &whole.root);
         tell_complete(p, whole.step, &whole.root);
     }
-    if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_install_tell_whole(p, &whole);
+    if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_kept_tell_whole(p, &whole);
 }
 
 void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
@@ -285,13 +312,18 @@ void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uin
         p->save.saved_step = p->save.kept_count > 0 ? p->save.kept[p->save.kept_count - 1].step : UINT64_MAX;
 }
 
+void gw_kept_close(gw_peer *p) {
+    free(p->save.kept);
+}
+
 /* What has been deleted since is nothing to remember. */
-void gw_kept_given_up_before(gw_peer *p) {
-    const gw_given_up before = p->save.given_up;
-    p->save.given_up.count = 0;
+void gw_kept_open(gw_peer *p, const gw_given_up *before) {
+    p->save.saved_step = p->save.part_step = p->save.room_step = UINT64_MAX;
+    p->save.kept = calloc(p->config.keep + 1, sizeof *p->save.kept);
+    GW_ASSERT_MEMORY(p->save.kept != NULL);
     for (uint32_t i = p->inventory.count; i-- > 0;) {
         const gw_hash root = p->inventory.list[i].root;
-        if (!is_one_of(before.roots, before.count, &root)) continue;
+        if (!is_one_of(before->roots, before->count, &root)) continue;
         gw_given_up_add(&p->save.given_up, &root);
         gw_peer_inventory_forget(&p->inventory, i);
     }

@@ -2,9 +2,17 @@
  * nobody does, what it has computed would be lost with it: it waits for that to be saved, for as long as
  * --save-timeout says; the last one of all computes no more, and does nothing else meanwhile. Whoever comes
  * then gets the state from it before it goes. */
-#include "core/brain/state.h"
+#include "core/brain/save/leave.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/job_state.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/kept.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
 
 #include <inttypes.h>
 
@@ -24,7 +32,7 @@ static int rank_of_stayer(const gw_peer *p, const gw_contact *contact) {
 /* Too few for a majority could not go on. While another view is asked for nobody knows who holds the state.
  */
 bool gw_leave_somebody_stays(const gw_peer *p) {
-    bool stays[GW_MAX_MEMBERS] = {false}, changes = p->view.need_change || p->phase == GW_AT_FROZEN;
+    bool stays[GW_MAX_MEMBERS] = {false}, changes = p->agenda.view_change || p->phase == GW_AT_FROZEN;
     if (changes || !gw_view_name_equal(&p->view.ready_name, &p->view.current.name)) return false;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         int rank = rank_of_stayer(p, &p->members.contacts[i]);
@@ -62,7 +70,7 @@ bool gw_leave_comes_first(const gw_peer *p) {
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
     if (!p->save.leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
     p->save.leave_ns += time_ns;
-    if (gw_leave_waits(p)) p->view.patience_ns += time_ns;
+    if (gw_leave_waits(p)) gw_agenda_set_patience(p, p->agenda.patience_ns + time_ns);
 }
 
 void gw_leave_asked(gw_peer *p) {
@@ -100,7 +108,7 @@ bool gw_leave_rest(gw_peer *p) {
     if (gw_leave_at_boundary(p)) return true;
     p->phase = GW_AT_PAUSED;
     p->save.leave_tried = false;
-    p->view.patience_ns = gw_leave_until(p) + gw_peer_ms(p, 1000);
+    gw_agenda_set_patience(p, gw_leave_until(p) + gw_peer_ms(p, 1000));
     return true;
 }
 
@@ -136,18 +144,29 @@ void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
         stop_here(p, root);
         return;
     }
-    if (waits) gw_waiting_at_pause(p); /* whoever came meanwhile */
-    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
+    p->save.leave_saved = waits;
+    p->save.leave_root = *root;
+    if (!waits && p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
+}
+
+bool gw_leave_has_saved(const gw_peer *p) {
+    return p->save.leave_saved;
+}
+
+void gw_leave_after_save(gw_peer *p) {
+    p->save.leave_saved = false;
+    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, &p->save.leave_root);
+}
+
+void gw_leave_loaded(gw_peer *p) {
+    if (p->save.leaving) p->save.leave_step = p->state.step;
 }
 
 static bool is_to_save(const gw_peer *p) {
     return gw_leave_waits(p) && !p->save.open.active;
 }
 
-/* Between two saves whoever has come may come in. */
-static void save_again(gw_peer *p) {
-    p->save.leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
-    gw_waiting_at_pause(p);
+void gw_leave_save_again(gw_peer *p) {
     if (!is_to_save(p)) return;
     p->save.leave_tried = true;
     gw_saves_open(p, false);
@@ -164,14 +183,19 @@ static void give_up(gw_peer *p) {
                    saved ? "" : " without waiting for a checkpoint any longer");
 }
 
-void gw_leave_consider(gw_peer *p) {
+bool gw_leave_consider(gw_peer *p) {
     GW_ASSERT(p->phase != GW_AT_OVER);
-    if (p->now >= gw_leave_until(p))
+    if (p->now >= gw_leave_until(p)) {
         give_up(p);
-    else if (p->save.leaving && !p->state.present && gw_leave_somebody_stays(p))
+        return false;
+    }
+    if (p->save.leaving && !p->state.present && gw_leave_somebody_stays(p)) {
         leave(p, NULL); /* others would wait until it has what it does not need */
-    else if (is_to_save(p) && p->now >= p->save.leave_again_ns)
-        save_again(p);
+        return false;
+    }
+    if (!is_to_save(p) || p->now < p->save.leave_again_ns) return false;
+    p->save.leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
+    return true;
 }
 
 uint64_t gw_leave_deadline(const gw_peer *p) {

@@ -77,8 +77,10 @@ typedef struct gw_save_state {
     uint64_t unsaved_ns; /* since when no peer could store the last state; 0 = it could, or there is none */
     bool unsaved_said;
     uint64_t leave_step;
-    uint64_t leave_ns;       /* since when this peer is leaving */
-    bool leave_tried;        /* as the last peer, it has begun to save what it made */
+    uint64_t leave_ns;  /* since when this peer is leaving */
+    bool leave_tried;   /* as the last peer, it has begun to save what it made */
+    bool leave_saved;   /* as the last peer, it has saved what it made, and the view has yet to hear of it */
+    gw_hash leave_root; /* of that checkpoint */
     uint64_t leave_again_ns; /* while it waits to leave: no other save begins before */
     gw_lineage lineage;      /* float sums: of the state that this peer holds */
     gw_lineage view_lineage; /* float sums: of the state that its view began with */
@@ -89,9 +91,7 @@ typedef struct gw_save_state {
     uint64_t load_moved_ns; /* when the LOAD in progress last made progress */
     gw_token disk_token;    /* of the last SAVE or MANIFEST, while it has no answer; 0 = none */
     uint64_t disk_moved_ns;
-    bool disk_hangs;           /* no progress has been reported of it for too long */
-    uint64_t persist_since_ns; /* majority: since when the record is not durable; 0 = it is */
-    uint64_t persist_again_ns; /* when a refused record is written again; 0 = none was refused */
+    bool disk_hangs; /* no progress has been reported of it for too long */
 } gw_save_state;
 
 #endif

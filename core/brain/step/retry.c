@@ -3,6 +3,13 @@
  * a reason of its own thus ends one peer, and the others go on; what fails everywhere ends all. Whom the
  * others have gone on without meanwhile, as a path to it is broken, begins anew: nothing waits for it,
  * however long that lasts. */
+#include "core/brain/step/retry.h"
+
+#include "core/brain/agenda.h"
+#include "core/brain/faults/path_errors.h"
+#include "core/brain/members/links.h"
+#include "core/brain/outbox.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
 #include <inttypes.h>
@@ -29,19 +36,13 @@ static uint64_t pause_ms(uint32_t failures) {
     return ms < MOST_RETRY_MS ? ms : MOST_RETRY_MS;
 }
 
-void gw_retry_blame(gw_peer *p, const gw_peer_id *id) {
-    gw_contact *blamed = gw_peer_contact(p, id);
-    if (blamed == NULL) return;
-    blamed->path_failures++;
-    blamed->path_failed_ns = p->now;
-}
-
 void gw_retry_failed(gw_peer *p, const gw_event *event) {
     gw_retry *r = &p->step.retry;
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
-        if (!event->reduced.changed || gw_changes_note(p, event, "a sum")) gw_retry_blame(p, &event->peer);
+        if (!event->reduced.changed || gw_changes_note(p, event, "a sum"))
+            gw_links_blame_path(p, &event->peer);
         gw_hash members = name_of_members(&p->view.current);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
         r->members = members;
@@ -57,9 +58,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
 }
 
 void gw_retry_succeeded(gw_peer *p) {
-    for (uint32_t i = 0; i < p->members.contact_count; i++)
-        if (gw_view_rank(&p->view.current, &p->members.contacts[i].id) >= 0)
-            p->members.contacts[i].path_failures = 0;
+    gw_links_clear_paths(p);
     gw_retry_begin_anew(p);
     gw_changes_forget(p);
 }
@@ -74,7 +73,7 @@ static bool waits(const gw_peer *p) {
 
 void gw_retry_consider(gw_peer *p) {
     if (waits(p) && p->now >= p->step.retry.at_ns)
-        gw_views_need_change(p, "a reduction failed: %.80s", p->step.retry.why);
+        gw_agenda_change_view(p, "a reduction failed: %.80s", p->step.retry.why);
 }
 
 uint64_t gw_retry_deadline(const gw_peer *p) {

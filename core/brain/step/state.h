@@ -36,7 +36,7 @@ typedef struct gw_step_state {
     bool speed_old;       /* own_speed counts as unknown */
     uint32_t tag;         /* of the present deal */
     gw_token seal_token, reduce_token, apply_token;
-    bool applying, freeze_after_apply;
+    bool applying;
     int64_t decisions; /* of the sum being applied */
     uint32_t failures;
     bool lacks_shard; /* a shard given back here was dealt in this view: a sum without it would be refused */

@@ -1,7 +1,20 @@
 /* A step's life: deal, compute and steal, seal, reduce, check, apply (core/README.md, sections 4 and 5). */
-#include "core/brain/state.h"
+#include "core/brain/step/steps.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/commit.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/job_state.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/poison.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
+#include "core/brain/slots.h"
+#include "core/brain/state.h"
+#include "core/brain/step/retry.h"
 #include "core/shard/deal.h"
 #include "core/shard/range.h"
 
@@ -12,8 +25,7 @@
 
 enum {
     NOT_READY_RETRY_US =
-        500,              /* a victim that has not published this step's word is looked at again after this */
-    MOST_LOST_CLAIMS = 2, /* of one step: a peer that loses more cannot do its share */
+        500, /* a victim that has not published this step's word is looked at again after this */
     NOBODY_RETRY_US = 50000,
     LEAST_IDLE_SHARDS = 16,
     MOST_IDLE_SHARDS = 1024,
@@ -51,8 +63,9 @@ static void begin_whole_step(gw_peer *p) {
     p->step.accumulator_step = p->state.step;
     p->step.careful =
         gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in a life before this one */
-    gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, p->view.cuts);
-    gw_steps_begin(p, NULL, p->view.cuts);
+    uint32_t cuts[GW_MAX_MEMBERS + 1];
+    gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, cuts);
+    gw_steps_begin(p, NULL, cuts);
 }
 
 /* ---- stealing
@@ -195,7 +208,7 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
         break;
     case GW_WORD_UNKNOWN:
         t->active = false;
-        gw_views_need_change(p, "the outcome of a steal is unknown");
+        gw_agenda_change_view(p, "the outcome of a steal is unknown");
         break;
     }
 }
@@ -210,18 +223,11 @@ void gw_steps_consider(gw_peer *p) {
 /* ---- claims given back
  * ----------------------------------------------------------------------------------------------- */
 
-void gw_steps_give_back(gw_peer *p, uint32_t shard, const gw_event *event) {
-    if (++p->members.lost_claims > MOST_LOST_CLAIMS)
-        gw_poison_give_up(p, shard, event);
-    else
-        gw_views_need_change(p, "shard %u is given back: %.60s", shard, gw_peer_why(event));
-}
-
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     /* When this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
     p->step.lacks_shard = true;
-    gw_steps_give_back(p, event->shard_lost.shard, event);
+    gw_poison_give_back(p, event->shard_lost.shard, event);
 }
 
 /* ---- sealing and reducing
@@ -283,7 +289,7 @@ uint64_t gw_steps_speed(const gw_peer *p) {
     return p->step.speed_old ? 0 : p->step.own_speed;
 }
 
-void gw_steps_sealed(gw_peer *p, const gw_event *event) {
+void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers) {
     if (p->phase != GW_AT_SEALING || event->token != p->step.seal_token) return;
     p->step.seal_token = 0;
     note_speed(p, event->sealed.speed);
@@ -296,7 +302,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event) {
     int64_t *row = reduce->reduce.slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
     row[GW_SLOT_FINGERPRINT] = (int64_t)p->state.fingerprint;
-    if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p);
+    if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p) | (newcomers ? GW_DECIDE_PAUSE : 0);
     if (p->save.unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
     put_bad(row, &event->sealed.bad);
     row[GW_SLOT_CHECK] = row_check(row);
@@ -373,20 +379,14 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     if (event->token != p->step.reduce_token) return;
     p->step.reduce_token = 0;
     GW_ASSERT(!p->step.applying);
-    if (p->view.current.epoch ==
-        0) { /* this peer was left behind meanwhile: it joins again from the state it has */
-        gw_votes_send_if_ready(p);
-        return;
-    }
+    if (p->view.current.epoch == 0)
+        return; /* this peer was left behind meanwhile: it joins again from the state it has */
     if (event->outcome == GW_DONE) {
         if (event->reduced.coverage_ok && event->reduced.fingerprint_ok) gw_retry_succeeded(p);
         const char *wrong = what_is_wrong(p, event);
         if (wrong == NULL) {
             gw_commit_agreed(p);
-            if (gw_verify_disputes(p, event))
-                gw_votes_send_if_ready(p);
-            else
-                apply_sum(p, event);
+            if (!gw_verify_disputes(p, event)) apply_sum(p, event);
             return;
         }
         if (p->phase == GW_AT_OVER) return;
@@ -398,14 +398,13 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
         if (event->reduced.damaged) gw_verify_own_part(p);
         if (p->phase == GW_AT_OVER) return;
         if (p->phase != GW_AT_FROZEN)
-            gw_views_need_change(p, "the sum of step %" PRIu64 " was refused: %s", p->state.step,
-                                 p->step.refused);
+            gw_agenda_change_view(p, "the sum of step %" PRIu64 " was refused: %s", p->state.step,
+                                  p->step.refused);
     } else if (event->reduced.damaged) {
         gw_verify_damaged(p);
     } else {
         gw_retry_failed(p, event);
     }
-    gw_votes_send_if_ready(p);
 }
 
 /* ---- the boundary
@@ -424,16 +423,14 @@ static void go_on(gw_peer *p) {
         return;
     }
     p->phase = GW_AT_PAUSED;
-    p->view.pause_since_ns = p->now;
-    p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
-    gw_waiting_at_pause(p);
+    gw_agenda_pause_at_boundary(p);
 }
 
 static void take_step(gw_peer *p, const gw_event *event) {
     gw_job_state_advance(p, event->applied.fingerprint);
     gw_commit_applied(p);
     p->step.failures = 0;
-    p->faults.doubt.any = false;
+    gw_verify_forget_doubt(p);
     gw_poison_forget(p, p->state.step);
     bool last = event->applied.stop ||
                 p->state.step >= p->config.steps; /* done, even when somebody asked to stop here */
@@ -454,15 +451,41 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
                        gw_peer_why(event));
     }
     if (p->phase == GW_AT_OVER) return;
-    if (p->step.freeze_after_apply) {
-        p->step.freeze_after_apply = false;
-        gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
-    }
     if (p->phase == GW_AT_APPLYING) {
         if (p->state.present) go_on(p);
         return;
     }
     if (p->step.decisions & GW_DECIDE_SAVE)
-        p->save.want_save = true; /* at the next boundary, this one is passed over */
-    gw_votes_send_if_ready(p);
+        gw_saves_ask(p); /* at the next boundary, this one is passed over */
+}
+
+/* ---- what a view does with a step */
+
+void gw_steps_open(gw_peer *p) {
+    p->step.accumulator_step = UINT64_MAX;
+}
+
+void gw_steps_stop(gw_peer *p) {
+    p->step.thief.active = false;
+    p->step.seal_token = 0;
+}
+
+void gw_steps_frozen(gw_peer *p, const gw_event *event) {
+    p->step.accumulator_step = event->frozen.poisoned ? UINT64_MAX : event->frozen.accumulator_step;
+}
+
+void gw_steps_view_begins(gw_peer *p, const gw_install *i) {
+    p->step.failures = i->failures;
+    p->step.careful = gw_shard_deaths_in_step(&i->losses, i->step);
+    p->step.shards = i->missing.size;
+    for (uint32_t k = 0; k < i->view.count; k++) p->step.speeds[k] = i->cuts[k + 1] - i->cuts[k];
+}
+
+/* With all shards of its step, also where nothing is computed from the state, as the job has been stopped:
+ * the next view may go on from it, with those who hold it and know of no stop. */
+void gw_steps_begin_accumulator(gw_peer *p, uint64_t step) {
+    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
+    begin->step = step;
+    begin->begin_step.shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
+    p->step.accumulator_step = step;
 }

@@ -1,8 +1,19 @@
 /* Without a view: founding one or asking to be admitted. With one: admitting others, and healing two views of
  * one job. */
-#include "core/brain/state.h"
+#include "core/brain/view/admit.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/links.h"
+#include "core/brain/members/strangers.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/job_end.h"
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
+#include "core/brain/view/propose.h"
+#include "core/brain/view/vote.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -324,10 +335,10 @@ static void consider_founding(gw_peer *p) {
     }
     if (p->view.found_since_ns == 0) p->view.found_since_ns = p->now;
     uint64_t due = p->view.found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
-    if (p->now < due || p->now < p->view.propose_at_ns) return;
+    if (p->now < due || p->now < p->agenda.propose_at_ns) return;
     p->view.found_since_ns = 0;
     if (p->config.joins && !m.met_anybody && !p->view.said_alone) say_alone(p);
-    p->view.cause_ns = p->now;
+    gw_agenda_begin_change(p, NULL);
     gw_views_propose(p, m.members, m.ready);
 }
 
@@ -469,13 +480,13 @@ uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) 
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
-    bool may_propose = gw_peer_is_leader(p) || ((inside || p->view.need_change) && !m->join.whole_view);
+    bool may_propose = gw_peer_is_leader(p) || ((inside || p->agenda.view_change) && !m->join.whole_view);
     if (!may_propose || p->save.end_sent) return;
     if (m->epoch > p->view.ballot.highest) p->view.ballot.highest = m->epoch;
     /* It voted, then believed itself left behind, or went on with others: the step would wait for it for
      * ever. It may be this view's leader. */
     if (inside && !m->join.whole_view) {
-        gw_views_need_change(p, "a member asks to be admitted");
+        gw_agenda_change_view(p, "a member asks to be admitted");
         return;
     }
     if (m->join.whole_view && p->view.healing) {
@@ -535,7 +546,7 @@ static void offer_view(gw_peer *p) {
 }
 
 static void consider_healing(gw_peer *p) {
-    bool steady = gw_peer_is_leader(p) && !p->view.ballot.majority && !p->view.need_change &&
+    bool steady = gw_peer_is_leader(p) && !p->view.ballot.majority && !p->agenda.view_change &&
                   !p->view.attempt.active && !p->save.end_sent && p->phase != GW_AT_FROZEN &&
                   !gw_leave_comes_first(p);
     gw_contact *other = steady && p->now >= p->view.heal_block_ns ? other_flock(p) : NULL;
@@ -561,15 +572,18 @@ static void consider_healing(gw_peer *p) {
     offer_view(p);
 }
 
+void gw_waiting_at_boundary(gw_peer *p) {
+    p->view.pause_since_ns = p->now;
+    gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
+    gw_waiting_at_pause(p);
+}
+
 void gw_waiting_at_pause(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->view.attempt.active || p->save.end_sent) return;
     bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
     if (gw_leave_comes_first(p) || (saves && !does_any(p, may_come_now))) return;
-    if (p->view.cause[0] == '\0') {
-        p->view.cause_ns = p->now;
-        memcpy(p->view.cause, "newcomers", sizeof "newcomers");
-    }
+    if (p->agenda.cause[0] == '\0') gw_agenda_begin_change(p, "newcomers");
     gw_member members[GW_MAX_MEMBERS];
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
@@ -605,7 +619,7 @@ static uint64_t admission_time(const gw_peer *p) {
  * to do the step's end is near. */
 static bool may_admit(const gw_peer *p) {
     bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->step.thief.active;
-    bool changes = p->view.need_change || p->view.attempt.active || p->save.end_sent || p->save.want_stop;
+    bool changes = p->agenda.view_change || p->view.attempt.active || p->save.end_sent || p->save.want_stop;
     bool twice = p->config.verify > 0 && (p->step.careful || p->faults.chosen_count > p->view.current.count);
     return computes && !changes && !p->save.open.active && !twice && !gw_leave_comes_first(p);
 }
@@ -621,7 +635,7 @@ static void consider_admitting(gw_peer *p) {
     if (p->now < admission_time(p)) return;
     if (p->view.pause_since_ns == 0) p->view.pause_since_ns = p->now;
     p->view.joiners_since_ns = 0;
-    gw_views_need_change(p, "newcomers");
+    gw_agenda_change_view(p, "newcomers");
 }
 
 /* ---- the clock

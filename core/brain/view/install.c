@@ -1,7 +1,28 @@
 /* Installing a view: from what its leader decided to the moment when all its members hold the state. */
-#include "core/brain/state.h"
+#include "core/brain/view/install.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/commit.h"
+#include "core/brain/faults/path_errors.h"
+#include "core/brain/faults/verdicts.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/job_state.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/links.h"
+#include "core/brain/members/poison.h"
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/deadlines.h"
+#include "core/brain/save/job_end.h"
+#include "core/brain/save/kept.h"
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
+#include "core/brain/step/steps.h"
+#include "core/brain/view/admit.h"
+#include "core/brain/view/propose.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,7 +45,7 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
 
 /* Who dies of a shard, and is started again alone, must know who died of it before. */
 static bool waits_for_record(const gw_peer *p) {
-    return p->members.deaths.count > 0 && p->view.record_token != 0 && p->now < p->view.record_due_ns;
+    return p->members.deaths.count > 0 && p->record.token != 0 && p->now < p->record.due_ns;
 }
 
 static void note_pause(gw_peer *p) {
@@ -55,29 +76,17 @@ static void start_if_all_ready(gw_peer *p) {
         gw_steps_begin(p, &p->view.missing, p->view.cuts);
 }
 
-static gw_message ready_message(const gw_peer *p, const gw_checkpoint_ref *whole) {
-    gw_message message = gw_peer_about_view(p, GW_MSG_READY);
-    message.ready.whole = *whole;
-    return message;
-}
-
 /* What this peer knows to be whole, and behind the view's state. */
 static gw_checkpoint_ref known_whole(const gw_peer *p) {
     const gw_checkpoint_ref none = {0}, whole = gw_kept_whole(p);
     return whole.step <= p->state.step ? whole : none;
 }
 
-void gw_install_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
-    GW_ASSERT(p->view.own_ready && whole->step <= p->state.step);
-    gw_message message = ready_message(p, whole);
-    gw_peer_send_members(p, &message);
-}
-
 static void become_ready(gw_peer *p) {
     p->view.own_ready = true;
     gw_set_add(&p->view.ready, (uint32_t)gw_peer_own_rank(p));
     const gw_checkpoint_ref whole = known_whole(p);
-    gw_install_tell_whole(p, &whole);
+    gw_kept_tell_whole(p, &whole);
     start_if_all_ready(p);
 }
 
@@ -88,7 +97,7 @@ void gw_install_consider(gw_peer *p) {
 
 uint64_t gw_install_deadline(const gw_peer *p) {
     bool gathers = p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING;
-    return gathers && waits_for_record(p) ? p->view.record_due_ns : UINT64_MAX;
+    return gathers && waits_for_record(p) ? p->record.due_ns : UINT64_MAX;
 }
 
 /* ---- installing
@@ -173,15 +182,6 @@ static void load_state(gw_peer *p, const gw_install *i) {
     }
 }
 
-/* With all shards of its step, also where nothing is computed from the state, as the job has been stopped:
- * the next view may go on from it, with those who hold it and know of no stop. */
-static void begin_accumulator(gw_peer *p, uint64_t step) {
-    gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
-    begin->step = step;
-    begin->begin_step.shards = step < p->config.steps ? p->config.shards(p->config.shards_context, step) : 0;
-    p->step.accumulator_step = step;
-}
-
 /* How many members of `view` were not in `other`, in the lives that they have. */
 static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
     uint32_t count = 0;
@@ -204,12 +204,12 @@ static bool note_newcomers(gw_peer *p, const gw_view *view) {
 }
 
 /* grew: what is left of the step is dealt again as more share it now. */
-static void note_install(gw_peer *p, const gw_install *i, bool grew) {
+static void note_install(gw_peer *p, const gw_install *i, bool grew, uint64_t cause_ns) {
     p->view.views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
     notice->notice.view.installed = gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
     notice->step = i->step;
-    notice->notice.view.duration_ns = p->view.cause_ns == 0 ? i->cause_age_ns : p->now - p->view.cause_ns;
+    notice->notice.view.duration_ns = cause_ns == 0 ? i->cause_age_ns : p->now - cause_ns;
     uint32_t dealt = gw_set_count(&i->missing);
     bool again = dealt < i->missing.size || gw_shard_deaths_in_step(&i->losses, i->step);
     bool repaired = i->load == GW_LOAD_PEERS && i->missing.size > 0 && (i->failures > 0 || (again && !grew));
@@ -226,7 +226,8 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->view.current = i->view;
     gw_ballot_install(&p->view.ballot, &i->view);
     if (p->view.ballot.majority) {
-        gw_votes_persist(p); /* what a later life founds on: it must not need members of the view before */
+        gw_peer_record_write(
+            p); /* what a later life founds on: it must not need members of the view before */
         uint32_t kept = 0;
         for (uint32_t k = 0; k < p->view.learned_count; k++) {
             if (gw_view_compare(&p->view.learned[k], &i->view) <= 0) continue;
@@ -234,13 +235,12 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         }
         p->view.learned_count = kept;
     }
-    p->view.need_change = false;
-    p->view.cause[0] = '\0';
-    p->view.propose_at_ns = p->view.patience_ns = 0;
+    gw_agenda_clear(p);
+    p->view.repair_sent_ns = 0;
     p->view.wait_since_ns = 0;
-    p->members.links_due_ns = 0;
+    gw_links_look_anew(p);
     gw_end_hope(p);
-    p->view.healing = p->view.view_override = p->view.suspects = false;
+    p->view.healing = p->view.view_override = false;
     for (uint32_t k = 0; k < p->view.current.count; k++)
         gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
     for (uint32_t k = 0; k < p->members.contact_count; k++) {
@@ -266,29 +266,37 @@ static void mourn(gw_peer *p) {
         if (contact == NULL || contact->alive_since_ns == 0 ||
             gw_contacts_member_lives(p, &p->view.current, rank))
             continue;
-        gw_views_need_change(p, "peer %s died", gw_peer_id_short(&contact->id, id));
+        gw_agenda_change_view(p, "peer %s died", gw_peer_id_short(&contact->id, id));
     }
+}
+
+/* What members were convicted of, this peer perhaps among them. False: this peer has ended. */
+static bool hear_verdicts(gw_peer *p, const gw_install *i) {
+    bool changed = false, hears = gw_verdicts_hear(p, i, &changed);
+    if (hears && !p->view.ballot.majority)
+        gw_kept_give_up_after(p, gw_convictions_of(&i->convictions, &p->config.id)->step, i->spared,
+                              i->spared_count);
+    if (changed) gw_peer_record_write(p);
+    return gw_verify_takes(p, i, hears);
 }
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
     GW_ASSERT(p->phase == GW_AT_FROZEN && p->view.load_token == 0 && !p->step.applying);
     bool grew = note_newcomers(p, &i->view);
+    uint64_t cause_ns = p->agenda.cause_ns;
     adopt_view(p, i);
-    note_install(p, i, grew);
+    note_install(p, i, grew, cause_ns);
     gw_changes_installed(p, i);
     gw_poison_learn(p, &i->losses, i->step);
-    if (p->phase == GW_AT_OVER || !gw_verify_takes(p, i)) return;
+    if (p->phase == GW_AT_OVER || !hear_verdicts(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
-    p->view.cause_ns = 0;
-    p->step.failures = i->failures;
-    p->faults.doubt.any = false;
+    gw_verify_forget_doubt(p);
+    gw_poison_agree(p, &i->losses);
+    gw_steps_view_begins(p, i);
     bool ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
     gw_job_state_set_end(p, i->step, ended, i->stopped);
     p->view.end_given_up = i->end_given_up;
     if (!p->state.ended) gw_end_forget(p);
-    p->members.agreed = i->losses;
-    p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, i->step);
-    p->step.shards = i->missing.size;
     bool holds = /* a checkpoint's state as well */
         p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
         p->state.fingerprint == i->fingerprint;
@@ -297,25 +305,21 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     gw_checkpoint_ref_take_newer(&p->view.ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
     if (!later) gw_kept_told_whole(p, &p->view.ready_whole);
-    p->save.load_whole = p->view.ready_whole;
-    p->save.found = (gw_checkpoint_ref){i->found_step, i->found_root};
-    p->save.view_lineage = i->lineage;
-    if (holds && i->load == GW_LOAD_PEERS) p->save.lineage = i->lineage;
+    gw_kept_view_begins(p, i, holds);
     gw_set_free(&p->view.missing);
     p->view.missing = gw_set_copy(&i->missing);
     memcpy(p->view.cuts, i->cuts, sizeof p->view.cuts);
-    for (uint32_t k = 0; k < p->view.current.count; k++) p->step.speeds[k] = i->cuts[k + 1] - i->cuts[k];
     for (uint32_t k = 0; k < p->view.current.count; k++)
         if (!gw_set_has(&i->fetchers, k)) gw_set_add(&p->view.ready, k);
     p->view.own_ready = !gw_set_has(&i->fetchers, rank);
     if (p->step.accumulator_step != i->step || gw_set_has(&i->drops, rank) || !p->view.own_ready)
-        begin_accumulator(p, i->step);
+        gw_steps_begin_accumulator(p, i->step);
     if (p->view.own_ready || holds)
         p->view.state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->view.own_ready) {
         p->phase = GW_AT_GATHERING;
         const gw_checkpoint_ref known = known_whole(p); /* heard since the vote, perhaps */
-        if (known.step > p->view.ready_whole.step) gw_install_tell_whole(p, &known);
+        if (known.step > p->view.ready_whole.step) gw_kept_tell_whole(p, &known);
         start_if_all_ready(p);
     } else if (holds) {
         p->phase = GW_AT_LOADING;
@@ -342,7 +346,7 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
  * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
 static void note_whole(gw_peer *p, bool installed, const gw_checkpoint_ref *whole) {
     if (whole->step == 0) return;
-    if (installed && p->view.load_token != 0) gw_checkpoint_ref_take_newer(&p->save.load_whole, whole);
+    if (installed && p->view.load_token != 0) gw_kept_note_load(p, whole);
     bool of_view = installed && p->view.own_ready && whole->step <= p->state.step;
     if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
 }
@@ -414,8 +418,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         gw_commit_loaded(p);
         p->view.state_view = p->view.load_view;
         p->view.loaded_epoch = p->view.load_view.epoch;
-        if (p->save.leaving)
-            p->save.leave_step = p->state.step; /* it was told to before it knew of any step */
+        gw_leave_loaded(p);
         gw_poison_forget(p, p->state.step);
         gw_kept_took_state(p);
         if (!other && p->view.load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
@@ -432,10 +435,11 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->loaded.held);
         }
-        if (event->loaded.changed && gw_changes_note(p, event, "the state")) gw_retry_blame(p, &event->peer);
+        if (event->loaded.changed && gw_changes_note(p, event, "the state"))
+            gw_links_blame_path(p, &event->peer);
         /* Its sources may have died: no fault of this state's. */
 
-        bool changing = p->phase == GW_AT_FROZEN || p->view.need_change || p->view.current.epoch == 0;
+        bool changing = p->phase == GW_AT_FROZEN || p->agenda.view_change || p->view.current.epoch == 0;
         bool of_the_path =
             event->loaded.changed && p->view.current.count > 2; /* which is left out, or its end is found */
         if (!changing && !of_the_path && fails_for_good(p)) {
@@ -445,12 +449,11 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         }
         gw_peer_say(p, GW_WARN, "the state of step %" PRIu64 " could not be fetched: %s", p->view.load_step,
                     why);
-        p->view.suspects = true;
-        if (p->phase != GW_AT_FROZEN) gw_views_need_change(p, "a member could not fetch the state");
+        gw_agenda_suspect_states(p);
+        if (p->phase != GW_AT_FROZEN) gw_agenda_change_view(p, "a member could not fetch the state");
     } else if (p->phase == GW_AT_LOADING) {
         become_ready(p);
     }
-    gw_votes_send_if_ready(p);
 }
 
 /* A link of a member is new: what it may have missed. */
@@ -466,7 +469,7 @@ void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
     }
     if (p->view.own_ready) {
         const gw_checkpoint_ref whole = known_whole(p);
-        gw_message message = ready_message(p, &whole);
+        gw_message message = gw_kept_ready(p, &whole);
         gw_peer_send(p, &contact->id, &message);
     }
 }

@@ -1,9 +1,25 @@
 /* Views: when a new one is needed, proposing, deciding what goes on in it (core/README.md, sections 3 and
  * 5). */
-#include "core/brain/state.h"
+#include "core/brain/view/propose.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/faults/halt.h"
+#include "core/brain/faults/path_errors.h"
+#include "core/brain/faults/verdicts.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/links.h"
+#include "core/brain/outbox.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/job_end.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
+#include "core/brain/step/retry.h"
+#include "core/brain/view/admit.h"
+#include "core/brain/view/install.h"
 #include "core/brain/view/repair.h"
+#include "core/brain/view/vote.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -28,15 +44,39 @@ enum {
 /* ---- when
  * ------------------------------------------------------------------------------------------------------ */
 
-void gw_views_need_change(gw_peer *p, const char *format, ...) {
-    if (p->view.need_change || p->view.current.epoch == 0 || p->phase == GW_AT_OVER) return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(p->view.cause, sizeof p->view.cause, format, args);
-    va_end(args);
-    p->view.need_change = true;
-    p->view.cause_ns = p->now;
-    p->view.repair_sent_ns = 0;
+/* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
+ * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
+ * begun to count anew: what they have heard is told by epochs. */
+static void promise_no_earlier_views(gw_peer *p) {
+    gw_ballot *b = &p->view.ballot;
+    for (uint32_t i = 0; i < p->inventory.count; i++)
+        if (p->inventory.list[i].epoch > b->voted) b->voted = p->inventory.list[i].epoch;
+    for (uint32_t i = 0; i < p->faults.convictions.count; i++)
+        if (p->faults.convictions.list[i].epoch > b->voted) b->voted = p->faults.convictions.list[i].epoch;
+    if (p->faults.heard_epoch > b->voted) b->voted = p->faults.heard_epoch;
+    if (b->voted > b->highest) b->highest = b->voted;
+}
+
+/* After the rooms below: their records tell of views, too. */
+void gw_views_open(gw_peer *p, const gw_ballot *ballot) {
+    p->view.ballot = *ballot;
+    p->view.learned = malloc(GW_MAX_LISTED * sizeof *p->view.learned);
+    GW_ASSERT_MEMORY(p->view.learned != NULL);
+    promise_no_earlier_views(p);
+    if (p->view.ballot.later_count == 0) return;
+    const gw_view *last = &p->view.ballot.later[p->view.ballot.later_count - 1];
+    p->view.last_promise = (gw_view_ref){.epoch = last->epoch, .name = last->name};
+}
+
+void gw_views_close(gw_peer *p) {
+    gw_ballot_close(&p->view.ballot);
+    gw_views_drop_attempt(p);
+    gw_install_free(p->view.installed);
+    gw_set_free(&p->view.ready);
+    gw_set_free(&p->view.held);
+    gw_set_free(&p->view.claimed);
+    gw_set_free(&p->view.missing);
+    free(p->view.learned);
 }
 
 /* How many living members come before this peer in the order of proposers: the leader, then by rank. */
@@ -54,7 +94,7 @@ static uint32_t members_to_propose(gw_peer *p, gw_member *members);
 /* Where a majority rules: whoever could be proposed is not enough. */
 static bool is_stuck(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
-    if (!p->view.ballot.majority || !p->view.need_change) return false;
+    if (!p->view.ballot.majority || !p->agenda.view_change) return false;
     return !gw_views_are_enough(p, members, members_to_propose(p, members));
 }
 
@@ -98,7 +138,7 @@ static bool is_reachable(gw_peer *p, const gw_contact *contact) {
 static void consider_links(gw_peer *p) {
     char text[GW_LINK_TEXT];
     const gw_contact *contact = gw_links_missing(p);
-    if (contact != NULL) gw_views_need_change(p, "%s", gw_links_describe(contact, text, sizeof text));
+    if (contact != NULL) gw_agenda_change_view(p, "%s", gw_links_describe(contact, text, sizeof text));
 }
 
 static uint32_t living_members(gw_peer *p, gw_member *members) {
@@ -137,7 +177,7 @@ static bool asks_for_repair(gw_peer *p) {
  * it has heard, proposes at once. */
 static uint64_t ask_time(const gw_peer *p) {
     uint64_t due = p->view.repair_sent_ns == 0 ? 0 : p->view.repair_sent_ns + gw_peer_ms(p, 500);
-    return due > p->view.propose_at_ns ? due : p->view.propose_at_ns;
+    return due > p->agenda.propose_at_ns ? due : p->agenda.propose_at_ns;
 }
 
 static void ask_for_repair(gw_peer *p) {
@@ -148,17 +188,17 @@ static void ask_for_repair(gw_peer *p) {
         message.epoch = p->view.missed.epoch;
         message.name = p->view.missed.name;
     }
-    message.repair.reason = p->view.cause;
-    message.repair.check_state = p->view.suspects;
+    message.repair.reason = p->agenda.cause;
+    message.repair.check_state = p->agenda.states_suspected;
     gw_peer_send(p, repairer(p), &message);
 }
 
 static uint64_t propose_time(gw_peer *p) {
-    uint64_t since = p->view.cause_ns > p->view.patience_ns ? p->view.cause_ns : p->view.patience_ns;
+    uint64_t since = p->agenda.cause_ns > p->agenda.patience_ns ? p->agenda.cause_ns : p->agenda.patience_ns;
     uint64_t due = since + own_position(p) * gw_peer_ms(p, STAGGER_MS);
-    if (gw_halt_may_come(p) && due < p->view.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
-        due = p->view.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
-    return due > p->view.propose_at_ns ? due : p->view.propose_at_ns;
+    if (gw_halt_may_come(p) && due < p->agenda.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS))
+        due = p->agenda.cause_ns + gw_peer_ms(p, GW_PATIENCE_MS);
+    return due > p->agenda.propose_at_ns ? due : p->agenda.propose_at_ns;
 }
 
 /* It has its reasons, and says its proposal again and again. */
@@ -181,11 +221,11 @@ static bool proposer_is_gone(gw_peer *p) {
 
 /* The proposer that we are frozen for, or pause for, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
-    if (p->phase == GW_AT_PAUSED && p->now >= p->view.patience_ns)
-        gw_views_need_change(p, "paused at step %" PRIu64 ", but no view was proposed", p->state.step);
+    if (p->phase == GW_AT_PAUSED && p->now >= p->agenda.patience_ns)
+        gw_agenda_change_view(p, "paused at step %" PRIu64 ", but no view was proposed", p->state.step);
     if (p->phase != GW_AT_FROZEN || gw_peer_id_equal(&p->view.voted.leader, &p->config.id)) return;
     bool gone = proposer_is_gone(p);
-    if (!gone && p->now < p->view.patience_ns) {
+    if (!gone && p->now < p->agenda.patience_ns) {
         say_waits_for_proposer(p);
         return;
     }
@@ -193,8 +233,8 @@ static void consider_voted(gw_peer *p) {
         p->phase = GW_AT_WAITING;
         return;
     }
-    if (gone && p->view.patience_ns > p->now) p->view.patience_ns = p->now;
-    gw_views_need_change(p, "view %" PRIu64 " was proposed but not installed", p->view.voted.epoch);
+    if (gone && p->agenda.patience_ns > p->now) gw_agenda_set_patience(p, p->now);
+    gw_agenda_change_view(p, "view %" PRIu64 " was proposed but not installed", p->view.voted.epoch);
 }
 
 static void keep_attempt(gw_peer *p);
@@ -203,11 +243,12 @@ void gw_views_consider(gw_peer *p) {
     consider_voted(p);
     if (p->view.attempt.active) keep_attempt(p);
     /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
-    if (!p->view.need_change && p->view.current.epoch > 0 && p->phase != GW_AT_OVER) {
+    if (!p->agenda.view_change && p->view.current.epoch > 0 && p->phase != GW_AT_OVER) {
         asks_about_later_view(p);
         if (p->phase != GW_AT_FROZEN) consider_links(p);
     }
-    if (!p->view.need_change || p->view.attempt.active || p->step.applying || p->phase == GW_AT_OVER) return;
+    if (!p->agenda.view_change || p->view.attempt.active || p->step.applying || p->phase == GW_AT_OVER)
+        return;
     GW_ASSERT(p->view.current.epoch > 0);
     ask_for_repair(p);
     if (p->now < propose_time(p) || asks_about_later_view(p)) return;
@@ -219,7 +260,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
     uint64_t next = UINT64_MAX;
     if (p->view.attempt.active) next = p->view.attempt.resend_ns;
     /* own_position and friends only read. */
-    if (p->view.need_change && !p->view.attempt.active && !p->step.applying) {
+    if (p->agenda.view_change && !p->view.attempt.active && !p->step.applying) {
         gw_peer *reader = (gw_peer *)(uintptr_t)p;
         uint64_t due = propose_time(reader);
         if (due < p->view.ask_view_at_ns) due = p->view.ask_view_at_ns;
@@ -227,7 +268,8 @@ uint64_t gw_views_deadline(const gw_peer *p) {
         next = due;
     }
     bool patient = p->phase == GW_AT_FROZEN || p->phase == GW_AT_PAUSED;
-    if (patient && p->view.patience_ns > p->now && p->view.patience_ns < next) next = p->view.patience_ns;
+    if (patient && p->agenda.patience_ns > p->now && p->agenda.patience_ns < next)
+        next = p->agenda.patience_ns;
     return next > p->now ? next : p->now + GW_MS;
 }
 
@@ -250,7 +292,7 @@ static void propose_to(gw_peer *p, const gw_peer_id *to) {
                           .propose.listed = a->listed,
                           .propose.listed_count = a->listed_count,
                           .propose.absorbed_count = a->absorbed_count,
-                          .propose.check_state = p->view.suspects};
+                          .propose.check_state = p->agenda.states_suspected};
     memcpy(message.propose.absorbed, a->absorbed, sizeof message.propose.absorbed);
     gw_peer_send(p, to, &message);
 }
@@ -266,14 +308,14 @@ static void propose_to_silent(gw_peer *p) {
 /* Gives the attempt up; the next one comes after a little while that differs between peers. */
 static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_views_drop_attempt(p);
-    p->view.propose_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
-    p->view.join_at_ns = p->view.propose_at_ns;
+    p->view.join_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
+    gw_agenda_set_proposal(p, p->view.join_at_ns);
     if (p->view.current.epoch == 0) {
         p->phase = GW_AT_WAITING;
         return;
     }
-    if (p->view.patience_ns > p->now) p->view.patience_ns = p->now;
-    gw_views_need_change(p, "a proposal was refused");
+    if (p->agenda.patience_ns > p->now) gw_agenda_set_patience(p, p->now);
+    gw_agenda_change_view(p, "a proposal was refused");
 }
 
 static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t most_ms) {
@@ -485,7 +527,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
             0; /* the time for those who may bring the rest begins anew with the next voters */
         if (p->view.current.epoch == 0)
             p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
-        p->view.propose_at_ns = p->now + gw_peer_ms(p, 500);
+        gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, 500));
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
     }
@@ -513,9 +555,10 @@ void gw_views_force(gw_peer *p) {
     gw_peer_say(p, GW_WARN,
                 "the operator forces a view of whoever can be reached: the other side must not go on");
     p->view.view_override = true;
-    gw_views_need_change(p, "the operator forces a view");
+    gw_agenda_change_view(p, "the operator forces a view");
     retry_later(p, 0);
-    p->view.propose_at_ns = p->view.patience_ns = p->now;
+    gw_agenda_set_proposal(p, p->now);
+    gw_agenda_set_patience(p, p->now);
 }
 
 static void conclude(gw_peer *p);
@@ -534,7 +577,7 @@ static void keep_attempt(gw_peer *p) {
     bool all = true;
     if (a->deciding && others_came(p)) {
         retry_later(p, 0);
-        p->view.propose_at_ns = p->now;
+        gw_agenda_set_proposal(p, p->now);
         return;
     }
     for (uint32_t i = 0; i < a->view.count; i++) {
@@ -544,7 +587,7 @@ static void keep_attempt(gw_peer *p) {
             !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !gw_links_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
-            p->view.propose_at_ns = p->now; /* no rival to give way to */
+            gw_agenda_set_proposal(p, p->now); /* no rival to give way to */
             return;
         }
     }
@@ -727,7 +770,7 @@ static void conclude(gw_peer *p) {
         gw_peer_waits(p, "%s; waiting for them", text);
         a->deciding = true;
         propose_to_silent(p); /* sets when to look again */
-        p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+        gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
         for (uint32_t k = 0; k < a->view.count; k++)
             if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
                 propose_to(p, &a->view.members[k].id);
@@ -752,8 +795,8 @@ static void conclude(gw_peer *p) {
     gw_verify_name_outvoted(p, i);
     gw_verdicts_spare(a, i);
     unite_losses(p, i);
-    i->cause_age_ns = p->view.cause_ns == 0 ? 0 : p->now - p->view.cause_ns;
-    snprintf(i->cause, sizeof i->cause, "%s", p->view.cause[0] == '\0' ? "founded" : p->view.cause);
+    i->cause_age_ns = p->agenda.cause_ns == 0 ? 0 : p->now - p->agenda.cause_ns;
+    snprintf(i->cause, sizeof i->cause, "%s", p->agenda.cause[0] == '\0' ? "founded" : p->agenda.cause);
     gw_install_free(p->view.installed);
     p->view.installed = i;
     gw_message message = {
@@ -775,10 +818,11 @@ void gw_views_lost(gw_peer *p, const char *why) {
     gw_saves_abandon(p);
     gw_retry_begin_anew(p);
     if (!p->step.applying) gw_votes_freeze(p);
-    p->step.freeze_after_apply |= p->step.applying;
+    p->view.freeze_after_apply |= p->step.applying;
     p->view.current = (gw_view){0};
     p->phase = GW_AT_WAITING;
-    p->view.need_change = false;
+    gw_agenda_drop_change(p);
+    p->view.repair_sent_ns = 0;
     p->view.healing = false;
     p->view.join_at_ns = p->now;
 }
@@ -798,7 +842,7 @@ static void on_view(gw_peer *p, const gw_message *m) {
     bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->view.voted.name, &view->name);
     if (expected) return; /* its installation is on its way */
     p->view.missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
-    gw_views_need_change(p, "view %" PRIu64 " was installed without it", view->epoch);
+    gw_agenda_change_view(p, "view %" PRIu64 " was installed without it", view->epoch);
 }
 
 void gw_views_link_up(gw_peer *p, gw_contact *contact) {
@@ -835,8 +879,8 @@ void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
         break;
     case GW_MSG_REPAIR:
         if (!gw_view_name_equal(&m->name, &p->view.current.name)) break;
-        p->view.suspects |= m->repair.check_state;
-        gw_views_need_change(p, "%.80s (asked by %s)", m->repair.reason, gw_peer_id_short(&from->id, id));
+        if (m->repair.check_state) gw_agenda_suspect_states(p);
+        gw_agenda_change_view(p, "%.80s (asked by %s)", m->repair.reason, gw_peer_id_short(&from->id, id));
         break;
     case GW_MSG_ASK_VIEW:
         if (p->view.current.epoch > 0) {

@@ -29,24 +29,18 @@ typedef struct gw_attempt { /* a proposal of this peer's own */
 
 typedef struct gw_view_state {
     gw_ballot ballot;
-    uint8_t *old_ballot; /* quorum any: what the record says of promises that a run by majority made; owned */
-    size_t old_ballot_length;
     gw_view current;          /* installed and lived in; epoch 0 = none */
     gw_view_ref state_view;   /* whose state this peer has; the peer may live in a later view, or in none */
     gw_install *installed;    /* at the view's leader: to send again; owned */
     gw_view voted;            /* the view that this peer is frozen for */
     gw_view_ref last_promise; /* the latest view that an earlier life of this peer voted for, and may have
                                  lived in */
-    bool need_change;
-    char cause[120];
-    uint64_t cause_ns, patience_ns; /* patience_ns: until when proposals of others are waited for */
-    uint64_t propose_at_ns, repair_sent_ns;
+    uint64_t repair_sent_ns;  /* when the leader was last asked for the change that is needed; 0 = not yet */
     /* Asking for a view later than the own one: the last epoch asked about, until when an answer is waited
      * for, when it is asked again, and the last epoch that an answer named. */
     uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
     gw_missed missed;
     bool view_override; /* the next proposal needs no quorum, by the operator's request */
-    bool suspects;      /* some member's state is not what it was: before the next view all look */
     gw_attempt attempt;
     gw_view *learned; /* majority: views that others promised, hints for the next proposal; owned */
     gw_peer_id
@@ -65,8 +59,7 @@ typedef struct gw_view_state {
                             0: none */
     bool own_ready;
     gw_token freeze_token;
-    gw_token record_token;    /* of the last PERSIST, until it is answered; 0 = it is */
-    uint64_t record_due_ns;   /* with losses to record, the next step waits for the record until then */
+    bool freeze_after_apply;
     uint64_t frozen_since_ns; /* at GW_AT_FROZEN, for one proposal after another */
     bool frozen;              /* FROZEN has come for the vote in progress: held and claimed are valid */
     gw_set held, claimed;

@@ -1,14 +1,26 @@
 /* Voting: a vote freezes this peer, and reports what it holds (core/README.md, section 5, "Repair"). */
-#include "core/brain/state.h"
+#include "core/brain/view/vote.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/links.h"
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/kept.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
+#include "core/brain/step/steps.h"
+#include "core/brain/view/admit.h"
+#include "core/brain/view/propose.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     MOST_JUMP_FAILURES = 2, /* to a later checkpoint that cannot be loaded */
-    RECORD_MS = 1000,       /* for a disk that hangs no step waits longer */
 };
 
 /* ---- voting
@@ -97,7 +109,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     const gw_incarnation *life = &p->config.incarnation;
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) return;
     if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->view.voted.name)) {
-        p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+        gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
         p->view.vote_sent = false; /* said again: it did not hear us */
         gw_votes_send_if_ready(p);
         return;
@@ -126,68 +138,39 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, refusal_of(answer), NULL);
         return;
     }
-    p->view.suspects |= m->propose.check_state;
+    if (m->propose.check_state) gw_agenda_suspect_states(p);
     gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
-    if (!p->view.need_change && p->view.current.epoch > 0) p->view.cause_ns = p->now;
+    if (!p->agenda.view_change && p->view.current.epoch > 0) gw_agenda_begin_change(p, NULL);
     gw_votes_give(p, view, base->epoch);
 }
 
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch) {
     gw_ballot_vote(&p->view.ballot, view, base_epoch);
     p->view.voted = *view;
-    p->view.patience_ns = p->now + gw_peer_ms(p, GW_PATIENCE_MS);
+    gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
     gw_votes_freeze(p);
-}
-
-void gw_votes_persist(gw_peer *p) {
-    bool majority = p->view.ballot.majority;
-    const gw_ballot none = {0};
-    size_t capacity =
-        (majority ? gw_ballot_bytes(&p->view.ballot) : p->view.old_ballot_length + gw_ballot_bytes(&none)) +
-        sizeof p->job.bytes + 4 + p->members.deaths.count * GW_SHARD_DEATH_BYTES + 4 +
-        p->faults.convictions.count * GW_CONVICTION_BYTES + sizeof p->faults.heard_epoch + 4 +
-        sizeof p->save.given_up.roots;
-    uint8_t *bytes = malloc(capacity);
-    GW_ASSERT_MEMORY(bytes != NULL);
-    gw_writer w = gw_writer_on(bytes, capacity);
-    if (!majority && p->view.old_ballot_length > 0)
-        gw_put_bytes(&w, p->view.old_ballot, p->view.old_ballot_length);
-    else
-        gw_ballot_put(&w, majority ? &p->view.ballot : &none);
-    gw_put_hash(&w, &p->job);
-    gw_shard_deaths_put(&w, &p->members.deaths);
-    gw_convictions_put(&w, &p->faults.convictions);
-    gw_put_u64(&w, p->faults.heard_epoch);
-    gw_given_up_put(&w, &p->save.given_up);
-    GW_ASSERT(!w.failed);
-    gw_action *action = gw_peer_act(p, GW_ACT_PERSIST);
-    action->token = p->view.record_token = gw_peer_token(p);
-    p->view.record_due_ns = p->now + gw_peer_ms(p, RECORD_MS);
-    gw_patience_persist(p);
-    action->persist.bytes = gw_actions_copy(p->actions, bytes, w.length);
-    action->persist.length = w.length;
-    free(bytes);
 }
 
 /* Freezes for a vote: nothing of this step is claimed, stolen, reduced or applied any more until a view is
  * installed. */
 void gw_votes_freeze(gw_peer *p) {
     gw_saves_abandon(p);
-    p->step.thief.active = false;
     if (p->phase != GW_AT_FROZEN) p->view.frozen_since_ns = p->now;
     p->phase = GW_AT_FROZEN;
     p->view.frozen = p->view.vote_sent = false;
-    p->step.seal_token = p->faults.probe_token = 0;
+    gw_steps_stop(p);
+    gw_verify_stop(p);
     p->view.freeze_token = 0;
-    if (p->view.ballot.majority) gw_votes_persist(p);
-    p->step.freeze_after_apply = p->step.applying;
+    if (p->view.ballot.majority) gw_peer_record_write(p);
+    p->view.freeze_after_apply = p->step.applying;
     if (p->step.applying) return; /* an apply is never interrupted: FREEZE follows it */
     gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
 }
 
-bool gw_votes_waits_for(const gw_peer *p, const gw_contact *from, const gw_view_name *view) {
-    return p->phase == GW_AT_FROZEN && gw_peer_id_equal(&p->view.voted.leader, &from->id) &&
-           gw_view_name_equal(&p->view.voted.name, view);
+void gw_votes_freeze_after_apply(gw_peer *p) {
+    if (!p->view.freeze_after_apply || p->step.applying || p->phase == GW_AT_OVER) return;
+    p->view.freeze_after_apply = false;
+    gw_peer_act(p, GW_ACT_FREEZE)->token = p->view.freeze_token = gw_peer_token(p);
 }
 
 bool gw_votes_wait_long(const gw_peer *p) {
@@ -198,26 +181,14 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
     if (event->token != p->view.freeze_token) return;
     p->view.freeze_token = 0;
     p->view.frozen = true;
-    p->step.accumulator_step = event->frozen.accumulator_step;
+    gw_steps_frozen(p, event);
     gw_set_free(&p->view.held);
     gw_set_free(&p->view.claimed);
     if (event->frozen.held != NULL && event->frozen.claimed != NULL && !event->frozen.poisoned) {
         p->view.held = gw_set_copy(event->frozen.held);
         p->view.claimed = gw_set_copy(event->frozen.claimed);
     }
-    if (event->frozen.poisoned) p->step.accumulator_step = UINT64_MAX;
-    if (p->view.suspects && p->state.present) gw_verify_look(p);
-    gw_votes_send_if_ready(p);
-}
-
-void gw_votes_persisted(gw_peer *p, const gw_event *event) {
-    if (event->token != p->view.record_token) return;
-    bool durable = event->outcome != GW_FAILED;
-    p->view.record_token = 0;
-    gw_patience_persisted(p, durable);
-    if (!durable) return;
-    p->faults.recorded_epoch = p->faults.heard_epoch;
-    gw_votes_send_if_ready(p);
+    if (p->agenda.states_suspected && p->state.present) gw_verify_look(p);
 }
 
 /* The state of the view that it installed last. */
@@ -304,7 +275,7 @@ static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
 
 void gw_votes_send_if_ready(gw_peer *p) {
     bool looks = p->step.reduce_token != 0 || p->faults.look_token != 0; /* it may find the state damaged */
-    bool busy = p->step.applying || looks || p->view.load_token != 0 || p->save.persist_since_ns != 0;
+    bool busy = p->step.applying || looks || p->view.load_token != 0 || p->record.since_ns != 0;
     if (p->phase != GW_AT_FROZEN || !p->view.frozen || busy || p->view.vote_sent) return;
     bool own = gw_peer_id_equal(&p->view.voted.leader, &p->config.id);
     if (own && !p->view.attempt.active) return; /* given up while the vote was being made durable */

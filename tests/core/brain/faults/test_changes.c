@@ -1,6 +1,7 @@
 /* Sums of which bits change between two members: what one sent is not what came to the other. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/faults/path_errors.h"
 #include "core/brain/state.h" /* path_failures */
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
 /* What a peer that is convicted tells, and what it gives up once it hears so. */
+#include "core/brain/faults/verdicts.h"
 #include "tests/core/brain/faults/convicted.h"
 
 #include <stdlib.h>

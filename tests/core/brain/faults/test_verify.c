@@ -216,7 +216,7 @@ Test(peer_verify, a_shard_that_cannot_be_had_once_more_is_dealt_again) {
 }
 
 static bool one_has_given_back(const flock *f) {
-    return f->peers[1].probes_lost == 0 && f->peers[1].brain->view.need_change;
+    return f->peers[1].probes_lost == 0 && f->peers[1].brain->agenda.view_change;
 }
 
 /* Its link to the other comes back before there is another view: it has nothing to say to that. */

@@ -1,6 +1,7 @@
 /* The end of the job, for peers that missed it. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/members/contacts.h"
 #include "core/brain/state.h" /* what a peer that is through has gossiped last */
 #include "core/gossip/codec.h"
 

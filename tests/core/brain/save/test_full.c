@@ -2,6 +2,7 @@
  * on without it. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/outbox.h"
 #include "core/brain/state.h"
 
 #include <criterion/criterion.h>

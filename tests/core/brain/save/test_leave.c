@@ -1,6 +1,8 @@
 /* Whoever leaves when nobody stays saves what it has computed at last. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h" /* gw_leave_until */
 
 #include <criterion/criterion.h>
@@ -546,7 +548,7 @@ Test(peer_leave, who_has_just_lost_the_state_does_not_stay) {
     flock_run_for(&f, 2 * SECOND);
     flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
     f.peers[1].damaged_state = true;
-    while (!f.peers[0].brain->view.need_change && f.peers[0].brain->phase != GW_AT_FROZEN)
+    while (!f.peers[0].brain->agenda.view_change && f.peers[0].brain->phase != GW_AT_FROZEN)
         cr_assert(!flock_run(&f, NULL, 1));
     cr_expect_not(gw_leave_somebody_stays(f.peers[0].brain));
     cr_expect_gt(gw_leave_until(f.peers[0].brain), f.now + 100 * SECOND);

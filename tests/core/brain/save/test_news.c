@@ -2,6 +2,8 @@
  * same checkpoint when their disks are full. Float sums, one checkpoint kept. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/members/contacts.h"
+#include "core/brain/outbox.h"
 #include "core/brain/state.h" /* votes, loads, what a view has found */
 #include "core/rng.h"
 

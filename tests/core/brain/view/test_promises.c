@@ -112,7 +112,7 @@ Test(peer_promises, an_old_view_is_not_gone_on_from_while_who_holds_the_latest_s
 /* The last of five alone has heard of a proposal with seven newcomers, and has voted for it. All are started
  * again, but for who proposed it and the newcomers, who are gone for good. */
 static bool member_is_frozen(const flock *f) {
-    return f->peers[4].brain->view.voted.count > 6 && f->peers[4].brain->save.persist_since_ns == 0;
+    return f->peers[4].brain->view.voted.count > 6 && f->peers[4].brain->record.since_ns == 0;
 }
 
 static bool all_have_links(const flock *f) {

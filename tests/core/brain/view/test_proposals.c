@@ -1,7 +1,10 @@
 /* Proposals that are made again and again, are refused, or wait for somebody; and what is said of that. */
 #include "tests/core/brain/flock/flock.h"
 
+#include "core/brain/members/contacts.h"
+#include "core/brain/save/leave.h"
 #include "core/brain/state.h" /* votes */
+#include "core/brain/view/admit.h"
 #include "core/record/ballot.h"
 
 #include <criterion/criterion.h>
@@ -340,7 +343,7 @@ Test(peer_proposals, with_float_sums_a_vote_tells_what_is_whole_if_its_state_goe
 static bool two_can_ask(const flock *f) {
     const flock_peer *first = &f->peers[0];
     return first->linked[2] && first->linked[3] && f->peers[1].linked[2] && f->peers[1].linked[3] &&
-           first->brain->view.propose_at_ns >= f->now + UINT64_C(500000000);
+           first->brain->agenda.propose_at_ns >= f->now + UINT64_C(500000000);
 }
 
 static bool third_is_in_a_view_of_four(const flock *f) {

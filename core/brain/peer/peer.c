@@ -1,123 +1,52 @@
-#include "core/brain/state.h"
+/* A peer's assembly: creating it, handing each event to the room that handles it, and what happens as time goes by. This
+ * room stands above all others of the brain, and nothing below calls it. */
+#include "core/brain/peer.h"
 
 #include "core/base/assert.h"
+#include "core/brain/agenda.h"
+#include "core/brain/commit.h"
+#include "core/brain/faults/halt.h"
+#include "core/brain/faults/verdicts.h"
+#include "core/brain/faults/verify.h"
+#include "core/brain/members/contacts.h"
+#include "core/brain/members/links.h"
+#include "core/brain/members/poison.h"
+#include "core/brain/outbox.h"
+#include "core/brain/record.h"
+#include "core/brain/save/checkpoint.h"
+#include "core/brain/save/deadlines.h"
+#include "core/brain/save/job_end.h"
+#include "core/brain/save/kept.h"
+#include "core/brain/save/leave.h"
+#include "core/brain/self.h"
+#include "core/brain/state.h"
+#include "core/brain/step/retry.h"
+#include "core/brain/step/steps.h"
+#include "core/brain/view/admit.h"
+#include "core/brain/view/install.h"
+#include "core/brain/view/propose.h"
+#include "core/brain/view/vote.h"
 #include "core/state/placement.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- helpers that the peer_*.c files share
- * ------------------------------------------------------------------- */
-
-gw_token gw_peer_token(gw_peer *p) {
-    return ++p->last_token;
-}
-
-gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind) {
-    GW_ASSERT(p->actions != NULL);
-    return gw_actions_add(p->actions, kind);
-}
-
-static const char *keep_text(gw_peer *p, const char *format, va_list args) {
-    char text[600];
-    vsnprintf(text, sizeof text, format, args);
-    return gw_actions_copy(p->actions, text, strlen(text) + 1);
-}
-
-void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *text = keep_text(p, format, args);
-    va_end(args);
-    gw_action *log = gw_peer_act(p, GW_ACT_LOG);
-    log->log.level = level;
-    log->log.text = text;
-}
-
-gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *text = keep_text(p, format, args);
-    va_end(args);
-    gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
-    action->notice.kind = notice;
-    action->notice.text = text;
-    return action;
-}
-
-void gw_peer_waits(gw_peer *p, const char *format, ...) {
-    if (p->now < p->phase_logged_ns) return;
-    p->phase_logged_ns = p->now + 2000 * GW_MS;
-    va_list args;
-    va_start(args, format);
-    const char *text = keep_text(p, format, args);
-    va_end(args);
-    gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
-    action->notice.kind = GW_NOTICE_PHASE;
-    action->notice.text = text;
-}
-
-uint64_t gw_peer_ms(const gw_peer *p, uint64_t milliseconds) {
-    return milliseconds * GW_MS * p->config.time_scale_percent / 100;
-}
-
-void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {
-    GW_ASSERT(!gw_peer_id_equal(to, &p->config.id));
-    message->job = p->job;
-    uint8_t *bytes;
-    size_t length = gw_message_encode(message, &bytes);
-    gw_action *action = gw_peer_act(p, GW_ACT_MESSAGE);
-    action->peer = *to;
-    action->message.length = length;
-    action->message.bytes = gw_actions_copy(p->actions, bytes, length);
-    free(bytes);
-}
-
-const char *gw_peer_why(const gw_event *event) {
-    return event->text == NULL ? "no reason given" : event->text;
-}
-
-gw_message gw_peer_about_view(const gw_peer *p, gw_message_kind kind) {
-    return (gw_message){.kind = kind, .epoch = p->view.current.epoch, .name = p->view.current.name};
-}
-
-void gw_peer_send_members(gw_peer *p, gw_message *message) {
-    for (uint32_t i = 0; i < p->view.current.count; i++)
-        if (!gw_peer_id_equal(&p->view.current.members[i].id, &p->config.id))
-            gw_peer_send(p, &p->view.current.members[i].id, message);
-}
-
-void gw_peer_finish(gw_peer *p, gw_finish finish, const gw_hash *root, const char *format, ...) {
-    if (p->phase == GW_AT_OVER) return;
-    va_list args;
-    va_start(args, format);
-    const char *text = keep_text(p, format, args);
-    va_end(args);
-    if (p->save.end_sent && root != NULL) gw_end_tell_others(p, root);
-    p->members.blameless = p->members.fell_at == 0;
-    if (finish == GW_FINISH_FAILED) gw_poison_tell(p);
+/* Says what others and gossip are to hear of this peer's end, and ends it. */
+static void say_farewell(gw_peer *p) {
+    gw_farewell farewell;
+    if (!gw_peer_take_farewell(p, &farewell)) return;
+    if (p->save.end_sent && farewell.has_root) gw_end_tell_others(p, &farewell.root);
+    gw_poison_farewell(p, farewell.result == GW_FINISH_FAILED);
     gw_contacts_announce(p);
     gw_gossip_leave(p->gossip, p->now);
     gw_action *action = gw_peer_act(p, GW_ACT_FINISH);
-    action->finish.result = finish;
-    action->finish.text = text;
+    action->finish.result = farewell.result;
+    action->finish.text = farewell.text;
+    action->finish.root = farewell.root;
     action->step = p->state.step;
-    if (root != NULL) action->finish.root = *root;
-    p->phase = GW_AT_OVER;
 }
-
-int gw_peer_own_rank(const gw_peer *p) {
-    return gw_view_rank(&p->view.current, &p->config.id);
-}
-bool gw_peer_is_leader(const gw_peer *p) {
-    return p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &p->config.id);
-}
-
-/* ---- assembly
- * ------------------------------------------------------------------------------------------------ */
 
 static void sink_send(void *context, const gw_addr *to, const void *bytes, size_t length) {
     gw_peer *p = context;
@@ -127,8 +56,26 @@ static void sink_send(void *context, const gw_addr *to, const void *bytes, size_
     action->datagram.bytes = gw_actions_copy(p->actions, bytes, length);
 }
 
+/* A peer's life has ended, as gossip tells. */
+static void on_gone(gw_peer *p, const gw_contact *gone, const gw_gossip_event *event) {
+    const gw_view *view = &p->view.current;
+    bool left = event->kind == GW_GOSSIP_LEFT;
+    int rank = view->epoch == 0
+                   ? -1
+                   : gw_view_rank_of_life(view, &gone->id, event->incarnation.boot, event->incarnation.nonce);
+    if (left && gw_saves_end_without_leader(p, gone)) return;
+    char id[GW_SHORT_TEXT];
+    if (rank >= 0 && !p->save.end_sent)
+        gw_agenda_change_view(p, "%s%s %s", gw_peer_id_equal(&gone->id, &view->leader) ? "leader " : "peer ",
+                              gw_peer_id_short(&gone->id, id), left ? "left" : "died");
+}
+
 static void sink_event(void *context, const gw_gossip_event *event) {
-    gw_contacts_gossip_event(context, event);
+    gw_peer *p = context;
+    const gw_contact *gone = gw_contacts_gossip_event(p, event);
+    if (gone != NULL && p->phase != GW_AT_OVER) on_gone(p, gone, event);
+    say_farewell(
+        p); /* at once: what gossip does with the rest of a packet would change what it says as it leaves */
 }
 
 /* Where gossip looks for others; returns how many they are. */
@@ -212,54 +159,21 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
-static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
-    p->view.old_ballot = malloc(length + 1);
-    GW_ASSERT_MEMORY(p->view.old_ballot != NULL);
-    memcpy(p->view.old_ballot, bytes, length);
-    p->view.old_ballot_length = length;
-}
-
-static bool read_record(gw_peer *p, const gw_peer_config *config, gw_err *err) {
-    if (config->record == NULL || config->record_length == 0) return true;
-    gw_reader r = gw_reader_on(config->record, config->record_length);
-    gw_hash job;
-    gw_ballot_get(&r, &p->view.ballot);
-    if (!p->view.ballot.majority) keep_old_ballot(p, config->record, r.position);
-    gw_get_hash(&r, &job);
-    gw_shard_deaths_get(&r, &p->members.deaths);
-    gw_convictions_get(&r, &p->faults.convictions);
-    p->faults.heard_epoch = p->faults.recorded_epoch = gw_get_epoch(&r);
-    gw_given_up_get(&r, &p->save.given_up);
-    if (!gw_reader_done(&r) && config->record[0] != GW_BALLOT_VERSION)
-        return gw_fail(
-            err, GW_E_CORRUPT,
-            "core/peer: the protocol record of this directory is of version %u, this build writes "
-            "version %d: go on with the build that wrote it, or join afresh with another directory",
-            config->record[0], GW_BALLOT_VERSION);
-    if (!gw_reader_done(&r))
-        return gw_fail(err, GW_E_CORRUPT,
-                       "core/peer: the protocol record of this directory is damaged at byte %zu; "
-                       "a peer that forgot its votes must not vote: move the directory away and join afresh",
-                       r.position);
-    if (!gw_hash_equal(&job, &p->job))
-        return gw_fail(
-            err, GW_E_CORRUPT,
-            "core/peer: the protocol record is another job's, whose votes say nothing of this one: "
-            "put it back under that job's name");
+/* The rooms from the ground up: each may read those before it. */
+static bool open_rooms(gw_peer *p, const gw_peer_config *config, gw_err *err) {
+    gw_peer_record_content recorded = {0};
+    gw_ballot_open(&recorded.ballot, config->quorum == GW_QUORUM_MAJORITY);
+    if (!gw_peer_record_read(p, config, &recorded, err)) {
+        gw_ballot_close(&recorded.ballot);
+        return false;
+    }
+    gw_poison_open(p, &recorded.deaths);
+    gw_verdicts_open(p, &recorded.convictions, recorded.heard_epoch);
+    gw_steps_open(p);
+    gw_views_open(
+        p, &recorded.ballot); /* before checkpoints that were given up are forgotten: they tell of views */
+    gw_kept_open(p, &recorded.given_up);
     return true;
-}
-
-/* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
- * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
- * begun to count anew: what they have heard is told by epochs. */
-static void promise_no_earlier_views(gw_peer *p) {
-    gw_ballot *b = &p->view.ballot;
-    for (uint32_t i = 0; i < p->inventory.count; i++)
-        if (p->inventory.list[i].epoch > b->voted) b->voted = p->inventory.list[i].epoch;
-    for (uint32_t i = 0; i < p->faults.convictions.count; i++)
-        if (p->faults.convictions.list[i].epoch > b->voted) b->voted = p->faults.convictions.list[i].epoch;
-    if (p->faults.heard_epoch > b->voted) b->voted = p->faults.heard_epoch;
-    if (b->voted > b->highest) b->highest = b->voted;
 }
 
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
@@ -272,25 +186,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     copy_config(p, config);
     p->rng = gw_rng_seeded(config->seed);
     p->phase = GW_AT_WAITING;
-    p->step.accumulator_step = UINT64_MAX;
-    p->save.saved_step = UINT64_MAX;
-    p->save.part_step = p->save.room_step = UINT64_MAX;
-    p->view.learned = malloc(GW_MAX_LISTED * sizeof *p->view.learned);
-    p->save.kept = calloc(config->keep + 1, sizeof *p->save.kept);
-    GW_ASSERT_MEMORY(p->view.learned != NULL && p->save.kept != NULL);
-    gw_ballot_open(&p->view.ballot, config->quorum == GW_QUORUM_MAJORITY);
-    if (!read_record(p, config, err)) {
-        gw_peer_destroy(p);
-        return NULL;
-    }
-    promise_no_earlier_views(p);
-    gw_kept_given_up_before(p);
-    p->members.deaths_changed = gw_poison_start(p);
-    if (p->view.ballot.later_count > 0) {
-        p->view.last_promise.epoch = p->view.ballot.later[p->view.ballot.later_count - 1].epoch;
-        p->view.last_promise.name = p->view.ballot.later[p->view.ballot.later_count - 1].name;
-    }
-    if (!open_gossip(p, err)) {
+    if (!open_rooms(p, config, err) || !open_gossip(p, err)) {
         gw_peer_destroy(p);
         return NULL;
     }
@@ -300,21 +196,12 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
 void gw_peer_destroy(gw_peer *p) {
     if (p == NULL) return;
     gw_gossip_destroy(p->gossip);
-    gw_ballot_close(&p->view.ballot);
     gw_peer_inventory_close(&p->inventory);
-    gw_views_drop_attempt(p);
-    gw_install_free(p->view.installed);
-    gw_set_free(&p->view.ready);
-    gw_set_free(&p->view.held);
-    gw_set_free(&p->view.claimed);
-    gw_set_free(&p->view.missing);
-    gw_saves_free(&p->save.open);
-    free(p->view.old_ballot);
-    free(p->view.learned);
-    free(p->save.kept);
-    for (uint32_t i = 0; i < p->members.contact_count; i++) gw_saves_forget_early(&p->members.contacts[i]);
-    free(p->members.contacts);
-    gw_id_index_free(&p->members.contact_index);
+    gw_views_close(p);
+    gw_saves_close(p);
+    gw_kept_close(p);
+    gw_contacts_close(p);
+    gw_peer_record_close(p);
     free(p->identity);
     free(p);
 }
@@ -334,7 +221,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
     }
     bool same_job = gw_hash_equal(&message.job, &p->job);
     if (message.kind == GW_MSG_HELLO) {
-        gw_contacts_hello(p, from, &message);
+        if (gw_contacts_hello(p, from, &message)) gw_views_link_up(p, from);
     } else if (same_job && !from->differs) {
         switch (message.kind) {
         case GW_MSG_JOIN:
@@ -354,7 +241,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
             break;
         case GW_MSG_END:
             gw_end_told(p, from, &message);
-            gw_saves_message(p, from, &message);
+            if (p->phase != GW_AT_OVER) gw_saves_message(p, from, &message);
             break;
         case GW_MSG_STORED:
         case GW_MSG_MANIFEST:
@@ -386,8 +273,8 @@ static void on_start(gw_peer *p) {
     p->started = true;
     p->started_ns = p->now;
     p->seeds_ns = p->config.seed_count > 0 ? p->now : 0;
-    p->save.saved_ns = p->now;
-    if (p->members.deaths_changed) gw_votes_persist(p);
+    gw_saves_started(p);
+    if (p->members.deaths_changed) gw_peer_record_write(p);
     gw_end_from_disk(p);
     gw_contacts_announce(p);
     gw_gossip_start(p->gossip, p->now);
@@ -398,7 +285,7 @@ static void on_stop(gw_peer *p) {
         gw_peer_finish(p, GW_FINISH_STOPPED, NULL, "stopped before the job started");
         return;
     }
-    p->save.want_stop = true;
+    gw_saves_ask_stop(p);
     if (p->view.current.epoch > 0 && !gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
@@ -452,7 +339,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_poison_claim(p, event);
         break;
     case GW_EV_SEALED:
-        gw_steps_sealed(p, event);
+        gw_steps_sealed(p, event, gw_peer_is_leader(p) && gw_waiting_has_joiners(p));
         break;
     case GW_EV_FROZEN:
         gw_votes_frozen(p, event);
@@ -464,7 +351,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_verify_probed(p, event);
         break;
     case GW_EV_LOOKED:
-        gw_verify_looked(p, event);
+        if (gw_verify_looked(p, event)) gw_saves_sound(p);
         break;
     case GW_EV_APPLIED:
         gw_steps_applied(p, event);
@@ -482,7 +369,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_saves_manifest_stored(p, event);
         break;
     case GW_EV_PERSISTED:
-        gw_votes_persisted(p, event);
+        if (gw_peer_record_written(p, event)) gw_verdicts_recorded(p);
         break;
     case GW_EV_PROGRESS:
         gw_patience_progress(p, event);
@@ -511,8 +398,25 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     }
 }
 
+/* What the handlers of an event have left to the view, which stands above them. */
+static void hand_to_view(gw_peer *p) {
+    gw_votes_freeze_after_apply(p);
+    if (gw_agenda_take_boundary(p)) gw_waiting_at_boundary(p);
+    if (gw_leave_has_saved(p)) {
+        gw_waiting_at_pause(p); /* whoever came meanwhile */
+        gw_leave_after_save(p);
+    }
+    gw_votes_send_if_ready(p);
+}
+
+static void consider_leaving(gw_peer *p) {
+    if (!gw_leave_consider(p)) return;
+    gw_waiting_at_pause(p); /* between two saves whoever has come may come in */
+    gw_leave_save_again(p);
+}
+
 /* What a peer does as time goes by, in this order; each may be the end of it. */
-static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_consider,   gw_leave_consider,
+static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_consider,   consider_leaving,
                                                  gw_patience_consider, gw_install_consider, gw_links_consider,
                                                  gw_views_consider,    gw_waiting_consider};
 
@@ -528,10 +432,13 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
     }
     if (p->phase != GW_AT_OVER) {
         dispatch(p, event);
+        if (p->phase != GW_AT_OVER) hand_to_view(p);
+        say_farewell(p);
         if (gw_gossip_next_deadline(p->gossip) <= p->now) gw_gossip_tick(p->gossip, p->now);
     }
     for (uint32_t i = 0; i < sizeof on_its_own / sizeof *on_its_own && p->phase != GW_AT_OVER; i++)
         on_its_own[i](p);
+    say_farewell(p);
     if (p->phase != GW_AT_OVER) gw_contacts_announce(p);
     for (uint32_t i = 0; i < actions->count && p->phase == GW_AT_OVER; i++)
         if (actions->list[i].kind == GW_ACT_FINISH) actions->count = i + 1; /* no action follows */
@@ -554,93 +461,4 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     next = earlier(next, gw_retry_deadline(p));
     if (p->step.thief.active && p->step.thief.retry_ns != 0) next = earlier(next, p->step.thief.retry_ns);
     return next;
-}
-
-/* ---- for people
- * ---------------------------------------------------------------------------------------------- */
-
-static bool waits_for_room(const gw_peer *p) {
-    return p->phase == GW_AT_ENDING && p->save.unwritable && !gw_saves_anyone_writes(p, -1);
-}
-
-static const char *phase_text(const gw_peer *p) {
-    if (waits_for_room(p)) return "waiting for a disk with room for the final state";
-    if (p->save.leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
-    if (p->save.leaving && p->phase == GW_AT_COMPUTING) return "computing the last step before leaving";
-    static const char *const names[] = {
-        [GW_AT_WAITING] = "waiting for peers",
-        [GW_AT_FROZEN] = "changing the view",
-        [GW_AT_LOADING] = "fetching the state",
-        [GW_AT_GATHERING] = "waiting for newcomers",
-        [GW_AT_COMPUTING] = "computing",
-        [GW_AT_SEALING] = "computing",
-        [GW_AT_REDUCING] = "reducing",
-        [GW_AT_DISPUTING] = "computing a disputed shard again",
-        [GW_AT_APPLYING] = "applying",
-        [GW_AT_PAUSED] = "paused for a new view",
-        [GW_AT_ENDING] = "writing the final checkpoint",
-        [GW_AT_OVER] = "finished",
-    };
-    return names[p->phase];
-}
-
-void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
-    *status = (gw_peer_status){
-        .phase = phase_text(p),
-        .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
-        .disk_writable = !p->save.unwritable && !p->save.unwritable_said && !p->save.disk_hangs,
-        .view = p->view.current.epoch > 0 ? &p->view.current : NULL,
-        .step = p->state.step,
-        .fingerprint = p->state.fingerprint,
-        .committed_step = p->view.ballot.majority ? p->commit.step : p->state.step,
-        .committed_fingerprint = p->view.ballot.majority ? p->commit.fingerprint : p->state.fingerprint,
-        .has_state = p->state.present,
-        .checkpoint_step = p->save.saved_step,
-        .views_installed = p->view.views_installed,
-        .steps_repaired = p->view.steps_repaired,
-        .shards_repaired = p->view.shards_repaired,
-        .steals = p->step.steals,
-        .shards_stolen = p->step.shards_stolen,
-    };
-    gw_gossip_stats_read(p->gossip, &status->gossip);
-    const gw_checkpoint_ref *whole = gw_kept_newest(p);
-    if (whole != NULL) status->checkpoint_root = whole->root;
-}
-
-static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw_peer_contact_info *info) {
-    static const char *const states[] = {"alive", "suspect", "dead", "left"};
-    *info = (gw_peer_contact_info){
-        .id = member->id,
-        .incarnation = member->incarnation,
-        .state = states[member->state],
-        .addr = member->addr_count > 0 ? member->addr[0] : (gw_addr){0},
-        .member = p->view.current.epoch > 0 && gw_view_rank(&p->view.current, &member->id) >= 0,
-        .leader = p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &member->id),
-        .checkpoint_step = UINT64_MAX};
-    if (gw_peer_id_equal(&member->id, &p->config.id)) {
-        info->linked = true;
-        info->step = p->state.step;
-        info->speed = p->step.own_speed;
-        info->checkpoint_step = p->save.saved_step;
-        return;
-    }
-    const gw_contact *contact = gw_peer_contact((gw_peer *)(uintptr_t)p, &member->id); /* is only read */
-    if (contact == NULL) return;
-    info->linked = contact->linked;
-    info->step = contact->step;
-    info->speed = contact->speed;
-    info->checkpoint_step = contact->checkpoint_step;
-}
-
-bool gw_peer_contact_at(const gw_peer *p, uint32_t index, gw_peer_contact_info *info) {
-    if (index >= gw_gossip_count(p->gossip)) return false;
-    describe_member(p, gw_gossip_at(p->gossip, index), info);
-    return true;
-}
-
-bool gw_peer_contact_find(const gw_peer *p, const gw_peer_id *id, gw_peer_contact_info *info) {
-    const gw_gossip_member *member = gw_gossip_find(p->gossip, id);
-    if (member == NULL) return false;
-    describe_member(p, member, info);
-    return true;
 }
