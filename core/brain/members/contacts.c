@@ -2,7 +2,6 @@
 #include "core/brain/members/contacts.h"
 
 #include "core/base/assert.h"
-#include "core/brain/members/links.h"
 #include "core/brain/members/poison.h"
 #include "core/brain/members/strangers.h"
 #include "core/brain/outbox.h"
@@ -407,6 +406,16 @@ bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
     return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;
 }
 
+bool gw_contacts_runs_this_job(const gw_peer *p, const gw_contact *contact) {
+    return contact->alive && contact->has_view && gw_contacts_same_job(p, contact);
+}
+
+bool gw_contacts_knows_flock(const gw_peer *p) {
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        if (gw_contacts_runs_this_job(p, &p->members.contacts[i])) return true;
+    return false;
+}
+
 bool gw_contacts_has_met(const gw_contact *contact) {
     return has_met_by(contact, contact->incarnation.boot);
 }
@@ -414,10 +423,6 @@ bool gw_contacts_has_met(const gw_contact *contact) {
 bool gw_contacts_greeted(const gw_contact *contact) {
     return contact->alive && contact->linked && contact->greeted &&
            gw_same_life(&contact->linked_life, &contact->incarnation);
-}
-
-bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact) {
-    return gw_contacts_greeted(contact) && gw_links_carry(p, contact) && p->now >= contact->blocked_until_ns;
 }
 
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact) {

@@ -23,8 +23,10 @@ bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
 bool gw_contacts_has_met(const gw_contact *contact);
 /* Alive, linked and greeted, in the life that is known: it can be asked. */
 bool gw_contacts_greeted(const gw_contact *contact);
-/* And it is not kept out of proposals for a while. */
-bool gw_contacts_ready(const gw_peer *p, const gw_contact *contact);
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
+
+/* A living peer of this job that has a view; whether there is one. */
+bool gw_contacts_runs_this_job(const gw_peer *p, const gw_contact *contact);
+bool gw_contacts_knows_flock(const gw_peer *p);
 
 #endif

@@ -105,6 +105,10 @@ bool gw_links_carry(const gw_peer *p, const gw_contact *contact) {
     return !contact->data_missing && !(contact->data_flaps && new);
 }
 
+bool gw_links_ready(const gw_peer *p, const gw_contact *contact) {
+    return gw_contacts_greeted(contact) && gw_links_carry(p, contact) && p->now >= contact->blocked_until_ns;
+}
+
 const gw_contact *gw_links_missing(gw_peer *p) {
     const gw_contact *missing = NULL;
     if (p->now < p->members.links_due_ns) return NULL;

@@ -10,6 +10,8 @@ bool gw_links_lately(gw_peer *p, const gw_contact *contact);
 bool gw_links_admit(const gw_peer *p, const gw_contact *contact);
 /* Its data link stands, and not for a moment only. */
 bool gw_links_carry(const gw_peer *p, const gw_contact *contact);
+/* Greeted, its data link stands, and it is not kept out of proposals for a while. */
+bool gw_links_ready(const gw_peer *p, const gw_contact *contact);
 /* A data link to a member that lives is missing, for however short a time. */
 bool gw_links_lack_data(gw_peer *p);
 /* The first member of the view that lives and has been without a link for longer; NULL = none. */

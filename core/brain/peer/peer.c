@@ -24,6 +24,7 @@
 #include "core/brain/step/steps.h"
 #include "core/brain/view/admit.h"
 #include "core/brain/view/install.h"
+#include "core/brain/view/joiners.h"
 #include "core/brain/view/propose.h"
 #include "core/brain/view/vote.h"
 #include "core/state/placement.h"
@@ -339,7 +340,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         gw_poison_claim(p, event);
         break;
     case GW_EV_SEALED:
-        gw_steps_sealed(p, event, gw_peer_is_leader(p) && gw_waiting_has_joiners(p));
+        gw_steps_sealed(p, event, gw_peer_is_leader(p) && gw_joiners_any(p));
         break;
     case GW_EV_FROZEN:
         gw_votes_frozen(p, event);
@@ -402,11 +403,15 @@ static void dispatch(gw_peer *p, const gw_event *event) {
 static void hand_to_view(gw_peer *p) {
     gw_votes_freeze_after_apply(p);
     if (gw_agenda_take_boundary(p)) gw_waiting_at_boundary(p);
-    if (gw_leave_has_saved(p)) {
+    if (gw_leave_saved(p)) {
         gw_waiting_at_pause(p); /* whoever came meanwhile */
         gw_leave_after_save(p);
     }
     gw_votes_send_if_ready(p);
+}
+
+static void consider_deadlines(gw_peer *p) {
+    if (gw_patience_consider(p)) gw_saves_disk_hangs(p);
 }
 
 static void consider_leaving(gw_peer *p) {
@@ -416,9 +421,9 @@ static void consider_leaving(gw_peer *p) {
 }
 
 /* What a peer does as time goes by, in this order; each may be the end of it. */
-static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,    gw_saves_consider,   consider_leaving,
-                                                 gw_patience_consider, gw_install_consider, gw_links_consider,
-                                                 gw_views_consider,    gw_waiting_consider};
+static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,  gw_saves_consider,   consider_leaving,
+                                                 consider_deadlines, gw_install_consider, gw_links_consider,
+                                                 gw_views_consider,  gw_waiting_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_ASSERT(now_ns > 0 && now_ns >= p->now && p->actions == NULL);

@@ -13,7 +13,6 @@
 #include "core/brain/save/final.h"
 #include "core/brain/save/job_end.h"
 #include "core/brain/save/kept.h"
-#include "core/brain/save/leave.h"
 #include "core/brain/self.h"
 #include "core/brain/slots.h"
 #include "core/brain/state.h"
@@ -162,6 +161,10 @@ static void take_early(gw_peer *p, gw_contact *from) {
     if (fits || m->stored.step < p->state.step) forget_early(from);
 }
 
+bool gw_saves_before_leaving(const gw_peer *p) {
+    return p->save.leaving && p->view.current.count == 1 && p->phase == GW_AT_PAUSED;
+}
+
 void gw_saves_open(gw_peer *p, bool final) {
     gw_saves_free(&p->save.open);
     p->save.save_asked |= p->save.want_save;
@@ -170,7 +173,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save.open;
-    bool leaves = gw_leave_waits(p); /* for this, and for nothing else */
+    bool leaves = gw_saves_before_leaving(p); /* for this, and for nothing else */
     *s =
         (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
     s->looks = final || leaves;
@@ -217,16 +220,11 @@ void gw_saves_abandon(gw_peer *p) {
 /* ---- at the leader
  * ---------------------------------------------------------------------------------------------------- */
 
-/* With exact sums a step has one state, and no epoch is part of anything that is written. */
-uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch) {
-    return p->config.fast ? epoch : 0;
-}
-
 static void record_manifest(gw_peer *p) {
     const gw_save *s = &p->save.open;
     gw_action *manifest = gw_peer_act(p, GW_ACT_MANIFEST);
     manifest->token = p->save.open.manifest_token = gw_peer_token(p);
-    manifest->manifest.epoch = gw_saves_epoch(p, p->view.current.epoch);
+    manifest->manifest.epoch = gw_kept_epoch(p, p->view.current.epoch);
     manifest->step = s->step;
     manifest->manifest.fingerprint = s->fingerprint;
     manifest->manifest.count = s->known.size;
@@ -392,7 +390,7 @@ static void note_written(gw_peer *p) {
     if (s->incomplete) return;
     gw_kept_recorded(p, &one);
     if (p->save.unwritable) return;
-    const gw_inventory what = {.epoch = gw_saves_epoch(p, p->view.current.epoch),
+    const gw_inventory what = {.epoch = gw_kept_epoch(p, p->view.current.epoch),
                                .step = s->step,
                                .root = s->own_root,
                                .fingerprint = s->fingerprint,
@@ -426,7 +424,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
         gw_kept_complete(p, step, root);
     }
     if (!final) {
-        gw_leave_saved(p, root, unsaved);
+        p->save.completed = (gw_completed){.any = true, .unsaved = unsaved, .root = *root};
         return;
     }
     p->save.end.unsaved = false;

@@ -12,10 +12,10 @@ void gw_saves_started(gw_peer *p); /* the event START */
 void gw_saves_ask(gw_peer *p);
 void gw_saves_ask_stop(gw_peer *p);
 void gw_saves_close(gw_peer *p);
+/* This peer is the last one of its view and leaves: it computes no more, and has what it computed saved. */
+bool gw_saves_before_leaving(const gw_peer *p);
 void gw_saves_open(gw_peer *p, bool final);
 void gw_saves_abandon(gw_peer *p);
-/* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
-uint64_t gw_saves_epoch(const gw_peer *p, uint64_t epoch);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p); /* the state that was stored is still what it was when it was made */

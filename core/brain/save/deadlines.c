@@ -5,7 +5,6 @@
 
 #include "core/brain/outbox.h"
 #include "core/brain/record.h"
-#include "core/brain/save/checkpoint.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
 
@@ -70,21 +69,21 @@ static double seconds(const gw_peer *p, uint64_t milliseconds) {
     return (double)gw_peer_ms(p, milliseconds) * 1e-9;
 }
 
-void gw_patience_consider(gw_peer *p) {
+bool gw_patience_consider(gw_peer *p) {
     forgive_gap(p);
     if (p->now >= load_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "fetching the state of step %" PRIu64
                        " has made no progress for %.0f s: this peer leaves, so that the others go on",
                        p->view.load_step, seconds(p, LOAD_STALL_MS));
-        return;
+        return false;
     }
     if (p->now >= persist_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                        "this peer's votes could not be made durable for %.0f s (see --dir): it leaves, so "
                        "that the others go on",
                        seconds(p, PERSIST_STALL_MS));
-        return;
+        return false;
     }
     if (p->record.again_ns != 0 && p->now >= p->record.again_ns) gw_peer_record_write(p);
     if (p->now >= disk_deadline(p)) {
@@ -93,8 +92,9 @@ void gw_patience_consider(gw_peer *p) {
                     "checkpoints cannot be written here: the disk has made no progress for %.0f s; the run "
                     "goes on, others keep its share",
                     seconds(p, DISK_STALL_MS));
-        gw_saves_disk_hangs(p);
+        return true;
     }
+    return false;
 }
 
 uint64_t gw_patience_deadline(const gw_peer *p) {

@@ -8,7 +8,8 @@ void gw_patience_load(gw_peer *p); /* a LOAD begins */
 void gw_patience_disk(gw_peer *p, gw_token token);
 void gw_patience_disk_answered(gw_peer *p, gw_token token);
 void gw_patience_progress(gw_peer *p, const gw_event *event);
-void gw_patience_consider(gw_peer *p);
+/* As time goes by. True: what was given to the disk has just been found not to end. */
+bool gw_patience_consider(gw_peer *p);
 uint64_t gw_patience_deadline(const gw_peer *p);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "core/brain/state.h"
 
+/* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
+uint64_t gw_kept_epoch(const gw_peer *p, uint64_t epoch);
 const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
 /* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
  * lineage of the job. */

@@ -44,10 +44,6 @@ bool gw_leave_somebody_stays(const gw_peer *p) {
     return p->view.ballot.majority ? gw_view_majority(&p->view.current, &staying) : staying.count > 0;
 }
 
-bool gw_leave_waits(const gw_peer *p) {
-    return p->save.leaving && p->view.current.count == 1 && p->phase == GW_AT_PAUSED;
-}
-
 static uint64_t patience_ns(const gw_peer *p) {
     uint64_t least_ns = gw_peer_ms(p, LEAVE_MS);
     bool alone =
@@ -70,7 +66,7 @@ bool gw_leave_comes_first(const gw_peer *p) {
 void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
     if (!p->save.leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
     p->save.leave_ns += time_ns;
-    if (gw_leave_waits(p)) gw_agenda_set_patience(p, p->agenda.patience_ns + time_ns);
+    if (gw_saves_before_leaving(p)) gw_agenda_set_patience(p, p->agenda.patience_ns + time_ns);
 }
 
 void gw_leave_asked(gw_peer *p) {
@@ -137,25 +133,22 @@ static void stop_here(gw_peer *p, const gw_hash *root) {
     gw_peer_finish(p, GW_FINISH_STOPPED, root, "step %" PRIu64, p->state.step);
 }
 
-void gw_leave_saved(gw_peer *p, const gw_hash *root, bool unsaved) {
-    bool waits = gw_leave_waits(p);
-    if (!unsaved) p->save.leave_again_ns = 0;
-    if (waits && p->save.want_stop && may_leave(p)) {
-        stop_here(p, root);
-        return;
+bool gw_leave_saved(gw_peer *p) {
+    const gw_completed done = p->save.completed;
+    if (!done.any) return false;
+    bool last = gw_saves_before_leaving(p);
+    p->save.completed.any = false;
+    if (!done.unsaved) p->save.leave_again_ns = 0;
+    if (last && p->save.want_stop && may_leave(p)) {
+        stop_here(p, &done.root);
+        return false;
     }
-    p->save.leave_saved = waits;
-    p->save.leave_root = *root;
-    if (!waits && p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, root);
-}
-
-bool gw_leave_has_saved(const gw_peer *p) {
-    return p->save.leave_saved;
+    if (!last && p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, &done.root);
+    return last;
 }
 
 void gw_leave_after_save(gw_peer *p) {
-    p->save.leave_saved = false;
-    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, &p->save.leave_root);
+    if (p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, &p->save.completed.root);
 }
 
 void gw_leave_loaded(gw_peer *p) {
@@ -163,7 +156,7 @@ void gw_leave_loaded(gw_peer *p) {
 }
 
 static bool is_to_save(const gw_peer *p) {
-    return gw_leave_waits(p) && !p->save.open.active;
+    return gw_saves_before_leaving(p) && !p->save.open.active;
 }
 
 void gw_leave_save_again(gw_peer *p) {

@@ -41,7 +41,15 @@ typedef struct gw_end { /* the job's last state, as the manifest has it that thi
     gw_hash root;
 } gw_end;
 
+/* A checkpoint that is not the job's last one has become complete. */
+typedef struct gw_completed {
+    bool any;     /* the rest of this event has yet to see it */
+    bool unsaved; /* nobody could store all of it */
+    gw_hash root;
+} gw_completed;
+
 typedef struct gw_save_state {
+    gw_completed completed;
     gw_save open;        /* the checkpoint in progress */
     uint64_t saved_step; /* of the newest complete checkpoint; UINT64_MAX = none */
     bool saved_behind;   /* that checkpoint was noted after the last load of a state, which goes on from it */
@@ -77,10 +85,8 @@ typedef struct gw_save_state {
     uint64_t unsaved_ns; /* since when no peer could store the last state; 0 = it could, or there is none */
     bool unsaved_said;
     uint64_t leave_step;
-    uint64_t leave_ns;  /* since when this peer is leaving */
-    bool leave_tried;   /* as the last peer, it has begun to save what it made */
-    bool leave_saved;   /* as the last peer, it has saved what it made, and the view has yet to hear of it */
-    gw_hash leave_root; /* of that checkpoint */
+    uint64_t leave_ns;       /* since when this peer is leaving */
+    bool leave_tried;        /* as the last peer, it has begun to save what it made */
     uint64_t leave_again_ns; /* while it waits to leave: no other save begins before */
     gw_lineage lineage;      /* float sums: of the state that this peer holds */
     gw_lineage view_lineage; /* float sums: of the state that its view began with */

@@ -8,10 +8,13 @@
 #include "core/brain/members/links.h"
 #include "core/brain/members/strangers.h"
 #include "core/brain/outbox.h"
+#include "core/brain/save/checkpoint.h"
 #include "core/brain/save/job_end.h"
 #include "core/brain/save/leave.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
+#include "core/brain/view/joiners.h"
+#include "core/brain/view/majority.h"
 #include "core/brain/view/propose.h"
 #include "core/brain/view/vote.h"
 
@@ -32,24 +35,12 @@ enum {
     OFFER_MS = 300,
     OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
     HEAL_BLOCK_MS = 5000,
-    ADMIT_MS = 50,       /* newcomers wait so long for others to come, or for the step's end, */
-    LINKING_MS = 1000,   /* or this, where members of a view that is offered are still without a link, */
-    PAUSES_BETWEEN = 10, /* and until so many times what the last admission cost have passed */
-    MOST_LIVES_LOST = 2, /* of a peer in one step: after these it waits for the next one */
+    ADMIT_MS = 50,     /* newcomers wait so long for others to come, or for the step's end, */
+    LINKING_MS = 1000, /* or this, where members of a view that is offered are still without a link, */
 };
 
 /* ---- without a view
  * -------------------------------------------------------------------------------------------- */
-
-static bool runs_this_job(const gw_peer *p, const gw_contact *contact) {
-    return contact->alive && contact->has_view && gw_contacts_same_job(p, contact);
-}
-
-bool gw_waiting_knows_flock(const gw_peer *p) {
-    for (uint32_t i = 0; i < p->members.contact_count; i++)
-        if (runs_this_job(p, &p->members.contacts[i])) return true;
-    return false;
-}
 
 /* Whether it may be ready in a moment. Two that never get a link to each other would else keep all others
  * waiting: who is blocked as some member of a proposal cannot reach it is linked, and has been here for long.
@@ -85,7 +76,7 @@ static const gw_contact *best_flock(const gw_peer *p) {
     const gw_contact *best = NULL;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *one = &p->members.contacts[i];
-        if (runs_this_job(p, one) && (best == NULL || is_better_flock(p, one, best))) best = one;
+        if (gw_contacts_runs_this_job(p, one) && (best == NULL || is_better_flock(p, one, best))) best = one;
     }
     return best;
 }
@@ -124,7 +115,7 @@ static bool is_due_to_ask(gw_peer *p, const gw_contact *flock) {
 static void send_join_to_members(gw_peer *p, const gw_contact *flock) {
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *one = &p->members.contacts[i];
-        if (runs_this_job(p, one) && gw_contacts_ready(p, one) &&
+        if (gw_contacts_runs_this_job(p, one) && gw_links_ready(p, one) &&
             gw_view_name_equal(&one->view_name, &flock->view_name))
             send_join(p, &one->id, false);
     }
@@ -155,7 +146,7 @@ static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
 /* The leader of this flock, if it leads it still and can be asked, or may be in a moment. */
 static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = gw_peer_contact(p, &flock->leader);
-    bool leads = leader != NULL && runs_this_job(p, leader) &&
+    bool leads = leader != NULL && gw_contacts_runs_this_job(p, leader) &&
                  gw_view_name_equal(&leader->view_name, &flock->view_name);
     return leads && is_near(p, leader) ? leader : NULL;
 }
@@ -174,7 +165,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     }
     char id[GW_SHORT_TEXT];
     gw_peer_id_short(&flock->leader, id);
-    if (!gw_contacts_ready(p, leader)) {
+    if (!gw_links_ready(p, leader)) {
         say_no_link(p, flock, leader);
         return;
     }
@@ -219,7 +210,7 @@ static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
             m->lower += gw_peer_id_compare(&c->id, &p->config.id) < 0;
             m->checkpoint |= c->checkpoint_step != UINT64_MAX && !p->config.fresh;
         }
-        if (!gw_contacts_ready(p, c)) {
+        if (!gw_links_ready(p, c)) {
             m->unready += is_coming(p, c);
             continue;
         }
@@ -227,20 +218,6 @@ static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
         m->members[m->ready++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }
-}
-
-static void wait_for_founders(gw_peer *p, uint32_t here) {
-    gw_peer_waits(p, "no checkpoint is whole here, and step 0 is for %u peers: %u here; waiting for them",
-                  p->config.peers, here);
-}
-
-void gw_waiting_found_too_few(gw_peer *p, uint32_t here) {
-    wait_for_founders(p, here);
-    gw_views_drop_attempt(p);
-    p->phase = GW_AT_WAITING;
-    p->view.wait_since_ns = 0;
-    p->view.too_few = here;
-    p->view.too_few_ns = p->now;
 }
 
 /* A while ago all who are here had no whole checkpoint. (Their disks may have one by the next time.) */
@@ -287,7 +264,7 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
         return true;
     }
     if (are_too_few(p, m)) {
-        wait_for_founders(p, m->ready);
+        gw_views_wait_for_founders(p, m->ready);
         return true;
     }
     return false;
@@ -348,7 +325,7 @@ static void widen_founding(gw_peer *p) {
     muster m;
     muster_founders(p, &m);
     if (m.ready <= p->view.attempt.view.count) return;
-    gw_views_drop_attempt(p);
+    gw_votes_drop_attempt(p);
     gw_views_propose(p, m.members, m.ready);
 }
 
@@ -359,7 +336,7 @@ static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
     uint32_t living = 0;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *one = &p->members.contacts[i];
-        living += runs_this_job(p, one) && gw_view_name_equal(&one->view_name, &flock->view_name);
+        living += gw_contacts_runs_this_job(p, one) && gw_view_name_equal(&one->view_name, &flock->view_name);
     }
     return p->view.ballot.majority && 2 * living <= flock->view_count;
 }
@@ -374,109 +351,11 @@ static bool goes_past(gw_peer *p, const gw_contact *flock) {
     if (!is_asked_in_vain(p, flock)) return false;
     muster m;
     take_muster(p, p->view.ballot.installed.epoch, &m);
-    return gw_views_are_enough(p, m.members, m.ready);
+    return gw_majority_is_enough(p, m.members, m.ready);
 }
 
 /* ---- admitting
  * -------------------------------------------------------------------------------------------------- */
-
-static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < count; i++)
-        if (gw_view_rank(&views[i], id) >= 0) return true;
-    return false;
-}
-
-/* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not; and so
- * does a member of the views that it comes after, whose own view may be one that cannot go on. */
-bool gw_waiting_misses(const gw_peer *p, const gw_contact *contact) {
-    if (p->view.wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
-    if (!contact->has_view) return true;
-    return p->view.ballot.majority &&
-           (was_member(&p->view.ballot.installed, 1, &contact->id) ||
-            was_member(p->view.ballot.later, p->view.ballot.later_count, &contact->id) ||
-            was_member(p->view.learned, p->view.learned_count, &contact->id));
-}
-
-static bool is_joining(const gw_peer *p, const gw_contact *contact) {
-    return (contact->joining_until_ns > p->now || gw_waiting_misses(p, contact)) &&
-           gw_contacts_ready(p, contact) && !gw_links_path_broken(p, contact) &&
-           !gw_contacts_is_member(p, contact);
-}
-
-/* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
-static bool has_room(gw_peer *p) {
-    uint32_t living = 0;
-    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
-        living += gw_contacts_member_lives(p, &p->view.current, rank);
-    return living < GW_MAX_MEMBERS;
-}
-
-uint32_t gw_waiting_count_joiners(gw_peer *p) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < p->members.contact_count; i++)
-        count += p->members.contacts[i].joining_until_ns > p->now &&
-                 !gw_contacts_is_member(p, &p->members.contacts[i]);
-    return count > 0 ? count : 1;
-}
-
-typedef bool comes(const gw_peer *p, const gw_contact *contact);
-
-static bool does_any(gw_peer *p, comes *come) {
-    for (uint32_t i = 0; i < p->members.contact_count; i++)
-        if (come(p, &p->members.contacts[i])) return has_room(p);
-    return false;
-}
-
-bool gw_waiting_has_joiners(gw_peer *p) {
-    return does_any(p, is_joining);
-}
-
-/* Not who has died in this step again and again: somebody who dies of every shard, and is back at once, would
- * have one shard named as what kills peers. A new step has forgotten that; and the last state has no shards.
- */
-static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
-    if (!is_joining(p, contact)) return false;
-    return p->state.ended ||
-           gw_shard_deaths_lives(&p->members.deaths, &contact->id, p->state.step) < MOST_LIVES_LOST;
-}
-
-/* Where a newcomer lives that has a view: it offered that one, or is missed here. */
-static gw_view_name view_of_newcomer(const gw_peer *p, const gw_contact *contact) {
-    bool missed =
-        gw_view_name_is_none(&contact->offered) && contact->has_view && gw_waiting_misses(p, contact);
-    return missed ? contact->view_name : contact->offered;
-}
-
-bool gw_waiting_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_name *names, uint32_t *count) {
-    const gw_view_name name = view_of_newcomer(p, newcomer);
-    if (gw_view_name_is_none(&name)) return true;
-    for (uint32_t i = 0; i < *count; i++)
-        if (gw_view_name_equal(&names[i], &name)) return true;
-    if (*count == GW_MAX_ABSORBED) return false;
-    names[(*count)++] = name;
-    return true;
-}
-
-/* Of more views than a proposal names the rest comes with the next one: whoever lives in a view that is not
- * named refuses. */
-static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, comes *come) {
-    gw_view_name absorbed[GW_MAX_ABSORBED];
-    uint32_t absorbed_count = 0;
-    for (uint32_t i = 0; i < p->members.contact_count && count < GW_MAX_MEMBERS; i++) {
-        const gw_contact *c = &p->members.contacts[i];
-        if (!come(p, c) || !gw_waiting_absorb(p, c, absorbed, &absorbed_count)) continue;
-        members[count++] =
-            (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
-    }
-    return count;
-}
-
-/* Where a majority needs all who come, they are all taken. */
-uint32_t gw_waiting_add_joiners(gw_peer *p, gw_member *members, uint32_t count) {
-    uint32_t some = add_joiners(p, members, count, may_come_now);
-    if (!p->view.ballot.majority || gw_views_are_enough(p, members, some)) return some;
-    return add_joiners(p, members, count, is_joining);
-}
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
@@ -513,7 +392,8 @@ static gw_contact *other_flock(gw_peer *p) {
     gw_contact *best = NULL;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         gw_contact *c = &p->members.contacts[i];
-        bool leads = runs_this_job(p, c) && gw_peer_id_equal(&c->id, &c->leader) && gw_contacts_ready(p, c);
+        bool leads =
+            gw_contacts_runs_this_job(p, c) && gw_peer_id_equal(&c->id, &c->leader) && gw_links_ready(p, c);
         if (!leads || c->at_end || gw_view_rank(&p->view.current, &c->id) >= 0) continue;
         if (gw_view_name_equal(&c->view_name, &p->view.current.name)) continue;
         if (best == NULL || compare_flocks(c, best->step, best->view_count, &best->view_name) > 0) best = c;
@@ -533,7 +413,7 @@ static bool is_to_offer(const gw_peer *p, const gw_contact *other) {
  * may be long in coming, and what their accumulators hold they report when they vote. */
 static void offer_view(gw_peer *p) {
     const gw_contact *leader = gw_peer_contact(p, &p->view.heal_leader);
-    bool leads = leader != NULL && gw_contacts_ready(p, leader) && runs_this_job(p, leader) &&
+    bool leads = leader != NULL && gw_links_ready(p, leader) && gw_contacts_runs_this_job(p, leader) &&
                  gw_peer_id_equal(&leader->leader, &leader->id);
     if (p->now >= p->view.offer_until_ns || !leads) {
         p->view.healing = false; /* when another leads that view now, it is offered to that one */
@@ -581,23 +461,19 @@ void gw_waiting_at_boundary(gw_peer *p) {
 void gw_waiting_at_pause(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->view.attempt.active || p->save.end_sent) return;
-    bool saves = p->phase == GW_AT_ENDING || gw_leave_waits(p);
-    if (gw_leave_comes_first(p) || (saves && !does_any(p, may_come_now))) return;
+    bool saves = p->phase == GW_AT_ENDING || gw_saves_before_leaving(p);
+    if (gw_leave_comes_first(p) || (saves && !gw_joiners_may_come(p))) return;
     if (p->agenda.cause[0] == '\0') gw_agenda_begin_change(p, "newcomers");
     gw_member members[GW_MAX_MEMBERS];
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
         if (gw_contacts_member_lives(p, &p->view.current, rank))
             members[count++] = p->view.current.members[rank];
-    gw_views_propose(p, members, gw_waiting_add_joiners(p, members, count));
+    gw_views_propose(p, members, gw_joiners_add(p, members, count));
 }
 
 /* ---- in the middle of a step
  * --------------------------------------------------------------------------------------- */
-
-void gw_waiting_admitted(gw_peer *p, uint64_t pause_ns) {
-    p->view.admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
-}
 
 /* Left out now, members of a view that is offered would come one by one later, and without what they hold. */
 static bool some_are_linking(const gw_peer *p) {
@@ -627,7 +503,7 @@ static bool may_admit(const gw_peer *p) {
 /* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
  * it, as in a repair. What is computed stays, and what is being computed goes on. */
 static void consider_admitting(gw_peer *p) {
-    if (!may_admit(p) || !does_any(p, may_come_now)) {
+    if (!may_admit(p) || !gw_joiners_may_come(p)) {
         p->view.joiners_since_ns = 0;
         return;
     }
@@ -652,7 +528,7 @@ void gw_waiting_consider(gw_peer *p) {
     if (flock != NULL) p->view.wait_since_ns = 0; /* whom it waits for comes to that one */
     if (flock != NULL && p->view.attempt.active &&
         p->view.attempt.deciding) { /* no need to found what runs already */
-        gw_views_drop_attempt(p);
+        gw_votes_drop_attempt(p);
         p->phase = GW_AT_WAITING;
     }
     widen_founding(p);

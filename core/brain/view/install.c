@@ -21,14 +21,15 @@
 #include "core/brain/self.h"
 #include "core/brain/state.h"
 #include "core/brain/step/steps.h"
-#include "core/brain/view/admit.h"
-#include "core/brain/view/propose.h"
+#include "core/brain/view/majority.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 enum {
     MOST_LOAD_FAILURES = 5,
+    PAUSES_BETWEEN =
+        10,             /* until so many times what the last admission cost have passed, nobody is admitted */
     HOLDERS_MS = 30000, /* those of a checkpoint's chunks may be out of reach again and again for so long */
 };
 
@@ -52,7 +53,7 @@ static void note_pause(gw_peer *p) {
     if (p->view.pause_since_ns == 0) return;
     uint64_t pause_ns = p->now - p->view.pause_since_ns;
     p->view.pause_since_ns = 0;
-    gw_waiting_admitted(p, pause_ns);
+    p->view.admit_at_ns = p->now + PAUSES_BETWEEN * pause_ns;
     if (p->view.newcomers == 0) return;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_JOINED, " ");
     notice->notice.joined.pause_ns = pause_ns;
@@ -231,7 +232,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         uint32_t kept = 0;
         for (uint32_t k = 0; k < p->view.learned_count; k++) {
             if (gw_view_compare(&p->view.learned[k], &i->view) <= 0) continue;
-            gw_views_keep_learned(p, k, kept++);
+            gw_majority_keep_learned(p, k, kept++);
         }
         p->view.learned_count = kept;
     }

@@ -16,8 +16,9 @@
 #include "core/brain/self.h"
 #include "core/brain/state.h"
 #include "core/brain/step/retry.h"
-#include "core/brain/view/admit.h"
 #include "core/brain/view/install.h"
+#include "core/brain/view/joiners.h"
+#include "core/brain/view/majority.h"
 #include "core/brain/view/repair.h"
 #include "core/brain/view/vote.h"
 
@@ -70,7 +71,7 @@ void gw_views_open(gw_peer *p, const gw_ballot *ballot) {
 
 void gw_views_close(gw_peer *p) {
     gw_ballot_close(&p->view.ballot);
-    gw_views_drop_attempt(p);
+    gw_votes_drop_attempt(p);
     gw_install_free(p->view.installed);
     gw_set_free(&p->view.ready);
     gw_set_free(&p->view.held);
@@ -95,7 +96,7 @@ static uint32_t members_to_propose(gw_peer *p, gw_member *members);
 static bool is_stuck(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
     if (!p->view.ballot.majority || !p->agenda.view_change) return false;
-    return !gw_views_are_enough(p, members, members_to_propose(p, members));
+    return !gw_majority_is_enough(p, members, members_to_propose(p, members));
 }
 
 /* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing.
@@ -153,7 +154,7 @@ static uint32_t living_members(gw_peer *p, gw_member *members) {
 
 /* The living members that can be reached, and who asked to be admitted. */
 static uint32_t members_to_propose(gw_peer *p, gw_member *members) {
-    return gw_waiting_add_joiners(p, members, living_members(p, members));
+    return gw_joiners_add(p, members, living_members(p, members));
 }
 
 static bool missed_view(const gw_peer *p) {
@@ -276,12 +277,6 @@ uint64_t gw_views_deadline(const gw_peer *p) {
 /* ---- proposing
  * -------------------------------------------------------------------------------------------------- */
 
-void gw_views_drop_attempt(gw_peer *p) {
-    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->view.attempt.reports[i]);
-    free(p->view.attempt.listed);
-    p->view.attempt = (gw_attempt){0};
-}
-
 static void propose_to(gw_peer *p, const gw_peer_id *to) {
     gw_attempt *a = &p->view.attempt;
     gw_message message = {.kind = GW_MSG_PROPOSE,
@@ -307,7 +302,7 @@ static void propose_to_silent(gw_peer *p) {
 
 /* Gives the attempt up; the next one comes after a little while that differs between peers. */
 static void retry_later(gw_peer *p, uint64_t least_ms) {
-    gw_views_drop_attempt(p);
+    gw_votes_drop_attempt(p);
     p->view.join_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
     gw_agenda_set_proposal(p, p->view.join_at_ns);
     if (p->view.current.epoch == 0) {
@@ -331,7 +326,7 @@ static void block(gw_peer *p, gw_contact *contact) {
     else if (gw_contacts_is_member(p, contact))
         block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
     else
-        block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_waiting_count_joiners(p), MOST_BLOCK_MS);
+        block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_joiners_count(p), MOST_BLOCK_MS);
 }
 
 /* `from` has no link to `named`: one of them is done without. Rather a newcomer than a member, and what it
@@ -343,43 +338,10 @@ static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named
     block(p, first);
     gw_member members[GW_MAX_MEMBERS];
     if (!spares || !p->view.ballot.majority ||
-        gw_views_are_enough(p, members, members_to_propose(p, members)))
+        gw_majority_is_enough(p, members, members_to_propose(p, members)))
         return;
     from->blocked_until_ns = 0;
     block(p, other);
-}
-
-/* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
-static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, const gw_view *one,
-                      bool lived) {
-    if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) return true;
-    if (!lived && !gw_ballot_must_list(one, view)) return true;
-    for (uint32_t k = 0; k < a->listed_count; k++)
-        if (gw_view_same_peers(&a->listed[k], one)) return true;
-    if (a->listed_count == GW_MAX_LISTED) return false;
-    a->listed[a->listed_count++] = *one;
-    return true;
-}
-
-/* One that nobody who is proposed has told of is asked for by nobody, and needs no majority: those who told
- * of it may be gone for good. Should one of the voters know it all the same, it tells of it. */
-static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
-                         uint32_t index) {
-    return gw_view_rank(view, &p->view.learned_from[index]) < 0 ||
-           list_view(a, base, view, &p->view.learned[index], p->view.learned_lived[index]);
-}
-
-/* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
-static bool list_views(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
-    /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
-    a->listed = malloc((p->view.ballot.later_count + p->view.learned_count + 1) * sizeof *a->listed);
-    GW_ASSERT_MEMORY(a->listed != NULL);
-    for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
-        if (!list_view(a, base, view, &p->view.ballot.later[i], false)) return false;
-    for (uint32_t i = 0; i < p->view.learned_count; i++)
-        if ((all || gw_view_majority(&p->view.learned[i], view)) && !list_learned(p, a, base, view, i))
-            return false;
-    return true;
 }
 
 /* What stops a proposal may have been taken back by now, which only a proposal can tell: who asks for it
@@ -399,7 +361,7 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
         const gw_contact *contact = &p->members.contacts[i];
         if (gw_view_rank(view, &contact->id) < 0 || gw_view_rank(&p->view.current, &contact->id) >= 0)
             continue;
-        gw_waiting_absorb(p, contact, a->absorbed, &a->absorbed_count);
+        gw_joiners_absorb(p, contact, a->absorbed, &a->absorbed_count);
     }
 }
 
@@ -423,82 +385,11 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
                       GW_MAX_LISTED);
 }
 
-static const gw_view *base_of(const gw_peer *p) {
-    return p->view.ballot.majority ? &p->view.ballot.installed : &p->view.current;
-}
-
-static gw_view view_of(const gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_ASSERT(count > 0 && count <= GW_MAX_MEMBERS);
-    gw_view view = {.epoch = p->view.ballot.highest + 1,
-                    .leader = p->config.id,
-                    .job = p->job,
-                    .count = count,
-                    .parent = base_of(p)->name};
-    memcpy(view.members, members, count * sizeof *members);
-    gw_view_seal(&view);
-    return view;
-}
-
-static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *view) {
-    for (uint32_t i = 0; i < p->view.learned_count; i++)
-        if (gw_peer_id_equal(&p->view.learned_from[i], id) && gw_view_same_peers(&p->view.learned[i], view))
-            return true;
-    return false;
-}
-
-/* Float sums: it has a state, which cannot be made again, and which may be later than all that is here. Not
- * where a later view has left a checkpoint on the disk here: all that it had shown came of another state. */
-static bool is_needed(gw_peer *p, const gw_peer_id *id) {
-    const gw_contact *contact = gw_peer_contact(p, id);
-    if (!p->config.fast || contact == NULL || contact->told_state.epoch == 0) return false;
-    const gw_view_ref *its = &contact->told_state;
-    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
-    if (newest != NULL && newest->epoch > its->epoch) return false;
-    if (!p->state.present || p->view.state_view.epoch < its->epoch) return true;
-    return p->view.state_view.epoch == its->epoch &&
-           !gw_view_name_equal(&p->view.state_view.name, &its->name);
-}
-
-static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < view->count; i++) {
-        const gw_member *member = &view->members[i];
-        bool stays = !has_told_of(p, &member->id, told) || is_needed(p, &member->id);
-        if (stays) view->members[kept++] = *member;
-    }
-    view->count = kept;
-}
-
-/* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
- * majority of all views that they must name, without those who ask for a view of which there is none here.
- * False: there are not enough. */
-static bool find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
-    const gw_view *base = base_of(p);
-    *enough = *view;
-    for (;;) {
-        gw_attempt a = {0};
-        bool lists = list_views(p, &a, base, enough, true);
-        const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
-        uint32_t count = enough->count;
-        if (lacks != NULL) drop_tellers(p, lacks, enough);
-        bool settled = enough->count == count; /* nobody can be left out any more */
-        free(a.listed);
-        if (settled) return lists && lacks == NULL;
-    }
-}
-
-bool gw_views_are_enough(gw_peer *p, const gw_member *members, uint32_t count) {
-    GW_ASSERT(p->view.ballot.majority);
-    const gw_view view = view_of(p, members, count);
-    gw_view enough;
-    return find_enough(p, &view, &enough);
-}
-
 /* One peer's promise must not hold up a majority that can do without it. Its vote is not asked for a while,
  * nor needed: the next view is later than what it asks for, and admits it as it is. */
 static void leave_out_tellers(gw_peer *p, gw_view *view) {
     gw_view enough;
-    if (!find_enough(p, view, &enough) || enough.count == view->count) return;
+    if (!gw_majority_find_enough(p, view, &enough) || enough.count == view->count) return;
     for (uint32_t i = 0; i < view->count; i++)
         if (gw_view_rank(&enough, &view->members[i].id) < 0)
             block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS, MOST_BLOCK_MS);
@@ -508,20 +399,20 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
 
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     GW_ASSERT(!p->view.attempt.active);
-    const gw_view *base = base_of(p);
+    const gw_view *base = gw_majority_base(p);
     gw_attempt *a = &p->view.attempt;
-    a->view = view_of(p, members, count);
+    a->view = gw_majority_view(p, members, count);
     if (p->view.ballot.majority && !p->view.view_override) leave_out_tellers(p, &a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
     /* Where there is no room, not even the operator can have it vote. */
     bool full = !gw_ballot_has_room(&p->view.ballot, &a->view, a->base_epoch);
-    bool lists = !p->view.ballot.majority || list_views(p, a, base, &a->view, !is_aside(p));
+    bool lists = !p->view.ballot.majority || gw_majority_list(p, a, base, &a->view, !is_aside(p));
     const gw_view *lacks =
         p->view.ballot.majority ? gw_ballot_no_majority_of(base, a->listed, a->listed_count, &a->view) : NULL;
     if (full || ((!lists || lacks != NULL) && !p->view.view_override)) {
         say_cannot_propose(p, full, lacks);
-        gw_views_drop_attempt(p);
+        gw_votes_drop_attempt(p);
         set_learned_aside(p);
         p->view.wait_since_ns =
             0; /* the time for those who may bring the rest begins anew with the next voters */
@@ -542,7 +433,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
 /* Who would found a job beside one that runs gets no votes. */
 static bool is_new_beside_a_flock(const gw_peer *p) {
     return p->view.ballot.majority && p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 &&
-           gw_waiting_knows_flock(p);
+           gw_contacts_knows_flock(p);
 }
 
 void gw_views_force(gw_peer *p) {
@@ -598,52 +489,6 @@ static void keep_attempt(gw_peer *p) {
     if (!all && p->now >= a->resend_ns) propose_to_silent(p);
 }
 
-/* The same peers, led by the same life: the one must be listed where the other must. */
-static bool same_promise(const gw_view *a, const gw_view *b) {
-    const gw_member *leader = &a->members[gw_view_rank(a, &a->leader)];
-    return gw_view_same_peers(a, b) && gw_peer_id_equal(&a->leader, &b->leader) &&
-           gw_view_rank_of_life(b, &leader->id, leader->boot, leader->nonce) >= 0;
-}
-
-void gw_views_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
-    GW_ASSERT(at <= index && index < p->view.learned_count);
-    if (at == index) return;
-    p->view.learned_from[at] = p->view.learned_from[index];
-    p->view.learned_lived[at] = p->view.learned_lived[index];
-    p->view.learned[at] = p->view.learned[index];
-}
-
-/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
- * tells it again. */
-static void forget_unlisted(gw_peer *p) {
-    gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
-    GW_ASSERT_MEMORY(list.listed != NULL);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < p->view.learned_count; i++) {
-        uint32_t before = list.listed_count;
-        list_learned(p, &list, &p->view.ballot.installed, &p->view.voted, i);
-        if (list.listed_count > before) gw_views_keep_learned(p, i, kept++);
-    }
-    p->view.learned_count = kept;
-    free(list.listed);
-}
-
-static void learn_view(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
-    if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
-    if (gw_view_compare(view, &p->view.ballot.installed) <= 0) return; /* nobody need list it */
-    for (uint32_t i = 0; i < p->view.learned_count; i++)
-        if (gw_peer_id_equal(&p->view.learned_from[i], from) && same_promise(&p->view.learned[i], view)) {
-            if (gw_view_compare(&p->view.learned[i], view) < 0) p->view.learned[i] = *view;
-            p->view.learned_lived[i] |= lived;
-            return;
-        }
-    if (p->view.learned_count == GW_MAX_LISTED) forget_unlisted(p);
-    if (p->view.learned_count == GW_MAX_LISTED) return;
-    p->view.learned_lived[p->view.learned_count] = lived;
-    p->view.learned_from[p->view.learned_count] = *from;
-    p->view.learned[p->view.learned_count++] = *view;
-}
-
 /* It, and whoever was offered with it, is not proposed again before it asks again. */
 static void forget_offer(gw_peer *p, const gw_contact *from) {
     const gw_view_name offered = from->offered;
@@ -672,7 +517,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (!gw_view_name_equal(&m->name, &p->view.voted.name)) return;
     /* The first refusal ends the attempt; what others tell is of use for the next. */
     for (uint32_t i = 0; i < m->refuse.listed_count && p->view.ballot.majority; i++)
-        learn_view(p, &from->id, &m->refuse.listed[i], i == 0 && m->refuse.lived);
+        gw_majority_learn(p, &from->id, &m->refuse.listed[i], i == 0 && m->refuse.lived);
     from->told_state = m->refuse.state;
     if (m->refuse.listed_count > 0 && is_aside(p)) p->view.aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
@@ -734,6 +579,20 @@ static bool begins_too_few(const gw_peer *p, const gw_install *i) {
     return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
 }
 
+void gw_views_wait_for_founders(gw_peer *p, uint32_t here) {
+    gw_peer_waits(p, "no checkpoint is whole here, and step 0 is for %u peers: %u here; waiting for them",
+                  p->config.peers, here);
+}
+
+static void found_too_few(gw_peer *p, uint32_t here) {
+    gw_views_wait_for_founders(p, here);
+    gw_votes_drop_attempt(p);
+    p->phase = GW_AT_WAITING;
+    p->view.wait_since_ns = 0;
+    p->view.too_few = here;
+    p->view.too_few_ns = p->now;
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->view.attempt;
     if (gw_changes_halt(p)) return;
@@ -760,7 +619,7 @@ static void conclude(gw_peer *p) {
         gw_repair_plan(&rules, (const gw_report *const *)a->reports, settle, i, text, sizeof text);
     gw_set_free(&rules.doubted);
     if (answer == GW_REPAIR_READY && begins_too_few(p, i)) {
-        gw_waiting_found_too_few(p, i->view.count);
+        found_too_few(p, i->view.count);
         gw_install_free(i);
         return;
     }
@@ -804,7 +663,7 @@ static void conclude(gw_peer *p) {
     for (uint32_t k = 0; k < i->view.count; k++)
         if (!gw_peer_id_equal(&i->view.members[k].id, &p->config.id))
             gw_peer_send(p, &i->view.members[k].id, &message);
-    gw_views_drop_attempt(p);
+    gw_votes_drop_attempt(p);
     gw_install_adopt(p, i);
 }
 
@@ -814,7 +673,7 @@ static void conclude(gw_peer *p) {
 void gw_views_lost(gw_peer *p, const char *why) {
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.current.epoch,
                 why);
-    gw_views_drop_attempt(p);
+    gw_votes_drop_attempt(p);
     gw_saves_abandon(p);
     gw_retry_begin_anew(p);
     if (!p->step.applying) gw_votes_freeze(p);

@@ -13,8 +13,6 @@
 #include "core/brain/self.h"
 #include "core/brain/state.h"
 #include "core/brain/step/steps.h"
-#include "core/brain/view/admit.h"
-#include "core/brain/view/propose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +99,12 @@ static gw_refusal refusal_of(gw_ballot_answer answer) {
     return answer == GW_BALLOT_FULL ? GW_REFUSE_FULL : GW_REFUSE_OLD;
 }
 
+void gw_votes_drop_attempt(gw_peer *p) {
+    for (uint32_t i = 0; i < GW_MAX_MEMBERS; i++) gw_report_free(p->view.attempt.reports[i]);
+    free(p->view.attempt.listed);
+    p->view.attempt = (gw_attempt){0};
+}
+
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     const gw_view *view = m->propose.view;
     const gw_view_ref *base = &m->propose.base;
@@ -123,7 +127,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         refuse(p, from, m, GW_REFUSE_STALE, NULL);
         return;
     }
-    if (p->view.current.epoch == 0 && gw_view_name_is_none(&base->name) && gw_waiting_knows_flock(p)) {
+    if (p->view.current.epoch == 0 && gw_view_name_is_none(&base->name) && gw_contacts_knows_flock(p)) {
         refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
         return;
     }
@@ -139,7 +143,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         return;
     }
     if (m->propose.check_state) gw_agenda_suspect_states(p);
-    gw_views_drop_attempt(p); /* a later proposal takes the place of our own */
+    gw_votes_drop_attempt(p); /* a later proposal takes the place of our own */
     if (!p->agenda.view_change && p->view.current.epoch > 0) gw_agenda_begin_change(p, NULL);
     gw_votes_give(p, view, base->epoch);
 }
@@ -258,7 +262,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->convictions = p->faults.convictions;
     r->recorded_epoch = p->faults.recorded_epoch;
     r->losses = p->members.deaths;
-    uint64_t epoch = p->state.present ? gw_saves_epoch(p, p->view.state_view.epoch) : 0;
+    uint64_t epoch = p->state.present ? gw_kept_epoch(p, p->view.state_view.epoch) : 0;
     r->inventory_count =
         gw_peer_inventory_tell(&p->inventory, epoch, least_told(p), r->inventory, GW_MAX_INVENTORY);
     return r;

@@ -6,6 +6,8 @@
 enum { GW_PATIENCE_MS = 2000 }; /* how long a proposal that one voted for may take */
 void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *message); /* somebody proposes a view */
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
+/* Gives up this peer's own proposal, if it has one. */
+void gw_votes_drop_attempt(gw_peer *p);
 void gw_votes_freeze(gw_peer *p);
 /* Frozen for longer than a proposal usually takes: people are told that it waits. */
 bool gw_votes_wait_long(const gw_peer *p);

@@ -2,6 +2,7 @@
 #include "tests/core/brain/flock/flock.h"
 
 #include "core/brain/members/contacts.h"
+#include "core/brain/view/joiners.h"
 #include "core/brain/save/leave.h"
 #include "core/brain/state.h" /* votes */
 #include "core/brain/view/admit.h"
@@ -107,13 +108,13 @@ Test(peer_proposals, a_member_with_a_view_of_its_own_belongs_into_a_proposal_tha
     contact.has_view = true;
     contact.view_name = (gw_view_name){{9}};
     contact.offered = (gw_view_name){0};
-    cr_expect(gw_waiting_misses(first, &contact));
+    cr_expect(gw_joiners_misses(first, &contact));
     gw_view_name names[GW_MAX_ABSORBED];
     uint32_t count = 0;
-    cr_expect(gw_waiting_absorb(first, &contact, names, &count));
+    cr_expect(gw_joiners_absorb(first, &contact, names, &count));
     cr_expect(count == 1 && gw_view_name_equal(&names[0], &contact.view_name), "its view is taken in");
     contact.id.bytes[0] ^= 0xFF;
-    cr_expect_not(gw_waiting_misses(first, &contact));
+    cr_expect_not(gw_joiners_misses(first, &contact));
     flock_close(&f);
 }
 
