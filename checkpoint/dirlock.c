@@ -28,12 +28,12 @@ static bool note_pid(int fd) {
     return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
 }
 
-bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err) {
+bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err) {
     lock->fd = -1;
     char path[GW_PATH_BYTES];
     if (!gw_durable_path(path, err, "%s/lock", dir)) return false;
-    if (!gw_durable_root(gw_io_system(), dir, err)) return false;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (!gw_durable_root(io, dir, err)) return false;
+    int fd = io->open(io, path, O_RDWR | O_CREAT, 0600);
     if (fd < 0) {
         const char *next = errno == EACCES
                                ? " (does it belong to another user? Run as that user, or name another --dir)"

@@ -5,6 +5,7 @@
 #define GODWIT_CHECKPOINT_DIRLOCK_H
 
 #include "core/base/err.h"
+#include "core/os/io.h"
 
 typedef struct gw_dirlock {
     int fd; /* -1: not held */
@@ -12,8 +13,9 @@ typedef struct gw_dirlock {
 
 /* Takes the lock of `dir`, which is created with mode 0700 unless it exists; its parent must exist. Never
  * waits: if another process holds the lock, fails with GW_E_DENIED and a text that names the directory and
- * the pid of that process. Fails with GW_E_IO if the directory cannot be created or written. Main thread. */
-bool gw_dirlock_take(const char *dir, gw_dirlock *lock, gw_err *err);
+ * the pid of that process. Fails with GW_E_IO if the directory cannot be created or written. `io`: the calls by which
+ * the directory is used (core/os/directory.h). Main thread. */
+bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err);
 
 /* Releases the lock; does nothing if it is not held. The file stays. */
 void gw_dirlock_release(gw_dirlock *lock);

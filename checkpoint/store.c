@@ -58,10 +58,23 @@ static bool fail_chunk(gw_err *err, const gw_hash *name) {
 
 /* Opening and closing. */
 
+/* Whether a file in DIR/tmp has a name that this wing gives to files which it writes: "<16 digits>-<number>" for a chunk,
+ * and for a manifest its own name. */
+static bool is_temporary(const char *name) {
+    static const char hex[] = "0123456789abcdef", ending[] = ".manifest";
+    size_t length = strlen(name), first = strspn(name, hex);
+    if (first == SHORT_DIGITS && name[first] == '-' && name[first + 1] != '\0' &&
+        strspn(name + first + 1, "0123456789") == length - first - 1)
+        return true;
+    return first >= 8 && name[first] == '-' && length > sizeof ending &&
+           strcmp(name + length - (sizeof ending - 1), ending) == 0;
+}
+
 /* Removes a temporary file that a crashed write left. A file that cannot be removed is no failure. */
 static bool remove_temporary(void *context, const char *folder, const char *name, gw_err *err) {
     const gw_store *store = context;
     char path[GW_PATH_BYTES];
+    if (!is_temporary(name)) return true;
     if (!gw_durable_path(path, err, "%s/%s", folder, name)) return false;
     store->io->unlink(store->io, path);
     return true;

@@ -19,22 +19,22 @@ static bool path_in(const char *directory, const char *name, char path[PATH_MAX]
     return true;
 }
 
-static bool make_seed(const char *path, uint8_t seed[32], gw_err *err) {
+static bool make_seed(gw_io *io, const char *path, uint8_t seed[32], gw_err *err) {
     char text[SEED_DIGITS + 2];
     randombytes_buf(seed, 32);
     gw_hex(seed, 32, text);
     text[SEED_DIGITS] = '\n';
     text[SEED_DIGITS + 1] = '\0';
-    bool good = gw_private_file_replace(path, text, err); /* replace: a crash leaves no half of it */
+    bool good = gw_private_file_replace(io, path, text, err); /* replace: a crash leaves no half of it */
     sodium_memzero(text, sizeof text);
     return good;
 }
 
-static bool read_seed(const char *directory, uint8_t seed[32], gw_err *err) {
+static bool read_seed(gw_io *io, const char *directory, uint8_t seed[32], gw_err *err) {
     char path[PATH_MAX], text[FILE_BYTES];
     if (!path_in(directory, "identity", path, err)) return false;
-    if (!gw_private_file_read(path, text, sizeof text, err))
-        return err->code == GW_E_NOTFOUND && make_seed(path, seed, err);
+    if (!gw_private_file_read(io, path, GW_PRIVATE_OWN, text, sizeof text, err))
+        return err->code == GW_E_NOTFOUND && make_seed(io, path, seed, err);
     text[strcspn(text, "\n")] = '\0';
     size_t bytes = 0;
     bool good = strlen(text) == SEED_DIGITS &&
@@ -47,11 +47,11 @@ static bool read_seed(const char *directory, uint8_t seed[32], gw_err *err) {
                    path, SEED_DIGITS);
 }
 
-static bool count_boot(const char *directory, uint64_t *boot, gw_err *err) {
+static bool count_boot(gw_io *io, const char *directory, uint64_t *boot, gw_err *err) {
     char path[PATH_MAX], text[FILE_BYTES], *end = text;
     if (!path_in(directory, "boot", path, err)) return false;
     uint64_t last = 0;
-    if (gw_private_file_read(path, text, sizeof text, err)) {
+    if (gw_private_file_read(io, path, GW_PRIVATE_OWN, text, sizeof text, err)) {
         bool digit = text[0] >= '0' && text[0] <= '9';
         if (digit) last = strtoull(text, &end, 10);
         if (!digit || strcmp(end, "\n") != 0 || last >= UINT32_MAX)
@@ -61,14 +61,14 @@ static bool count_boot(const char *directory, uint64_t *boot, gw_err *err) {
     }
     snprintf(text, sizeof text, "%" PRIu64 "\n", last + 1);
     *boot = last + 1;
-    return gw_private_file_replace(path, text, err);
+    return gw_private_file_replace(io, path, text, err);
 }
 
-bool gw_identity_open(const char *directory, gw_identity *identity, gw_err *err) {
+bool gw_identity_open(gw_io *io, const char *directory, gw_identity *identity, gw_err *err) {
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     uint8_t seed[32];
     uint64_t boot = 0, nonce;
-    if (!read_seed(directory, seed, err) || !count_boot(directory, &boot, err))
+    if (!read_seed(io, directory, seed, err) || !count_boot(io, directory, &boot, err))
         return gw_fail_in(err, "identity");
     randombytes_buf(&nonce, sizeof nonce);
     gw_identity_from_seed(seed, boot, nonce, identity);

@@ -7,6 +7,7 @@
 
 #include "core/base/err.h"
 #include "core/base/id.h"
+#include "core/os/io.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,9 +20,9 @@ typedef struct gw_identity {
 } gw_identity;
 
 /* Reads the identity of `directory`, or makes one when there is none, and counts this start: the new boot
- * count is durable before this returns. Refuses a damaged file and one that others may read. The caller holds
- * the directory's lock. */
-bool gw_identity_open(const char *directory, gw_identity *identity, gw_err *err);
+ * count is durable before this returns. Refuses a damaged file. `io`: the calls by
+ * which the directory is used (core/os/directory.h). The caller holds the directory's lock. */
+bool gw_identity_open(gw_io *io, const char *directory, gw_identity *identity, gw_err *err);
 /* The identity made from a seed, in memory alone. */
 void gw_identity_from_seed(const uint8_t seed[32], uint64_t boot, uint64_t nonce, gw_identity *identity);
 void gw_identity_wipe(gw_identity *identity);

@@ -68,7 +68,8 @@ bool gw_keyring_load(const char *path, gw_keyring *keyring, gw_err *err) {
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     char text[KEY_FILE_BYTES];
     gw_keyring loaded = {0};
-    bool good = gw_private_file_read(path, text, sizeof text, err) && read_lines(path, text, &loaded, err);
+    bool good = gw_private_file_read(gw_io_system(), path, GW_PRIVATE_GIVEN, text, sizeof text, err) &&
+                read_lines(path, text, &loaded, err);
     if (good)
         *keyring = loaded;
     else if (err->code == GW_E_NOTFOUND)

@@ -26,7 +26,7 @@ static pid_t start_holder(const char *dir) {
     if (child == 0) {
         gw_dirlock lock;
         gw_err err;
-        char answer = gw_dirlock_take(dir, &lock, &err) ? 'y' : 'n';
+        char answer = gw_dirlock_take(gw_io_system(), dir, &lock, &err) ? 'y' : 'n';
         if (write(ready[1], &answer, 1) != 1) _exit(1);
         pause();
         _exit(0);
@@ -45,14 +45,14 @@ Test(dirlock, a_second_process_is_told_who_has_it) {
     gw_err err;
     char pid[32];
     snprintf(pid, sizeof pid, "process %d:", (int)holder);
-    bool taken = gw_dirlock_take(folder, &lock, &err);
+    bool taken = gw_dirlock_take(gw_io_system(), folder, &lock, &err);
     kill(holder, SIGKILL);
     waitpid(holder, NULL, 0);
     cr_assert_not(taken);
     cr_assert_eq(err.code, GW_E_DENIED);
     cr_assert_not_null(strstr(err.text, pid), "%s", err.text);
     cr_assert_not_null(strstr(err.text, folder), "%s", err.text);
-    cr_assert(gw_dirlock_take(folder, &lock, &err), "its death gives it back: %s", err.text);
+    cr_assert(gw_dirlock_take(gw_io_system(), folder, &lock, &err), "its death gives it back: %s", err.text);
     gw_dirlock_release(&lock);
 }
 
@@ -62,7 +62,7 @@ Test(dirlock, can_be_taken_again_after_release_and_makes_the_directory) {
     gw_dirlock lock;
     gw_err err;
     for (int i = 0; i < 2; i++) {
-        cr_assert(gw_dirlock_take(inner, &lock, &err), "%s", err.text);
+        cr_assert(gw_dirlock_take(gw_io_system(), inner, &lock, &err), "%s", err.text);
         gw_dirlock_release(&lock);
         gw_dirlock_release(&lock);
     }
@@ -77,12 +77,12 @@ Test(dirlock, a_directory_that_cannot_be_is_an_error) {
     fclose(stream);
     gw_dirlock lock;
     gw_err err;
-    cr_assert_not(gw_dirlock_take(file, &lock, &err));
+    cr_assert_not(gw_dirlock_take(gw_io_system(), file, &lock, &err));
     cr_assert_not_null(strstr(err.text, "Not a directory"), "%s", err.text);
-    cr_assert_not(gw_dirlock_take(below, &lock, &err));
+    cr_assert_not(gw_dirlock_take(gw_io_system(), below, &lock, &err));
     cr_assert_eq(lock.fd, -1);
     snprintf(below, sizeof below, "%s/no/dir", folder);
-    cr_assert_not(gw_dirlock_take(below, &lock, &err));
+    cr_assert_not(gw_dirlock_take(gw_io_system(), below, &lock, &err));
     cr_assert_not_null(strstr(err.text, "/no/dir (make the folder above it first, by mkdir -p): No such"),
                        "%s", err.text);
 }

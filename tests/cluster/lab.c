@@ -48,7 +48,7 @@ static void remove_claims(const lab_peer *peer) {
     gw_identity identity;
     char path[GW_PATH_BYTES];
     gw_err err;
-    if (gw_identity_open(peer->dir, &identity, &err) &&
+    if (gw_identity_open(gw_io_system(), peer->dir, &identity, &err) &&
         gw_claim_journal_path(GW_CLAIM_JOURNAL_FOLDER, &identity.id, path, &err))
         unlink(path);
 }

@@ -391,7 +391,7 @@ Test(cli, a_peer_that_starts_is_there) {
     char *dir = folder(), arguments[100], path[100];
     gw_err err;
     gw_dirlock lock;
-    cr_assert(gw_dirlock_take(dir, &lock, &err), "%s", err.text);
+    cr_assert(gw_dirlock_take(gw_io_system(), dir, &lock, &err), "%s", err.text);
     snprintf(arguments, sizeof arguments, "status --dir %s", dir);
     outcome o = godwit(arguments);
     cr_expect_eq(o.code, 1);

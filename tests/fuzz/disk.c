@@ -306,7 +306,7 @@ static bool take_identity(const char *name, const uint8_t *bytes, size_t count) 
     unlink(fuzz_file("identity", "", 0, 0600));
     unlink(fuzz_file("boot", "", 0, 0600));
     fuzz_file(name, bytes, count, 0600);
-    if (!gw_identity_open(fuzz_folder(), &identity, &err)) return false;
+    if (!gw_identity_open(gw_io_system(), fuzz_folder(), &identity, &err)) return false;
     GW_ASSERT(identity.incarnation.boot >= 1);
     gw_identity_wipe(&identity);
     return true;

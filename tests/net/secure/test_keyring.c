@@ -69,7 +69,7 @@ Test(keyring, several_keys_comments_and_blank_lines_are_read_in_order) {
 
 Test(keyring, files_that_others_can_read_are_refused) {
     refuses(KEY_A "\n", 0644, "chmod 600");
-    refuses(KEY_A "\n", 0640, "0640");
+    refuses(KEY_A "\n", 0646, "0646");
     refuses(KEY_A "\n", 0602, "0602");
 }
 

@@ -33,6 +33,7 @@ TestSuite(remember, .init = scratch_open, .fini = scratch_close);
 
 /* A life of a node whose view has one other member. */
 typedef struct life {
+    gw_directory directory;
     gw_remembering remembering;
     gw_view view;
 } life;
@@ -43,7 +44,8 @@ static void begin(life *l) {
     l->view = (gw_view){.epoch = 1, .count = 2};
     l->view.members[0].id = (gw_peer_id){{1}};
     l->view.members[1].id = other;
-    l->remembering.dir = scratch_folder();
+    cr_assert(gw_directory_open(scratch_path("d"), &l->directory, &err), "%s", err.text);
+    l->remembering.directory = &l->directory;
     l->remembering.self = l->view.members[0].id;
     l->remembering.view = &l->view;
     l->remembering.loop = gw_loop_open(&err);
@@ -62,7 +64,7 @@ static void open_disk(life *l) {
 static bool written(life *l) {
     gw_helper_close(l->remembering.disk);
     open_disk(l);
-    return unlink(scratch_path("known-peers")) == 0;
+    return unlink(scratch_path("d/known-peers")) == 0;
 }
 
 static void pass(life *l, uint32_t hours) {
@@ -73,6 +75,7 @@ static void pass(life *l, uint32_t hours) {
 }
 
 static void end(life *l) {
+    gw_directory_close(&l->directory);
     gw_helper_close(l->remembering.disk);
     gw_timer_cancel(&l->remembering.timer);
     gw_loop_close(l->remembering.loop);
@@ -119,10 +122,10 @@ Test(remember, the_next_life_knows_those_of_a_long_and_quiet_one) {
 Test(remember, what_could_not_be_written_is_tried_again) {
     begin(&one);
     open_disk(&one);
-    one.remembering.dir = "/nonexistent";
+    scratch_make_folder("d/known-peers.new"); /* in the way of the file */
     gw_remember_note(&one.remembering);
     cr_assert_not(written(&one));
-    one.remembering.dir = scratch_folder();
+    cr_assert_eq(rmdir(scratch_path("d/known-peers.new")), 0);
     pass(&one, 1);
     cr_assert(written(&one));
     pass(&one, 1);

@@ -13,6 +13,7 @@
 
 #include "checkpoint/dirlock.h"
 #include "checkpoint/store.h"
+#include "core/os/directory.h"
 #include "tools/godwit/node/gpu.h"
 #include "tools/godwit/node/job.h"
 #include "tools/godwit/node/network.h"
@@ -45,6 +46,7 @@ typedef struct gw_node_brain {
 
 /* This peer's directory and identity. */
 typedef struct gw_node_self {
+    gw_directory directory;
     gw_dirlock lock;
     gw_identity identity;
     gw_keyring keyring;
@@ -58,7 +60,8 @@ typedef struct gw_node_http {
 } gw_node_http;
 
 struct gw_node {
-    const gw_run_options *options;
+    gw_run_options given;          /* as they were given, but for dir: the directory that is used */
+    const gw_run_options *options; /* of `given` */
     gw_console *console;
     gw_loop *loop;
     gw_mailbox *mail;

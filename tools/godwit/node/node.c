@@ -239,9 +239,11 @@ static int fail(const gw_console *console, const gw_err *err) {
 int gw_node_run(const gw_run_options *options, gw_console *console) {
     gw_node *node = calloc(1, sizeof *node);
     GW_ASSERT_MEMORY(node != NULL);
-    node->options = options;
+    node->given = *options;
+    node->options = &node->given;
     node->console = console;
-    node->self.lock.fd = node->network.tcp_fd = node->network.udp_fd = node->http.fd = -1;
+    node->self.directory.fd = node->self.lock.fd = node->network.tcp_fd = node->network.udp_fd =
+        node->http.fd = -1;
     gw_err err = {0};
     pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
     bool good = gw_signals_open(&node->signals, console->display, &err) && gw_stacks_open(&err) &&

@@ -13,7 +13,7 @@ enum { RECORD_MAX = 16 << 20 };
 static bool record_path(const gw_recorder *recorder, char path[GW_PATH_BYTES], gw_err *err) {
     char job[GW_HASH_TEXT];
     gw_hex(recorder->job_id.bytes, sizeof recorder->job_id.bytes, job);
-    return gw_durable_path(path, err, "%s/record-%s", recorder->dir, job);
+    return gw_durable_path(path, err, "%s/record-%s", recorder->directory->path, job);
 }
 
 bool gw_recorder_read(const gw_recorder *recorder, void **bytes, size_t *length, gw_err *err) {
@@ -21,7 +21,7 @@ bool gw_recorder_read(const gw_recorder *recorder, void **bytes, size_t *length,
     *bytes = NULL;
     *length = 0;
     if (!record_path(recorder, path, err)) return false;
-    if (!gw_durable_read(gw_io_system(), path, RECORD_MAX, bytes, length, err))
+    if (!gw_durable_read(&recorder->directory->io, path, RECORD_MAX, bytes, length, err))
         return err->code == GW_E_NOTFOUND;
     if (gw_record_file_open(*bytes, *length, length)) return true;
     free(*bytes);
@@ -55,9 +55,10 @@ static void run_persist(void *context) {
     gw_recorder *recorder = w->recorder;
     char temporary[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_err err;
-    bool good = gw_durable_path(temporary, &err, "%s/record.new", recorder->dir) &&
+    bool good = gw_durable_path(temporary, &err, "%s/record.new", recorder->directory->path) &&
                 record_path(recorder, path, &err) &&
-                gw_durable_replace(gw_io_system(), temporary, recorder->dir, path, w->bytes, w->length, &err);
+                gw_durable_replace(&recorder->directory->io, temporary, recorder->directory->path, path,
+                                   w->bytes, w->length, &err);
     gw_mail *mail = gw_mail_new(GW_EV_PERSISTED, w->token);
     gw_mail_outcome(mail, good ? NULL : &err);
     if (!good && !recorder->failing)

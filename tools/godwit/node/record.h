@@ -9,12 +9,13 @@
 #define GODWIT_TOOLS_GODWIT_NODE_RECORD_H
 
 #include "core/brain/world.h"
+#include "core/os/directory.h"
 #include "tools/godwit/thread/helper.h"
 #include "tools/godwit/thread/mail.h"
 #include "tools/godwit/work/claim_journal.h"
 
 typedef struct gw_recorder {
-    const char *dir; /* borrowed, as are the helper and the mailbox */
+    gw_directory *directory; /* borrowed, as are the helper and the mailbox */
     gw_hash job_id;
     gw_helper *disk;
     gw_mailbox *mail;

@@ -19,8 +19,8 @@ void gw_remember_open(gw_remembering *remembering, const gw_hash *cluster, const
     gw_err err;
     *known = (gw_known){.cluster = *cluster, .job = *job};
     remembering->begun_ns = gw_now_ns();
-    if (!gw_durable_path(path, &err, "%s/known-peers", remembering->dir)) return;
-    if (!gw_durable_read(gw_io_system(), path, GW_KNOWN_BYTES, &bytes, &length, &err)) {
+    if (!gw_durable_path(path, &err, "%s/known-peers", remembering->directory->path)) return;
+    if (!gw_durable_read(&remembering->directory->io, path, GW_KNOWN_BYTES, &bytes, &length, &err)) {
         if (err.code != GW_E_NOTFOUND)
             gw_log(GW_WARN, "node", "peers met before are forgotten: %s", err.text);
         return;
@@ -44,10 +44,11 @@ static void run_write(void *context) {
     writing *w = context;
     char temporary[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_err err;
-    const char *dir = w->remembering->dir;
+    gw_directory *directory = w->remembering->directory;
+    const char *dir = directory->path;
     if (!gw_durable_path(temporary, &err, "%s/known-peers.new", dir) ||
         !gw_durable_path(path, &err, "%s/known-peers", dir) ||
-        !gw_durable_replace(gw_io_system(), temporary, dir, path, w->bytes, w->length, &err)) {
+        !gw_durable_replace(&directory->io, temporary, dir, path, w->bytes, w->length, &err)) {
         gw_log(GW_INFO, "node", "the peers of this view are not remembered: %s", err.text);
         atomic_store(&w->remembering->failed, true);
     }

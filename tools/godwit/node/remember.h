@@ -6,6 +6,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_REMEMBER_H
 
 #include "core/brain/peer.h"
+#include "core/os/directory.h"
 #include "net/loop/loop.h"
 #include "tools/godwit/node/known.h"
 #include "tools/godwit/thread/helper.h"
@@ -13,7 +14,8 @@
 #include <stdatomic.h>
 
 typedef struct gw_remembering {
-    const char *dir; /* The pointers are borrowed, and set before the first call of gw_remember_note. */
+    gw_directory
+        *directory; /* The pointers are borrowed, and set before the first call of gw_remember_note. */
     gw_loop *loop;
     gw_helper *disk;
     const gw_peer *brain;

@@ -22,10 +22,16 @@
 
 /* Directory, identity, and the ports. */
 
-static bool open_self(gw_node_self *self, const gw_run_options *options, gw_err *err) {
-    return gw_dirlock_take(options->dir, &self->lock, err) &&
+/* Sets options->dir to the directory that is used. */
+static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) {
+    gw_directory *directory = &self->directory;
+    if (!gw_directory_open(options->dir, directory, err)) return false;
+    if (strcmp(directory->path, options->dir) != 0)
+        gw_log(GW_INFO, "node", "%s holds other files: this peer uses %s", options->dir, directory->path);
+    options->dir = directory->path;
+    return gw_dirlock_take(&directory->io, directory->path, &self->lock, err) &&
            (!options->key_file || gw_keyring_load(options->key_file, &self->keyring, err)) &&
-           gw_identity_open(options->dir, &self->identity, err);
+           gw_identity_open(&directory->io, directory->path, &self->identity, err);
 }
 
 static bool bind_network(gw_network *network, const gw_node_self *self, gw_err *err) {
@@ -200,7 +206,8 @@ static void chunk_damaged(void *context, const gw_err *err) {
 }
 
 static bool open_saver(gw_node *node, gw_err *err) {
-    if (!gw_store_open(node->options->dir, GW_STORE_WRITE, NULL, &node->store, err)) return false;
+    if (!gw_store_open(node->options->dir, GW_STORE_WRITE, &node->self.directory.io, &node->store, err))
+        return false;
     gw_store_watch(node->store, chunk_damaged, node);
     uint32_t count;
     gw_param *params = gw_node_job_shared_params(&node->job, &count);
@@ -257,11 +264,11 @@ static void connect_parts(gw_node *node) {
     progress->compute = node->compute;
     progress->stacks = node->stacks;
     progress->mail = node->mail;
-    node->recorder.dir = options->dir;
+    node->recorder.directory = &node->self.directory;
     node->recorder.job_id = node->job.id;
     node->recorder.disk = node->disk;
     node->recorder.mail = node->mail;
-    node->remembering.dir = options->dir;
+    node->remembering.directory = &node->self.directory;
     node->remembering.loop = node->loop;
     node->remembering.disk = node->disk;
     node->remembering.view = &node->brain.view;
@@ -427,7 +434,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->mail) return false;
     connect_fixed_parts(node);
     /* Cheap checks come first: a port in use is reported before data are read and a large state is made. */
-    if (!open_self(&node->self, options, err) || !bind_network(&node->network, &node->self, err) ||
+    if (!open_self(&node->self, &node->given, err) || !bind_network(&node->network, &node->self, err) ||
         !bind_http(&node->http, options, node->self.keyring.count > 0, err) || !open_metrics(node, err))
         return false;
     if (!gw_node_job_open(&node->job, options, err) || !open_payloads(node, err) || !open_device(node, err) ||
@@ -490,6 +497,7 @@ bool gw_node_close(gw_node *node) {
     gw_identity_wipe(&node->self.identity);
     gw_keyring_wipe(&node->self.keyring);
     gw_dirlock_release(&node->self.lock);
+    gw_directory_close(&node->self.directory);
     pthread_rwlock_destroy(&engine->state.lock);
     pthread_cond_destroy(&reduction->changed);
     pthread_mutex_destroy(&reduction->lock);

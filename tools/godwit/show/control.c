@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/directory.h"
 #include "tools/godwit/thread/acceptor.h"
 
 #include <dirent.h>
@@ -210,7 +211,9 @@ static void fail_silent(gw_err *err) {
     gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
 }
 
-static int connect_to(const char *dir, gw_err *err) {
+static int connect_to(const char *given, gw_err *err) {
+    char dir[GW_PATH_BYTES];
+    if (!gw_directory_find(given, dir, err)) return -1;
     int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory_fd < 0) {
         if (errno == ENOENT)

@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/store.h"
 #include "core/base/assert.h"
+#include "core/os/directory.h"
 #include "kernels/host/memory.h"
 #include "kernels/model/gpt/config.h"
 
@@ -135,8 +136,10 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_m
     if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     for (uint32_t d = 0; d < count; d++) {
         if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
-        if (!gw_store_open(dirs[d], GW_STORE_LOOK, NULL, &s->stores[d], err) ||
-            !gw_catalog_load(gw_io_system(), dirs[d], &s->catalogs[d], err))
+        char dir[GW_PATH_BYTES];
+        if (!gw_directory_find(dirs[d], dir, err) ||
+            !gw_store_open(dir, GW_STORE_LOOK, NULL, &s->stores[d], err) ||
+            !gw_catalog_load(gw_io_system(), dir, &s->catalogs[d], err))
             return false;
     }
     if (!find_jobs(s, choice, err)) return false;

@@ -1,6 +1,7 @@
 /* `godwit inspect`: what a state directory or one checkpoint holds. Changes nothing on disk and needs no
  * lock, so it may be used on a running peer's directory. */
 #include "checkpoint/catalog.h"
+#include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/inspect/show.h"
 
@@ -96,10 +97,12 @@ static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *s
     return sound;
 }
 
-static bool inspect_folder(const char *dir, bool json, gw_err *err) {
+static bool inspect_folder(const char *given, bool json, gw_err *err) {
+    char dir[GW_PATH_BYTES];
     gw_store *store;
     gw_catalog catalog;
-    if (!gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err)) return false;
+    if (!gw_directory_find(given, dir, err) || !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
+        return false;
     bool done = gw_catalog_load(gw_io_system(), dir, &catalog, err);
     if (done && catalog.good_count > 0)
         done = show_catalog(dir, &catalog, store, json, err);
