@@ -44,7 +44,7 @@ Test(endings, without_memory_for_a_fence_a_peer_goes) {
     cr_assert_eq(prlimit(peers[1]->pid, RLIMIT_FSIZE, &small, NULL), 0);
     lab_kill(l, peers[2]);
     cr_expect_eq(lab_end(l, peers[1]), 1);
-    expect_stderr(peers[1], "the fence of a view: net/words: 65536 bytes of shared memory");
+    expect_stderr(peers[1], "the fence of a view: net/data: 65536 bytes of shared memory");
     lab_stop_alike(l, peers, 1, ENDLESS);
     lab_close(l);
 }
