@@ -75,10 +75,10 @@ static void pass(life *l, uint32_t hours) {
 }
 
 static void end(life *l) {
-    gw_directory_close(&l->directory);
     gw_helper_close(l->remembering.disk);
     gw_timer_cancel(&l->remembering.timer);
     gw_loop_close(l->remembering.loop);
+    gw_directory_close(&l->directory);
 }
 
 static life one;
