@@ -146,7 +146,11 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
     if (!gw_bpe_open(fuzz_folder(), &bpe, &err)) return false;
     uint32_t *tokens;
     size_t token_count, at = 0;
-    GW_ASSERT(gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err));
+    if (!gw_bpe_encode(bpe, text, sizeof text - 1, &tokens, &token_count, &err)) {
+        GW_ASSERT(err.code == GW_E_INVALID); /* the vocabulary lacks a byte of the text */
+        gw_bpe_close(bpe);
+        return true;
+    }
     for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
         size_t length;
         const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
@@ -203,8 +207,9 @@ static bool take_text(const uint8_t *bytes, size_t count) {
     }
     GW_ASSERT(at == count);
     for (size_t i = 0; i <= count; i++, got += some_count) {
-        if (i < count) gw_bpe_stream_feed(stream, (const char *)bytes + i, 1, &some, &some_count);
-        if (i == count) gw_bpe_stream_end(stream, &some, &some_count);
+        if (i < count)
+            GW_ASSERT(gw_bpe_stream_feed(stream, (const char *)bytes + i, 1, &some, &some_count, &err));
+        if (i == count) GW_ASSERT(gw_bpe_stream_end(stream, &some, &some_count, &err));
         GW_ASSERT(got + some_count <= token_count &&
                   memcmp(tokens + got, some, some_count * sizeof *some) == 0);
     }

@@ -1,65 +1,165 @@
 #include "kernels/data/bpe/cutter.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
+#include "kernels/data/bpe/pattern.h"
 
-/* Unicode's White_Space, which is the meaning of \s in the regex engine of GPT-2's pattern; PCRE's \s has
- * U+180E as well. */
-#define SPACES                                                                                               \
-    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#include <stdlib.h>
+#include <string.h>
 
-static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
-                              "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
+enum { STACK_LEAST = 1 << 15, STACK_MOST = 1 << 26, CHARACTER = 4 };
 
-pcre2_code *gw_bpe_pattern(void) {
-    int code;
-    PCRE2_SIZE where;
-    return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED,
-                         &code, &where, NULL);
+bool gw_bpe_add_usual_step(gw_bpe *bpe, gw_err *err) {
+    if (bpe->step_count == GW_BPE_STEPS)
+        return gw_fail(err, GW_E_LIMIT, "has more than %d pre-tokenizers", GW_BPE_STEPS);
+    pcre2_code *pattern = gw_bpe_pattern(
+        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", err);
+    if (pattern == NULL) return false;
+    bpe->steps[bpe->step_count++] = (gw_bpe_step){.pattern = pattern};
+    return true;
 }
 
-bool gw_bpe_cutter_open(const gw_bpe *bpe, gw_bpe_cutter *cutter, gw_err *err) {
-    *cutter = (gw_bpe_cutter){.pattern = bpe->pattern,
-                              .match = pcre2_match_data_create_from_pattern(bpe->pattern, NULL)};
-    return cutter->match != NULL || gw_fail(err, GW_E_NOMEM, "no memory to cut a text into pieces");
+bool gw_bpe_cutter_open(const gw_bpe *bpe, gw_bpe_take_piece *take, void *context, gw_bpe_cutter *cutter,
+                        gw_err *err) {
+    *cutter = (gw_bpe_cutter){.bpe = bpe,
+                              .take = take,
+                              .context = context,
+                              .limits = pcre2_match_context_create(NULL),
+                              .stack = pcre2_jit_stack_create(STACK_LEAST, STACK_MOST, NULL),
+                              .spaced = malloc(GW_BPE_WINDOW + 1)};
+    bool good = cutter->limits != NULL && cutter->stack != NULL && cutter->spaced != NULL;
+    if (good) pcre2_jit_stack_assign(cutter->limits, NULL, cutter->stack);
+    for (uint32_t i = 0; good && i < bpe->step_count; i++) {
+        uint32_t characters = 0;
+        cutter->match[i] = pcre2_match_data_create_from_pattern(bpe->steps[i].pattern, NULL);
+        good = cutter->match[i] != NULL;
+        pcre2_pattern_info(bpe->steps[i].pattern, PCRE2_INFO_MAXLOOKBEHIND, &characters);
+        if (i == 0) cutter->look_back = CHARACTER * ((size_t)characters + 1);
+    }
+    if (good) return true;
+    gw_bpe_cutter_close(cutter);
+    return gw_fail(err, GW_E_NOMEM, "no memory to cut a text into pieces");
 }
 
 void gw_bpe_cutter_close(gw_bpe_cutter *cutter) {
-    pcre2_match_data_free(cutter->match);
+    for (int i = 0; i < GW_BPE_STEPS; i++) pcre2_match_data_free(cutter->match[i]);
+    pcre2_match_context_free(cutter->limits);
+    pcre2_jit_stack_free(cutter->stack);
+    free(cutter->spaced);
+    *cutter = (gw_bpe_cutter){.bpe = NULL};
 }
 
-void gw_bpe_cutter_take(gw_bpe_cutter *cutter, const char *text, size_t length) {
-    cutter->text = text;
-    cutter->length = length;
-    cutter->at = cutter->valid = 0;
+/* The length of a part, or of its beginning where it is too long; that ends at a character's end. */
+static size_t shorten(const char *part, size_t length) {
+    if (length <= GW_BPE_PIECE) return length;
+    for (length = GW_BPE_PIECE; ((unsigned char)part[length] & 0xc0) == 0x80;) length--;
+    return length;
 }
 
-/* Bytes of the UTF-8 character at `s`; 0 where there is none. Overlong forms and surrogates do not count. */
-static size_t character(const unsigned char *s, size_t length) {
-    if (s[0] < 0x80) return 1;
-    size_t bytes = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || bytes > length) return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    bool odd = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return odd ? 0 : bytes;
+static bool cut_step(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, gw_err *err);
+
+/* Gives a part, of at most GW_BPE_PIECE bytes, to the next step. */
+static bool pass_on(gw_bpe_cutter *c, uint32_t step, const char *part, size_t length, gw_err *err) {
+    gw_bpe_cut next = {.text = part, .length = length, .ended = true};
+    if (c->bpe->space_step == (int32_t)step && step > 0 && part[0] != ' ') {
+        c->spaced[0] = ' ';
+        memcpy(c->spaced + 1, part, length);
+        next.text = c->spaced;
+        next.length++;
+    }
+    if (step < c->bpe->step_count) return cut_step(c, step, &next, err);
+    for (size_t at = 0, piece; at < next.length; at += piece) {
+        piece = shorten(next.text + at, next.length - at);
+        if (!c->take(c->context, next.text + at, piece, err)) return false;
+    }
+    return true;
 }
 
-static void find_valid(gw_bpe_cutter *c) {
-    size_t bytes;
-    c->valid = c->at;
-    while (c->valid < c->length &&
-           (bytes = character((const unsigned char *)c->text + c->valid, c->length - c->valid)) > 0)
-        c->valid += bytes;
+typedef enum outcome { FOUND, NOT_FOUND, WAIT, FAILED } outcome;
+
+/* Looks for the first match from `from` on, in the window of the part that begins at cut->at. WAIT: what
+ * follows may change it. */
+static outcome find(gw_bpe_cutter *c, uint32_t step, const gw_bpe_cut *cut, size_t from, size_t stop,
+                    size_t *start, size_t *end, gw_err *err) {
+    const pcre2_code *pattern = c->bpe->steps[step].pattern;
+    bool last = cut->ended && stop == cut->length, full = stop - cut->at >= GW_BPE_PIECE;
+    if (from > stop) return last || full ? NOT_FOUND : WAIT;
+    /* The text is known to be UTF-8: if PCRE checked, it would check all of the rest each time. */
+    uint32_t options = PCRE2_NO_UTF_CHECK | (last ? 0 : PCRE2_PARTIAL_HARD);
+    PCRE2_SPTR text = (PCRE2_SPTR)cut->text;
+    int found = pcre2_match(pattern, text, stop, from, options, c->match[step], c->limits);
+    /* Behind a full window nothing is looked at, so that pieces do not depend on how a text comes. */
+    if (found == PCRE2_ERROR_PARTIAL && full)
+        found = pcre2_match(pattern, text, stop, from, PCRE2_NO_UTF_CHECK, c->match[step], c->limits);
+    if (found == PCRE2_ERROR_PARTIAL || (found == PCRE2_ERROR_NOMATCH && !last && !full)) return WAIT;
+    if (found == PCRE2_ERROR_NOMATCH) return NOT_FOUND;
+    if (found < 0) {
+        PCRE2_UCHAR why[120];
+        pcre2_get_error_message(found, why, sizeof why);
+        gw_fail(err, GW_E_LIMIT,
+                "the tokenizer's regular expression does not come to an end on this text: %s",
+                (const char *)why);
+        return FAILED;
+    }
+    *start = pcre2_get_ovector_pointer(c->match[step])[0];
+    *end = pcre2_get_ovector_pointer(c->match[step])[1];
+    return FOUND;
 }
 
-/* PCRE receives only valid UTF-8: if it checked by itself, it would check all of the rest each time. */
-size_t gw_bpe_cutter_piece(gw_bpe_cutter *c) {
-    GW_ASSERT(c->at < c->length);
-    if (c->valid <= c->at) find_valid(c);
-    if (c->valid == c->at) return 1;
-    int found = pcre2_match(c->pattern, (PCRE2_SPTR)c->text + c->at, c->valid - c->at, 0, PCRE2_NO_UTF_CHECK,
-                            c->match, NULL);
-    GW_ASSERT(found > 0); /* every character begins a piece */
-    return pcre2_get_ovector_pointer(c->match)[1];
+/* The end of what is looked at for a part that begins at `at`: a character's end. */
+static size_t window_end(const gw_bpe_cut *cut) {
+    if (cut->length - cut->at <= GW_BPE_WINDOW) return cut->length;
+    size_t stop = cut->at + GW_BPE_WINDOW;
+    while (((unsigned char)cut->text[stop] & 0xc0) == 0x80) stop--;
+    return stop;
+}
+
+/* Passes on the part that ends at `end`, or as much of it as a piece may have, and advances behind that.
+ * *whole: it was all of it. */
+static bool take_part(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, size_t end, bool drop, bool *whole,
+                      gw_err *err) {
+    const char *part = cut->text + cut->at;
+    size_t length = shorten(part, end - cut->at);
+    *whole = cut->at + length == end;
+    cut->at += length;
+    return drop || pass_on(c, step + 1, part, length, err);
+}
+
+/* As the tokenizers library does, a match of nothing separates what is beside it, but not directly behind the
+ * match before it. */
+static bool cut_step(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, gw_err *err) {
+    const gw_bpe_step *s = &c->bpe->steps[step];
+    size_t from = cut->at, start = 0, end = 0;
+    while (cut->at < cut->length) {
+        size_t stop = window_end(cut);
+        bool whole = false;
+        outcome found = find(c, step, cut, from, stop, &start, &end, err);
+        if (found == WAIT) return true;
+        if (found == FAILED) return false;
+        if (found == NOT_FOUND) start = stop;
+        if (found == FOUND && start == end && cut->after_match && start == cut->at) {
+            from = end + (end < cut->length ? gw_utf8_character(cut->text + end, cut->length - end) : 1);
+            continue;
+        }
+        if (start > cut->at) { /* what is before the match, or all there is */
+            cut->after_match = false;
+            if (!take_part(c, step, cut, start, s->drop_gaps, &whole, err)) return false;
+            from = cut->at;
+            if (!whole || found == NOT_FOUND) continue;
+        }
+        if (found == NOT_FOUND) continue;
+        whole = start == end;
+        if (start < end && !take_part(c, step, cut, end, s->drop_matches, &whole, err)) return false;
+        cut->after_match = whole;
+        from = cut->at;
+    }
+    return true;
+}
+
+bool gw_bpe_cutter_cut(gw_bpe_cutter *cutter, gw_bpe_cut *cut, gw_err *err) {
+    if (cutter->bpe->step_count > 0) return cut_step(cutter, 0, cut, err);
+    bool whole;
+    while (cut->at < cut->length && (cut->ended || cut->length - cut->at >= GW_BPE_WINDOW))
+        if (!take_part(cutter, 0, cut, cut->length, false, &whole, err)) return false;
+    return true;
 }

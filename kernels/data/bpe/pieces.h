@@ -3,10 +3,7 @@
 #ifndef GODWIT_KERNELS_DATA_BPE_PIECES_H
 #define GODWIT_KERNELS_DATA_BPE_PIECES_H
 
-#include "kernels/data/bpe/inside.h"
-
-/* The most bytes of a piece. */
-enum { GW_BPE_PIECE = 1 << 20 };
+#include "kernels/data/bpe/cutter.h"
 
 struct gw_bpe_symbol;
 struct gw_bpe_known;
@@ -17,14 +14,18 @@ typedef struct gw_bpe_pieces {
     uint64_t *heap;                /* its pairs with a merge, by rank, then by position */
     size_t heap_count;
     struct gw_bpe_known *known; /* pieces encoded before */
-    uint64_t work;              /* pairs looked up and steps in the heap, so far */
+    uint32_t *whole; /* a hash table of the tokens by their bytes, or NULL; see inside.h, whole_first */
+    uint32_t whole_mask;
+    uint64_t work; /* pairs looked up and steps in the heap, so far */
 } gw_bpe_pieces;
 
 /* Opens an encoder. `bpe` outlives it. Fails with GW_E_NOMEM. */
 bool gw_bpe_pieces_open(const gw_bpe *bpe, gw_bpe_pieces *pieces, gw_err *err);
 void gw_bpe_pieces_close(gw_bpe_pieces *pieces);
 
-/* Writes the tokens of a piece of 1 to GW_BPE_PIECE bytes, at most one a byte, and returns their number. */
-size_t gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens);
+/* Writes the tokens of a piece of 1 to GW_BPE_PIECE bytes, at most one a byte, and their number. Fails with
+ * GW_E_INVALID, naming the byte, where the vocabulary has no token for one and none for what is unknown. */
+bool gw_bpe_pieces_encode(gw_bpe_pieces *pieces, const char *piece, size_t length, uint32_t *tokens,
+                          size_t *count, gw_err *err);
 
 #endif

@@ -1,43 +1,81 @@
 #include "kernels/data/bpe/stream.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
 #include "kernels/data/bpe/cutter.h"
+#include "kernels/data/bpe/pattern.h"
 #include "kernels/data/bpe/pieces.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char mark[] = GW_BPE_END_OF_TEXT;
-
 enum {
-    MARK = sizeof mark - 1,
-    /* The bytes that decide where a piece ends: the blank that it leaves to the next one, of at most three
-     * bytes, and whether a mark follows. */
-    AHEAD = 3 + MARK,
-    ROOM = GW_BPE_PIECE + 2 * AHEAD + GW_BPE_FEED,
+    CHARACTER = 4,  /* the most bytes of one */
+    KINDS = 2,      /* of added tokens: struct gw_bpe */
+    SPARE = 8,      /* bytes in front of the text: a space may be put before it */
+    HELD = 1 << 16, /* the most white space that is kept back, since it may belong to an added token */
+    LOOK_BACK = CHARACTER * (GW_BPE_LOOK_BACK + 1),
+    ROOM = SPARE + LOOK_BACK + GW_BPE_WINDOW + GW_BPE_ADDED_MOST + HELD + GW_BPE_FEED + 4 * CHARACTER,
 };
 
 struct gw_bpe_stream {
     const gw_bpe *bpe;
     gw_bpe_cutter cutter;
     gw_bpe_pieces pieces;
-    size_t length, count;
-    uint32_t tokens[ROOM];
-    char text[ROOM]; /* `length` bytes that are not yet encoded */
+    pcre2_code *word; /* a character of a word, beside which a single_word token does not stand */
+    pcre2_match_data *match;
+    size_t count;
+    size_t low, at,
+        length;            /* text[low] to text[at] has been encoded, and from there to `length` it has not */
+    size_t part;           /* where what is between two tokens of the first kind begins */
+    size_t base;           /* where the text begins that a pattern may look back at */
+    size_t scanned[KINDS]; /* no added token of the kind begins before, from `at` on */
+    bool begins;           /* what is between two added tokens begins at `at` */
+    bool skips;            /* white space at `at` belongs to the added token before it */
+    bool after_match;      /* see gw_bpe_cut */
+    uint32_t tokens[2 * ROOM]; /* a byte makes at most one, and a space may be put before it */
+    char text[ROOM];
 };
+
+static void begin_text(gw_bpe_stream *s) {
+    s->low = s->at = s->length = s->part = s->base = SPARE;
+    s->scanned[0] = s->scanned[1] = SPARE;
+    s->begins = true;
+    s->skips = s->after_match = false;
+}
+
+static bool take_piece(void *context, const char *piece, size_t length, gw_err *err) {
+    gw_bpe_stream *s = context;
+    size_t count;
+    GW_ASSERT(s->count + length <= 2 * ROOM);
+    if (!gw_bpe_pieces_encode(&s->pieces, piece, length, s->tokens + s->count, &count, err)) return false;
+    s->count += count;
+    return true;
+}
+
+/* Rust's \w, by which the tokenizers library decides it. */
+static const char word_pattern[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}"
+                                   "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}]";
+
+static bool open_word(gw_bpe_stream *s, gw_err *err) {
+    if (!s->bpe->added[0].has_single && !s->bpe->added[1].has_single) return true;
+    s->word = gw_bpe_pattern(word_pattern, err);
+    if (s->word != NULL) s->match = pcre2_match_data_create_from_pattern(s->word, NULL);
+    return s->match != NULL || gw_fail(err, GW_E_NOMEM, "no memory to encode a text");
+}
 
 bool gw_bpe_stream_open(const gw_bpe *bpe, gw_bpe_stream **out, gw_err *err) {
     gw_bpe_stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to encode a text");
+    memset(stream, 0, offsetof(gw_bpe_stream, tokens));
     stream->bpe = bpe;
-    stream->length = stream->count = 0;
-    bool cuts = gw_bpe_cutter_open(bpe, &stream->cutter, err);
-    if (cuts && gw_bpe_pieces_open(bpe, &stream->pieces, err)) {
+    begin_text(stream);
+    if (gw_bpe_cutter_open(bpe, take_piece, stream, &stream->cutter, err) &&
+        gw_bpe_pieces_open(bpe, &stream->pieces, err) && open_word(stream, err)) {
         *out = stream;
         return true;
     }
-    if (cuts) gw_bpe_cutter_close(&stream->cutter);
-    free(stream);
+    gw_bpe_stream_close(stream);
     return false;
 }
 
@@ -45,63 +83,197 @@ void gw_bpe_stream_close(gw_bpe_stream *stream) {
     if (stream == NULL) return;
     gw_bpe_cutter_close(&stream->cutter);
     gw_bpe_pieces_close(&stream->pieces);
+    pcre2_match_data_free(stream->match);
+    pcre2_code_free(stream->word);
     free(stream);
 }
 
-/* A piece that is too long ends at a character's end. */
-static size_t shorten(const char *piece, size_t length) {
-    if (length <= GW_BPE_PIECE) return length;
-    for (length = GW_BPE_PIECE; (piece[length] & 0xc0) == 0x80;) length--;
-    return length;
+static bool is_word(const gw_bpe_stream *s, const char *character, size_t bytes) {
+    return bytes > 0 &&
+           pcre2_match(s->word, (PCRE2_SPTR)character, bytes, 0, PCRE2_NO_UTF_CHECK, s->match, NULL) > 0;
 }
 
-/* Encodes the pieces of a part of the text without marks, up to the first piece that may still change if
- * there is `more` of the part. Returns the number of bytes encoded. */
-static size_t encode_part(gw_bpe_stream *s, const char *part, size_t length, bool more) {
-    gw_bpe_cutter *cutter = &s->cutter;
-    gw_bpe_cutter_take(cutter, part, length);
-    while (cutter->at < length) {
-        size_t piece = gw_bpe_cutter_piece(cutter);
-        bool certain = cutter->at + piece + AHEAD <= length || piece > GW_BPE_PIECE + AHEAD;
-        if (more && !certain) break;
-        piece = shorten(part + cutter->at, piece);
-        s->count += gw_bpe_pieces_encode(&s->pieces, part + cutter->at, piece, s->tokens + s->count);
-        cutter->at += piece;
+/* Whether no character of a word stands beside text[start] to text[stop], in text[low] to text[end]. */
+static bool stands_alone(const gw_bpe_stream *s, size_t low, size_t start, size_t stop, size_t end) {
+    size_t before = start;
+    while (before > low && start - before < CHARACTER && ((unsigned char)s->text[--before] & 0xc0) == 0x80) {
     }
-    return cutter->at;
+    size_t bytes = before < start ? gw_utf8_character(s->text + before, start - before) : 0;
+    if (before + bytes == start && is_word(s, s->text + before, bytes)) return false;
+    return stop == end || !is_word(s, s->text + stop, gw_utf8_character(s->text + stop, end - stop));
 }
 
-static void encode(gw_bpe_stream *s, bool more) {
-    size_t at = 0, part;
-    bool marked;
+struct found {
+    const gw_bpe_added_token *token; /* NULL: there is none */
+    size_t end;
+};
+
+/* Looks for the first added token of a kind before `end`, where the text ends if it is `closed`. Returns where
+ * it begins, with the white space that belongs to it; or the end of what certainly belongs to none. */
+static size_t seek(gw_bpe_stream *s, int kind, size_t end, bool closed, struct found *found) {
+    const gw_bpe_added *added = &s->bpe->added[kind];
+    size_t at = s->scanned[kind] > s->at ? s->scanned[kind] : s->at, bytes;
+    size_t ahead = added->longest + (added->has_single ? CHARACTER : 0);
+    found->token = NULL;
+    if (added->count == 0) return end;
+    for (; at < end && (closed || end - at >= ahead); at++) {
+        unsigned char first = (unsigned char)s->text[at];
+        if (added->first[first] == added->first[first + 1]) continue;
+        const gw_bpe_added_token *token = gw_bpe_added_at(added, s->text + at, end - at);
+        if (token == NULL) continue;
+        size_t start = at, stop = at + token->length;
+        at = stop - 1;
+        if (token->single_word && !stands_alone(s, kind == 0 ? s->low : s->part, start, stop, end)) continue;
+        while (token->strip_before && (bytes = gw_bpe_space_ends(s->text + s->at, start - s->at)) > 0)
+            start -= bytes;
+        found->token = token;
+        found->end = s->scanned[kind] = stop;
+        return start;
+    }
+    s->scanned[kind] = at;
+    if (closed || !added->strips_before) return at;
+    size_t before = at;
+    while (at - before < HELD && (bytes = gw_bpe_space_ends(s->text + s->at, before - s->at)) > 0)
+        before -= bytes;
+    return at - before < HELD ? before : at;
+}
+
+static void accept(gw_bpe_stream *s, int kind, const struct found *found) {
+    s->tokens[s->count++] = found->token->token;
+    s->at = s->base = found->end;
+    if (kind == 0) s->part = s->at;
+    s->begins = true;
+    s->skips = found->token->strip_behind;
+    s->after_match = false;
+}
+
+/* The number of bytes that are whole characters. */
+static size_t valid_bytes(const char *text, size_t length) {
+    size_t valid = 0, bytes;
+    for (; valid < length; valid += bytes) {
+        bytes = (unsigned char)text[valid] < 0x80 ? 1 : gw_utf8_character(text + valid, length - valid);
+        if (bytes == 0) break;
+    }
+    return valid;
+}
+
+/* Whether what follows may make a character of these bytes, which are none. */
+static bool is_beginning(const char *text, size_t length) {
+    unsigned char first = (unsigned char)text[0];
+    size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || length >= bytes) return false;
+    for (size_t i = 1; i < length; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80) return false;
+    return true;
+}
+
+/* Takes the white space of the added token before. Returns false where it may go on behind `end`. */
+static bool skip_spaces(gw_bpe_stream *s, size_t end, bool closed) {
+    size_t bytes;
+    while ((bytes = gw_bpe_space_begins(s->text + s->at, end - s->at)) > 0) s->at += bytes;
+    s->base = s->at;
+    if (!closed && (s->at == end || is_beginning(s->text + s->at, end - s->at))) return false;
+    s->skips = false;
+    return true;
+}
+
+/* Cuts text[at] to text[valid], all of which is UTF-8, as far as it is certain. */
+static bool encode_valid(gw_bpe_stream *s, size_t valid, bool ended, gw_err *err) {
+    size_t base = s->base, most = s->cutter.look_back;
+    if (s->at - base > most) base = s->at - most;
+    while (((unsigned char)s->text[base] & 0xc0) == 0x80) base++;
+    gw_bpe_cut cut = {.text = s->text + base,
+                      .at = s->at - base,
+                      .length = valid - base,
+                      .ended = ended,
+                      .after_match = s->after_match};
+    if (!gw_bpe_cutter_cut(&s->cutter, &cut, err)) return false;
+    s->at = base + cut.at;
+    s->after_match = cut.after_match;
+    return true;
+}
+
+/* Encodes the text without added tokens up to `end`, as far as it is certain; where it is `closed`, that is
+ * all. A byte that belongs to no character is a piece of its own, and parts what is beside it. */
+static bool encode_text(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
+    if (s->skips && !skip_spaces(s, end, closed)) return true;
+    if (s->begins && s->at < end) {
+        s->begins = false;
+        if (s->bpe->space_step == 0 && s->text[s->at] != ' ') { /* the byte before has been encoded */
+            s->text[--s->at] = ' ';
+            s->base = s->at;
+            if (s->low > s->at) s->low = s->at;
+        }
+    }
+    while (s->at < end) {
+        size_t valid = s->at + valid_bytes(s->text + s->at, end - s->at);
+        bool waits = !closed && (valid == end || is_beginning(s->text + valid, end - valid));
+        if (valid > s->at && !encode_valid(s, valid, !waits, err)) return false;
+        if (waits) return true;
+        if (valid == end) break;
+        if (!take_piece(s, s->text + s->at, 1, err)) return false;
+        s->base = ++s->at;
+        s->after_match = false;
+    }
+    return true;
+}
+
+static bool encode_part(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
+    struct found found;
+    do {
+        size_t stop = seek(s, 1, end, closed, &found);
+        if (!encode_text(s, stop, closed || found.token != NULL, err)) return false;
+        if (found.token != NULL) accept(s, 1, &found);
+    } while (found.token != NULL);
+    return true;
+}
+
+static size_t moved(size_t place, size_t low, size_t by) {
+    return place > low ? place - by : low - by;
+}
+
+/* Moves what is still needed to the front. */
+static void make_room(gw_bpe_stream *s) {
+    size_t keep = s->cutter.look_back, low = s->at - s->low > keep ? s->at - keep : s->low, by = low - SPARE;
+    memmove(s->text + SPARE, s->text + low, s->length - low);
+    s->part = s->part < low ? 0 : s->part - by; /* 0: far before */
+    s->base = moved(s->base, low, by);
+    for (int kind = 0; kind < KINDS; kind++) s->scanned[kind] = moved(s->scanned[kind], low, by);
+    s->at -= by;
+    s->length -= by;
+    s->low = SPARE;
+}
+
+static bool encode(gw_bpe_stream *s, bool more, gw_err *err) {
+    struct found found;
     s->count = 0;
     do {
-        const char *text = s->text + at, *found = NULL;
-        if (s->bpe->end_of_text != GW_BPE_NO_TOKEN) found = memmem(text, s->length - at, mark, MARK);
-        marked = found != NULL;
-        part = marked ? (size_t)(found - text) : s->length - at;
-        at += encode_part(s, text, part, more && !marked);
-        if (marked) {
-            s->tokens[s->count++] = (uint32_t)s->bpe->end_of_text;
-            at += MARK;
-        }
-    } while (marked);
-    s->length -= at;
-    memmove(s->text, s->text + at, s->length);
+        size_t stop = seek(s, 0, s->length, !more, &found);
+        if (!encode_part(s, stop, !more || found.token != NULL, err)) return false;
+        if (found.token != NULL) accept(s, 0, &found);
+    } while (found.token != NULL);
+    return true;
 }
 
-void gw_bpe_stream_feed(gw_bpe_stream *stream, const char *bytes, size_t length, const uint32_t **tokens,
-                        size_t *count) {
+bool gw_bpe_stream_feed(gw_bpe_stream *stream, const char *bytes, size_t length, const uint32_t **tokens,
+                        size_t *count, gw_err *err) {
     GW_ASSERT(length <= GW_BPE_FEED && length <= ROOM - stream->length);
     memcpy(stream->text + stream->length, bytes, length);
     stream->length += length;
-    encode(stream, true);
+    bool encoded = encode(stream, true, err);
+    if (encoded)
+        make_room(stream);
+    else
+        begin_text(stream);
     *tokens = stream->tokens;
     *count = stream->count;
+    return encoded;
 }
 
-void gw_bpe_stream_end(gw_bpe_stream *stream, const uint32_t **tokens, size_t *count) {
-    encode(stream, false);
+bool gw_bpe_stream_end(gw_bpe_stream *stream, const uint32_t **tokens, size_t *count, gw_err *err) {
+    bool encoded = encode(stream, false, err);
+    begin_text(stream);
     *tokens = stream->tokens;
     *count = stream->count;
+    return encoded;
 }

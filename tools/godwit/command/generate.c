@@ -44,7 +44,7 @@ static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0,
      "Begin with this (a line break; a new text, where the tokenizer has <|endoftext|>)", 0},
     {"tokenizer", KEY_TOKENIZER, "DIR", 0,
-     "The tokens are those of GPT-2's vocab.json and merges.txt in DIR (bytes)", 0},
+     "The tokens are those of the tokenizer in DIR: tokenizer.json, or vocab.json and merges.txt (bytes)", 0},
     {"bytes", KEY_BYTES, 0, 0, "The tokens are bytes; where the model has more, it writes none of those", 0},
     {"ignore-end", KEY_IGNORE_END, 0, 0,
      "With --tokenizer: go on behind the end of a text, <|endoftext|>, with another one", 0},
@@ -204,7 +204,8 @@ static bool take_prompt(const arguments *a, text *t, gw_err *err) {
     t->prompt = a->prompt != NULL ? a->prompt : begins ? "" : "\n";
     size_t bytes = strlen(t->prompt), known = bytes;
     if (bytes > 0 && t->bpe != NULL) {
-        if (!gw_bpe_encode(t->bpe, t->prompt, bytes, &t->tokens, &t->length, err)) return false;
+        if (!gw_bpe_encode(t->bpe, t->prompt, bytes, &t->tokens, &t->length, err))
+            return gw_fail_in(err, "--prompt");
         known = t->length;
     }
     if (begins) known = 1;

@@ -28,7 +28,8 @@ typedef struct arguments {
 enum { KEY_TO = 256, KEY_TOKENIZER, KEY_SHARD_TOKENS };
 
 static const struct argp_option tokenize_options[] = {
-    {"tokenizer", KEY_TOKENIZER, "DIR", 0, "GPT-2's vocab.json and merges.txt in DIR", 0},
+    {"tokenizer", KEY_TOKENIZER, "DIR", 0,
+     "The tokenizer in DIR: tokenizer.json, or GPT-2's vocab.json and merges.txt", 0},
     {"to", KEY_TO, "FILE", 0, "Write the tokens here, such as train.bin", 0},
     {"shard-tokens", KEY_SHARD_TOKENS, "N", 0, "Begin another file after so many (100000000)", 0},
     {0},
@@ -39,7 +40,8 @@ static const char tokenize_doc[] =
     "Each TEXT is a file of any bytes, or - for stdin: a document of its own, or several with "
     "<|endoftext|> between them. Where the vocabulary has that token, one stands before each text that does "
     "not "
-    "begin with it, unless the text before has ended with it.\n\n"
+    "begin with it, unless the text before has ended with it. A tokenizer without that token takes the "
+    "eos_token that its tokenizer_config.json names.\n\n"
     "More tokens than --shard-tokens go to FILE_000001.bin, FILE_000002.bin and so on (for FILE.bin), N to "
     "each; the last one takes up to 32768 more. Files appear when all are whole, and replace no file but an "
     "older FILE of tokens.";
@@ -145,12 +147,13 @@ static bool take(tokenizing *t, int fd, const char *name, gw_err *err) {
     t->begins = true;
     do {
         if (!read_block(t, fd, name, block, &length, err)) return false;
-        gw_bpe_stream_feed(t->stream, block, length, &tokens, &count);
+        if (!gw_bpe_stream_feed(t->stream, block, length, &tokens, &count, err))
+            return gw_fail_in(err, "%s", name);
         t->bytes += length;
         if (!put(t, tokens, count, err)) return false;
         tell(&t->progress, t->bytes, t->tokens);
     } while (length == GW_BPE_FEED);
-    gw_bpe_stream_end(t->stream, &tokens, &count);
+    if (!gw_bpe_stream_end(t->stream, &tokens, &count, err)) return gw_fail_in(err, "%s", name);
     return put(t, tokens, count, err);
 }
 
