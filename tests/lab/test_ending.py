@@ -99,8 +99,11 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.end(tool, signal.SIGTERM), 128 + signal.SIGTERM)
 
 
-# A tool that gets a signal while its first peer is being started, and prints where its folder was and whether the
-# peer's process is gone.
+# A job that does not end by itself: a peer without a job ends at once, by its own exit code if it is fast.
+ENDLESS = ["synthetic", "--shards", "120", "--shard-ms", "20", "--steps", "100000000"]
+
+# A tool that gets a signal while its first peer is being started. It prints the path of its folder and the exit code of
+# the peer's process.
 HASTY = """
 import os, signal, sys
 from flock import Flock, Here, end_on_signals
@@ -115,7 +118,7 @@ signal.signal({number}, signal.SIG_DFL)  # whatever the parent process ignores
 end_on_signals()
 home = Hasty()
 try:
-    with Flock({binary!r}, []) as flock:
+    with Flock({binary!r}, {job!r}) as flock:
         print(flock.folder, flush=True)
         flock.add([], home)
 finally:
@@ -128,7 +131,7 @@ class Starting(unittest.TestCase):
 
     def end(self, number):
         """Returns the exit code of the tool."""
-        text = HASTY.format(number=int(number), binary=os.path.abspath(BINARY))
+        text = HASTY.format(number=int(number), binary=os.path.abspath(BINARY), job=ENDLESS)
         with tempfile.TemporaryDirectory() as folder:
             surroundings = {**os.environ, "PYTHONPATH": TOOLS, "TMPDIR": folder}
             command = [sys.executable, "-c", text]
