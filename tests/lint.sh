@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 folder=$1
 scope=${2-}
 recent=10 # commits whose files the slow analyzer reads; with "all" it reads every file
+most_fragments=301 # comments that are fragments (tests/comments.py); the number may only become smaller
 bad=0
 
 complain() {
@@ -34,6 +35,8 @@ forbid 'core/([^o]|o[^s])' '<(sys/.*|net.*|arpa/.*|unistd|fcntl|poll|pthread|thr
 forbid '' '"([^"]*/)?\.\.?/' "includes are written from the root:"
 python3 tests/rooms.py || bad=1
 python3 tests/pages.py || bad=1
+python3 tests/comments.py --most "$most_fragments" ||
+    complain "more than $most_fragments comments are fragments: python3 tests/comments.py --list prints them"
 
 for file in "${sources[@]}"; do
     case $file in

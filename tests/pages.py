@@ -3,7 +3,8 @@
 complaint, and its exit code is 1 if there was one.
 
 Checked are, in the pages (README.md of each folder): links with their anchors, files and folders, and functions of the
-project; in the code and scripts: the files that comments name. README.md at the top has 8 KB at most."""
+project; in the code and scripts: the files that comments name; in the list of found faults: the tests. README.md at the
+top has 8 KB at most."""
 
 import collections
 import os
@@ -13,6 +14,7 @@ import sys
 
 MOST_BYTES = 8192
 FOUND = os.path.join("tests", "found.md")  # names tests by their paths below tests/
+TESTS = re.compile(r"\(`[\w-]+/[^()]*\)")  # the tests of an entry there: (`PATH` `NAME`, `NAME`; `PATH`)
 TOP = r"(?:core|net|kernels|checkpoint|tools|tests)"
 FILE = r"[\w.-]+\.(?:c|h|cu|cuh|inc|py|sh|md|txt|cmake|awk)"
 CODE = r"[\w.-]+\.(?:c|h|cu|cuh|py|sh|md)"
@@ -108,6 +110,20 @@ def comments(tree, path):
                 yield f"{path}:{number}: it names {place}, which is not there"
 
 
+def found_tests(tree, text):
+    """The tests that found.md names: each file below tests/, and in it the tests whose names follow it."""
+    for group in TESTS.finditer(text):
+        words, line = "", text.count("\n", 0, group.start()) + 1
+        for span in SPAN.findall(group.group()):
+            path = f"tests/{span}" if f"tests/{span}" in tree.files else span
+            if "/" in span:
+                words = read(path) if path in tree.files else None
+                if words is None:
+                    yield f"{FOUND}:{line}: it names {span}, which is not there"
+            elif re.match(r"^\w+$", span) and words is not None and not re.search(rf"\b{span}\b", words):
+                yield f"{FOUND}:{line}: it names {span}, which its file does not have"
+
+
 def main():
     files = listed()
     tree = Tree(files)
@@ -122,6 +138,8 @@ def main():
             found += comments(tree, path)
         if re.search(r"\.(c|h|cu|cuh|inc)$", path):
             found += names_in_comments(tree, path)
+    if FOUND in tree.files:
+        found += found_tests(tree, read(FOUND))
     for complaint in found:
         print(f"lint: {complaint}", file=sys.stderr)
     return bool(found)

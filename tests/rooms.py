@@ -4,7 +4,8 @@ is 1 if there was one.
 
 tests/rooms.txt is the one table: which rooms there are, in which order they stand, and on what each floor stands. Beside
 the order of includes this script holds how large folders and files may be, that a file does not repeat its folder's name,
-and that each part of a peer's state is written by its own room or file alone."""
+that each part of a peer's state is written by its own room or file alone, and that the tests of a room include no higher
+floor."""
 
 import collections
 import os
@@ -37,12 +38,15 @@ class Table:
 
     def __init__(self, text):
         self.floor_of, self.place_of, self.stands_on = {}, {}, {}
+        self.higher_includes = 0
         floor = None
         for line in text.splitlines():
             words = line.split("#")[0].split()
             if not words:
                 continue
-            if words[0] == "floor":
+            if words[0] == "higher-includes":
+                self.higher_includes = int(words[1])
+            elif words[0] == "floor":
                 floor = words[1]
                 self.stands_on[floor] = set(words[3:])
             else:
@@ -54,6 +58,16 @@ class Table:
         if floor == below:
             return self.place_of[other] <= self.place_of[room]
         return below in self.stands_on[floor]
+
+    def floor_of_tests(self, path):
+        """The floor whose code a file of tests/ is for, by its folder; None where its folder is for several."""
+        folder = os.path.dirname(path).removeprefix("tests/")
+        while folder:
+            for room in (folder, folder.replace("tools", "tools/godwit", 1)):
+                if room in self.floor_of:
+                    return self.floor_of[room]
+            folder = os.path.dirname(folder)
+        return None
 
 
 def code_files():
@@ -101,6 +115,15 @@ def includes(files, table):
                 yield f"{path}: includes {header}, but {room} does not stand on {other} ({TABLE})"
 
 
+def higher_includes(files, table):
+    for path in files:
+        floor = table.floor_of_tests(path) if path.startswith("tests/") else None
+        for header in INCLUDE.findall(read(path)) if floor else ():
+            other = table.floor_of.get(os.path.dirname(header), floor)
+            if other not in {floor, *table.stands_on[floor]}:
+                yield f"{path}: includes {header}, but the floor {floor} does not stand on {other} ({TABLE})"
+
+
 def empty_rooms(files, table):
     rooms = {os.path.dirname(path) for path in files}
     for room in table.floor_of:
@@ -122,6 +145,9 @@ def main():
     table, files = Table(read(TABLE)), code_files()
     found = [*sizes(files), *includes(files, table), *empty_rooms(files, table)]
     found += peer_writes(files)
+    higher = list(higher_includes(files, table))
+    if len(higher) > table.higher_includes:
+        found += [*higher, f"{len(higher)} such includes; {TABLE} allows {table.higher_includes}"]
     for complaint in found:
         print(f"lint: {complaint}", file=sys.stderr)
     return bool(found)

@@ -16,7 +16,8 @@ sys.path.insert(0, str(HERE.parent / "lab"))
 import tap  # noqa: E402
 
 LINT = HERE.parent / "lint.sh"
-SCRIPTS = (LINT, HERE.parent / "rooms.py", HERE.parent / "pages.py")
+SCRIPTS = (LINT, *(HERE.parent / name for name in ("rooms.py", "pages.py", "comments.py")))
+MOST_FRAGMENTS = int(re.search(r"^most_fragments=(\d+)", LINT.read_text(), re.MULTILINE)[1])
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
 SOUND = {
@@ -130,6 +131,28 @@ class Rules(unittest.TestCase):
         self.write("core/README.md", "# Core\n\n`gw_timer` is in `net/loop/timer.c`.\n")
         self.write("net/loop/timer.c", "/* core/brain/peer.h */\nvoid gw_timer(void);\n")
         self.assertEqual(self.lint(), (0, ""))
+
+    def test_the_tests_that_found_md_names_are_there(self):
+        self.write("tests/net/loop/test_loop.c", "Test(loop, it_turns) {}\n")
+        self.write("tests/found.md", "- It stood. It turns. (`net/loop/test_loop.c`\n  `it_turns`)\n")
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("tests/found.md", "\n- It stood. (`net/loop/test_loop.c` `it_turns`, `it_stands`; `net/test_a.c` `b`)\n")
+        self.assert_complains("tests/found.md:2: it names it_stands, which its file does not have",
+                              "tests/found.md:2: it names net/test_a.c, which is not there")
+
+    def test_there_are_no_more_fragments_among_comments(self):
+        self.write("net/loop/said.c", "/* And so on. */\n" * MOST_FRAGMENTS)
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("net/loop/said.c", "/* And so on. */\n" * (MOST_FRAGMENTS + 1))
+        self.assert_complains(f"more than {MOST_FRAGMENTS} comments are fragments")
+
+    def test_the_tests_of_a_room_include_no_higher_floor(self):
+        self.write("tests/tools/node/test_node.c", '#include "net/loop/loop.h"\n')
+        self.write("tests/net/test_all.c", '#include "core/brain/peer.h"\n#include "kernels/cuda/math/block.cuh"\n')
+        self.write("tests/net/link/test_link.c", '#include "net/link/link.h"\n')
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("tests/core/brain/test_peer.c", '#include "net/loop/loop.h"\n')
+        self.assert_complains("tests/core/brain/test_peer.c: includes net/loop/loop.h, but the floor core does not stand on")
 
     def test_a_room_without_code_leaves_the_table(self):
         (self.tree / "net/link/link.c").unlink()

@@ -1,5 +1,4 @@
 #include "core/os/output.h"
-#include "kernels/data/safetensors.h"
 #include "scratch.h"
 
 #include <criterion/criterion.h>
@@ -224,14 +223,4 @@ Test(output, what_a_crash_has_left_is_written_over) {
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
     cr_assert_not(there("file.partial"));
-}
-
-/* What `godwit export` writes. */
-Test(output, weights_replace_no_device) {
-    struct stat stat;
-    gw_err err;
-    cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
-    cr_assert_not(gw_safetensors_write(scratch_path("pipe"), NULL, 0, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
-    cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -245,4 +246,13 @@ Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
     cr_expect_not_null(strstr(err.text, path), "%s", err.text);
     cr_expect(file.parts == NULL && file.list == NULL && file.path == NULL);
     free(bytes);
+}
+
+Test(safetensors, weights_replace_no_device) {
+    struct stat stat;
+    gw_err err;
+    cr_assert_eq(unlink(path) | mkfifo(path, 0600), 0);
+    cr_assert_not(gw_safetensors_write(path, NULL, 0, &err));
+    cr_assert_eq(err.code, GW_E_INVALID);
+    cr_assert(lstat(path, &stat) == 0 && S_ISFIFO(stat.st_mode));
 }
