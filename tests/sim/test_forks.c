@@ -24,10 +24,12 @@ static bool forks(gw_forks_size size, gw_forks_without without) {
     return result.fork;
 }
 
+/* Each rule is taken out at the smallest size at which it is missed. */
 Test(forks, without_any_one_rule_the_same_search_finds_a_fork) {
     for (int rule = GW_FORKS_WITH_ALL + 1; rule < GW_FORKS_RULES; rule++) {
-        bool once = rule == GW_FORKS_WITHOUT_ONCE; /* which shows without a restart, and sooner */
-        gw_forks_size size = {3, 3, once ? 0 : 1, once ? 1 : 0};
+        bool restarts = rule == GW_FORKS_WITHOUT_LIVES || rule == GW_FORKS_WITHOUT_DURABLE;
+        bool shares = rule == GW_FORKS_WITHOUT_ONCE;
+        gw_forks_size size = {3, restarts ? 2 : 3, restarts, shares};
         cr_assert(forks(size, (gw_forks_without)rule), "without '%s'",
                   gw_forks_rule_name((gw_forks_without)rule));
     }
