@@ -11,16 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rail as this room sees it: its channels and, in order, its parts of the calls. Its thread's. */
+/* A rail as the collectives use it: its channels and, in order, its parts of the calls. Used by the rail's
+ * thread. */
 typedef struct gw_collective_rail {
     gw_collective *collective;
     uint32_t rail;
-    gw_rail_peer **peers; /* state: the part whose message is landing there, or NULL */
+    gw_rail_peer **peers; /* the state of each is the part whose message is landing there, or NULL */
     uint32_t peer_count, peer_capacity;
     gw_part *first, *last;
-    gw_collective_tag latest;    /* of the calls this rail has seen */
-    uint64_t progress_ns;        /* when something was sent or landed last */
-    gw_part *inbox, *inbox_last; /* under the collective's lock */
+    gw_collective_tag latest; /* the tag of the last call that this rail has seen */
+    uint64_t progress_ns;     /* when something was last sent or received */
+    gw_part *inbox,
+        *inbox_last; /* parts that were started and not seen by this rail; guarded by the collective's lock */
 } gw_collective_rail;
 
 struct gw_collective {
@@ -30,14 +32,14 @@ struct gw_collective {
     uint32_t rail_count;
     gw_collective_rail *rails;
     pthread_mutex_t lock;
-    pthread_cond_t idle; /* the queue is empty and nobody delivers */
+    pthread_cond_t idle; /* signalled when the queue is empty and no thread delivers */
     gw_call *first, *last;
     gw_collective_tag latest;
     bool delivering;
     uint64_t delivered_ns;
 };
 
-/* By epoch, step, attempt, bucket. */
+/* Compares tags by epoch, step, attempt and bucket. */
 static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) {
     if (a->fence.epoch != b->fence.epoch) return a->fence.epoch < b->fence.epoch ? -1 : 1;
     if (a->step != b->step) return a->step < b->step ? -1 : 1;
@@ -45,7 +47,7 @@ static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) 
     return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
 }
 
-/* Ends of calls. */
+/* The ends of calls. */
 
 /* Delivers every call at the head of the queue whose parts have all ended, in order, one thread at a time. */
 static void deliver(gw_collective *collective) {
@@ -81,7 +83,7 @@ static void deliver(gw_collective *collective) {
     pthread_mutex_unlock(&collective->lock);
 }
 
-/* Ends every call that is not done yet; the rails take their parts down when they wake. */
+/* Ends every call that is not done yet. The rails take their parts down when they wake. */
 static void end_calls(gw_collective *collective, gw_collective_status status, const gw_peer_id *suspect,
                       bool changed, const gw_err *err) {
     pthread_mutex_lock(&collective->lock);
@@ -101,8 +103,8 @@ static void fail_calls(gw_collective_rail *rail, const gw_peer_id *suspect, cons
     end_calls(rail->collective, GW_COLLECTIVE_FAILED, suspect, false, err);
 }
 
-/* Whether what has landed from this peer is what it had, and what was added up here still is; fails the calls
- * where it is not. */
+/* Whether what has arrived from this peer is what it sent, and what was added up here is still intact. If
+ * not, all calls fail. */
 static bool is_unchanged(gw_collective_rail *rail, const gw_part *part, const gw_rail_peer *peer) {
     const gw_collective_tag *tag = &part->call->is.tag;
     char id[GW_SHORT_TEXT], what[100] = "what this peer had added up has other bits now";
@@ -126,19 +128,19 @@ static void end_part(gw_collective_rail *rail, gw_part *part) {
     pthread_mutex_unlock(&collective->lock);
 }
 
-/* A rail: all on its thread. */
+/* A rail. The functions are called on its thread. */
 
 static void push_all(gw_collective_rail *rail) {
     gw_transport *transport = rail->collective->transport;
     for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_push(transport, rail->peers[i]);
 }
 
-/* Calls that were ended are still to be taken down on this rail. */
+/* Whether calls that were ended must still be taken down on this rail. */
 static bool is_ending(const gw_collective_rail *rail) {
     return rail->first != NULL && atomic_load(&rail->first->call->status) != 0;
 }
 
-/* Takes the parts out that are done, and (they come in order) lets the next ones send. */
+/* Removes the parts that are done. They are in order, so the next ones may send. */
 static void settle(gw_collective_rail *rail) {
     bool ended = false;
     for (gw_part **at = &rail->first, *before = NULL; *at != NULL;) {
@@ -223,7 +225,8 @@ static void on_sent(void *context, gw_rail_peer *peer) {
     GW_ASSERT(part != NULL);
     rail->progress_ns = gw_now_ns();
     part->in_flight--;
-    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
+    if (atomic_load(&part->call->status) != 0)
+        return; /* the call is being ended, and its peers may be gone */
     bool blocked = !part->tx_done;
     part->ops->sent(part, peer);
     if (!is_unchanged(rail, part, peer)) return;
@@ -255,7 +258,8 @@ static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *
     while (part != NULL && compare_tags(&part->call->is.tag, &header.tag) != 0) part = part->next;
     if (part == NULL) {
         if (compare_tags(&header.tag, &rail->latest) <= 0) return GW_ARRIVAL_DROP;
-        /* Same epoch, other view: the other half of a partition; its calls never come here. */
+        /* A message of the same epoch and another view comes from the other half of a partition, whose calls
+         * never come here. */
         bool foreign = header.tag.fence.epoch == rail->latest.fence.epoch &&
                        !gw_view_name_equal(&header.tag.fence.view, &rail->latest.fence.view);
         return foreign ? GW_ARRIVAL_DROP : GW_ARRIVAL_PARK;
@@ -279,7 +283,7 @@ static void on_fold(void *context, gw_rail_peer *peer, uint32_t offset, const vo
     (void)context;
     gw_part *part = peer->state;
     GW_ASSERT(part != NULL);
-    if (atomic_load(&part->call->status) != 0) return; /* is being ended */
+    if (atomic_load(&part->call->status) != 0) return; /* the call is being ended */
     part->ops->fold(part, offset, payload, bytes);
 }
 
@@ -291,7 +295,8 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     gw_part *part = peer->state;
     GW_ASSERT(part != NULL);
     peer->state = NULL;
-    if (atomic_load(&part->call->status) != 0) return; /* is being ended: its peers may be gone */
+    if (atomic_load(&part->call->status) != 0)
+        return; /* the call is being ended, and its peers may be gone */
     rail->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
@@ -301,9 +306,9 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     settle(rail);
 }
 
-/* Ends the parts of ended calls: lets go of their memory first. A failure or abort ends all calls there are,
- * so the ended ones are the oldest, and none of later calls have anything in flight: see on_next and
- * on_arrive. */
+/* Ends the parts of ended calls, after releasing their memory. A failure or abort ends all calls that there
+ * are, so the ended ones are the oldest, and no part of a later call has anything in flight (on_next and
+ * on_arrive see to that). */
 static void take_down(gw_collective_rail *rail) {
     gw_transport *transport = rail->collective->transport;
     if (!is_ending(rail)) return;
@@ -322,8 +327,8 @@ static void take_down(gw_collective_rail *rail) {
     deliver(rail->collective);
 }
 
-/* A link to every member must stand: one that breaks later fails the call, and so must one that broke before.
- */
+/* Opens a part. A link to every member must stand: one that breaks later fails the call, and so does one that
+ * is missing now. */
 static void open_part(gw_collective_rail *rail, gw_part *part) {
     const gw_collective_call *is = &part->call->is;
     gw_rail_peer *peer;
@@ -360,10 +365,10 @@ static void take_inbox(gw_collective_rail *rail) {
     if (!came) return;
     for (uint32_t i = 0; i < rail->peer_count; i++) transport->ops->rail_resume(transport, rail->peers[i]);
     push_all(rail);
-    take_down(rail); /* what was ended before it came here */
+    take_down(rail); /* calls may have been ended before they came here */
 }
 
-/* Sets the alarm for the first part that is to fail when nothing moves. */
+/* Sets the alarm for the first deadline of a part that makes no progress. */
 static void arm(gw_collective_rail *rail) {
     uint64_t at = UINT64_MAX;
     for (gw_part *part = rail->first; part != NULL; part = part->next) {
@@ -416,7 +421,7 @@ bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_er
     return gw_fail(err, GW_E_PEER, "net/collective: no link to %s", gw_peer_id_short(id, text));
 }
 
-/* From outside. */
+/* Functions for any thread. */
 
 bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
                         gw_collective **collective, gw_err *err) {
@@ -548,7 +553,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
         return gw_fail(err, GW_E_INVALID, "net/collective: step %llu bucket %u: the tag does not rise",
                        (unsigned long long)is->tag.step, is->tag.bucket);
     }
-    uint32_t parts = is->member_count == 1 ? 0 : collective->rail_count; /* `call` may be gone by now */
+    uint32_t parts = is->member_count == 1 ? 0 : collective->rail_count; /* the call may be freed by now */
     for (uint32_t i = 0; i < parts; i++) collective->transport->ops->rail_wake(collective->transport, i);
     if (parts == 0) deliver(collective);
     return true;

@@ -1,22 +1,23 @@
-/* All-reduce on host memory over any transport (net/data/rail.h): ring reduce-scatter and all-gather,
- * pipelined in chunks (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
- * workstations", 2009), and recursive doubling for small sums (Thakur, Rabenseifner and Gropp, "Optimization
- * of collective communication operations in MPICH", 2005), for any number of members.
+/* All-reduce on host memory over any transport (net/data/rail.h). Large sums use a ring reduce-scatter and
+ * all-gather, pipelined in chunks (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters
+ * of workstations", 2009); small sums use recursive doubling (Thakur, Rabenseifner and Gropp, "Optimization
+ * of collective communication operations in MPICH", 2005). Both work for any number of members.
  *
- * The sum is out of place: inputs are only read, so they can be reduced again after a failure. All members call with the same
- * tag, type, element count and ordered list of members. Float sums depend on the members and their order, but have the same
- * bytes on all members.
+ * The sum is out of place: inputs are only read, so they can be reduced again after a failure. All members
+ * call with the same tag, type, element count and ordered list of members. Float sums depend on the members
+ * and their order, but have the same bytes on all members.
  *
- * Checksums protect the sum: bits that change in a member's memory while they wait to be sent, or on their way, fail the call
- * of the member that receives them (net/collective/part.h). A change of a member's input before it is read, or of the output
- * after the call, is not detected here.
+ * Checksums protect the sum: bits that change in a member's memory while they wait to be sent, or on their
+ * way, fail the call of the member that receives them (net/collective/part.h). A change of a member's input
+ * before it is read, or of the output after the call, is not detected here.
  *
- * Calls are queued, and run and complete in the order in which they were started; a later call may send while an earlier one
- * still receives. Every message carries the tag of its call. Messages of an earlier call or of another view are dropped; those
- * of a call that this member has not started yet wait unread in the network. Of a large call only ENTER messages wait so.
+ * Calls are queued, and run and complete in the order in which they were started; a later call may send while
+ * an earlier one still receives. Every message carries the tag of its call. Messages of an earlier call or of
+ * another view are dropped; those of a call that this member has not started yet wait unread in the network.
+ * Of a large call only ENTER messages wait so.
  *
- * Threads: functions may be called from any thread, but gw_collective_open and _close from one. `done` comes
- * on a transport thread and must be quick; it may call gw_collective_start and _abort. */
+ * Threads: any, but gw_collective_open and gw_collective_close must be called by one. `done` is called on a
+ * transport thread and must be quick; it may call gw_collective_start and gw_collective_abort. */
 #ifndef GODWIT_NET_COLLECTIVE_COLLECTIVE_H
 #define GODWIT_NET_COLLECTIVE_COLLECTIVE_H
 
@@ -29,8 +30,8 @@ typedef struct gw_collective gw_collective;
 
 typedef enum gw_sum_type { GW_SUM_I64 = 1, GW_SUM_F32 } gw_sum_type;
 
-/* A piece of the vector: `count` elements summed from every member's `in` to every member's `out`. in and out
- * are distinct or wholly disjoint memory, aligned to the element. */
+/* A piece of the vector: `count` elements, summed from every member's `in` to every member's `out`. `in` and
+ * `out` are equal or wholly disjoint memory, aligned to the element. */
 typedef struct gw_collective_piece {
     const void *in;
     void *out;
@@ -49,47 +50,47 @@ typedef struct gw_collective_call {
     gw_collective_tag tag;
     gw_sum_type type;
     const gw_peer_id *members;         /* copied */
-    uint32_t member_count, rank;       /* rank: this peer's place in members */
+    uint32_t member_count, rank;       /* rank: this peer's index in members */
     const gw_collective_piece *pieces; /* the array is copied; the memory must stand until `done` */
     uint32_t piece_count;
-    uint32_t progress_ms; /* once all have entered: fail after this long without any progress. A small sum is
-                             done as soon as all have entered, and has no deadline of its own */
-    uint64_t token;       /* given back */
+    uint32_t
+        progress_ms; /* the call fails after this long without progress, once all members have entered. A small sum is done as soon as all have entered, and has no deadline */
+    uint64_t token;  /* returned in the result */
 } gw_collective_call;
 
 typedef enum gw_collective_status {
     GW_COLLECTIVE_OK = 1,
-    GW_COLLECTIVE_ABORTED, /* by gw_collective_abort */
-    GW_COLLECTIVE_FAILED,  /* err says why: link lost, no progress; it fails all calls that were started */
+    GW_COLLECTIVE_ABORTED, /* ended by gw_collective_abort */
+    GW_COLLECTIVE_FAILED, /* err says why (a link was lost, or there was no progress); all calls that were started fail */
 } gw_collective_status;
 
 typedef struct gw_collective_result {
     uint64_t token;
     gw_collective_status status;
-    gw_peer_id suspect;  /* FAILED: the member it failed with, or zeros; */
-    bool changed;        /* what came from there had other bits than it had there: it, this peer or the way
-                            between them changes some. Zeros: this peer's own memory does */
+    gw_peer_id suspect; /* FAILED: the member with which the call failed, or zeros */
+    bool
+        changed; /* the bits that the suspect sent changed: that member, this peer or the way between them changes bits. If the suspect is zeros, this peer's own memory does */
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
     uint64_t sent_bytes,
-        received_bytes; /* of payload, to and from other members, also of a call that failed */
+        received_bytes; /* bytes of payload to and from other members, also of a call that failed */
 } gw_collective_result;
 
 typedef void gw_collective_done(void *context, const gw_collective_result *result);
 
-/* One per transport. `done` gets `context`. */
+/* Opens the collectives of a transport, which has one. `context` is passed to `done`. */
 bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
                         gw_collective **collective, gw_err *err);
 
-/* Enters an all-reduce. Exactly one `done` follows when this returns true; it may come first. Members that
- * enter early wait for the others without a deadline, and the links stand meanwhile. Fails with GW_E_INVALID
- * on a tag that does not rise, on bad ranks or on sizes out of bounds. A call of one member copies (nothing
- * where in == out). A call needs a link to every other member: one that does not stand, or breaks before the
- * end, fails it. */
+/* Starts an all-reduce. If it returns true exactly one `done` follows, perhaps before the return. Members
+ * that enter early wait for the others without a deadline, and the links stay up meanwhile. A call needs a
+ * link to every other member: it fails if one is missing, or breaks before the end. A call of a single member
+ * copies the input to the output. Fails with GW_E_INVALID for a tag that does not rise, for a bad rank and
+ * for sizes out of bounds. */
 bool gw_collective_start(gw_collective *collective, const gw_collective_call *call, gw_err *err);
 
-/* Ends all calls that were started and are not done with GW_COLLECTIVE_ABORTED, each by its own `done`, after
- * which the call's memory is no longer touched. New calls (with a higher tag) may be started at once. */
+/* Ends all calls that were started and are not done, each with GW_COLLECTIVE_ABORTED in its own `done`, after
+ * which the call's memory is not touched any more. New calls (with a higher tag) may be started at once. */
 void gw_collective_abort(gw_collective *collective);
 
 /* Aborts, waits for the last `done`, and frees. It must not be called from `done`. */

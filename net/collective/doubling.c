@@ -1,14 +1,14 @@
-/* Recursive doubling for small sums: in stage k a member exchanges its sum so far with the one whose number
- * differs in bit k, so that log2 N exchanges suffice. When N is no power of two, each of the first 2 (N -
- * 2^m) members pairs up with its neighbour first (stage 0): the even one hands its vector over, and gets the
- * result at the end. The two sides of an exchange add the same two vectors, and adding two floats does not
- * depend on their order, so all have the same bytes.
+/* Recursive doubling for small sums. In stage k a member exchanges its sum so far with the member whose
+ * number differs in bit k, so log2 N exchanges suffice. If N is no power of two, the first 2 (N - 2^m)
+ * members form pairs first (stage 0): the even member hands its vector over and gets the result at the end,
+ * and the odd one takes part in the exchanges for both. The two sides of an exchange add the same two
+ * vectors, and adding two floats does not depend on their order, so all members get the same bytes.
  *
- * A sum is there as soon as all have entered, and nobody can know earlier that they have: there is no
- * deadline to count here. What is sent to who has not entered waits there unread, one message at most, which
- * any receive window has room for (GW_DOUBLING_BYTES). What was sent and does not get through ends the link,
- * which fails the call: over TCP when it is not acknowledged in time (net/link/stream.c), over RDMA when the
- * card's retries are used up; in shared memory there is nothing to get lost in. */
+ * A sum is complete as soon as all members have entered, and no member can know earlier that they have, so
+ * there is no deadline to count. What is sent to a member that has not entered waits there unread: one
+ * message at most, for which any receive window has room (GW_DOUBLING_BYTES). If a message does not get
+ * through, the link ends, which fails the call: over TCP when the message is not acknowledged in time
+ * (net/link/stream.c), over RDMA when the card's retries run out. In shared memory nothing can get lost. */
 #include "net/collective/doubling.h"
 
 #include "core/base/assert.h"
@@ -21,8 +21,8 @@
 typedef struct doubling {
     uint32_t rounds;         /* m */
     uint32_t stage;          /* 0 fold, 1 to m exchange, m + 1 unfold, m + 2 done */
-    bool to_send, to_land;   /* still, in this stage */
-    gw_rail_peer *peers[34]; /* by stage; NULL: nothing to do then */
+    bool to_send, to_land;   /* whether this stage still has to send, and to receive */
+    gw_rail_peer *peers[34]; /* the partner in each stage; NULL: none */
     struct iovec tx_part, rx_part, *pieces;
     uint64_t bytes;
     uint8_t *sum, *theirs;       /* buffers of `bytes` bytes: the sum so far, and what arrives */
@@ -40,7 +40,7 @@ uint32_t gw_doubling_partner(uint32_t members, uint32_t rank, uint32_t stage) {
     bool folds = rank < 2 * folded;
     if (stage == 0 || stage > rounds) return folds ? rank ^ 1 : rank;
     if (folds && rank % 2 == 0) return rank;
-    uint32_t number = folds ? rank / 2 : rank - folded; /* among the 2^m that take part */
+    uint32_t number = folds ? rank / 2 : rank - folded; /* the number among the 2^m members that take part */
     uint32_t other = number ^ (1u << (stage - 1));
     return other < folded ? 2 * other + 1 : other + folded;
 }
@@ -111,8 +111,8 @@ static void doubling_close(gw_part *part) {
     free(d);
 }
 
-/* What has come takes the place of the sum, or is added to it: the other side may have taken long to send it,
- * and adds to what was sent from here. */
+/* Makes the arrived vector the sum, or adds it to the sum. The other side may have taken long to send it, and
+ * adds what this side has sent, so the checksum of the sum is verified again. */
 static void take_theirs(gw_part *part, doubling *d) {
     gw_checksum theirs = {0}, added = {0};
     if (d->stage == d->rounds + 1) {

@@ -38,7 +38,7 @@ bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header)
     return gw_reader_done(&r) && header->type >= GW_PART_ENTER && header->type <= GW_PART_ROUND;
 }
 
-/* The piece that element `first` is in (of several, empty ones apart). */
+/* The piece that holds element `first`, never an empty one of several. */
 static uint32_t piece_at(const gw_call *call, uint64_t first) {
     uint32_t low = 0, high = call->is.piece_count;
     while (high - low > 1) {
@@ -51,7 +51,8 @@ static uint32_t piece_at(const gw_call *call, uint64_t first) {
     return low;
 }
 
-/* The part of [first, first + count) that lies in piece i: its offset in the piece and its length. */
+/* The part of [first, first + count) that lies in piece i: returns its length, and its offset in the
+ * piece. */
 static uint64_t within(const gw_call *call, uint32_t i, uint64_t first, uint64_t count, uint64_t *offset) {
     uint64_t end = call->starts[i + 1] < first + count ? call->starts[i + 1] : first + count;
     *offset = first - call->starts[i];

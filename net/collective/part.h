@@ -1,13 +1,13 @@
-/* The parts of an all-reduce, as its rails see it. Only net/collective/collective.c (the queue), net/collective/ring.c and
- * net/collective/doubling.c (the algorithms) include this header.
+/* The parts of an all-reduce, as its rails see it. Only net/collective/collective.c (the queue) and the
+ * algorithms, net/collective/ring.c and net/collective/doubling.c, include this header.
  *
- * A call is cut into one *part* a rail: a slice of the vector that runs by itself on that rail's thread, so
- * that parts share nothing but the call's end. Small calls have a part on rail 0 only.
+ * A call is cut into one *part* for each rail: a slice of the vector that runs on that rail's thread, so
+ * parts share nothing but the call's end. A small call has one part, on rail 0.
  *
- * A checksum covers every payload from the registers of its sender to the registers of its receiver. A member that finds a
- * mismatch fails the call and names the sender, or nobody if the mismatch is in what it has added up itself. Thus no bit that
- * changes in memory between two additions, or on the way, enters a sum. For float sums, whose results nothing else can verify,
- * this is the only check.
+ * A checksum covers every payload from the registers of its sender to the registers of its receiver. A member
+ * that finds a mismatch fails the call and names the sender, or nobody if the mismatch is in what it has
+ * added up itself. Thus no bit that changes in memory between two additions, or on the way, enters a sum. For
+ * float sums, whose results nothing else can verify, this is the only check.
  *
  * Message header (GW_RAIL_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
  * epoch u64 | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | checksum u64. */
@@ -22,16 +22,17 @@
 
 enum {
     GW_RING_CHUNK_BYTES =
-        128 * 1024, /* stays in a core's cache from socket to sum and on to the next socket */
-    /* Sums up to this go by recursive doubling, which sends them to who may not read them for long: a fresh
-     * receive window is 64 KiB, headers included, and TCP gives up a connection whose window stays closed. */
+        128 * 1024, /* stays in a core's cache from the socket to the sum and on to the next socket */
+    /* The most bytes of a sum that goes by recursive doubling, which sends to members that may not read for
+     * long: a fresh receive window is 64 KiB, headers included, and TCP gives up a connection whose window
+     * stays closed. */
     GW_DOUBLING_BYTES = 32 * 1024,
 };
 
 typedef enum gw_part_message {
-    GW_PART_ENTER = 1, /* ring: index = how many members before and with the sender have entered */
-    GW_PART_CHUNK,     /* ring: index = which of the 2 (members - 1) chunk messages of this part */
-    GW_PART_ROUND,     /* doubling: index = stage */
+    GW_PART_ENTER = 1, /* ring: index is how many members up to the sender have entered */
+    GW_PART_CHUNK, /* ring: index is the number of the chunk message, of the 2 (members - 1) K of this part */
+    GW_PART_ROUND, /* doubling: index is the stage */
 } gw_part_message;
 
 typedef struct gw_part_header {
@@ -39,40 +40,40 @@ typedef struct gw_part_header {
     gw_sum_type sum;
     uint32_t index;
     gw_collective_tag tag;
-    uint64_t elements; /* of the whole call */
+    uint64_t elements; /* elements of the whole call */
     uint32_t members;
-    uint64_t checksum; /* of the payload; 0 of ENTER */
+    uint64_t checksum; /* checksum of the payload; 0 in ENTER */
 } gw_part_header;
 
 typedef struct gw_part gw_part;
 
-/* What all parts of a call share; does not change while they run, but for the end. */
+/* What all parts of a call share. Only the fields of its end change while they run. */
 typedef struct gw_call {
     struct gw_call *next;
     gw_collective_call is; /* members and pieces are the call's own copies */
     uint64_t *starts;      /* first element of each piece in the concatenation, and the end */
     uint64_t elements;
-    uint32_t parts_left; /* under the collective's lock */
-    gw_part *parts;      /* one for each rail that has one */
+    uint32_t parts_left; /* guarded by the collective's lock */
+    gw_part *parts;      /* one for each rail that takes part */
     uint32_t part_count;
     uint64_t started_ns;
-    /* The end, when it is not a good one: written under the collective's lock, status last. */
-    atomic_int status;  /* gw_collective_status; 0: going well */
+    /* The end, if it is a bad one. Written under the collective's lock, the status last. */
+    atomic_int status;  /* gw_collective_status; 0: the call is running or done */
     gw_peer_id suspect; /* as in gw_collective_result */
     bool changed;       /* as in gw_collective_result */
     gw_err err;
 } gw_call;
 
-/* An algorithm. All on the part's rail thread. */
+/* An algorithm. All functions are called on the part's rail thread. */
 typedef struct gw_part_ops {
-    /* Finds its peers (gw_part_peer) and memory. */
+    /* Finds the part's peers (gw_part_peer) and allocates its memory. */
     bool (*open)(gw_part *part, gw_err *err);
     /* As in gw_rail_user, for messages of this part. */
     bool (*next)(gw_part *part, gw_rail_peer *peer, gw_rail_message *message);
     void (*sent)(gw_part *part, gw_rail_peer *peer);
     gw_arrival (*arrive)(gw_part *part, gw_rail_peer *peer, const gw_part_header *header,
                          gw_rail_message *message);
-    /* For messages that `arrive` said may be folded; may be NULL. */
+    /* Adds payload where it lies, for messages for which `arrive` allowed that; may be NULL. */
     void (*fold)(gw_part *part, uint32_t offset, const void *payload, uint32_t bytes);
     void (*landed)(gw_part *part, gw_rail_peer *peer);
     void (*close)(gw_part *part); /* also after an open that failed */
@@ -81,21 +82,21 @@ typedef struct gw_part_ops {
 struct gw_part {
     const gw_part_ops *ops;
     gw_call *call;
-    gw_part *next; /* of the rail: the next call's part */
+    gw_part *next; /* the next call's part on this rail */
     gw_transport *transport;
     uint32_t rail;
-    struct gw_collective_rail *on; /* the rail's channels: gw_part_peer */
-    void *state;                   /* the algorithm's */
-    uint64_t first, count;         /* slice of the concatenated vector */
-    /* Set by the algorithm: */
-    bool tx_done;             /* nothing more for `next`: the next call's part may send */
-    bool done;                /* everything sent, landed and added */
-    bool all_entered;         /* every member has entered: the deadline counts */
-    bool changed;             /* what has landed last is not what its sender had */
-    bool own_changed;         /* what this member has added up is not in its memory any more */
-    gw_rail_peer *sending_to; /* where messages are that were taken and are not sent yet */
-    uint32_t in_flight;       /* how many */
-    /* Payload given to the rail, and landed or landing from it. */
+    struct gw_collective_rail *on; /* the rail's channels, for gw_part_peer */
+    void *state;                   /* belongs to the algorithm */
+    uint64_t first, count;         /* the slice of the concatenated vector */
+    /* The fields below are set by the algorithm. */
+    bool tx_done;             /* `next` has nothing more to send, so the next call's part may send */
+    bool done;                /* everything is sent, received and added */
+    bool all_entered;         /* every member has entered, so the deadline counts */
+    bool changed;             /* what has arrived last is not what its sender sent */
+    bool own_changed;         /* what this member has added up has changed in its memory */
+    gw_rail_peer *sending_to; /* the receiver of the messages that were taken and are not sent yet */
+    uint32_t in_flight;       /* how many messages these are */
+    /* Bytes of payload given to the rail, and received or arriving from it. */
     uint64_t sent_bytes, received_bytes;
 };
 

@@ -13,29 +13,29 @@ uint64_t gw_checksum_end(const gw_checksum *checksum) {
     uint64_t sums[(sizeof checksum->plain + sizeof checksum->partial) / sizeof(uint64_t)];
     memcpy(sums, &checksum->plain, sizeof checksum->plain);
     memcpy(sums + sizeof checksum->plain / sizeof *sums, &checksum->partial, sizeof checksum->partial);
-    uint64_t end = gw_mix64(checksum->words);
+    uint64_t end = gw_mix64(checksum->values);
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) end = gw_mix64(end ^ sums[i]);
     return end;
 }
 
-/* Element by element: before and after whole rows. */
+/* Element by element, before and after whole rows. */
 
-static void take_word(gw_checksum *checksum, uint32_t word) {
-    uint64_t place = checksum->words++ % (GW_CHECKSUM_ROW / sizeof word), pair = place / 2;
+static void take_value(gw_checksum *checksum, uint32_t value) {
+    uint64_t place = checksum->values++ % (GW_CHECKSUM_ROW / sizeof value), pair = place / 2;
     if (place % 2 == 0) {
-        checksum->plain.pairs[pair] += word;
+        checksum->plain.pairs[pair] += value;
         checksum->partial.pairs[pair] += checksum->plain.pairs[pair];
     } else {
-        checksum->plain.pairs[pair] += (uint64_t)word << 32;
-        checksum->plain.upper[pair] += word;
-        checksum->partial.pairs[pair] += (uint64_t)word << 32; /* the rest of it is there */
+        checksum->plain.pairs[pair] += (uint64_t)value << 32;
+        checksum->plain.upper[pair] += value;
+        checksum->partial.pairs[pair] += (uint64_t)value << 32; /* the rest of it was added with the pair */
         checksum->partial.upper[pair] += checksum->plain.upper[pair];
     }
 }
 
 static void take_element(gw_checksum *checksum, gw_sum_type type, uint64_t element) {
-    take_word(checksum, (uint32_t)element);
-    if (type == GW_SUM_I64) take_word(checksum, (uint32_t)(element >> 32));
+    take_value(checksum, (uint32_t)element);
+    if (type == GW_SUM_I64) take_value(checksum, (uint32_t)(element >> 32));
 }
 
 /* Reads an element exactly once, because faulty memory may give another value the next time. A float is the lower half of the
@@ -76,7 +76,7 @@ static void add_one(gw_sum_type type, void *out, const void *in, const void *the
 
 /* Row by row. */
 
-/* From here on the compiler takes it from a register, not once more from where it came from. */
+/* Makes the compiler take the vector from its register from here on, and not read it from memory again. */
 #if defined(__x86_64__)
 #define IN_REGISTER(vector) __asm__("" : "+x"(vector))
 #else
@@ -106,40 +106,40 @@ static bool has_avx2(void) {
 
 /* How many bytes come before the next whole row begins. */
 static uint64_t before_row(const gw_checksum *checksum, uint64_t bytes) {
-    uint64_t over = checksum->words * sizeof(uint32_t) % GW_CHECKSUM_ROW;
+    uint64_t over = checksum->values * sizeof(uint32_t) % GW_CHECKSUM_ROW;
     uint64_t head = over == 0 ? 0 : GW_CHECKSUM_ROW - over;
     return head < bytes ? head : bytes;
 }
 
-static void take_words(gw_checksum *checksum, const uint8_t *at, uint64_t bytes) {
-    uint32_t word;
-    for (uint64_t i = 0; i < bytes; i += sizeof word) {
-        memcpy(&word, at + i, sizeof word);
-        take_word(checksum, word);
+static void take_values(gw_checksum *checksum, const uint8_t *at, uint64_t bytes) {
+    uint32_t value;
+    for (uint64_t i = 0; i < bytes; i += sizeof value) {
+        memcpy(&value, at + i, sizeof value);
+        take_value(checksum, value);
     }
 }
 
-void gw_checksum_add(gw_checksum *checksum, const void *words, uint64_t bytes) {
+void gw_checksum_add(gw_checksum *checksum, const void *values, uint64_t bytes) {
     GW_ASSERT(bytes % sizeof(uint32_t) == 0);
     uint64_t head = before_row(checksum, bytes), rows = (bytes - head) / GW_CHECKSUM_ROW;
     uint64_t tail = head + rows * GW_CHECKSUM_ROW;
-    const uint8_t *at = words;
-    take_words(checksum, at, head);
+    const uint8_t *at = values;
+    take_values(checksum, at, head);
     if (rows > 0) CHOSEN(take)(checksum, at + head, rows);
-    checksum->words += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
-    take_words(checksum, at + tail, bytes - tail);
+    checksum->values += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
+    take_values(checksum, at + tail, bytes - tail);
 }
 
 void gw_sum_into(gw_sum_type type, void *out, const void *in, const void *theirs, uint64_t count,
                  gw_checksum *before, gw_checksum *after) {
-    GW_ASSERT(before->words == after->words);
+    GW_ASSERT(before->values == after->values);
     uint64_t size = gw_sum_bytes(type), bytes = count * size, head = before_row(after, bytes);
     uint64_t rows = (bytes - head) / GW_CHECKSUM_ROW, tail = head + rows * GW_CHECKSUM_ROW;
     uint8_t *to = out;
     const uint8_t *from = in, *more = theirs;
     for (uint64_t i = 0; i < head; i += size) add_one(type, to + i, from + i, more + i, before, after);
     if (rows > 0) CHOSEN(add)(type, to + head, from + head, more + head, rows, before, after);
-    before->words += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
-    after->words = before->words;
+    before->values += rows * GW_CHECKSUM_ROW / sizeof(uint32_t);
+    after->values = before->values;
     for (uint64_t i = tail; i < bytes; i += size) add_one(type, to + i, from + i, more + i, before, after);
 }

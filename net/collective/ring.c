@@ -1,15 +1,17 @@
 /* Ring reduce-scatter and all-gather of one part, pipelined in chunks.
  *
- * The slice is cut into as many blocks as there are members, each block into K chunks. Every member sends
+ * The slice is cut into as many blocks as there are members, and each block into K chunks. Every member sends
  * 2 (N - 1) K chunk messages to its right neighbour and receives as many from its left one, numbered in
  * order: message i is chunk i mod K of block (rank - i / K) mod N. The first K come from the member's own
- * input; each later one is what landed K messages before, with the own input added while it still gathers
- * contributions (i < N K), so that it may go on as soon as that has landed. `out` is the only buffer.
+ * input. Each later one is what arrived K messages before, with the member's own input added while the chunk
+ * still gathers contributions (i < N K), so it can be sent as soon as that has arrived. `out` is the only
+ * buffer.
  *
- * Every block is added up once, in ring order, and then copied around: float sums have the same bytes
- * everywhere. ENTER messages go round ahead of the chunks: member h places before us has entered when ENTER h
- * comes. Chunks follow once all have: the right neighbour, who is the last that we hear of, reads nothing
- * before it has entered, and TCP would give up a connection whose receiver does not (net/link/stream.c). */
+ * Every block is added up once, in ring order, and then copied around, so float sums have the same bytes
+ * everywhere. ENTER messages go round ahead of the chunks: when ENTER h arrives, the member h places before
+ * this one has entered. Chunks follow once all members have entered. The right neighbour, whose ENTER arrives
+ * last, reads nothing before it has entered, and TCP would give up a connection whose receiver does not read
+ * (net/link/stream.c). */
 #include "core/base/assert.h"
 #include "net/collective/part.h"
 
@@ -17,19 +19,19 @@
 
 typedef struct ring {
     gw_rail_peer *left, *right;
-    uint32_t chunks;   /* K, of a block */
+    uint32_t chunks;   /* K, the chunks of a block */
     uint32_t messages; /* 2 (N - 1) K */
     uint32_t sent, landed;
-    uint32_t enters_sent, enters_landed; /* N - 1 of each */
-    bool landing_enter;                  /* the message that is landing is an ENTER */
-    bool folded;                         /* the chunk that is landing was added as it arrived */
-    gw_checksum theirs, added;           /* checksums of the chunk that is landing and of its sum */
-    uint64_t expected;                   /* the checksum that its header announced */
-    uint64_t *checksums; /* checksums of the chunks that have landed and are sent on, by message */
-    struct iovec *tx_parts, *rx_parts; /* one a piece each */
+    uint32_t enters_sent, enters_landed; /* N - 1 are sent and N - 1 received */
+    bool landing_enter;                  /* the message that is arriving is an ENTER */
+    bool folded;                         /* the arriving chunk was added as it arrived */
+    gw_checksum theirs, added;           /* checksums of the arriving chunk and of its sum */
+    uint64_t expected;                   /* the checksum in its header */
+    uint64_t *checksums; /* the checksums of the chunks that have arrived and are sent on, by message */
+    struct iovec *tx_parts, *rx_parts; /* one entry for each piece */
 } ring;
 
-/* Where message `index` of the member `rank` lies in the vector. */
+/* The place of message `index` of member `rank` in the vector. */
 static void locate(const gw_part *part, const ring *r, uint32_t rank, uint32_t index, uint64_t *first,
                    uint64_t *count) {
     uint64_t n = part->call->is.member_count;
@@ -112,7 +114,7 @@ static void ring_sent(gw_part *part, gw_rail_peer *peer) {
     update(part);
 }
 
-/* Whether the chunk that comes next still gathers contributions: the own one is to be added. */
+/* Whether the next chunk still gathers contributions, so that this member's is added. */
 static bool gathers(const gw_part *part, const ring *r) {
     return r->landed < (part->call->is.member_count - 1) * r->chunks;
 }
@@ -151,8 +153,8 @@ static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint3
     r->folded = true;
 }
 
-/* Adds what has landed, if it was not added as it came, and notes what goes on with it. What only goes round
- * keeps its checksum: it is that of who added it up. */
+/* Adds a chunk that has arrived, if it was not added on arrival, and notes the checksum with which it is sent
+ * on. A chunk that is only copied around keeps the checksum of the member that added it up. */
 static void take_chunk(gw_part *part, ring *r) {
     uint64_t first, count;
     uint32_t n = part->call->is.member_count;

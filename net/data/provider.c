@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A thread that looks up, and what it is asked. */
+/* A thread that looks names up, and the lookups that wait for it. */
 typedef struct finder {
     gw_provider *provider;
     const char *name;
@@ -16,7 +16,7 @@ typedef struct finder {
     pthread_cond_t asked;
     gw_lookup *first, **last;
     bool closing;
-    _Atomic uint64_t since_ns; /* of the lookup that it is at; 0 = none */
+    _Atomic uint64_t since_ns; /* when its present lookup began; 0: it has none */
 } finder;
 
 struct gw_provider {

@@ -12,7 +12,7 @@ typedef struct gw_lookup {
     struct gw_lookup *next;
     gw_peer_id requester;
     gw_hash name;
-    uint64_t channel, id; /* the requester's: which channel and request it is for */
+    uint64_t channel, id; /* the requester's channel and request */
     bool
         of_path; /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
     uint64_t link;
@@ -24,18 +24,19 @@ typedef struct gw_lookup {
     uint64_t length;
 } gw_lookup;
 
-/* `answered` is called once a lookup, on the provider's threads: on both at once, too. */
+/* Starts the threads. `answered` is called once for each lookup, on the provider's threads, perhaps on both
+ * at once. NULL on failure. */
 gw_provider *gw_provider_open(const gw_fetch_provider *source,
                               void (*answered)(void *context, gw_lookup *lookup), void *context, gw_err *err);
-/* Answers what was asked, then ends the threads and frees. */
+/* Answers what was requested, then ends the threads and frees the provider. */
 void gw_provider_close(gw_provider *provider);
-/* Any thread: since when (gw_now_ns) the lookup in files that is under way is; 0 = there is none. */
+/* The time (gw_now_ns) at which the present lookup in files began; 0 if there is none. Any thread. */
 uint64_t gw_provider_files_since(const gw_provider *provider);
 
-/* Any thread. */
+/* Takes a lookup, which `answered` returns. Any thread. */
 void gw_provider_ask(gw_provider *provider, gw_lookup *lookup);
-/* Gives the bytes of an answer back, if it has any, and frees it. Any thread, also after the provider has
- * ended. */
+/* Gives the bytes of an answer back, if it has any, and frees the lookup. Any thread, also after the provider
+ * has ended. */
 void gw_lookup_free(gw_lookup *lookup);
 
 #endif

@@ -54,7 +54,7 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t size) {
     return bytes > 0 && offset <= size && bytes <= size - offset;
 }
 
-/* Where words lie in their file; false: not there, out of bounds or misaligned. */
+/* Gives the place of words in their file. False if they are not there, out of bounds or misaligned. */
 static bool find_words(const gw_regions *regions, uint32_t region, uint64_t offset, uint64_t bytes,
                        uint64_t *at) {
     uint64_t first, size;

@@ -24,17 +24,18 @@ typedef struct gw_regions {
 bool gw_regions_add(gw_regions *regions, uint32_t number, const void *memory, uint64_t bytes, gw_err *err);
 void gw_regions_remove(gw_regions *regions, uint32_t number);
 bool gw_regions_share(gw_regions *regions, uint32_t number, uint64_t count, gw_err *err);
-/* `members`: malloc'd, becomes the regions'; sorted here. The former array is returned, for the caller to
- * free when it has let the threads go on. */
+/* Moves the fence. Takes `members`, which was allocated with malloc, and sorts it. Returns the former array,
+ * which the caller frees when it has released the threads. */
 gw_peer_id *gw_regions_fence(gw_regions *regions, const gw_fence *fence, gw_peer_id *members, uint32_t count);
 
-/* The operations; checked against fence, membership, bounds, alignment and kind: GW_OP_OK, _MISMATCH, _FENCED
- * or _DENIED. READ and WRITE of words are atomic word by word. */
+/* The operations. They are checked against fence, membership, bounds, alignment and kind, and return
+ * GW_OP_OK, GW_OP_MISMATCH, GW_OP_FENCED or GW_OP_DENIED. READ and WRITE of words are atomic for each
+ * word. */
 gw_op_status gw_regions_read(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
                              uint32_t region, uint64_t offset, uint64_t bytes, void *out);
 gw_op_status gw_regions_write(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
                               uint32_t region, uint64_t offset, uint64_t bytes, const void *in);
-/* CAS and FETCH_ADD; *value = the word before. */
+/* CAS and FETCH_ADD. *value becomes the word before. */
 gw_op_status gw_regions_word(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence,
                              gw_op_kind kind, uint32_t region, uint64_t offset, uint64_t expected,
                              uint64_t operand, uint64_t *value);

@@ -13,8 +13,8 @@
 #include "net/data/rail.h"
 
 enum {
-    GW_PIECE_BYTES = 256 * 1024, /* large READs and FETCHes go in pieces of this */
-    GW_SMALL_BYTES = 4096,       /* READs up to this take the rail of small operations */
+    GW_PIECE_BYTES = 256 * 1024, /* bytes of the pieces in which large READs and FETCHes go */
+    GW_SMALL_BYTES = 4096,       /* READs of up to this many bytes take the rail of small operations */
 };
 
 typedef struct gw_request {
@@ -32,14 +32,14 @@ typedef struct gw_reply {
     gw_op_status status;
     bool last;
     uint64_t id, value;
-    uint64_t offset; /* FETCH: of this piece; value = the whole length, the same in every piece */
+    uint64_t offset; /* FETCH: the offset of this piece; value is the whole length, the same in every piece */
 } gw_reply;
 
 typedef enum gw_header_type { GW_HEADER_BAD, GW_HEADER_REQUEST, GW_HEADER_REPLY } gw_header_type;
 
 void gw_request_encode(const gw_request *request, uint8_t header[GW_RAIL_HEADER]);
 void gw_reply_encode(const gw_reply *reply, uint8_t header[GW_RAIL_HEADER]);
-/* Fills in the one that it is. */
+/* Decodes a header into the structure for the type that it returns. */
 gw_header_type gw_header_decode(const uint8_t header[GW_RAIL_HEADER], gw_request *request, gw_reply *reply);
 
 #endif

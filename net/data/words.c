@@ -10,14 +10,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FIRST = 64, ALIGN = 64 /* of a region: no two share a cache line */ };
+enum { FIRST = 64, ALIGN = 64 /* the alignment of a region, so that no two share a cache line */ };
 
 typedef struct place {
-    uint64_t offset, bytes; /* set once, bytes last; 0: not in use */
+    uint64_t offset, bytes; /* set once, bytes last; bytes 0: not in use */
 } place;
 
 struct gw_words {
-    pthread_rwlock_t lock; /* held to read around every access; to write while the file changes */
+    pthread_rwlock_t lock; /* read-locked around every access, write-locked while the file changes */
     int fd;
     uint8_t *memory;
     uint64_t used;
@@ -25,7 +25,8 @@ struct gw_words {
     const gw_word_domain *domain;
 };
 
-/* A file of the right size that nobody can make smaller: that would kill whoever maps it. */
+/* Makes a file of the right size, sealed so that nobody can make it smaller, which would kill the processes
+ * that map it. */
 static bool make_file(int *fd, uint8_t **memory, gw_err *err) {
     *fd = memfd_create("godwit-words", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) return gw_fail_errno(err, errno, "net/data: memfd_create");

@@ -35,25 +35,26 @@ uint64_t gw_word_act(gw_word_do what, uint64_t *word, uint64_t expected, uint64_
 
 typedef struct gw_words gw_words;
 
-/* NULL: no memory. */
+/* Opens it without regions. NULL if out of memory or descriptors. */
 gw_words *gw_words_open(gw_err *err);
 void gw_words_close(gw_words *words);
 
-/* Room for `count` words, all 0, called `region`. */
+/* Adds a region of `count` words, all 0. */
 bool gw_words_add(gw_words *words, uint32_t region, uint64_t count, gw_err *err);
-/* Where a region begins in the file, and its length; false: not here. */
+/* Gives the place of a region in the file. False if there is no such region. */
 bool gw_words_find(const gw_words *words, uint32_t region, uint64_t *offset, uint64_t *bytes);
 
-/* Acts on one word atomically, in its domain; returns the word before. `offset`: in the file, of a region. */
+/* Operates on one word atomically in its domain, and returns the word before. `offset` is the word's place in
+ * the file. */
 uint64_t gw_words_do(gw_words *words, gw_word_do what, uint64_t offset, uint64_t expected, uint64_t operand);
-/* NULL: the CPU. Set before anybody touches a word. */
+/* Sets the atomicity domain (NULL: the CPU's), before any word is used. */
 void gw_words_set_domain(gw_words *words, const gw_word_domain *domain);
 bool gw_words_are_cpus(gw_words *words);
 
 /* Moves the words to a fresh file, after marking the old one retired. False if no file can be made: the words then stay in the
  * old file, and no peer that has mapped it can operate on them. */
 bool gw_words_renew(gw_words *words, gw_err *err);
-/* The present file: its descriptor and mapping, until the next renewal. */
+/* The present file, its descriptor and its mapping, which are valid until the next renewal. */
 int gw_words_fd(const gw_words *words);
 void *gw_words_memory(const gw_words *words);
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BULK_WINDOW = 8 /* pieces in flight: 2 MiB cover 10 Gbit/s at 1.6 ms */ };
+enum { BULK_WINDOW = 8 /* pieces in flight: 2 MiB cover 10 Gbit/s at a round trip of 1.6 ms */ };
 
 static gw_fabric *fabric_of(gw_transport *transport) {
     return (gw_fabric *)transport;
@@ -69,11 +69,11 @@ static void fabric_remove_region(gw_transport *transport, uint32_t region) {
     leave_both(f);
 }
 
-/* The regions' fence, with the paths' on both sides of it. Takes `members`, malloc'd. False: it is that of
- * nobody, and nothing is served. */
+/* Moves the fence of the regions, between the two calls of each path. Takes `members`, which was allocated
+ * with malloc. False: the fence has ended and nothing is served. */
 static bool move_fence(gw_fabric *f, const gw_fence *fence, gw_peer_id *members, uint32_t count,
                        gw_err *err) {
-    bool mapped = false; /* others may have the words' memory */
+    bool mapped = false; /* other peers may have mapped the words' memory */
     for (uint32_t i = 0; i < GW_PATH_KINDS; i++) {
         gw_path *path = f->paths[i];
         mapped = mapped || path != NULL;
@@ -110,12 +110,12 @@ static bool fabric_fence(gw_transport *transport, const gw_fence *fence, const g
     return copied && moved;
 }
 
-/* Too large for the rail of small operations. */
+/* Whether an operation is too large for the rail of small operations. */
 static bool is_large(const gw_op *op) {
     return op->kind == GW_OP_FETCH || (op->kind == GW_OP_READ && op->bytes > GW_SMALL_BYTES);
 }
 
-/* Offers an operation to the peer's path. False: it goes by the rails. */
+/* Offers an operation to the peer's path. False if it must go by the rails. */
 static bool post_direct(gw_fabric *f, const gw_op *op) {
     gw_completion completion = {.token = op->token, .peer = op->peer, .kind = op->kind};
     gw_path_posted how = GW_PATH_PASS;

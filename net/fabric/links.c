@@ -1,4 +1,4 @@
-/* Streams become links, links get channels, links end. */
+/* Links: streams become links, links get channels, links end. */
 #include "core/base/assert.h"
 #include "net/fabric/inside.h"
 #include "net/rail/tcp_channel.h"
@@ -68,7 +68,7 @@ static void end_data_link(gw_data_link **link) {
     *link = NULL;
 }
 
-/* Takes the link away from its peer; the rails must be woken. */
+/* Ends the link of a peer; the caller wakes the rails. */
 static void end_link(gw_fabric *f, gw_pair *pair) {
     if (pair->base == NULL) return;
     gw_settle_end(f, pair, pair->base->number);
@@ -112,7 +112,7 @@ void gw_fabric_changing(gw_fabric *f, gw_pair *pair, uint64_t base, bool changin
         bool stranded = pair->changing && !changing && pair->rails == NULL;
         gw_err err;
         pair->changing = changing;
-        gw_fail(&err, GW_E_PEER, "net/fabric: the channels ended, and no others took their place");
+        gw_fail(&err, GW_E_PEER, "net/fabric: the channels ended and were not replaced");
         if (stranded) break_link(f, pair, &err);
     }
     pthread_mutex_unlock(&f->links_lock);
@@ -141,7 +141,7 @@ static gw_data_link *make_link(gw_fabric *f, const gw_peer_id *peer) {
     return link;
 }
 
-/* With the lock held: gives the channels to their rails as one link; takes them also on failure. */
+/* Gives the channels to their rails as one link; takes them, on failure too. Called with links_lock held. */
 static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *channels[STREAMS], gw_err *err) {
     gw_data_link *link = make_link(f, &pair->peer);
     bool done = link != NULL || gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a link");
@@ -172,7 +172,7 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         return false;
     }
     end_data_link(&pair->rails);
-    gw_fabric_wake(f); /* what it had goes down before the new channels come up */
+    gw_fabric_wake(f); /* the old channels go down before the new ones come up */
     pair->rails = seat_channels(f, pair, channels, &err);
     if (pair->rails == NULL) {
         break_link(f, pair, &err);
@@ -205,8 +205,8 @@ bool gw_fabric_tcp_channels(gw_fabric *f, gw_detached streams[STREAMS], uint32_t
     return true;
 }
 
-/* With the lock held: all streams are in. Stream 0 is served from now on; the others are settled by this
- * thread, or by the control thread. */
+/* Makes the TCP link from a whole set of streams. Stream 0 is served from now on; the others are settled by
+ * this thread or by the control thread. Called with links_lock held. */
 static bool make_base(gw_fabric *f, gw_pair *pair, gw_err *err) {
     gw_channel *words[STREAMS] = {NULL}, *rest[STREAMS] = {NULL};
     if (!gw_fabric_tcp_channels(f, pair->waiting, 0, 1, words, err)) return false;
@@ -263,7 +263,7 @@ bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) 
         gw_detached_close(stream);
         return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
     }
-    if (pair->dialled == dialled && attempt < pair->attempt) { /* its dialler has given that up */
+    if (pair->dialled == dialled && attempt < pair->attempt) { /* the dialler has given up that attempt */
         pthread_mutex_unlock(&f->links_lock);
         gw_detached_close(stream);
         return true;
@@ -282,7 +282,7 @@ bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) 
     return done;
 }
 
-/* With the lock held. */
+/* Called with links_lock held. */
 static void drop_pair(gw_fabric *f, gw_pair *pair) {
     gw_pair **at = &f->pairs;
     while (*at != pair) at = &(*at)->next;

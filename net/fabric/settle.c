@@ -14,19 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTING_NS UINT64_C(1000000000) /* the other side ends a link that was refused, or this one does */
+#define PARTING_NS UINT64_C(1000000000) /* how long a refused link is left to the other side to end */
 
 typedef enum job_kind { BEGIN, BROKEN, END, DROP, RECEIVED, READY, FAILED, FOUND } job_kind;
 
-/* What other threads leave to the control thread. The peer may be unlinked, and linked again, by then: each
- * is of the link of that number, DROP of none. */
+/* A job that another thread leaves to the control thread. The peer may be unlinked and linked again before it
+ * runs, so each job names the number of its link (DROP has none). */
 typedef struct job {
     job_kind kind;
     gw_fabric *fabric;
     gw_peer_id peer;
     uint64_t link;
     bool leads;
-    uint32_t serial; /* READY, FAILED, FOUND: of the end */
+    uint32_t serial; /* READY, FAILED, FOUND: the serial number of the endpoint */
     gw_lookup *lookup;
     gw_err err;
     gw_path_note note;
@@ -37,11 +37,12 @@ typedef struct job {
 
 static void choose(gw_pair *pair);
 
-/* What is left to the control thread. */
+/* Jobs for the control thread. */
 
 static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64_t link, uint32_t count) {
     job *j = calloc(1, sizeof *j + count);
-    GW_ASSERT_MEMORY(j != NULL); /* one side would wait for ever for what the other takes for said */
+    GW_ASSERT_MEMORY(j !=
+                     NULL); /* if a message were lost, one side would wait for ever for an answer to it */
     *j = (job){.kind = kind, .fabric = f, .peer = *peer, .link = link, .count = count};
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i].fd = -1;
     return j;
@@ -49,7 +50,7 @@ static job *make_job(job_kind kind, gw_fabric *f, const gw_peer_id *peer, uint64
 
 static void run_job(void *context);
 
-static void leave(job *j) {
+static void post_job(job *j) {
     gw_err err;
     GW_ASSERT_MEMORY(gw_loop_post(j->fabric->loop, run_job, j, &err));
 }
@@ -61,37 +62,37 @@ void gw_settle_begin(gw_fabric *f, gw_pair *pair, uint64_t link, bool leads, gw_
         j->streams[i] = streams[i];
         streams[i] = (gw_detached){.fd = -1};
     }
-    leave(j);
+    post_job(j);
 }
 
 void gw_settle_broken(gw_fabric *f, gw_pair *pair, uint64_t link, const gw_err *why) {
     if (f->loop == NULL) return;
     job *j = make_job(BROKEN, f, &pair->peer, link, 0);
     j->err = *why;
-    leave(j);
+    post_job(j);
 }
 
 void gw_settle_end(gw_fabric *f, gw_pair *pair, uint64_t link) {
-    if (f->loop != NULL) leave(make_job(END, f, &pair->peer, link, 0));
+    if (f->loop != NULL) post_job(make_job(END, f, &pair->peer, link, 0));
 }
 
 void gw_settle_drop(gw_fabric *f, gw_pair *pair) {
-    leave(make_job(DROP, f, &pair->peer, 0, 0));
+    post_job(make_job(DROP, f, &pair->peer, 0, 0));
 }
 
 void gw_settle_found(gw_fabric *f, gw_lookup *lookup) {
     job *j = make_job(FOUND, f, &lookup->requester, lookup->link, 0);
     j->serial = lookup->serial;
     j->lookup = lookup;
-    leave(j);
+    post_job(j);
 }
 
-/* Whether it is news that the other side does without TCP. */
+/* Whether the log has not yet said that the other side does not allow TCP. */
 static bool note_refusal(gw_fabric *f, const gw_peer_id *peer) {
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, peer);
-    bool news = pair != NULL && !pair->settling.warned;
-    if (news) pair->settling.warned = true;
+    bool news = pair != NULL && !pair->settling.reported;
+    if (news) pair->settling.reported = true;
     pthread_mutex_unlock(&f->links_lock);
     return news;
 }
@@ -106,7 +107,7 @@ static void answer_without_paths(gw_fabric *f, const gw_peer_id *peer, uint64_t 
     } else if (note->what == GW_PATH_USE && note->kind == 0) {
         char id[GW_SHORT_TEXT];
         gw_err why;
-        gw_fail(&why, GW_E_PEER, "peer %s does without TCP: %.*s", gw_peer_id_short(peer, id), (int)count,
+        gw_fail(&why, GW_E_PEER, "peer %s does not allow TCP: %.*s", gw_peer_id_short(peer, id), (int)count,
                 (const char *)text);
         if (note_refusal(f, peer)) gw_log(GW_WARN, "net/fabric", "%s", why.text);
         gw_fabric_break(f, peer, link, &why);
@@ -123,14 +124,14 @@ void gw_settle_received(void *context, const gw_peer_id *peer, uint64_t link, co
     job *j = make_job(RECEIVED, f, peer, link, count);
     j->note = *note;
     memcpy(j->bytes, bytes, count);
-    /* Whoever makes the link holds the lock until the control thread has been told of it: nothing comes
-     * sooner. */
+    /* The thread that makes a link holds this lock until the control thread has the job for it, so no message
+     * is handled sooner. */
     pthread_mutex_lock(&f->links_lock);
-    leave(j);
+    post_job(j);
     pthread_mutex_unlock(&f->links_lock);
 }
 
-/* What paths are given. */
+/* The functions of gw_path_host. */
 
 static void host_tell(gw_path_endpoint *endpoint, const void *bytes, uint32_t count) {
     GW_ASSERT(count <= GW_PATH_MESSAGE_BYTES);
@@ -139,19 +140,19 @@ static void host_tell(gw_path_endpoint *endpoint, const void *bytes, uint32_t co
                      count);
 }
 
-static void say(gw_path_endpoint *endpoint, job_kind kind, const gw_err *err) {
+static void post_endpoint_job(gw_path_endpoint *endpoint, job_kind kind, const gw_err *err) {
     job *j = make_job(kind, endpoint->path->host->fabric, &endpoint->peer, endpoint->link, 0);
     j->serial = endpoint->serial;
     if (err != NULL) j->err = *err;
-    leave(j);
+    post_job(j);
 }
 
 static void host_ready(gw_path_endpoint *endpoint) {
-    say(endpoint, READY, NULL);
+    post_endpoint_job(endpoint, READY, NULL);
 }
 
 static void host_failed(gw_path_endpoint *endpoint, const gw_err *why) {
-    say(endpoint, FAILED, why);
+    post_endpoint_job(endpoint, FAILED, why);
 }
 
 static void host_completed(gw_path_endpoint *endpoint, const gw_completion *completion) {
@@ -175,7 +176,7 @@ static void host_look_up(gw_path_endpoint *endpoint, gw_lookup *lookup) {
     gw_provider_ask(endpoint->path->host->fabric->provider, lookup);
 }
 
-/* Settling: all on the control thread. */
+/* Settling. All functions below run on the control thread. */
 
 static void tell(gw_pair *pair, gw_path_what what, gw_path_kind kind, const void *bytes, uint32_t count) {
     gw_settling *s = &pair->settling;
@@ -188,45 +189,46 @@ static void tell_text(gw_pair *pair, gw_path_what what, gw_path_kind kind, const
     tell(pair, what, kind, text, (uint32_t)(count < GW_PATH_MESSAGE_BYTES ? count : GW_PATH_MESSAGE_BYTES));
 }
 
-/* Kinds that may be tried now. */
+/* The kinds that may be tried now. */
 static uint32_t offered(const gw_pair *pair) {
     const gw_fabric *f = pair->fabric;
     uint32_t kinds = f->kinds & GW_FABRIC_TCP;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
-        if (f->paths[kind] != NULL && gw_now_ns() >= pair->settling.cooling[kind].until_ns)
+        if (f->paths[kind] != NULL && gw_now_ns() >= pair->settling.excluded[kind].until_ns)
             kinds |= GW_PATH_BIT(kind);
     return kinds;
 }
 
-/* A try beside TCP came to nothing. */
+/* Logs that a retry of a path failed while the link uses TCP. */
 static void log_retry(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     gw_settling *s = &pair->settling;
     char id[GW_SHORT_TEXT];
     bool news = strcmp(s->last_retry.text, why->text) != 0;
     gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric",
-           "%s with peer %s was tried again (%llu s until the next try): %s", gw_path_kind_name(kind),
-           gw_peer_id_short(&pair->peer, id), (unsigned long long)(s->cooling[kind].pause_ns / 1000000000u),
-           why->text);
+           "%s with peer %s was tried again and failed (the next try is in %llu s): %s",
+           gw_path_kind_name(kind), gw_peer_id_short(&pair->peer, id),
+           (unsigned long long)(s->excluded[kind].pause_ns / 1000000000u), why->text);
     s->last_retry = *why;
 }
 
-/* Leaves a kind alone for a while, where there is TCP to go on with. */
-static void cool(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
+/* Excludes a kind for a while, if the link can use TCP meanwhile. */
+static void exclude(gw_pair *pair, gw_path_kind kind, const gw_err *why) {
     gw_settling *s = &pair->settling;
-    bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) != 0; /* 0: never heard of */
+    bool they_do = s->theirs.kinds == 0 || (s->theirs.kinds & GW_FABRIC_TCP) !=
+                                               0; /* 0: the other side has not said which kinds it allows */
     if ((pair->fabric->kinds & GW_FABRIC_TCP) == 0 || !they_do) return;
-    uint64_t pause = gw_backoff_next(s->cooling[kind].pause_ns, pair->fabric->retry_ns);
-    s->cooling[kind].pause_ns = pause;
-    s->cooling[kind].until_ns = gw_now_ns() + pause;
-    s->cooling[kind].due = true;
+    uint64_t pause = gw_backoff_next(s->excluded[kind].pause_ns, pair->fabric->retry_ns);
+    s->excluded[kind].pause_ns = pause;
+    s->excluded[kind].until_ns = gw_now_ns() + pause;
+    s->excluded[kind].due = true;
     if (s->settled && s->kind == GW_PATH_TCP) log_retry(pair, kind, why);
 }
 
-/* This side's card for a kind; one that cannot be had now is asked for again later. */
+/* Fills in this side's card for a kind. If the kind cannot be had now, its card is requested again later. */
 static bool fill_card(gw_pair *pair, gw_path_kind kind, gw_path_card *card) {
     gw_path *path = pair->fabric->paths[kind];
     card->count = path->ops->card(path, card->bytes, &pair->settling.why);
-    if (card->count == 0) cool(pair, kind, &pair->settling.why);
+    if (card->count == 0) exclude(pair, kind, &pair->settling.why);
     return card->count > 0;
 }
 
@@ -235,7 +237,7 @@ static void tell_hello(gw_pair *pair) {
     uint8_t bytes[GW_PATH_HELLO_BYTES];
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++) {
         if (pair->fabric->paths[kind] == NULL || (hello.kinds & GW_PATH_BIT(kind)) == 0) continue;
-        pair->settling.cooling[kind].due = false;
+        pair->settling.excluded[kind].due = false;
         (void)fill_card(pair, kind, &hello.cards[kind]);
     }
     tell(pair, GW_PATH_HELLO, 0, bytes, gw_path_hello_encode(&hello, bytes));
@@ -255,15 +257,15 @@ static void drop_spare(gw_settling *s) {
     for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&s->spare[i]);
 }
 
-/* Back to: no link. */
+/* Resets the state to "no link". */
 static void forget(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     if (s->link != 0 && !s->settled)
         s->last_failure =
-            s->why; /* still what the next one has to say: its cause is being left alone, maybe */
+            s->why; /* the next link must report it too, since its cause may still be excluded */
     else if (s->settled && s->kind != GW_PATH_TCP && s->last_failure.text[0] == '\0')
         gw_fail(&s->last_failure, GW_E_PEER,
-                "%s, which the last link took, is not to be had at the other side",
+                "%s, which the last link used, is not available at the other side",
                 gw_path_kind_name(s->kind));
     close_endpoint(pair);
     drop_spare(s);
@@ -283,44 +285,45 @@ static void set_timer(gw_pair *pair, uint64_t at_ns, gw_loop_call *call) {
         break_link(pair, &err);
 }
 
-static void await_cooling(gw_pair *pair);
+static void plan_retry(gw_pair *pair);
 
-/* A link that took TCP for want of a path that failed: it is tried again when that has cooled down. What the
- * two sides said of themselves when the link began may be no more true, or have been left out: they say it
- * again, and the side that leads chooses. */
-static void on_cooled(void *context) {
+/* Tries a better path again on a link that had to use TCP, after the pause for a failed kind. What the two
+ * sides told each other when the link began may be outdated or incomplete, so both post_endpoint_job it again, and the side
+ * that leads chooses. */
+static void on_retry(void *context) {
     gw_pair *pair = context;
     tell_hello(pair);
-    await_cooling(pair); /* what cannot be had yet */
+    plan_retry(pair); /* for kinds that cannot be had yet */
 }
 
-static void await_cooling(gw_pair *pair) {
+static void plan_retry(gw_pair *pair) {
     uint64_t at = UINT64_MAX;
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
-        if (pair->settling.cooling[kind].due && pair->settling.cooling[kind].until_ns < at)
-            at = pair->settling.cooling[kind].until_ns;
-    if (at != UINT64_MAX) set_timer(pair, at, on_cooled);
+        if (pair->settling.excluded[kind].due && pair->settling.excluded[kind].until_ns < at)
+            at = pair->settling.excluded[kind].until_ns;
+    if (at != UINT64_MAX) set_timer(pair, at, on_retry);
 }
 
-/* The pause before the next try after one that fails is not shortened: what comes and goes is left alone for
- * longer each time. */
+/* Ends the pause of a kind that can be had again. The pause after the next failure is not shortened, so a
+ * path that comes and goes is excluded for longer each time. */
 static void host_usable(gw_fabric *f, gw_path_kind kind) {
     pthread_rwlock_rdlock(&f->posts_lock);
     gw_pair *pair = f->pairs;
     pthread_rwlock_unlock(&f->posts_lock);
     for (; pair != NULL; pair = pair->next) {
         gw_settling *s = &pair->settling;
-        s->cooling[kind].until_ns = 0;
-        bool tries = s->endpoint != NULL; /* its timer is another's then */
-        if (s->settled && s->kind == GW_PATH_TCP && !tries) await_cooling(pair);
+        s->excluded[kind].until_ns = 0;
+        bool tries = s->endpoint != NULL; /* the timer then belongs to the try */
+        if (s->settled && s->kind == GW_PATH_TCP && !tries) plan_retry(pair);
     }
 }
 
 static void warn_of_tcp(gw_pair *pair, const char *text) {
     char id[GW_SHORT_TEXT];
-    if (pair->settling.warned || text[0] == '\0') return;
-    gw_log(GW_WARN, "net/fabric", "TCP it is with peer %s: %s", gw_peer_id_short(&pair->peer, id), text);
-    pair->settling.warned = true;
+    if (pair->settling.reported || text[0] == '\0') return;
+    gw_log(GW_WARN, "net/fabric", "the link to peer %s uses TCP: %s", gw_peer_id_short(&pair->peer, id),
+           text);
+    pair->settling.reported = true;
 }
 
 static void settle(gw_pair *pair, gw_path_kind kind) {
@@ -347,14 +350,15 @@ static void settle(gw_pair *pair, gw_path_kind kind) {
     }
     s->settled = true;
     s->kind = kind;
-    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, endpoint)) return; /* END is on its way */
+    if (!gw_fabric_furnish(f, pair, s->link, kind, channels, endpoint))
+        return; /* the job END is on its way */
     if (kind == GW_PATH_TCP) {
-        await_cooling(pair);
+        plan_retry(pair);
         return;
     }
-    s->cooling[kind].pause_ns = 0;
-    s->cooling[kind].due = false;
-    s->warned = false;
+    s->excluded[kind].pause_ns = 0;
+    s->excluded[kind].due = false;
+    s->reported = false;
     s->why = s->last_failure = s->last_retry = (gw_err){0};
 }
 
@@ -373,21 +377,21 @@ static void part(void *context) {
     break_link(pair, &err);
 }
 
-/* The two sides have no kind of path in common that works. */
+/* Refuses a link: the two sides have no kind of path in common that works. */
 static void refuse(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     gw_err err = no_path(pair);
-    if (!s->warned) gw_log(GW_WARN, "net/fabric", "%s", err.text);
-    s->warned = true;
+    if (!s->reported) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+    s->reported = true;
     tell_text(pair, GW_PATH_USE, 0, err.text);
     set_timer(pair, gw_now_ns() + PARTING_NS, part);
 }
 
-/* The end at hand came to nothing, or (settled on it) broke. */
+/* Handles the failure of the present endpoint: of a try, or of the path that the link uses. */
 static void fail_endpoint(gw_pair *pair, const gw_err *why) {
     gw_settling *s = &pair->settling;
     gw_path_kind kind = s->endpoint->path->ops->kind;
-    cool(pair, kind, why);
+    exclude(pair, kind, why);
     if (s->settled && s->kind == kind) {
         s->last_failure = *why;
         break_link(pair, why);
@@ -396,24 +400,27 @@ static void fail_endpoint(gw_pair *pair, const gw_err *why) {
     close_endpoint(pair);
     gw_fabric_changing(pair->fabric, pair, s->link, false);
     s->why = *why;
-    tell_text(pair, GW_PATH_FAIL, kind, why->text); /* which means nothing to who has said it */
+    tell_text(pair, GW_PATH_FAIL, kind,
+              why->text); /* the other side ignores it if it has reported the failure itself */
     if (s->leads)
         choose(pair);
     else if (s->settled)
-        await_cooling(pair);
+        plan_retry(pair);
 }
 
-/* The path's channels may notice before its end does, which goes with the link and says nothing any more.
- * When it was the other side that ended them, the path is good. */
+/* Notes that the channels of a path have broken, which may be noticed before the endpoint fails; the endpoint
+ * goes with the link and reports nothing afterwards. If the other side has ended the channels, the path
+ * itself is good. */
 static void note_broken(gw_pair *pair, const gw_err *why) {
     gw_settling *s = &pair->settling;
     bool by_itself = why->code == GW_E_TIMEOUT || why->code == GW_E_IO;
     if (!s->settled || s->kind == GW_PATH_TCP || !by_itself) return;
-    cool(pair, s->kind, why);
+    exclude(pair, s->kind, why);
     s->last_failure = *why;
 }
 
-/* For the other side's HELLO, and on the side that does not lead for what it chooses after all its tries. */
+/* How long to wait for the other side's HELLO, and on the side that does not lead for its choice after all
+ * its tries. */
 static uint64_t patience_ns(const gw_fabric *f) {
     return GW_HANDSHAKE_NS + GW_PATH_KINDS * f->settle_ns;
 }
@@ -426,7 +433,7 @@ static void on_late(void *context) {
     fail_endpoint(pair, &err);
 }
 
-/* Opens the end of a try. */
+/* Opens the endpoint of a try. */
 static bool open_endpoint(gw_pair *pair, gw_path_kind kind, gw_err *err) {
     gw_settling *s = &pair->settling;
     gw_path *path = pair->fabric->paths[kind];
@@ -437,11 +444,11 @@ static bool open_endpoint(gw_pair *pair, gw_path_kind kind, gw_err *err) {
     return s->endpoint != NULL;
 }
 
-/* Tries the next kind that both sides have; without one it is TCP. For the side that leads. */
+/* Tries the next kind that both sides have, and uses TCP if there is none. Called on the side that leads. */
 static void choose(gw_pair *pair) {
     gw_settling *s = &pair->settling;
     uint32_t both = offered(pair) & s->theirs.kinds;
-    gw_timer_cancel(&s->timer); /* what was waited for is here, or over */
+    gw_timer_cancel(&s->timer); /* what the timer waited for has come or is over */
     static const gw_path_kind best_first[] = {GW_PATH_SHM, GW_PATH_RDMA};
     for (size_t i = 0; i < sizeof best_first / sizeof best_first[0]; i++) {
         gw_path_kind kind = best_first[i];
@@ -454,19 +461,19 @@ static void choose(gw_pair *pair) {
         bool suits = path->ops->suits(path, card->bytes, card->count, &err);
         if (!suits && (both & GW_FABRIC_TCP) == 0) s->why = err;
         if (!suits || !fill_card(pair, kind, &ours)) continue;
-        s->cooling[kind].due = false;
+        s->excluded[kind].due = false;
         s->serial++;
         tell(pair, GW_PATH_TRY, kind, ours.bytes, ours.count);
         if (open_endpoint(pair, kind, &err)) {
             set_timer(pair, gw_now_ns() + pair->fabric->settle_ns, on_late);
             return;
         }
-        cool(pair, kind, &err);
+        exclude(pair, kind, &err);
         tell_text(pair, GW_PATH_FAIL, kind, err.text);
         s->why = err;
     }
     if (s->settled) {
-        await_cooling(pair);
+        plan_retry(pair);
     } else if ((both & GW_FABRIC_TCP) != 0) {
         warn_of_tcp(pair, s->why.text);
         tell_text(pair, GW_PATH_USE, GW_PATH_TCP, s->why.text);
@@ -476,7 +483,7 @@ static void choose(gw_pair *pair) {
     }
 }
 
-/* What the other side says. */
+/* Messages of the other side. */
 
 static void bad_message(gw_pair *pair) {
     gw_err err;
@@ -484,10 +491,11 @@ static void bad_message(gw_pair *pair) {
     break_link(pair, &err);
 }
 
-/* What the other side of a standing link has not had until now failed for want of it, maybe. */
+/* Ends the pauses of kinds for which the other side has a card now and had none before: that may be why they
+ * failed. */
 static void note_news(gw_settling *s, const gw_path_hello *hello) {
     for (uint32_t kind = 0; kind < GW_PATH_KINDS && s->greeted; kind++)
-        if (hello->cards[kind].count > 0 && s->theirs.cards[kind].count == 0) s->cooling[kind].until_ns = 0;
+        if (hello->cards[kind].count > 0 && s->theirs.cards[kind].count == 0) s->excluded[kind].until_ns = 0;
 }
 
 static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
@@ -502,7 +510,7 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     s->greeted = true;
     s->tried = 0;
     if (s->settled && s->kind != GW_PATH_TCP) return;
-    bool tcp_alone = s->theirs.kinds == GW_FABRIC_TCP && !s->settled; /* it has taken TCP, or will */
+    bool tcp_alone = s->theirs.kinds == GW_FABRIC_TCP && !s->settled; /* the other side uses TCP or will */
     if (tcp_alone && (pair->fabric->kinds & GW_FABRIC_TCP) == 0) {
         gw_fail(&s->why, GW_E_UNSUPPORTED, "the other side allows TCP alone");
         refuse(pair);
@@ -512,7 +520,7 @@ static void on_hello(gw_pair *pair, const uint8_t *bytes, uint32_t count) {
     } else if (s->leads && s->endpoint == NULL) {
         choose(pair);
     } else if (!s->leads && s->settled) {
-        tell_hello(pair); /* it wants to try again */
+        tell_hello(pair); /* the other side wants to try again */
     }
 }
 
@@ -520,7 +528,7 @@ static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card,
     gw_settling *s = &pair->settling;
     gw_err err;
     bool known = s->greeted && pair->fabric->paths[note->kind] != NULL && count <= GW_PATH_CARD_BYTES;
-    /* What is still under way for the last try's end must not be taken for this one's. */
+    /* Messages of the last try's endpoint that are still under way must not be taken for this one's. */
     if (s->leads || !known || note->serial <= s->serial || (s->settled && s->kind != GW_PATH_TCP)) {
         bad_message(pair);
         return;
@@ -532,9 +540,9 @@ static void on_try(gw_pair *pair, const gw_path_note *note, const uint8_t *card,
     if (s->settled) gw_fabric_changing(pair->fabric, pair, s->link, true);
     if (open_endpoint(pair, note->kind, &err)) return;
     gw_fabric_changing(pair->fabric, pair, s->link, false);
-    cool(pair, note->kind, &err);
+    exclude(pair, note->kind, &err);
     tell_text(pair, GW_PATH_FAIL, note->kind, err.text);
-    if (s->settled) await_cooling(pair);
+    if (s->settled) plan_retry(pair);
 }
 
 static void on_fail(gw_pair *pair, const gw_path_note *note, const uint8_t *text, uint32_t count) {
@@ -550,8 +558,8 @@ static void on_use(gw_pair *pair, const gw_path_note *note, const uint8_t *text,
     gw_err err;
     gw_fail(&err, GW_E_PEER, "%.*s", (int)count, (const char *)text);
     if (note->kind == 0) {
-        if (!s->warned) gw_log(GW_WARN, "net/fabric", "%s", err.text);
-        s->warned = true;
+        if (!s->reported) gw_log(GW_WARN, "net/fabric", "%s", err.text);
+        s->reported = true;
         break_link(pair, &err);
     } else if (note->kind == GW_PATH_TCP && !s->leads && (pair->fabric->kinds & GW_FABRIC_TCP) != 0) {
         if (count > 0) gw_fail_in(&err, "the other side");
@@ -588,8 +596,8 @@ static void on_received(gw_pair *pair, const gw_path_note *note, const uint8_t *
     }
 }
 
-/* The other side is silent. Nobody watches the streams but the first before the link is settled, so that
- * these may have ended. */
+/* Ends a link that the other side leaves unsettled. Before a link is settled nobody watches its streams but
+ * the first, so the others may have ended. */
 static void on_unsettled(void *context) {
     gw_pair *pair = context;
     gw_err err;
@@ -604,7 +612,7 @@ static void begin(gw_pair *pair, job *j) {
     s->link = j->link;
     s->leads = j->leads;
     if (!s->leads) s->serial = 0;
-    s->why = s->last_failure; /* why it may come to TCP this time */
+    s->why = s->last_failure; /* why this link may have to use TCP */
     s->last_failure = (gw_err){0};
     memcpy(s->spare, j->streams, sizeof s->spare);
     for (uint32_t i = 0; i < STREAMS; i++) j->streams[i] = (gw_detached){.fd = -1};
@@ -615,7 +623,7 @@ static void begin(gw_pair *pair, job *j) {
 static void on_ready(gw_pair *pair) {
     gw_path_kind kind = pair->settling.endpoint->path->ops->kind;
     if (!pair->settling.leads || (pair->settling.settled && pair->settling.kind == kind)) return;
-    /* In this order: the other side ends the channels that this one may still have over TCP. */
+    /* In this order, because the other side then ends the channels that this side may still have over TCP. */
     settle(pair, kind);
     if (pair->settling.link != 0) tell_text(pair, GW_PATH_USE, kind, "");
 }
@@ -663,13 +671,14 @@ static void *control_main(void *argument) {
     return NULL;
 }
 
-/* Takes what opening a path came to. That a machine has no such thing is news only to who asked for it. */
+/* Takes the result of opening a path. That a machine cannot have a path is news only if the user asked for
+ * that path. */
 static bool take_path(gw_fabric *f, gw_path_kind kind, bool asked, gw_path *path, const gw_err *err) {
     f->paths[kind] = path;
     if (path == NULL) {
         bool news = asked || (err->code != GW_E_UNSUPPORTED && err->code != GW_E_NOTFOUND);
         f->path_errs[kind] = *err;
-        gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric", "not on this machine: %s", err->text);
+        gw_log(news ? GW_INFO : GW_DEBUG, "net/fabric", "not available on this machine: %s", err->text);
         return false;
     }
     const gw_word_domain *domain = path->ops->domain != NULL ? path->ops->domain(path) : NULL;
@@ -718,12 +727,12 @@ void gw_settle_stop(gw_fabric *f) {
         pthread_join(f->control, NULL);
         f->controlled = false;
     }
-    gw_loop_turn(f->loop, 0); /* this thread's now */
+    gw_loop_turn(f->loop, 0); /* the loop runs on this thread now */
     for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
 }
 
 void gw_settle_close(gw_fabric *f) {
-    gw_loop_turn(f->loop, 0); /* jobs that the rails left */
+    gw_loop_turn(f->loop, 0); /* jobs that the rails have left */
     for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) forget(pair);
     for (uint32_t kind = 0; kind < GW_PATH_KINDS; kind++)
         if (f->paths[kind] != NULL) f->paths[kind]->ops->close(f->paths[kind]);

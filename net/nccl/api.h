@@ -1,8 +1,8 @@
-/* NCCL and the few functions of the CUDA driver that go with it, as tables of functions: opened while the
- * program runs, and replaced by others in tests.
+/* NCCL, and the few functions of the CUDA driver that it needs, as tables of functions. They are opened while
+ * the program runs; tests provide their own.
  *
- * The types are those of the libraries' binary interfaces (nccl.h since 2.27; cuda.h), declared here so that
- * a build needs neither header; a test compares them with nccl.h where it is installed. */
+ * The types are those of the libraries' binary interfaces (nccl.h since 2.27, and cuda.h), declared here so
+ * that a build needs neither header. A test compares them with nccl.h where that is installed. */
 #ifndef GODWIT_NET_NCCL_API_H
 #define GODWIT_NET_NCCL_API_H
 
@@ -17,14 +17,14 @@ enum {
     GW_NCCL_CRASHES_TO = 22808,
     GW_NCCL_ID_BYTES = 128,
     GW_NCCL_MAGIC = (int)0xcafebeef,
-    GW_NCCL_UNDEFINED = INT32_MIN, /* of a configuration's field: NCCL's default */
+    GW_NCCL_UNDEFINED = INT32_MIN, /* the value of a configuration's field that stands for NCCL's default */
 };
 
 typedef enum gw_nccl_result {
     GW_NCCL_SUCCESS = 0,
     GW_NCCL_REMOTE_ERROR = 6,
     GW_NCCL_IN_PROGRESS = 7,
-} gw_nccl_result; /* other values: failures that only their text tells apart */
+} gw_nccl_result; /* other values are failures, which only their text tells apart */
 
 typedef enum gw_nccl_type { GW_NCCL_INT64 = 4, GW_NCCL_FLOAT32 = 7 } gw_nccl_type;
 enum { GW_NCCL_SUM = 0 };
@@ -33,9 +33,9 @@ typedef struct gw_nccl_id {
     char bytes[GW_NCCL_ID_BYTES];
 } gw_nccl_id;
 
-typedef struct gw_nccl_comm gw_nccl_comm; /* NCCL's, one for each GPU */
+typedef struct gw_nccl_comm gw_nccl_comm; /* NCCL's communicator, one for each GPU */
 
-/* ncclConfig_t as of 2.27; a later library knows by `size` and `version` what is not there. */
+/* ncclConfig_t as of 2.27. A later library knows by `size` and `version` which fields are missing. */
 typedef struct gw_nccl_config {
     size_t size;
     unsigned magic, version;
@@ -46,7 +46,7 @@ typedef struct gw_nccl_config {
     int collnet_enable, cta_policy, shrink_share, nvls_ctas;
 } gw_nccl_config;
 
-/* Results are gw_nccl_result, of the driver's functions CUresult: 0 = done. */
+/* NCCL's functions return gw_nccl_result, the driver's CUresult; 0 is success. */
 typedef struct gw_nccl_api {
     int (*get_version)(int *version);
     int (*get_unique_id)(gw_nccl_id *id);
@@ -65,7 +65,7 @@ typedef struct gw_nccl_api {
 enum {
     GW_CUDA_SUCCESS = 0,
     GW_CUDA_NOT_READY = 600,
-    GW_CUDA_STREAM_OWN = 1, /* not ordered with the default stream */
+    GW_CUDA_STREAM_OWN = 1, /* the stream is not ordered with the default stream */
     GW_CUDA_EVENT_NO_TIMING = 2,
 };
 
@@ -88,21 +88,22 @@ typedef struct gw_cuda_api {
 typedef struct gw_nccl_found {
     int version;
     char path[256];
-    char warning[160]; /* about this version; empty: none */
+    char warning[160]; /* a warning about this version; empty: none */
 } gw_nccl_found;
 
-/* Opens libnccl.so.2 (GODWIT_NCCL names another file). GW_E_UNSUPPORTED: missing, or older than
- * GW_NCCL_OLDEST; the text says where it looked and what to do. Needs no GPU and no driver. Any thread. */
+/* Opens libnccl.so.2 (GODWIT_NCCL names another file). Fails with GW_E_UNSUPPORTED if it is missing or
+ * older than GW_NCCL_OLDEST; the text says where it looked and what to do. Needs no GPU and no driver. Any
+ * thread. */
 bool gw_nccl_load(gw_nccl_api *api, gw_nccl_found *found, gw_err *err);
-/* What to make of a version: false, and *err, when it is too old; else `warning`, which may be empty. */
+/* Judges a version. False, and *err, if it is too old; else fills in `warning`, which may be empty. */
 bool gw_nccl_judge(int version, char warning[160], gw_err *err);
-/* "2.28.9" */
+/* Writes a version as text, such as "2.28.9". */
 void gw_nccl_version_text(int version, char text[24]);
 
-/* Opens libcuda.so.1, which comes with NVIDIA's driver, and starts it. GW_E_UNSUPPORTED: no driver, or no
- * GPU. */
+/* Opens libcuda.so.1, which comes with NVIDIA's driver, and initialises it. Fails with GW_E_UNSUPPORTED if
+ * there is no driver or no GPU. */
 bool gw_cuda_load(gw_cuda_api *api, gw_err *err);
-/* What a result of the driver means. */
+/* The text for a result of the driver. */
 const char *gw_cuda_text(const gw_cuda_api *api, int result);
 
 #endif

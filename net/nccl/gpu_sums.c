@@ -11,24 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_NS  UINT64_C(300000)  /* a small sum ends within: no sleep is short enough for it */
-#define NAP_NS   UINT64_C(50000)   /* between looks at a sum */
-#define PAUSE_NS UINT64_C(1000000) /* between looks at what takes long */
+#define SPIN_NS  UINT64_C(300000)  /* a small sum ends within this time, for which no sleep is short enough */
+#define NAP_NS   UINT64_C(50000)   /* between polls of a sum */
+#define PAUSE_NS UINT64_C(1000000) /* between polls of what takes long */
 
 typedef enum standing { NONE = 0, FORMING, FORMED, BROKEN } standing;
 
-/* What others want; under the lock. Later wishes replace earlier ones; an abort ends all before it. */
-typedef struct wishes {
+/* What other threads request; guarded by the lock. A later request replaces an earlier one of its kind; an
+ * abort cancels all before it. */
+typedef struct requests {
     bool abort, id, form, close;
     gw_fence id_fence, form_fence;
     gw_nccl_team team;
-} wishes;
+} requests;
 
 /* A call, from its start to its `done`. */
 typedef struct call {
     bool is;
-    bool summing; /* given to the machine */
-    bool doomed;  /* an abort came after its start */
+    bool summing; /* NCCL has begun it */
+    bool aborted; /* an abort came after its start */
     gw_gpu_call how;
     gw_nccl_piece *pieces;
     uint64_t began_ns, looked_ns, waited_ns;
@@ -43,22 +44,22 @@ struct gw_gpu_sums {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    wishes wishes;
-    call next; /* started and not taken by the thread */
+    requests requests;
+    call next; /* the call that was started and that the thread has not taken yet */
     bool ended;
-    _Atomic uint64_t inside_ns; /* since when the thread is in NCCL; 0 = it is not */
+    _Atomic uint64_t inside_ns; /* when the thread entered NCCL; 0: it is not in NCCL */
     _Atomic uint64_t cut_sums, cut_communicators;
-    /* the thread's */
+    /* The fields below are used by the thread. */
     call call;
-    gw_fence fence; /* what `standing` is about */
+    gw_fence fence; /* the view that `standing` refers to */
     standing standing;
     uint32_t ranks;
-    gw_err why; /* BROKEN */
+    gw_err why; /* the reason if BROKEN */
     bool lost;
-    bool ending;                /* the machine drains: it was aborted */
-    gw_nccl_id id;              /* made last */
-    bool forms_own;             /* the communicator is of that id */
-    uint32_t made, made_formed; /* ids; those of them whose communicators were there */
+    bool ending;                /* NCCL was aborted and is draining */
+    gw_nccl_id id;              /* the id that was made last */
+    bool forms_own;             /* the communicator has that id */
+    uint32_t made, made_formed; /* the number of ids, and of those whose communicators were formed */
 };
 
 static bool same_fence(const gw_fence *a, const gw_fence *b) {
@@ -67,7 +68,7 @@ static bool same_fence(const gw_fence *a, const gw_fence *b) {
 
 /* Calls. */
 
-/* What a ring all-reduce sends from each GPU and receives at it. */
+/* The bytes that a ring all-reduce sends from the GPUs, and receives. */
 static uint64_t ring_bytes(const gw_gpu_sums *s, const call *c) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < s->gpu_count * c->how.piece_count; i++)
@@ -95,7 +96,7 @@ static void fail_call(gw_gpu_sums *s, const gw_err *err) {
     finish(s, err->code == GW_E_ABORTED ? GW_COLLECTIVE_ABORTED : GW_COLLECTIVE_FAILED, err);
 }
 
-/* NCCL, watched. */
+/* Calls of NCCL, whose duration is watched. */
 
 static void enter(gw_gpu_sums *s) {
     atomic_store(&s->inside_ns, gw_now_ns());
@@ -105,8 +106,8 @@ static void leave(gw_gpu_sums *s) {
     atomic_store(&s->inside_ns, 0);
 }
 
-/* NCCL keeps a thread and a socket for an id until all its ranks have joined, and there is no way to have it
- * let go: whose communicator did not come to be may have left them. */
+/* Makes an id. NCCL keeps a thread and a socket for it until all its ranks have joined and offers no way to
+ * release them, so ids whose communicators were never formed may have left them behind. */
 static bool try_id(gw_gpu_sums *s, gw_err *err) {
     if (s->made - s->made_formed >= GW_GPU_SUMS_ORPHANS)
         return gw_fail(
@@ -133,7 +134,7 @@ static void make_id(gw_gpu_sums *s, const gw_fence *fence) {
     s->events.failed(s->events.context, fence, &err);
 }
 
-static void form(gw_gpu_sums *s, const wishes *w) {
+static void form(gw_gpu_sums *s, const requests *w) {
     s->fence = w->form_fence;
     s->standing = FORMING;
     s->ranks = w->team.ranks;
@@ -143,7 +144,7 @@ static void form(gw_gpu_sums *s, const wishes *w) {
     leave(s);
 }
 
-/* Ends the communicator, and with it a call that is summing. */
+/* Ends the communicator, and with it a call that is being summed. */
 static void abort_all(gw_gpu_sums *s) {
     if (s->standing == FORMING) atomic_fetch_add(&s->cut_communicators, 1);
     s->standing = NONE;
@@ -210,8 +211,8 @@ static void poll_machine(gw_gpu_sums *s) {
 
 /* The thread. */
 
-/* A call that is not summing yet: begins when its communicator is there. Time in which this process did not
- * run is not counted. */
+/* Begins the present call when its communicator is ready. Time in which this process did not run is not
+ * counted. */
 static void begin_call(gw_gpu_sums *s) {
     call *c = &s->call;
     bool ours = s->standing != NONE && same_fence(&s->fence, &c->how.fence);
@@ -241,13 +242,13 @@ static void begin_call(gw_gpu_sums *s) {
     }
 }
 
-/* One turn, with what others want. */
-static void turn(gw_gpu_sums *s, wishes *w) {
+/* One turn, with the requests of other threads. */
+static void turn(gw_gpu_sums *s, requests *w) {
     if (w->abort) {
         abort_all(s);
         w->abort = false;
     }
-    if (s->call.is && s->call.doomed && !s->call.summing) finish(s, GW_COLLECTIVE_ABORTED, NULL);
+    if (s->call.is && s->call.aborted && !s->call.summing) finish(s, GW_COLLECTIVE_ABORTED, NULL);
     if (w->id) {
         w->id = false;
         if (!s->lost) make_id(s, &w->id_fence);
@@ -268,8 +269,8 @@ static void turn(gw_gpu_sums *s, wishes *w) {
     if (s->call.is && !s->call.summing) begin_call(s);
 }
 
-/* How long to sleep; 0: not at all. UINT64_MAX: until somebody wants something. */
-static uint64_t nap(const gw_gpu_sums *s, const wishes *w) {
+/* How long to sleep; 0: not at all; UINT64_MAX: until there is a request. */
+static uint64_t nap(const gw_gpu_sums *s, const requests *w) {
     if (s->call.is && s->call.summing)
         return !s->ending && gw_now_ns() - s->call.began_ns < SPIN_NS ? 0 : NAP_NS;
     if (s->ending || w->form || s->standing == FORMING || s->call.is) return PAUSE_NS;
@@ -277,35 +278,35 @@ static uint64_t nap(const gw_gpu_sums *s, const wishes *w) {
     return UINT64_MAX;
 }
 
-static void sleep_until_wanted(gw_gpu_sums *s, uint64_t nap_ns) {
+static void sleep_until_request(gw_gpu_sums *s, uint64_t nap_ns) {
     gw_cond_wait_until(&s->changed, &s->lock, nap_ns == UINT64_MAX ? UINT64_MAX : gw_now_ns() + nap_ns);
 }
 
-static bool anything(const wishes *w) {
+static bool anything(const requests *w) {
     return w->abort || w->id || w->form || w->close;
 }
 
-/* Takes what has been asked for since the last look. An abort ends what was taken before. */
-static void take_wishes(gw_gpu_sums *s, wishes *w) {
-    if (s->wishes.abort) {
+/* Takes the requests since the last turn. An abort cancels those that were taken before. */
+static void take_requests(gw_gpu_sums *s, requests *w) {
+    if (s->requests.abort) {
         w->abort = true;
         w->form = w->id = false;
-        s->call.doomed = s->call.is;
+        s->call.aborted = s->call.is;
     }
-    w->close |= s->wishes.close;
-    if (s->wishes.id) {
+    w->close |= s->requests.close;
+    if (s->requests.id) {
         w->id = true;
-        w->id_fence = s->wishes.id_fence;
+        w->id_fence = s->requests.id_fence;
     }
-    if (s->wishes.form) {
+    if (s->requests.form) {
         w->form = true;
-        w->form_fence = s->wishes.form_fence;
-        w->team = s->wishes.team;
+        w->form_fence = s->requests.form_fence;
+        w->team = s->requests.team;
     }
-    s->wishes = (wishes){0};
+    s->requests = (requests){0};
 }
 
-/* The call before it is finished first. */
+/* Takes the next call, once the one before it is finished. */
 static void take_call(gw_gpu_sums *s) {
     if (s->call.is || !s->next.is) return;
     s->call = s->next;
@@ -314,14 +315,14 @@ static void take_call(gw_gpu_sums *s) {
 
 static void *run(void *context) {
     gw_gpu_sums *s = context;
-    wishes w = {0};
+    requests w = {0};
     pthread_setname_np(pthread_self(), "gw-gpu");
     pthread_mutex_lock(&s->lock);
     for (;;) {
         uint64_t nap_ns = nap(s, &w);
-        bool news = anything(&s->wishes) || (s->next.is && !s->call.is);
-        if (!news && nap_ns != 0) sleep_until_wanted(s, nap_ns);
-        take_wishes(s, &w);
+        bool news = anything(&s->requests) || (s->next.is && !s->call.is);
+        if (!news && nap_ns != 0) sleep_until_request(s, nap_ns);
+        take_requests(s, &w);
         take_call(s);
         pthread_mutex_unlock(&s->lock);
         turn(s, &w);
@@ -335,17 +336,17 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* Others. */
+/* Functions for other threads. */
 
-/* With the lock held. */
-static void wish_abort(gw_gpu_sums *s) {
-    s->wishes.id = s->wishes.form = false;
-    s->wishes.abort = true;
-    s->next.doomed = s->next.is;
+/* Called with the lock held. */
+static void request_abort(gw_gpu_sums *s) {
+    s->requests.id = s->requests.form = false;
+    s->requests.abort = true;
+    s->next.aborted = s->next.is;
 }
 
-/* Lets go of the lock, and tells the thread. */
-static void want_end(gw_gpu_sums *s) {
+/* Releases the lock and wakes the thread. */
+static void wake_thread(gw_gpu_sums *s) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
@@ -381,8 +382,8 @@ bool gw_gpu_sums_close(gw_gpu_sums *s, uint64_t patience_ns) {
     if (!s) return true;
     uint64_t end = gw_now_ns() + patience_ns;
     pthread_mutex_lock(&s->lock);
-    wish_abort(s);
-    s->wishes.close = true;
+    request_abort(s);
+    s->requests.close = true;
     pthread_cond_broadcast(&s->changed);
     while (!s->ended)
         if (!gw_cond_wait_until(&s->changed, &s->lock, end)) break;
@@ -399,17 +400,17 @@ bool gw_gpu_sums_close(gw_gpu_sums *s, uint64_t patience_ns) {
 
 void gw_gpu_sums_make_id(gw_gpu_sums *s, const gw_fence *fence) {
     pthread_mutex_lock(&s->lock);
-    s->wishes.id = true;
-    s->wishes.id_fence = *fence;
-    want_end(s);
+    s->requests.id = true;
+    s->requests.id_fence = *fence;
+    wake_thread(s);
 }
 
 void gw_gpu_sums_form(gw_gpu_sums *s, const gw_fence *fence, const gw_nccl_team *team) {
     pthread_mutex_lock(&s->lock);
-    s->wishes.form = true;
-    s->wishes.form_fence = *fence;
-    s->wishes.team = *team;
-    want_end(s);
+    s->requests.form = true;
+    s->requests.form_fence = *fence;
+    s->requests.team = *team;
+    wake_thread(s);
 }
 
 void gw_gpu_sums_start(gw_gpu_sums *s, const gw_gpu_call *how) {
@@ -422,13 +423,13 @@ void gw_gpu_sums_start(gw_gpu_sums *s, const gw_gpu_call *how) {
     pthread_mutex_lock(&s->lock);
     GW_ASSERT(!s->next.is);
     s->next = (call){.is = true, .how = *how, .pieces = pieces, .began_ns = now, .looked_ns = now};
-    want_end(s);
+    wake_thread(s);
 }
 
 void gw_gpu_sums_abort(gw_gpu_sums *s) {
     pthread_mutex_lock(&s->lock);
-    wish_abort(s);
-    want_end(s);
+    request_abort(s);
+    wake_thread(s);
 }
 
 uint64_t gw_gpu_sums_inside_since(gw_gpu_sums *s) {

@@ -27,14 +27,14 @@ struct gw_gpu_team {
     gw_peer_id self;
     uint8_t gpus;
     gw_gpu_team_world world;
-    bool installed, formed, asked; /* asked for an id */
+    bool installed, formed, asked; /* asked: an id was requested */
     gw_view view;
     gw_fence fence;
-    uint32_t attempt; /* in this view, from 1; stays when the view is left */
-    gw_nccl_id id;    /* of the attempt, once it has formed */
-    gw_nccl_id fresh; /* told nobody yet */
+    uint32_t attempt; /* the number in this view, from 1; it stays when the view is left */
+    gw_nccl_id id;    /* the id of the attempt, once it has formed */
+    gw_nccl_id fresh; /* an id that nobody was told yet */
     bool has_fresh;
-    uint8_t counts[GW_MAX_MEMBERS]; /* GPUs of each member; 0 = not known */
+    uint8_t counts[GW_MAX_MEMBERS]; /* the GPUs of each member; 0: not known */
     early early[GW_MAX_MEMBERS];
     uint32_t early_count;
 };
@@ -47,7 +47,7 @@ static bool leads(const gw_gpu_team *t) {
     return gw_peer_id_equal(&t->view.leader, &t->self);
 }
 
-/* What is said. */
+/* Messages that are sent. */
 
 static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
     gw_put_u8(w, GW_GPU_TEAM_MARK);
@@ -58,7 +58,7 @@ static void put_head(gw_writer *w, const gw_gpu_team *t, message kind) {
     gw_put_u32(w, t->attempt);
 }
 
-static void say_enter(const gw_gpu_team *t) {
+static void send_enter(const gw_gpu_team *t) {
     uint8_t bytes[HEAD_BYTES + 1];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_head(&w, t, ENTER);
@@ -67,7 +67,7 @@ static void say_enter(const gw_gpu_team *t) {
     t->world.send(t->world.context, &t->view.leader, bytes, w.length);
 }
 
-static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
+static void send_team(const gw_gpu_team *t, const gw_peer_id *to) {
     uint8_t bytes[TEAM_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_head(&w, t, TEAM);
@@ -78,7 +78,7 @@ static void say_team(const gw_gpu_team *t, const gw_peer_id *to) {
     t->world.send(t->world.context, to, bytes, w.length);
 }
 
-static void say_call(const gw_gpu_team *t, const gw_peer_id *to) {
+static void send_call(const gw_gpu_team *t, const gw_peer_id *to) {
     uint8_t bytes[HEAD_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     put_head(&w, t, CALL);
@@ -86,12 +86,12 @@ static void say_call(const gw_gpu_team *t, const gw_peer_id *to) {
     t->world.send(t->world.context, to, bytes, w.length);
 }
 
-static void say_all(const gw_gpu_team *t, void say(const gw_gpu_team *t, const gw_peer_id *to)) {
+static void send_to_all(const gw_gpu_team *t, void say(const gw_gpu_team *t, const gw_peer_id *to)) {
     for (uint32_t i = 0; i < t->view.count; i++)
         if (!gw_peer_id_equal(&t->view.members[i].id, &t->self)) say(t, &t->view.members[i].id);
 }
 
-/* What is done. */
+/* The steps of an attempt. */
 
 static void form(gw_gpu_team *t) {
     gw_nccl_team team = {.id = t->id};
@@ -104,9 +104,10 @@ static void form(gw_gpu_team *t) {
     t->world.form(t->world.context, &t->fence, &team);
 }
 
-/* The leader: when all have come and there is an id, everybody is told. It is asked for no sooner, and kept
- * when it comes too late, as NCCL keeps a thread and a socket for each until all its ranks have joined. */
-static void consider(gw_gpu_team *t) {
+/* Called on the leader: when all members have entered and there is an id, tells everybody. The id is
+ * requested no sooner, and kept if it comes too late, since NCCL keeps a thread and a socket for each id
+ * until all its ranks have joined. */
+static void form_when_complete(gw_gpu_team *t) {
     if (t->formed) return;
     for (uint32_t i = 0; i < t->view.count; i++)
         if (t->counts[i] == 0) return;
@@ -118,40 +119,40 @@ static void consider(gw_gpu_team *t) {
     }
     t->id = t->fresh;
     t->has_fresh = false;
-    say_all(t, say_team);
+    send_to_all(t, send_team);
     form(t);
 }
 
-/* Nothing of an earlier attempt counts: its id cannot be joined again, and members may have given up since.
- */
+/* Begins an attempt. Nothing of an earlier one counts: its id cannot be joined again, and members may have
+ * given up since. */
 static void begin(gw_gpu_team *t, uint32_t attempt) {
     t->attempt = attempt;
     t->formed = t->asked = false;
     memset(t->counts, 0, sizeof t->counts);
     if (!leads(t)) {
-        say_enter(t);
+        send_enter(t);
         return;
     }
     t->counts[gw_view_rank(&t->view, &t->self)] = t->gpus;
-    if (attempt > 1) say_all(t, say_call); /* to the first one all come by themselves */
-    consider(t);
+    if (attempt > 1) send_to_all(t, send_call); /* all members enter the first attempt by themselves */
+    form_when_complete(t);
 }
 
-/* The leader: a member has come for an attempt. */
+/* Called on the leader: notes that a member has entered an attempt. */
 static void take_enter(gw_gpu_team *t, int rank, uint32_t attempt, uint8_t gpus) {
     const gw_peer_id *from = &t->view.members[rank].id;
-    if (attempt < t->attempt) { /* it has not heard the call, or is about to */
-        say_call(t, from);
+    if (attempt < t->attempt) { /* it has not received the call yet */
+        send_call(t, from);
         return;
     }
     if (attempt > t->attempt) {
         begin(t, attempt);
-    } else if (t->formed) { /* it was told, and says that it was not */
-        say_team(t, from);
+    } else if (t->formed) { /* it was told, and lost what it was told */
+        send_team(t, from);
         return;
     }
     t->counts[rank] = gpus;
-    consider(t);
+    form_when_complete(t);
 }
 
 void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
@@ -178,7 +179,7 @@ void gw_gpu_team_id(gw_gpu_team *t, const gw_nccl_id *id) {
     if (t->has_fresh) return;
     t->fresh = *id;
     t->has_fresh = true;
-    if (t->installed && leads(t)) consider(t);
+    if (t->installed && leads(t)) form_when_complete(t);
 }
 
 void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
@@ -186,26 +187,27 @@ void gw_gpu_team_linked(gw_gpu_team *t, const gw_peer_id *peer) {
     if (leads(t)) {
         if (gw_view_rank(&t->view, peer) < 0) return;
         if (t->formed)
-            say_team(t, peer);
+            send_team(t, peer);
         else if (t->attempt > 1)
-            say_call(t, peer);
+            send_call(t, peer);
     } else if (!t->formed && gw_peer_id_equal(peer, &t->view.leader)) {
-        say_enter(t);
+        send_enter(t);
     }
 }
 
-/* What is heard. */
+/* Messages that are received. */
 
 static void keep_early(gw_gpu_team *t, const early *entry) {
     uint32_t i = 0;
     while (i < t->early_count && !gw_peer_id_equal(&t->early[i].peer, &entry->peer)) i++;
-    if (i == GW_MAX_MEMBERS) i = 0; /* more peers than a view can have: somebody is of no use */
+    if (i == GW_MAX_MEMBERS)
+        i = 0; /* there are more peers than a view can have, so one of them is not needed */
     t->early[i] = *entry;
     if (i == t->early_count) t->early_count++;
 }
 
-static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
-                       gw_reader *r, gw_err *err) {
+static bool take_enter_message(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence,
+                               uint32_t attempt, gw_reader *r, gw_err *err) {
     early entry = {.peer = *from, .fence = *fence, .attempt = attempt, .gpus = gw_get_u8(r)};
     if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
         return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs is impossible");
@@ -219,19 +221,19 @@ static bool hear_enter(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *f
     return true;
 }
 
-static bool hear_call(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
-                      const gw_reader *r, gw_err *err) {
-    if (!gw_reader_done(r)) return gw_fail(err, GW_E_INVALID, "a call with more after it");
+static bool take_call_message(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                              const gw_reader *r, gw_err *err) {
+    if (!gw_reader_done(r)) return gw_fail(err, GW_E_INVALID, "a call that is too long");
     if (!t->installed || !same_fence(fence, &t->fence))
-        return true; /* who comes again begins a new attempt */
+        return true; /* a peer that comes back begins a new attempt */
     if (!gw_peer_id_equal(from, &t->view.leader))
-        return gw_fail(err, GW_E_INVALID, "a call by who does not lead");
+        return gw_fail(err, GW_E_INVALID, "a call from a peer that does not lead");
     if (attempt > t->attempt) begin(t, attempt);
     return true;
 }
 
-static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
-                      gw_reader *r, gw_err *err) {
+static bool take_team_message(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
+                              gw_reader *r, gw_err *err) {
     gw_nccl_id id;
     uint8_t counts[GW_MAX_MEMBERS];
     gw_get_bytes(r, id.bytes, sizeof id.bytes);
@@ -242,7 +244,7 @@ static bool hear_team(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fe
     for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
     if (!sound) return gw_fail(err, GW_E_INVALID, "a team's list of GPUs is malformed");
     bool present = t->installed && same_fence(fence, &t->fence) && attempt == t->attempt;
-    if (!present || t->formed) return true; /* too late, or again */
+    if (!present || t->formed) return true; /* the message is too late or a repetition */
     int rank = gw_view_rank(&t->view, &t->self);
     if (!gw_peer_id_equal(from, &t->view.leader) || members != t->view.count || counts[rank] != t->gpus)
         return gw_fail(err, GW_E_INVALID, "a team that is not the view's");
@@ -264,17 +266,17 @@ bool gw_gpu_team_hear(gw_gpu_team *t, const gw_peer_id *from, const uint8_t *byt
     if (r.failed || mark != GW_GPU_TEAM_MARK || version != VERSION)
         good = gw_fail(err, GW_E_INVALID, "a message about GPUs of version %u, this is %u", version, VERSION);
     else if (kind == ENTER)
-        good = hear_enter(t, from, &fence, attempt, &r, err);
+        good = take_enter_message(t, from, &fence, attempt, &r, err);
     else if (kind == TEAM)
-        good = hear_team(t, from, &fence, attempt, &r, err);
+        good = take_team_message(t, from, &fence, attempt, &r, err);
     else if (kind == CALL)
-        good = hear_call(t, from, &fence, attempt, &r, err);
+        good = take_call_message(t, from, &fence, attempt, &r, err);
     else
         good = gw_fail(err, GW_E_INVALID, "a message about GPUs of kind %u", kind);
     return good || gw_fail_in(err, "net/nccl: from %s", gw_peer_id_short(from, name));
 }
 
-/* All of it. */
+/* Life. */
 
 gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
                               gw_err *err) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    WINDOW = 4 /* buckets under way: while one is on the wire the next are being handed to the GPU */
+    WINDOW = 4 /* buckets under way: while one is on the wire, the next ones are being handed to the GPU */
 };
 
 typedef enum phase { IDLE = 1, FORMING, READY, SUMMING, DRAINING, LOST } phase;
@@ -16,7 +16,7 @@ typedef enum phase { IDLE = 1, FORMING, READY, SUMMING, DRAINING, LOST } phase;
 typedef struct gpu {
     int ordinal, device;
     void *stream, *context;
-    gw_nccl_comm *comm; /* NULL: none */
+    gw_nccl_comm *comm; /* NULL: there is none */
     void *bucket_end[WINDOW];
 } gpu;
 
@@ -27,17 +27,17 @@ struct gw_nccl {
     uint32_t gpu_count;
     uint64_t bucket_bytes, form_ns, progress_ns;
     phase phase;
-    bool connected; /* the communicator has moved something: NCCL connects its ranks under the first sum */
-    /* the sum under way */
+    bool connected; /* the communicator has moved data; NCCL connects its ranks during the first sum */
+    /* The sum under way. */
     gw_nccl_piece *pieces;
     uint32_t piece_count;
-    uint32_t next_piece; /* what is to be issued next: from this element of this piece on */
+    uint32_t next_piece; /* the place from which the next bucket is issued */
     uint64_t next_element;
     bool issuing;            /* the newest bucket was handed to NCCL, which is still launching it */
     uint64_t issued, landed; /* buckets launched; buckets that have ended */
-    /* the deadline */
+    /* The deadline. */
     uint64_t polled_ns, silent_ns;
-    gw_err why; /* of the end under way, or of the loss */
+    gw_err why; /* why the communicator is being ended, or the GPU is lost */
 };
 
 /* Errors. */
@@ -83,8 +83,9 @@ static void forget_sum(gw_nccl *n) {
     n->issuing = false;
 }
 
-/* All at once: the abort of one alone would wait for the others of its group. Aborting is all that NCCL still
- * takes here, so what it answers changes nothing; the streams tell whether it let go. */
+/* Aborts all communicators in one group, since the abort of a single one would wait for the others. Aborting
+ * is all that NCCL still accepts here, so its results are ignored; the streams show whether it has released
+ * the GPUs. */
 static void abort_group(gw_nccl *n) {
     (void)n->nccl.group_start();
     for (uint32_t i = 0; i < n->gpu_count; i++)
@@ -93,14 +94,14 @@ static void abort_group(gw_nccl *n) {
     for (uint32_t i = 0; i < n->gpu_count; i++) n->gpus[i].comm = NULL;
 }
 
-/* n->why is set. */
+/* Ends the communicator. n->why must be set. */
 static void end(gw_nccl *n) {
     abort_group(n);
     n->phase = DRAINING;
     moved(n);
 }
 
-/* `how` it shows, and in n->why what was ended before. */
+/* Notes that a GPU is lost. `how` says how that shows; n->why says why the communicator was ended before. */
 static gw_nccl_event lose(gw_nccl *n, const gw_err *how, gw_err *err) {
     const gw_err before = n->why;
     n->phase = LOST;
@@ -112,7 +113,8 @@ static gw_nccl_event lose(gw_nccl *n, const gw_err *how, gw_err *err) {
     return GW_NCCL_LOST;
 }
 
-/* Kernels leave when they see the abort; the memory is the caller's again when the streams are empty. */
+/* Waits until the streams are empty, after which the memory is the caller's again. Kernels end when they see
+ * the abort. */
 static gw_nccl_event drain(gw_nccl *n, gw_err *err) {
     bool empty = true;
     gw_err how;
@@ -172,7 +174,7 @@ static bool form_all(gw_nccl *n, const gw_nccl_team *team) {
                                                &config);
         if (!went_well(result)) good = nccl_fail(n, g, "ncclCommInitRankConfig", result, &n->why);
     }
-    result = n->nccl.group_end(); /* also after a failure: the thread must leave the group */
+    result = n->nccl.group_end(); /* after a failure too: the thread must leave the group */
     if (good && !went_well(result)) good = nccl_fail(n, NULL, "ncclGroupEnd", result, &n->why);
     return good;
 }
@@ -186,7 +188,7 @@ void gw_nccl_form(gw_nccl *n, const gw_nccl_team *team, uint64_t now_ns) {
     if (!form_all(n, team)) end(n);
 }
 
-/* Whether every communicator has done what it was asked for. False with *broken: one has failed. */
+/* Whether every communicator has finished its last request. False with *broken: one has failed. */
 static bool settled(gw_nccl *n, const char *doing, bool *broken) {
     bool all = true;
     *broken = false;
@@ -237,7 +239,7 @@ static bool all_issued(const gw_nccl *n) {
     return n->next_piece == n->piece_count;
 }
 
-/* A slice of piece `index` on every GPU. */
+/* Issues the sum of a slice of piece `index` on every GPU. */
 static bool issue_slice(gw_nccl *n, uint32_t index, uint64_t first, uint64_t count) {
     for (uint32_t i = 0; i < n->gpu_count; i++) {
         gpu *g = &n->gpus[i];
@@ -251,7 +253,7 @@ static bool issue_slice(gw_nccl *n, uint32_t index, uint64_t first, uint64_t cou
     return true;
 }
 
-/* As many pieces, or as much of one, as fit a bucket, in one group. */
+/* Issues one bucket as a group: as many pieces, or as much of one, as fit it. */
 static bool issue_bucket(gw_nccl *n) {
     int result = n->nccl.group_start();
     if (!went_well(result)) return nccl_fail(n, NULL, "ncclGroupStart", result, &n->why);
@@ -268,13 +270,13 @@ static bool issue_bucket(gw_nccl *n) {
         n->next_piece++;
         n->next_element = 0;
     }
-    result = n->nccl.group_end(); /* also after a failure: the thread must leave the group */
+    result = n->nccl.group_end(); /* after a failure too: the thread must leave the group */
     if (good && !went_well(result)) good = nccl_fail(n, NULL, "ncclGroupEnd", result, &n->why);
     n->issuing = good;
     return good;
 }
 
-/* The newest bucket is on its streams: marks where it ends. */
+/* Marks the end of the newest bucket, which is on its streams now. */
 static bool mark_bucket(gw_nccl *n) {
     for (uint32_t i = 0; i < n->gpu_count; i++) {
         gpu *g = &n->gpus[i];
@@ -305,12 +307,12 @@ static bool land_buckets(gw_nccl *n) {
     return true;
 }
 
-/* How long nothing need move. */
+/* How long there may be no progress. */
 static uint64_t patience_of(const gw_nccl *n) {
     return n->connected || n->form_ns < n->progress_ns ? n->progress_ns : n->form_ns;
 }
 
-/* False: it failed, and n->why says why. */
+/* Makes progress with the sum. False: it has failed, and n->why says why. */
 static bool move_sum(gw_nccl *n) {
     bool broken;
     bool is_settled = settled(n, "during a sum", &broken);
@@ -335,7 +337,7 @@ static gw_nccl_event poll_summing(gw_nccl *n) {
     return GW_NCCL_SUMMED;
 }
 
-/* All of it. */
+/* Polling and life. */
 
 gw_nccl_event gw_nccl_poll(gw_nccl *n, uint64_t now_ns, gw_err *err) {
     tick(n, now_ns);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A path message on its way. */
+/* A path message that is being sent. */
 typedef struct path_message {
     struct path_message *next;
     gw_peer_id peer;
@@ -19,17 +19,17 @@ typedef struct path_message {
 
 typedef enum cargo { NOTHING, REQUEST, REPLY, PATH_MESSAGE } cargo;
 
-/* What a rail peer's `state` is. */
+/* The state of a channel, to which the rail peer's `state` points. */
 typedef struct channel {
     struct channel *next;
     gw_rail_peer *peer;
     uint64_t number;
     gw_requester *requester;
     gw_server *server;
-    cargo sending;   /* what the rail has taken */
-    bool asked_last; /* take turns between requests and replies */
+    cargo sending;   /* the message that the rail is sending */
+    bool asked_last; /* the last message was a request; requests and replies take turns */
     path_message *messages, **messages_last, *sending_message;
-    cargo landing_cargo; /* REQUEST (a WRITE) and PATH_MESSAGE land in `written` */
+    cargo landing_cargo; /* the message that is arriving; a WRITE and a path message land in `written` */
     gw_request write;
     gw_path_note note;
     struct iovec landing, payload;
@@ -49,8 +49,8 @@ struct gw_onesided {
     pthread_mutex_t inbox_lock;
     path_message *messages, **messages_last;
     gw_posted *posted, **posted_last;
-    gw_lookup *answered; /* in any order */
-    channel *channels;   /* inside the gate */
+    gw_lookup *answered; /* answered lookups, in any order */
+    channel *channels;   /* accessed with the gate held */
     uint64_t numbers;
     _Atomic uint64_t served;
 };
@@ -72,7 +72,7 @@ static void free_path_messages(path_message *first) {
     }
 }
 
-/* The rail's user: inside the gate. */
+/* The handlers of the rail's user, called with the gate held. */
 
 static void on_up(void *context, gw_rail_peer *peer) {
     gw_onesided *onesided = context;
@@ -191,7 +191,7 @@ static gw_arrival take_request(gw_onesided *onesided, channel *c, const gw_reque
     }
     if (message->bytes != 0 || !serve(onesided, c, request, NULL, 0)) return GW_ARRIVAL_REFUSE;
     gw_rail_thread_push(onesided->rail, c->peer);
-    return GW_ARRIVAL_DROP; /* no payload: nothing to land */
+    return GW_ARRIVAL_DROP; /* there is no payload */
 }
 
 static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *message) {
@@ -218,7 +218,7 @@ static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *
     case GW_HEADER_REPLY:
         arrival = gw_requester_place(c->requester, &reply, message->bytes, &c->landing);
         if (arrival == GW_ARRIVAL_LAND) c->landing_cargo = REPLY;
-        gw_rail_thread_push(onesided->rail, peer); /* a place in the window may be free */
+        gw_rail_thread_push(onesided->rail, peer); /* the window may have room now */
         break;
     }
     return arrival;
@@ -244,7 +244,7 @@ static void on_landed(void *context, gw_rail_peer *peer) {
 
 static channel *find_channel(const gw_onesided *onesided, const gw_peer_id *peer) {
     for (channel *c = onesided->channels; c != NULL;
-         c = c->next) /* newest first: a link's successor before it */
+         c = c->next) /* newest first, so that a link's successor comes before it */
         if (gw_peer_id_equal(&c->peer->id, peer)) return c;
     return NULL;
 }
@@ -271,8 +271,8 @@ static void take_path_message(gw_onesided *onesided, path_message *t) {
     free(t);
 }
 
-/* Hands what other threads left to its channels, which must be up or gone. `refresh`: on the rail's thread
- * only; without it there are none any more. */
+/* Hands what other threads left in the inbox to its channels. With `refresh` (on the rail's thread only) the
+ * channels are brought up to date first; without it there are no channels any more. */
 static void take_inbox(gw_onesided *onesided, bool refresh) {
     pthread_mutex_lock(&onesided->inbox_lock);
     gw_posted *posted = onesided->posted;
@@ -372,7 +372,7 @@ gw_onesided *gw_onesided_open(gw_rail_thread *rail, uint32_t window, uint32_t re
 
 void gw_onesided_close(gw_onesided *onesided) {
     GW_ASSERT(onesided->channels == NULL);
-    take_inbox(onesided, false); /* what still waits has no channel: unreachable, or dropped */
+    take_inbox(onesided, false); /* what still waits has no channel: it is unreachable, or dropped */
     pthread_mutex_destroy(&onesided->inbox_lock);
     free(onesided);
 }
@@ -412,9 +412,9 @@ void gw_onesided_answered(gw_onesided *onesided, gw_lookup *lookup) {
     gw_rail_thread_wake(onesided->rail);
 }
 
-/* Has the channel let go of the requester's memory, if it has any. What the other side asks or tells must not be
- * lost with that: the link ends where it would be. */
-static void let_go(gw_onesided *onesided, channel *c) {
+/* Makes the channel release the requester's memory, if it holds any. If that would lose a request or a path
+ * message of the other side, the link ends. */
+static void release_channel(gw_onesided *onesided, channel *c) {
     bool lands_theirs = c->landing_cargo == REQUEST || c->landing_cargo == PATH_MESSAGE;
     if (c->sending != REQUEST && c->landing_cargo != REPLY) return;
     (void)gw_rail_thread_release(onesided->rail, c->peer);
@@ -436,7 +436,8 @@ static void end_unanswered(gw_onesided *onesided, channel *c) {
 
 void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     gw_rail_thread_enter(onesided->rail);
-    /* The rest of the inbox is left to the rail's thread: it may be for a channel that is not up yet. */
+    /* The rest of the inbox is left to the rail's thread, since it may be for a channel that is not up
+     * yet. */
     gw_posted *posted = take_posted(onesided, peer);
     while (posted != NULL) {
         gw_posted *next = posted->next;
@@ -445,7 +446,7 @@ void gw_onesided_abandon(gw_onesided *onesided, const gw_peer_id *peer) {
     }
     for (channel *c = onesided->channels; c != NULL; c = c->next) {
         if (peer != NULL && !gw_peer_id_equal(&c->peer->id, peer)) continue;
-        let_go(onesided, c);
+        release_channel(onesided, c);
         if (!gw_requester_abandon(c->requester)) end_unanswered(onesided, c);
     }
     gw_rail_thread_leave(onesided->rail);

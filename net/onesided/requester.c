@@ -6,23 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece that was asked for. */
+/* A piece that was requested. */
 typedef struct slot {
     bool busy, fetch;
-    gw_posted *posted; /* NULL: abandoned, its replies are dropped */
+    gw_posted *posted; /* NULL: it was abandoned, and its replies are dropped */
     uint64_t id;
-    uint64_t offset, bytes; /* of the piece in its operation */
-    uint64_t landed;        /* FETCH: bytes that are there */
-    uint64_t whole;         /* FETCH: of how many, once some are there */
+    uint64_t offset, bytes; /* the place of the piece in its operation */
+    uint64_t landed;        /* FETCH: bytes that have arrived */
+    uint64_t whole;         /* FETCH: the whole length, once some bytes have arrived */
 } slot;
 
 struct gw_requester {
     gw_transport_events events;
     uint32_t window;
-    gw_posted *first, **last; /* not asked for in full, in order; only the first may be asked for in part */
+    gw_posted *first,
+        **last; /* operations that are not requested in full, in order; only the first may be requested in part */
     slot slots[GW_REQUESTER_WINDOW];
-    uint64_t requests; /* so far: makes ids unique */
-    slot *landing;     /* where the payload at hand goes, or NULL */
+    uint64_t requests; /* requests so far, which makes ids unique */
+    slot *landing;     /* the piece whose payload is arriving; NULL: none */
     gw_reply landing_reply;
     uint32_t landing_bytes;
 };
@@ -63,8 +64,8 @@ void gw_requester_add(gw_requester *requester, gw_posted *posted) {
     requester->last = &posted->next;
 }
 
-/* A FETCH that was abandoned takes a slot until its last reply has come, so that this is known for what it
- * is, but no room in the window: what it waits for, a disk, may never come. */
+/* Whether a slot holds an abandoned FETCH. It keeps its slot until its last reply has come, so that the reply
+ * is recognised, but takes no room in the window, since the disk that it waits for may never answer. */
 static bool is_abandoned_fetch(const slot *s) {
     return s->busy && s->fetch && s->posted == NULL;
 }
@@ -117,7 +118,7 @@ bool gw_requester_next(gw_requester *requester, gw_request *request, struct iove
     return true;
 }
 
-/* One piece is answered in full: the operation may be done. */
+/* Notes that a piece is answered in full, which may complete the operation. */
 static void settle(gw_requester *requester, slot *s, gw_op_status status) {
     gw_posted *posted = s->posted;
     GW_ASSERT(s->busy && posted != NULL);
@@ -138,7 +139,7 @@ gw_arrival gw_requester_place(gw_requester *requester, const gw_reply *reply, ui
         return GW_ARRIVAL_DROP;
     }
     const gw_op *op = &s->posted->op;
-    uint64_t due = 0; /* bytes that this reply must bring */
+    uint64_t due = 0; /* the bytes that this reply must bring */
     if (reply->status == GW_OP_OK && op->kind == GW_OP_READ) due = s->bytes;
     if (reply->status == GW_OP_OK && fetch) {
         if (reply->value > op->bytes || (s->landed > 0 && reply->value != s->whole)) return GW_ARRIVAL_REFUSE;
@@ -147,7 +148,7 @@ gw_arrival gw_requester_place(gw_requester *requester, const gw_reply *reply, ui
             return GW_ARRIVAL_REFUSE;
         due = bytes;
     }
-    bool more = fetch && reply->status == GW_OP_OK; /* may follow */
+    bool more = fetch && reply->status == GW_OP_OK; /* more replies may follow */
     if (reply->kind != op->kind || bytes != due || (!more && !reply->last)) return GW_ARRIVAL_REFUSE;
     *place = (struct iovec){bytes > 0 ? (uint8_t *)op->buffer + s->offset + s->landed : NULL, bytes};
     requester->landing = s;
@@ -173,9 +174,10 @@ void gw_requester_landed(gw_requester *requester) {
     settle(requester, s, reply->status);
 }
 
-/* Completes everything: what was asked for in any part with UNKNOWN, the rest with UNREACHABLE. */
+/* Completes everything: operations of which a part was requested with GW_OP_UNKNOWN, the others with
+ * GW_OP_UNREACHABLE. */
 static void end_all(gw_requester *requester) {
-    /* Handlers may not add to this requester meanwhile: posting goes through the rail's inbox. */
+    /* Handlers cannot add to this requester meanwhile, since posting goes through the rail's inbox. */
     gw_posted *waiting = requester->first;
     requester->first = NULL;
     requester->last = &requester->first;
@@ -197,7 +199,7 @@ static void end_all(gw_requester *requester) {
 }
 
 bool gw_requester_abandon(gw_requester *requester) {
-    /* The reply whose payload was landing is as good as dropped. */
+    /* A reply whose payload was arriving is dropped. */
     if (requester->landing != NULL && requester->landing_reply.last) {
         gw_posted *posted = requester->landing->posted;
         requester->landing->busy = false;

@@ -1,6 +1,7 @@
-/* The asking side of one-sided operations on one channel: which operations wait, which pieces of them are
- * asked for, where their answers go. Large READs are cut in pieces, a window of requests in flight, besides
- * FETCHes that were abandoned and are not answered yet. Belongs to the rail's thread. */
+/* The requesting side of one-sided operations on one channel: it keeps the operations that wait, the
+ * pieces that are requested, and the places where replies go. Large READs are cut into pieces. A window
+ * bounds the requests in flight, not counting FETCHes that were abandoned and are not answered yet.
+ * Thread: the rail's. */
 #ifndef GODWIT_NET_ONESIDED_REQUESTER_H
 #define GODWIT_NET_ONESIDED_REQUESTER_H
 
@@ -12,35 +13,38 @@ enum {
 
 typedef struct gw_requester gw_requester;
 
-/* A posted operation and how far it is; what a WRITE writes is behind it. Posted with all but `op` zero. */
+/* A posted operation and its progress, followed by the payload of a WRITE. When it is posted, all fields but
+ * `op` are zero. */
 typedef struct gw_posted {
     struct gw_posted *next;
     gw_op op;
-    uint64_t asked_bytes; /* of a READ */
-    uint32_t in_flight;   /* pieces asked for and not answered */
-    bool asked, waiting;  /* some of it was asked for; not all of it was */
-    gw_op_status status;  /* of the first piece that went wrong; 0: none yet */
+    uint64_t asked_bytes; /* bytes of a READ that were requested */
+    uint32_t in_flight;   /* pieces that were requested and are not answered */
+    bool asked, waiting;  /* asked: some of it was requested; waiting: not all of it was */
+    gw_op_status status;  /* the status of the first piece that failed; 0: none has */
     uint64_t value;
     uint8_t payload[];
 } gw_posted;
 
-/* `window` <= GW_REQUESTER_WINDOW. NULL: out of memory. */
+/* Opens a requester without operations. `window` is at most GW_REQUESTER_WINDOW. NULL if out of memory. */
 gw_requester *gw_requester_open(uint32_t window, const gw_transport_events *events);
-/* The channel is gone: completes everything (asked: UNKNOWN, else UNREACHABLE) and frees. */
+/* Completes everything when the channel is gone (requested operations with GW_OP_UNKNOWN, the others with
+ * GW_OP_UNREACHABLE), and frees the requester. */
 void gw_requester_close(gw_requester *requester);
 
-/* Takes the operation (malloc'd). */
+/* Takes an operation, which was allocated with malloc. */
 void gw_requester_add(gw_requester *requester, gw_posted *posted);
-/* The next request and its payload, which stands until the request is answered or abandoned. */
+/* Gives the next request and its payload, which stays until the request is answered or abandoned. False if
+ * there is none. */
 bool gw_requester_next(gw_requester *requester, gw_request *request, struct iovec *payload);
-/* A reply with `bytes` of payload came: where to? */
+/* Decides where the payload of an arriving reply goes, of `bytes` bytes. */
 gw_arrival gw_requester_place(gw_requester *requester, const gw_reply *reply, uint32_t bytes,
                               struct iovec *place);
-/* The payload of the reply placed last is there. */
+/* Notes that the payload of the reply placed last has arrived. */
 void gw_requester_landed(gw_requester *requester);
-/* Completes everything with UNKNOWN. The channel must have been released: no `sent` or `landed` is due.
- * False: nothing can be asked here any more until one of GW_REQUESTER_WINDOW abandoned FETCHes is answered, which
- * may never be: the link is to end. */
+/* Completes everything with GW_OP_UNKNOWN. The channel must have been released: no `sent` or `landed` may
+ * follow. False if nothing can be requested here until one of GW_REQUESTER_WINDOW abandoned FETCHes is
+ * answered, which may never be: the link must end. */
 bool gw_requester_abandon(gw_requester *requester);
 
 #endif

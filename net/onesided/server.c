@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-/* An answer that waits to be sent. */
+/* A reply that waits to be sent. */
 typedef struct answer {
-    bool read; /* request is a READ, still to be executed */
+    bool read; /* `request` is a READ that is still to be executed */
     gw_request request;
     gw_reply reply;
-    gw_lookup *lookup; /* FETCH: where the bytes are; reply.offset says how far it is */
+    gw_lookup *lookup; /* FETCH: the bytes; reply.offset is how many of them are sent */
 } answer;
 
 struct gw_server {
@@ -18,9 +18,9 @@ struct gw_server {
     uint64_t channel;
     const gw_regions *regions;
     gw_provider *provider;
-    answer queue[GW_REQUESTER_WINDOW]; /* a ring */
+    answer queue[GW_REQUESTER_WINDOW]; /* a ring buffer */
     uint32_t head, count;
-    uint32_t lookups; /* at the provider */
+    uint32_t lookups; /* lookups at the provider */
     answer sending;   /* its lookup is not NULL while bytes of a FETCH are being sent */
     uint32_t sending_bytes, read_bytes;
     uint8_t stage[];
@@ -143,5 +143,5 @@ void gw_server_sent(gw_server *server) {
     if (a.reply.last)
         gw_lookup_free(a.lookup);
     else
-        enqueue(server, &a); /* at the end: other answers get their turn */
+        enqueue(server, &a); /* at the end of the queue, so that other replies get their turn */
 }

@@ -1,6 +1,6 @@
-/* The serving side of one-sided operations on one channel: executes requests on the regions and queues the
- * answers. Small operations are executed as they arrive, READs when their answer can be sent, FETCHes by the
- * provider. Belongs to the rail's thread, inside its gate. */
+/* The serving side of one-sided operations on one channel: it executes requests on the regions and queues the
+ * replies. Small operations are executed as they arrive, READs when their reply can be sent, FETCHes by the
+ * provider. Thread: the rail's, with its gate held. */
 #ifndef GODWIT_NET_ONESIDED_SERVER_H
 #define GODWIT_NET_ONESIDED_SERVER_H
 
@@ -10,18 +10,20 @@
 
 typedef struct gw_server gw_server;
 
-/* `channel` numbers the channel in lookups; most READ bytes at once: `read_bytes`. NULL: out of memory. */
+/* Opens a server. `channel` is the channel's number in lookups, `read_bytes` the most bytes of one READ
+ * request. NULL if out of memory. */
 gw_server *gw_server_open(const gw_peer_id *peer, uint64_t channel, uint32_t read_bytes,
                           const gw_regions *regions, gw_provider *provider);
-/* The channel is gone. Lookups under way are freed by whoever gets them. */
+/* Frees the server when the channel is gone. A lookup under way is freed by the thread that receives its
+ * answer. */
 void gw_server_close(gw_server *server);
 
-/* Takes a request with its payload (of a WRITE). False: it breaks the protocol, end the link. */
+/* Takes a request, with the payload of a WRITE. False if it breaks the protocol, and the link must end. */
 bool gw_server_take(gw_server *server, const gw_request *request, const void *payload,
                     uint32_t payload_bytes);
-/* A lookup of this channel is answered; becomes the server's. */
+/* Takes an answered lookup of this channel. */
 void gw_server_answered(gw_server *server, gw_lookup *lookup);
-/* The next reply and its payload, which stands until gw_server_sent. */
+/* Gives the next reply and its payload, which stays until gw_server_sent. False if there is none. */
 bool gw_server_next(gw_server *server, gw_reply *reply, struct iovec *payload);
 void gw_server_sent(gw_server *server);
 

@@ -15,27 +15,27 @@ typedef struct gw_cursor {
 } gw_cursor;
 
 gw_cursor gw_cursor_on(const gw_rail_message *message);
-/* At most `left`. */
+/* Moves the position by at most `left` bytes. */
 void gw_cursor_advance(gw_cursor *c, size_t bytes);
-/* The next bytes as parts for a system call; returns how many parts, and their sum in *bytes. */
+/* Gives the next bytes as parts for a system call; returns the number of parts, and their sum in *bytes. */
 uint32_t gw_cursor_parts(const gw_cursor *c, struct iovec *out, uint32_t most, size_t *bytes);
-/* The next `bytes` bytes where they lie, or NULL when they are not in one part. */
+/* The next `bytes` bytes in place; NULL if they are not in one part. */
 uint8_t *gw_cursor_contiguous(gw_cursor *c, size_t bytes);
-/* Moves `count` bytes and the position: from the parts to `bytes` (gather), or the other way. */
+/* Copies `count` bytes, and moves the position: from the parts to `bytes` (gather), or the other way. */
 void gw_cursor_copy(gw_cursor *c, uint8_t *bytes, size_t count, bool gather);
 
 typedef struct gw_channel gw_channel;
 
 typedef enum gw_flow {
-    GW_FLOW_MORE = 1, /* something moved; call again */
-    GW_FLOW_BLOCKED,  /* nothing has come, or there is no room: wait for the other side */
-    GW_FLOW_IDLE,     /* nothing to send, or parked: wait for the user */
+    GW_FLOW_MORE = 1, /* something has moved; call again */
+    GW_FLOW_BLOCKED,  /* nothing has arrived or there is no room: wait for the other side */
+    GW_FLOW_IDLE,     /* there is nothing to send, or the channel is parked: wait for the user */
     GW_FLOW_BROKEN,   /* err says why; the channel is of no more use */
 } gw_flow;
 
 /* The operations of a kind of channel. */
 typedef struct gw_channel_ops {
-    /* A limited amount of sending or receiving (about a system call's, or 128 KiB); calls the user's
+    /* Sends or receives a limited amount (about a system call's worth, or 128 KiB), and calls the user's
      * handlers. */
     gw_flow (*send)(gw_channel *, const gw_rail_user *, gw_err *);
     gw_flow (*receive)(gw_channel *, const gw_rail_user *, gw_err *);
@@ -56,8 +56,8 @@ typedef struct gw_channel_ops {
 typedef struct gw_outgoing {
     bool active; /* there is one */
     gw_cursor payload;
-    struct iovec own_part; /* after a release: the rest of the payload, ours */
-    uint8_t *own;          /* NULL: the payload is the user's */
+    struct iovec own_part; /* after a release: the rest of the payload in a private copy */
+    uint8_t *own;          /* the private copy; NULL: the payload is the user's */
 } gw_outgoing;
 
 typedef enum gw_incoming_state {
@@ -75,35 +75,36 @@ typedef struct gw_incoming {
     gw_cursor payload;
 } gw_incoming;
 
-/* Every kind's object begins with this. Starts as zeros but for the first five. */
+/* The beginning of every kind's object. All fields but the first five start as zeros. */
 struct gw_channel {
     gw_rail_peer peer; /* first: gw_channel_of */
     const gw_channel_ops *ops;
-    int fd;      /* watched by the rail, edge-triggered; the channel's */
+    int fd;      /* watched by the rail, edge-triggered; closed by the channel */
     void *owner; /* the rail thread's */
     uint32_t payload_most;
     gw_outgoing out;
     gw_incoming in;
 };
 
-/* What all kinds do alike with messages, for their send and receive. */
+/* What all kinds have in common, for their `send` and `receive`. */
 
-/* Takes the user's next message to send, for the kind to put its header and bytes somewhere. False: none. */
+/* Takes the user's next message, whose header and payload the kind sends. False if there is none. */
 bool gw_channel_take(gw_channel *channel, const gw_rail_user *user, gw_rail_message *message);
-/* All of it has been sent. */
+/* Notes that the whole message has been sent. */
 void gw_channel_sent(gw_channel *channel, const gw_rail_user *user);
-/* Asks the user about the message whose header and bytes are in. MORE: it lands, or is dropped. */
+/* Asks the user about the message whose header and length have arrived. GW_FLOW_MORE: it lands, or is
+ * dropped. */
 gw_flow gw_channel_ask(gw_channel *channel, const gw_rail_user *user, gw_err *err);
-/* Moves payload that lies in memory to its place, or has the user fold it: pieces as gw_rail_user.fold asks.
- */
+/* Moves payload that lies in memory to its place, or makes the user fold it, in pieces as gw_rail_user.fold
+ * requires. */
 void gw_channel_deliver(gw_channel *channel, const gw_rail_user *user, uint8_t *bytes, size_t count);
-/* All of it has been received. */
+/* Notes that the whole message has been received. */
 void gw_channel_received(gw_channel *channel, const gw_rail_user *user);
 
-/* Lets go of the user's memory, as rail_release says. False: out of memory, the channel must be closed. */
+/* Releases the user's memory, as rail_release does. False if out of memory: the channel must be closed. */
 bool gw_channel_release(gw_channel *channel);
 
-/* The channel that a rail peer is the face of. */
+/* The channel to which a rail peer belongs. */
 static inline gw_channel *gw_channel_of(gw_rail_peer *peer) {
     return (gw_channel *)peer;
 }

@@ -40,22 +40,23 @@ typedef struct gw_path_host {
     gw_words *words;        /* this peer's words */
     uint32_t streams;       /* channels are made for streams 1 to streams - 1 */
     uint32_t payload_most[GW_PATH_STREAMS];
-    /* To the other side's `message`, in order; lost with the link. */
+    /* Sends bytes to the other side's `message`, in order; they are lost with the link. */
     void (*tell)(gw_path_endpoint *endpoint, const void *bytes, uint32_t count);
-    void (*ready)(gw_path_endpoint *endpoint); /* of the side that leads; once */
+    void (*ready)(gw_path_endpoint *endpoint); /* called on the side that leads, once */
     /* Reports that the path has failed. Called once, on either side; the fabric closes the end soon after. */
     void (*failed)(gw_path_endpoint *endpoint, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
     void (*completed)(gw_path_endpoint *endpoint, const gw_completion *completion);
-    /* Such an operation has not happened, and can not by this path: it goes by the rails after all. */
+    /* Passes an operation that `post` has started to the rails: it has not happened and cannot happen by this
+     * path. */
     void (*pass)(gw_path_endpoint *endpoint, const gw_op *op);
     /* Counts bytes that the path took from the other side's memory for a FETCH or a large READ. */
     void (*pulled)(gw_path_endpoint *endpoint, uint64_t bytes);
-    /* A kind that was not to be had on this machine is again: what waits for a try need not wait longer.
-     * Control thread. */
+    /* Notes that this machine can have a kind of path again, so that links need not wait to try it. Control
+     * thread. */
     void (*usable)(struct gw_fabric *fabric, gw_path_kind kind);
-    /* Asks this peer's provider for what the other side wants (name, capacity, id filled in): `found` hears
-     * of it, on the control thread, if the end is there still. Takes the lookup. */
+    /* Asks this peer's provider for what the other side requests (name, capacity and id filled in). `found`
+     * gets the answer on the control thread, if the endpoint still exists. Takes the lookup. */
     void (*look_up)(gw_path_endpoint *endpoint, gw_lookup *lookup);
 } gw_path_host;
 
@@ -64,38 +65,41 @@ struct gw_path_endpoint {
     gw_path *path;
     gw_peer_id peer;
     uint64_t link;   /* the number of the TCP link below */
-    uint32_t serial; /* of this try at it; the same on both sides */
+    uint32_t serial; /* the number of this try; the same on both sides */
     bool leads;
 };
 
 typedef enum gw_path_posted {
     GW_PATH_DONE = 1, /* `completion` is filled in */
     GW_PATH_STARTED,  /* host->completed will be called (or has been) */
-    GW_PATH_PASS,     /* not by this path: nothing happened, it goes by the rails */
+    GW_PATH_PASS,     /* the operation was not done and goes by the rails */
 } gw_path_posted;
 
 typedef struct gw_path_ops {
     gw_path_kind kind;
-    /* Writes the card (host and device identity, addresses); 0: not to be had on this machine, and why. */
+    /* Writes the card (host and device identity, addresses) and returns its length; 0 if this machine cannot
+     * have the path now, and *why says why. */
     uint32_t (*card)(gw_path *, uint8_t bytes[GW_PATH_CARD_BYTES], gw_err *why);
     /* Whether a peer with this card can be reached this way. */
     bool (*suits)(gw_path *, const uint8_t *card, uint32_t count, gw_err *why);
-    /* An end from `as` (peer, link, serial, leads filled in), for the peer with this card. NULL: failed. */
+    /* Opens an endpoint like `as` (peer, link, serial and leads filled in) for the peer with this card. NULL
+     * on failure. */
     gw_path_endpoint *(*open)(gw_path *, const gw_path_endpoint *as, const uint8_t *card, uint32_t count,
                               gw_err *err);
-    /* What the other side's end told. Bytes of another process: check them. */
+    /* Takes bytes from the other side's endpoint. They come from another process and must be checked. */
     void (*message)(gw_path_endpoint *, const uint8_t *bytes, uint32_t count);
-    /* The channel for a stream (1 to streams - 1), once each when the end is ready; its peer.rail is `rail`,
-     * its peer.link `link`. Channels belong to their rail threads, which may close them after the end: what
-     * they share with it is freed with the last of them. */
+    /* Gives the channel for a stream (1 to streams - 1), once for each when the endpoint is ready; its
+     * peer.rail is `rail` and its peer.link `link`. Channels belong to their rail threads, which may close
+     * them after the endpoint, so what they share with it is freed with the last of them. */
     gw_channel *(*channel)(gw_path_endpoint *, uint32_t stream, uint32_t rail, gw_err *err);
-    /* Never after or during `close_endpoint`. */
+    /* Executes or starts an operation. Never called after or during `close_endpoint`. */
     gw_path_posted (*post)(gw_path_endpoint *, const gw_op *op, gw_completion *completion);
-    /* See gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
+    /* As gw_transport_abandon: completions come from inside. NULL: nothing is ever outstanding. */
     void (*abandon)(gw_path_endpoint *);
-    /* The answer to a host->look_up; becomes the path's. NULL: it never asks. */
+    /* Takes the answer to a host->look_up. NULL: the path never looks up. */
     void (*found)(gw_path_endpoint *, gw_lookup *lookup);
-    /* Completes what is outstanding with GW_OP_UNKNOWN, says nothing any more, and frees the end. */
+    /* Completes outstanding operations with GW_OP_UNKNOWN, reports nothing any more, and frees the
+     * endpoint. */
     void (*close_endpoint)(gw_path_endpoint *);
     /* The owner's side of gw_transport_fence, in this order: fence_begin for every path (ends what
      * non-members can reach this peer's memory by), then the words are moved to fresh memory, then fence_end,
@@ -103,23 +107,22 @@ typedef struct gw_path_ops {
      * streams 0 and 1 held: do not wait for those threads. Either may be NULL. */
     void (*fence_begin)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
     void (*fence_end)(gw_path *, const gw_fence *fence, const gw_peer_id *members, uint32_t count);
-    /* Any thread; may be NULL. A data region of this peer's that others may READ by the path, if the fence
-     * lets them. When _remove has returned, the path touches the memory no more. */
+    /* Adds a data region of this peer that others may READ by the path if the fence lets them; remove_region
+     * removes it, after which the path does not touch the memory. Any thread; may be NULL. */
     void (*add_region)(gw_path *, uint32_t region, const void *memory, uint64_t bytes);
     void (*remove_region)(gw_path *, uint32_t region);
-    /* May be NULL, or answer NULL. Else this peer's words are in this path's atomicity domain, and everything
-     * that touches them on this machine goes through it (net/data/words.h). Asked once, when the fabric is
-     * opened.
-     */
+    /* The path's atomicity domain, if this peer's words are to be in it; then everything that touches the
+     * words on this machine goes through it (net/data/words.h). Called once, when the fabric is opened. May
+     * be NULL or return NULL. */
     const gw_word_domain *(*domain)(gw_path *);
-    /* No end is left. */
+    /* Closes the path. No endpoint may be left. */
     void (*close)(gw_path *);
 } gw_path_ops;
 
 /* Every kind's object begins with this. */
 struct gw_path {
     const gw_path_ops *ops;
-    const gw_path_host *host; /* outlives it */
+    const gw_path_host *host; /* must outlive the path */
 };
 
 #endif

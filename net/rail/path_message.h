@@ -1,15 +1,15 @@
-/* The messages by which the two sides of a data link agree on its path (net/rail/path.h). They travel on stream 0, that of small
- * operations.
+/* The messages by which the two sides of a data link agree on its path (net/rail/path.h). They travel on
+ * stream 0, that of small operations.
  *
  * Header (GW_RAIL_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
- *   HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
- *          From each side when the link begins; and when a path that failed may be tried again from who had
- *          left it alone, which the side that does not lead answers with its own.
- *   TRY    the card of the side that leads, as it is now: open an end of this kind for try `serial`, which
- *          rises from try to try on a link
- *   TELL   the path's own bytes, for its end of that try
- *   FAIL   text: that try came to nothing here (from either side)
- *   USE    text: this kind it is (of that try); kind 0: none, end the link. The text says why not another */
+ *    HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
+ *           From each side when the link begins. Later, when a path that failed may be tried again, from the side
+ *           that had excluded it; if that is the side that leads, the other side answers with its own.
+ *    TRY    the present card of the side that leads: open an endpoint of this kind for try `serial`, which
+ *           rises from try to try on a link
+ *    TELL   the path's own bytes, for its endpoint of that try
+ *    FAIL   text: that try has failed here (from either side)
+ *    USE    text: use this kind (of that try); kind 0: there is none, end the link. The text says why no better one */
 #ifndef GODWIT_NET_RAIL_PATH_MESSAGE_H
 #define GODWIT_NET_RAIL_PATH_MESSAGE_H
 
@@ -29,7 +29,7 @@ typedef enum gw_path_what {
 
 typedef struct gw_path_note {
     gw_path_what what;
-    gw_path_kind kind; /* 0 where there is none */
+    gw_path_kind kind; /* 0: none */
     uint32_t serial;
 } gw_path_note;
 
@@ -39,16 +39,16 @@ typedef struct gw_path_card {
 } gw_path_card;
 
 typedef struct gw_path_hello {
-    uint32_t kinds; /* GW_PATH_BIT of each that is allowed there */
+    uint32_t kinds; /* GW_PATH_BIT of each kind that the sender allows */
     gw_path_card cards[GW_PATH_KINDS];
 } gw_path_hello;
 
 enum { GW_PATH_HELLO_BYTES = 2 + GW_PATH_KINDS * (3 + GW_PATH_CARD_BYTES) };
 
 void gw_path_note_encode(const gw_path_note *note, uint8_t header[GW_RAIL_HEADER]);
-/* False: not a path message, or one that makes no sense. */
+/* False if it is not a path message, or a malformed one. */
 bool gw_path_note_decode(const uint8_t header[GW_RAIL_HEADER], gw_path_note *note);
-/* Returns how many bytes. */
+/* Encodes a HELLO and returns its length in bytes. */
 uint32_t gw_path_hello_encode(const gw_path_hello *hello, uint8_t bytes[GW_PATH_HELLO_BYTES]);
 bool gw_path_hello_decode(const uint8_t *bytes, uint32_t count, gw_path_hello *hello);
 

@@ -15,9 +15,9 @@
 enum {
     FRAME = GW_FRAME_BYTES,
     SMALL = 4096,        /* payloads up to this share a record with their header */
-    RECORD = 128 * 1024, /* payload of a record that we seal: stays in a core's cache between copies */
+    RECORD = 128 * 1024, /* payload of a sealed record, which stays in a core's cache between copies */
     AHEAD = 4096,      /* plain: bytes read beyond the payload, so that one call reads the next header too */
-    SCRAP = 64 * 1024, /* where dropped payload is read to */
+    SCRAP = 64 * 1024, /* bytes of the buffer that dropped payload is read into */
     PARTS = 64,        /* most parts in one system call */
 };
 
@@ -37,7 +37,7 @@ typedef struct tcp_channel {
     struct {
         uint8_t *bytes; /* read and not used yet: bytes[start, end) */
         size_t start, end, capacity;
-        uint8_t *scrap; /* plain: made when first needed */
+        uint8_t *scrap; /* plain: allocated when it is first needed */
         gw_silence silence;
     } rx;
 
@@ -52,8 +52,9 @@ static tcp_channel *tcp_of(gw_channel *channel) {
 
 /* Life. */
 
-/* Small operations go at once; and no BBR, where that is the default: its pacing waits between segments,
- * which halves the throughput on fast, short paths (measured on loopback). Nothing here is needed to work. */
+/* Sends small messages at once, and avoids BBR where that is the default: its pacing waits between segments,
+ * which halves the throughput on fast, short paths (measured on loopback). The channel works without these
+ * settings too. */
 static void tune_socket(int fd) {
     static const char *const others[] = {"cubic",
                                          "reno"}; /* an unprivileged process may always choose reno */
@@ -161,7 +162,7 @@ static gw_flow send_plain(tcp_channel *channel, const gw_rail_user *user, gw_err
     return GW_FLOW_MORE;
 }
 
-/* Seals the next record of the message in hand at the end of tx.records. */
+/* Seals the next record of the current message behind the records in tx.records. */
 static bool seal_record(tcp_channel *channel, gw_err *err) {
     uint8_t *record = channel->tx.records + channel->tx.end, *plain = record + GW_RECORD_HEADER;
     gw_cursor *payload = &channel->base.out.payload;
@@ -197,7 +198,7 @@ static bool seal_heartbeat(tcp_channel *channel, gw_err *err) {
     return true;
 }
 
-/* What is parked is not read on: nothing is missed there. */
+/* Counts silence. A parked channel is not read, so nothing can be missed there. */
 static uint32_t tcp_heartbeat(gw_channel *base) {
     tcp_channel *channel = tcp_of(base);
     channel->tx.heartbeat = channel->sealed;
@@ -234,7 +235,7 @@ static gw_flow broken(gw_err *err, const char *what) {
     return GW_FLOW_BROKEN;
 }
 
-/* Asks the user about the message whose header is in. */
+/* Asks the user about the message whose header has arrived. */
 static gw_flow ask(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = gw_channel_ask(&channel->base, user, err);
     channel->base.in.message.fold = false; /* most of a payload is read straight into its place */
@@ -254,7 +255,7 @@ static void take_payload(tcp_channel *channel, const gw_rail_user *user, uint8_t
     if (channel->base.in.payload.left == 0) gw_channel_received(&channel->base, user);
 }
 
-/* Uses what has been read. MORE: all used that can be. */
+/* Uses the bytes that have been read. GW_FLOW_MORE: everything that can be used is used. */
 static gw_flow use_plain(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start;
@@ -298,7 +299,7 @@ static gw_flow receive_plain(tcp_channel *channel, const gw_rail_user *user, gw_
         direct = left < SCRAP ? left : SCRAP;
         parts[count++] = (struct iovec){channel->rx.scrap, direct};
     }
-    /* Ahead, only behind the whole payload. */
+    /* Reads ahead only behind the whole payload. */
     if (channel->base.in.state == GW_INCOMING_HEAD || direct == left)
         parts[count++] =
             (struct iovec){channel->rx.bytes + channel->rx.end, channel->rx.capacity - channel->rx.end};
@@ -357,7 +358,8 @@ static gw_flow use_record(tcp_channel *channel, const gw_rail_user *user, uint8_
     return GW_FLOW_MORE;
 }
 
-/* A header record is used in two goes: asking may park, and its payload must wait with it. */
+/* Uses the records that have been read. A record with a header is used in two steps: the user may park the
+ * message, and the payload then waits with it. */
 static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
     for (;;) {
         size_t have = channel->rx.end - channel->rx.start, record_bytes;

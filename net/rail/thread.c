@@ -15,21 +15,21 @@
 
 enum {
     EVENTS = 32,
-    ROUNDS = 16,      /* of work between two looks at the sockets */
-    SPIN_NS = 100000, /* with gw_rail_thread_spin, since anything happened */
+    ROUNDS = 16,      /* rounds of work between two looks at the sockets */
+    SPIN_NS = 100000, /* how long the thread polls after an event, with gw_rail_thread_spin */
     LINGER_NS =
-        20000, /* polled channels are looked at for so long before the thread sleeps: a wake-up costs more */
+        20000, /* how long polled channels are polled before the thread sleeps, since a wake-up costs more */
 };
 
-/* A channel's place in the rail. */
+/* A channel in the rail, with what the thread knows of it. */
 typedef struct seat {
     struct seat *next; /* in the inbox */
     gw_channel *channel;
     gw_data_link *link;
-    bool readable, writable; /* edge-triggered: true until the channel says otherwise */
-    bool ending;             /* the peer has closed its side: read on until its last byte */
-    bool pushed;             /* the user may have something to send, or bytes wait half sent */
-    bool refused;            /* by the user, or out of memory: `trouble` says why */
+    bool readable, writable; /* edge-triggered: true until the channel reports that it is blocked */
+    bool ending;             /* the peer has closed its side; the channel is read up to its last byte */
+    bool pushed;             /* the user may have something to send, or a message is half sent */
+    bool refused;            /* the user has refused the channel, or memory has run out; `trouble` says why */
     gw_err trouble;
 } seat;
 
@@ -42,19 +42,19 @@ struct gw_rail_thread {
     void *context;
     pthread_t thread;
     pthread_mutex_t gate;
-    atomic_uint visitors; /* want the gate: the thread lets them go first */
+    atomic_uint visitors; /* threads that want the gate, to which this thread gives precedence */
     int epoll_fd, event_fd;
     atomic_bool spin, closing;
-    uint64_t spin_end_ns;     /* the thread's */
-    atomic_bool called;       /* something for the thread was left since it last looked */
-    atomic_bool asleep;       /* it waits, or is about to: needs a write to event_fd */
-    _Atomic uint64_t turn_ns; /* when it began what it is at; 0 = it sleeps */
+    uint64_t spin_end_ns;     /* used by the thread */
+    atomic_bool called;       /* something was left for the thread since it last looked */
+    atomic_bool asleep;       /* it sleeps or is about to, and needs a write to event_fd */
+    _Atomic uint64_t turn_ns; /* when the present turn began; 0: it sleeps */
     pthread_mutex_t inbox_lock;
     seat *inbox;
-    /* inside the gate */
+    /* The fields below are accessed with the gate held. */
     seat **seats;
     uint32_t seat_count, seat_capacity;
-    uint32_t polled_count; /* of the seats */
+    uint32_t polled_count; /* how many of the seats are polled */
     gw_rail_watch *watches[GW_RAIL_WATCHES];
     uint32_t watch_count;
     uint64_t alarm_ns, heartbeat_ns;
@@ -91,7 +91,7 @@ static void free_seat(gw_rail_thread *rail, seat *s) {
     free(s);
 }
 
-/* Takes away seat i. With `why`: it broke by itself. */
+/* Removes seat i. `why` is the reason if the channel broke by itself, else NULL. */
 static void drop_seat(gw_rail_thread *rail, uint32_t i, const gw_err *why) {
     seat *s = rail->seats[i];
     rail->seats[i] = rail->seats[--rail->seat_count];
@@ -175,7 +175,7 @@ static bool has_work(const seat *s) {
     return s->refused || (s->readable && !is_parked(s)) || (s->writable && s->pushed);
 }
 
-/* True while there is more to do without waiting. */
+/* Serves all seats for one round. True while there is more to do without waiting. */
 static bool serve_all(gw_rail_thread *rail) {
     bool busy = false;
     for (uint32_t i = rail->seat_count; i > 0; i--) {
@@ -195,13 +195,14 @@ static void note_events(gw_rail_thread *rail, const struct epoll_event *events, 
             GW_ASSERT(read(rail->event_fd, &ignored, sizeof ignored) == sizeof ignored || errno == EAGAIN);
             continue;
         }
-        if (events[i].data.ptr == NULL) continue; /* a watch: all are polled */
+        if (events[i].data.ptr == NULL) continue; /* a watch; all of them are polled */
         if (is_polled(s)) s->readable = s->writable = true;
         if (is_polled(s)) continue;
         if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->readable = true;
         if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) s->ending = true;
         if (events[i].events & EPOLLOUT) s->writable = true;
-        /* Parked, and the peer is gone: what it would have sent after the parked message never comes. */
+        /* A parked channel whose peer is gone ends: what the peer would have sent after the parked message
+         * never comes. */
         if (s->ending && is_parked(s)) {
             s->refused = true;
             gw_fail(&s->trouble, GW_E_PEER, "net/rail: the peer closed the connection");
@@ -217,7 +218,7 @@ static int wait_for_events(const gw_rail_thread *rail, struct epoll_event events
     return count;
 }
 
-/* What the wait has told of, and what it had no room for. */
+/* Notes the events of the wait, and those for which it had no room. */
 static void note_all(gw_rail_thread *rail, struct epoll_event events[EVENTS], int count) {
     note_events(rail, events, count);
     for (uint32_t noted = EVENTS; count == EVENTS && noted <= rail->seat_count; noted += EVENTS) {
@@ -241,7 +242,7 @@ static void enter_own_gate(gw_rail_thread *rail) {
     pthread_mutex_lock(&rail->gate);
 }
 
-/* True when anybody called. */
+/* Handles calls of other threads. True if there were any. */
 static bool handle_calls(gw_rail_thread *rail) {
     if (!atomic_exchange(&rail->called, false)) return false;
     take_inbox(rail);
@@ -249,7 +250,7 @@ static bool handle_calls(gw_rail_thread *rail) {
     return true;
 }
 
-/* True when it was time. */
+/* Calls `alarmed` if it is time. True if it was. */
 static bool handle_alarm(gw_rail_thread *rail) {
     if (rail->alarm_ns == UINT64_MAX || gw_now_ns() < rail->alarm_ns) return false;
     rail->alarm_ns = UINT64_MAX;
@@ -266,7 +267,7 @@ static void end_silent(gw_rail_thread *rail, uint32_t i) {
     drop_seat(rail, i, &err);
 }
 
-/* Without a user nothing is sent or read. */
+/* Sends heartbeats and counts silence. Without a user nothing is sent or read. */
 static void beat(gw_rail_thread *rail, uint64_t now_ns) {
     if (now_ns < rail->heartbeat_ns) return;
     rail->heartbeat_ns = now_ns + GW_HEARTBEAT_NS;
@@ -278,7 +279,7 @@ static void beat(gw_rail_thread *rail, uint64_t now_ns) {
     }
 }
 
-/* One look at everything that is polled; true when there was anything. */
+/* Polls everything once; true if there was anything. */
 static bool poll_once(gw_rail_thread *rail) {
     bool busy = false;
     for (uint32_t i = 0; i < rail->watch_count; i++)
@@ -291,8 +292,8 @@ static bool poll_once(gw_rail_thread *rail) {
     return serve_all(rail) || busy;
 }
 
-/* Looks at what is polled for a while; true when there was anything. */
-static bool linger(gw_rail_thread *rail) {
+/* Polls for a while; true if there was anything. */
+static bool poll_for_a_while(gw_rail_thread *rail) {
     if (rail->polled_count + rail->watch_count == 0) return false;
     uint64_t end = gw_now_ns() + LINGER_NS;
     do {
@@ -301,7 +302,7 @@ static bool linger(gw_rail_thread *rail) {
     return false;
 }
 
-/* Has everything that is polled call when there is something; false when there is already. */
+/* Arms everything that is polled; false if there is something already. */
 static bool arm(gw_rail_thread *rail) {
     bool idle = true;
     for (uint32_t i = 0; i < rail->watch_count; i++)
@@ -315,8 +316,8 @@ static bool arm(gw_rail_thread *rail) {
     return idle;
 }
 
-/* Whether to poll on: somebody wants that, and something happened not long ago. */
-static bool spins(gw_rail_thread *rail, bool happened) {
+/* Whether to go on polling: polling is switched on, and something has happened not long ago. */
+static bool keeps_polling(gw_rail_thread *rail, bool happened) {
     if (!atomic_load(&rail->spin)) return false;
     uint64_t now = gw_now_ns();
     if (happened) rail->spin_end_ns = now + SPIN_NS;
@@ -336,15 +337,16 @@ static void *rail_main(void *argument) {
         beat(rail, now_ns);
         bool called = handle_calls(rail), busy = poll_once(rail);
         busy = (rail->used && serve_all(rail)) || busy;
-        bool spin = spins(rail, called || busy);
+        bool spin = keeps_polling(rail, called || busy);
         uint32_t round = 1;
         for (; busy && round < ROUNDS && !atomic_load(&rail->called); round++) busy = serve_all(rail);
-        if (!busy || round == ROUNDS) busy = handle_alarm(rail) || busy; /* after what has come in time */
-        busy = busy || linger(rail) || (!spin && !arm(rail));
+        if (!busy || round == ROUNDS)
+            busy = handle_alarm(rail) || busy; /* after handling what has come in time */
+        busy = busy || poll_for_a_while(rail) || (!spin && !arm(rail));
         int timeout = wait_ms(rail);
         pthread_mutex_unlock(&rail->gate);
         if (busy || spin) timeout = 0;
-        if (!busy && spin) sched_yield(); /* the other end's thread may be waiting for this very core */
+        if (!busy && spin) sched_yield(); /* the peer's thread may be waiting for this core */
         if (timeout != 0) {
             atomic_store(&rail->turn_ns, 0);
             atomic_store(&rail->asleep, true);
@@ -457,7 +459,7 @@ bool gw_rail_thread_watch(gw_rail_thread *rail, gw_rail_watch *watch, gw_err *er
         done = gw_fail_errno(err, errno, "net/rail: epoll_ctl");
     if (done) rail->watches[rail->watch_count++] = watch;
     gw_rail_thread_leave(rail);
-    if (done) call(rail); /* it is armed before the thread sleeps again */
+    if (done) call(rail); /* the watch is armed before the thread sleeps again */
     return done;
 }
 
@@ -494,7 +496,7 @@ void gw_rail_thread_use(gw_rail_thread *rail, const gw_rail_user *user) {
     rail->used = user != NULL;
     rail->alarm_ns = UINT64_MAX;
     if (user == NULL) {
-        /* What a past user left half sent or half landed must not be touched again. */
+        /* Messages that a past user left half sent or half received must not be touched again. */
         for (uint32_t i = 0; i < rail->seat_count; i++)
             (void)gw_rail_thread_release(rail, &rail->seats[i]->channel->peer);
         return;
@@ -507,7 +509,7 @@ void gw_rail_thread_use(gw_rail_thread *rail, const gw_rail_user *user) {
     if (rail->seat_count > 0) call(rail);
 }
 
-/* Inside the gate. */
+/* Functions that are called with the gate held. */
 
 void gw_rail_thread_refresh(gw_rail_thread *rail) {
     take_inbox(rail);
@@ -526,7 +528,7 @@ void gw_rail_thread_resume(gw_rail_thread *rail, gw_rail_peer *peer) {
 bool gw_rail_thread_release(gw_rail_thread *rail, gw_rail_peer *peer) {
     GW_ASSERT(peer->rail == rail->number);
     seat *s = seat_of(peer);
-    s->pushed = true; /* the rest of a message goes on, also when no user pushes again */
+    s->pushed = true; /* the rest of the message is sent even if no user pushes again */
     if (gw_channel_release(gw_channel_of(peer))) return true;
     s->refused = true;
     return gw_fail(&s->trouble, GW_E_NOMEM, "net/rail: no memory to let go of a message");

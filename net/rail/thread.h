@@ -36,36 +36,38 @@ void gw_rail_thread_stop(gw_rail_thread *rail);
 /* Frees a stopped rail. */
 void gw_rail_thread_close(gw_rail_thread *rail);
 
-/* Any thread. Takes a channel of `link` (also on failure: closed); `up` follows soon. */
+/* Adds a channel of `link` (on failure it is closed); `up` follows soon. Any thread. */
 bool gw_rail_thread_add(gw_rail_thread *rail, gw_channel *channel, gw_data_link *link, gw_err *err);
-/* Any thread: looks for ended links and calls the user's `woken`, soon. */
+/* Makes the thread drop the channels of ended links and call the user's `woken`, soon. Any thread. */
 void gw_rail_thread_wake(gw_rail_thread *rail);
 /* The time (gw_now_ns) at which the thread began its present turn, or began to wait for the gate; 0 while it sleeps. A turn
  * never waits for a peer. Any thread. */
 uint64_t gw_rail_thread_busy_since(const gw_rail_thread *rail);
-/* Any thread: poll for a while before each sleep (net/data/transport.h). */
+/* Switches polling before each sleep on or off (net/data/transport.h). Any thread. */
 void gw_rail_thread_spin(gw_rail_thread *rail, bool spin);
-/* Any thread but the rail's; must not already be inside. */
+/* Enter and leave the gate. Any thread but the rail's own; a thread must not enter twice. */
 void gw_rail_thread_enter(gw_rail_thread *rail);
 void gw_rail_thread_leave(gw_rail_thread *rail);
 
 /* An event source other than a channel that the rail's thread polls, such as a completion queue. Called on the rail's thread
  * with the gate held. */
 typedef struct gw_rail_watch {
-    int fd; /* becomes readable when there is something, once armed; edge-triggered */
+    int fd; /* becomes readable, once armed, when there is something; edge-triggered */
     void *context;
-    bool (*poll)(void *context); /* does what there is to do; true when there was anything */
-    bool (*arm)(void *context);  /* before the thread sleeps; false: there is something, do not */
+    bool (*poll)(void *context); /* does what there is to do; true if there was anything */
+    bool (*arm)(
+        void *
+            context); /* called before the thread sleeps; false: there is something, the thread must not sleep */
 } gw_rail_watch;
 
 enum { GW_RAIL_WATCHES = 8 };
 
-/* Any thread but the rail's, outside of the gate. `watch` is kept, not copied, until _unwatch has returned.
- */
+/* Add and remove a watch, which is kept, not copied, until gw_rail_thread_unwatch has returned. Any thread
+ * but the rail's own, outside of the gate. */
 bool gw_rail_thread_watch(gw_rail_thread *rail, gw_rail_watch *watch, gw_err *err);
 void gw_rail_thread_unwatch(gw_rail_thread *rail, gw_rail_watch *watch);
 
-/* Inside the gate only; _refresh only on the rail's thread. See gw_transport_ops. */
+/* As in gw_transport_ops. Called with the gate held, gw_rail_thread_refresh on the rail's thread only. */
 void gw_rail_thread_use(gw_rail_thread *rail, const gw_rail_user *user);
 void gw_rail_thread_refresh(gw_rail_thread *rail);
 void gw_rail_thread_push(gw_rail_thread *rail, gw_rail_peer *peer);

@@ -12,25 +12,27 @@
 
 enum {
     PAGE = 4096,
-    RING = 256 * 1024, /* data of a ring: stays in a core's second-level cache */
+    RING = 256 * 1024, /* bytes of a ring's data, which stay in a core's second-level cache */
     LINE = 64,
     FRAME = 128,
-    PIECE = 16 * 1024,  /* moved between two looks at the other side's position */
-    BUDGET = 64 * 1024, /* in one go, so that both directions and all channels get on */
+    PIECE = 16 * 1024,  /* bytes moved between two readings of the other side's position */
+    BUDGET = 64 * 1024, /* bytes moved in one call, so that both directions and all channels make progress */
 };
 
-/* A ring's first page. Bytes ever written and read; each on a line of its own. */
+/* The first page of a ring: the bytes ever written (head) and ever read (tail), each on a cache line of its
+ * own. */
 typedef struct ring_page {
     _Alignas(LINE) _Atomic uint64_t head;
     _Alignas(LINE) _Atomic uint64_t tail;
-    _Alignas(LINE) _Atomic uint32_t asleep; /* the ring's receiver sleeps, or is about to: ring its bell */
+    _Alignas(LINE) _Atomic uint32_t
+        asleep; /* the ring's receiver sleeps or is about to, so its bell must be rung */
 } ring_page;
 
 typedef struct ring {
     ring_page *page;
-    uint8_t *data;  /* mapped twice in a row: no wrapping inside a piece */
-    uint64_t at;    /* our position: head of the ring we send on, tail of the other */
-    uint64_t other; /* the other side's, as it was last seen */
+    uint8_t *data;  /* mapped twice in a row, so that no piece wraps around */
+    uint64_t at;    /* this side's position: the head of the ring that it sends on, the tail of the other */
+    uint64_t other; /* the other side's position when it was last read */
 } ring;
 
 typedef struct shm_channel {
@@ -78,7 +80,8 @@ static void unmap_ring(ring *r) {
     if (r->page != NULL) munmap(r->page, PAGE + 2 * RING);
 }
 
-/* How much may be written, or false when the other side's position makes no sense. */
+/* Reads the other side's position, and gives how many bytes may be written. False if the position is
+ * impossible. */
 static bool look_for_room(ring *r, uint64_t *room) {
     r->other = atomic_load_explicit(&r->page->tail, memory_order_acquire);
     *room = RING - (r->at - r->other);
@@ -109,15 +112,15 @@ static void publish_tail(ring *r, uint64_t bytes) {
     atomic_store_explicit(&r->page->tail, r->at, memory_order_release);
 }
 
-/* After moving something: whoever may wait for it is woken. Pairs with shm_arm: either this sees the flag, or
- * that sees the position. */
+/* Wakes the other side's thread if it sleeps, after something was moved. Pairs with shm_arm: either this
+ * function sees the flag or shm_arm sees the position. */
 static void ring_bell(shm_channel *channel) {
     atomic_thread_fence(memory_order_seq_cst);
     _Atomic uint32_t *asleep = &channel->to.page->asleep;
     if (atomic_load_explicit(asleep, memory_order_relaxed) == 0 || atomic_exchange(asleep, 0) == 0) return;
     uint64_t one = 1;
     ssize_t rung = write(channel->other_bell, &one, sizeof one);
-    (void)rung; /* what the other process gave for a bell is its own affair: it misses its wake-up */
+    (void)rung; /* if the other process gave no working bell, it misses its own wake-up */
 }
 
 static bool shm_arm(gw_channel *base, bool receive, bool send) {
@@ -180,7 +183,7 @@ static bool take_next(shm_channel *channel, const gw_rail_user *user) {
     return true;
 }
 
-/* Moves a piece of the message at hand, for which there is room. */
+/* Moves a piece of the current message, for which there is room. */
 static uint64_t send_piece(shm_channel *channel, uint64_t room) {
     uint64_t moved = 0;
     if (!channel->tx.framed) {
@@ -226,7 +229,7 @@ static bool parse_frame(shm_channel *channel) {
     return gw_frame_decode(place(&channel->from), channel->base.payload_most, &channel->base.in.message);
 }
 
-/* Asks the user about the message whose header is in. */
+/* Asks the user about the message whose header has arrived. */
 static gw_flow ask(shm_channel *channel, const gw_rail_user *user, gw_err *err) {
     gw_flow flow = gw_channel_ask(&channel->base, user, err);
     if (flow != GW_FLOW_MORE) return flow;
@@ -235,7 +238,7 @@ static gw_flow ask(shm_channel *channel, const gw_rail_user *user, gw_err *err) 
     return GW_FLOW_MORE;
 }
 
-/* Takes a piece of the payload at hand; returns how many bytes of the ring. */
+/* Takes a piece of the current payload; returns how many bytes of the ring it took. */
 static uint64_t take_piece(shm_channel *channel, const gw_rail_user *user, uint64_t there) {
     const gw_cursor *payload = &channel->base.in.payload;
     uint64_t take = payload->left;

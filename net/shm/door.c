@@ -17,7 +17,8 @@ enum { BACKLOG = 64 };
 
 static socklen_t address_of(const char name[GW_DOOR_NAME], struct sockaddr_un *at) {
     *at = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(at->sun_path + 1, name, GW_DOOR_NAME); /* the first byte 0: abstract, no file */
+    memcpy(at->sun_path + 1, name,
+           GW_DOOR_NAME); /* a first byte of 0 means the abstract name space, where no file is made */
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + GW_DOOR_NAME);
 }
 
@@ -95,7 +96,7 @@ static void take_fds(struct msghdr *message, gw_door_packet *packet) {
     for (struct cmsghdr *h = CMSG_FIRSTHDR(message); h != NULL; h = CMSG_NXTHDR(message, h)) {
         if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
         packet->fd_count = (uint32_t)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        GW_ASSERT(packet->fd_count <= GW_DOOR_FDS); /* there was no room for more */
+        GW_ASSERT(packet->fd_count <= GW_DOOR_FDS); /* the kernel had no room for more */
         memcpy(packet->fds, CMSG_DATA(h), packet->fd_count * sizeof(int));
     }
 }
@@ -135,7 +136,7 @@ void gw_door_drop(gw_door_packet *packet) {
 
 bool gw_door_holds(int fd, uint64_t bytes) {
     struct stat what;
-    int seals = fcntl(fd, F_GET_SEALS); /* -1: a file that has none */
+    int seals = fcntl(fd, F_GET_SEALS); /* -1: the file cannot have seals */
     return fstat(fd, &what) == 0 && (uint64_t)what.st_size == bytes && seals >= 0 &&
            (seals & F_SEAL_SHRINK) != 0;
 }

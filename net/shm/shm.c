@@ -24,25 +24,26 @@ _Static_assert(1 + BELLS <= GW_DOOR_FDS, "a packet has room for all descriptors"
 
 #define PAUSE_NS UINT64_C(100000000)
 
-/* Packets: version u8, type u8, and
- *   JOIN    streams u32, token; the rings' file, the leading side's bells
- *   JOINED  the other side's bells
- *   WORDS   see net/shm/words.h; the words' file */
+/* The packets on the socket: version u8, type u8, and
+ *
+ *    JOIN    streams u32, token; descriptors: the rings' file, the leading side's bells
+ *    JOINED  descriptors: the other side's bells
+ *    WORDS   as in net/shm/words.h; descriptor: the words' file */
 typedef enum packet_type { JOIN = 1, JOINED, WORDS } packet_type;
 
 typedef struct shm_endpoint {
     gw_path_endpoint base; /* first */
     struct shm_endpoint *next;
-    char name[GW_DOOR_NAME]; /* the other side's door */
+    char name[GW_DOOR_NAME]; /* the name of the other side's socket */
     uint8_t token[TOKEN];
-    int fd; /* the socket; -1: not connected yet */
+    int fd; /* the connected socket; -1: not connected yet */
     gw_watch watch;
-    int rings, bells[BELLS], other_bells[BELLS]; /* -1: not there, or a channel's now */
-    bool joined;                                 /* both sides have all descriptors; changed under the lock */
+    int rings, bells[BELLS], other_bells[BELLS]; /* -1: not there yet, or a channel has taken it */
+    bool joined; /* both sides have all descriptors; changed with the lock held */
     gw_shm_words theirs;
 } shm_endpoint;
 
-/* Somebody who has connected and not said who it is. */
+/* A process that has connected and not presented a token yet. */
 typedef struct visitor {
     struct visitor *next;
     struct shm *shm;
@@ -53,15 +54,16 @@ typedef struct visitor {
 typedef struct shm {
     gw_path base; /* first */
     char boot_id[BOOT_ID];
-    uint64_t network; /* which network namespace of that boot: names of doors are known inside only */
+    uint64_t
+        network; /* the network namespace within that boot; names of sockets are known in one namespace only */
     char name[GW_DOOR_NAME];
     int door;
     gw_watch watch;
     gw_timer pause;
     visitor *visitors;
     uint32_t visitor_count;
-    /* Ends, and who is to have the words: held from fence_begin to fence_end, so that nobody is given a file
-     * that is being replaced. */
+    /* The endpoints, and the members that may have the words. Held from fence_begin to fence_end, so that no
+     * peer is given a file that is being replaced. */
     pthread_mutex_t lock;
     shm_endpoint *endpoints;
     gw_fence fence;
@@ -146,7 +148,7 @@ static void begin_packet(gw_door_packet *packet, gw_writer *w, packet_type type)
     gw_put_u8(w, (uint8_t)type);
 }
 
-/* With the lock held: gives a member the present words. */
+/* Gives a member the present words. Called with the lock held. */
 static bool hand_words(shm *s, shm_endpoint *endpoint, gw_err *err) {
     gw_words *words = s->base.host->words;
     if (!endpoint->joined || !gw_words_are_cpus(words) || !is_member(s, &endpoint->base.peer)) return true;
@@ -160,9 +162,9 @@ static bool hand_words(shm *s, shm_endpoint *endpoint, gw_err *err) {
     return gw_door_send(endpoint->fd, &packet, err);
 }
 
-/* The other side has, or will find in its socket, all descriptors: what is sent from now on comes after them.
- */
-static void stand(shm *s, shm_endpoint *endpoint) {
+/* Notes that the other side has all descriptors or will find them in its socket; whatever is sent from now on
+ * comes after them. */
+static void note_joined(shm *s, shm_endpoint *endpoint) {
     gw_err err;
     pthread_mutex_lock(&s->lock);
     endpoint->joined = true;
@@ -182,7 +184,7 @@ static void shm_fence_end(gw_path *path, const gw_fence *fence, const gw_peer_id
     bool none = gw_view_name_is_none(&fence->view);
     free(s->members);
     s->members = none || count == 0 ? NULL : malloc(count * sizeof *members);
-    s->member_count = s->members != NULL ? count : 0; /* no memory: they ask over TCP */
+    s->member_count = s->members != NULL ? count : 0; /* if out of memory, the members operate over TCP */
     if (s->members != NULL) memcpy(s->members, members, count * sizeof *members);
     s->fence = *fence;
     for (shm_endpoint *endpoint = s->endpoints; endpoint != NULL; endpoint = endpoint->next)
@@ -195,7 +197,7 @@ static gw_path_posted shm_post(gw_path_endpoint *base, const gw_op *op, gw_compl
     return gw_shm_words_do(&endpoint_of(base)->theirs, op, completion);
 }
 
-/* Joining: on the control thread. */
+/* Joining. The functions are called on the control thread. */
 
 static bool make_bells(shm_endpoint *endpoint, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
@@ -222,7 +224,7 @@ static bool watch_socket(shm_endpoint *endpoint, gw_err *err) {
                         endpoint, err);
 }
 
-/* The side that leads, which has been told the token. */
+/* Connects to the other side. Called on the side that leads, which has been told the token. */
 static bool join(shm *s, shm_endpoint *endpoint, gw_err *err) {
     uint32_t bells = bell_count(s);
     endpoint->fd = gw_door_connect(endpoint->name, err);
@@ -267,7 +269,7 @@ static bool take_rings(shm_endpoint *endpoint, gw_door_packet *packet, uint64_t 
     return true;
 }
 
-/* The other side has joined; the answer gives it this side's bells. */
+/* Answers the other side's JOIN with this side's bells. */
 static bool answer_join(shm *s, shm_endpoint *endpoint, gw_door_packet *packet, gw_err *err) {
     uint32_t bells = bell_count(s);
     if (!take_bells(endpoint, packet, 1, bells, err) ||
@@ -281,7 +283,7 @@ static bool answer_join(shm *s, shm_endpoint *endpoint, gw_door_packet *packet, 
     return gw_door_send(endpoint->fd, &answer, err) && watch_socket(endpoint, err);
 }
 
-/* A packet on the socket of an end. */
+/* Handles a packet on the socket of an endpoint. */
 static bool take_packet(shm_endpoint *endpoint, gw_door_packet *packet, gw_err *err) {
     gw_reader r = gw_reader_on(packet->bytes, packet->count);
     uint8_t version = gw_get_u8(&r);
@@ -294,7 +296,7 @@ static bool take_packet(shm_endpoint *endpoint, gw_door_packet *packet, gw_err *
         return gw_fail(err, GW_E_PEER, "net/shm: the other process sent a malformed packet");
     if (!take_bells(endpoint, packet, 0, bell_count(s), err)) return false;
     endpoint->base.path->host->ready(&endpoint->base);
-    stand(s, endpoint);
+    note_joined(s, endpoint);
     return true;
 }
 
@@ -305,18 +307,18 @@ static void read_socket(void *context, uint32_t events) {
     gw_err err;
     int got = gw_door_receive(endpoint->fd, &packet, &err);
     if (got == 0) return;
-    if (got < 0 && err.code == GW_E_PEER) { /* its link will tell what became of the other process */
+    if (got < 0 && err.code == GW_E_PEER) { /* the link will tell what became of the other process */
         gw_watch_remove(&endpoint->watch);
         return;
     }
     bool good = got > 0 && take_packet(endpoint, &packet, &err);
-    if (got > 0) gw_door_drop(&packet); /* what was not taken */
+    if (got > 0) gw_door_drop(&packet); /* closes the descriptors that were not taken */
     if (!good) fail(endpoint, &err);
 }
 
 /* Visitors. */
 
-static void see_off(visitor *v) {
+static void drop_visitor(visitor *v) {
     for (visitor **at = &v->shm->visitors; *at != NULL; at = &(*at)->next) {
         if (*at != v) continue;
         *at = v->next;
@@ -328,8 +330,8 @@ static void see_off(visitor *v) {
     free(v);
 }
 
-/* The end that waits for whoever shows this packet. */
-static shm_endpoint *find_host(const shm *s, const gw_door_packet *packet) {
+/* The endpoint whose token is in this packet; NULL if there is none. */
+static shm_endpoint *find_endpoint(const shm *s, const gw_door_packet *packet) {
     gw_reader r = gw_reader_on(packet->bytes, packet->count);
     uint8_t version = gw_get_u8(&r), type = gw_get_u8(&r);
     uint32_t streams = gw_get_u32(&r);
@@ -343,7 +345,7 @@ static shm_endpoint *find_host(const shm *s, const gw_door_packet *packet) {
     return NULL;
 }
 
-static void hear_visitor(void *context, uint32_t events) {
+static void read_visitor(void *context, uint32_t events) {
     (void)events;
     visitor *v = context;
     shm *s = v->shm;
@@ -351,18 +353,18 @@ static void hear_visitor(void *context, uint32_t events) {
     gw_err err;
     int got = gw_door_receive(v->fd, &packet, &err);
     if (got == 0) return;
-    shm_endpoint *endpoint = got > 0 ? find_host(s, &packet) : NULL;
+    shm_endpoint *endpoint = got > 0 ? find_endpoint(s, &packet) : NULL;
     if (endpoint != NULL) {
         gw_watch_remove(&v->watch);
         endpoint->fd = v->fd;
         v->fd = -1;
         if (answer_join(s, endpoint, &packet, &err))
-            stand(s, endpoint);
+            note_joined(s, endpoint);
         else
             fail(endpoint, &err);
     }
     gw_door_drop(&packet);
-    see_off(v);
+    drop_visitor(v);
 }
 
 static void after_pause(void *context) {
@@ -370,35 +372,36 @@ static void after_pause(void *context) {
     gw_watch_change(&s->watch, EPOLLIN);
 }
 
-/* Out of descriptors or memory: who knocks goes on waiting, so that looking again at once would only spin. */
-static void take_a_break(shm *s) {
+/* Pauses accepting when descriptors or memory have run out. The connection stays in the queue, so an
+ * immediate retry would only spin. */
+static void pause_accepting(shm *s) {
     gw_err err;
     if (gw_timer_set(s->base.host->loop, &s->pause, gw_now_ns() + PAUSE_NS, after_pause, s, &err))
         gw_watch_change(&s->watch, 0);
 }
 
-static void open_door(void *context, uint32_t events) {
+static void accept_visitor(void *context, uint32_t events) {
     (void)events;
     shm *s = context;
     gw_err err;
     int fd = gw_door_accept(s->door, &err);
-    if (fd < 0 && err.code != GW_OK) take_a_break(s);
+    if (fd < 0 && err.code != GW_OK) pause_accepting(s);
     visitor *v =
         fd >= 0 && s->visitor_count < VISITORS && gw_door_is_ours(fd, &err) ? calloc(1, sizeof *v) : NULL;
     if (v == NULL) {
-        close_fd(&fd); /* whoever it is will take another way */
+        close_fd(&fd); /* the other process will take another path */
         return;
     }
     *v = (visitor){.next = s->visitors, .shm = s, .fd = fd};
     s->visitors = v;
     s->visitor_count++;
-    if (!gw_watch_add(s->base.host->loop, &v->watch, fd, EPOLLIN, hear_visitor, v, &err)) see_off(v);
+    if (!gw_watch_add(s->base.host->loop, &v->watch, fd, EPOLLIN, read_visitor, v, &err)) drop_visitor(v);
 }
 
-/* Ends. */
+/* Endpoints. */
 
-static gw_path_endpoint *shm_end_open(gw_path *path, const gw_path_endpoint *as, const uint8_t *card,
-                                      uint32_t count, gw_err *err) {
+static gw_path_endpoint *shm_endpoint_open(gw_path *path, const gw_path_endpoint *as, const uint8_t *card,
+                                           uint32_t count, gw_err *err) {
     shm *s = shm_of(path);
     shm_endpoint *endpoint = calloc(1, sizeof *endpoint);
     if (endpoint == NULL) {
@@ -437,7 +440,7 @@ static gw_channel *shm_channel(gw_path_endpoint *base, uint32_t stream, uint32_t
                                base->path->host->payload_most[stream], &base->peer, rail, err);
 }
 
-static void shm_end_close(gw_path_endpoint *base) {
+static void shm_endpoint_close(gw_path_endpoint *base) {
     shm_endpoint *endpoint = endpoint_of(base);
     shm *s = shm_of(base->path);
     pthread_mutex_lock(&s->lock);
@@ -463,7 +466,7 @@ static void shm_end_close(gw_path_endpoint *base) {
 static void shm_close(gw_path *path) {
     shm *s = shm_of(path);
     GW_ASSERT(s->endpoints == NULL);
-    while (s->visitors != NULL) see_off(s->visitors);
+    while (s->visitors != NULL) drop_visitor(s->visitors);
     gw_watch_remove(&s->watch);
     gw_timer_cancel(&s->pause);
     close_fd(&s->door);
@@ -476,17 +479,17 @@ static const gw_path_ops shm_ops = {
     .kind = GW_PATH_SHM,
     .card = shm_card,
     .suits = shm_suits,
-    .open = shm_end_open,
+    .open = shm_endpoint_open,
     .message = shm_message,
     .channel = shm_channel,
     .post = shm_post,
-    .close_endpoint = shm_end_close,
+    .close_endpoint = shm_endpoint_close,
     .fence_begin = shm_fence_begin,
     .fence_end = shm_fence_end,
     .close = shm_close,
 };
 
-/* Names this boot of this machine. */
+/* Reads the identifier of this boot of this machine. */
 static bool read_boot_id(char id[BOOT_ID], gw_err *err) {
     static const char path[] = "/proc/sys/kernel/random/boot_id";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -515,7 +518,7 @@ gw_path *gw_shm_open(const gw_path_host *host, gw_err *err) {
     pthread_mutex_init(&s->lock, NULL);
     bool good = read_boot_id(s->boot_id, err) && read_network(&s->network, err) &&
                 (s->door = gw_door_open(s->name, err)) >= 0 &&
-                gw_watch_add(host->loop, &s->watch, s->door, EPOLLIN, open_door, s, err);
+                gw_watch_add(host->loop, &s->watch, s->door, EPOLLIN, accept_visitor, s, err);
     if (good) return &s->base;
     shm_close(&s->base);
     return NULL;

@@ -32,7 +32,7 @@ void gw_shm_words_describe(gw_words *words, const gw_fence *fence, gw_writer *w)
     }
 }
 
-/* The description into *into, all but memory and lock. */
+/* Reads a description into all fields of *into but memory and lock. */
 static bool read_description(gw_reader *r, gw_shm_words *into) {
     memset(into->regions, 0, sizeof into->regions);
     into->fence.epoch = gw_get_u64(r);
@@ -67,7 +67,7 @@ bool gw_shm_words_take(gw_shm_words *theirs, gw_reader *r, int fd, gw_err *err) 
     return true;
 }
 
-/* The words meant, or NULL: none of ours to do. */
+/* The first word of the operation; NULL if the operation cannot be done here. */
 static uint64_t *find(const gw_shm_words *theirs, const gw_op *op) {
     uint64_t bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? op->bytes : 8;
     if (theirs->memory == NULL || op->region >= GW_MAX_REGIONS || op->fence.epoch != theirs->fence.epoch ||
@@ -112,11 +112,11 @@ gw_path_posted gw_shm_words_do(gw_shm_words *theirs, const gw_op *op, gw_complet
     gw_path_posted how = GW_PATH_PASS;
     pthread_rwlock_rdlock(&theirs->lock);
     uint64_t *word = find(theirs, op);
-    uint64_t *retired = (uint64_t *)(void *)theirs->memory; /* of gw_words_header */
+    uint64_t *retired = (uint64_t *)(void *)theirs->memory; /* the first field of gw_words_header */
     if (word != NULL && __atomic_load_n(retired, __ATOMIC_SEQ_CST) == 0) {
         act(word, op, completion);
         how = GW_PATH_DONE;
-        /* The owner may have moved the words meanwhile, with or without what was done. */
+        /* The owner may have moved the words meanwhile, with or without the effect of this operation. */
         if (__atomic_load_n(retired, __ATOMIC_SEQ_CST) != 0) {
             bool changed = completion->status == GW_OP_OK && op->kind != GW_OP_READ;
             completion->status = changed ? GW_OP_UNKNOWN : GW_OP_FENCED;

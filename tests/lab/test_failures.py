@@ -75,7 +75,7 @@ class Failures(KeptMachines):
 
     def assert_said_once(self, peer, reason):
         """Checks that the peer reports TCP with the other once, and the reason."""
-        said = re.findall(r"TCP it is with peer [0-9a-f]{8}: .*", self.log(peer))
+        said = re.findall(r"the link to peer [0-9a-f]{8} uses TCP: .*", self.log(peer))
         self.assertEqual(len(said), 1, self.log(peer))
         self.assertRegex(said[0], reason)
 
@@ -95,7 +95,7 @@ class Failures(KeptMachines):
         self.await_path("tcp")
         self.go_on()
         self.assert_said_once(second, "net/rdma: rxe0 port 1: (port error|local QP operation error)")
-        self.assert_said_once(first, WHERE + "|rdma, which the last link took")
+        self.assert_said_once(first, WHERE + "|rdma, which the last link used")
         self.two.check("ip link set eth1 up")
         self.await_path("rdma")
         self.assert_packets_flow()
@@ -110,7 +110,7 @@ class Failures(KeptMachines):
         exceeded = WHERE + r"transport retry counter exceeded \(status 12"
         self.assertRegex("".join(self.log(peer) for peer in self.flock.peers), exceeded)
         for peer in self.flock.peers:
-            self.assert_said_once(peer, exceeded + "|rdma, which the last link took")
+            self.assert_said_once(peer, exceeded + "|rdma, which the last link used")
         self.two.heal_rail()
         self.await_path("rdma")
         self.assert_packets_flow()
@@ -126,7 +126,7 @@ class Failures(KeptMachines):
         self.await_path("tcp")
         self.go_on()
         self.assert_said_once(second, "net/rdma: rxe0 port 1: the device was removed")
-        self.assert_said_once(first, WHERE + "|rdma, which the last link took")
+        self.assert_said_once(first, WHERE + "|rdma, which the last link used")
         self.two.check("rdma link add rxe0 type rxe netdev eth1")
         self.await_path("rdma")
         self.assertRegex(self.log(second), "net/rdma: rxe0 port 1 is used from now on")

@@ -142,7 +142,7 @@ static atomic_uint reasons; /* how often the log has told why */
 
 static void count_reason(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)level, (void)room;
-    if (strcmp(text, "TCP it is with peer 02020202: the cable is out") == 0) reasons++;
+    if (strcmp(text, "the link to peer 02020202 uses TCP: the cable is out") == 0) reasons++;
 }
 
 /* Two peers linked by the path; the first one's channels break with this code, and there is another link. */

@@ -123,7 +123,7 @@ Test(path_return, the_other_side_tries_too_although_it_has_failed) {
 
 static void count_reason(void *reasons, gw_level level, const char *room, const char *text) {
     (void)level, (void)room;
-    if (strcmp(text, "TCP it is with peer 02020202: the port is down") == 0)
+    if (strcmp(text, "the link to peer 02020202 uses TCP: the port is down") == 0)
         atomic_fetch_add((atomic_uint *)reasons, 1);
 }
 

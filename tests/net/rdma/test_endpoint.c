@@ -122,7 +122,7 @@ uint32_t __wrap_gw_rdma_queue_poll(gw_rdma_queue *queue, const gw_rdma_handlers 
     if (completions > 0) { /* of the channel: only how many slots have come back is in the last one */
         uint32_t now = completions < AT_ONCE ? completions : AT_ONCE;
         completions -= now;
-        if (completions == 0) handlers->said(handlers->context, given_back, 0);
+        if (completions == 0) handlers->received(handlers->context, given_back, 0);
         return now;
     }
     gw_rdma_work *work = posted;
