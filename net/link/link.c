@@ -20,16 +20,16 @@ typedef struct peer peer;
 typedef struct connection connection;
 
 struct connection {
-    connection *next; /* of its peer */
+    connection *next; /* the next connection of its peer */
     peer *peer;
     gw_stream *stream;
     phase phase;
-    uint64_t ordinal; /* of its offer */
+    uint64_t ordinal; /* the ordinal of its offer */
     uint64_t serial;  /* unique among all connections of these links */
 };
 
 struct peer {
-    peer *next; /* of its bucket */
+    peer *next; /* the next in its bucket */
     gw_links *links;
     gw_peer_id id;
     bool wanted;
@@ -38,7 +38,7 @@ struct peer {
     connection *connections;
     connection *link;    /* the one that is UP, or NULL */
     connection *offered; /* the one that is OFFERED, or NULL */
-    uint64_t ordinal;    /* the last that was offered or taken: boot of the offerer << 32 | count */
+    uint64_t ordinal;    /* the last ordinal that was offered or taken: the offerer's boot << 32 | count */
     gw_timer retry, offer_deadline;
     uint64_t pause_ns, up_since_ns;
     gw_closed round_why; /* the most hopeful failure of this round of dialling so far */
@@ -52,11 +52,11 @@ struct gw_links {
     gw_link_events events;
     peer *buckets[BUCKETS];
     gw_rng rng;
-    uint64_t serial; /* of the last connection */
-    uint64_t offers; /* made so far, to anybody */
+    uint64_t serial; /* the serial number of the last connection */
+    uint64_t offers; /* offers made so far, to all peers */
     gw_rate_limit clones;
     gw_timer heartbeat;
-    uint32_t silence_most; /* heartbeats */
+    uint32_t silence_most; /* in heartbeats */
     gw_timer sweep;        /* frees peers that are neither wanted nor connected, outside of any callback */
 };
 
@@ -105,7 +105,7 @@ static void sweep(void *context) {
 }
 
 static void sweep_soon(gw_links *links) {
-    gw_err err; /* no memory for the timer: a later sweep will do */
+    gw_err err; /* if out of memory, a later sweep frees the peer */
     (void)gw_timer_set(links->loop, &links->sweep, 0, sweep, links, &err);
 }
 
@@ -181,7 +181,7 @@ static void go_up(connection *c) {
     p->up_since_ns = gw_now_ns();
     gw_timer_cancel(&p->retry);
     drop_all(p, DIALLING);
-    if (we_offer(p)) drop_all(p, SPARE); /* the taker's spares end with these */
+    if (we_offer(p)) drop_all(p, SPARE); /* closing them ends the taker's spare connections too */
     p->links->events.up(p->links->events.context, &p->id, gw_stream_remote(c->stream));
 }
 
@@ -206,7 +206,8 @@ static void offer_expired(void *context) {
 static void offer(connection *c) {
     peer *p = c->peer;
     GW_ASSERT(p->offered == NULL && p->link == NULL && c->phase == SPARE);
-    /* One count for all peers: a peer that was forgotten here meanwhile remembers the ordinals it took. */
+    /* There is one count for all peers: a peer that this side has forgotten meanwhile remembers the ordinals
+     * that it took. */
     p->ordinal = (p->links->local->identity->incarnation.boot << 32) + ++p->links->offers;
     c->ordinal = p->ordinal;
     c->phase = OFFERED;
@@ -217,7 +218,7 @@ static void offer(connection *c) {
     if (!going || !send_note(c, OFFER)) drop(c);
 }
 
-/* Does the next thing towards a link: offers a connection that is there, waits for an offer, or dials. */
+/* Takes the next step towards a link: offers a connection that is there, waits for an offer, or dials. */
 static void pursue(peer *p) {
     if (p->link != NULL) return;
     for (connection *c; we_offer(p) && p->offered == NULL && (c = find_spare(p)) != NULL;) offer(c);
@@ -343,7 +344,7 @@ static void dial(peer *p) {
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* What happens to a connection. */
+/* Events of a connection. */
 
 /* Whether a new connection may exist beside those of the same peer. A connection of an older life of the peer may not; one of a
  * newer life ends the older ones; of two clones (equal boot count, different nonce) the first one stays. */
@@ -418,7 +419,7 @@ static void offered(connection *c, const uint8_t *bytes, size_t count) {
     }
     c->ordinal = p->ordinal = ordinal;
     lose_link(p, "the other side has made a new connection");
-    c = find_serial(p, serial); /* the event's receiver may have closed it */
+    c = find_serial(p, serial); /* the receiver of the event may have closed it */
     if (c == NULL) return;
     if (send_note(c, TAKE)) {
         go_up(c);
@@ -450,7 +451,8 @@ static void lose(connection *c, gw_closed why, gw_fault fault, const char *text)
         lose_way(p, why, fault, text);
         return;
     }
-    if (p->wanted && gw_now_ns() - p->up_since_ns < longest_pause_ns) /* it may be one that ends every link */
+    if (p->wanted &&
+        gw_now_ns() - p->up_since_ns < longest_pause_ns) /* the other side may be one that ends every link */
         pursue_later(p, next_pause(p));
     else
         p->pause_ns = first_pause_ns;
@@ -484,20 +486,22 @@ static void beat(void *context) {
     gw_links *links = context;
     gw_err err;
     for (size_t i = 0; i < BUCKETS; i++)
-        for (peer *p = links->buckets[i]; p != NULL; p = p->next) { /* none is freed meanwhile: see sweep */
+        for (peer *p = links->buckets[i]; p != NULL;
+             p = p->next) { /* no peer is freed meanwhile, since `sweep` runs later */
             if (p->link != NULL)
-                (void)gw_stream_send(p->link->stream, "", 0, &err); /* a full queue may refuse it */
+                (void)gw_stream_send(p->link->stream, "", 0,
+                                     &err); /* a full queue may refuse the heartbeat */
             connection *silent = find_silent(p);
             if (silent == NULL) continue;
             gw_stream_close(silent->stream);
             lose(silent, GW_CLOSED_TIMEOUT, GW_FAULT_NONE,
-                 "nothing comes any more, not even heartbeats, though the connection stands");
+                 "nothing has come for a while, not even heartbeats, though the connection stands");
         }
     if (!gw_timer_set(links->loop, &links->heartbeat, gw_now_ns() + GW_HEARTBEAT_NS, beat, links, &err))
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* The public face. */
+/* The public functions. */
 
 void gw_links_set_silence(gw_links *links, uint64_t silence_ns) {
     links->silence_most = (uint32_t)(silence_ns / GW_HEARTBEAT_NS);

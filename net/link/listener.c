@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024, ACCEPTS_A_TURN = 16, PORT_TRIES = 64 };
-static const uint64_t pause_ns = 100000000; /* after running out of descriptors */
+static const uint64_t pause_ns = 100000000; /* the pause after descriptors have run out */
 
 typedef struct half_open half_open;
 struct half_open {
@@ -64,7 +64,7 @@ static int make_socket(const gw_addr *addr, int type, gw_err *err) {
         return -1;
     }
     if (type == SOCK_STREAM) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a port in TIME_WAIT is free */
         gw_stream_tune(fd);
     }
     if (address.ss_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -114,7 +114,7 @@ static void failed(gw_listener *listener, const gw_addr *from, gw_closed why, gw
     uint64_t count;
     char address[GW_ADDR_TEXT];
     /* A dialler that breaks off is normal: two peers that dial each other at once keep one connection. */
-    bool known = from->family != 0; /* not when accepting failed */
+    bool known = from->family != 0; /* unknown if accepting failed */
     bool strange = why != GW_CLOSED_END && why != GW_CLOSED_RESET && fault != GW_FAULT_SELF;
     if (strange && gw_rate_limit_admits(&listener->warnings, gw_now_ns(), &count))
         gw_log(GW_WARN, "net/link", "%" PRIu64 " connection%s turned away%s%s: %s", count,
@@ -215,7 +215,7 @@ static void take(gw_listener *listener, int fd, const gw_addr *from) {
     half->older->newer = half;
     listener->ring.older = half;
     listener->half_open_count++;
-    gw_stream_look(half->stream); /* a hello that is here already counts, however many connections wait */
+    gw_stream_look(half->stream); /* a hello that has arrived already counts, however many connections wait */
 }
 
 /* Accepting. */
@@ -229,7 +229,7 @@ bool gw_accept_lacks_resources(int why) {
     return why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS;
 }
 
-static void take_a_break(gw_listener *listener, int why) {
+static void pause_accepting(gw_listener *listener, int why) {
     gw_err err;
     gw_addr nobody = {0};
     gw_fail_errno(&err, why, "cannot accept connections");
@@ -247,8 +247,8 @@ static void on_ready(void *context, uint32_t events) {
         int fd = gw_reserve_spare(
             accept4(listener->fd, (struct sockaddr *)&address, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd < 0) {
-            if (gw_accept_lacks_resources(errno)) take_a_break(listener, errno);
-            return; /* EAGAIN: no more; others belong to a connection that is gone already */
+            if (gw_accept_lacks_resources(errno)) pause_accepting(listener, errno);
+            return; /* EAGAIN: there are no more; other errors belong to a connection that is gone already */
         }
         gw_addr from = gw_address_from_sockaddr((struct sockaddr *)&address);
         take(listener, fd, &from);

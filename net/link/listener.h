@@ -15,9 +15,10 @@
  * among them a connection without a hello made with the key is preferred; among equals the oldest is evicted. */
 enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
 
-/* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound is the address
- * with its port. A port in use fails with GW_E_IO and says so. The caller closes the sockets or hands them to
- * gw_listener_open and gw_udp_open. Until then the port is reserved, and dials to it are refused as if nobody listened. */
+/* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound becomes the
+ * address with its port. Fails with GW_E_IO if the port is in use, and says so. The caller closes the sockets
+ * or gives them to gw_listener_open and gw_udp_open. Until then the port is reserved, and dials to it are
+ * refused as if nobody listened. */
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
 
 /* Whether accept(2) failed with the errno `why` because descriptors or memory ran out. The connection stays in the queue and
@@ -29,21 +30,21 @@ typedef struct gw_listener gw_listener;
 /* Callbacks must not close the listener. */
 typedef struct gw_listener_events {
     void *context;
-    /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events) or
-     * detaches or closes it before returning. */
+    /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events), or
+     * detaches or closes it, before returning. */
     void (*accepted)(void *context, gw_stream *stream, const gw_remote *remote);
     /* A connection failed before it was authenticated. The listener has logged it already, at a limited rate, if it is worth a
      * person's attention. May be NULL. */
     void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
 } gw_listener_events;
 
-/* Listens on `tcp_fd`, which is bound, and takes it (also on failure: closed). `local` must outlive the
+/* Listens on `tcp_fd`, which must be bound; takes it (on failure it is closed). `local` must outlive the
  * listener. */
 gw_listener *gw_listener_open(gw_loop *loop, const gw_local *local, int tcp_fd,
                               const gw_listener_events *events, gw_err *err);
-/* Handshakes in progress. */
+/* The number of handshakes in progress. */
 size_t gw_listener_half_open(const gw_listener *listener);
-/* Stops listening and drops unfinished handshakes; streams handed over live on. NULL is allowed. */
+/* Stops listening and drops unfinished handshakes; streams that were handed over remain. NULL is allowed. */
 void gw_listener_close(gw_listener *listener);
 
 #endif

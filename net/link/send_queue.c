@@ -19,7 +19,7 @@ size_t gw_send_queue_bytes(const gw_send_queue *queue) {
     return queue->bytes;
 }
 
-/* A message of no bytes is one empty record. */
+/* The bytes of a sealed message. A message of no bytes is one empty record. */
 static size_t sealed_bytes(const gw_cipher *seal, size_t count) {
     size_t most = seal->payload_most, records = count == 0 ? 1 : (count + most - 1) / most;
     return count + records * gw_record_bytes(seal, 0);

@@ -18,12 +18,14 @@
 
 enum {
     FIRST_BUFFER = 16 * 1024,
-    READ_BUDGET = 1 << 20, /* bytes a stream may read in one turn, so that others get theirs */
+    READ_BUDGET =
+        1 << 20, /* bytes that a stream may read in one turn, so that other streams get their turn */
     SILENCE_MS = 5000,
     KEEPALIVE_IDLE_S = 2,
     KEEPALIVE_EVERY_S = 1,
     KEEPALIVE_PROBES = 3,
-    LEAST_REPEAT_US = 20000, /* with the round trip on top: a lost packet is sent again after this */
+    LEAST_REPEAT_US =
+        20000, /* the least time, besides the round trip, after which a lost packet is sent again */
     MOST_REPEAT_MS = 1000,
 };
 
@@ -55,7 +57,7 @@ struct gw_stream {
 
     uint8_t *in; /* bytes [in_start, in_start + in_count) are read and not yet used */
     size_t in_start, in_count, in_capacity;
-    size_t wanted;    /* length of the record that comes next, once its header is here; else 0 */
+    size_t wanted;    /* the length of the next record once its header has arrived, else 0 */
     uint8_t *message; /* the records so far of an incomplete message */
     size_t message_bytes, message_capacity;
     gw_silence silence;
@@ -111,7 +113,7 @@ static gw_closed reason_of(int errno_value) {
     case EHOSTDOWN:
     case EACCES:
     case EPERM:
-    case EINVAL: /* an address of another scope */
+    case EINVAL: /* the address is of another scope */
     case EAFNOSUPPORT:
         return GW_CLOSED_UNREACHABLE;
     case ENOMEM:

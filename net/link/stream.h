@@ -45,8 +45,8 @@ typedef enum gw_closed {
     GW_CLOSED_RESET,       /* the connection broke */
     GW_CLOSED_REFUSED,     /* nobody listens there: proof that the process is gone */
     GW_CLOSED_UNREACHABLE, /* no route, network down */
-    GW_CLOSED_TIMEOUT,     /* no connection, no handshake or no acknowledgement in time */
-    GW_CLOSED_PROTOCOL,    /* a handshake or message that is wrong: the fault and the text say how */
+    GW_CLOSED_TIMEOUT,     /* there was no connection, no handshake or no acknowledgement in time */
+    GW_CLOSED_PROTOCOL,    /* a wrong handshake or message: the fault and the text say how */
     GW_CLOSED_CORRUPT,     /* a record does not verify: it was changed on the way */
     GW_CLOSED_LOCAL,       /* this side is out of memory or descriptors */
 } gw_closed;
@@ -56,12 +56,13 @@ typedef struct gw_stream gw_stream;
 /* Callbacks may send on, close or detach the stream; after that they must not touch it. */
 typedef struct gw_stream_events {
     void *context;
-    /* The handshake is done; `remote` lives as long as the stream. */
+    /* The handshake is done. `remote` lives as long as the stream. */
     void (*ready)(void *context, gw_stream *stream, const gw_remote *remote);
     /* One whole message; `bytes` is valid during the call. */
     void (*message)(void *context, gw_stream *stream, const uint8_t *bytes, size_t count);
-    /* The stream is over, and is freed after this call. Never called after gw_stream_close or detach.
-     * `fault` is not NONE only with GW_CLOSED_PROTOCOL in a handshake. `text` is for a person. */
+    /* The stream has ended, and is freed after this call. Not called after gw_stream_close or
+     * gw_stream_detach. `fault` is not GW_FAULT_NONE only with GW_CLOSED_PROTOCOL in a handshake. `text` is
+     * for people. */
     void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);
 } gw_stream_events;
 
@@ -84,27 +85,27 @@ bool gw_stream_proved(const gw_stream *stream);
 /* Hands the stream to another owner, whose callbacks are called from now on. */
 void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events);
 
-/* Queues one message, 0 to GW_MESSAGE_BYTES bytes, which are copied. The stream must be ready. Fails with
- * GW_E_LIMIT when more than GW_STREAM_QUEUE_BYTES would wait (nothing is queued then), or GW_E_NOMEM. A break
- * of the connection is reported by `closed`, not from inside this call. */
+/* Queues one message of 0 to GW_MESSAGE_BYTES bytes, which are copied. The stream must be ready. Fails with
+ * GW_E_LIMIT if more than GW_STREAM_QUEUE_BYTES would wait (nothing is queued then), and with GW_E_NOMEM. A
+ * break of the connection is reported by `closed`, not from inside this call. */
 bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *err);
 /* Called every GW_HEARTBEAT_NS by an owner whose other side sends heartbeats. Returns how many calls in a row have found that
  * nothing had arrived (net/loop/silence.h). */
 uint32_t gw_stream_silence(gw_stream *stream);
-/* Sealed bytes that the kernel has not taken yet. */
+/* The sealed bytes that the kernel has not taken yet. */
 size_t gw_stream_queued(const gw_stream *stream);
-/* NULL until ready. */
+/* The other side; NULL until the stream is ready. */
 const gw_remote *gw_stream_remote(const gw_stream *stream);
-/* Closes and frees; what is still queued is lost. No callback. NULL is allowed. */
+/* Closes and frees the stream without a callback; what is still queued is lost. NULL is allowed. */
 void gw_stream_close(gw_stream *stream);
 
-/* A stream without its loop: the socket (non-blocking, the receiver's to close), the ciphers of both
- * directions, and bytes already read that the next record begins with. */
+/* A stream without its loop: the socket (non-blocking, closed by the receiver), the ciphers of both
+ * directions, and bytes that were read already and begin the next record. */
 typedef struct gw_detached {
     gw_cipher seal, open;
     gw_remote remote;
     int fd;
-    uint8_t *ahead; /* malloc'd, the receiver's to free; NULL when ahead_bytes is 0 */
+    uint8_t *ahead; /* allocated with malloc, freed by the receiver; NULL if ahead_bytes is 0 */
     size_t ahead_bytes;
 } gw_detached;
 

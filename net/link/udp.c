@@ -18,7 +18,7 @@ struct gw_udp {
     int fd, family;
     gw_udp_received *received;
     void *context;
-    bool delivering, closed; /* closed from inside the callback: freed after it */
+    bool delivering, closed; /* closed: by the callback, after which the object is freed */
     struct mmsghdr messages[BATCH];
     struct iovec slots[BATCH];
     struct sockaddr_storage senders[BATCH];

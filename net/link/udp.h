@@ -11,16 +11,17 @@
 
 typedef struct gw_udp gw_udp;
 
-/* `bytes` may be changed in place and is valid during the call only; the callback may close the socket.
- * A datagram over GW_DATAGRAM_BYTES arrives cut at GW_DATAGRAM_BYTES + 1, so that its opener refuses it. */
+/* Takes one datagram. `bytes` may be changed in place and is valid during the call only; the callback may
+ * close the socket. A datagram over GW_DATAGRAM_BYTES arrives cut at GW_DATAGRAM_BYTES + 1, so that its
+ * opener refuses it. */
 typedef void gw_udp_received(void *context, const gw_addr *from, uint8_t *bytes, size_t count);
 
-/* Takes `fd`, a bound non-blocking datagram socket (net/link/listener.h makes one), also when it fails
- * (closed). What has come there before is dropped. */
+/* Opens a bound non-blocking datagram socket (net/link/listener.h makes one), which it takes (on failure it
+ * is closed). Datagrams that have arrived before are dropped. NULL on failure. */
 gw_udp *gw_udp_open(gw_loop *loop, int fd, gw_udp_received *received, void *context, gw_err *err);
 /* Sends one datagram, or drops it: what the kernel does not take at once is lost, as on any network. */
 void gw_udp_send(gw_udp *udp, const gw_addr *to, const uint8_t *bytes, size_t count);
-/* NULL is allowed. */
+/* Closes the socket. NULL is allowed. */
 void gw_udp_close(gw_udp *udp);
 
 #endif

@@ -25,7 +25,8 @@ static bool make_seed(gw_io *io, const char *path, uint8_t seed[32], gw_err *err
     gw_hex(seed, 32, text);
     text[SEED_DIGITS] = '\n';
     text[SEED_DIGITS + 1] = '\0';
-    bool good = gw_private_file_replace(io, path, text, err); /* replace: a crash leaves no half of it */
+    bool good = gw_private_file_replace(io, path, text,
+                                        err); /* replaced, so that a crash leaves no half-written file */
     sodium_memzero(text, sizeof text);
     return good;
 }
@@ -41,10 +42,11 @@ static bool read_seed(gw_io *io, const char *directory, uint8_t seed[32], gw_err
                 sodium_hex2bin(seed, 32, text, SEED_DIGITS, NULL, &bytes, NULL) == 0 && bytes == 32;
     sodium_memzero(text, sizeof text);
     return good ||
-           gw_fail(err, GW_E_CORRUPT,
-                   "%s is damaged: it should hold %d hexadecimal digits. Without it this directory is "
-                   "of no peer: use another --dir",
-                   path, SEED_DIGITS);
+           gw_fail(
+               err, GW_E_CORRUPT,
+               "%s is damaged: it should hold %d hexadecimal digits. Without it this directory belongs to no "
+               "peer: use another --dir",
+               path, SEED_DIGITS);
 }
 
 static bool count_boot(gw_io *io, const char *directory, uint64_t *boot, gw_err *err) {

@@ -1,7 +1,7 @@
-/* Who this peer is: an Ed25519 key pair in the state directory, and the count of its starts.
+/* The identity of this peer: an Ed25519 key pair in the state directory, and the count of its starts.
  *
  * Files: `identity` (mode 0600, the 32-byte seed in hexadecimal) and `boot` (a decimal number). Both are
- * written with write, fsync, rename, fsync of the directory. Thread: plain values once opened. */
+ * replaced durably (core/os/private_file.h). Thread: plain values once opened. */
 #ifndef GODWIT_NET_SECURE_IDENTITY_H
 #define GODWIT_NET_SECURE_IDENTITY_H
 
@@ -16,14 +16,14 @@ typedef struct gw_identity {
     gw_peer_id id; /* BLAKE2b-128 of public_key */
     uint8_t public_key[32];
     uint8_t secret_key[64];
-    gw_incarnation incarnation; /* of this start: refutation 0, a fresh nonce */
+    gw_incarnation incarnation; /* the incarnation of this start: refutation 0 and a fresh nonce */
 } gw_identity;
 
-/* Reads the identity of `directory`, or makes one when there is none, and counts this start: the new boot
- * count is durable before this returns. Refuses a damaged file. `io`: the calls by
- * which the directory is used (core/os/directory.h). The caller holds the directory's lock. */
+/* Reads the identity of `directory`, or makes one if there is none, and counts this start: the new boot count
+ * is durable before this returns. Fails if a file is damaged. `io` is the calls by which the directory is
+ * used (core/os/directory.h). The caller holds the directory's lock. */
 bool gw_identity_open(gw_io *io, const char *directory, gw_identity *identity, gw_err *err);
-/* The identity made from a seed, in memory alone. */
+/* Makes an identity from a seed, in memory only. */
 void gw_identity_from_seed(const uint8_t seed[32], uint64_t boot, uint64_t nonce, gw_identity *identity);
 void gw_identity_wipe(gw_identity *identity);
 /* The peer id that belongs to an Ed25519 public key. */

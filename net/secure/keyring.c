@@ -16,9 +16,10 @@ bool gw_keyring_create(const char *path, gw_err *err) {
     randombytes_buf(key, sizeof key);
     gw_hex(key, sizeof key, digits);
     snprintf(text, sizeof text,
-             "# A Godwit cluster key. Whoever holds it can join: copy it to every node over a safe way, mode "
-             "0600.\n"
-             "# Several keys may stand here, one a line: the first seals, all of them open.\n%s\n",
+             "# A Godwit cluster key. Everybody who holds it can join the cluster: copy it to every node "
+             "over a secure "
+             "channel, with mode 0600.\n"
+             "# There may be several keys, one a line: the first one seals, all of them open.\n%s\n",
              digits);
     bool good = gw_private_file_create(path, text, err);
     sodium_memzero(key, sizeof key);
@@ -32,8 +33,8 @@ static bool read_line(const char *path, unsigned number, char *line, gw_keyring 
     line += strspn(line, " \t");
     size_t length = strcspn(line, " \t");
     if (line[length + strspn(line + length, " \t")] != '\0')
-        return gw_fail(err, GW_E_INVALID, "%s, line %u: more than one word; write one key a line", path,
-                       number);
+        return gw_fail(err, GW_E_INVALID, "%s, line %u: there is more than one item; write one key a line",
+                       path, number);
     if (length == 0) return true;
     if (length != KEY_DIGITS)
         return gw_fail(err, GW_E_INVALID,

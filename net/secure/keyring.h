@@ -1,11 +1,12 @@
-/* The cluster's keys. Whoever holds one may take part.
+/* The cluster's keys. A peer that holds one may take part.
  *
- * A key file is text: one key of 64 hexadecimal digits a line; empty lines and lines from '#' on are
- * comments. The first key seals, all of them open, so a key is rotated without downtime by adding the new one
- * last on every node, then moving it first on every node, then removing the old one.
+ * A key file is text: one key of 64 hexadecimal digits a line; empty lines and everything behind '#' are
+ * ignored. The first key seals, and all keys open, so a key is replaced without downtime by adding the new
+ * one last on every node, then moving it to the front on every node, then removing the old one.
  *
- * The cluster id says *which* cluster, not *who may*: it is a hash of the cluster's name, so that rotation
- * does not change it. Thread: plain values, read by any thread once loaded. */
+ * The cluster id says *which* cluster a peer belongs to, not whether it may: it is a hash of the cluster's
+ * name, so replacing keys does not change it. Thread: plain values, which any thread may read once they are
+ * loaded. */
 #ifndef GODWIT_NET_SECURE_KEYRING_H
 #define GODWIT_NET_SECURE_KEYRING_H
 
@@ -37,8 +38,8 @@ typedef enum gw_key_purpose {
 
 /* Writes a new random key to `path`, which must not exist, with mode 0600, and makes it durable. */
 bool gw_keyring_create(const char *path, gw_err *err);
-/* Reads a key file. Refuses one that is unreadable, not a regular file, accessible to group or others,
- * malformed (naming the line), without a key, or with one key twice. *keyring is filled on success only. */
+/* Reads a key file. Fails if it is unreadable, not a regular file, accessible to group or others, malformed
+ * (the text names the line), without a key, or has one key twice. *keyring is filled in on success only. */
 bool gw_keyring_load(const char *path, gw_keyring *keyring, gw_err *err);
 /* Overwrites the keys with zeros; the keyring is in plain mode afterwards. */
 void gw_keyring_wipe(gw_keyring *keyring);

@@ -136,7 +136,8 @@ static bool open_body(const gw_packets *packets, uint8_t *datagram, size_t bytes
     size_t sealed_bytes = bytes - HEADER_BYTES - NONCE_BYTES;
     associated(packets, datagram, data);
     for (uint32_t i = 0; i < packets->key_count; i++) {
-        uint8_t plain[GW_DATAGRAM_BYTES]; /* not in place: a key that fails would wipe it for the next one */
+        uint8_t plain
+            [GW_DATAGRAM_BYTES]; /* not in place, since a key that fails would wipe it for the next one */
         unsigned long long opened = 0;
         if (crypto_aead_xchacha20poly1305_ietf_decrypt(plain, &opened, NULL, sealed, sealed_bytes, data,
                                                        sizeof data, nonce, packets->keys[i].bytes) == 0) {

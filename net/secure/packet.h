@@ -35,8 +35,8 @@
 
 enum {
     GW_PACKET_VERSION = 1,
-    GW_DATAGRAM_BYTES = 1400, /* the largest that is sent: fits every path's MTU */
-    GW_PACKET_OVERHEAD = 90,  /* sealed; plain packets have 24 less */
+    GW_DATAGRAM_BYTES = 1400, /* the largest datagram that is sent; it fits the MTU of every path */
+    GW_PACKET_OVERHEAD = 90,  /* the overhead of sealed packets; plain ones have 24 bytes less */
     GW_PACKET_BODY = GW_DATAGRAM_BYTES - GW_PACKET_OVERHEAD,
     GW_PACKET_SENDERS = 8192,
 };
@@ -45,25 +45,25 @@ typedef enum gw_packet_verdict {
     GW_PACKET_GOOD,
     GW_PACKET_GARBAGE,   /* too short, too long, unknown mode, or a wrong checksum */
     GW_PACKET_VERSIONED, /* another version of this format */
-    GW_PACKET_FOREIGN,   /* another cluster's */
-    GW_PACKET_UNSEALED,  /* plain where this peer has a key */
-    GW_PACKET_SEALED,    /* sealed where this peer has none */
-    GW_PACKET_WRONG_KEY, /* none of our keys opens it, or it was tampered with */
+    GW_PACKET_FOREIGN,   /* the packet is of another cluster */
+    GW_PACKET_UNSEALED,  /* the packet is plain and this peer has a key */
+    GW_PACKET_SEALED,    /* the packet is sealed and this peer has no key */
+    GW_PACKET_WRONG_KEY, /* no key of this peer opens it, or it was tampered with */
     GW_PACKET_REPLAYED,  /* seen before, or older than the window */
-    GW_PACKET_OUTDATED,  /* of an older boot of its sender */
-    GW_PACKET_OWN,       /* from this very process */
+    GW_PACKET_OUTDATED,  /* the packet is of an older boot of its sender */
+    GW_PACKET_OWN,       /* the packet was sent by this process */
     GW_PACKET_VERDICTS,
 } gw_packet_verdict;
 
 typedef struct gw_packets gw_packets;
 
-/* Keys are copied. NULL when out of memory. */
+/* Opens it with copies of the keys. NULL if out of memory. */
 gw_packets *gw_packets_open(const gw_identity *identity, const gw_keyring *keyring, const gw_hash *cluster,
                             gw_err *err);
 void gw_packets_close(gw_packets *packets);
 
-/* Writes a datagram that carries `body`; returns its length, at most GW_DATAGRAM_BYTES.
- * body_bytes <= GW_PACKET_BODY. */
+/* Writes a datagram that carries `body`, of at most GW_PACKET_BODY bytes, and returns its length, at most
+ * GW_DATAGRAM_BYTES. */
 size_t gw_packet_seal(gw_packets *packets, const void *body, size_t body_bytes,
                       uint8_t datagram[GW_DATAGRAM_BYTES]);
 
@@ -73,9 +73,10 @@ gw_packet_verdict gw_packet_open(gw_packets *packets, const gw_addr *from, uint8
                                  uint64_t now_ns, gw_peer_id *sender, const uint8_t **body,
                                  size_t *body_bytes);
 
-/* How many datagrams got each verdict, GW_PACKET_VERDICTS entries; valid while `packets` is. */
+/* The number of datagrams with each verdict, GW_PACKET_VERDICTS entries; valid while `packets` is. */
 const uint64_t *gw_packet_counts(const gw_packets *packets);
-/* A constant a person understands: "sealed with a key we do not have". */
+/* A text for people, which is a constant, such as "sealed with a key that this peer does not have, or
+ * tampered with". */
 const char *gw_packet_verdict_text(gw_packet_verdict verdict);
 
 #endif

@@ -30,33 +30,34 @@ typedef enum gw_algorithm {
 } gw_algorithm;
 
 typedef struct gw_cipher {
-    crypto_aead_aes256gcm_state aes; /* first: wants 16-byte alignment, which malloc gives */
+    crypto_aead_aes256gcm_state
+        aes; /* the first field, because it needs an alignment of 16 bytes, which malloc gives */
     uint8_t key[32];
-    uint64_t records;      /* sealed or opened so far */
+    uint64_t records;      /* records sealed or opened so far */
     uint32_t tag_bytes;    /* GW_RECORD_TAG, or 0 in plain mode */
     uint32_t payload_most; /* longest payload that is sealed or opened */
     gw_algorithm algorithm;
 } gw_cipher;
 
-/* `key` is ignored in plain mode. AES256GCM only where gw_record_has_aes(). */
+/* Starts a cipher. `key` is ignored in plain mode. GW_ALGORITHM_AES256GCM requires gw_record_has_aes(). */
 void gw_cipher_start(gw_cipher *cipher, gw_algorithm algorithm, const uint8_t key[32], uint32_t payload_most);
 void gw_cipher_wipe(gw_cipher *cipher);
-/* This CPU does AES in hardware. */
+/* Whether this CPU does AES in hardware. */
 bool gw_record_has_aes(void);
 
-/* Bytes of a whole record with this payload. */
+/* The bytes of a whole record with this payload. */
 static inline size_t gw_record_bytes(const gw_cipher *cipher, size_t payload_bytes) {
     return GW_RECORD_HEADER + payload_bytes + cipher->tag_bytes;
 }
 
-/* Writes the next record to `out`, gw_record_bytes(cipher, payload_bytes) of it. `payload` may already lie at
- * out + GW_RECORD_HEADER (sealing in place), and must not overlap otherwise. payload_bytes <= payload_most.
- * Fails only at 2^48 records (GW_E_LIMIT). */
+/* Writes the next record, gw_record_bytes(cipher, payload_bytes) bytes, to `out`. `payload` may already lie
+ * at out + GW_RECORD_HEADER (sealing in place) and must not overlap otherwise; it has at most payload_most
+ * bytes. Fails with GW_E_LIMIT after 2^48 records only. */
 bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes, bool more, uint8_t *out,
                     gw_err *err);
 
-/* Reads a header: the whole record's length and its `more` bit. Fails with GW_E_CORRUPT on a length over
- * payload_most or reserved bits. Changes nothing. */
+/* Reads a header: the length of the whole record and its `more` bit. Fails with GW_E_CORRUPT for a length
+ * over payload_most or for reserved bits. Changes nothing. */
 bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
                        bool *more, gw_err *err);
 /* Opens the next record, which lies whole at `record`, into `payload`, which has room for the payload and may be

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = GW_REPLAY_WINDOW / 64, BUCKETS = 4096 };
+enum { SEEN_WORDS = GW_REPLAY_WINDOW / 64, BUCKETS = 4096 };
 
 typedef struct life life;
 struct life {
-    life *next;          /* of its bucket, or of the free list */
-    life *newer, *older; /* by when they were heard last */
+    life *next;          /* the next in its bucket */
+    life *newer, *older; /* neighbours in the order in which the lives were last heard */
     gw_peer_id sender;
     uint64_t boot, nonce, newest;
-    uint64_t seen[WORDS]; /* bit (counter % window) for counters in (newest - window, newest] */
+    uint64_t seen[SEEN_WORDS]; /* bit (counter % window) for counters in (newest - window, newest] */
 };
 
 struct gw_replay {
     life *buckets[BUCKETS];
-    life recent; /* a ring: recent.older is heard last, recent.newer not for longest */
+    life recent; /* a ring: recent.older was heard last, recent.newer has not been heard for longest */
     size_t lives, capacity;
 };
 
@@ -35,7 +35,8 @@ gw_replay *gw_replay_open(size_t lives, gw_err *err) {
 }
 
 static life **bucket_of(gw_replay *replay, const gw_peer_id *sender) {
-    return &replay->buckets[(sender->bytes[0] | sender->bytes[1] << 8) % BUCKETS]; /* ids are hashes */
+    return &replay->buckets[(sender->bytes[0] | sender->bytes[1] << 8) %
+                            BUCKETS]; /* ids are hashes, so their bits are random */
 }
 
 static void leave_ring(life *at) {
@@ -84,8 +85,8 @@ static void mark(life *at, uint64_t counter) {
     at->seen[counter % GW_REPLAY_WINDOW / 64] |= UINT64_C(1) << (counter % 64);
 }
 
-/* The life of this nonce, after forgetting the sender's lives of older boots; *outdated when one of a newer
- * boot is known. */
+/* Finds the life with this nonce, and forgets the sender's lives of older boots. *outdated becomes true if
+ * one of a newer boot is known. */
 static life *find(gw_replay *replay, const gw_peer_id *sender, uint64_t boot, uint64_t nonce,
                   bool *outdated) {
     life *found = NULL;

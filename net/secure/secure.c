@@ -17,17 +17,18 @@ enum {
     CLUSTER_HINT = 8,
     PROOF_BYTES = 16,
     HELLO_BODY = CLUSTER_HINT + 32 + 1 + PROOF_BYTES,
-    ANSWER_CLEAR = 32 + 1, /* of an answer's body, what is not sealed */
+    ANSWER_CLEAR = 32 + 1, /* the part of an answer's body that is not sealed */
     SIGNATURE_BYTES = crypto_sign_BYTES,
-    CAN_AES = 1, /* bit of the hello's `algorithms` */
+    CAN_AES = 1, /* a bit of the hello's `algorithms` */
 };
 static const uint8_t magic[4] = {'g', 'd', 'w', 't'};
-static const uint8_t zero_nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES]; /* handshake keys seal once */
+static const uint8_t
+    zero_nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES]; /* each handshake key seals a single message */
 
 struct gw_handshake {
     const gw_local *local;
     bool dialler;
-    uint8_t expected; /* type of the next message; 0 when done */
+    uint8_t expected; /* the type of the next message; 0 when done */
     gw_fault fault;
     uint8_t ephemeral_secret[32], ephemeral_public[32];
     gw_key shared_key, master;
@@ -106,7 +107,8 @@ static void derive(const gw_key *master, uint64_t number, uint8_t key[32]) {
     GW_ASSERT(failed == 0);
 }
 
-/* The tag on a hello: who made it holds the key, so a stranger costs the responder one hash a key. */
+/* Computes the tag on a hello, which proves that its sender holds the key; so a stranger costs the responder
+ * only one hash for each key. */
 static void hello_proof(const gw_local *local, const gw_key *key, const uint8_t *hello,
                         uint8_t proof[PROOF_BYTES]) {
     uint8_t full[32];
@@ -126,7 +128,8 @@ static void key_for(const gw_local *local, uint32_t index, gw_key_purpose purpos
  * transcript = H(H(cluster | hello) | clear part of the answer), master = H(key; X25519 | transcript). */
 static bool agree(gw_handshake *h, const uint8_t their_ephemeral[32], const uint8_t *answer) {
     uint8_t secret[32];
-    if (crypto_scalarmult(secret, h->ephemeral_secret, their_ephemeral) != 0) return false; /* a weak point */
+    if (crypto_scalarmult(secret, h->ephemeral_secret, their_ephemeral) != 0)
+        return false; /* the other side sent a weak point */
     hash_parts(h->transcript, NULL, h->local->cluster.bytes, 32, h->hello, sizeof h->hello);
     mix(h, answer, GW_HANDSHAKE_HEADER + ANSWER_CLEAR);
     hash_parts(h->master.bytes, h->shared_key.bytes, secret, 32, h->transcript, 32);
@@ -134,7 +137,7 @@ static bool agree(gw_handshake *h, const uint8_t their_ephemeral[32], const uint
     return true;
 }
 
-/* What one side says of itself, signed over the transcript so far and its own claims, by role. */
+/* The claims of one side, signed over the transcript so far, the claims and the role. */
 
 static size_t signed_text(const gw_handshake *h, bool by_dialler, const uint8_t *claims, size_t claims_bytes,
                           uint8_t text[64]) {
@@ -165,7 +168,7 @@ static void put_sealed(gw_handshake *h, gw_writer *w) {
     gw_put_bytes(w, signature, sizeof signature);
     size_t plain_bytes = bytes + SIGNATURE_BYTES;
     uint8_t tag[GW_RECORD_TAG] = {0};
-    gw_put_bytes(w, tag, sizeof tag); /* makes room; the seal is written over it */
+    gw_put_bytes(w, tag, sizeof tag); /* makes room for the seal, which is written over it */
     GW_ASSERT(!w->failed && failed == 0);
     derive(&h->master, h->dialler ? FINISH : ANSWER, key);
     failed = crypto_aead_chacha20poly1305_ietf_encrypt(claims, NULL, claims, plain_bytes, h->transcript, 32,
@@ -199,7 +202,8 @@ static gw_fault read_claims(gw_handshake *h, const uint8_t *plain, size_t plain_
     gw_get_string(&r, remote->build, sizeof remote->build);
     make_printable(remote->build);
     bool known = h->dialler ? kind == 0 : kind == GW_STREAM_CONTROL || kind == GW_STREAM_DATA;
-    bool reachable = remote->listen.family != 0 && remote->listen.port != 0; /* who is linked is dialled */
+    bool reachable = remote->listen.family != 0 &&
+                     remote->listen.port != 0; /* a linked peer must be reachable for dials */
     if (!gw_reader_done(&r) || !known || !reachable) return GW_FAULT_GARBAGE;
     gw_identity_peer_id(public_key, &remote->id);
     remote->dialled = h->dialler;
@@ -224,7 +228,7 @@ static gw_fault open_sealed(gw_handshake *h, const uint8_t *sealed, size_t bytes
     return fault;
 }
 
-/* The three messages */
+/* The three messages. */
 
 static void put_hello(gw_handshake *h) {
     gw_key key;
@@ -313,14 +317,14 @@ static gw_handshake_state take_finish(gw_handshake *h, const uint8_t *message, s
     return GW_HANDSHAKE_DONE;
 }
 
-/* An alert is not authenticated: it explains a failure, and never claims that we are cloned. */
+/* Takes an alert. It is not authenticated, so it only explains a failure, and never reports a clone. */
 static gw_handshake_state take_alert(gw_handshake *h, const uint8_t *message, size_t body_bytes) {
     uint8_t code = body_bytes == 1 ? message[GW_HANDSHAKE_HEADER] : 0;
     bool told = code == GW_FAULT_CLUSTER || code == GW_FAULT_KEY || code == GW_FAULT_IDENTITY;
     return fail(h, told ? (gw_fault)code : GW_FAULT_GARBAGE);
 }
 
-/* Words for a person. */
+/* Texts for people. */
 
 static void explain(const gw_handshake *h, const header *head, gw_err *err) {
     switch (h->fault) {
@@ -368,7 +372,7 @@ static header read_header(const uint8_t *bytes) {
     return head;
 }
 
-/* Judges a header before its body has come. NONE: go on. */
+/* Judges a header before its body has arrived. GW_FAULT_NONE: go on. */
 static gw_fault judge_header(const gw_handshake *h, const header *head) {
     if (head->version != GW_PROTOCOL_VERSION) return GW_FAULT_VERSION;
     if (head->mode != MODE_PLAIN && head->mode != MODE_SEALED) return GW_FAULT_GARBAGE;

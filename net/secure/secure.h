@@ -34,7 +34,7 @@ enum {
     GW_PROTOCOL_VERSION = 1,
     GW_BUILD_TEXT = 64,
     GW_HANDSHAKE_HEADER = 10,
-    GW_HANDSHAKE_MESSAGE = 512, /* no handshake message is longer, header included */
+    GW_HANDSHAKE_MESSAGE = 512, /* the longest handshake message, header included */
 };
 
 /* The purpose of a stream. */
@@ -62,21 +62,21 @@ typedef struct gw_remote {
     gw_addr from;   /* the other end of the socket; set by the stream */
     char build[GW_BUILD_TEXT];
     gw_stream_kind kind;
-    uint64_t label; /* the dialler's: its meaning belongs to the kind (data: which rail; control:
-                      net/link/link.h) */
-    bool dialled;   /* by us */
+    uint64_t
+        label; /* given by the dialler; its meaning depends on the kind (data: which rail; control: net/link/link.h) */
+    bool dialled; /* this side dialled */
 } gw_remote;
 
 /* The cause of a failed handshake; GW_FAULT_NONE while it has not failed. */
 typedef enum gw_fault {
     GW_FAULT_NONE,
-    GW_FAULT_GARBAGE,  /* not our protocol, or a message that breaks it */
+    GW_FAULT_GARBAGE,  /* another protocol, or a message that breaks this one */
     GW_FAULT_VERSION,  /* the other side speaks another protocol version: the text names both */
     GW_FAULT_CLUSTER,  /* the other side is of another cluster (--cluster) */
     GW_FAULT_KEY,      /* no cluster key in common */
     GW_FAULT_NO_KEY,   /* one side has keys, the other has none: the text says which */
     GW_FAULT_IDENTITY, /* a seal or signature does not verify: tampering on the way */
-    GW_FAULT_SELF,     /* the address leads to this very process */
+    GW_FAULT_SELF,     /* the address leads to this process itself */
     GW_FAULT_CLONE,    /* another process has this peer's identity: its state directory is a copy */
 } gw_fault;
 

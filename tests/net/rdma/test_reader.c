@@ -244,7 +244,7 @@ Test(rdma_reader, memory_that_cannot_be_taken_is_told_of_once) {
         cr_assert_eq(warnings, time);
         now_ns += 600 * SECOND;
     }
-    cr_assert_not_null(strstr(last_line, "it cannot be taken: it comes in messages"), "%s", last_line);
+    cr_assert_not_null(strstr(last_line, "it cannot be taken: the transfer comes in messages"), "%s", last_line);
 }
 
 Test(rdma_reader, what_broke_again_and_again_is_tried_again_later) {

@@ -78,7 +78,7 @@ Test(keyring, malformed_files_are_refused_by_line) {
     refuses("# nothing\n\n", 0600, "no key");
     refuses(KEY_A "\n" KEY_B "1\n", 0600, "line 2");
     refuses("abc\n", 0600, "line 1: a key has 64 hexadecimal digits, this has 3");
-    refuses("\n" KEY_A " " KEY_B "\n", 0600, "line 2: more than one word");
+    refuses("\n" KEY_A " " KEY_B "\n", 0600, "line 2: there is more than one item");
     refuses("zzaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 0600,
             "line 1: not hexadecimal");
     refuses(KEY_A "\n" KEY_B "\n" KEY_A "\n", 0600, "line 3: the same key as number 1");
