@@ -14,6 +14,7 @@ lab_packages=(qemu-system-x86 busybox-static cpio kmod iproute2 util-linux rdma-
 lint_packages=(git clang-format clang-tidy shellcheck)
 fuzz_packages=(clang libclang-rt-14-dev)
 plot_packages=(gnuplot-nox) # draws what godwit plot shows
+shell_packages=(zsh fish) # shells whose completions are tested beside bash's
 bench_packages=(openmpi-bin libopenmpi-dev) # what the all-reduce is compared with
 
 misused() {
@@ -169,6 +170,7 @@ run_test_command() {
     release all
     { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
     install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
+    install "${shell_packages[@]}" || say "no zsh or fish: the completions of that shell are not tested"
     if can_fuzz; then
         fuzzers
         export GODWIT_FUZZERS=$PWD/build-fuzz/fuzz

@@ -234,9 +234,9 @@ Test(inspect, what_is_wrong_is_said) {
 
 Test(inspect, bad_usage_has_its_own_exit_code) {
     cr_assert_eq(inspect(NULL, NULL), 2);
-    expect("which directory or manifest?");
+    expect("give the directory of a peer, or a manifest");
     cr_assert_eq(inspect(folder, "another"), 2);
-    expect("only one");
+    expect("give one directory or manifest");
     cr_assert_eq(inspect("--nonsense", folder), 2);
     cr_assert_eq(inspect("--help", NULL), 0);
     expect("DIR|MANIFEST");

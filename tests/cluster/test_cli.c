@@ -123,7 +123,7 @@ Test(cli, numbers_are_whole_and_within_bounds) {
                                              "lowest, leader, lives, once, durable, given-up");
     refused("generate --tokens 5x .", "--tokens: '5x'");
     refused("generate --tokens 0 .", "--tokens: '0'");
-    refused("generate --ignore-end .", "--ignore-end: only texts of a --tokenizer have an end");
+    refused("generate --ignore-end .", "--ignore-end needs --tokenizer");
     refused("export --step newest .", "--step: 'newest'");
 }
 
@@ -329,11 +329,13 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run fly", "digits, gpt, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
     cr_assert_eq(chdir("/etc"), 0);
-    refused("run passwd", "to run that, give ./passwd");
+    refused("run passwd", "give ./passwd to run the file");
     refused("run digits --what", "--what");
     refused("run digits --what", "godwit run digits --help");
-    refused("run digits twice", "'twice'?\n");
-    refused("run gpt --data a-1.bin a-2.bin", "what is 'a-2.bin'? Several files are one argument: --data ");
+    refused("run digits twice", "'twice': there can be only one job\n");
+    refused(
+        "run gpt --data a-1.bin a-2.bin",
+        "unexpected argument 'a-2.bin': there can be only one job. Several files are one argument: --data ");
     refused("run digits --peers many", "--peers");
     refused("run digits --peers 0", "--peers");
     refused("run digits --listen here", "--listen");
@@ -358,9 +360,9 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --device cpu --precision bf16", "--precision");
     refused("run digits --precision fp8", "'fp8'");
     refused("run digits --key=", "--key: the name is empty");
-    refused("run digits --advertise 1.2.3.4:0", "nobody can reach port 0");
+    refused("run digits --advertise 1.2.3.4:0", "other peers cannot connect to port 0");
     refused("run digits --join 1.2.3.4:5,1.2.3.4:0 --listen here",
-            "--join: '1.2.3.4:0': nobody can reach port 0");
+            "--join: '1.2.3.4:0': other peers cannot connect to port 0");
 }
 
 Test(cli, a_shared_object_is_a_job) {

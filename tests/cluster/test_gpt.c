@@ -88,7 +88,8 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
         said = output(&code, "cd %s && " GODWIT_BINARY " export p%d 2>&1", l->dir, i);
         if (code == 0) continue;
         cr_expect_eq(code, 1);
-        cr_expect_not_null(strstr(said, "give the directories of the other peers too"), "%s", said);
+        cr_expect_not_null(strstr(said, "in none of the directories: give those of the other peers too"),
+                           "%s", said);
         part++;
     }
     cr_expect_geq(part, 2);
@@ -96,7 +97,7 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     cr_expect_eq(code, 0, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export . 2>&1", l->dir);
     cr_expect_eq(code, 1);
-    cr_expect_not_null(strstr(said, "holds no checkpoint of a job gpt"), "%s", said);
+    cr_expect_not_null(strstr(said, "holds no checkpoint of a gpt job"), "%s", said);
     lab_close(l);
 }
 
@@ -148,15 +149,17 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     change_manifests(dir, 3, set_job, &one);
     const char *said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to six 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 6") != NULL, "%s", said);
-    cr_expect(strstr(said, "looks for model.safetensors, not for six\n") != NULL, "%s", said);
+    cr_expect(strstr(said, "looks for model.safetensors in a folder, not for six\n") != NULL, "%s", said);
     said =
         output(&code, "cd %s && " GODWIT_BINARY " export %s 2>&1 && cmp six model.safetensors", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "looks for") == NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export %s --to m4 --step 4 2>&1", l->dir, dir);
     cr_expect(code == 0 && strstr(said, "after step 4\n") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export %s --step 5 2>&1", l->dir, dir);
-    cr_expect(code == 1 && strstr(said, "there is no checkpoint of step 5, but of 6, 4, 2") != NULL, "%s",
-              said);
+    cr_expect(code == 1 &&
+                  strstr(said, "there is no checkpoint of step 5; there are those of the steps 6, 4, 2") !=
+                      NULL,
+              "%s", said);
     output(&code,
            "cd %s && for c in $(find chunks -type f -newer ../four); do echo x >>$c; done; "
            "truncate -s 100 manifests/00000002-*",
@@ -172,7 +175,7 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     cr_expect(code == 0 && strstr(said, "passed over the checkpoint of step 6") != NULL, "%s", said);
     output(&code, "truncate -s 100 %s/manifests/*", dir);
     said = output(&code, GODWIT_BINARY " generate %s 2>&1", dir);
-    cr_expect(code == 1 && strstr(said, "holds no sound checkpoint of a job gpt: ") != NULL, "%s", said);
+    cr_expect(code == 1 && strstr(said, "holds no intact checkpoint of a gpt job: ") != NULL, "%s", said);
     lab_close(l);
 }
 
@@ -204,14 +207,16 @@ static void run_three(const char *const *order) {
                l->dir, ids[0]);
     cr_expect(code == 0 && strstr(said, "took") == NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export shared --job %.7sx 2>&1", l->dir, ids[0]);
-    cr_expect(code == 2 && strstr(said, "does not begin a job's id") != NULL, "%s", said);
+    cr_expect(code == 2 && strstr(said, "cannot be the beginning of a job's id") != NULL, "%s", said);
     said =
         output(&code, "cd %s && " GODWIT_BINARY " generate shared --job %s%s 2>&1", l->dir, ids[0], ids[1]);
-    cr_expect(code == 1 && strstr(said, "no checkpoint of a job gpt whose id begins with") != NULL, "%s",
+    cr_expect(code == 1 && strstr(said, "no checkpoint of a gpt job whose id begins with") != NULL, "%s",
               said);
 #define BEGIN "cd %s && " GODWIT_BINARY " run " SMALL " --updates 1 --listen 127.0.0.1:0 --dir %s --init "
     said = output(&code, BEGIN "shared 2>&1", l->dir, "doubt");
-    cr_expect(code == 2 && strstr(said, "there are checkpoints of 3 jobs: name one of ") != NULL, "%s", said);
+    cr_expect(code == 2 &&
+                  strstr(said, "give DIR@JOB: to choose a job: there are checkpoints of 3 jobs: ") != NULL,
+              "%s", said);
     said = output(&code, BEGIN "shared@%s: >one 2>&1 && tail -n 1 one", l->dir, "one.d", ids[1]);
     cr_expect_eq(code, 0, "%s", said);
     said = output(&code, BEGIN "alone1 >two 2>&1", l->dir, "two.d");
@@ -240,12 +245,13 @@ Test(gpt, an_export_overwrites_nothing_of_another_kind) {
     int code;
 #define EXPORT "cd %s && " GODWIT_BINARY " export %s --to "
     const char *said = output(&code, EXPORT "./config.json 2>&1", l->dir, dir);
-    cr_expect(code == 2 && strstr(said, "--to: './config.json'") != NULL, "%d: %s", code, said);
+    cr_expect(code == 2 && strstr(said, "--to: the configuration is written to './config.json'") != NULL,
+              "%d: %s", code, said);
     static const char *const others[] = {"{\"model_type\":\"llama\"}", "{}", "no JSON"};
     for (int i = 0; i < 3; i++) {
         output(&code, "mkdir -p %s/hf; printf '%%s' '%s' | tee %s/hf/config.json", l->dir, others[i], l->dir);
         said = output(&code, EXPORT "hf/model 2>&1", l->dir, dir);
-        cr_expect(code == 1 && strstr(said, "hf/config.json is there and is not that of a GPT-2") != NULL,
+        cr_expect(code == 1 && strstr(said, "hf/config.json exists and does not describe a GPT-2") != NULL,
                   "%d: %s", code, said);
         said = output(&code, "cat %s/hf/*", l->dir);
         cr_expect_str_eq(said, others[i]);
@@ -394,10 +400,9 @@ Test(gpt, tokens_that_may_be_no_bytes_need_a_tokenizer) {
     int code;
     const char *said = output(&code, GODWIT_BINARY " generate %s 2>&1", l->peers[0].dir);
     cr_expect_eq(code, 2);
-    cr_expect_not_null(strstr(said,
-                              "this model has 300 tokens, more than there are bytes: give --tokenizer, or "
-                              "--bytes where"),
-                       "%s", said);
+    cr_expect_not_null(
+        strstr(said, "the model has 300 tokens, more than there are bytes: give --tokenizer, or --bytes if"),
+        "%s", said);
     said = output(&code, GODWIT_BINARY " generate %s --bytes --tokenizer %s 2>&1", l->peers[0].dir, l->dir);
     cr_expect(code == 2 && strstr(said, "--bytes and --tokenizer exclude each other") != NULL, "%s", said);
     said = output(&code, GODWIT_BINARY " generate %s --tokenizer %s 2>&1", l->peers[0].dir, l->dir);
@@ -436,7 +441,7 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     said = output(&code, RUN "dirs 2>&1", l->dir);
     cr_assert(code == 2 && strstr(said, "own --dir") != NULL, "%s", said);
     said = output(&code, RUN ". 2>&1", l->dir);
-    cr_assert(code == 1 && strstr(said, "--init: . holds no checkpoint of a job gpt") != NULL, "%s", said);
+    cr_assert(code == 1 && strstr(said, "--init: . holds no checkpoint of a gpt job") != NULL, "%s", said);
     said = output(&code, RUN ". --schedule cosin 2>&1", l->dir);
     cr_assert(code == 2 && strstr(said, "--schedule: 'cosin' is not one of") != NULL, "%s", said);
     said = output(&code, RUN "p0,p2 --updates 1 2>&1", l->dir);
@@ -596,7 +601,7 @@ Test(gpt, a_manifest_with_nonsense_in_it_is_refused) {
         const char *said =
             output(&code, "cd %s && " GODWIT_BINARY " export %s 2>&1", l->dir, l->peers[0].dir);
         cr_expect_eq(code, 1, "%s", said);
-        cr_expect_not_null(strstr(said, "is no part of the activations"), "%s", said);
+        cr_expect_not_null(strstr(said, "is not a share from 0 to 1"), "%s", said);
     }
     lab_close(l);
 }

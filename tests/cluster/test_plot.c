@@ -92,8 +92,8 @@ Test(plot, says_which_file_has_nothing_to_draw) {
     const char other[] = "step,job,phase,time,ms,members,shards,energy\n1,0123abcd,train,1.5,1,1,1,0.5\n";
     scratch_write("other.csv", other, sizeof other - 1);
     cr_assert_eq(plot("", "\"it's.csv\" other.csv"), 0, "%s", text);
-    cr_assert_not_null(strstr(text, "nothing of other.csv is drawn"), "%s", text);
-    cr_assert_null(strstr(text, "nothing of it's.csv"), "%s", text);
+    cr_assert_not_null(strstr(text, "no curve of other.csv is drawn"), "%s", text);
+    cr_assert_null(strstr(text, "no curve of it's.csv"), "%s", text);
 }
 
 static void expect_old(const char *name) {
@@ -120,10 +120,10 @@ Test(plot, half_a_picture_takes_no_ones_place) {
     scratch_write("loss.svg", "old", 3);
     scratch_write("loss.png", "old", 3);
     cr_assert_eq(chmod(scratch_path("gnuplot"), 0700), 0);
-    refuse(1, "PATH=.:$PATH", "\"it's.csv\" -o loss.svg", "before the picture was whole");
+    refuse(1, "PATH=.:$PATH", "\"it's.csv\" -o loss.svg", "before the picture was complete");
     expect_old("loss.svg");
     scratch_write("gnuplot", png, sizeof png - 1);
-    refuse(1, "PATH=.:$PATH", "\"it's.csv\"", "before the picture was whole");
+    refuse(1, "PATH=.:$PATH", "\"it's.csv\"", "before the picture was complete");
     expect_old("loss.png");
 }
 
@@ -182,16 +182,18 @@ Test(plot, says_that_there_is_nothing_yet) {
     refuse(1, "", "header.csv --x time", "no rows to draw");
     refuse(1, "", "empty.csv", "empty.csv: there is nothing in it to draw");
     refuse(1, "", "empty.csv --y loss", "empty.csv: there is nothing in it to draw");
-    refuse(2, "", "empty.csv header.csv --y los", "--y: 'los' is not one of step, time, loss");
+    refuse(2, "", "empty.csv header.csv --y los",
+           "--y: there is no column 'los': the columns are step, time, loss");
 }
 
 Test(plot, says_what_is_missing) {
     refuse(1, "PATH=/nowhere", "\"it's.csv\"", "apt-get install gnuplot-nox");
     refuse(2, "", "\"it's.csv\" -o loss.pdf", "neither .png nor .svg");
-    refuse(2, "", "\"it's.csv\" --y loss,accuracy", "--y: 'accuracy' is not one of step, job, phase");
-    refuse(2, "", "\"it's.csv\" --x tokens", "--x: 'tokens' is not one of");
+    refuse(2, "", "\"it's.csv\" --y loss,accuracy",
+           "--y: there is no column 'accuracy': the columns are step, job, phase");
+    refuse(2, "", "\"it's.csv\" --x tokens", "--x: there is no column 'tokens': the columns are");
     refuse(1, "", "nothing.csv", "there is no file nothing.csv");
     refuse(1, "", "\"it's.csv\" -o none/loss.png", "cannot write none/loss.png");
     refuse(1, "", "\"it's.csv\" --y phase", "no rows to draw");
-    refuse(2, "", "", "which file?");
+    refuse(2, "", "", "give a file that");
 }

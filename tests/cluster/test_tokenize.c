@@ -128,7 +128,7 @@ Test(tokenize, texts_come_from_pipes_too) {
                  said);
     CHECK(END, HELLO, WORLD);
     cr_assert_eq(shell(TOKENIZE "- <&-"), 1);
-    cr_expect_not_null(strstr(said, "there is nothing in the texts"), "%s", said);
+    cr_expect_not_null(strstr(said, "the texts are empty"), "%s", said);
 }
 
 /* More than is read at a time; the tokens of all files are those of one; and more files may be open than the
@@ -153,7 +153,7 @@ static void refused(int code, const char *words, const char *arguments) {
 
 Test(tokenize, what_makes_no_sense_is_refused) {
     shell("echo hello >a; mkdir folder");
-    refused(2, "which text?", "--tokenizer . --to t.bin");
+    refused(2, "give a text", "--tokenizer . --to t.bin");
     refused(2, "--tokenizer DIR is missing", "--to t.bin a");
     refused(2, "--to FILE is missing", "--tokenizer . a");
     refused(2, "--shard-tokens: ", "--tokenizer . --to t.bin --shard-tokens 65535 a");
@@ -167,7 +167,7 @@ Test(tokenize, what_makes_no_sense_is_refused) {
     write_vocabulary(65535);
     cr_expect_eq(shell(TOKENIZE "a && rm t.bin"), 0, "%s", said);
     write_vocabulary(65536);
-    refused(2, "--tokenizer: has 65537 tokens; the .bin format has room for 65536",
+    refused(2, "--tokenizer: the tokenizer has 65537 tokens, and the .bin format has room for 65536",
             "--tokenizer . --to t.bin a");
     cr_expect_eq(shell("cat a"), 0);
     cr_expect_str_eq(said, "hello\n");

@@ -1,7 +1,9 @@
-/* What people say to `godwit run`: its options, and those of each job up to what they make of it.
+/* The target `options`: command lines of `godwit run`, with the options of the command and those of each
+ * job, up to the job that they open.
  *
- * An input is the job u8 (by its place in gw_job_list), then parts behind zero bytes; each begins with a byte
- * that says which option it is the value of, from FIRST on. Of a switch the value is not looked at. */
+ * An input is the number of the job (u8, its place in gw_job_list), then parts that end at zero bytes. The
+ * first byte of a part is FIRST + the number of an option, and the rest is the option's value; a switch
+ * ignores it. */
 #include "tools/godwit/options/options.h"
 #include "core/state/layout.h"
 #include "kernels/jobs/jobs.h"
@@ -18,31 +20,53 @@ typedef struct option {
     const char *name, *value; /* value: an example; NULL: a switch */
 } option;
 
-static const option run_options[] = {
-    {"dir", "state"},        {"listen", "127.0.0.1:0"}, {"advertise", "h:1"},
-    {"join", "a:1,[::1]:2"}, {"key", "cluster.key"},    {"cluster", "name"},
-    {"peers", "3"},          {"join-timeout", "30s"},   {"device", "cuda:1"},
-    {"precision", "bf16"},   {"workers", "2"},          {"steps", "100"},
-    {"quorum", "majority"},  {"reduce", "fast"},        {"verify", "0.5%"},
-    {"on-bad", "skip"},      {"cpu-class", "haswell"},  {"transport", "tcp"},
-    {"rdma-device", "rxe0"}, {"gid-index", "0"},        {"checkpoint-every", "30s"},
-    {"keep", "2"},           {"replicas", "2"},         {"fresh", NULL},
-    {"forget-losses", NULL}, {"http", "8080"},          {"metrics", "a.csv"},
-    {"json", NULL},          {"verbose", NULL},         {"probe-interval-ms", "100"},
-    {"time-scale", "100"},   {"resume-timeout", "1m"},  {"save-timeout", "500ms"},
-    {"hang-timeout", "2s"},  {"no-prefetch", NULL},     {"quiet", NULL}, /* the last: it excludes --json */
-};
-enum { RUN_OPTIONS = sizeof run_options / sizeof run_options[0] };
-
-/* Of the jobs' options, where the fallback is no example: those that fit each other, and a model that is
- * small. Files lie in the folder of this process (make_files). */
-static const option job_values[] = {
-    {"val", "text"},         {"init", "weights"},     {"layers", "1"},        {"heads", "1"},
-    {"channels", "2"},       {"context", "8"},        {"vocab", "256"},       {"lr", "0.01"},
-    {"updates", "20"},       {"batch-tokens", "96"},  {"micro-batch", "2"},   {"batch", "6"},
-    {"schedule", "wsd"},     {"warmup", "1"},         {"decay-updates", "2"}, {"val-tokens", "16"},
-    {"weight-decay", "0.1"}, {"samples", "12"},       {"crash-shard", "1:2"}, {"bad-shard", "3:1"},
-    {"payload-bytes", "1m"}, {"sum-elements", "100"},
+/* Example values of options whose default is none, or shows too little. The values of a job's options fit
+ * each other and give a small model. Files lie in the folder of this process (make_files). */
+static const option examples[] = {
+    {"advertise", "h:1"},
+    {"join", "a:1,[::1]:2"},
+    {"key", "cluster.key"},
+    {"peers", "3"},
+    {"device", "cuda:1"},
+    {"precision", "bf16"},
+    {"workers", "2"},
+    {"steps", "100"},
+    {"quorum", "majority"},
+    {"reduce", "fast"},
+    {"verify", "0.5%"},
+    {"on-bad", "skip"},
+    {"cpu-class", "haswell"},
+    {"transport", "tcp"},
+    {"rdma-device", "rxe0"},
+    {"gid-index", "0"},
+    {"http", "8080"},
+    {"metrics", "a.csv"},
+    {"probe-interval-ms", "100"},
+    {"resume-timeout", "1m"},
+    {"save-timeout", "500ms"},
+    {"hang-timeout", "2s"},
+    {"val", "text"},
+    {"init", "weights"},
+    {"layers", "1"},
+    {"heads", "1"},
+    {"channels", "2"},
+    {"context", "8"},
+    {"vocab", "256"},
+    {"lr", "0.01"},
+    {"updates", "20"},
+    {"batch-tokens", "96"},
+    {"micro-batch", "2"},
+    {"batch", "6"},
+    {"schedule", "wsd"},
+    {"warmup", "1"},
+    {"decay-updates", "2"},
+    {"val-tokens", "16"},
+    {"weight-decay", "0.1"},
+    {"samples", "12"},
+    {"crash-shard", "1:2"},
+    {"bad-shard", "3:1"},
+    {"payload-bytes", "1m"},
+    {"sum-elements", "100"},
 };
 
 static bool has_option(const gw_job_type *job, const char *name) {
@@ -51,15 +75,15 @@ static bool has_option(const gw_job_type *job, const char *name) {
     return false;
 }
 
-/* A text to learn from, or a folder of images. */
+/* A value of --data: a text where the job trains on texts, and otherwise a folder of images. */
 static const char *data_of(const gw_job_type *job) {
     return has_option(job, "val") ? "text" : ".";
 }
 
 static const char *example_of(const gw_job_type *job, const gw_option *o) {
     if (strcmp(o->name, "data") == 0) return data_of(job);
-    for (size_t i = 0; i < sizeof job_values / sizeof job_values[0]; i++)
-        if (strcmp(job_values[i].name, o->name) == 0) return job_values[i].value;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++)
+        if (strcmp(examples[i].name, o->name) == 0) return examples[i].value;
     return o->fallback;
 }
 
@@ -70,25 +94,35 @@ static const gw_job_type *job_of(uint8_t byte) {
     return jobs[byte % count];
 }
 
-static uint32_t count_options(const gw_job_type *job) {
-    uint32_t count = RUN_OPTIONS;
-    while (job->options[count - RUN_OPTIONS].name != NULL) count++;
+static uint32_t count_run_options(void) {
+    uint32_t count = 0;
+    while (gw_run_options_row(count).name != NULL) count++;
     return count;
 }
 
+static uint32_t count_options(const gw_job_type *job) {
+    uint32_t count = 0;
+    while (job->options[count].name != NULL) count++;
+    return count_run_options() + count;
+}
+
+/* Option `number` of a command line with this job: those of `godwit run` come first, and the job's own
+ * follow. */
 static option option_of(const gw_job_type *job, uint32_t number) {
-    if (number < RUN_OPTIONS) return run_options[number];
-    const gw_option *o = &job->options[number - RUN_OPTIONS];
-    return (option){o->name, o->argument != NULL ? example_of(job, o) : NULL};
+    uint32_t own = count_run_options();
+    gw_option o = number < own ? gw_run_options_row(number) : job->options[number - own];
+    option found = {o.name, o.argument != NULL ? example_of(job, &o) : NULL};
+    GW_ASSERT(o.argument == NULL || number >= own || found.value != NULL); /* an example is missing above */
+    return found;
 }
 
 bool fuzz_options_know(const gw_job_type *job, const char *name) {
-    for (uint32_t i = 0; i < RUN_OPTIONS; i++)
-        if (strcmp(run_options[i].name, name) == 0) return true;
-    return has_option(job, name);
+    for (uint32_t i = 0; i < count_options(job); i++)
+        if (strcmp(option_of(job, i).name, name) == 0) return true;
+    return false;
 }
 
-/* ---- examples: each option of a peer, all of them, and all of each job ---- */
+/* Examples: each option of a peer alone, all of them together, and all of each job. */
 
 typedef struct words {
     char bytes[1024];
@@ -106,11 +140,11 @@ static void put(words *w, uint32_t number, const char *value) {
     w->count += (size_t)length + 1;
 }
 
-/* Those of the job but `without`, which goes with none of the others. */
+/* Adds an example with all options of the job except `without`, which excludes another one. */
 static void add_job(fuzz_add *add, void *context, uint8_t number, const char *without) {
     const gw_job_type *job = job_of(number);
     words all = begin(number);
-    for (uint32_t i = RUN_OPTIONS; i < count_options(job); i++) {
+    for (uint32_t i = count_run_options(); i < count_options(job); i++) {
         option o = option_of(job, i);
         if (strcmp(o.name, without) != 0) put(&all, i, o.value);
     }
@@ -120,12 +154,12 @@ static void add_job(fuzz_add *add, void *context, uint8_t number, const char *wi
 static void options_examples(fuzz_add *add, void *context) {
     uint8_t jobs = 0;
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
-        add_job(add, context, jobs, "samples"); /* instead of --data */
+        add_job(add, context, jobs, "samples"); /* --data replaces it */
         add_job(add, context, jobs++, "data");
     }
     words all = begin(0);
-    for (uint32_t i = 0; i < RUN_OPTIONS; i++) {
-        option o = run_options[i];
+    for (uint32_t i = 0; i < count_run_options(); i++) {
+        option o = option_of(job_of(0), i);
         bool alone = strcmp(o.name, "quorum") != 0 && strcmp(o.name, "reduce") != 0;
         words one = begin((uint8_t)(i % jobs));
         put(&one, i, o.value);
@@ -135,7 +169,7 @@ static void options_examples(fuzz_add *add, void *context) {
     add(context, all.bytes, all.count);
 }
 
-/* ---- files that options name ---- */
+/* Files that options name. */
 
 static void write_idx(const char *name, uint32_t count, bool images) {
     enum { SIDE = 2, MOST = 8 };
@@ -145,7 +179,7 @@ static void write_idx(const char *name, uint32_t count, bool images) {
     fuzz_file(name, bytes, head + count * (images ? SIDE * SIDE : 1), 0600);
 }
 
-/* A text, images, and the weights of the model that the examples are of. */
+/* Writes a text, images, and the weights of the model that the examples describe. */
 static void make_files(void) {
     static bool made;
     if (made) return;
@@ -164,21 +198,21 @@ static void make_files(void) {
     GW_ASSERT(gw_gpt_file_write(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
 }
 
-/* ---- a command line ---- */
+/* The command line. */
 
 typedef struct command {
     char text[PARTS][PART];
     char *argv[PARTS + 3];
     int argc;
-    bool draws; /* --samples: digits that are drawn */
+    bool draws; /* --samples is given: the digits are drawn, and no data are read */
 } command;
 
 static bool is_file(const char *name) {
     return strcmp(name, "data") == 0 || strcmp(name, "val") == 0 || strcmp(name, "init") == 0;
 }
 
-/* Whatever an input names lies in the folder of this process. */
-static void say(command *c, const char *name, const char *value, int length) {
+/* Adds an option to the command line. A file that it names lies in the folder of this process. */
+static void add_option(command *c, const char *name, const char *value, int length) {
     char *word = c->text[c->argc];
     if (value == NULL)
         snprintf(word, PART, "--%s", name);
@@ -197,26 +231,27 @@ static void read_command(command *c, const gw_job_type *job, const uint8_t *byte
         end = fuzz_part(bytes, count, at);
         if (end == at) continue;
         option o = option_of(job, (uint32_t)(uint8_t)(bytes[at] - FIRST) % options);
-        say(c, o.name, o.value != NULL ? (const char *)bytes + at + 1 : NULL, (int)(end - at - 1));
+        add_option(c, o.name, o.value != NULL ? (const char *)bytes + at + 1 : NULL, (int)(end - at - 1));
     }
 }
 
-/* Behind what the input says: without data a language model is none, and digits would all be drawn. */
+/* Adds --data where the input does not give it: without data a language model cannot be opened, and digits
+ * would draw all its samples. */
 static void add_data(command *c, const gw_job_type *job) {
     if (c->draws || !has_option(job, "data")) return;
     for (int i = 2; i < c->argc; i++)
         if (strncmp(c->argv[i], "--data=", 7) == 0) return;
-    say(c, "data", data_of(job), (int)strlen(data_of(job)));
+    add_option(c, "data", data_of(job), (int)strlen(data_of(job)));
 }
 
-/* ---- what becomes of it ---- */
+/* The parsed options and the job. */
 
 static bool takes_long(const gw_params *params) {
     const char *samples = gw_param_text(params, "samples");
     return samples != NULL && strtod(samples, NULL) > MOST_DRAWN;
 }
 
-/* Any steps of a job that its options allow have shards. */
+/* Checks that every step of a job that its options allow has shards. */
 static void check_plan(const gw_job_type *type, void *job) {
     gw_plan plan = {.tensors = NULL};
     gw_layout layout;
@@ -263,15 +298,16 @@ static bool take_options(const uint8_t *bytes, size_t count) {
     return opened;
 }
 
-/* Numbers that were taken, and broke what came after. */
+/* Values that an earlier version accepted, and that broke something later. */
 static void options_found(fuzz_add *add, void *context) {
     static const struct {
         const char *job;
         option options[4];
     } found[] = {
-        {"synthetic", {{"replicas", "17"}}},              /* a checkpoint that nobody could read */
-        {"digits", {{"workers", "513"}}},                 /* products for which there was no buffer */
-        {"gpt", {{"schedule", "wsd"}, {"updates", "9"}}}, /* a way down of one update, which leads nowhere */
+        {"synthetic", {{"replicas", "17"}}}, /* a checkpoint that no peer could read */
+        {"digits", {{"workers", "513"}}},    /* matrix products without a buffer */
+        /* a decay of one update, which divided by zero steps */
+        {"gpt", {{"schedule", "wsd"}, {"updates", "9"}}},
     };
     for (size_t k = 0; k < sizeof found / sizeof found[0]; k++) {
         uint8_t number = 0;

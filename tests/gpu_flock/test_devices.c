@@ -88,7 +88,8 @@ Test(gpu_devices, gpus_and_libraries_are_listed_for_programs) {
 /* NVML is a machine's own: there are no stand-ins' figures where it is, and none where it is not. */
 Test(gpu_devices, why_there_are_no_figures_is_told_to_programs_too) {
     int code;
-    bool without = strstr(output_of("devices --gpus", &code), "\nno figures of GPUs:\n") != NULL;
+    bool without = strstr(output_of("devices --gpus", &code),
+                          "\nthe load, temperature and errors of GPUs cannot be read:\n") != NULL;
     json_t *found = json_of("devices --gpus --json", &code);
     cr_expect_eq(json_object_get(found, "nvml_error") != NULL, without);
     json_decref(found);

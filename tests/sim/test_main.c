@@ -138,8 +138,8 @@ Test(main, who_interrupts_many_seeds_is_told_what_was_found_so_far) {
 
 Test(main, what_gossip_heeds_is_told) {
     const outcome *o = sim_command(
-        "--gossip 20 --seed 4 --drop 20 --duplicate 20 --garble 20 --delay-us 2000 --tail 10 "
-        "--partition-ms 3000 --flap 500 --blind-ms 2000 --clog-ms 500 --fault-ms 20000 --slow 100");
+        "--gossip 20 --seed 4 --drop 20 --duplicate 20 --garble 20 --delay-us 2000 --tail 10 --partition-ms "
+        "3000 --flap 500 --blind-ms 2000 --clog-ms 500 --fault-ms 20000 --slow 100");
     cr_expect_eq(o->code, 0, "%d", o->code);
     cr_expect_not_null(strstr(o->out, " garbled and 0 of these taken for sound"), "%s", o->out);
     cr_expect_not_null(strstr(o->out, "then cut "), "%s", o->out);

@@ -148,8 +148,8 @@ static bool compile_mpi(char *program, size_t size) {
 static bool run_mpi(const char *program, const options *o, uint64_t bytes, uint32_t repeats, double *ns) {
     char command[4096];
     snprintf(command, sizeof command,
-             "mpirun --allow-run-as-root --oversubscribe -np %u --mca pml ob1 --mca btl self,tcp "
-             "--mca btl_tcp_if_include lo %s %llu %u 2>/dev/null",
+             "mpirun --allow-run-as-root --oversubscribe -np %u --mca pml ob1 --mca btl self,tcp --mca "
+             "btl_tcp_if_include lo %s %llu %u 2>/dev/null",
              o->peers, program, (unsigned long long)bytes, repeats);
     FILE *pipe = popen(command, "r");
     if (pipe == NULL) return false;
@@ -320,9 +320,8 @@ int gw_bench_allreduce(int argc, char **argv) {
     const struct argp argp = {
         .options = table,
         .parser = parse,
-        .doc =
-            "Measures int64 all-reduce between processes on this machine: over TCP, in plain and encrypted, "
-            "and OpenMPI's TCP path where it is installed; or over another path beside TCP."};
+        .doc = "Measures int64 all-reduce between processes on this machine: over TCP, in plain and "
+               "encrypted, and OpenMPI's TCP path where it is installed; or over another path beside TCP."};
     options o = {.peers = 2, .rails = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
@@ -332,8 +331,7 @@ int gw_bench_allreduce(int argc, char **argv) {
     bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);
     if (!has_mpi && !o.no_mpi) fputs("OpenMPI (mpicc, mpirun) is not here: no comparison\n", stderr);
     printf("all-reduce of int64, %u processes, %u rails: median milliseconds. of AEAD: the time that a core "
-           "needs to "
-           "seal and open the same bytes, as a share of 'encrypted'\n",
+           "needs to seal and open the same bytes, as a share of 'encrypted'\n",
            o.peers, o.rails);
     printf("%10s %10s %10s %10s %10s %10s\n", "bytes", "plain", "OpenMPI", "plain/MPI", "encrypted",
            "of AEAD");

@@ -1,5 +1,4 @@
 #include "tools/godwit/command/commands.h"
-#include "tools/godwit/command/help.h"
 #include "tools/sim/run.h"
 
 #include <argp.h>
@@ -15,7 +14,7 @@
 
 static const struct {
     const char *name;
-    char *title; /* what messages call it */
+    char *title; /* its name in messages */
     int (*main)(int argc, char **argv);
 } commands[] = {
     {"run", (char[]){"godwit run"}, gw_run_main},
@@ -33,6 +32,36 @@ static const struct {
     {"sim", (char[]){"godwit sim"}, gw_sim_main},
 };
 
+/* Prints the list of commands and how to begin, for 80 columns. */
+static void print_help(FILE *out) {
+    fputs("Godwit runs one job on a flock of identical peers and ends with the same bytes,\n"
+          "whichever peers die on the way.\n"
+          "\n"
+          "  godwit run JOB [OPTION...]   run one peer: digits, gpt, synthetic, ./mine.so\n"
+          "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
+          "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
+          "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"
+          "  godwit keygen FILE           write a cluster key\n"
+          "  godwit inspect DIR|MANIFEST  show what a directory's checkpoints hold\n"
+          "  godwit tokenize TEXT...      turn texts into token shards for gpt to train on\n"
+          "  godwit export DIR --to FILE  write a trained gpt for transformers to load\n"
+          "  godwit generate DIR          let a trained gpt continue a text\n"
+          "  godwit plot FILE             draw the metrics of a run (run --metrics FILE)\n"
+          "  godwit devices               list GPUs and RDMA devices, and what they lack\n"
+          "  godwit sim [OPTION...]       test the protocol in a simulated, failing world\n"
+          "  godwit bench WHAT            measure a part: allreduce, steal, aead, ...\n"
+          "\n"
+          "  godwit COMMAND --help        the options of a command\n"
+          "  godwit --version\n"
+          "\n"
+          "Two peers on this machine:\n"
+          "  godwit run digits --dir a\n"
+          "  godwit run digits --dir b --listen 127.0.0.1:0 --join 127.0.0.1:7117\n"
+          "\n"
+          "Exit codes: 0 success, 1 failure, 2 an error in the command line.\n",
+          out);
+}
+
 static int dispatch(int argc, char **argv) {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         if (strcmp(argv[0], commands[i].name) != 0) continue;
@@ -43,16 +72,17 @@ static int dispatch(int argc, char **argv) {
     return 2;
 }
 
-/* A standard descriptor that is closed would be given to the next file opened, and what is printed would be
- * written into that. What takes its place cannot be written to: what is printed there is lost, and that
- * shows. */
+/* Opens /dev/null in place of standard descriptors that are closed: otherwise the next file that is opened
+ * would get their number, and the output would be written into that file. The replacement cannot be
+ * written to, so check_stdout reports the lost output. */
 static void occupy_descriptors(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
     if (fd >= 0) close(fd);
 }
 
-/* At exit: what could not be printed must not look like a success. A reader that has gone knows it has. */
+/* At exit: reports output that could not be written, and makes the exit code 1. A reader of a pipe that
+ * has closed it needs no report. */
 static void check_stdout(void) {
     errno = 0;
     bool good = fflush(stdout) == 0 && !ferror(stdout);
@@ -60,19 +90,20 @@ static void check_stdout(void) {
     if (good ||
         (fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))))
         return;
-    fprintf(stderr, "godwit: not all could be written to stdout%s%s\n", errno != 0 ? ": " : "",
+    fprintf(stderr, "godwit: some output could not be written to stdout%s%s\n", errno != 0 ? ": " : "",
             errno != 0 ? strerror(errno) : "");
     _exit(1);
 }
 
 int main(int argc, char **argv) {
     occupy_descriptors();
-    signal(SIGXFSZ, SIG_IGN); /* a file size limit is an error like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported as an error, like a full disk */
     atexit(check_stdout);
     argp_err_exit_status = 2;
-    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0); /* a note about short options that says little */
+    /* drops argp's note on short options from every help text */
+    setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
     if (argc < 2) {
-        gw_help_print(stderr);
+        print_help(stderr);
         return 2;
     }
     if (strcmp(argv[1], "--version") == 0) {
@@ -80,12 +111,12 @@ int main(int argc, char **argv) {
         return 0;
     }
     bool help = strcmp(argv[1], "help") == 0;
-    if (help && argc > 2) { /* "help run" is "run --help" */
+    if (help && argc > 2) { /* "help run" means "run --help" */
         char *asked[] = {argv[2], (char[]){"--help"}, NULL};
         return dispatch(2, asked);
     }
     if (help || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        gw_help_print(stdout);
+        print_help(stdout);
         return 0;
     }
     return dispatch(argc - 1, argv + 1);

@@ -54,8 +54,7 @@ static const struct argp_option own_options[] = {
      GROUP_OTHER},
     {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS][=SHARED]", 0,
      "visit every order of events of majority mode at this size, where so many proposals may have the epoch "
-     "of "
-     "another, and look for a fork: 3x3+1=1, 3x4, 4x3, 5x2",
+     "of another, and look for a fork: 3x3+1=1, 3x4, 4x3, 5x2",
      GROUP_OTHER},
     {"without", KEY_WITHOUT, "RULE", 0,
      "--forks with a rule taken out: promises, listed, installed, lowest, leader, lives, once, durable or "
@@ -451,20 +450,16 @@ int gw_sim_main(int argc, char **argv) {
         parse,
         NULL,
         "Runs the real protocol code of a flock under virtual time, on a simulated network, disks and "
-        "machines "
-        "that fail as the seed says, and checks at every event that no sum is applied that lacks or doubles "
-        "a "
-        "shard, that no two peers hold different states for one step, that with --quorum majority no two "
-        "views "
-        "of an epoch commit and no two peers show different states of one step, that nobody goes back behind "
-        "what was shown, that whoever was found to compute wrong brings nothing of what it had, that with "
-        "--fast what peers tell of where a state has come from is true, that no "
-        "complete checkpoint lacks copies or is lost, that nobody ends by itself for no reason, and that "
-        "after everything is healed the job ends. What is not given is drawn from the "
-        "seed. "
-        "A seed that fails prints all its options and replays exactly. Virtual hours are counted until the "
-        "last process of a run has ended; those in which faults happen are under fire. One seed in eight is "
-        "a long haul of hours (--haul), unless --fault-ms, --steps or --shard-us is given.",
+        "machines that fail as the seed says, and checks at every event that no sum is applied that lacks or "
+        "doubles a shard, that no two peers hold different states for one step, that with --quorum majority "
+        "no two views of an epoch commit and no two peers show different states of one step, that nobody "
+        "goes back behind what was shown, that whoever was found to compute wrong brings nothing of what it "
+        "had, that with --fast what peers tell of where a state has come from is true, that no complete "
+        "checkpoint lacks copies or is lost, that nobody ends by itself for no reason, and that after "
+        "everything is healed the job ends. What is not given is drawn from the seed. A seed that fails "
+        "prints all its options and replays exactly. Virtual hours are counted until the last process of a "
+        "run has ended; those in which faults happen are under fire. One seed in eight is a long haul of "
+        "hours (--haul), unless --fault-ms, --steps or --shard-us is given.",
         NULL,
         NULL,
         NULL};

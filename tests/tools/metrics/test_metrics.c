@@ -116,9 +116,9 @@ Test(metrics, lines_of_json_have_the_same) {
     gw_metrics_file file = open_file("a.jsonl", false);
     add(&file, 7, "loss=0.5 note=a\"b");
     gw_metrics_file_close(&file);
-    cr_assert_str_eq(content("a.jsonl"),
-                     "{\"step\":7,\"job\":\"" JOB "\",\"phase\":\"train\",\"time\":1.5,\"ms\":2.25,"
-                     "\"members\":3,\"shards\":4,\"loss\":0.5,\"note\":\"a\\\"b\"}\n");
+    cr_assert_str_eq(content("a.jsonl"), "{\"step\":7,\"job\":\"" JOB
+                                         "\",\"phase\":\"train\",\"time\":1.5,\"ms\":2.25,\"members\":3,"
+                                         "\"shards\":4,\"loss\":0.5,\"note\":\"a\\\"b\"}\n");
 }
 
 /* A life that ended at step 5, in the middle of a row; the next one resumes from step 2. */
@@ -192,10 +192,10 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     refuse("a.txt", GW_E_USAGE, "neither .csv nor .jsonl");
     refuse("none/a.csv", GW_E_IO, "cannot write");
     gw_metrics_file file = open_file("b.csv", false);
-    refuse("b.csv", GW_E_DENIED, "another process writes it");
+    refuse("b.csv", GW_E_DENIED, "another process writes to it");
     add(&file, 1, "a=1");
     add(&file, 2, "b=1"); /* a new file, which is locked too */
-    refuse("b.csv", GW_E_DENIED, "another process writes it");
+    refuse("b.csv", GW_E_DENIED, "another process writes to it");
     gw_metrics_file_close(&file);
 }
 
@@ -295,7 +295,7 @@ Test(metrics, a_file_that_is_emptied_begins_anew) {
         add(&file, 4, "accuracy=2");
         gw_metrics_file_close(&file);
         cr_assert_eq(atomic_load(&warnings), i + 1);
-        cr_assert_not_null(strstr(said, "was cut by another process"), "%s", said);
+        cr_assert_not_null(strstr(said, "was shortened by another process"), "%s", said);
         file = open_file(names[i], false);
         cr_assert_eq(file.last, 4);
         gw_metrics_file_close(&file);
@@ -314,7 +314,7 @@ Test(metrics, a_file_that_is_moved_away_is_followed_by_another) {
         cr_assert_eq(rename(scratch_path("a.csv"), scratch_path("a.csv.1")), 0);
         if (made) write_text("a.csv", "");
         add(&file, 3, "loss=1");
-        refuse("a.csv", GW_E_DENIED, "another process writes it");
+        refuse("a.csv", GW_E_DENIED, "another process writes to it");
         add(&file, 4, "more=1");
         gw_metrics_file_close(&file);
         cr_assert_str_eq(content("a.csv.1"), HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",1\n");
@@ -346,7 +346,7 @@ Test(metrics, a_file_that_begins_with_zeros_is_put_aside) {
     scratch_write("target.csv", cut, sizeof cut - 1);
     cr_assert_eq(symlink("target.csv", scratch_path("a.csv")), 0);
     gw_metrics_file file = open_file("a.csv", false);
-    cr_assert_not_null(strstr(said, "target.csv.cut now"), "%s", said);
+    cr_assert_not_null(strstr(said, "target.csv.cut, and a new file is begun"), "%s", said);
     add(&file, 4, "loss=1");
     gw_metrics_file_close(&file);
     cr_assert_str_eq(content("target.csv"), HEADER ",loss\n" ROW(4) ",1\n");
@@ -356,10 +356,10 @@ Test(metrics, a_file_that_begins_with_zeros_is_put_aside) {
     cr_assert_eq(memcmp(kept, cut, sizeof cut - 1), 0);
     fclose(in);
     scratch_write("target.csv", cut, sizeof cut - 1);
-    refuse("a.csv", GW_E_INVALID, "begins with zeros; remove it, or");
+    refuse("a.csv", GW_E_INVALID, "begins with zeros, and");
 }
 
-/* Whose end is all that a resumption needs. */
+/* The end of the file is all that a resumption needs. */
 Test(metrics, a_large_file_is_not_read_from_its_beginning) {
     enum { ROWS = 20000 };
     gw_metrics_file file = open_file("a.csv", false);

@@ -22,7 +22,7 @@ static const gw_curve *curve_of(const gw_metrics_table *table, const char *name)
     return &table->curve[column];
 }
 
-/* Of few points. */
+/* A file of few points. */
 static bool has_point(const gw_metrics_table *table, const char *name, uint32_t number, double x, double y) {
     const gw_curve *curve = curve_of(table, name);
     return curve->points > number && curve->bins[number].first.x == x && curve->bins[number].first.y == y;
@@ -83,10 +83,10 @@ static void refuse(const char *name, const char *text, const char *words) {
 
 Test(metrics_table, what_is_no_table_is_refused_with_its_line) {
     refuse("a.csv", "step,step\n", "line 1: two columns are named 'step'");
-    refuse("a.csv", "step,\n", "line 1: '' is no name");
-    refuse("a.csv", "step\n1\n1,2\n", "line 3: has more cells");
-    refuse("a.jsonl", "{\"step\":1}\n[1]\n", "line 2: is no object");
-    refuse("a.jsonl", "{\n", "line 1: is no object");
+    refuse("a.csv", "step,\n", "line 1: '' cannot be the name");
+    refuse("a.csv", "step\n1\n1,2\n", "line 3: the row has more cells");
+    refuse("a.jsonl", "{\"step\":1}\n[1]\n", "line 2: the line is not a JSON object");
+    refuse("a.jsonl", "{\n", "line 1: the line is not a JSON object");
     refuse("a.txt", "step\n", "neither .csv nor .jsonl");
     char many[2000] = "c", *at = many + 1;
     for (int i = 0; i <= GW_TABLE_COLUMNS; i++) at += sprintf(at, ",c%d", i);

@@ -121,7 +121,7 @@ Test(compute, there_are_no_more_workers_than_a_quota_gives_time_to) {
     quota = "250000 100000\n";
     cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
     cr_expect_eq(workers, 3);
-    cr_expect_str_eq(compute.text, "processors; the container's quota leaves the time of 3 of 1024 cores");
+    cr_expect_str_eq(compute.text, "processors; the container's quota allows the time of 3 of 1024 cores");
     workers = 7;
     compute.precision = 0;
     cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);

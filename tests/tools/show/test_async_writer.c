@@ -223,7 +223,7 @@ Test(async_writer, what_does_not_fit_into_an_outage_is_counted) {
     close(fd);
 }
 
-/* Nor is anybody kept waiting for it. */
+/* Closing does not wait for the reader. */
 Test(async_writer, an_outage_that_outlasts_the_end_is_told) {
     int fd = open_failing(EIO, INT_MAX);
     gw_async_writer *writer = open_writer(fd);

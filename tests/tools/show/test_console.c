@@ -34,8 +34,9 @@ Test(display, shows_that_the_disk_fails) {
 Test(display, shows_everything_where_there_is_room) {
     char line[200];
     gw_display_format(rig_busy_snapshot(), 150, line, sizeof line);
-    cr_assert_str_eq(line, "step 312/590  loss=0.1234 note=fine  116 shards/s  4 peers  leader 1f000000  "
-                           "saved 300  1:55 left");
+    cr_assert_str_eq(
+        line,
+        "step 312/590  loss=0.1234 note=fine  116 shards/s  4 peers  leader 1f000000  saved 300  1:55 left");
 }
 
 Test(display, shows_everything_in_brief_on_80_columns) {
@@ -197,8 +198,7 @@ static void update_written(gw_display *display) {
 }
 
 #define LEFT_OUT                                                                                             \
-    "godwit: stdout: 1 lines are left out so far: they were not taken in time, or there was no room for "    \
-    "them\n"
+    "godwit: stdout: 1 lines have been left out so far: the reader was too slow, or the disk was full\n"
 #define LONG_LINE                                                                                            \
     "..................................................................................................."    \
     "..................................................................................................."
@@ -230,8 +230,9 @@ Test(display, a_disk_that_is_full_at_the_end_is_told_once) {
     for (int i = 0; i < 3; i++) update_written(display);
     cr_expect_not(gw_display_close(display));
     expect_file(STDOUT_FILENO, LONG_LINE LONG_LINE "\n");
-    expect_file(STDERR_FILENO, "godwit: stdout: File too large; until there is room lines are left out, the "
-                               "run goes on\n" LEFT_OUT);
+    expect_file(
+        STDERR_FILENO,
+        "godwit: stdout: File too large; lines are left out until there is room; the run goes on\n" LEFT_OUT);
 }
 
 /* That `text` is `count` lines, which are the same behind their times, and after them `last`. */
@@ -616,7 +617,7 @@ Test(control, a_stopped_peer_is_told_from_one_that_answers) {
     cr_assert_eq(errno, EAGAIN);
     cr_expect_null(gw_control_ask(dir, "status", &err));
     cr_expect_eq(err.code, GW_E_TIMEOUT);
-    cr_expect_not_null(strstr(err.text, "does not answer (is it stopped?)"), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, "does not answer: is its process stopped?"), "%s", err.text);
     close(listening);
     unlink(at.sun_path);
     cr_expect_eq(rmdir(dir), 0);

@@ -82,7 +82,7 @@ static char *ask(const conduct *conducts, gw_err *err) {
     return answer;
 }
 
-/* Of two pieces the second may come after the peer has given up. */
+/* If the request came in two pieces, the second might come after the peer has given up. */
 Test(control_client, a_request_is_sent_in_one_piece) {
     gw_err err;
     char *answer = ask((const conduct[]){ANSWERS, NOTHING_MORE}, &err);

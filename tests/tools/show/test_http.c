@@ -117,8 +117,8 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
     }
     gw_addr again;
     cr_assert_eq(gw_http_bind(&bound, &again, &err), -1, "the port is in use");
-    cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop it, or"), "%s",
-                       err.text);
+    cr_assert_not_null(strstr(err.text, "is in use: another process listens there. Stop that process, or"),
+                       "%s", err.text);
     gw_http_close(http);
     gw_board_close(board);
 }

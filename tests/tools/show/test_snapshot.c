@@ -1,5 +1,5 @@
-/* Which peers a snapshot lists when more are known than it has room for; how old it may be; what alarms are
- * made of. */
+/* The peers that a snapshot lists when more are known than it has room for, the age of a snapshot, and the
+ * metrics that alarms use. */
 #include "tools/godwit/show/snapshot.h"
 
 #include <criterion/criterion.h>

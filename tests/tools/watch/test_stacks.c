@@ -31,7 +31,7 @@ typedef struct sleeper {
     pthread_t thread;
 } sleeper;
 
-/* Not static and not inlined: its name is looked for. */
+/* The function is neither static nor inlined, so that its name can be found. */
 void here_it_hangs(sleeper *s);
 __attribute__((noinline)) void here_it_hangs(sleeper *s) {
     sem_post(&s->ready);
@@ -174,7 +174,7 @@ Test(stacks, a_thread_that_hangs_as_it_answers_is_left_alone) {
     hang(UNWINDER);
     gw_stacks_log("gw-first");
     cr_expect_not_null(strstr(logged, "(gw-first), state S, takes no signal"), "%s", logged);
-    log_until("gw-other", "(gw-other), state S, is not asked, as another does not answer");
+    log_until("gw-other", "(gw-other), state S, is not asked, because another thread does not answer");
     hang(NO_FILES);
     log_until("gw-other", " here_it_hangs+0x");
     end(&first);

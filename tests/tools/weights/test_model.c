@@ -130,7 +130,7 @@ Test(model, that_was_deleted_is_not_blamed_on_peers_that_are_missing) {
     advances = 1;
     cr_assert_not(read_model(20, "test", &model, &err));
     cr_assert(err.code == GW_E_NOTFOUND &&
-                  strstr(err.text, "no checkpoint of step 20, but of 40, 30") != NULL,
+                  strstr(err.text, "no checkpoint of step 20; there are those of the steps 40, 30") != NULL,
               "%s", err.text);
     advances = UINT32_MAX;
     cr_assert_not(read_model(GW_MODEL_NEWEST, "test", &model, &err));
@@ -144,6 +144,7 @@ Test(model, of_which_all_must_read_the_same_is_no_other_one) {
     gw_err err;
     advances = 1;
     cr_assert_not(read_model(GW_MODEL_NEWEST, NULL, &model, &err));
-    cr_assert(err.code == GW_E_NOTFOUND && strstr(err.text, "step 20: was deleted while it was read") != NULL,
+    cr_assert(err.code == GW_E_NOTFOUND &&
+                  strstr(err.text, "step 20: it was deleted while it was read") != NULL,
               "%s", err.text);
 }

@@ -1,4 +1,4 @@
-/* `godwit bench WHAT`: each measurement is a program of its own in tools/bench/. */
+/* `godwit bench WHAT` runs one of the measurements in tools/bench/. */
 #include "tools/bench/bench.h"
 #include "kernels/device/class.h"
 #include "tools/godwit/command/commands.h"
@@ -15,26 +15,27 @@ static const struct {
     const char *about;
 } benches[] = {
     {"allreduce", (char[]){"godwit bench allreduce"}, gw_bench_allreduce,
-     "all-reduce between processes, by any path"},
-    {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "a steal's round trip, by any path"},
-    {"write", (char[]){"godwit bench write"}, gw_bench_write, "large messages one way, by any path"},
-    {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption, one core"},
-    {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and adding exactly"},
+     "all-reduce between processes, over any path"},
+    {"steal", (char[]){"godwit bench steal"}, gw_bench_steal, "the round trip of a steal, over any path"},
+    {"write", (char[]){"godwit bench write"}, gw_bench_write,
+     "large messages in one direction, over any path"},
+    {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption on one core"},
+    {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and exact addition"},
     {"checkpoint", (char[]){"godwit bench checkpoint"}, gw_bench_checkpoint,
      "hashing, writing and restoring a state"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
-     "training, against its matrix products alone"},
+     "training, compared with its matrix products alone"},
     {"gpu", (char[]){"godwit bench gpu"}, gw_bench_gpu, "a GPU as jobs use it"},
-    {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and what it is made of"},
+    {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and its parts"},
 };
 
 enum { BENCHES = sizeof benches / sizeof benches[0] };
 
 static void print_help(FILE *out) {
-    fputs("Usage: godwit bench WHAT [OPTION...]\nMeasures parts of Godwit on this machine.\n\n", out);
+    fputs("Usage: godwit bench WHAT [OPTION...]\nMeasures a part of Godwit on this machine.\n\n", out);
     for (size_t i = 0; i < BENCHES; i++) fprintf(out, "  %-12s %s\n", benches[i].name, benches[i].about);
-    fputs("\n'godwit bench WHAT --help' lists the options of one. Whole flocks are measured\n"
-          "by './build.sh bench'.\n",
+    fputs("\n'godwit bench WHAT --help' lists the options of a measurement.\n"
+          "'./build.sh bench' measures whole flocks.\n",
           out);
 }
 
@@ -49,7 +50,7 @@ int gw_bench_main(int argc, char **argv) {
     }
     for (size_t i = 0; i < BENCHES; i++) {
         if (strcmp(argv[1], benches[i].name) != 0) continue;
-        gw_err err; /* what is measured computes as `godwit run` does */
+        gw_err err; /* a measurement computes on the same compute class as `godwit run` */
         char **whole = gw_command_line("bench", argc, argv);
         bool ready = gw_cpu_class_apply(NULL, whole, &err);
         free(whole);

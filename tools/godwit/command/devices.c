@@ -1,5 +1,5 @@
-/* `godwit devices`: the GPUs and the RDMA devices of this machine, which of these a peer would use, and what
- * is missing. */
+/* `godwit devices` lists the GPUs and the RDMA devices of this machine, which of them a peer would use,
+ * and what is missing. */
 #include "net/rdma/rdma.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/devices_gpus.h"
@@ -19,22 +19,21 @@ typedef struct options {
     gw_rdma_options rdma;
 } options;
 
-/* What gw_rdma_choose answered. */
+/* The answer of gw_rdma_choose. */
 typedef struct choice {
     bool made;
     uint32_t device, port, gid;
     gw_err err;
 } choice;
 
-static const char devices_doc[] = "Lists this machine's GPUs with the libraries they need, and its RDMA "
-                                  "devices, marks the one of these that "
-                                  "'godwit run' would use, and says what is missing. The exit code is 0 when "
-                                  "an RDMA device can be used; with "
-                                  "--gpus, when a GPU can.";
+static const char devices_doc[] =
+    "Lists this machine's GPUs with the libraries they need, and its RDMA devices. It marks the RDMA device "
+    "that 'godwit run' would use, and says what is missing. The exit code is 0 when an RDMA device can be "
+    "used; with --gpus, when a GPU can.";
 
 static const struct argp_option devices_options[] = {
-    {"json", 'j', NULL, 0, "As one JSON object", 0},
-    {"gpus", 'G', NULL, 0, "GPUs only", 0},
+    {"json", 'j', NULL, 0, "Print one JSON object", 0},
+    {"gpus", 'G', NULL, 0, "List GPUs only", 0},
     {"rdma-device", 'd', "NAME", 0, "Choose this device", 0},
     {"gid-index", 'g', "N", 0, "Choose this GID", 0},
     {0},
@@ -57,7 +56,7 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
         o->rdma.gid_index = (uint32_t)gw_number_of_option(state, "--gid-index", arg, 0, 65535);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "what is '%s'?", arg);
+        argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -69,7 +68,7 @@ static const char *gid_text(const gw_rdma_gid *gid, char text[INET6_ADDRSTRLEN])
     return inet_ntop(AF_INET6, gid->bytes, text, INET6_ADDRSTRLEN);
 }
 
-/* ---- for people: at most 80 columns ---- */
+/* Text for people, at most 80 columns wide. */
 
 static void print_port(const gw_rdma_port *port, const choice *chosen, bool here) {
     char text[INET6_ADDRSTRLEN];
@@ -111,14 +110,14 @@ static void print_all(const gw_rdma_info *devices, uint32_t count, const choice 
         print_device(&devices[d], chosen, chosen->made && chosen->device == d);
     if (count > 0) print_locked();
     if (chosen->made) {
-        puts("* is what a peer would use");
+        puts("* marks what a peer would use");
     } else {
         puts("RDMA cannot be used:");
         gw_print_wrapped("  ", chosen->err.text);
     }
 }
 
-/* ---- for programs ---- */
+/* JSON for programs. */
 
 static json_t *port_json(const gw_rdma_port *port, const choice *chosen, bool here) {
     json_t *object = json_object(), *gids = json_array();
@@ -172,9 +171,7 @@ static void add_rdma(json_t *object, const gw_rdma_info *devices, uint32_t count
     if (limit != UINT64_MAX) gw_json_count(object, "locked_bytes_limit", limit);
 }
 
-/* ---- all of it ---- */
-
-/* Shows the RDMA devices; true: one can be used. */
+/* Shows the RDMA devices; returns whether one can be used. */
 static bool show_rdma(const options *o, json_t *object) {
     gw_rdma_info *devices;
     uint32_t count;
@@ -190,7 +187,7 @@ static bool show_rdma(const options *o, json_t *object) {
     return chosen.made;
 }
 
-/* Shows the GPUs; true: one can be used. */
+/* Shows the GPUs; returns whether one can be used. */
 static bool show_gpus(json_t *object) {
     gw_gpu_survey *survey = gw_gpu_survey_take();
     bool usable = gw_gpu_survey_usable(survey);

@@ -13,7 +13,7 @@
 struct gw_gpu_survey {
     gw_cuda_info gpus[GW_CUDA_GPUS];
     uint32_t count;
-    gw_err missing; /* why there are none */
+    gw_err missing; /* why there are no GPUs */
     gw_cuda_versions cuda;
     gw_nvml *nvml;
     gw_err nvml_missing;
@@ -67,7 +67,7 @@ static const char *cublas_text(char text[24]) {
     return text;
 }
 
-/* ---- for people: at most 80 columns ---- */
+/* Text for people, at most 80 columns wide. */
 
 static void print_paths(const gw_gpu_survey *s) {
     if (s->nvml == NULL || s->count < 2) return;
@@ -116,7 +116,7 @@ static void print_gpus(const gw_gpu_survey *s) {
            s->driver[0] ? s->driver : "unknown", cuda_text(s->cuda.driver, driver),
            cuda_text(s->cuda.runtime, runtime));
     if (s->nvml == NULL) {
-        puts("no figures of GPUs:");
+        puts("the load, temperature and errors of GPUs cannot be read:");
         gw_print_wrapped("  ", s->nvml_missing.text);
     }
 }
@@ -131,7 +131,7 @@ void gw_gpu_survey_print(const gw_gpu_survey *s) {
     puts("");
 }
 
-/* ---- for programs ---- */
+/* JSON for programs. */
 
 static json_t *gpu_json(const gw_gpu_survey *s, uint32_t index) {
     const gw_cuda_info *gpu = &s->gpus[index];

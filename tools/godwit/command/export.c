@@ -1,4 +1,4 @@
-/* `godwit export`: a trained language model in the files that Hugging Face's transformers load. */
+/* `godwit export` writes a trained language model as the files that Hugging Face's transformers load. */
 #include "kernels/model/gpt/file.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/number.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define WEIGHTS "model.safetensors" /* as transformers call them */
+#define WEIGHTS "model.safetensors" /* the file name that transformers looks for */
 
 typedef struct arguments {
     char **dirs;
@@ -24,18 +24,18 @@ typedef struct arguments {
 enum { KEY_TO = 256, KEY_STEP, KEY_JOB };
 
 static const struct argp_option export_options[] = {
-    {"to", KEY_TO, "FILE", 0, "Write the weights here (" WEIGHTS "), and config.json beside them", 0},
-    {"step", KEY_STEP, "N", 0, "The checkpoint of step N (the newest that is whole)", 0},
-    {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
+    {"to", KEY_TO, "FILE", 0, "Write the weights to this file (" WEIGHTS "), and config.json beside it", 0},
+    {"step", KEY_STEP, "N", 0, "Take the checkpoint of step N (the newest that is whole)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
 
 static const char export_doc[] =
-    "Writes the model of the newest whole checkpoint of a job gpt as safetensors, with GPT-2's names, and "
-    "the config.json for it: transformers' GPT2LMHeadModel.from_pretrained loads the folder as it is.\v"
-    "Each peer holds a part of a checkpoint: where one directory does not hold all of it, give several. "
-    "Nothing in "
-    "them is changed.";
+    "Writes the model of the newest whole checkpoint of a gpt job as safetensors, with the names of "
+    "GPT-2's tensors, and a config.json for it. GPT2LMHeadModel.from_pretrained of transformers loads the "
+    "folder as it is.\v"
+    "Each peer holds a part of a checkpoint. If one directory does not hold all of it, give several. Nothing "
+    "in them is changed.";
 
 static error_t parse_export(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -43,10 +43,14 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
     case KEY_TO:
         a->to = arg;
         if (strcmp(basename(arg), GW_GPT_CONFIG) == 0)
-            argp_error(state, "--to: '%s' is where the configuration goes; name a file for the weights", arg);
+            argp_error(state, "--to: the configuration is written to '%s'; name another file for the weights",
+                       arg);
         return 0;
     case KEY_JOB:
-        if (!gw_model_is_job(arg)) argp_error(state, "--job: '%s' does not begin a job's id", arg);
+        if (!gw_model_is_job(arg))
+            argp_error(state,
+                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
+                       arg);
         a->choice.job = arg;
         return 0;
     case KEY_STEP:
@@ -57,30 +61,31 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->dir_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which directory?");
+        argp_error(state, "give the directory of a peer, or several");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* That nothing is lost: there is no file of this name, or it is that of a GPT-2. */
+/* Checks that the configuration may be written at `path`: there is no such file, or it describes a GPT-2,
+ * or it is no regular file, which is not read. */
 static bool may_write_config(const char *path, gw_err *err) {
     struct stat there;
     json_error_t why;
-    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode))
-        return true; /* no pipe is written, nor read here */
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode)) return true;
     json_t *config = json_load_file(path, 0, &why);
     const char *type = json_string_value(json_object_get(config, "model_type"));
     bool ours = type != NULL && strcmp(type, "gpt2") == 0;
     json_decref(config);
     return ours ||
            gw_fail(err, GW_E_DENIED,
-                   "%s is there and is not that of a GPT-2: name another folder, or move it away", path);
+                   "%s exists and does not describe a GPT-2: write to another folder, or move the file away",
+                   path);
 }
 
-/* No weights stand beside another model's configuration, whatever fails: what may fail is done before the
- * weights take their place. */
+/* Writes both files so that weights never stand beside the configuration of another model: every operation
+ * that can fail is done before the weights take their place. */
 static bool write_files(const gw_model *model, const char *weights, const char *config, gw_err *err) {
     gw_output output;
     if (!gw_output_open(config, &output, err)) return false;
@@ -90,10 +95,12 @@ static bool write_files(const gw_model *model, const char *weights, const char *
     return gw_output_end(&output, written, err);
 }
 
-/* It may be meant for something else, so this is no refusal. */
-static void tell_of_name(const char *to, const char *program) {
+/* Hints that from_pretrained looks for another file name. The file may be meant for another program, so it
+ * is not an error. */
+static void hint_at_name(const char *to, const char *program) {
     if (strcmp(basename(to), WEIGHTS) != 0)
-        fprintf(stderr, "%s: transformers' from_pretrained of a folder looks for " WEIGHTS ", not for %s\n",
+        fprintf(stderr,
+                "%s: the from_pretrained of transformers looks for " WEIGHTS " in a folder, not for %s\n",
                 program, basename(to));
 }
 
@@ -107,7 +114,7 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
         if (done) {
             printf("%s: %llu parameters after step %llu\n", a->to,
                    (unsigned long long)gw_gpt_size(&model.gpt), (unsigned long long)model.step);
-            tell_of_name(a->to, program);
+            hint_at_name(a->to, program);
         }
         gw_model_free(&model);
     }

@@ -1,4 +1,4 @@
-/* `godwit generate`: lets a trained language model go on with a text. */
+/* `godwit generate` continues a text with a trained language model. */
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/device/class.h"
 #include "kernels/math/blas.h"
@@ -19,8 +19,8 @@ enum { BYTE_VALUES = 256, TOKENS_MOST = 1 << 30, NO_TOKEN = -1 };
 typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
-    const char *prompt, *tokenizer; /* prompt NULL: what a text begins with */
-    bool bytes;                     /* tokens are, however many the model has */
+    const char *prompt, *tokenizer; /* prompt: NULL = the token before a text, or a line break */
+    bool bytes;                     /* the tokens are bytes, even if the model has more of them */
     bool ignore_end;
     uint64_t tokens;
     gw_model_choice choice;
@@ -42,25 +42,26 @@ enum {
 
 static const struct argp_option generate_options[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0,
-     "Begin with this (a line break; a new text, where the tokenizer has <|endoftext|>)", 0},
+     "Begin with this text (a line break, or a new text if the tokenizer has <|endoftext|>)", 0},
     {"tokenizer", KEY_TOKENIZER, "DIR", 0,
-     "The tokens are those of the tokenizer in DIR: tokenizer.json, or vocab.json and merges.txt (bytes)", 0},
-    {"bytes", KEY_BYTES, 0, 0, "The tokens are bytes; where the model has more, it writes none of those", 0},
+     "The tokenizer in DIR: tokenizer.json, or vocab.json and merges.txt (tokens are bytes)", 0},
+    {"bytes", KEY_BYTES, 0, 0,
+     "Tokens are bytes, also if the model has more tokens, which are not drawn then", 0},
     {"ignore-end", KEY_IGNORE_END, 0, 0,
-     "With --tokenizer: go on behind the end of a text, <|endoftext|>, with another one", 0},
-    {"tokens", KEY_TOKENS, "N", 0, "Write so many tokens, fewer where the text ends (500)", 0},
-    {"temperature", KEY_TEMPERATURE, "X", 0, "0: always the likeliest token; 1: as the model thinks (0.8)",
-     0},
-    {"top-k", KEY_TOP_K, "N", 0, "Only the N likeliest tokens; 0: all (0)", 0},
+     "With --tokenizer: go on with another text after the end of one, <|endoftext|>", 0},
+    {"tokens", KEY_TOKENS, "N", 0, "Write N tokens, or fewer if the text ends (500)", 0},
+    {"temperature", KEY_TEMPERATURE, "X", 0,
+     "0: always the likeliest token; 1: the model's own distribution (0.8)", 0},
+    {"top-k", KEY_TOP_K, "N", 0, "Draw from the N likeliest tokens only; 0: from all (0)", 0},
     {"seed", KEY_SEED, "N", 0, "The same seed writes the same text (1)", 0},
-    {"step", KEY_STEP, "N", 0, "The model of the checkpoint of step N (of the newest that is whole)", 0},
-    {"job", KEY_JOB, "HEX", 0, "Of the job whose id begins so (the one that was saved last)", 0},
+    {"step", KEY_STEP, "N", 0, "Take the checkpoint of step N (the newest that is whole)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
 
 static const char generate_doc[] =
-    "Prints a text and what the model of the newest whole checkpoint of a job gpt goes on with.\v"
-    "Each peer holds a part of a checkpoint: where one directory does not hold all of it, give several.";
+    "Prints a text and its continuation by the model of the newest whole checkpoint of a gpt job.\v"
+    "Each peer holds a part of a checkpoint. If one directory does not hold all of it, give several.";
 
 static double number(struct argp_state *state, const char *name, const char *text, double most) {
     char *end;
@@ -98,7 +99,10 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
         return 0;
     case KEY_JOB:
-        if (!gw_model_is_job(arg)) argp_error(state, "--job: '%s' does not begin a job's id", arg);
+        if (!gw_model_is_job(arg))
+            argp_error(state,
+                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
+                       arg);
         a->choice.job = arg;
         return 0;
     case KEY_STEP:
@@ -109,19 +113,20 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->dir_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_SUCCESS:
-        if (a->bytes && a->tokenizer != NULL) argp_error(state, "--bytes and --tokenizer exclude each other");
+        if (a->bytes && a->tokenizer != NULL)
+            argp_error(state, "--bytes and --tokenizer exclude each other: give one of them");
         if (a->ignore_end && a->tokenizer == NULL)
-            argp_error(state, "--ignore-end: only texts of a --tokenizer have an end");
+            argp_error(state, "--ignore-end needs --tokenizer: without one, texts have no end");
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which directory?");
+        argp_error(state, "give the directory of a peer, or several");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Feeds tokens in as few calls as may be; returns the logits after the last. */
+/* Feeds tokens in as few calls as possible; returns the logits after the last one. */
 static const float *feed(gw_gpt_decoder *decoder, const uint32_t *tokens, uint64_t count) {
     const float *logits = NULL;
     for (uint64_t i = 0; i < count; i += GW_GPT_FEED)
@@ -130,20 +135,19 @@ static const float *feed(gw_gpt_decoder *decoder, const uint32_t *tokens, uint64
     return logits;
 }
 
-/* Begins anew with the end of what has been written. Half of the context, so that the next time is far off.
- */
+/* Begins a new context with the last `keep` tokens of the text; returns the logits after them. */
 static const float *feed_end(gw_gpt_decoder *decoder, const uint32_t *text, uint64_t length, uint64_t keep) {
     if (keep > length) keep = length;
     decoder->position = 0;
     return feed(decoder, text + (length - keep), keep);
 }
 
-/* What is written so far, and what its tokens are: bytes, unless there is a tokenizer. */
+/* The text so far, and the tokenizer; without one, tokens are bytes. */
 typedef struct text {
     gw_bpe *bpe;
-    int64_t end; /* the token behind a text's last one, and before its first; NO_TOKEN: there is none */
-    const char *prompt; /* as it is shown */
-    uint32_t *tokens;   /* with room for all that will be written */
+    int64_t end;        /* the token that separates texts; NO_TOKEN = none */
+    const char *prompt; /* the prompt as it is printed */
+    uint32_t *tokens;   /* with room for all tokens that will be written */
     size_t length;
 } text;
 
@@ -155,13 +159,13 @@ static void show(const text *t, uint32_t token) {
     fflush(stdout);
 }
 
-/* How many of the model's tokens may come: what is behind the bytes, or the tokenizer's, is no text. */
+/* Returns how many of the model's tokens may be drawn: those that the tokenizer knows, or the bytes. */
 static uint32_t drawn_tokens(const text *t, uint32_t vocabulary) {
     uint32_t known = t->bpe != NULL ? gw_bpe_size(t->bpe) : BYTE_VALUES;
     return vocabulary < known ? vocabulary : known;
 }
 
-/* A number that is no token of the tokenizer's (a gap in its table) is never drawn. */
+/* Excludes numbers that are gaps in the tokenizer's table from the draw. */
 static void hide_gaps(const text *t, uint32_t drawn, float *logits) {
     size_t length;
     for (uint32_t i = 0; t->bpe != NULL && i < drawn; i++) {
@@ -170,7 +174,7 @@ static void hide_gaps(const text *t, uint32_t drawn, float *logits) {
     }
 }
 
-static void write_on(gw_gpt_decoder *decoder, const arguments *a, text *t, float *scratch) {
+static void continue_text(gw_gpt_decoder *decoder, const arguments *a, text *t, float *scratch) {
     const gw_gpt *gpt = decoder->gpt;
     const uint32_t drawn = drawn_tokens(t, gpt->vocabulary);
     const float *logits = feed_end(decoder, t->tokens, t->length, gpt->context);
@@ -192,41 +196,42 @@ static bool open_tokenizer(const arguments *a, uint32_t vocabulary, text *t, gw_
     uint32_t end;
     if (!gw_bpe_open(a->tokenizer, &t->bpe, err)) return gw_fail_in(err, "--tokenizer");
     if (gw_bpe_size(t->bpe) > vocabulary)
-        return gw_fail(err, GW_E_USAGE, "--tokenizer: has %u tokens, and the model %u", gw_bpe_size(t->bpe),
-                       vocabulary);
+        return gw_fail(err, GW_E_USAGE, "--tokenizer: the tokenizer has %u tokens, and the model only %u",
+                       gw_bpe_size(t->bpe), vocabulary);
     if (gw_bpe_end_of_text(t->bpe, &end)) t->end = end;
     return true;
 }
 
-/* The prompt's tokens, or that before a text's first one. */
+/* Sets the tokens to begin with: those of the prompt, or the token before a text. */
 static bool take_prompt(const arguments *a, text *t, gw_err *err) {
-    bool begins = a->prompt == NULL && t->end != NO_TOKEN;
-    t->prompt = a->prompt != NULL ? a->prompt : begins ? "" : "\n";
+    bool separator_only = a->prompt == NULL && t->end != NO_TOKEN;
+    t->prompt = a->prompt != NULL ? a->prompt : separator_only ? "" : "\n";
     size_t bytes = strlen(t->prompt), known = bytes;
     if (bytes > 0 && t->bpe != NULL) {
         if (!gw_bpe_encode(t->bpe, t->prompt, bytes, &t->tokens, &t->length, err))
             return gw_fail_in(err, "--prompt");
         known = t->length;
     }
-    if (begins) known = 1;
+    if (separator_only) known = 1;
     uint32_t *grown = realloc(t->tokens, (known + a->tokens) * sizeof *grown);
     if (grown == NULL)
-        return gw_fail(err, GW_E_NOMEM, "no memory for %llu tokens", (unsigned long long)(known + a->tokens));
+        return gw_fail(err, GW_E_NOMEM, "out of memory: %llu tokens",
+                       (unsigned long long)(known + a->tokens));
     t->tokens = grown;
     for (; t->length < known; t->length++)
-        t->tokens[t->length] = begins ? (uint32_t)t->end : (unsigned char)t->prompt[t->length];
+        t->tokens[t->length] = separator_only ? (uint32_t)t->end : (unsigned char)t->prompt[t->length];
     return true;
 }
 
 static bool read_prompt(const gw_model *model, const arguments *a, text *t, gw_err *err) {
     uint32_t vocabulary = model->gpt.vocabulary;
-    if (a->prompt != NULL && a->prompt[0] == '\0') return gw_fail(err, GW_E_USAGE, "--prompt: is empty");
+    if (a->prompt != NULL && a->prompt[0] == '\0')
+        return gw_fail(err, GW_E_USAGE, "--prompt: the text is empty");
     if (a->tokenizer == NULL && !a->bytes && vocabulary > BYTE_VALUES)
-        return gw_fail(
-            err, GW_E_USAGE,
-            "this model has %u tokens, more than there are bytes: give --tokenizer, or --bytes where "
-            "bytes are what it was trained on",
-            vocabulary);
+        return gw_fail(err, GW_E_USAGE,
+                       "the model has %u tokens, more than there are bytes: give --tokenizer, or --bytes if "
+                       "it was trained on bytes",
+                       vocabulary);
     if ((a->tokenizer != NULL && !open_tokenizer(a, vocabulary, t, err)) || !take_prompt(a, t, err))
         return false;
     for (size_t i = 0; i < t->length; i++)
@@ -245,7 +250,7 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
            gw_gpt_decoder_open(&model->gpt, (const float *const *)model->parameters, &decoder, err);
     if (done) {
         fputs(t.prompt, stdout);
-        write_on(&decoder, a, &t, scratch);
+        continue_text(&decoder, a, &t, scratch);
         putchar('\n');
         gw_gpt_decoder_close(&decoder);
     }

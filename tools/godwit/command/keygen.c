@@ -1,4 +1,4 @@
-/* `godwit keygen FILE`: a new cluster key. */
+/* `godwit keygen FILE` writes a new cluster key. */
 #include "net/secure/keyring.h"
 #include "tools/godwit/command/commands.h"
 
@@ -7,21 +7,23 @@
 
 static const char keygen_doc[] =
     "Writes a new random cluster key to FILE, which must not exist yet, readable by its owner only.\v"
-    "Copy it to every node and give it to 'godwit run --key FILE'. Whoever holds it may take part.\n\n"
-    "To change keys while a job runs, keep several in one file, a line each: add the new line last on every "
-    "node, then move it first on every node, then remove the old one. The first key seals, all of them open. "
-    "A peer reads its file when it starts.";
+    "Copy it to every node and give it to 'godwit run --key FILE'. Every process that has the key can take "
+    "part in the cluster.\n\n"
+    "To change keys while a job runs, keep several keys in the file, one on each line: add the new line last "
+    "on every "
+    "node, then move it first on every node, then remove the old one. A peer encrypts with the first key and "
+    "accepts all of them. It reads the file when it starts.";
 
 static error_t parse_keygen(int key, char *arg, struct argp_state *state) {
     const char **file = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (*file != NULL) argp_error(state, "there is one FILE only; what is '%s'?", arg);
+        if (*file != NULL) argp_error(state, "unexpected argument '%s': give one FILE", arg);
         if (arg[0] == '\0') argp_error(state, "FILE: the name is empty");
         *file = arg;
         return 0;
     case ARGP_KEY_END:
-        if (*file == NULL) argp_error(state, "FILE is needed");
+        if (*file == NULL) argp_error(state, "give the FILE to write the key to");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

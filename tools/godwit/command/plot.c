@@ -1,4 +1,4 @@
-/* `godwit plot`: a picture of what `godwit run --metrics` wrote, drawn by gnuplot. */
+/* `godwit plot` draws what `godwit run --metrics` wrote, by means of gnuplot. */
 #include "core/os/output.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/metrics/table.h"
@@ -13,7 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES = 16, KEYS = 16, FEW = 60 /* curves of few points show them */, BLOCK = 1 << 16 };
+/* curves of at most so many points show each point */
+enum { FILES = 16, KEYS = 16, FEW = 60, BLOCK = 1 << 16 };
 
 typedef struct arguments {
     const char *program;
@@ -27,20 +28,18 @@ typedef struct arguments {
 enum { KEY_X = 256, KEY_Y, KEY_LOG };
 
 static const struct argp_option plot_options[] = {
-    {"output", 'o', "FILE", 0, "The picture: .png or .svg (loss.png)", 0},
-    {"x", KEY_X, "KEY", 0, "Along the bottom: step, tokens, time, ... (step)", 0},
-    {"y", KEY_Y, "KEY,..", 0, "What is drawn (loss and val_loss, or what there is)", 0},
-    {"log", KEY_LOG, 0, 0, "The upward axis is logarithmic", 0},
+    {"output", 'o', "FILE", 0, "The picture to write: .png or .svg (loss.png)", 0},
+    {"x", KEY_X, "KEY", 0, "The horizontal axis: step, tokens, time, ... (step)", 0},
+    {"y", KEY_Y, "KEY,..", 0, "The columns to draw (loss and val_loss, or all that the job reports)", 0},
+    {"log", KEY_LOG, 0, 0, "Make the vertical axis logarithmic", 0},
     {0},
 };
 
 static const char plot_doc[] =
     "Draws the metrics of one or several runs (godwit run --metrics FILE), .csv or .jsonl.\v"
-    "Every KEY is a column of the file. A run may go on meanwhile. Of many rows those are drawn that a "
-    "picture "
-    "can show: the first, the last, the lowest and the highest of each thousandth. Needs gnuplot: the "
-    "package "
-    "gnuplot-nox.";
+    "A KEY is the name of a column of the file. The run may still go on. If there are many rows, the picture "
+    "shows the first, the last, the lowest and the highest of each thousandth. The command needs gnuplot "
+    "(the package gnuplot-nox).";
 
 static error_t parse_plot(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -63,14 +62,14 @@ static error_t parse_plot(int key, char *arg, struct argp_state *state) {
         if (a->file_count > FILES) argp_error(state, "more than %d files", FILES);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which file? See godwit run --metrics");
+        argp_error(state, "give a file that 'godwit run --metrics' wrote");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* What is to be drawn: tables and columns. */
+/* The tables and columns to draw. */
 typedef struct drawing {
     const arguments *arguments;
     gw_metrics_table tables[FILES];
@@ -85,14 +84,14 @@ static bool is_in_any(const drawing *d, const char *key) {
     return false;
 }
 
-/* The first table with columns; NULL: there is none. */
+/* Returns the first table with columns, or NULL. */
 static const gw_metrics_table *some_table(const drawing *d) {
     for (uint32_t f = 0; f < d->arguments->file_count; f++)
         if (d->tables[f].columns > 0) return &d->tables[f];
     return NULL;
 }
 
-/* The keys that were asked for; else losses; else whatever the job reports. */
+/* Chooses the keys to draw: those of --y, or else the losses, or else all that the job reports. */
 static bool choose(drawing *d, gw_err *err) {
     static const char *const losses[] = {"loss", "val_loss"};
     char *rest = d->arguments->y, *key;
@@ -100,7 +99,7 @@ static bool choose(drawing *d, gw_err *err) {
     if (first == NULL)
         return gw_fail(err, GW_E_INVALID, "%s: there is nothing in it to draw", d->arguments->files[0]);
     while (rest != NULL && (key = strsep(&rest, ",")) != NULL) {
-        if (d->y_count == KEYS) return gw_fail(err, GW_E_USAGE, "--y: more than %d keys", KEYS);
+        if (d->y_count == KEYS) return gw_fail(err, GW_E_USAGE, "--y: there are more than %d keys", KEYS);
         d->y[d->y_count++] = key;
     }
     for (int i = 0; i < 2 && d->arguments->y == NULL; i++)
@@ -116,19 +115,19 @@ static bool choose(drawing *d, gw_err *err) {
         for (uint32_t c = 0; c < first->columns; c++)
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", c > 0 ? ", " : "",
                      first->name[c]);
-        return gw_fail(err, GW_E_USAGE, "%s: '%s' is not one of %s", i < d->y_count ? "--y" : "--x", name,
-                       known);
+        return gw_fail(err, GW_E_USAGE, "%s: there is no column '%s': the columns are %s",
+                       i < d->y_count ? "--y" : "--x", name, known);
     }
     return true;
 }
 
-/* NULL: there is none, or it has no points. */
+/* Returns the curve of a key, or NULL where there is none or it has no points. */
 static const gw_curve *curve_of(const gw_metrics_table *table, const char *key) {
     uint32_t column = gw_metrics_table_column(table, key);
     return column != UINT32_MAX && table->curve[column].points > 0 ? &table->curve[column] : NULL;
 }
 
-/* A curve as a block of data. Times count in minutes from the first. */
+/* Writes a curve as a block of data. Times are minutes from the first row. */
 static void put_points(const drawing *d, const gw_metrics_table *table, const gw_curve *curve, FILE *out) {
     bool time = strcmp(d->arguments->x, "time") == 0;
     double zero = time ? table->first_x : 0.0, unit = time ? 60.0 : 1.0;
@@ -142,7 +141,7 @@ static void put_points(const drawing *d, const gw_metrics_table *table, const gw
     fputs("END\n", out);
 }
 
-/* In single quotes, in which gnuplot takes everything as it is, but for the quote. */
+/* Writes a text in single quotes, in which gnuplot interprets only the quote itself. */
 static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
     for (; *text != '\0'; text++) {
@@ -152,7 +151,7 @@ static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
 }
 
-/* The curves' data first, then how to draw them. */
+/* Writes the data of the curves, and then the command that draws them. */
 static void put_curves(drawing *d, FILE *out) {
     char *plots = NULL;
     size_t length = 0;
@@ -196,8 +195,8 @@ static void put_script(drawing *d, bool svg, FILE *out) {
     put_curves(d, out);
 }
 
-/* Starts gnuplot with `in` as its standard input and `out` as its output; the user's own settings would make
- * another picture, or none (-d). */
+/* Starts gnuplot with `in` as its standard input and `out` as its output. The option -d ignores the user's
+ * own settings, which could change the picture. */
 static bool start_gnuplot(int in, int out, pid_t *pid, gw_err *err) {
     extern char **environ;
     char *const argv[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char[]){"-"}, NULL};
@@ -209,7 +208,7 @@ static bool start_gnuplot(int in, int out, pid_t *pid, gw_err *err) {
     posix_spawn_file_actions_destroy(&actions);
     if (failure == ENOENT)
         return gw_fail(err, GW_E_UNSUPPORTED,
-                       "gnuplot is not installed, and draws the picture: apt-get install gnuplot-nox");
+                       "gnuplot, which draws the picture, is not installed: apt-get install gnuplot-nox");
     return failure == 0 || gw_fail_errno(err, failure, "cannot start gnuplot");
 }
 
@@ -244,11 +243,11 @@ static bool run_gnuplot(int script, bool svg, const gw_output *output, gw_err *e
     while (started && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
     if (!copied) return false;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return gw_fail(err, GW_E_IO, "gnuplot failed; its reason is above");
-    return is_whole(output, svg) || gw_fail(err, GW_E_IO, "gnuplot ended before the picture was whole");
+        return gw_fail(err, GW_E_IO, "gnuplot failed; its message is above");
+    return is_whole(output, svg) || gw_fail(err, GW_E_IO, "gnuplot ended before the picture was complete");
 }
 
-/* The picture appears when it is whole. */
+/* Draws the picture into a file that appears when it is complete. */
 static bool draw(drawing *d, bool svg, gw_err *err) {
     gw_output output;
     FILE *script = tmpfile();
@@ -277,8 +276,10 @@ static bool plot(const arguments *a, gw_err *err) {
     good = good && choose(d, err) && draw(d, svg, err);
     for (uint32_t f = 0; good && f < a->file_count; f++)
         if (d->curves_of[f] == 0)
-            fprintf(stderr, "%s: nothing of %s is drawn: no row has a number for what is drawn\n", a->program,
-                    a->files[f]);
+            fprintf(stderr,
+                    "%s: no curve of %s is drawn: no row of the file has a number in the columns that are "
+                    "drawn\n",
+                    a->program, a->files[f]);
     if (good) printf("%s: %u curve%s\n", a->output, d->curves, d->curves == 1 ? "" : "s");
     for (uint32_t f = 0; f < a->file_count; f++) gw_metrics_table_free(&d->tables[f]);
     free(d);

@@ -1,4 +1,4 @@
-/* `godwit run`: options, the console, and then the node. */
+/* `godwit run` parses the options, opens the console and runs the node. */
 #include "kernels/device/class.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "tools/godwit/command/commands.h"
@@ -20,17 +20,17 @@ static int fail(const char *command, const gw_err *err) {
     return 2;
 }
 
-/* Large buffers come and go with the peers at the other ends, in one thread or another. Left to itself malloc
- * takes it from the first that is freed that others will be, and keeps them: an arena for each thread, each
- * with as much as it ever held. With a fixed threshold what is freed is the system's again. */
+/* Makes malloc return large blocks to the system when they are freed. By default malloc raises its
+ * threshold when the first one is freed, and from then on each thread's arena keeps as much as it ever
+ * held: buffers for other peers come and go in several threads. */
 static void give_memory_back(void) {
-    enum { LARGE = 128 * 1024 }; /* as malloc begins */
+    enum { LARGE = 128 * 1024 }; /* malloc's initial threshold */
     mallopt(M_MMAP_THRESHOLD, LARGE);
 }
 
 int gw_run_main(int argc, char **argv) {
     give_memory_back();
-    gw_descriptors_take(); /* each other member takes several, each file of tokens one */
+    gw_descriptors_take(); /* each other member takes several descriptors, and each file of tokens one */
     const char *command = argv[0];
     char **whole = gw_command_line("run", argc, argv);
     gw_run_options options;

@@ -1,4 +1,4 @@
-/* `godwit status`: what the peer that runs in a directory knows. */
+/* `godwit status` shows what the peer that runs in a directory knows. */
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/status_peers.h"
 #include "tools/godwit/options/options.h"
@@ -22,16 +22,15 @@ typedef struct arguments {
 
 static const struct argp_option status_options[] = {
     {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
-    {"json", 'j', 0, 0, "As one JSON object", 0},
+    {"json", 'j', 0, 0, "Print one JSON object", 0},
     {0},
 };
 
-static const char status_doc[] = "Asks the peer that runs in DIR: its job, step and speed, the last "
-                                 "evaluation since it was started, the peers it "
-                                 "knows, the leader, the view, and who "
-                                 "has which checkpoint. A peer's busy/s are the shards that it computes a "
-                                 "second while it computes: what all "
-                                 "of them reach together is less, by what passes between the steps.";
+static const char status_doc[] =
+    "Shows what the peer that runs in DIR knows: its job, step and speed, the last evaluation since it was "
+    "started, the peers, the leader, the view, and which checkpoint each peer has. The column busy/s is the "
+    "number of shards that a peer computes in a second of computing; all of them together reach less, "
+    "because of the time between the steps.";
 
 static error_t parse_status(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -43,7 +42,7 @@ static error_t parse_status(int key, char *arg, struct argp_state *state) {
         a->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "what is '%s'?", arg);
+        argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -63,7 +62,7 @@ static double real_of(const json_t *object, const char *key) {
     return json_number_value(json_object_get(object, key));
 }
 
-/* "-" for null: no such step. */
+/* Writes a step, or "-" for null: there is no such step. */
 static const char *step_of(const json_t *object, const char *key, char text[24]) {
     const json_t *value = json_object_get(object, key);
     snprintf(text, 24, "-");
@@ -71,12 +70,12 @@ static const char *step_of(const json_t *object, const char *key, char text[24])
     return text;
 }
 
-/* Lines on a terminal break; elsewhere they are as long as they are. */
+/* Returns the width to which lines are wrapped: that of the terminal; elsewhere they are not wrapped. */
 static size_t line_width(void) {
     return isatty(STDOUT_FILENO) ? gw_terminal_width() : SIZE_MAX;
 }
 
-/* The text only where there is some. */
+/* Prints the head, and the text behind it if that is not empty. */
 static void print_text(const char *head, const char *between, const char *text) {
     char line[LINE];
     bool more = text != NULL && text[0] != '\0';
@@ -87,7 +86,7 @@ static void print_text(const char *head, const char *between, const char *text) 
         puts(line);
 }
 
-/* Nothing before the first. */
+/* Prints the last evaluation, if there has been one. */
 static void print_evaluation(const json_t *s) {
     const char *evaluation = json_string_value(json_object_get(s, "evaluation"));
     char head[64], brief[LINE];
@@ -127,7 +126,8 @@ static void print_run(const json_t *s) {
            text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
 }
 
-/* Only of a job whose shards have payload: from the first shard on some of it is local or was read. */
+/* Prints the traffic of shard payload. A job without payload shows nothing: otherwise some of it is local
+ * or has been read from the first shard on. */
 static void print_payload(const json_t *counters) {
     double local = real_of(counters, "payload_local_bytes"), read = real_of(counters, "payload_read_bytes");
     if (local + read == 0) return;
@@ -188,7 +188,7 @@ static void print_status(const json_t *status) {
     print_sums(text_of(status, "sums"));
 }
 
-/* JSON is given on as it came, an error too. */
+/* Prints the peer's answer; with --json as it came, also if it is an error. */
 static int show(const char *command, const char *answer, bool json) {
     json_t *object = json_loads(answer, 0, NULL);
     const char *error = json_string_value(json_object_get(object, "error"));
@@ -198,7 +198,9 @@ static int show(const char *command, const char *answer, bool json) {
     else if (good)
         print_status(object);
     else
-        fprintf(stderr, "%s: %s\n", command, error != NULL ? error : "the peer's answer makes no sense");
+        fprintf(stderr, "%s: %s\n", command,
+                error != NULL ? error
+                              : "the peer's answer is not a JSON object: is it the same version of godwit?");
     json_decref(object);
     return good ? 0 : 1;
 }

@@ -13,13 +13,13 @@ typedef struct row {
 static const row header = {
     .cell = {"", "peer", "address", "state", "role", "path", "step", "busy/s", "saved"}};
 
-/* Text; "-" where there is none. */
+/* Writes a text, or "-" where there is none. */
 static void put_text(char cell[CELL], const json_t *peer, const char *key, int most) {
     const char *text = json_string_value(json_object_get(peer, key));
     snprintf(cell, CELL, "%.*s", most, text != NULL && text[0] != '\0' ? text : "-");
 }
 
-/* A step; "-" for null: there is no such step. */
+/* Writes a step, or "-" for null: there is no such step. */
 static void put_step(char cell[CELL], const json_t *peer, const char *key) {
     const json_t *value = json_object_get(peer, key);
     snprintf(cell, CELL, "-");
@@ -47,7 +47,7 @@ static void widen(size_t widths[COLUMNS], const row *r) {
         if (strlen(r->cell[c]) > widths[c]) widths[c] = strlen(r->cell[c]);
 }
 
-/* Numbers end where their column ends. */
+/* Prints one row; numbers are aligned to the right. */
 static void print_row(FILE *out, const row *r, const size_t widths[COLUMNS]) {
     for (int c = 0; c < COLUMNS; c++) {
         int width = (int)widths[c];

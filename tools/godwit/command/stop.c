@@ -1,4 +1,4 @@
-/* `godwit stop` and `godwit force-view`: what an operator asks of a flock, through the local peer. */
+/* `godwit stop` and `godwit force-view` pass an operator's request to the flock through the local peer. */
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/control.h"
@@ -14,18 +14,15 @@ static const struct argp_option dir_option[] = {
 };
 
 static const char stop_doc[] =
-    "Stops the whole job: every peer ends at the same step, after a checkpoint of it.\v"
-    "Returns as soon as the peer in DIR has taken the request; where that fails, nothing is done later "
-    "either. To take one peer out of a running job, send "
-    "it "
-    "SIGTERM instead: the others go on.";
+    "Stops the whole job: every peer ends at the same step, after a checkpoint of that step.\v"
+    "Returns as soon as the peer in DIR has accepted the request. If that fails, nothing is done later "
+    "either. To take one peer out of a running job, send it SIGTERM instead: the others go on.";
 
 static const char force_view_doc[] =
-    "Lets the peers that can reach each other go on although they are no majority (--quorum majority).\v"
-    "The way out when most peers of a flock are lost for good. The others must never go on with this job by "
-    "themselves: make sure that they are down. Returns as soon as the peer in DIR has taken the request; "
-    "where "
-    "that fails, nothing is done later either.";
+    "Lets the peers that can reach each other go on although they are not a majority (--quorum majority).\v"
+    "Use it when most peers of a flock are lost for good. Make sure that the lost peers are down: they must "
+    "never go on with this job by themselves. Returns as soon as the peer in DIR has accepted the request. "
+    "If that fails, nothing is done later either.";
 
 static error_t parse_dir(int key, char *arg, struct argp_state *state) {
     const char **dir = state->input;
@@ -34,7 +31,7 @@ static error_t parse_dir(int key, char *arg, struct argp_state *state) {
         *dir = arg;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "what is '%s'?", arg);
+        argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -52,20 +49,21 @@ static int ask(int argc, char **argv, const char *doc, const char *request, cons
         return 1;
     }
     json_t *object = json_loads(answer, 0, NULL);
-    bool taken = json_is_true(json_object_get(object, "ok"));
-    if (taken)
+    bool accepted = json_is_true(json_object_get(object, "ok"));
+    if (accepted)
         puts(answer_text);
     else
-        fprintf(stderr, "%s: the peer said: %s\n", argv[0], answer);
+        fprintf(stderr, "%s: the peer has refused the request: %s\n", argv[0], answer);
     json_decref(object);
     free(answer);
-    return taken ? 0 : 1;
+    return accepted ? 0 : 1;
 }
 
 int gw_stop_main(int argc, char **argv) {
-    return ask(argc, argv, stop_doc, "stop", "stopping the job: a last checkpoint, then every peer ends");
+    return ask(argc, argv, stop_doc, "stop",
+               "the job stops: the peers save a last checkpoint, then every peer ends");
 }
 
 int gw_force_view_main(int argc, char **argv) {
-    return ask(argc, argv, force_view_doc, "force-view", "forming a view of whoever can be reached");
+    return ask(argc, argv, force_view_doc, "force-view", "the peers that can be reached form a view");
 }

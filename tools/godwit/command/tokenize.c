@@ -1,18 +1,20 @@
-/* `godwit tokenize`: texts as the token shards that `godwit run gpt --data` takes. */
+/* `godwit tokenize` writes texts as the token shards that `godwit run gpt --data` takes. */
 #include "core/os/clock.h"
 #include "kernels/data/bpe/stream.h"
 #include "kernels/data/tokens/shards.h"
 #include "tools/godwit/command/commands.h"
-#include "tools/godwit/options/interrupt.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/thread/descriptors.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,21 +32,20 @@ enum { KEY_TO = 256, KEY_TOKENIZER, KEY_SHARD_TOKENS };
 static const struct argp_option tokenize_options[] = {
     {"tokenizer", KEY_TOKENIZER, "DIR", 0,
      "The tokenizer in DIR: tokenizer.json, or GPT-2's vocab.json and merges.txt", 0},
-    {"to", KEY_TO, "FILE", 0, "Write the tokens here, such as train.bin", 0},
-    {"shard-tokens", KEY_SHARD_TOKENS, "N", 0, "Begin another file after so many (100000000)", 0},
+    {"to", KEY_TO, "FILE", 0, "Write the tokens to this file, such as train.bin", 0},
+    {"shard-tokens", KEY_SHARD_TOKENS, "N", 0, "Begin another file after N tokens (100000000)", 0},
     {0},
 };
 
 static const char tokenize_doc[] =
-    "Writes the tokens of texts, which `godwit run gpt --data` trains on, in llm.c's .bin format.\v"
-    "Each TEXT is a file of any bytes, or - for stdin: a document of its own, or several with "
-    "<|endoftext|> between them. Where the vocabulary has that token, one stands before each text that does "
-    "not "
-    "begin with it, unless the text before has ended with it. A tokenizer without that token takes the "
-    "eos_token that its tokenizer_config.json names.\n\n"
-    "More tokens than --shard-tokens go to FILE_000001.bin, FILE_000002.bin and so on (for FILE.bin), N to "
-    "each; the last one takes up to 32768 more. Files appear when all are whole, and replace no file but an "
-    "older FILE of tokens.";
+    "Writes the tokens of texts in llm.c's .bin format, which 'godwit run gpt --data' trains on.\v"
+    "Each TEXT is a file of any bytes, or - for stdin. It is one document, or several with <|endoftext|> "
+    "between them. If the vocabulary has that token, it is written before each text that does not begin with "
+    "it, unless the text before it ends with it. A tokenizer without that token takes the eos_token that its "
+    "tokenizer_config.json names.\n\n"
+    "If there are more than --shard-tokens tokens, they go to FILE_000001.bin, FILE_000002.bin and so on "
+    "(for FILE.bin), N to each; the last one takes up to 32768 more. The files appear when all of them are "
+    "complete. They replace an older FILE of tokens, and no other file.";
 
 static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -64,21 +65,55 @@ static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
         a->text_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which text?");
+        argp_error(state, "give a text: a file, or - for stdin");
         return EINVAL;
     case ARGP_KEY_SUCCESS:
-        if (a->tokenizer == NULL) argp_error(state, "--tokenizer DIR is missing: by which vocabulary?");
-        if (a->to == NULL) argp_error(state, "--to FILE is missing: where do the tokens go?");
+        if (a->tokenizer == NULL) argp_error(state, "--tokenizer DIR is missing: it names the vocabulary");
+        if (a->to == NULL) argp_error(state, "--to FILE is missing: the tokens are written to it");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* On a terminal, on stderr: one line that is written over. */
+/* Signals. Between open_interrupt and close_interrupt SIGINT, SIGTERM and SIGHUP do not end the process,
+ * so that it can remove its files; wait_for_input notices them. Signals that are ignored stay ignored. */
+typedef struct interrupt {
+    int fd;
+    sigset_t before;
+} interrupt;
+
+static bool open_interrupt(interrupt *i, gw_err *err) {
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    i->fd = signalfd(-1, &ending, SFD_CLOEXEC);
+    if (i->fd < 0) return gw_fail_errno(err, errno, "signalfd");
+    sigprocmask(SIG_BLOCK, &ending, &i->before);
+    return true;
+}
+
+/* Restores the signal mask: a signal that came meanwhile ends the process here. */
+static void close_interrupt(interrupt *i) {
+    close(i->fd);
+    sigprocmask(SIG_SETMASK, &i->before, NULL);
+}
+
+/* Waits until `input` can be read. Returns false with GW_E_ABORTED when one of the signals has come; it
+ * stays pending until close_interrupt lets it end the process. */
+static bool wait_for_input(const interrupt *i, int input, gw_err *err) {
+    struct pollfd fds[] = {{.fd = i->fd, .events = POLLIN}, {.fd = input, .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0)
+        if (errno != EINTR) return gw_fail_errno(err, errno, "poll");
+    return fds[0].revents == 0 || gw_fail(err, GW_E_ABORTED, "ended by a signal");
+}
+
+/* The progress line on stderr, which is overwritten again and again; only on a terminal. */
 typedef struct progress {
     bool shown;
-    uint64_t begun_ns, told_ns;
+    uint64_t begun_ns, shown_ns;
 } progress;
 
 static progress begin_progress(void) {
@@ -87,51 +122,51 @@ static progress begin_progress(void) {
     return (progress){.shown = shown, .begun_ns = gw_now_ns()};
 }
 
-static void tell(progress *p, uint64_t bytes, uint64_t tokens) {
+static void update_progress(progress *p, uint64_t bytes, uint64_t tokens) {
     enum { EVERY_NS = 200000000 };
     uint64_t now_ns = gw_now_ns();
-    if (!p->shown || now_ns - p->told_ns < EVERY_NS) return;
-    p->told_ns = now_ns;
+    if (!p->shown || now_ns - p->shown_ns < EVERY_NS) return;
+    p->shown_ns = now_ns;
     double seconds = (double)(now_ns - p->begun_ns + 1) * 1e-9;
     fprintf(stderr, "\r%.1f MB  %.2f million tokens  %.1f MB/s\033[K", (double)bytes * 1e-6,
             (double)tokens * 1e-6, (double)bytes * 1e-6 / seconds);
 }
 
 static void end_progress(const progress *p) {
-    if (p->shown && p->told_ns > 0) fputs("\r\033[K", stderr);
+    if (p->shown && p->shown_ns > 0) fputs("\r\033[K", stderr);
 }
 
 typedef struct tokenizing {
     gw_bpe *bpe;
     gw_bpe_stream *stream;
     gw_token_shards *shards;
-    gw_interrupt interrupt;
-    uint32_t end_of_text; /* the token; NO_TOKEN = none */
+    interrupt interrupt;
+    uint32_t end_of_text; /* the token that ends a text; NO_TOKEN = none */
     uint32_t last;        /* the token written last; NO_TOKEN = none yet */
-    bool begins;          /* nothing of this text has been written yet */
+    bool at_start;        /* no token of this text has been written yet */
     uint64_t bytes, tokens;
     progress progress;
 } tokenizing;
 
 static bool put(tokenizing *t, const uint32_t *tokens, size_t count, gw_err *err) {
     if (count == 0) return true;
-    bool parted = t->end_of_text == NO_TOKEN || t->last == t->end_of_text || tokens[0] == t->end_of_text;
-    if (t->begins && !parted) {
+    bool separated = t->end_of_text == NO_TOKEN || t->last == t->end_of_text || tokens[0] == t->end_of_text;
+    if (t->at_start && !separated) {
         if (!gw_token_shards_write(t->shards, &t->end_of_text, 1, err)) return false;
         t->tokens++;
     }
-    t->begins = false;
+    t->at_start = false;
     t->last = tokens[count - 1];
     t->tokens += count;
     return gw_token_shards_write(t->shards, tokens, count, err);
 }
 
-/* Fills the block, but for a text's end. */
+/* Reads a full block, or what is left of the text. */
 static bool read_block(const tokenizing *t, int fd, const char *name, char *block, size_t *count,
                        gw_err *err) {
     ssize_t got = 1;
     for (*count = 0; *count < GW_BPE_FEED && got != 0;) {
-        if (!gw_interrupt_wait(&t->interrupt, fd, err)) return false;
+        if (!wait_for_input(&t->interrupt, fd, err)) return false;
         got = read(fd, block + *count, GW_BPE_FEED - *count);
         if (got < 0 && errno != EINTR && errno != EAGAIN)
             return gw_fail_errno(err, errno, "cannot read %s", name);
@@ -140,18 +175,18 @@ static bool read_block(const tokenizing *t, int fd, const char *name, char *bloc
     return true;
 }
 
-static bool take(tokenizing *t, int fd, const char *name, gw_err *err) {
+static bool take_stream(tokenizing *t, int fd, const char *name, gw_err *err) {
     char block[GW_BPE_FEED];
     const uint32_t *tokens;
     size_t length, count;
-    t->begins = true;
+    t->at_start = true;
     do {
         if (!read_block(t, fd, name, block, &length, err)) return false;
         if (!gw_bpe_stream_feed(t->stream, block, length, &tokens, &count, err))
             return gw_fail_in(err, "%s", name);
         t->bytes += length;
         if (!put(t, tokens, count, err)) return false;
-        tell(&t->progress, t->bytes, t->tokens);
+        update_progress(&t->progress, t->bytes, t->tokens);
     } while (length == GW_BPE_FEED);
     if (!gw_bpe_stream_end(t->stream, &tokens, &count, err)) return gw_fail_in(err, "%s", name);
     return put(t, tokens, count, err);
@@ -161,17 +196,17 @@ static bool is_stdin(const char *text) {
     return strcmp(text, "-") == 0;
 }
 
-/* A FIFO is not waited for here, where a signal could not end it. */
+/* The file is opened without waiting for the writer of a FIFO, because no signal could end that wait. */
 static bool take_text(tokenizing *t, const char *text, gw_err *err) {
-    if (is_stdin(text)) return take(t, STDIN_FILENO, "stdin", err);
+    if (is_stdin(text)) return take_stream(t, STDIN_FILENO, "stdin", err);
     int fd = open(text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", text);
-    bool done = take(t, fd, text, err);
+    bool done = take_stream(t, fd, text, err);
     close(fd);
     return done;
 }
 
-/* Before hours go into the texts before the one that is missing. */
+/* Checks all texts at the start, so that hours are not spent before one is found missing. */
 static bool check_texts(const arguments *a, gw_err *err) {
     for (uint32_t i = 0; i < a->text_count; i++) {
         struct stat there;
@@ -179,7 +214,7 @@ static bool check_texts(const arguments *a, gw_err *err) {
         if (is_stdin(text)) continue;
         if (stat(text, &there) != 0 || access(text, R_OK) != 0)
             return gw_fail_errno(err, errno, "cannot open %s", text);
-        if (S_ISDIR(there.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is a folder, and no text", text);
+        if (S_ISDIR(there.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is a folder, not a text", text);
     }
     return true;
 }
@@ -188,7 +223,8 @@ static bool open_tokenizer(tokenizing *t, const char *dir, gw_err *err) {
     if (!gw_bpe_open(dir, &t->bpe, err)) return gw_fail_in(err, "--tokenizer");
     if (gw_bpe_size(t->bpe) > GW_TOKEN_SHARDS_VOCABULARY)
         return gw_fail(err, GW_E_USAGE,
-                       "--tokenizer: has %u tokens; the .bin format has room for %d (two bytes a token)",
+                       "--tokenizer: the tokenizer has %u tokens, and the .bin format has room for %d (two "
+                       "bytes a token)",
                        gw_bpe_size(t->bpe), GW_TOKEN_SHARDS_VOCABULARY);
     if (!gw_bpe_end_of_text(t->bpe, &t->end_of_text)) t->end_of_text = NO_TOKEN;
     return gw_bpe_stream_open(t->bpe, &t->stream, err);
@@ -199,7 +235,7 @@ static bool write_shards(tokenizing *t, const arguments *a, gw_token_shards_writ
     bool done = true;
     for (uint32_t i = 0; done && i < a->text_count; i++) done = take_text(t, a->texts[i], err);
     end_progress(&t->progress);
-    if (done && t->tokens == 0) done = gw_fail(err, GW_E_INVALID, "there is nothing in the texts");
+    if (done && t->tokens == 0) done = gw_fail(err, GW_E_INVALID, "the texts are empty");
     return gw_token_shards_end(t->shards, done, written, err);
 }
 
@@ -216,10 +252,10 @@ static bool tokenize(const arguments *a, gw_err *err) {
     tokenizing t = {.last = NO_TOKEN, .progress = begin_progress()};
     gw_token_shards_written written;
     bool done =
-        check_texts(a, err) && open_tokenizer(&t, a->tokenizer, err) && gw_interrupt_open(&t.interrupt, err);
+        check_texts(a, err) && open_tokenizer(&t, a->tokenizer, err) && open_interrupt(&t.interrupt, err);
     if (done) {
         done = write_shards(&t, a, &written, err);
-        gw_interrupt_close(&t.interrupt);
+        close_interrupt(&t.interrupt);
     }
     if (done) report(&t, &written);
     gw_bpe_stream_close(t.stream);
@@ -232,7 +268,7 @@ int gw_tokenize_main(int argc, char **argv) {
     const struct argp argp = {
         .options = tokenize_options, .parser = parse_tokenize, .args_doc = "TEXT...", .doc = tokenize_doc};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
-    gw_descriptors_take(); /* files of tokens stay open until the last one is whole */
+    gw_descriptors_take(); /* every file of tokens stays open until the last one is complete */
     gw_err err;
     if (tokenize(&a, &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);

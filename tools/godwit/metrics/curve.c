@@ -25,7 +25,7 @@ bool gw_curve_add(gw_curve *curve, double x, double y, gw_err *err) {
     if (curve->bins == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a curve");
     const gw_curve_point point = {x, y, curve->points};
     const gw_curve_bin alone = {point, point, point, point};
-    bool full = curve->points == curve->bin_count * curve->bin_width; /* the last bin, too */
+    bool full = curve->points == curve->bin_count * curve->bin_width; /* the last bin is full, too */
     if (full && curve->bin_count == GW_CURVE_BINS) halve(curve);
     if (full)
         curve->bins[curve->bin_count++] = alone;

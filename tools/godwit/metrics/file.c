@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Every row begins with these. */
+/* The columns that every row begins with. */
 static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
 enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, ROW_BEGIN = 100, BLOCK = 4096 };
 
@@ -28,9 +28,9 @@ bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *e
     return gw_fail(err, GW_E_USAGE, "'%s' ends with neither .csv nor .jsonl", path);
 }
 
-/* ---- reading what is there ---- */
+/* Reading the rows that are there. */
 
-/* Step and job of a row; false: the line is none. */
+/* Reads step and job of a row; false = the line is no row. */
 static bool read_row(const gw_metrics_file *file, const char *line, uint64_t *step, const char **job) {
     bool json = file->format == GW_METRICS_JSON;
     const char *digits = json ? line + sizeof json_begin - 1 : line;
@@ -50,7 +50,7 @@ static void add_column(gw_metrics_file *file, const char *name) {
     snprintf(column, sizeof file->column[0], "%s", name);
 }
 
-/* The CSV's header: our columns first. */
+/* Reads the header of a CSV file; false unless it begins with the fixed columns. */
 static bool read_header(gw_metrics_file *file, const char *line) {
     char copy[LINE], *rest = copy, *name;
     if (strlen(line) >= sizeof copy) return false;
@@ -71,14 +71,13 @@ static bool read_at(const gw_metrics_file *file, char *bytes, size_t count, uint
         ssize_t got = pread(file->fd, bytes + done, count - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
-        if (got == 0) return gw_fail(err, GW_E_IO, "%s was cut while it was read", file->path);
+        if (got == 0) return gw_fail(err, GW_E_IO, "%s became shorter while it was read", file->path);
         done += (size_t)got;
     }
     return true;
 }
 
-/* Where the line begins that ends at `end`, its newline counted: at `least`, unless another ends behind that.
- */
+/* Finds the beginning of the line that ends at `end` (behind its newline), but not before `least`. */
 static bool find_begin(const gw_metrics_file *file, uint64_t least, uint64_t end, uint64_t *begin,
                        gw_err *err) {
     char block[BLOCK];
@@ -98,11 +97,11 @@ static bool find_begin(const gw_metrics_file *file, uint64_t least, uint64_t end
 }
 
 static bool no_row(const gw_metrics_file *file, uint64_t at, gw_err *err) {
-    return gw_fail(err, GW_E_INVALID, "%s: no row of metrics at byte %" PRIu64 "; name another file",
+    return gw_fail(err, GW_E_INVALID, "%s: there is no row of metrics at byte %" PRIu64 "; give another file",
                    file->path, at);
 }
 
-/* Where the first row begins; `whole`: where the last whole line ends. */
+/* Finds the beginning of the first row; `whole` is the end of the last whole line. */
 static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, gw_err *err) {
     char line[LINE];
     size_t count = whole < LINE ? (size_t)whole : LINE;
@@ -118,7 +117,7 @@ static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, g
     return true;
 }
 
-/* The step of our row that begins there. */
+/* Reads the step of a row, which must be of this job. */
 static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, gw_err *err) {
     char line[ROW_BEGIN + 1] = "";
     const char *job;
@@ -128,12 +127,13 @@ static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, 
     if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
     if (strncmp(job, file->job, strlen(file->job)) == 0) return true;
     return gw_fail(err, GW_E_INVALID,
-                   "%s: holds rows of another job (%.8s, this one is %s); name another file, or remove it",
+                   "%s: the file holds rows of another job (%.8s, this job is %s); give another file, or "
+                   "remove this one",
                    file->path, job, file->job);
 }
 
-/* Finds the end of the rows before step `before`, and the last of them: from the end on, as steps rise and a
- * file of weeks is large. When it fails, *file is as it was. */
+/* Finds the end of the rows before step `before`, and the last of those rows. It reads from the end of the
+ * file, because steps rise and the file of a run of weeks is large. On failure *file does not change. */
 static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     gw_metrics_file found = *file;
     struct stat stat;
@@ -152,15 +152,16 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
         else
             found.end = begin;
     }
-    found.torn = true; /* perhaps: what follows is cut off with the next row */
+    found.torn = true; /* perhaps: the next row cuts off what follows */
     *file = found;
     return true;
 }
 
-/* ---- opening ---- */
+/* Opening. */
 
-/* Somebody cut the file while another program wrote on where it was: there are zeros for what is missing, and
- * rows without a header behind them. They stay, elsewhere. */
+/* Renames a file that begins with zeros to *.cut, and begins a new one. Such a file was emptied while
+ * another program went on writing at its old position: zeros fill the gap, and the rows behind them have
+ * no header. */
 static bool put_aside(gw_metrics_file *file, gw_err *err) {
     char first = '1', *target = realpath(file->path, NULL), *aside = NULL;
     if (pread(file->fd, &first, 1, 0) < 0 || target == NULL) {
@@ -171,14 +172,16 @@ static bool put_aside(gw_metrics_file *file, gw_err *err) {
     if (first == '\0') {
         GW_ASSERT_MEMORY(asprintf(&aside, "%s.cut", target) >= 0);
         good = access(aside, F_OK) != 0 ||
-               gw_fail(err, GW_E_INVALID, "%s begins with zeros; remove it, or %s", file->path, aside);
+               gw_fail(err, GW_E_INVALID, "%s begins with zeros, and %s exists already: remove one of them",
+                       file->path, aside);
         if (good && rename(target, aside) != 0)
             good = gw_fail_errno(err, errno, "cannot rename %s", file->path);
     }
     if (good && aside != NULL) {
         gw_log(GW_WARN, "metrics",
-               "%s begins with zeros, as it was cut by others: it is %s now, and begun anew", file->path,
-               aside);
+               "%s begins with zeros, because it was emptied while another program wrote to it: it is "
+               "renamed to %s, and a new file is begun",
+               file->path, aside);
         close(file->fd);
         file->fd = gw_output_lock(file->path, 0, err);
         good = file->fd >= 0;
@@ -195,7 +198,8 @@ bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) 
     bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
     if (good) file->fd = gw_output_lock(path, 0, err);
     if (good && file->fd < 0 && err->code == GW_E_DENIED)
-        gw_fail(err, GW_E_DENIED, "%s: another process writes it; every peer needs a file of its own", path);
+        gw_fail(err, GW_E_DENIED, "%s: another process writes to it; every peer needs a file of its own",
+                path);
     good = file->fd >= 0 && put_aside(file, err) && scan(file, UINT64_MAX, err);
     if (!good) gw_metrics_file_close(file);
     return good;
@@ -222,7 +226,7 @@ void gw_metrics_file_close(gw_metrics_file *file) {
     *file = (gw_metrics_file){.fd = -1};
 }
 
-/* ---- writing ---- */
+/* Writing. */
 
 static bool write_at(int fd, const char *bytes, size_t count, uint64_t at) {
     while (count > 0) {
@@ -236,7 +240,7 @@ static bool write_at(int fd, const char *bytes, size_t count, uint64_t at) {
     return true;
 }
 
-/* All of the text, or nothing of it. */
+/* Appends all of the text, or nothing of it. */
 static bool append(gw_metrics_file *file, const char *text, size_t length, gw_err *err) {
     if (file->torn && ftruncate(file->fd, (off_t)file->end) != 0)
         return gw_fail_errno(err, errno, "cannot shorten %s", file->path);
@@ -283,7 +287,7 @@ static uint32_t column_named(const gw_metrics_file *file, const char *key) {
     return UINT32_MAX;
 }
 
-/* Takes up the report's keys that have no column yet: their number. Those beyond the bound have none. */
+/* Adds columns for the report's keys that have none, as far as there is room; returns how many. */
 static uint32_t take_columns(gw_metrics_file *file, const char *report) {
     char key[GW_KEY_VALUES_KEY];
     const char *rest = report, *value;
@@ -301,7 +305,7 @@ static void put_header(const gw_metrics_file *file, FILE *out) {
     fputc('\n', out);
 }
 
-/* A cell, in quotes where it must be (RFC 4180); what would end its line is a space. */
+/* Writes a cell, in quotes where RFC 4180 demands it; a line break becomes a space. */
 static void put_cell(FILE *out, const char *value, size_t length) {
     bool quoted = memchr(value, ',', length) != NULL || memchr(value, '"', length) != NULL;
     if (quoted) fputc('"', out);
@@ -329,13 +333,13 @@ static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE
     fputc('\n', out);
 }
 
-/* One line of the file at a time, from its beginning: fopen's reading of our descriptor. */
+/* Reads the file line by line from its beginning, through a descriptor of its own. */
 typedef struct lines {
     FILE *in;
     char *text;
     size_t room;
-    uint64_t begin, end, number; /* of the line that was read last */
-    int error;                   /* errno of a read that failed; 0: none has */
+    uint64_t begin, end, number; /* begin, end and number of the line that was read last */
+    int error;                   /* errno of a read that failed; 0 = none */
 } lines;
 
 static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
@@ -343,7 +347,7 @@ static bool lines_open(const gw_metrics_file *file, lines *l, gw_err *err) {
     return l->in != NULL || gw_fail_errno(err, errno, "cannot read %s", file->path);
 }
 
-/* False: there is no further whole line, or it cannot be read (lines_read). */
+/* Reads the next line; false where there is no further whole line, or it cannot be read (lines_read). */
 static bool lines_next(lines *l) {
     ssize_t length = getline(&l->text, &l->room, l->in);
     if (length <= 0 || l->text[length - 1] != '\n') {
@@ -356,7 +360,7 @@ static bool lines_next(lines *l) {
     return true;
 }
 
-/* What cannot be read is not the end: rows that follow would be lost. */
+/* Fails where a read failed: taking that for the end would lose the rows that follow. */
 static bool lines_read(const gw_metrics_file *file, const lines *l, gw_err *err) {
     return l->error == 0 || gw_fail_errno(err, l->error, "cannot read %s", file->path);
 }
@@ -366,12 +370,12 @@ static void lines_close(lines *l) {
     free(l->text);
 }
 
-/* What is there, with `added` empty cells behind every row, in a file that takes its place. */
+/* Writes the file again with a longer header and `added` empty cells at the end of every row. */
 static bool widen(gw_metrics_file *file, uint32_t added, gw_err *err) {
     gw_output output;
     lines l;
     if (!gw_output_open(file->path, &output, err)) return false;
-    int fd = fcntl(output.fd, F_DUPFD_CLOEXEC, 0); /* the lock is that of both */
+    int fd = fcntl(output.fd, F_DUPFD_CLOEXEC, 0); /* both descriptors share the lock */
     FILE *out = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
     bool good = out != NULL || gw_fail_errno(err, errno, "cannot write %s", output.partial);
     good = good && lines_open(file, &l, err);
@@ -423,18 +427,18 @@ static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *er
     return good;
 }
 
-/* By whoever rotates logs: it has another name now, or is gone. */
+/* Opens a new file of that name: log rotation has moved the old one away or removed it. */
 static bool reopen(gw_metrics_file *file, gw_err *err) {
     gw_metrics_file named;
     if (!gw_metrics_file_open(file->path, file->job, false, &named, err)) return false;
-    gw_log(GW_INFO, "metrics", "%s was moved away; rows go on in a file of that name", file->path);
+    gw_log(GW_INFO, "metrics", "%s was moved away; further rows go to a new file of that name", file->path);
     gw_metrics_file_close(file);
     *file = named;
     return true;
 }
 
-/* A file is rotated by moving it away, or by copying and emptying it. To write where it ended would leave a
- * hole in front of the row. */
+/* Follows log rotation, which moves the file away, or copies and empties it. A row written at the old end
+ * of an emptied file would leave a gap in front of it. */
 static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
     struct stat ours, named;
     if (fstat(file->fd, &ours) != 0) return gw_fail_errno(err, errno, "cannot write %s", file->path);
@@ -443,7 +447,8 @@ static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
     if (!there || named.st_ino != ours.st_ino || named.st_dev != ours.st_dev) return reopen(file, err);
     if ((uint64_t)ours.st_size >= file->end) return true;
     if (!scan(file, UINT64_MAX, err)) return false;
-    gw_log(GW_WARN, "metrics", "%s was cut by another process: rows go on from what is left", file->path);
+    gw_log(GW_WARN, "metrics", "%s was shortened by another process; further rows follow what is left",
+           file->path);
     return true;
 }
 

@@ -9,19 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITING_MOST = 10000 }; /* rows; a disk that stands still must not fill the memory */
+enum { WAITING_MOST = 10000 }; /* rows that may wait; a disk that hangs must not fill the memory */
 
 struct gw_metrics {
-    gw_metrics_file file; /* the helper's */
+    gw_metrics_file file; /* used by the helper's thread only */
     gw_helper *helper;
     atomic_uint waiting;
-    atomic_ullong left_out; /* since the last row that was written */
-    bool warned;            /* the helper's: the last row could not be written */
+    atomic_ullong left_out; /* rows left out since the last row that was written */
+    bool warned;            /* used by the helper's thread only: the last row could not be written */
 };
 
 typedef struct task {
     gw_metrics *metrics;
-    gw_metrics_row row; /* its report is below */
+    gw_metrics_row row; /* row.report points to `report` */
     char report[];
 } task;
 
@@ -55,7 +55,8 @@ static void write_row(void *context) {
     gw_metrics *metrics = t->metrics;
     gw_err err;
     if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
-        if (!metrics->warned) gw_log(GW_WARN, "metrics", "%s; the job goes on, rows are missing", err.text);
+        if (!metrics->warned)
+            gw_log(GW_WARN, "metrics", "%s; the job goes on, and rows will be missing", err.text);
         metrics->warned = true;
         atomic_fetch_add(&metrics->left_out, 1);
     } else {

@@ -1,5 +1,5 @@
-/* `godwit run --metrics FILE`: a row for each committed step, written by a thread of its own: no disk holds
- * up the peer. What cannot be written is a warning, and rows that are missing.
+/* `godwit run --metrics FILE`: a row for each committed step. A thread of its own writes them, so that no
+ * disk holds up the peer. A row that cannot be written causes a warning, and is missing.
  *
  * Thread: one at a time. */
 #ifndef GODWIT_TOOLS_GODWIT_METRICS_METRICS_H
@@ -9,14 +9,14 @@
 
 typedef struct gw_metrics gw_metrics;
 
-/* As gw_metrics_file_hold; NULL on failure. */
+/* Opens the file as gw_metrics_file_hold does, and starts the thread. Returns NULL on failure. */
 gw_metrics *gw_metrics_open(const char *path, gw_err *err);
-/* As gw_metrics_file_begin, before the first row. */
+/* Calls gw_metrics_file_begin, before the first row. */
 bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err);
-/* Writes what waits. NULL is allowed. */
+/* Writes the rows that wait, and ends the thread. NULL is allowed. */
 void gw_metrics_close(gw_metrics *metrics);
 
-/* Takes a copy of the row. NULL is allowed: nobody wants any. */
+/* Copies the row and queues it. NULL is allowed: the run has no metrics file. */
 void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row);
 
 #endif

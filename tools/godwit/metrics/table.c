@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file that is being read. */
+/* The reader's state. */
 typedef struct reading {
     gw_metrics_table *table;
     const char *x;
     bool positive;
     char *line;
     size_t line_room;
-    double row[GW_TABLE_COLUMNS]; /* NAN: there is none, or it is no number */
+    double row[GW_TABLE_COLUMNS]; /* NAN = the cell is empty, or no number */
 } reading;
 
 uint32_t gw_metrics_table_column(const gw_metrics_table *table, const char *name) {
@@ -29,7 +29,7 @@ static bool add_column(gw_metrics_table *table, const char *name, gw_err *err) {
     if (table->columns == GW_TABLE_COLUMNS)
         return gw_fail(err, GW_E_LIMIT, "more than %d columns", GW_TABLE_COLUMNS);
     if (name[0] == '\0' || strlen(name) >= GW_KEY_VALUES_KEY)
-        return gw_fail(err, GW_E_INVALID, "'%.40s' is no name of a column", name);
+        return gw_fail(err, GW_E_INVALID, "'%.40s' cannot be the name of a column", name);
     if (gw_metrics_table_column(table, name) != UINT32_MAX)
         return gw_fail(err, GW_E_INVALID, "two columns are named '%s'", name);
     snprintf(table->name[table->columns++], GW_KEY_VALUES_KEY, "%s", name);
@@ -50,7 +50,7 @@ static bool add_row(const reading *r, gw_err *err) {
     return true;
 }
 
-/* The next cell of a line of CSV (RFC 4180), in place; NULL: there is none left. */
+/* Returns the next cell of a line of CSV (RFC 4180), which it changes; NULL = there is none left. */
 static char *next_cell(char **rest) {
     char *cell = *rest, *to = cell, *from = cell;
     if (cell == NULL) return NULL;
@@ -86,7 +86,8 @@ static bool read_csv(reading *r, bool header, gw_err *err) {
         return true;
     }
     for (uint32_t c = 0; (cell = next_cell(&rest)) != NULL; c++) {
-        if (c >= r->table->columns) return gw_fail(err, GW_E_INVALID, "has more cells than the header");
+        if (c >= r->table->columns)
+            return gw_fail(err, GW_E_INVALID, "the row has more cells than the header");
         r->row[c] = number_of(cell);
     }
     return add_row(r, err);
@@ -97,7 +98,7 @@ static bool read_json(reading *r, gw_err *err) {
     json_t *object = json_loads(r->line, 0, &why), *value;
     if (!json_is_object(object)) {
         json_decref(object);
-        return gw_fail(err, GW_E_INVALID, "is no object of JSON");
+        return gw_fail(err, GW_E_INVALID, "the line is not a JSON object");
     }
     const char *key;
     bool good = true;

@@ -1,5 +1,5 @@
-/* What is in a file of `godwit run --metrics` (file.h), as curves: in bounded memory, however long
- * the run was. */
+/* The content of a file of `godwit run --metrics` (file.h) as curves, in bounded memory however long the
+ * run was. */
 #ifndef GODWIT_TOOLS_GODWIT_METRICS_TABLE_H
 #define GODWIT_TOOLS_GODWIT_METRICS_TABLE_H
 
@@ -14,18 +14,19 @@ typedef struct gw_metrics_table {
     uint32_t columns;
     char name[GW_TABLE_COLUMNS][GW_KEY_VALUES_KEY];
     uint64_t rows;
-    double first_x;                   /* the first number of the column of all x; NAN: there is none */
-    gw_curve curve[GW_TABLE_COLUMNS]; /* each column's over that of all x: of rows with numbers in both */
+    double first_x;                   /* the first number in the column of x; NAN = there is none */
+    gw_curve curve[GW_TABLE_COLUMNS]; /* the curve of each column over x, of rows that have numbers in both */
 } gw_metrics_table;
 
-/* Reads CSV with a header, or JSON lines, by the file's name. A last line that is not whole does not count: a
- * run may be writing it. `x`: the column of all x; `positive`: numbers that are not above 0 are left out of
- * the curves. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_NOMEM, or GW_E_INVALID naming the line. */
+/* Reads CSV with a header, or JSON lines, depending on the file's name. An incomplete last line is
+ * ignored, because a run may be writing it. `x` is the column of the horizontal axis; with `positive`
+ * numbers that are not above 0 are left out of the curves. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_NOMEM,
+ * or GW_E_INVALID with the number of the line. */
 bool gw_metrics_table_read(const char *path, const char *x, bool positive, gw_metrics_table *table,
                            gw_err *err);
 void gw_metrics_table_free(gw_metrics_table *table);
 
-/* The column of that name, or UINT32_MAX. */
+/* Returns the column of that name, or UINT32_MAX. */
 uint32_t gw_metrics_table_column(const gw_metrics_table *table, const char *name);
 
 #endif

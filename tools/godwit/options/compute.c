@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GPU_WORKERS = 2 }; /* lanes that keep one GPU busy: a shard waits behind the one that runs */
+enum { GPU_WORKERS = 2 }; /* lanes that keep one GPU busy: while one shard runs, the next one waits */
 
 static bool add_gpu(gw_compute *compute, int ordinal, const char *text, gw_err *err) {
     for (uint32_t i = 0; i < compute->gpu_count; i++)
         if (compute->gpus[i] == ordinal)
             return gw_fail(err, GW_E_USAGE, "--device: '%s' names GPU %d twice", text, ordinal);
     if (compute->gpu_count == GW_DEVICE_PARTS)
-        return gw_fail(err, GW_E_USAGE, "--device: '%s' names more than %d GPUs, the most of a peer", text,
+        return gw_fail(err, GW_E_USAGE,
+                       "--device: '%s' names more than %d GPUs, the most that a peer can use", text,
                        (int)GW_DEVICE_PARTS);
     compute->gpus[compute->gpu_count++] = ordinal;
     return true;
@@ -42,7 +43,7 @@ bool gw_compute_parse(const char *text, gw_compute *compute, gw_err *err) {
         long number = strtol(at, &end, 10);
         if (*at < '0' || *at > '9' || (*end != '\0' && *end != ',') || number >= GW_CUDA_GPUS)
             return gw_fail(err, GW_E_USAGE,
-                           "--device: '%s' does not give the numbers of GPUs, as in cuda:0 or cuda:0,1",
+                           "--device: '%s' does not list the numbers of GPUs, as in cuda:0 or cuda:0,1",
                            text);
         if (!add_gpu(compute, (int)number, text, err)) return false;
         if (*end == '\0') return true;
@@ -63,17 +64,18 @@ bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *e
     return gw_fail(err, GW_E_USAGE, "--precision: '%s' is none of fp32, tf32 and bf16", text);
 }
 
-/* More threads than there is time for only take turns: a quota's period ends with all of them stopped. */
+/* Returns the number of workers for processors. It stays within a container's quota: more threads than the
+ * quota has time for are all stopped until its period ends. */
 static uint32_t cores(gw_compute *compute) {
     uint32_t count = gw_cores(), allowed = gw_cores_allowed();
     size_t used = strlen(compute->text);
     if (count < allowed)
         snprintf(compute->text + used, sizeof compute->text - used,
-                 "; the container's quota leaves the time of %u of %u cores", count, allowed);
+                 "; the container's quota allows the time of %u of %u cores", count, allowed);
     return count < GW_MAX_WORKERS ? count : GW_MAX_WORKERS;
 }
 
-/* "GPU 0, NVIDIA H100", "GPUs 0, 1, NVIDIA H100". */
+/* Writes "GPU 0, NVIDIA H100" or "GPUs 0, 1, NVIDIA H100" into the text. */
 static void name_gpus(gw_compute *compute, const gw_cuda_info *list) {
     char *to = compute->text;
     size_t room = sizeof compute->text;
@@ -83,21 +85,20 @@ static void name_gpus(gw_compute *compute, const gw_cuda_info *list) {
     snprintf(to + length, room - (size_t)length, "%s", list[compute->gpus[0]].name);
 }
 
-/* Whether the GPUs can be used for the job, and if not, why. */
+/* Checks whether the GPUs can be used for the job, and lists them where the option means all. */
 static bool usable(gw_compute *compute, const gw_job_type *job, gw_err *err) {
     gw_cuda_info list[GW_CUDA_GPUS];
     uint32_t count;
     if (!gw_cuda_list(list, &count, err)) return false;
     if (job->gpu == NULL) return gw_fail(err, GW_E_UNSUPPORTED, "job %s has no code for GPUs", job->name);
     if (compute->gpu_count == 0 && count > GW_DEVICE_PARTS)
-        return gw_fail(err, GW_E_USAGE,
-                       "there are %u GPUs, and a peer may have %d: name them, as in cuda:0,1", count,
-                       (int)GW_DEVICE_PARTS);
+        return gw_fail(err, GW_E_USAGE, "there are %u GPUs, and a peer can use %d: name them, as in cuda:0,1",
+                       count, (int)GW_DEVICE_PARTS);
     for (uint32_t i = 0; compute->gpu_count == 0 && i < count; i++) compute->gpus[i] = (int)i;
     if (compute->gpu_count == 0) compute->gpu_count = count;
     for (uint32_t i = 0; i < compute->gpu_count; i++) {
         if ((uint32_t)compute->gpus[i] >= count)
-            return gw_fail(err, GW_E_USAGE, "there is no GPU %d: this machine's are 0 to %u",
+            return gw_fail(err, GW_E_USAGE, "there is no GPU %d: this machine has the GPUs 0 to %u",
                            compute->gpus[i], count - 1);
         if (!gw_cuda_enough(&list[compute->gpus[i]], err)) return false;
     }
@@ -105,13 +106,13 @@ static bool usable(gw_compute *compute, const gw_job_type *job, gw_err *err) {
     return gw_cuda_libraries(err);
 }
 
-/* Fills in how many there are, if nobody said so. */
+/* Fills in the number of workers where it is 0, and checks that each GPU has one. */
 static bool count_workers(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err) {
     bool cuda = compute->kind == GW_COMPUTE_CUDA;
     if (*workers == 0 && !cuda) *workers = cores(compute);
     if (*workers == 0) *workers = compute->gpu_count * (job->gpu->lanes > 0 ? job->gpu->lanes : GPU_WORKERS);
     if (!cuda || *workers >= compute->gpu_count) return true;
-    return gw_fail(err, GW_E_USAGE, "--workers %u: each of %u GPUs needs one at least", *workers,
+    return gw_fail(err, GW_E_USAGE, "--workers %u: each of %u GPUs needs at least one", *workers,
                    compute->gpu_count);
 }
 
@@ -120,11 +121,12 @@ bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *wo
         return gw_fail_in(err, "--device cuda (--device cpu computes on the processors)");
     if (compute->kind == GW_COMPUTE_AUTO) {
         gw_err why;
-        compute->gpu_count = 1; /* GPU 0: others of this machine may be somebody else's */
+        compute->gpu_count = 1; /* only GPU 0: other processes may use the others */
         compute->gpus[0] = 0;
         bool found = usable(compute, job, &why);
         if (!found) snprintf(compute->text, sizeof compute->text, "processors; %.250s", why.text);
-        if (!found && job->gpu != NULL && gw_cuda_present()) /* nobody who rents GPUs means this */
+        /* a user who has a GPU hardly wants the processors to compute */
+        if (!found && job->gpu != NULL && gw_cuda_present())
             gw_log(GW_WARN, "godwit",
                    "this machine's GPUs cannot be used, and processors compute instead (--device cuda would "
                    "refuse that): %s",

@@ -16,23 +16,24 @@ typedef enum gw_compute_kind {
 
 typedef struct gw_compute {
     gw_compute_kind kind;
-    uint32_t gpu_count; /* CUDA: 0: all there are; and for AUTO, until it is settled */
+    uint32_t gpu_count; /* number of GPUs; 0 = all of them (CUDA), or not settled yet (AUTO) */
     int gpus[GW_DEVICE_PARTS];
-    gw_precision precision; /* 0: not given */
-    char text[300];         /* settled: what a person calls it, and for AUTO why it is no GPU */
+    gw_precision precision; /* 0 = not given */
+    /* after gw_compute_settle: a description for people, and for AUTO why no GPU is used */
+    char text[300];
 } gw_compute;
 
-/* "auto", "cpu", "cuda" (GPU 0), "cuda:2", "cuda:0,1,3" or "cuda:all", as --device takes it; changes kind and
- * GPUs. */
+/* Parses a value of --device: "auto", "cpu", "cuda" (GPU 0), "cuda:2", "cuda:0,1,3" or "cuda:all". Sets
+ * the kind and the GPUs. */
 bool gw_compute_parse(const char *text, gw_compute *compute, gw_err *err);
-/* "fp32", "tf32" or "bf16", as --precision takes it. */
+/* Parses a value of --precision: "fp32", "tf32" or "bf16". */
 bool gw_compute_parse_precision(const char *text, gw_compute *compute, gw_err *err);
 
-/* Makes AUTO one of the other two, and logs a warning where it passes over GPUs that are there; fills in the
- * text, the precision and, where it is 0, the number of workers: one a processor core that there is time
- * for (gw_cores), or a few a GPU, which needs one at least; no more than GW_MAX_WORKERS. Fails with
- * GW_E_USAGE where the wishes exclude each other, and as the GPU does where CUDA was asked for and cannot be
- * had. */
+/* Decides what the peer computes on. AUTO becomes CPU or CUDA, and a warning is logged where the machine
+ * has GPUs that are not used. The text, the precision and, where it is 0, the number of workers are filled
+ * in: one worker a processor core that the process has time for (gw_cores), or a few a GPU; at most
+ * GW_MAX_WORKERS. Fails with GW_E_USAGE where options contradict each other, and with the GPU's error
+ * where CUDA was asked for and cannot be used. */
 bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *workers, gw_err *err);
 
 #endif

@@ -10,16 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool check(const gw_job_type *job, const char *path, gw_err *err) {
+static bool check_job(const gw_job_type *job, const char *path, gw_err *err) {
     if (job == NULL) return gw_fail(err, GW_E_INVALID, "%s: godwit_job returned no job", path);
     if (job->api != GW_JOB_API)
-        return gw_fail(err, GW_E_UNSUPPORTED, "%s: was built for version %u of the job API, this is %u", path,
-                       job->api, GW_JOB_API);
-    bool whole = job->name != NULL && job->about != NULL && job->options != NULL && job->open != NULL &&
-                 job->close != NULL && job->describe != NULL && job->lane_open != NULL &&
-                 job->lane_close != NULL && job->init != NULL && job->shards != NULL &&
-                 job->contribute != NULL && job->apply != NULL;
-    return whole || gw_fail(err, GW_E_INVALID, "%s: its job lacks a function that is not optional", path);
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "%s: the job was built for version %u of the job API, and this godwit has version %u: "
+                       "build the job again",
+                       path, job->api, GW_JOB_API);
+    bool complete = job->name != NULL && job->about != NULL && job->options != NULL && job->open != NULL &&
+                    job->close != NULL && job->describe != NULL && job->lane_open != NULL &&
+                    job->lane_close != NULL && job->init != NULL && job->shards != NULL &&
+                    job->contribute != NULL && job->apply != NULL;
+    return complete ||
+           gw_fail(err, GW_E_INVALID,
+                   "%s: the job's table lacks a name or a function that is not optional (see core/godwit.h)",
+                   path);
 }
 
 static bool hash_file(const char *path, gw_hash *hash, gw_err *err) {
@@ -32,19 +37,21 @@ static bool hash_file(const char *path, gw_hash *hash, gw_err *err) {
 }
 
 static const gw_job_type *job_in(void *object, const char *path, gw_err *err) {
-    /* ISO C has no conversion from void * to a function; POSIX says how dlsym is meant to be used. */
+    /* ISO C has no conversion from void * to a function pointer; this is the form that POSIX gives for
+     * dlsym. */
     const gw_job_type *(*entry)(void);
     *(void **)&entry = dlsym(object, "godwit_job");
     if (entry == NULL) {
-        gw_fail(err, GW_E_USAGE, "%s: is no job: it does not export godwit_job", path);
+        gw_fail(err, GW_E_USAGE,
+                "%s: the shared object is not a job: it does not export the function godwit_job", path);
         return NULL;
     }
     const gw_job_type *job = entry();
-    return check(job, path, err) ? job : NULL;
+    return check_job(job, path, err) ? job : NULL;
 }
 
-/* The file is hashed before and after it is loaded: one that is replaced meanwhile may be another than what
- * was loaded. */
+/* Loads a job from a shared object. The file is hashed before and after it is loaded: if the two hashes
+ * differ, the file was replaced, and which version was loaded is unknown. */
 static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err *err) {
     gw_hash before, after;
     bool hashed = hash_file(path, &before, err);
@@ -56,7 +63,7 @@ static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err
     const gw_job_type *job = job_in(object, path, err);
     bool good = job != NULL && hashed && hash_file(path, &after, err) &&
                 (gw_hash_equal(&before, &after) ||
-                 gw_fail(err, GW_E_IO, "%s: was replaced while it was loaded: start again", path));
+                 gw_fail(err, GW_E_IO, "%s: the file was replaced while it was loaded: start again", path));
     if (good) {
         gw_hex(after.bytes, sizeof after.bytes, code);
         return job;
@@ -76,11 +83,11 @@ const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_er
         snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*list)->name);
     }
     if (access(name, F_OK) == 0)
-        gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: to run that, give ./%s",
+        gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: give ./%s to run the file",
                 name, name);
     else
         gw_fail(err, GW_E_USAGE,
-                "there is no job '%s'; there are: %s, or the path of a shared object (./mine.so)", name,
+                "there is no job '%s': give one of %s, or the path of a shared object (./mine.so)", name,
                 known);
     return NULL;
 }

@@ -6,9 +6,10 @@
 #include "core/base/id.h"
 #include "core/godwit.h"
 
-/* The job called `name`, or the one in the shared object at path `name` when that has a '/'. The object stays
- * loaded until the process ends; `code` is the hash of its file (BLAKE2b, hexadecimal), or "" for a job that
- * is compiled in. NULL and *err (naming the jobs there are) otherwise. */
+/* Returns the job called `name`, or the job in the shared object at the path `name` if that contains a
+ * '/'. The object stays loaded until the process ends. `code` becomes the hash of its file (BLAKE2b,
+ * hexadecimal), or "" for a job that is compiled in. Returns NULL and sets *err, which lists the known
+ * jobs, where there is no such job. */
 const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_err *err);
 
 #endif

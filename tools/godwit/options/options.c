@@ -1,5 +1,6 @@
-/* The table of the options of `godwit run`, and its reader. An option is one row of `options`; argp's
- * options, the help text, the defaults and the lines of the job's identity are made of the rows. */
+/* The table of the options of `godwit run`, and its parser. An option is one row of `options_of_run`; the
+ * options that argp sees, the help text, the defaults and the lines of the job's identity are derived from
+ * the rows. */
 #include "tools/godwit/options/options.h"
 
 #include "core/base/assert.h"
@@ -40,13 +41,13 @@ typedef bool take(const option_row *option, const char *text, gw_run_options *op
 struct option_row {
     const char *name;     /* without dashes */
     const char *argument; /* as the help shows it, "FIRST|SECOND" for choices; NULL = a switch */
-    const char *fallback; /* taken before the command line is; NULL = the field stays zero */
-    const char *shown;    /* the default in the help, where that is not the fallback */
+    const char *fallback; /* parsed before the command line; NULL = the field stays zero */
+    const char *shown;    /* the default as the help shows it, where it differs from the fallback */
     const char *help;     /* one sentence, without a full stop */
     group group;
     take *take;
     size_t field;        /* offset of the member of gw_run_options that `take` stores */
-    int64_t least, most; /* bounds of a number; least: of a time, in nanoseconds */
+    int64_t least, most; /* bounds of a number; `least` is also the bound of a time, in nanoseconds */
     bool identity;       /* part of the job's identity: all peers of a job have the same value */
 };
 
@@ -54,7 +55,7 @@ static void *field_of(const option_row *option, gw_run_options *options) {
     return (char *)options + option->field;
 }
 
-/* What options take, in general. */
+/* Parsers of values that several options share. */
 
 static bool parse_count(const option_row *option, const char *text, int64_t *value, gw_err *err) {
     gw_param param = {.name = option->name, .value = text};
@@ -140,20 +141,20 @@ static bool take_choice(const option_row *option, const char *text, gw_run_optio
     return parse_choice(option, text, field_of(option, options), err);
 }
 
-/* What single options take. */
+/* Parsers of values of single options. */
 
-/* An address that other peers are to reach; `hint` says which port it should name. */
+/* Checks an address that other peers connect to; `hint` tells which port it should name. */
 static bool check_reachable(const option_row *option, const char *text, const char *hint, gw_err *err) {
     char host[GW_HOST_TEXT];
     uint16_t port;
     if (!gw_address_parse(text, host, &port, err)) return gw_fail_in(err, "--%s", option->name);
-    return port != 0 ||
-           gw_fail(err, GW_E_USAGE, "--%s: '%s': nobody can reach port 0; name %s", option->name, text, hint);
+    return port != 0 || gw_fail(err, GW_E_USAGE, "--%s: '%s': other peers cannot connect to port 0; give %s",
+                                option->name, text, hint);
 }
 
 static bool take_advertise(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     options->advertise = text;
-    return check_reachable(option, text, "the one that leads to --listen's", err);
+    return check_reachable(option, text, "the port that is forwarded to that of --listen", err);
 }
 
 static bool take_join(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
@@ -165,7 +166,7 @@ static bool take_join(const option_row *option, const char *text, gw_run_options
          seed = strtok_r(NULL, ",", &rest)) {
         if (options->seed_count == GW_MAX_SEEDS) {
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
-        } else if ((good = check_reachable(option, seed, "the one that the peer listens on", err))) {
+        } else if ((good = check_reachable(option, seed, "the port that the peer listens on", err))) {
             char *copy = strdup(seed);
             if (copy != NULL) options->seeds[options->seed_count++] = copy;
             good = copy != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -269,14 +270,14 @@ static bool take_milliseconds(const option_row *option, const char *text, gw_run
 /* Rows with `identity` are in the order of their lines in the identity, whose hash is the job's id. */
 static const option_row options_of_run[] = {
     {"dir", "DIR", GW_DEFAULT_DIR, NULL,
-     "The directory of this peer's identity and checkpoints; each running peer has one of its own", PEERS,
+     "The directory of this peer's identity and checkpoints; each running peer needs one of its own", PEERS,
      take_name, FIELD(dir)},
     {"listen", "HOST:PORT", GW_DEFAULT_LISTEN, NULL,
      "The address this peer listens on, TCP and UDP; port 0 takes any free one", PEERS, take_address,
      FIELD(listen)},
     {"advertise", "HOST:PORT", NULL, NULL,
-     "The address other peers are told, where it is not the one listened on", PEERS, take_advertise,
-     FIELD(advertise)},
+     "The address that other peers connect to, where it differs from the one listened on", PEERS,
+     take_advertise, FIELD(advertise)},
     {"join", "HOST:PORT[,...]", NULL, NULL, "The peers to ask first (seeds); they may start later", PEERS,
      take_join, FIELD(seeds)},
     {"key", "FILE", NULL, NULL,
@@ -291,7 +292,7 @@ static const option_row options_of_run[] = {
      FIELD(join_timeout_ns)},
 
     {"device", "auto|cpu|cuda[:N,...|:all]", "auto", "auto: GPU 0, if it can be used",
-     "What computes: the processors, or GPUs", WORK, take_device, FIELD(compute)},
+     "The device that computes: the processors, or GPUs", WORK, take_device, FIELD(compute)},
     {"precision", "fp32|tf32|bf16", NULL, "tf32",
      "The precision to which a GPU rounds the factors of matrix products", WORK, take_precision,
      FIELD(compute.precision)},
@@ -300,7 +301,7 @@ static const option_row options_of_run[] = {
     {"steps", "N", NULL, "when the job does; synthetic: never",
      "End after N steps, unless the job ends earlier", WORK, take_u64, FIELD(steps), BOUNDS(1, INT64_MAX),
      .identity = true},
-    {"quorum", "any|majority", "any", "any: both sides, they compute the same",
+    {"quorum", "any|majority", "any", "any: both sides, as they compute the same",
      "Which side of a partition goes on", WORK, take_quorum, FIELD(quorum)},
     {"reduce", "exact|fast", "exact", NULL,
      "The kind of sums: exact ones are the same bytes on any number of peers; fast ones are sums of floats, "
@@ -308,20 +309,20 @@ static const option_row options_of_run[] = {
      WORK, take_choice, FIELD(fast), .identity = true},
     {"verify", "PERCENT|off", "off", NULL,
      "The share of the shards, like 1%, that two peers compute and compare bit by bit; the state in memory "
-     "is "
-     "checked too; all peers need the same value",
+     "is checked too; all peers need the same value",
      WORK, take_share, FIELD(verify)},
     {"on-bad", "stop|skip", "stop", NULL,
-     "What a step with a value that is not finite does: it stops the job, or its update is left out; with "
-     "skip, a job that has stopped goes on from its last checkpoint; all peers need the same value",
+     "What happens at a step with a value that is not finite: the job stops, or the step's update is "
+     "skipped; a job that has stopped goes on from its last checkpoint with skip; all peers need the same "
+     "value",
      WORK, take_choice, FIELD(skip_bad)},
     {"cpu-class", "NAME", NULL, NULL,
-     "Compute the bits of this kind of processor (haswell, skylakex, zen, ...), for clusters of different "
-     "ones",
+     "Compute the same bits as this kind of processor (haswell, skylakex, zen, ...), for clusters of "
+     "different kinds",
      WORK, take_text, FIELD(cpu_class)},
     {"transport", "KIND", "auto", NULL,
-     "How data travel: tcp, shm (within a host), rdma, or auto, the best of these between each two peers; a "
-     "peer that the named one does not lead to is not reached",
+     "How data travel: tcp, shm (within a host), rdma, or auto, the best of these for each pair of peers; "
+     "peers that the named transport cannot connect do not exchange data",
      WORK, take_transport, FIELD(transports)},
     {"rdma-device", "NAME", NULL, "the best", "The RDMA device to use; godwit devices lists them", WORK,
      take_text, FIELD(rdma.device)},
@@ -329,17 +330,19 @@ static const option_row options_of_run[] = {
      FIELD(rdma.gid_index), BOUNDS(0, UINT16_MAX)},
 
     {"checkpoint-every", "STEPS|TIME|off", "30s", NULL,
-     "How often a checkpoint is made: every 100 steps, or every 30s or 5m; the last state is always saved",
+     "How often a checkpoint is made: a number of steps, or a time such as 30s or 5m; the last state is "
+     "always saved",
      CHECKPOINTS, take_checkpoint_every, FIELD(checkpoint_steps), BOUNDS(1, INT64_MAX)},
     {"keep", "N", "2", NULL, "How many checkpoints are kept: the newest N", CHECKPOINTS, take_u32,
      FIELD(keep), BOUNDS(1, 1000)},
     {"replicas", "N", "2", NULL, "How many peers store each chunk of a checkpoint", CHECKPOINTS, take_u32,
      FIELD(replicas), BOUNDS(1, GW_MAX_REPLICAS)},
-    {"fresh", NULL, NULL, NULL, "Begin at step 0 whatever checkpoints there are", CHECKPOINTS, take_switch,
+    {"fresh", NULL, NULL, NULL, "Begin at step 0 even if there are checkpoints", CHECKPOINTS, take_switch,
      FIELD(fresh)},
     {"forget-losses", NULL, NULL, NULL,
-     "Compute shards again that were named poison because peers died of them (on every peer)", CHECKPOINTS,
-     take_switch, FIELD(forget_losses)},
+     "Compute shards again that were found to be poison because peers died at them; give this option to all "
+     "peers",
+     CHECKPOINTS, take_switch, FIELD(forget_losses)},
 
     {"http", "[HOST:]PORT|off", "off", NULL, "Serve /api/state, /metrics and /healthz", OUTPUT, take_http,
      FIELD(http)},
@@ -357,24 +360,30 @@ static const option_row options_of_run[] = {
      "The length of every timeout of the protocol, for slow or emulated machines", EXPERTS, take_u32,
      FIELD(time_scale_percent), BOUNDS(10, 100000)},
     {"resume-timeout", "TIME", "60s", NULL,
-     "How long a job that resumes waits for the holders of a newer checkpoint (with exact sums: where no "
-     "older one is whole); for peers whose processes have all ended it waits ten times as long",
+     "How long a job that resumes waits for the holders of a newer checkpoint (with exact sums, only where "
+     "no older one is whole); it waits ten times as long for peers whose processes have all ended",
      EXPERTS, take_time, FIELD(resume_timeout_ns)},
     {"save-timeout", "TIME", "60s", NULL,
-     "How long peers try to store the last state where no disk has room or one does not answer, and how long "
-     "the last peer that is told to leave waits for a checkpoint, at least 10s",
+     "How long peers try to store the last state while no disk has room or a disk does not answer, and how "
+     "long the last peer waits for a checkpoint when it is asked to leave (at least 10s)",
      EXPERTS, take_time, FIELD(save_timeout_ns)},
     {"hang-timeout", "TIME", "60s", NULL,
-     "How long a shard runs, and 20 times as long as is usual here, before it counts as hung: its peer ends, "
-     "and others compute it",
+     "How long a shard may run before it counts as hung, if that is also 20 times as long as is usual on "
+     "this peer; a peer with a hung shard ends, and others compute the shard",
      EXPERTS, take_time, FIELD(hang_timeout_ns), .least = SECOND_NS},
     {"no-prefetch", NULL, NULL, NULL,
-     "Fetch a shard's payload when it is computed, not while the one before is: to measure what prefetching "
+     "Fetch the payload of a shard when the shard is computed and not before, to measure what prefetching "
      "gains",
      EXPERTS, take_switch, FIELD(no_prefetch)},
 };
 
 enum { OPTIONS = sizeof options_of_run / sizeof options_of_run[0] };
+
+gw_option gw_run_options_row(uint32_t number) {
+    if (number >= OPTIONS) return (gw_option){.name = NULL};
+    const option_row *o = &options_of_run[number];
+    return (gw_option){.name = o->name, .argument = o->argument, .fallback = o->fallback, .help = o->help};
+}
 
 void gw_run_options_write_identity(const gw_run_options *options, FILE *out) {
     for (const option_row *o = options_of_run; o < options_of_run + OPTIONS; o++) {
@@ -391,16 +400,16 @@ void gw_run_options_write_identity(const gw_run_options *options, FILE *out) {
     }
 }
 
-/* The rows, and the job's own options, as argp's. */
+/* Building argp's tables from the rows and the job's own options. */
 
 typedef struct parser {
     gw_run_options *options;
     gw_err *err;
-    uint32_t job_count;       /* of the job's options */
-    const char **values;      /* of the job's options, in their order; NULL = no value */
-    struct argp_option *argp; /* the titles and the rows, an empty one, then the job's and an empty one */
+    uint32_t job_count;       /* number of the job's options */
+    const char **values;      /* values of the job's options, in their order; NULL = no value */
+    struct argp_option *argp; /* titles and rows, an empty entry, then the job's options and an empty entry */
     struct argp_option *job_argp;
-    char **docs; /* of each of `argp`; owned */
+    char **docs; /* help texts of `argp`; owned */
     uint32_t doc_count;
 } parser;
 
@@ -466,7 +475,8 @@ static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
     const gw_job_type *job = options->job;
     *p = (parser){.options = options, .err = err};
     while (job != NULL && job->options[p->job_count].name != NULL) p->job_count++;
-    size_t most = EXPERTS + OPTIONS + p->job_count + 2; /* titles, rows, the job's, two ends */
+    /* titles, rows, the job's options, two empty entries */
+    size_t most = EXPERTS + OPTIONS + p->job_count + 2;
     p->argp = calloc(most, sizeof p->argp[0]);
     p->docs = calloc(most, sizeof p->docs[0]);
     p->values = calloc(p->job_count + 1, sizeof p->values[0]);
@@ -475,23 +485,24 @@ static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
     return add_rows(p) && (job == NULL || add_job(p, job));
 }
 
-/* The first option of the job that takes a list of files; NULL: none does. */
+/* Returns the name of the first option of the job that takes a list of files, or NULL. */
 static const char *files_option(const gw_job_type *job) {
     for (const gw_option *o = job != NULL ? job->options : NULL; o != NULL && o->name != NULL; o++)
         if (o->argument != NULL && strcmp(o->argument, "FILE,..") == 0) return o->name;
     return NULL;
 }
 
-/* The argument may be one of several files that the shell has made of a pattern. */
+/* Refuses a second argument. It may be one of several files that the shell has made of a pattern. */
 static error_t refuse_argument(const parser *p, const char *arg) {
     const char *files = files_option(p->options->job);
     if (files == NULL)
-        gw_fail(p->err, GW_E_USAGE, "there is one job only; what is '%s'?", arg);
+        gw_fail(p->err, GW_E_USAGE, "unexpected argument '%s': there can be only one job", arg);
     else
         gw_fail(
             p->err, GW_E_USAGE,
-            "there is one job only; what is '%.200s'? Several files are one argument: --%s a.bin,b.bin, or a "
-            "pattern in quotes, which keep the shell from expanding it: --%s 'a-*.bin'",
+            "unexpected argument '%.200s': there can be only one job. Several files are one argument: --%s "
+            "a.bin,b.bin, "
+            "or a pattern in quotes, which keep the shell from expanding it: --%s 'a-*.bin'",
             arg, files, files);
     return EINVAL;
 }
@@ -500,7 +511,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     parser *p = state->input;
     if (key == ARGP_KEY_INIT && p->job_count > 0) state->child_inputs[0] = p;
     if (key == ARGP_KEY_INIT) return 0;
-    if (key == ARGP_KEY_ARG) /* the first one is the job: it was found before the options are parsed */
+    if (key == ARGP_KEY_ARG) /* the first argument is the job, which was found before argp runs */
         return state->arg_num == 0 ? 0 : refuse_argument(p, arg);
     if (key < RUN_KEY || key >= RUN_KEY + OPTIONS) return ARGP_ERR_UNKNOWN;
     const option_row *o = &options_of_run[key - RUN_KEY];
@@ -533,30 +544,32 @@ static bool take_fallbacks(gw_run_options *options, gw_err *err) {
     return true;
 }
 
-/* What options demand of each other. */
+/* Checks combinations of options. */
 static bool validate(gw_run_options *options, gw_err *err) {
     if (options->quorum == GW_QUORUM_MAJORITY && options->peers == 0)
-        return gw_fail(err, GW_E_USAGE, "--quorum majority needs --peers N: a majority of how many?");
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--quorum majority needs --peers N, the number of peers of which a majority is needed");
     if (options->fast && options->quorum == GW_QUORUM_ANY)
         return gw_fail(err, GW_E_USAGE,
-                       "--reduce fast needs --quorum majority --peers N: float sums depend on who adds, so "
-                       "two halves of a partition would go on with different states");
+                       "--reduce fast needs --quorum majority --peers N: the sums depend on the order of "
+                       "addition, so the two sides of a partition would compute different states");
     if (options->json && options->quiet)
-        return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other");
+        return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other: give one of them");
     if (options->peers == 0) options->peers = 1;
     return true;
 }
 
 static const char run_doc[] =
-    "Runs one peer of a job. The same command on every node: the peers find each other, elect a leader, "
-    "share "
-    "the work and lose nobody's when one dies.\v"
+    "Runs one peer of a job. Start the same command on every node: the peers find each other, elect a leader "
+    "and share the work. When a peer dies, the others compute its work again.\v"
     "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. 'godwit run JOB "
     "--help' lists its own options too. Defaults are in parentheses.\n\n"
-    "SIGTERM, SIGINT or SIGHUP: the peer leaves politely, and the others go on; another signal half a second "
-    "later or more ends it at once. A signal that was ignored when the peer was started (nohup, a script's "
-    "'&') stays ignored, and SIGHUP ends nothing where there is no terminal. 'godwit stop' stops the whole "
-    "job. Run again in the same directory, a job resumes.";
+    "On SIGTERM, SIGINT or SIGHUP the peer leaves at the end of a step and the others go on; a second "
+    "signal, half a second later or more, ends it at once. A signal that was ignored when the peer was "
+    "started (nohup, a script's "
+    "'&') stays ignored, and SIGHUP has no effect without a terminal. 'godwit stop' stops the whole "
+    "job. A job that is started again in the same directory resumes.";
 
 static bool parse(int argc, char **argv, parser *p) {
     char header[200] = "", name[100];
@@ -568,7 +581,7 @@ static bool parse(int argc, char **argv, parser *p) {
                         .doc = run_doc,
                         .children = p->job_count > 0 ? children : NULL};
     if (job != NULL) snprintf(header, sizeof header, "Options of %s (%s):", job->name, job->about);
-    /* The usage line of argp has options in front of arguments, but the job comes first. */
+    /* In the usage line of argp the options come before the arguments, but the job comes first. */
     snprintf(name, sizeof name, "godwit run %s", job != NULL ? job->name : "JOB");
     char *before = argv[0];
     argv[0] = name;
@@ -585,7 +598,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
         good = options->job != NULL;
     }
     good = good && open_parser(&p, options, err);
-    /* What argp refuses without a text of ours, and a command line without a job. */
+    /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
     good = good && parse(argc, argv, &p) && options->job != NULL && keep_params(&p) && validate(options, err);
     close_parser(&p);

@@ -1,5 +1,5 @@
-/* The options of `godwit run`, parsed, checked and filled with defaults. What options there are says the
- * table in options.c: a row each. */
+/* The options of `godwit run`, parsed, checked and filled with defaults. Each option is one row of the
+ * table in options.c. */
 #ifndef GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 #define GODWIT_TOOLS_GODWIT_OPTIONS_OPTIONS_H
 
@@ -20,51 +20,56 @@
  * their form, not looked up. */
 typedef struct gw_run_options {
     const gw_job_type *job;  /* compiled in, or from a shared object that stays loaded */
-    char code[GW_HASH_TEXT]; /* the hash of that object's file; "" = compiled in */
-    gw_params params;        /* every option of the job that has a value; owned, gw_run_options_free */
+    char code[GW_HASH_TEXT]; /* hash of the shared object's file; "" = compiled in */
+    gw_params params;        /* the job's options that have a value; owned */
 
     const char *dir;
-    const char *listen;        /* HOST:PORT; port 0 = any */
-    const char *advertise;     /* HOST:PORT by which others reach this peer; NULL = the listening address */
+    const char *listen;        /* HOST:PORT; port 0 = any free port */
+    const char *advertise;     /* HOST:PORT at which others reach this peer; NULL = the listening address */
     char *seeds[GW_MAX_SEEDS]; /* HOST:PORT of --join; owned */
     uint32_t seed_count;
-    const char *key_file; /* NULL = none: loopback only */
+    const char *key_file; /* NULL = no key: peers connect on loopback only */
     const char *cluster;  /* name of the cluster (net/secure/keyring.h gw_cluster_id) */
 
-    uint32_t peers;   /* wait for so many before step 0; 1 when not given */
-    uint32_t workers; /* 0: as many as suit the device (gw_compute_settle) */
+    uint32_t peers;   /* members that must be there before step 0; 1 when not given */
+    uint32_t workers; /* 0 = as many as suit the device (gw_compute_settle) */
     gw_compute compute;
-    uint64_t steps; /* 0 = as many as the job says */
+    uint64_t steps; /* 0 = as many as the job has */
     gw_quorum quorum;
     bool fast;             /* --reduce fast */
-    uint32_t verify;       /* --verify, in millionths of the shards; 0 = none */
+    uint32_t verify;       /* --verify, in millionths of the shards; 0 = off */
     bool skip_bad;         /* --on-bad skip */
-    const char *cpu_class; /* NULL = what the processor is */
+    const char *cpu_class; /* NULL = the class of this processor */
     uint32_t transports;   /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
     gw_rdma_options rdma;
 
-    uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the final one */
+    uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the last state is saved */
     uint32_t keep, replicas;
     bool fresh, forget_losses;
 
     char *http;          /* HOST:PORT, or NULL = off; owned */
-    const char *metrics; /* file with a row for each step; NULL = none */
+    const char *metrics; /* file that gets a row for each step; NULL = none */
     bool json, quiet, verbose;
 
     uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, hang_timeout_ns;
     uint64_t probe_interval_ns;  /* 0 = the brain's default */
-    uint32_t time_scale_percent; /* 100; widens every timeout of the protocol */
-    bool no_prefetch;            /* shard payload is fetched when the shard is computed, not before */
+    uint32_t time_scale_percent; /* the length of every protocol timeout, in percent */
+    bool no_prefetch;            /* a shard's payload is fetched when the shard is computed, not before */
 } gw_run_options;
 
-/* Parses the arguments after "run": argv[0] is what messages call the command ("godwit run"), argv[1] the
- * job. Prints help and exits for --help; otherwise fails with GW_E_USAGE and a text that names the option.
- * The caller frees on success. */
+/* Parses the arguments after "run". argv[0] is the name of the command in messages ("godwit run"), argv[1]
+ * the job. For --help the function prints the help and ends the process. It fails with GW_E_USAGE and a
+ * text that names the option. On success the caller calls gw_run_options_free. */
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err);
 
-/* The lines "name=value" of those options, beside the job's own, that are part of the job's identity. */
+/* Writes a line "name=value" for each option of `godwit run` that is part of the job's identity. The job's
+ * own options are not among them. */
 void gw_run_options_write_identity(const gw_run_options *options, FILE *out);
 
 void gw_run_options_free(gw_run_options *options);
+
+/* Row `number` of the table of options, in the order of the help, without the options of jobs. The name of
+ * the row behind the last one is NULL. */
+gw_option gw_run_options_row(uint32_t number);
 
 #endif

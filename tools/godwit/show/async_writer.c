@@ -15,35 +15,37 @@
 
 #define FIRST_PAUSE_NS UINT64_C(10000000)
 #define MOST_PAUSE_NS  UINT64_C(5000000000)
-#define LAST_NS        UINT64_C(2000000000) /* so long it is tried again once it closes */
+/* how long failed writes are tried again when the writer closes */
+#define LAST_NS UINT64_C(2000000000)
 
 typedef struct piece {
     struct piece *next;
-    size_t count, done; /* bytes; those that are written already */
+    size_t count, done; /* bytes of the piece; bytes that are written already */
     char bytes[];
 } piece;
 
 struct gw_async_writer {
     int fd;
-    bool device; /* a terminal, say */
+    bool device; /* a character device, such as a terminal */
     pthread_t thread;
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t changed;
     piece *first, **end;
-    size_t waiting; /* bytes, the piece that is being written counted */
+    size_t waiting; /* bytes that wait, with the piece that is being written */
     uint64_t left_out;
     int failure;
     bool closing;
-    uint64_t give_up_ns; /* once it closes */
+    uint64_t give_up_ns; /* when to give up while closing */
 };
 
-/* Returns the errno, or 0; adds to *done how many bytes were written. */
+/* Returns the errno, or 0; adds the number of written bytes to *done. */
 static int write_bytes(int fd, const char *bytes, size_t count, size_t *done) {
     while (*done < count) {
         ssize_t written = write(fd, bytes + *done, count - *done);
         if (written >= 0) {
             *done += (size_t)written;
-        } else if (errno == EAGAIN) { /* somebody made it so: it is shared with other processes */
+            /* another process that shares the descriptor has made it non-blocking */
+        } else if (errno == EAGAIN) {
             struct pollfd ready = {.fd = fd, .events = POLLOUT};
             poll(&ready, 1, -1);
         } else if (errno != EINTR) {
@@ -53,11 +55,11 @@ static int write_bytes(int fd, const char *bytes, size_t count, size_t *done) {
     return 0;
 }
 
-/* The thread's own. */
+/* State that only the thread uses. */
 typedef struct writing {
-    bool torn; /* a line was begun, and its end is left out */
+    bool torn; /* a line was begun, and its rest is left out */
     bool given_up;
-    uint64_t pause_ns; /* before the attempt that is made now; 0: it is the first one */
+    uint64_t pause_ns; /* the pause before the current attempt; 0 = it is the first one */
 } writing;
 
 static int write_piece(int fd, piece *one, bool *torn) {
@@ -72,7 +74,8 @@ bool gw_async_writer_lacks_room(int failure) {
     return failure == ENOSPC || failure == EDQUOT || failure == EFBIG;
 }
 
-/* Before a piece is tried again, with the lock held. False: there is no time left for that. */
+/* Waits before a piece is tried again, with the lock held. Returns false when there is no time left for
+ * another attempt. */
 static bool pause_writing(gw_async_writer *writer, writing *w) {
     bool closing = writer->closing;
     w->pause_ns = w->pause_ns == 0 ? FIRST_PAUSE_NS : 2 * w->pause_ns;
@@ -81,11 +84,12 @@ static bool pause_writing(gw_async_writer *writer, writing *w) {
     if (closing && end > writer->give_up_ns) return false;
     while (writer->closing == closing)
         if (!gw_cond_wait_until(&writer->changed, &writer->lock, end)) return true;
-    w->pause_ns = 0; /* it has begun to close: at once */
+    w->pause_ns = 0; /* the writer has begun to close: try again at once */
     return true;
 }
 
-/* With the lock held, which it gives back while it writes. True: the piece has to be tried again. */
+/* Makes one attempt to write a piece. Called with the lock held, which is released during the write.
+ * Returns true if the piece has to be tried again. */
 static bool attempt(gw_async_writer *writer, writing *w, piece *one) {
     if (gw_async_writer_failure_stays(writer, writer->failure)) return false;
     int failure = writer->failure;
@@ -124,7 +128,8 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* Signals are for other threads; and a pipe that nobody reads is an error here, no signal. */
+/* Starts the thread with all signals blocked: signals are for other threads, and writing to a pipe without
+ * a reader is an error instead of a signal. */
 static int start(gw_async_writer *writer) {
     sigset_t all, before;
     sigfillset(&all);
@@ -222,7 +227,7 @@ bool gw_async_writer_failure_stays(const gw_async_writer *writer, int failure) {
     case EBADF:
     case EINVAL:
         return true;
-    case EIO: /* the terminal has; of a file these are a server or a disk that may answer again */
+    case EIO: /* the terminal has hung up; for a file, the server or the disk may answer again */
     case ENXIO:
         return writer->device;
     default:

@@ -19,7 +19,7 @@ enum { GW_ASYNC_WRITER_BYTES = 8 << 20 };
 
 typedef struct gw_async_writer gw_async_writer;
 
-/* `fd` stays the caller's, and must stay open. NULL on failure. */
+/* Starts the thread. `fd` stays the caller's, and must stay open. Returns NULL on failure. */
 gw_async_writer *gw_async_writer_open(int fd, gw_err *err);
 /* Waits until everything is written, or errors have lasted for two seconds, and ends the thread. Returns as
  * gw_async_writer_failure. NULL is allowed. */

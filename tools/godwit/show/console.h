@@ -1,4 +1,5 @@
-/* The run's ways to speak, opened together before the node and closed after it. */
+/* The outputs of a run: board, display, events and log. They are opened before the node and closed after
+ * it. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
 #define GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
 
@@ -16,7 +17,7 @@ typedef struct gw_console {
 } gw_console;
 
 bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err);
-/* False: what was printed could not all be written. */
+/* Closes the outputs. Returns false where some output could not be written. */
 bool gw_console_close(gw_console *console);
 
 #endif

@@ -35,7 +35,8 @@ struct gw_control {
     void *context;
 };
 
-/* A Unix socket's path has 107 bytes. Through an open directory it is always short. */
+/* Writes the socket's address. It goes through the open directory, because a Unix socket's path may have
+ * only 107 bytes. */
 static void socket_address(int directory_fd, struct sockaddr_un *address) {
     memset(address, 0, sizeof *address);
     address->sun_family = AF_UNIX;
@@ -88,8 +89,8 @@ static void answer_status(gw_control *control, int fd) {
     free(snapshot);
 }
 
-/* The asker has waited for so long that it gave up, and says that it has failed: somebody may have acted upon
- * that since. (One that only has no more to say is still there.) */
+/* Whether the client has hung up. It has waited for too long and reported a failure, which somebody may
+ * have acted upon. A client that has only finished sending has not hung up. */
 static bool has_hung_up(int fd) {
     struct pollfd asker = {.fd = fd};
     return poll(&asker, 1, 0) > 0 && (asker.revents & (POLLHUP | POLLERR)) != 0;
@@ -97,7 +98,7 @@ static bool has_hung_up(int fd) {
 
 static void take(gw_control *control, int fd, gw_control_request request, const char *text) {
     if (has_hung_up(fd)) {
-        gw_log(GW_WARN, "control", "%s, by somebody who has given up waiting since: nothing is done", text);
+        gw_log(GW_WARN, "control", "%s, but the client has given up waiting: the request is ignored", text);
         return;
     }
     gw_log(GW_INFO, "control", "%s", text);
@@ -113,9 +114,9 @@ static void serve(gw_control *control, int fd) {
     if (strcmp(line, "status") == 0) {
         answer_status(control, fd);
     } else if (strcmp(line, "stop") == 0) {
-        take(control, fd, GW_CONTROL_STOP, "asked to stop the job");
+        take(control, fd, GW_CONTROL_STOP, "a client asks to stop the job");
     } else if (strcmp(line, "force-view") == 0) {
-        take(control, fd, GW_CONTROL_FORCE_VIEW, "asked to go on without a majority");
+        take(control, fd, GW_CONTROL_FORCE_VIEW, "a client asks to go on without a majority");
     } else {
         static const char unknown[] = "{\"error\":\"unknown request\"}\n";
         send_all(fd, unknown, sizeof unknown - 1);
@@ -136,7 +137,7 @@ static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
     struct sockaddr_un address;
     socket_address(control->directory_fd, &address);
     unlinkat(control->directory_fd, socket_name, 0);
-    /* Mode 0600 from the moment it exists: no window in which others could connect. */
+    /* The socket has mode 0600 from the moment it exists, so that no other user can connect in between. */
     if (fchmod(control->listen_fd, 0600) != 0) return gw_fail_errno(err, errno, "fchmod");
     if (bind(control->listen_fd, (struct sockaddr *)&address, sizeof address) != 0)
         return gw_fail_errno(err, errno, "bind %s/%s", dir, socket_name);
@@ -178,8 +179,8 @@ void gw_control_close(gw_control *control) {
     release(control);
 }
 
-/* The process that has the directory's lock (checkpoint/dirlock.h); 0: none. It has the file open: to try the
- * lock could turn away a peer that takes it just now. */
+/* Returns the process that holds the directory's lock (checkpoint/dirlock.h), or 0. It looks whether the
+ * process has the file open: trying the lock could make a peer fail that takes it at the same moment. */
 static long lock_holder(int directory_fd) {
     char text[24] = "", name[64];
     struct stat lock, other;
@@ -208,7 +209,7 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
 }
 
 static void fail_silent(gw_err *err) {
-    gw_fail(err, GW_E_TIMEOUT, "the peer does not answer (is it stopped?)");
+    gw_fail(err, GW_E_TIMEOUT, "the peer does not answer: is its process stopped?");
 }
 
 static int connect_to(const char *given, gw_err *err) {
@@ -226,7 +227,7 @@ static int connect_to(const char *given, gw_err *err) {
     socket_address(directory_fd, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0)
-        set_timeout(fd, CONNECT_TIMEOUT_S); /* connections that nobody takes fill the socket's queue */
+        set_timeout(fd, CONNECT_TIMEOUT_S); /* connections that are not accepted fill the socket's queue */
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
         close(directory_fd);
         return fd;
@@ -243,7 +244,7 @@ static int connect_to(const char *given, gw_err *err) {
     return -1;
 }
 
-/* Sets *unheard where the peer hung up and had not read the request. */
+/* Reads the answer. *unheard is set where the peer hung up without having read the request. */
 static char *read_answer(int fd, bool *unheard, gw_err *err) {
     char *text = NULL, chunk[4096];
     size_t length = 0;
@@ -270,7 +271,7 @@ static char *read_answer(int fd, bool *unheard, gw_err *err) {
     return NULL;
 }
 
-/* NULL with *unheard: the peer hung up and had not read the request. */
+/* Sends the request once. *unheard is set where the peer hung up without having read it. */
 static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *err) {
     *unheard = false;
     int fd = connect_to(dir, err);
@@ -287,9 +288,9 @@ static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *
     return answer;
 }
 
-/* The peer gives up a client that says nothing for CLIENT_TIMEOUT_S: on a machine that is busy enough one
- * that was about to. The request goes as one piece, so that one which was not read was not obeyed either, and
- * is repeated. */
+/* The peer hangs up on a client that sends nothing for CLIENT_TIMEOUT_S, which on a very busy machine may
+ * be one that was about to send. The request is sent as one piece, so a request that was not read was not
+ * obeyed either, and is sent again. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
     char *line;
     bool unheard;

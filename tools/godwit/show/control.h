@@ -9,23 +9,23 @@
 typedef struct gw_control gw_control;
 
 typedef enum gw_control_request {
-    GW_CONTROL_STOP = 1,   /* end the whole job, checkpoint first */
-    GW_CONTROL_FORCE_VIEW, /* go on with whoever can be reached, though it is no majority */
+    GW_CONTROL_STOP = 1,   /* save a checkpoint and end the whole job */
+    GW_CONTROL_FORCE_VIEW, /* go on with the peers that can be reached, without a majority */
 } gw_control_request;
 
-/* Somebody asked for something. Called on the control thread: hand it over and return. */
+/* Called on the control thread for each request: pass it on and return. */
 typedef void gw_control_take(void *context, gw_control_request request);
 
-/* Serves from a thread of its own. Take the directory's lock first: a socket left by a dead process is
- * replaced. The board must outlive it. NULL on failure. */
+/* Serves the socket from a thread of its own. The caller holds the directory's lock: a socket that a dead
+ * process left is replaced. The board must outlive it. Returns NULL on failure. */
 gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, void *context,
                             gw_err *err);
 /* Ends the thread and removes the socket. NULL is allowed. */
 void gw_control_close(gw_control *control);
 
-/* Client side: sends `request` to the peer that runs in `dir` and returns its answer, which the caller
- * frees. GW_E_NOTFOUND when no peer runs there, GW_E_PEER when one has no socket yet, or no more,
- * GW_E_TIMEOUT when one is silent for some seconds. */
+/* The client's side: sends `request` to the peer that runs in `dir` and returns its answer, which the
+ * caller frees. Fails with GW_E_NOTFOUND when no peer runs there, GW_E_PEER when the peer has no socket
+ * yet or no longer, and GW_E_TIMEOUT when it does not answer for some seconds. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err);
 
 #endif

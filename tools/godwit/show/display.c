@@ -29,9 +29,9 @@ enum {
 
 struct gw_display {
     pthread_mutex_t lock;
-    gw_async_writer *out, *err; /* one and the same when both lead to one place, so that the order is kept */
+    gw_async_writer *out, *err; /* the same writer when both lead to one file, so that the order is kept */
     bool silent, live;
-    bool on_terminal, log_on_terminal; /* stdout is, stderr is */
+    bool on_terminal, log_on_terminal; /* stdout is a terminal; stderr is one */
     bool failure_reported;
     uint64_t left_out_reported;
     bool drawn; /* the live line is on the screen */
@@ -96,37 +96,37 @@ static void draw(gw_display *display) {
     display->drawn = true;
 }
 
-static const char *what_follows(const gw_display *display, int failure) {
-    if (gw_async_writer_failure_stays(display->out, failure)) return "nothing more is written there";
-    return gw_async_writer_lacks_room(failure) ? "until there is room lines are left out"
-                                               : "it is tried again, and lines wait";
+static const char *consequence_of(const gw_display *display, int failure) {
+    if (gw_async_writer_failure_stays(display->out, failure)) return "nothing more is written to it";
+    return gw_async_writer_lacks_room(failure) ? "lines are left out until there is room"
+                                               : "lines wait, and writing is tried again";
 }
 
-static const char *what_ails(int failure) {
-    if (failure == EPIPE) return "nobody reads it any more";
+static const char *failure_text(int failure) {
+    if (failure == EPIPE) return "its reader has gone";
     return failure == EBADF ? "it is closed" : strerror(failure);
 }
 
-static void say_failure(gw_display *display, int failure) {
+static void report_failure(gw_display *display, int failure) {
     bool reported = display->failure_reported;
     display->failure_reported = failure != 0;
     if (failure == 0 || reported || display->err == display->out) return;
-    put_text(display->err, "godwit: stdout: %s; %s, the run goes on\n", what_ails(failure),
-             what_follows(display, failure));
+    put_text(display->err, "godwit: stdout: %s; %s; the run goes on\n", failure_text(failure),
+             consequence_of(display, failure));
 }
 
-/* What became of stdout, where it can still be said. How much is missing is said once the outage is over, or
- * at the end: that may have been printed to the very disk that is full. */
-static void say_trouble(gw_display *display, bool at_end) {
+/* Reports trouble with stdout on stderr. The number of lines that are left out is reported when the outage
+ * is over, or at the end: stderr may lead to the same full disk. */
+static void report_trouble(gw_display *display, bool at_end) {
     int failure = gw_async_writer_failure(display->out);
-    say_failure(display, failure);
+    report_failure(display, failure);
     if (!gw_async_writer_idle(display->out) || (failure != 0 && !at_end)) return;
     uint64_t left_out = gw_async_writer_left_out(display->out);
     if (left_out == display->left_out_reported) return;
     display->left_out_reported = left_out;
     put_text(display->err,
-             "godwit: stdout: %" PRIu64 " lines are left out so far: they were not taken in time, or there "
-             "was no room for them\n",
+             "godwit: stdout: %" PRIu64
+             " lines have been left out so far: the reader was too slow, or the disk was full\n",
              left_out);
 }
 
@@ -134,7 +134,7 @@ void gw_display_flush(gw_display *display, uint64_t patience_ns) {
     pthread_mutex_lock(&display->lock);
     erase(display);
     display->live = false;
-    display->silent = true; /* no plain line follows the last message */
+    display->silent = true; /* no progress line follows the last message */
     pthread_mutex_unlock(&display->lock);
     gw_async_writer_flush(display->out, patience_ns);
     gw_async_writer_flush(display->err, patience_ns);
@@ -146,8 +146,8 @@ bool gw_display_close(gw_display *display) {
     if (both) {
         erase(display);
         gw_async_writer_flush(display->out,
-                              UINT64_C(100000000)); /* what is wrong with it shows by then, if ever */
-        say_trouble(display, true);
+                              UINT64_C(100000000)); /* an error of the last lines shows by then, if at all */
+        report_trouble(display, true);
     }
     gw_async_writer *err = display->err == display->out ? NULL : display->err;
     int failure = gw_async_writer_close(display->out);
@@ -157,7 +157,7 @@ bool gw_display_close(gw_display *display) {
     return failure == 0 || failure == EPIPE;
 }
 
-/* "59 s", "12:05", "3:02:11" */
+/* Writes "59 s", "12:05" or "3:02:11". */
 static void duration_text(double seconds, char *text, size_t size) {
     if (!isfinite(seconds) || seconds < 0 || seconds > 1e9) {
         snprintf(text, size, "-");
@@ -172,8 +172,8 @@ static void duration_text(double seconds, char *text, size_t size) {
         snprintf(text, size, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
 }
 
-/* A part of the line. Where the terminal is narrow the short texts are used, and then parts of a high rank
- * are left out first. */
+/* A part of the live line. On a narrow terminal the brief texts are used, and parts of a high rank are
+ * left out first. */
 typedef struct part {
     int rank;
     char text[200], brief[200];
@@ -187,7 +187,8 @@ static part *add(part parts[PARTS], int *count, int rank) {
     return &parts[(*count)++];
 }
 
-/* Shortens "epoch=4 loss=0.31 accuracy=0.9" to the loss, if there is one: people watch that. */
+/* Shortens "epoch=4 loss=0.31 accuracy=0.9" to the loss, the figure that people watch, or else to the
+ * first key. */
 static void only_loss(const char *report, char *brief, size_t size) {
     const char *loss = strstr(report, "loss=");
     bool word = loss != NULL && (loss == report || loss[-1] == ' ');
@@ -286,7 +287,7 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
 
 static void update_live(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
     if (display->drawn && now - display->shown_ms < LIVE_INTERVAL_MS) return;
-    if (!gw_async_writer_idle(display->out)) return; /* the screen stands still */
+    if (!gw_async_writer_idle(display->out)) return; /* the terminal takes no output */
     display->shown_ms = now;
     gw_display_format(snapshot, terminal_width() - 1, display->line, sizeof display->line);
     draw(display);
@@ -306,14 +307,15 @@ static line_time time_now(bool dated) {
     return line;
 }
 
-/* The time of a line on stdout. It is left out on a terminal, where a person sees the line when it comes. */
+/* Returns the time in front of a line on stdout: none on a terminal, where a person sees the line when it
+ * comes. */
 static line_time time_on_stdout(const gw_display *display) {
     return display->on_terminal ? (line_time){""} : time_now(true);
 }
 
 static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, uint64_t now) {
     uint64_t interval = display->plain_lines < PLAIN_SOON ? PLAIN_INTERVAL_MS : PLAIN_LATER_INTERVAL_MS;
-    if (display->shown_step == UINT64_MAX) { /* the first line is not for a run that has not begun */
+    if (display->shown_step == UINT64_MAX) { /* no line is printed before the first step */
         display->shown_step = snapshot->step;
         display->shown_ms = now;
     }
@@ -329,7 +331,7 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     uint64_t now = gw_now_ns() / 1000000;
     pthread_mutex_lock(&display->lock);
-    say_trouble(display, false);
+    report_trouble(display, false);
     if (display->live)
         update_live(display, snapshot, now);
     else if (!display->silent)

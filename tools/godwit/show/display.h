@@ -1,6 +1,7 @@
-/* The lines that a person sees of a run. On a terminal, stdout has one live line, redrawn at most ten times a
+/* The output of a run for people. On a terminal, stdout has one live line, redrawn at most ten times a
  * second; in a pipe it has a plain line now and then, with date and time; with --json or --quiet it has
- * neither. Everything that this process prints goes through here, so that nothing tears the live line.
+ * neither. Everything that this process prints goes through the display, so that nothing breaks the live
+ * line.
  *
  * Only gw_display_close and gw_display_flush wait for a reader (show/async_writer.h). Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_DISPLAY_H
@@ -13,8 +14,8 @@
 #include <stddef.h>
 
 typedef enum gw_display_mode {
-    GW_DISPLAY_AUTO = 1, /* live on a terminal, plain otherwise */
-    GW_DISPLAY_SILENT,   /* no progress: --quiet, --json */
+    GW_DISPLAY_AUTO = 1, /* a live line on a terminal, plain lines otherwise */
+    GW_DISPLAY_SILENT,   /* no progress lines: --quiet, --json */
 } gw_display_mode;
 
 typedef struct gw_display gw_display;
@@ -28,17 +29,17 @@ bool gw_display_close(gw_display *display);
  * until everything is written, at most `patience_ns` for each output. */
 void gw_display_flush(gw_display *display, uint64_t patience_ns);
 
-/* Shows progress if it is time to. Cheap: call it at every step and several times a second. */
+/* Shows the progress if it is time to. Cheap: call it at every step and several times a second. */
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
-/* One line (without newline) to stdout or stderr, above the live line. */
+/* Prints one line (given without newline) to stdout or stderr, above the live line. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
-/* One line with the time in front: of the course of the run, to stdout (without the time on a terminal, where
- * the reader sees when it comes); of the log, to stderr. */
+/* Print one line with the time in front: gw_display_say to stdout, for the course of the run (on a
+ * terminal without the time, because the reader sees when it comes), gw_display_log to stderr. */
 void gw_display_say(gw_display *display, const char *text);
 void gw_display_log(gw_display *display, const char *text);
 
-/* The live line for a terminal of `width` columns: never longer than that. Pure. */
+/* Writes the live line for a terminal of `width` columns; it is never longer. Pure. */
 void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size);
 
 #endif

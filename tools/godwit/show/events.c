@@ -50,7 +50,8 @@ static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
     json_object_set_new(object, key, json_real((double)duration_ns * 1e-6));
 }
 
-/* Numbers stay numbers: "loss=0.31 note=x" becomes {"loss": 0.31, "note": "x"}. */
+/* Sets a report as an object in which numbers stay numbers: "loss=0.31 note=x" becomes {"loss": 0.31,
+ * "note": "x"}. */
 static void set_report(json_t *object, const char *key, const char *report) {
     if (report == NULL || report[0] == '\0') return;
     json_t *fields = json_object();
@@ -77,7 +78,7 @@ static void say(gw_events *events, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    gw_utf8_make_printable(text); /* other peers' words are in some */
+    gw_utf8_make_printable(text); /* some texts contain texts from other peers */
     gw_display_say(events->display, text);
 }
 
@@ -85,7 +86,7 @@ static bool wants_json(const gw_events *events) {
     return events->mode == GW_EVENTS_JSON;
 }
 
-/* "0.4 ms", "31 ms", "1.42 s" */
+/* Writes "0.4 ms", "31 ms" or "1.42 s". */
 static const char *time_text(uint64_t duration_ns, char text[24]) {
     double ms = (double)duration_ns * 1e-6;
     if (ms < 9.95)
@@ -97,7 +98,7 @@ static const char *time_text(uint64_t duration_ns, char text[24]) {
     return text;
 }
 
-/* ---- the events ---- */
+/* The events. */
 
 static void say_opening(gw_events *events, const gw_event_start *start) {
     char self[GW_SHORT_TEXT];
@@ -243,7 +244,7 @@ void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const c
 }
 
 void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence) {
-    if (!wants_json(events)) return; /* the log says it to people */
+    if (!wants_json(events)) return; /* the log tells it to people */
     json_t *object = object_of("corruption");
     gw_json_count(object, "step", step);
     if (peer != NULL) gw_json_peer(object, "peer", peer);
@@ -287,7 +288,7 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
     print_object(events, object);
 }
 
-static void tell_resume(gw_events *events, const char *what, uint64_t step, const gw_hash *root) {
+static void report_resume(gw_events *events, const char *what, uint64_t step, const gw_hash *root) {
     char hex[GW_HASH_TEXT];
     gw_hex(root->bytes, 4, hex);
     say(events, "%s from the checkpoint of step %" PRIu64 " (%s)", what, step, hex);
@@ -299,11 +300,11 @@ static void tell_resume(gw_events *events, const char *what, uint64_t step, cons
 }
 
 void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root) {
-    tell_resume(events, "resuming", step, root);
+    report_resume(events, "resuming", step, root);
 }
 
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root) {
-    tell_resume(events, "resumed", step, root);
+    report_resume(events, "resumed", step, root);
 }
 
 void gw_events_healed(gw_events *events, const char *text) {
@@ -346,7 +347,7 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
                  strcmp(done->outcome, "unsaved") == 0;
     if (wrong && done->text != NULL && done->text[0] != '\0') {
         snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
-        gw_utf8_make_printable(text); /* as in say */
+        gw_utf8_make_printable(text); /* the text may come from another peer, too */
         gw_display_err(events->display, text);
     }
     if (!wants_json(events)) {

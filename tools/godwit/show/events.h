@@ -1,7 +1,6 @@
-/* What happened in a run, told as it happens: as JSON lines on stdout (--json), or as plain sentences for a
- * person. Every JSON line is one object with "event" and "time" (seconds since 1970, microsecond
- * resolution); the other keys are the fields below. Peers and hashes are full hexadecimal in JSON, short in
- * sentences.
+/* The events of a run, as they happen: as JSON lines on stdout (--json), or as plain sentences for people.
+ * Every JSON line is one object with "event" and "time" (seconds since 1970, with microseconds); the other
+ * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences.
  *
  * Thread: any. Strings are read during the call only; NULL texts are left out. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_EVENTS_H
@@ -20,10 +19,10 @@ typedef struct gw_events gw_events;
 typedef enum gw_events_mode {
     GW_EVENTS_PLAIN = 1, /* sentences on stdout */
     GW_EVENTS_JSON,      /* every event as a line of JSON on stdout */
-    GW_EVENTS_QUIET,     /* the end only (and warnings, which are log lines) */
+    GW_EVENTS_QUIET,     /* only the end (and warnings, which are log lines) */
 } gw_events_mode;
 
-/* The display must outlive it. NULL on failure. */
+/* Opens the events; the display must outlive them. Returns NULL on failure. */
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err);
 void gw_events_close(gw_events *events); /* NULL is allowed */
 
@@ -34,78 +33,83 @@ typedef struct gw_event_start {
     gw_peer_id self;
     uint64_t boot, steps;
     uint32_t workers;
-    const char *device;    /* what it computes on */
-    uint64_t memory_bytes; /* estimate of what it will take */
+    const char *device;    /* the device that computes */
+    uint64_t memory_bytes; /* estimate of the memory that the peer will use */
     const char *data, *compute_class;
 } gw_event_start;
-/* What it is about to take of the machine, before it does: whoever is ended for that has said so. The job's
- * id is not known yet. */
+/* The resources that the peer is about to use. The event comes before they are used, so that a peer that
+ * is killed for lack of memory has told. The job's id is not known yet. */
 void gw_events_opening(gw_events *events, const gw_event_start *start);
-/* The state is made, the first shard computed, and the id known. */
+/* The state is initialised, the first shard computed, and the job's id known. */
 void gw_events_start(gw_events *events, const gw_event_start *start);
 
 /* `what` is "gossip" (the peer's own port) or "http". */
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
-/* What this peer does or waits for now; the same text again is not repeated. */
+/* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
 /* The state of a peer has changed to "alive", "suspect", "dead" or "left". addr and reason may be NULL. */
 void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
                     const char *reason);
-/* A view was installed. step: steps done. took_ns: since its cause was known here. */
+/* A view was installed. `step` is the number of steps done, `took_ns` the time since its cause was known
+ * here. */
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,
                     const char *cause, uint64_t took_ns);
 
 typedef struct gw_event_step {
-    uint64_t step; /* steps done, this one counted */
+    uint64_t step; /* steps done, including this one */
     uint64_t duration_ns;
-    uint32_t members, shards, computed, stolen; /* of the step; computed here; of these stolen */
+    /* members and shards of the step; shards computed here; those of them that were stolen */
+    uint32_t members, shards, computed, stolen;
     uint64_t fingerprint;
-    bool evaluated; /* it was an evaluation, and the next step is none */
+    bool evaluated; /* the step was an evaluation, and the next one is not */
     const char *report;
 } gw_event_step;
-/* In sentences only evaluations are told: the display shows steps as they go by, and misses those. */
+/* A step. Only evaluations are shown as sentences: the display shows the progress of steps, but not their
+ * evaluations. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);
-/* A peer (NULL: not known which) computed, held or sent other bits than it should have. */
+/* A peer (NULL = it is not known which) computed, held or sent wrong bits. JSON only: the log tells it to
+ * people. */
 void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence);
-/* Shards stolen are counted in steps; this is one steal. JSON only. */
+/* One steal; gw_events_step counts them. JSON only. */
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards);
-/* Newcomers were admitted; the flock paused for so long. */
+/* Newcomers were admitted, and the flock paused for that time. */
 void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint64_t pause_ns);
-/* A checkpoint became complete. bytes: written by this peer. took_ns: 0 = not known. */
+/* A checkpoint became complete. `bytes` were written by this peer; `took_ns` is 0 where it is not known. */
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
                           uint64_t took_ns);
-/* A checkpoint is about to be read; its state is in place. */
+/* gw_events_resuming: a checkpoint is about to be read. gw_events_resumed: its state is in place. */
 void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_healed(gw_events *events, const char *text);
-/* A log line; tools/godwit/show/log.h calls it. */
+/* A log line, from tools/godwit/show/log.h. */
 void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text);
 
 typedef struct gw_event_done {
     const char *outcome;    /* "done", "stopped", "unsaved", "left", "failed", "denied" */
-    const char *job, *text; /* text: why, when not done */
+    const char *job, *text; /* text: the reason, when the outcome is not "done" */
     uint64_t steps;
     bool has_state;
     gw_hash state;
     const char *summary; /* the job's "loss=0.0712 accuracy=0.9781" */
     uint32_t peers;
-    uint64_t repaired, stolen; /* shards dealt again; shards this peer stole */
+    uint64_t repaired, stolen; /* shards dealt again; shards that this peer stole */
     bool has_payload;
-    uint64_t payload_local, payload_read; /* bytes that this peer's shards found here; read from others */
-    uint64_t payload_failed;              /* blocks that another peer did not give */
+    /* bytes of payload that were here already; bytes read from other peers */
+    uint64_t payload_local, payload_read;
+    uint64_t payload_failed; /* blocks that another peer failed to give */
     uint64_t rss_bytes;
     double seconds;
 } gw_event_done;
-/* The last line of a run:
+/* The last line of a run (one line):
  *
- *   godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
+ * godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
  * stolen=118
  *
- * or "godwit: stopped ..." and so on, with " payload_local=N payload_read=N payload_failed=N" behind it when
- * the job's shards have payload. Why it failed or was denied goes to stderr. With --json the object has
- * that line under "line". */
+ * or "godwit: stopped ..." and so on. " payload_local=N payload_read=N payload_failed=N" follows where the
+ * job's shards have payload. The reason of a failure goes to stderr. With --json the object has the line
+ * under "line". */
 void gw_events_done(gw_events *events, const gw_event_done *done);
 
 #endif

@@ -21,7 +21,7 @@ struct gw_http {
     gw_board *board;
 };
 
-/* Takes `text`, from malloc. */
+/* Answers with `text`, which it frees. */
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
                               char *text) {
     if (text == NULL) return MHD_NO;
@@ -77,11 +77,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)version;
     (void)upload;
     static int seen;
-    if (*request == NULL) { /* libmicrohttpd calls once with the headers before it calls for the answer */
+    if (*request == NULL) { /* libmicrohttpd calls first with the headers, and again for the answer */
         *request = &seen;
         return MHD_YES;
     }
-    if (*upload_size != 0) { /* what was sent is of no interest */
+    if (*upload_size != 0) { /* the request's body is ignored */
         *upload_size = 0;
         return MHD_YES;
     }
@@ -90,31 +90,30 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return serve(context, connection, path);
 }
 
-/* Connections are accepted here because the thread of libmicrohttpd spins where there is no descriptor for
- * one. The library closes a connection that it cannot add. */
+/* Accepts a connection in place of libmicrohttpd, whose thread spins while there is no descriptor for a
+ * new connection. The library closes a connection that it cannot add. */
 static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
     gw_http *http = context;
     MHD_add_connection(http->daemon, fd, from, bytes);
 }
 
-/* Returns the errno. */
+/* Sets the error for a failed bind. */
 static bool refused(const gw_addr *addr, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);
-    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    const char *next = why == EACCES ? ": only root may use ports below 1024; give a higher one" : "";
     if (why != EADDRINUSE) return gw_fail_errno(err, why, "http: cannot listen on %s%s", text, next);
-    return gw_fail(
-        err, GW_E_IO,
-        "http: the port of %s is in use: another process listens there. Stop it, or choose another "
-        "--http [HOST:]PORT (port 0 picks a free one)",
-        text);
+    return gw_fail(err, GW_E_IO,
+                   "http: the port of %s is in use: another process listens there. Stop that process, or "
+                   "give another --http [HOST:]PORT (port 0 takes a free one)",
+                   text);
 }
 
 static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
     struct sockaddr_storage address;
     socklen_t bytes = gw_address_to_sockaddr(addr, &address);
     int on = 1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* past TIME_WAIT */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* allows the port of a socket in TIME_WAIT */
     if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return false;
     bytes = sizeof address;
@@ -133,8 +132,8 @@ int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err) {
 }
 
 static bool start(gw_http *http, gw_err *err) {
-    /* Left to itself it takes select(), which ends at 1024 descriptors; a large flock's peer has more. By
-     * epoll it does not see that a client has said all it will. */
+    /* By default the library uses select(), which is limited to 1024 descriptors, and a peer of a large
+     * flock has more. With epoll it does not notice that a client has finished sending. */
     unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET;
     errno = 0;
     http->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, http, MHD_OPTION_CONNECTION_LIMIT,

@@ -16,7 +16,7 @@ static void sink(void *context, gw_level level, const char *room, const char *te
 }
 
 void gw_log_direct(const gw_log_target *target) {
-    /* The sink's context is only read. */
+    /* The const is cast away for the sink, which only reads its context. */
     gw_log_set_sink(target != NULL ? sink : NULL, (void *)(uintptr_t)target);
 }
 

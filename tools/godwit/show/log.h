@@ -1,4 +1,5 @@
-/* Log lines (core/base/log.h) to stderr with time and level, and with --json also as events on stdout. */
+/* Writes log lines (core/base/log.h) to stderr with time and level, and with --json also as events to
+ * stdout. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_LOG_H
 #define GODWIT_TOOLS_GODWIT_SHOW_LOG_H
 
@@ -14,10 +15,10 @@ typedef struct gw_log_target {
     gw_level least;    /* lines below this level are dropped */
 } gw_log_target;
 
-/* Sends log lines there from now on; NULL drops them again. *target must outlive its use. Call it before
- * threads start and after they have ended. */
+/* Sets the target of log lines; NULL drops them. *target must outlive its use. Call it before threads
+ * start and after they have ended. */
 void gw_log_direct(const gw_log_target *target);
-/* Lines of level warn and error since the process started. Any thread. */
+/* Returns the number of lines of level warn and error since the process started. Thread: any. */
 uint64_t gw_log_warnings(void);
 
 #endif

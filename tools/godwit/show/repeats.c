@@ -6,7 +6,7 @@
 bool gw_repeats_admit(gw_repeats *repeats, const char *text, uint64_t now_ns, uint64_t *times) {
     gw_hash hash;
     gw_blake2b(text, strlen(text), hash.bytes, sizeof hash.bytes);
-    /* The entry of the text itself, or the one whose text occurred least recently. */
+    /* This finds the entry of the text, or else the entry whose text occurred least recently. */
     struct gw_repeats_text *found = &repeats->texts[0];
     for (int i = 0; i < GW_REPEATS_TEXTS; i++) {
         struct gw_repeats_text *one = &repeats->texts[i];

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The loop publishes several times a second. */
+/* An age of the newest snapshot at which the loop counts as stuck: it publishes several times a second. */
 #define STUCK_NS UINT64_C(5000000000)
 
 static const gw_counter_info infos[GW_COUNTERS] = {
@@ -19,7 +19,7 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_SHARDS_STOLEN] = {"shards_stolen", "Shards this peer took from others.", 0},
     [GW_COUNT_SHARDS_LOST] = {"shards_lost", "Shards others took from this peer.", 0},
     [GW_COUNT_STEALS] = {"steals", "Successful steals.", 0},
-    [GW_COUNT_STEALS_FAILED] = {"steals_failed", "Attempts to steal that brought nothing.", 0},
+    [GW_COUNT_STEALS_FAILED] = {"steals_failed", "Attempts to steal that failed.", 0},
     [GW_COUNT_STEPS_REPAIRED] = {"steps_repaired", "Steps in which shards were dealt again.", 0},
     [GW_COUNT_SHARDS_REPAIRED] = {"shards_repaired", "Shards dealt again after a failure.", 0},
     [GW_COUNT_VIEWS] = {"views", "Views installed.", 0},
@@ -27,12 +27,14 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_CHECKPOINT_BYTES] = {"checkpoint_bytes", "Bytes of chunks written to this peer's disk.", 0},
     [GW_COUNT_BAD_ELEMENTS] = {"bad_elements", "Elements that were not finite or out of range.", 0},
     [GW_COUNT_SHARDS_VERIFIED] = {"shards_verified",
-                                  "Shards of others that this peer computed again and found right.", 0},
-    [GW_COUNT_CORRUPTIONS] =
-        {"corruptions", "Times that a peer was seen to compute, hold or send other bits than it should.", 0},
+                                  "Shards of other peers that this peer computed again and found correct.",
+                                  0},
+    [GW_COUNT_CORRUPTIONS] = {"corruptions",
+                              "Times that a peer was found to have computed, held or sent wrong bits.", 0},
     [GW_COUNT_LINKS_CORRUPT] = {"links_corrupt",
-                                "Links that ended because what came by them is not what was sent.", 0},
-    [GW_COUNT_REDUCE_NS] = {"reduce_seconds", "Time in reductions, waiting for other members included.",
+                                "Links that ended because the received bytes were not those that were sent.",
+                                0},
+    [GW_COUNT_REDUCE_NS] = {"reduce_seconds", "Time in reductions, including the wait for other members.",
                             1e-9},
     [GW_COUNT_REDUCE_SENT] = {"reduce_sent_bytes", "Bytes of sums sent to other members.", 0},
     [GW_COUNT_REDUCE_RECEIVED] = {"reduce_received_bytes", "Bytes of sums received from other members.", 0},
@@ -41,35 +43,34 @@ static const gw_counter_info infos[GW_COUNTERS] = {
                                    "Bytes of gossip packets and control messages received.", 0},
     [GW_COUNT_FETCHED] = {"fetched_bytes", "Bytes of states and checkpoints fetched from other peers.", 0},
     [GW_COUNT_SERVED] = {"served_bytes", "Bytes of states and checkpoints given to other peers.", 0},
-    [GW_COUNT_PULLED] = {"pulled_bytes",
-                         "Bytes of states, checkpoints and shard payload that an RDMA device "
-                         "read from other peers' memory.",
-                         0},
-    [GW_COUNT_OPERATIONS_DIRECT] = {"operations_direct",
-                                    "One-sided operations on others' memory that ran none of their code.", 0},
+    [GW_COUNT_PULLED] =
+        {"pulled_bytes",
+         "Bytes of states, checkpoints and shard payload that an RDMA device read from other peers' memory.",
+         0},
+    [GW_COUNT_OPERATIONS_DIRECT] =
+        {"operations_direct", "One-sided operations on other peers' memory that ran none of their code.", 0},
     [GW_COUNT_OPERATIONS_SERVED] = {"operations_served",
-                                    "One-sided operations of others that this peer's threads served.", 0},
+                                    "One-sided operations of other peers that this peer's threads served.",
+                                    0},
     [GW_COUNT_PROBES] = {"probes", "Peers probed by gossip.", 0},
     [GW_COUNT_PROBES_FAILED] = {"probes_failed", "Probes that were not answered in time.", 0},
     [GW_COUNT_SUSPICIONS] = {"suspicions", "Peers suspected to be dead.", 0},
     [GW_COUNT_REFUTATIONS] = {"refutations", "Suspicions of this peer that it refuted.", 0},
-    [GW_COUNT_PAUSES] = {"pauses", "Times that this process did not run for long, stopped or starved.", 0},
+    [GW_COUNT_PAUSES] = {"pauses", "Times that this process was stopped or starved for long.", 0},
     [GW_COUNT_WARNINGS] = {"warnings", "Log lines of level warn and error.", 0},
     [GW_COUNT_PAYLOAD_LOCAL_BYTES] = {"payload_local_bytes",
                                       "Bytes of shard payload that shards found in this peer's memory.", 0},
     [GW_COUNT_PAYLOAD_READ_BYTES] = {"payload_read_bytes", "Bytes of shard payload read from other peers.",
                                      0},
     [GW_COUNT_PAYLOAD_READS_FAILED] = {"payload_reads_failed",
-                                       "Blocks of shard payload that another peer did not give.", 0},
+                                       "Blocks of shard payload that another peer failed to give.", 0},
     [GW_COUNT_PAYLOAD_WRITTEN] = {"payload_blocks_written", "Blocks of shard payload written by the job.", 0},
     [GW_COUNT_PAYLOAD_WAITED_MS] = {"payload_waited_ms", "Milliseconds that workers waited for payload.", 0},
-    [GW_COUNT_NCCL_SUMS_CUT] =
-        {"nccl_sums_cut", "Sums by NCCL that a member's end or a failure ended while they were under way.",
-         0},
-    [GW_COUNT_NCCL_FORMING_CUT] = {"nccl_forming_cut",
-                                   "Communicators of NCCL that a member's end or a failure "
-                                   "ended while they were forming.",
-                                   0},
+    [GW_COUNT_NCCL_SUMS_CUT] = {"nccl_sums_cut",
+                                "Sums by NCCL that the end of a member or a failure has interrupted.", 0},
+    [GW_COUNT_NCCL_FORMING_CUT] =
+        {"nccl_forming_cut",
+         "Communicators of NCCL whose forming the end of a member or a failure has interrupted.", 0},
 };
 
 const gw_counter_info *gw_counter_of(gw_counter counter) {
@@ -137,8 +138,8 @@ void gw_board_publish(gw_board *board, const gw_node_snapshot *snapshot) {
     pthread_mutex_unlock(&board->lock);
 }
 
-/* Nothing of what it says is so any more, except that it has ended. */
-static void tell_stuck(gw_node_snapshot *snapshot, uint64_t for_ns) {
+/* Marks an old snapshot as that of a stuck loop, unless it is the last one of a peer that has ended. */
+static void mark_stuck(gw_node_snapshot *snapshot, uint64_t for_ns) {
     if (snapshot->ended || for_ns < STUCK_NS) return;
     snapshot->healthy = false;
     snprintf(snapshot->phase, sizeof snapshot->phase,
@@ -152,7 +153,7 @@ bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot) {
     bool published = board->published;
     uint64_t age_ns = published ? gw_now_ns() - board->published_ns : 0;
     pthread_mutex_unlock(&board->lock);
-    tell_stuck(snapshot, age_ns);
+    mark_stuck(snapshot, age_ns);
     return published;
 }
 

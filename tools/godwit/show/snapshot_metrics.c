@@ -12,8 +12,8 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
     fprintf(out, "# HELP godwit_%s %s\n# TYPE godwit_%s %s\n", name, help, name, type);
 }
 
-/* Ends a sample line. printf's spelling of what is no number depends on its sign bit, and Prometheus refuses
- * a whole page for one "-nan". */
+/* Ends a sample line. Not-a-number is always "NaN": printf writes "-nan" for some, and Prometheus refuses
+ * the whole page for it. */
 static void number(FILE *out, double value) {
     if (isnan(value))
         fputs(" NaN\n", out);
@@ -29,7 +29,7 @@ static void gauge(FILE *out, const char *name, const char *help, double value) {
     number(out, value);
 }
 
-/* Label values are UTF-8 and escape backslash, quote and newline (the format's rules). */
+/* Writes a label value: UTF-8, with backslash, quote and newline escaped, as the format demands. */
 static void label(FILE *out, const char *text) {
     char *clean = gw_utf8(text, strlen(text));
     for (const char *at = clean; at != NULL && *at != '\0'; at++) {
@@ -60,7 +60,7 @@ static void info(FILE *out, const gw_node_snapshot *s) {
 /* Numbers in the job's reports ("loss=0.31 accuracy=0.97") become godwit_report{key="loss"}. */
 static void report(FILE *out, const gw_node_snapshot *s) {
     metric(out, "report", "gauge",
-           "What the job said last under each key, be it of a step that trained or of an evaluation.");
+           "The last value that the job reported for each key, in a training step or an evaluation.");
     char text[sizeof s->latest], *rest = NULL;
     snprintf(text, sizeof text, "%s", s->latest);
     for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
@@ -105,11 +105,10 @@ static void counters(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
-/* In words, for whoever is woken by the counter. */
+/* Writes the last corruption as a label, for people who are alerted by the counter. */
 static void corruption(FILE *out, const gw_node_snapshot *s) {
     if (s->corruption[0] == '\0') return;
-    metric(out, "corruption_last_info", "gauge",
-           "The corruption seen last: step, peer and evidence; always 1.");
+    metric(out, "corruption_last_info", "gauge", "The last corruption: step, peer and evidence; always 1.");
     fputs("godwit_corruption_last_info{what=\"", out);
     label(out, s->corruption);
     fputs("\"} 1\n", out);
@@ -124,10 +123,10 @@ static void packets(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
-/* One figure of every GPU that tells it: `value` of a reading, or of the GPU. */
+/* A figure of every GPU that has it. */
 typedef struct gpu_metric {
     const char *name, *type, *help;
-    uint32_t needs; /* gw_gpu_figure; 0: nothing */
+    uint32_t needs; /* the gw_gpu_figure that must be known; 0 = none */
     double (*value)(const gw_watched_gpu *gpu);
 } gpu_metric;
 
@@ -170,25 +169,28 @@ static double gpu_bad(const gw_watched_gpu *gpu) {
 
 static void gpus(FILE *out, const gw_node_snapshot *s) {
     static const gpu_metric list[] = {
-        {"gpu_utilization_ratio", "gauge", "Part of the time in which a kernel ran.", GW_GPU_UTILISATION,
-         gpu_busy},
-        {"gpu_memory_utilization_ratio", "gauge", "Part of the time in which memory was used.",
-         GW_GPU_UTILISATION, gpu_memory_busy},
-        {"gpu_memory_used_bytes", "gauge", "Memory in use, by anybody.", GW_GPU_MEMORY, gpu_memory_used},
-        {"gpu_memory_bytes", "gauge", "Memory in all.", GW_GPU_MEMORY, gpu_memory},
-        {"gpu_temperature_celsius", "gauge", "Of the chip.", GW_GPU_TEMPERATURE, gpu_temperature},
-        {"gpu_power_watts", "gauge", "Drawn now.", GW_GPU_POWER, gpu_power},
-        {"gpu_power_limit_watts", "gauge", "That may be drawn.", GW_GPU_POWER_LIMIT, gpu_power_limit},
+        {"gpu_utilization_ratio", "gauge", "Share of the time during which a kernel ran on the GPU.",
+         GW_GPU_UTILISATION, gpu_busy},
+        {"gpu_memory_utilization_ratio", "gauge",
+         "Share of the time during which the GPU's memory was read or written.", GW_GPU_UTILISATION,
+         gpu_memory_busy},
+        {"gpu_memory_used_bytes", "gauge", "Memory of the GPU in use, by all processes.", GW_GPU_MEMORY,
+         gpu_memory_used},
+        {"gpu_memory_bytes", "gauge", "Total memory of the GPU.", GW_GPU_MEMORY, gpu_memory},
+        {"gpu_temperature_celsius", "gauge", "Temperature of the GPU's chip.", GW_GPU_TEMPERATURE,
+         gpu_temperature},
+        {"gpu_power_watts", "gauge", "Power that the GPU draws.", GW_GPU_POWER, gpu_power},
+        {"gpu_power_limit_watts", "gauge", "Power limit of the GPU.", GW_GPU_POWER_LIMIT, gpu_power_limit},
         {"gpu_ecc_corrected_total", "counter",
          "Memory errors that ECC corrected, since the driver was loaded.", GW_GPU_ECC, gpu_ecc_corrected},
         {"gpu_ecc_uncorrected_total", "counter",
          "Memory errors that ECC could not correct, since the driver was loaded.", GW_GPU_ECC,
          gpu_ecc_uncorrected},
-        {"gpu_throttled", "gauge", "1 while heat or a power brake holds the clocks down.", GW_GPU_THROTTLE,
+        {"gpu_throttled", "gauge", "1 while heat or a power brake lowers the GPU's clocks.", GW_GPU_THROTTLE,
          gpu_throttled},
         {"gpu_xid_errors_total", "counter", "Xid errors that the driver reported during this run.", 0,
          gpu_xids},
-        {"gpu_bad", "gauge", "1 while it is hot, slowed down or silent.", 0, gpu_bad},
+        {"gpu_bad", "gauge", "1 while the GPU is hot, slowed down or silent.", 0, gpu_bad},
     };
     for (size_t m = 0; s->gpu_count > 0 && m < sizeof list / sizeof list[0]; m++) {
         metric(out, list[m].name, list[m].type, list[m].help);
@@ -206,16 +208,17 @@ static void gpus(FILE *out, const gw_node_snapshot *s) {
 static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
     gauge(out, "healthy", "1 while this peer takes part or is about to, 0 while it waits.", s->healthy);
-    gauge(out, "uptime_seconds", "Since this process started.", s->uptime_s);
-    gauge(out, "epoch", "Number of the installed view.", (double)s->epoch);
+    gauge(out, "uptime_seconds", "Time since this process started.", s->uptime_s);
+    gauge(out, "epoch", "Epoch of the installed view.", (double)s->epoch);
     gauge(out, "members", "Members of the installed view.", s->members);
     gauge(out, "leader", "1 on the leader.", leads);
-    gauge(out, "step", "Steps of the job done.", (double)s->step);
+    gauge(out, "step", "Steps of the job that are done.", (double)s->step);
     gauge(out, "steps_planned", "Steps of the whole job.", (double)s->steps);
     if (s->evaluation[0] != '\0')
-        gauge(out, "evaluation_step", "Steps of the job done with its last evaluation in this run.",
+        gauge(out, "evaluation_step", "Steps of the job that were done at its last evaluation in this run.",
               (double)s->evaluation_step);
-    gauge(out, "step_seconds", "Recent mean wall time of a step; the time since the last once none commits.",
+    gauge(out, "step_seconds",
+          "Recent mean wall time of a step; the time since the last one while no step commits.",
           s->step_ms / 1000);
     gauge(out, "flock_shards_per_second", "Shards that the whole flock computes a second.", s->shards_per_s);
     if (s->tokens_per_s > 0)
@@ -225,16 +228,16 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     gauge(out, "resident_memory_bytes", "Resident memory of this process.", (double)s->rss_bytes);
     gauge(out, "gossip_health", "0 = gossip is answered in time, 8 = this peer is very slow.", s->health);
     if (s->sums[0] != '\0')
-        gauge(out, "sums_by_nccl", "1 while sums go from GPU to GPU, 0 while through host memory.",
+        gauge(out, "sums_by_nccl", "1 while sums go from GPU to GPU, 0 while they go through host memory.",
               strcmp(s->sums, "nccl") == 0);
-    gauge(out, "half_open_connections", "Connections that have not said yet who they are.", s->half_open);
+    gauge(out, "half_open_connections", "Connections that have not identified themselves yet.", s->half_open);
     gauge(out, "disk_writable",
           "0 while checkpoints cannot be written to this peer's --dir, or a read there hangs.",
           !s->disk_fails);
     if (s->checkpoint_step != UINT64_MAX)
         gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
     gauge(out, "checkpoint_age_seconds",
-          "Since the newest complete checkpoint was made; while none is known, since this process started.",
+          "Time since the newest checkpoint became complete; without one, since this process started.",
           s->checkpoint_age_s);
 }
 

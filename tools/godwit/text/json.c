@@ -38,7 +38,8 @@ void gw_json_text(json_t *object, const char *key, const char *text) {
     if (text != NULL) json_object_set_new(object, key, string_of(text, strlen(text)));
 }
 
-/* Some have decimal digits alone, or those and an 'e'. */
+/* Whether a text is a digest. Some digests would parse as numbers: they have decimal digits only, or those
+ * and an 'e'. */
 static bool is_digest(const char *text) {
     size_t digits = strspn(text, "0123456789abcdef");
     return digits >= DIGEST_DIGITS && text[digits] == '\0';

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER = 40, DIGITS = 5 }; /* bytes of a number with its end; of it, those that are shown */
+enum { NUMBER = 40, DIGITS = 5 }; /* bytes of a number with its final zero; digits that are shown */
 
 bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const char **value, size_t *length) {
     for (;;) {
@@ -66,7 +66,7 @@ void gw_key_values_keep(char kept[GW_KEY_VALUES_BYTES], const char *report) {
     add_keys(kept, before);
 }
 
-/* A key, a value or another word, as people look at it. */
+/* Writes one word (a key, a value or another one) for people. */
 static void brief_word(const char *word, size_t length, char *text, size_t size) {
     char copy[NUMBER], *end;
     snprintf(copy, sizeof copy, "%.*s", (int)length, word);

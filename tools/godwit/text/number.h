@@ -1,4 +1,4 @@
-/* Whole numbers as they are written on a command line. Thread: any. */
+/* Whole numbers on a command line. Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_TEXT_NUMBER_H
 #define GODWIT_TOOLS_GODWIT_TEXT_NUMBER_H
 
@@ -7,11 +7,11 @@
 
 struct argp_state;
 
-/* Decimal digits and nothing else, within the bounds. False: *value is as it was. */
+/* Reads decimal digits, and nothing else, within the bounds. On failure *value does not change. */
 bool gw_number_read(const char *text, uint64_t least, uint64_t most, uint64_t *value);
 
-/* The argument of an option, written as the user writes it ("--steps"). What is no such number ends the
- * process as argp_error does, with a message that names the option and the bounds. */
+/* Reads the argument of an option, which is given as the user writes it ("--steps"). If it is no such
+ * number, argp_error ends the process with a message that names the option and the bounds. */
 uint64_t gw_number_of_option(struct argp_state *state, const char *option, const char *text, uint64_t least,
                              uint64_t most);
 

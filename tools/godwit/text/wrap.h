@@ -4,10 +4,11 @@
 
 #include <stddef.h>
 
-/* Columns of the terminal that stdout is; 80 where it is none, or does not say. */
+/* Returns the number of columns of the terminal on stdout; 80 where stdout is no terminal, or does not
+ * tell. */
 size_t gw_terminal_width(void);
 
-/* Prints a text to stdout, broken at spaces, each line after `indent`. */
+/* Prints a text to stdout in lines of at most 79 characters, broken at spaces, each behind `indent`. */
 void gw_print_wrapped(const char *indent, const char *text);
 
 #endif

@@ -23,14 +23,15 @@ struct gw_acceptor {
     void *context;
 };
 
-/* Whatever the kernel lacks for it comes back: whoever asks for the peer's status then is to be heard. */
-static void rest_instead(bool *said, int why) {
-    if (!*said)
+/* Waits a moment instead of polling. What the kernel lacks for poll() comes back, and requests for the
+ * peer's status must be heard then. */
+static void wait_without_poll(bool *warned, int why) {
+    if (!*warned)
         gw_log(GW_WARN, "acceptor",
-               "connections of `godwit status`, `godwit stop` or --http cannot be waited for: %s; they are "
-               "looked for ten times a second",
+               "cannot poll for connections of `godwit status`, `godwit stop` or --http: %s; the peer looks "
+               "for them ten times a second",
                strerror(why));
-    *said = true;
+    *warned = true;
     nanosleep(&(struct timespec){.tv_nsec = REST_MS * 1000000L}, NULL);
 }
 
@@ -43,16 +44,16 @@ static void *accept_main(void *argument) {
     gw_acceptor *acceptor = argument;
     struct pollfd fds[2] = {{.fd = acceptor->wake_fd, .events = POLLIN},
                             {.fd = acceptor->listen_fd, .events = POLLIN}};
-    bool rests = false, said = false;
+    bool waits = false, warned = false;
     for (;;) {
-        bool failed = poll(fds, rests ? 1 : 2, rests ? REST_MS : -1) < 0 && errno != EINTR;
-        if (failed) rest_instead(&said, errno);
+        bool failed = poll(fds, waits ? 1 : 2, waits ? REST_MS : -1) < 0 && errno != EINTR;
+        if (failed) wait_without_poll(&warned, errno);
         if (was_woken(acceptor)) break;
-        if (!failed && !rests && fds[1].revents == 0) continue;
+        if (!failed && !waits && fds[1].revents == 0) continue;
         struct sockaddr_storage from;
         socklen_t bytes = sizeof from;
         int fd = accept4(acceptor->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC);
-        rests = fd < 0 && gw_accept_lacks_resources(errno);
+        waits = fd < 0 && gw_accept_lacks_resources(errno);
         if (fd >= 0) acceptor->accepted(acceptor->context, fd, (const struct sockaddr *)&from, bytes);
     }
     return NULL;

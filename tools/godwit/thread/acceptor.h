@@ -12,12 +12,13 @@
 
 typedef struct gw_acceptor gw_acceptor;
 
-/* On the acceptor's thread: `fd` is the callback's to close. */
+/* Called on the acceptor's thread for each connection; the callback closes `fd`. */
 typedef void gw_accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes);
 
-/* `listen_fd` listens without blocking, and stays the caller's, who closes it after the acceptor. */
+/* Starts to accept. `listen_fd` listens and does not block; it stays the caller's, who closes it after the
+ * acceptor. Returns NULL on failure. */
 gw_acceptor *gw_acceptor_open(int listen_fd, gw_accepted *accepted, void *context, gw_err *err);
-/* Waits for a callback under way. NULL is allowed. */
+/* Ends the thread, after a callback under way. NULL is allowed. */
 void gw_acceptor_close(gw_acceptor *acceptor);
 
 #endif

@@ -7,11 +7,12 @@
 #include <inttypes.h>
 #include <sys/resource.h>
 
-/* Measured on a machine without GPUs and RDMA, which take more, as do the files of a large text. */
+/* Descriptors that a peer uses, measured on a machine without GPUs and RDMA. GPUs, RDMA and the files of a
+ * large text take more. */
 enum {
     OWN = 28, /* loops, sockets, the lock */
     HTTP = 5,
-    A_PEER = 12, /* four streams; shared memory, while they still stand */
+    A_PEER = 12, /* four streams; shared memory while they still stand */
 };
 
 void gw_descriptors_take(void) {
@@ -45,15 +46,14 @@ bool gw_descriptors_check(uint32_t peers, bool http, gw_err *err) {
     uint64_t least = gw_descriptors_needed(2, http, open), all = gw_descriptors_needed(expected, http, open);
     if (limit.rlim_cur < least)
         return gw_fail(err, GW_E_IO,
-                       "a run needs about %" PRIu64
-                       " descriptors in each of two peers, and `ulimit -n` allows "
-                       "%" PRIu64 ": raise it",
+                       "a peer of a run of two needs about %" PRIu64
+                       " descriptors, and `ulimit -n` allows %" PRIu64 ": raise the limit",
                        least, (uint64_t)limit.rlim_cur);
     if (limit.rlim_cur < all)
         gw_log(GW_WARN, "node",
-               "a run of %" PRIu32 " peers needs about %" PRIu64
-               " descriptors in each, and `ulimit -n` allows "
-               "%" PRIu64 " here: raise it, or this peer may be left out",
+               "a peer of a run of %" PRIu32 " needs about %" PRIu64
+               " descriptors, and `ulimit -n` allows %" PRIu64
+               " here: raise the limit, or this peer may be left out",
                expected, all, (uint64_t)limit.rlim_cur);
     return true;
 }

@@ -5,18 +5,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct gw_job_of_helper {
-    struct gw_job_of_helper *next;
+typedef struct entry {
+    struct entry *next;
     gw_helper_task *run;
     void *task;
-} gw_job_of_helper;
+} entry;
 
 struct gw_helper {
     const char *name;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    gw_job_of_helper *first, **end;
+    entry *first, **end;
     bool closing;
 };
 
@@ -26,13 +26,13 @@ static void *helper_main(void *context) {
     pthread_mutex_lock(&helper->lock);
     for (;;) {
         while (!helper->first && !helper->closing) pthread_cond_wait(&helper->wake, &helper->lock);
-        gw_job_of_helper *job = helper->first;
-        if (!job) break;
-        helper->first = job->next;
+        entry *next = helper->first;
+        if (!next) break;
+        helper->first = next->next;
         if (!helper->first) helper->end = &helper->first;
         pthread_mutex_unlock(&helper->lock);
-        job->run(job->task);
-        free(job);
+        next->run(next->task);
+        free(next);
         pthread_mutex_lock(&helper->lock);
     }
     pthread_mutex_unlock(&helper->lock);
@@ -73,12 +73,12 @@ void gw_helper_close(gw_helper *helper) {
 }
 
 void gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {
-    gw_job_of_helper *job = calloc(1, sizeof *job);
-    GW_ASSERT_MEMORY(job != NULL);
-    *job = (gw_job_of_helper){.run = run, .task = task};
+    entry *next = calloc(1, sizeof *next);
+    GW_ASSERT_MEMORY(next != NULL);
+    *next = (entry){.run = run, .task = task};
     pthread_mutex_lock(&helper->lock);
-    *helper->end = job;
-    helper->end = &job->next;
+    *helper->end = next;
+    helper->end = &next->next;
     pthread_cond_signal(&helper->wake);
     pthread_mutex_unlock(&helper->lock);
 }

@@ -1,4 +1,5 @@
-/* A thread that carries out tasks in the order given: for what may take long (disk, reductions, loading). */
+/* A thread that runs tasks in the order in which they are given: for work that may take long (disk,
+ * reductions, loading). */
 #ifndef GODWIT_TOOLS_GODWIT_THREAD_HELPER_H
 #define GODWIT_TOOLS_GODWIT_THREAD_HELPER_H
 
@@ -8,14 +9,14 @@
 
 typedef struct gw_helper gw_helper;
 
-/* Does the task and frees it. */
+/* Runs the task and frees it, on the helper's thread. */
 typedef void gw_helper_task(void *task);
 
-/* `name`: of the thread, a constant of at most 15 characters. NULL on failure. */
+/* Starts the thread. `name` is a constant of at most 15 characters. Returns NULL on failure. */
 gw_helper *gw_helper_open(const char *name, gw_err *err);
-/* Carries out what was given and ends. NULL is allowed. */
+/* Runs the tasks that were given, and ends the thread. NULL is allowed. */
 void gw_helper_close(gw_helper *helper);
-/* Any thread; takes `task`. */
+/* Gives a task to the thread, which owns it from here on. Thread: any. */
 void gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task);
 
 #endif

@@ -88,7 +88,8 @@ void gw_mail_free(gw_mail *mail) {
     free(mail);
 }
 
-/* Delivers what is there now; what these deliveries post is left to the next turn. */
+/* Delivers the mails that are there now. Mails that are posted meanwhile wait for the next turn of the
+ * loop. */
 static void deliver_all(void *context) {
     gw_mailbox *box = context;
     pthread_mutex_lock(&box->lock);

@@ -1,4 +1,4 @@
-/* Events of other threads on their way to the loop, in the order posted. */
+/* Events that other threads post to the loop, which delivers them in the order posted. */
 #ifndef GODWIT_TOOLS_GODWIT_THREAD_MAIL_H
 #define GODWIT_TOOLS_GODWIT_THREAD_MAIL_H
 
@@ -7,43 +7,46 @@
 
 typedef struct gw_mailbox gw_mailbox;
 
-/* An event with everything it points to; of kind 0 it is none: `text` is the evidence that event.peer has
- * other bits of a chunk than it should have. */
+/* An event with everything that it points to. If its kind is 0 it is no event: `text` is the evidence that
+ * event.peer has wrong bits of a chunk. */
 typedef struct gw_mail {
     struct gw_mail *next;
     gw_event event;
-    uint64_t ticket;                              /* CLAIM: for gw_workers_grant */
-    uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED */
-    uint64_t created_ms; /* LOADED: the checkpoint that the state is from (checkpoint/manifest.h); 0 = none */
-    char text[500];      /* what event.text points to, when set by gw_mail_text */
+    uint64_t ticket;                              /* CLAIM: the claim's ticket for gw_workers_grant */
+    uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED: its duration and traffic */
+    /* LOADED: when the checkpoint was created (checkpoint/manifest.h); 0 = not from a checkpoint */
+    uint64_t created_ms;
+    char text[500]; /* storage of event.text where gw_mail_text has set it */
     gw_set held, claimed;
     int64_t *slots;
     gw_hash *hashes;
     gw_recheck *checks;
-    uint8_t *bytes; /* of a MESSAGE or a DATAGRAM; APPLIED: the text to report, or NULL */
+    uint8_t *bytes; /* bytes of a MESSAGE or DATAGRAM; APPLIED: the text to report, or NULL */
     gw_addr *seeds;
 } gw_mail;
 
 typedef void gw_mail_deliver(void *context, gw_mail *mail);
 
-/* `deliver` is called on the loop's thread. NULL out of memory. */
+/* Opens a mailbox; `deliver` is called on the loop's thread for each mail. Returns NULL when memory runs
+ * out. */
 gw_mailbox *gw_mailbox_open(gw_loop *loop, gw_mail_deliver *deliver, void *context, gw_err *err);
-/* Drops what was not delivered. The loop may run no more; no other thread may post any more. NULL is allowed.
- */
+/* Drops mails that were not delivered. The loop no longer runs, and no other thread posts any more. NULL
+ * is allowed. */
 void gw_mailbox_close(gw_mailbox *box);
 
-/* A zeroed mail. Out of memory for these few bytes is a broken invariant. Any thread. */
+/* Returns a zeroed mail. Running out of memory for it ends the process. Thread: any. */
 gw_mail *gw_mail_new(gw_event_kind kind, gw_token token);
 void gw_mail_text(gw_mail *mail, const char *text);
-/* What came of what was asked for: NULL: DONE; else, with its text, ABORTED for GW_E_ABORTED or FAILED. */
+/* Sets the outcome: DONE where `why` is NULL; otherwise ABORTED for GW_E_ABORTED and FAILED for other
+ * errors, with the text. */
 void gw_mail_outcome(gw_mail *mail, const gw_err *why);
-/* Copies into `bytes`, to which the event of a MESSAGE or a DATAGRAM then points. */
+/* Copies the bytes, and lets the event of a MESSAGE or a DATAGRAM point to the copy. */
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length);
-/* Copies into `seeds`, to which the event points. */
+/* Copies the addresses, and lets the event point to the copy. */
 void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count);
-/* Takes the mail. Any thread. */
+/* Posts the mail, which the mailbox owns from here on. Thread: any. */
 void gw_mailbox_post(gw_mailbox *box, gw_mail *mail);
-/* For the one who delivers: frees the mail after the call. */
+/* Frees a mail; the mailbox calls it after the delivery. */
 void gw_mail_free(gw_mail *mail);
 
 #endif

@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct voice {
-    gw_gpu_say *say;
+typedef struct reporter {
+    gw_gpu_report *sink;
     void *context;
-} voice;
+} reporter;
 
-__attribute__((format(printf, 3, 4))) static void tell(const voice *v, gw_level level, const char *format,
-                                                       ...) {
+__attribute__((format(printf, 3, 4))) static void report(const reporter *v, gw_level level,
+                                                         const char *format, ...) {
     char text[240];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    v->say(v->context, level, text);
+    v->sink(v->context, level, text);
 }
 
 const char *gw_gpu_throttle_text(uint64_t throttle, char text[96]) {
@@ -40,20 +40,20 @@ const char *gw_gpu_throttle_text(uint64_t throttle, char text[96]) {
     return text;
 }
 
-static void look_at_heat(gw_gpu_health *h, const gw_gpu_reading *r, const voice *v) {
+static void look_at_heat(gw_gpu_health *h, const gw_gpu_reading *r, const reporter *v) {
     if (!(r->known & GW_GPU_TEMPERATURE)) return;
     uint32_t slowdown = r->known & GW_GPU_SLOWDOWN ? r->slowdown_c : GW_GPU_SLOWDOWN_C;
     if (!h->hot && r->temperature_c + GW_GPU_HOT_MARGIN >= slowdown) {
         h->hot = true;
-        tell(v, GW_WARN, "is hot: %u C, and slows down at %u C; look at its cooling", r->temperature_c,
-             slowdown);
+        report(v, GW_WARN, "is hot: %u C, and slows down at %u C; check its cooling", r->temperature_c,
+               slowdown);
     } else if (h->hot && r->temperature_c + GW_GPU_COOL_MARGIN <= slowdown) {
         h->hot = false;
-        tell(v, GW_INFO, "has cooled down to %u C", r->temperature_c);
+        report(v, GW_INFO, "has cooled down to %u C", r->temperature_c);
     }
 }
 
-static void look_at_clocks(gw_gpu_health *h, const gw_gpu_reading *r, const voice *v) {
+static void look_at_clocks(gw_gpu_health *h, const gw_gpu_reading *r, const reporter *v) {
     char text[96];
     if (!(r->known & GW_GPU_THROTTLE)) return;
     bool trouble = (r->throttle & GW_GPU_THROTTLE_TROUBLE) != 0;
@@ -61,44 +61,44 @@ static void look_at_clocks(gw_gpu_health *h, const gw_gpu_reading *r, const voic
     h->free_row = trouble ? 0 : h->free_row + 1;
     if (!h->throttled && h->throttled_row >= GW_GPU_ROW) {
         h->throttled = true;
-        tell(v, GW_WARN, "runs slower than it should: %s", gw_gpu_throttle_text(r->throttle, text));
+        report(v, GW_WARN, "runs slower than it should: %s", gw_gpu_throttle_text(r->throttle, text));
     } else if (h->throttled && h->free_row >= GW_GPU_ROW) {
         h->throttled = false;
-        tell(v, GW_INFO, "runs at full clocks again");
+        report(v, GW_INFO, "runs at full clocks again");
     }
 }
 
-/* Counters begin where they stand: what happened before this process is not its news. They may fall when the
- * driver is loaded anew. */
-static void look_at_memory(gw_gpu_health *h, const gw_gpu_reading *r, const voice *v) {
+/* The counters begin at the first reading: errors before this process are not its news. They may fall when
+ * the driver is loaded again. */
+static void look_at_memory(gw_gpu_health *h, const gw_gpu_reading *r, const reporter *v) {
     if (!(r->known & GW_GPU_ECC)) return;
     if (!h->begun || r->ecc_uncorrected < h->ecc_uncorrected) h->ecc_uncorrected = r->ecc_uncorrected;
-    if (!h->begun || r->ecc_corrected < h->ecc_corrected_told) h->ecc_corrected_told = r->ecc_corrected;
+    if (!h->begun || r->ecc_corrected < h->ecc_corrected_reported)
+        h->ecc_corrected_reported = r->ecc_corrected;
     h->begun = true;
     if (r->ecc_uncorrected > h->ecc_uncorrected) {
-        tell(v, GW_ERROR,
-             "has %" PRIu64
-             " new memory errors that ECC could not correct: what it computed may be wrong; take it "
-             "out of use and reset it",
-             r->ecc_uncorrected - h->ecc_uncorrected);
+        report(v, GW_ERROR,
+               "has %" PRIu64 " new memory errors that ECC could not correct: its results may be wrong; take "
+                              "it out of use and reset it",
+               r->ecc_uncorrected - h->ecc_uncorrected);
         h->ecc_uncorrected = r->ecc_uncorrected;
     }
-    if (r->ecc_corrected >= h->ecc_corrected_told + GW_GPU_ECC_MANY) {
-        tell(v, GW_WARN, "has %" PRIu64 " new memory errors, which ECC corrected",
-             r->ecc_corrected - h->ecc_corrected_told);
-        h->ecc_corrected_told = r->ecc_corrected;
+    if (r->ecc_corrected >= h->ecc_corrected_reported + GW_GPU_ECC_MANY) {
+        report(v, GW_WARN, "has %" PRIu64 " new memory errors, which ECC corrected",
+               r->ecc_corrected - h->ecc_corrected_reported);
+        h->ecc_corrected_reported = r->ecc_corrected;
     }
 }
 
-void gw_gpu_health_look(gw_gpu_health *h, const gw_gpu_reading *r, gw_gpu_say *say, void *context) {
-    voice v = {say, context};
+void gw_gpu_health_look(gw_gpu_health *h, const gw_gpu_reading *r, gw_gpu_report *sink, void *context) {
+    reporter v = {sink, context};
     h->silent_row = r->answers ? 0 : h->silent_row + 1;
     if (!h->silent && h->silent_row >= GW_GPU_ROW) {
         h->silent = true;
-        tell(&v, GW_ERROR, "does not answer its driver any more; see the kernel's log for an Xid");
+        report(&v, GW_ERROR, "does not answer its driver any more; look for an Xid in the kernel's log");
     } else if (h->silent && r->answers) {
         h->silent = false;
-        tell(&v, GW_INFO, "answers again");
+        report(&v, GW_INFO, "answers again");
     }
     if (!r->answers) return;
     look_at_heat(h, r, &v);
@@ -106,7 +106,7 @@ void gw_gpu_health_look(gw_gpu_health *h, const gw_gpu_reading *r, gw_gpu_say *s
     look_at_memory(h, r, &v);
 }
 
-/* NVIDIA's "Xid errors" document; those that a run of ours may meet. */
+/* Texts from NVIDIA's document "Xid errors", for those that a run may meet. */
 static const char *xid_text(uint32_t xid) {
     switch (xid) {
     case 13:
@@ -134,11 +134,11 @@ static const char *xid_text(uint32_t xid) {
     }
 }
 
-void gw_gpu_health_xid(gw_gpu_health *h, uint32_t xid, gw_gpu_say *say, void *context) {
-    voice v = {say, context};
+void gw_gpu_health_xid(gw_gpu_health *h, uint32_t xid, gw_gpu_report *sink, void *context) {
+    reporter v = {sink, context};
     h->xids++;
     h->last_xid = xid;
-    tell(&v, GW_ERROR, "reports Xid %u: %s", xid, xid_text(xid));
+    report(&v, GW_ERROR, "reports Xid %u: %s", xid, xid_text(xid));
 }
 
 bool gw_gpu_health_is_bad(const gw_gpu_health *h) {

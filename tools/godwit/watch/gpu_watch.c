@@ -14,16 +14,16 @@ struct gw_gpu_watch {
     gw_nvml_api api;
     uint32_t count;
     gw_gpu_watch_times times;
-    gw_nvml *nvml;                         /* the thread's; NULL: could not be opened */
-    gw_gpu_health health[GW_WATCHED_GPUS]; /* the thread's */
+    gw_nvml *nvml;                         /* used by the thread only; NULL = could not be opened */
+    gw_gpu_health health[GW_WATCHED_GPUS]; /* used by the thread only */
     pthread_t thread;
-    pthread_mutex_t lock; /* of the rest */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     bool close, ended, looked;
-    bool unawaited;     /* nobody waits any more for the first look, or for why there is none */
-    gw_err why;         /* without NVML */
-    uint64_t inside_ns; /* since when the thread is in NVML; 0 = it is not */
-    bool hang_told;     /* of that time */
+    bool unawaited;     /* gw_gpu_watch_open waits no more for the first look, or for the error */
+    gw_err why;         /* why NVML could not be opened */
+    uint64_t inside_ns; /* when the thread entered NVML; 0 = it is not in NVML */
+    bool hang_told;     /* the log has told that this call hangs */
     gw_watched_gpu gpus[GW_WATCHED_GPUS];
 };
 
@@ -51,7 +51,7 @@ static void look(gw_gpu_watch *w) {
     }
 }
 
-/* On the thread, as it may hang as any look may. */
+/* Opens NVML on the watching thread, because this may hang as any look may. */
 static bool open_nvml(gw_gpu_watch *w) {
     const char *buses[GW_WATCHED_GPUS];
     gw_err err;
@@ -60,12 +60,14 @@ static bool open_nvml(gw_gpu_watch *w) {
     if (w->nvml) return true;
     pthread_mutex_lock(&w->lock);
     w->why = err;
-    if (w->unawaited) gw_log(GW_WARN, "node/gpu", "no figures of the GPU: %s", err.text);
+    if (w->unawaited)
+        gw_log(GW_WARN, "node/gpu", "the load, temperature and errors of the GPUs cannot be read: %s",
+               err.text);
     pthread_mutex_unlock(&w->lock);
     return false;
 }
 
-/* With the lock held, which is let go meanwhile. */
+/* Called with the lock held, which is released during the look. */
 static void look_unlocked(gw_gpu_watch *w) {
     w->inside_ns = gw_now_ns();
     pthread_mutex_unlock(&w->lock);
@@ -105,7 +107,8 @@ static void free_watch(gw_gpu_watch *w) {
     free(w);
 }
 
-/* False: there is no NVML. One that hangs may still come. */
+/* Waits for the first look. Returns false where NVML cannot be opened; an NVML that hangs may still answer
+ * later. */
 static bool await_first_look(gw_gpu_watch *w, gw_err *err) {
     uint64_t end = gw_now_ns() + w->times.open_ns;
     pthread_mutex_lock(&w->lock);
@@ -168,8 +171,8 @@ uint32_t gw_gpu_watch_copy(gw_gpu_watch *w, gw_watched_gpu gpus[GW_WATCHED_GPUS]
     bool hangs = w->inside_ns != 0 && gw_now_ns() - w->inside_ns >= w->times.hang_ns;
     if (hangs && !w->hang_told)
         gw_log(GW_ERROR, "node/gpu",
-               "NVML has not answered for %.3g s: how the GPUs are is not known; see the kernel's log for an "
-               "Xid",
+               "NVML has not answered for %.3g s: the state of the GPUs is not known; look for an Xid in the "
+               "kernel's log",
                (double)(gw_now_ns() - w->inside_ns) * 1e-9);
     w->hang_told |= hangs;
     pthread_mutex_unlock(&w->lock);

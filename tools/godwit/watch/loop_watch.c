@@ -15,10 +15,10 @@ static const uint64_t longest_look_ns = 1000000000;
 struct gw_loop_watch {
     gw_loop *loop;
     gw_timer timer;
-    gw_watchdog dog; /* the thread's */
+    gw_watchdog dog; /* used by the watching thread only */
     gw_loop_hangs *hangs;
     void *context;
-    _Atomic uint64_t turned_ns; /* when the loop called last */
+    _Atomic uint64_t turned_ns; /* when the loop's timer ran last */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -33,7 +33,7 @@ static void beat(void *context) {
     GW_ASSERT_MEMORY(gw_timer_set(w->loop, &w->timer, now + w->dog.interval_ns, beat, w, &err));
 }
 
-/* With the lock held: until the time, or it closes. */
+/* Waits, with the lock held, until the time or until the watch closes. */
 static void wait_until(gw_loop_watch *w, uint64_t ns) {
     while (!w->closing && gw_cond_wait_until(&w->changed, &w->lock, ns)) {
     }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of nvml.h. */
+/* Constants of nvml.h. */
 enum {
     SENSOR_GPU = 0,
     THRESHOLD_SLOWDOWN = 1,
@@ -19,8 +19,8 @@ enum {
 struct gw_nvml {
     gw_nvml_api api;
     uint32_t count;
-    gw_nvml_device *devices[GW_NVML_GPUS]; /* NULL: NVML does not know it, and it never answers */
-    gw_nvml_set *set;                      /* NULL: this machine reports no events */
+    gw_nvml_device *devices[GW_NVML_GPUS]; /* NULL = NVML does not know the GPU, which never answers */
+    gw_nvml_set *set;                      /* NULL = this machine reports no events */
 };
 
 #define NVML(field, symbol)                                                                                  \
@@ -61,7 +61,7 @@ bool gw_nvml_load(gw_nvml_api *api, gw_err *err) {
     return gw_library_open(&wanted, api, path, err);
 }
 
-/* What a function answers, or that it is not there. */
+/* The result of a function, or GW_NVML_NO_FUNCTION where the library lacks it. */
 #define ASK(n, function, ...)                                                                                \
     ((n)->api.function != NULL ? (n)->api.function(__VA_ARGS__) : GW_NVML_NO_FUNCTION)
 
@@ -85,7 +85,7 @@ static void register_events(gw_nvml *n) {
     n->set = NULL;
 }
 
-/* One at least is found. */
+/* Looks up the devices; at least one must be found. */
 static bool find_devices(gw_nvml *n, const char *const *buses, gw_err *err) {
     bool any = false;
     for (uint32_t i = 0; i < n->count; i++) {
@@ -128,8 +128,8 @@ void gw_nvml_close(gw_nvml *n) {
     free(n);
 }
 
-/* Notes a figure that came. A GPU that answers any question answers. */
-static bool came(gw_gpu_reading *r, int result, gw_gpu_figure figure) {
+/* Notes that a figure was read. A GPU that answers any call counts as answering. */
+static bool note(gw_gpu_reading *r, int result, gw_gpu_figure figure) {
     if (result != GW_NVML_SUCCESS) return false;
     r->answers = true;
     r->known |= figure;
@@ -144,26 +144,26 @@ void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
     unsigned long long corrected = 0, uncorrected = 0, throttle = 0;
     *r = (gw_gpu_reading){.answers = false};
     if (device == NULL) return;
-    if (came(r, ASK(n, utilisation, device, &utilisation), GW_GPU_UTILISATION)) {
+    if (note(r, ASK(n, utilisation, device, &utilisation), GW_GPU_UTILISATION)) {
         r->busy_percent = utilisation.gpu;
         r->memory_busy_percent = utilisation.memory;
     }
-    if (came(r, ASK(n, memory, device, &memory), GW_GPU_MEMORY)) {
+    if (note(r, ASK(n, memory, device, &memory), GW_GPU_MEMORY)) {
         r->memory_used_bytes = memory.used;
         r->memory_total_bytes = memory.total;
     }
-    if (came(r, ASK(n, temperature, device, SENSOR_GPU, &number), GW_GPU_TEMPERATURE))
+    if (note(r, ASK(n, temperature, device, SENSOR_GPU, &number), GW_GPU_TEMPERATURE))
         r->temperature_c = number;
-    if (came(r, ASK(n, temperature_threshold, device, THRESHOLD_SLOWDOWN, &number), GW_GPU_SLOWDOWN))
+    if (note(r, ASK(n, temperature_threshold, device, THRESHOLD_SLOWDOWN, &number), GW_GPU_SLOWDOWN))
         r->slowdown_c = number;
-    if (came(r, ASK(n, power, device, &number), GW_GPU_POWER)) r->power_mw = number;
-    if (came(r, ASK(n, power_limit, device, &number), GW_GPU_POWER_LIMIT)) r->power_limit_mw = number;
+    if (note(r, ASK(n, power, device, &number), GW_GPU_POWER)) r->power_mw = number;
+    if (note(r, ASK(n, power_limit, device, &number), GW_GPU_POWER_LIMIT)) r->power_limit_mw = number;
     if (ASK(n, ecc_errors, device, ECC_CORRECTED, ECC_SINCE_DRIVER, &corrected) == GW_NVML_SUCCESS &&
-        came(r, ASK(n, ecc_errors, device, ECC_UNCORRECTED, ECC_SINCE_DRIVER, &uncorrected), GW_GPU_ECC)) {
+        note(r, ASK(n, ecc_errors, device, ECC_UNCORRECTED, ECC_SINCE_DRIVER, &uncorrected), GW_GPU_ECC)) {
         r->ecc_corrected = corrected;
         r->ecc_uncorrected = uncorrected;
     }
-    if (came(r, ASK(n, throttle, device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
+    if (note(r, ASK(n, throttle, device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
 }
 
 bool gw_nvml_take_xid(gw_nvml *n, uint32_t *index, uint32_t *xid) {

@@ -1,4 +1,4 @@
-/* NVML, NVIDIA's library of figures about GPUs, opened while the program runs: it comes with the driver. */
+/* NVML, NVIDIA's library for the state of GPUs. It comes with the driver and is opened at run time. */
 #ifndef GODWIT_TOOLS_GODWIT_WATCH_NVML_H
 #define GODWIT_TOOLS_GODWIT_WATCH_NVML_H
 
@@ -7,8 +7,8 @@
 
 enum {
     GW_NVML_SUCCESS = 0,
-    GW_NVML_NO_FUNCTION = 13, /* the library has none */
-    GW_NVML_XID = 8,          /* kind of event */
+    GW_NVML_NO_FUNCTION = 13, /* the library lacks the function */
+    GW_NVML_XID = 8,          /* the kind of event that reports an Xid */
     GW_NVML_P2P_NVLINK = 2,
     GW_NVML_P2P_READ = 0,
 };
@@ -30,8 +30,9 @@ typedef struct gw_nvml_event {
     unsigned gpu_instance, compute_instance;
 } gw_nvml_event;
 
-/* NVML's functions; types as in nvml.h since version 11. Results: 0 = done. NULL, but for init, shutdown,
- * error_string and device_by_bus: the library has none, and nothing is known of its figure. */
+/* NVML's functions, with the types of nvml.h since version 11. The result 0 means success. A function may
+ * be NULL where the library lacks it, and its figure is not known then; init, shutdown, error_string and
+ * device_by_bus are always there. */
 typedef struct gw_nvml_api {
     int (*init)(void);
     int (*shutdown)(void);
@@ -53,25 +54,26 @@ typedef struct gw_nvml_api {
     int (*event_set_free)(gw_nvml_set *set);
 } gw_nvml_api;
 
-/* Opens libnvidia-ml.so.1. GW_E_UNSUPPORTED: the text says what is missing and where it looked. */
+/* Opens libnvidia-ml.so.1. Fails with GW_E_UNSUPPORTED and a text that says what is missing and where it
+ * was looked for. */
 bool gw_nvml_load(gw_nvml_api *api, gw_err *err);
 
 enum { GW_NVML_GPUS = 64 };
 typedef struct gw_nvml gw_nvml;
 
-/* Begins to ask about the GPUs at these PCI addresses ("0000:3b:00.0"), 1 to GW_NVML_GPUS. One that NVML does
- * not know never answers. NULL on failure, also where it knows none. The api is copied. Thread: one at a time
- * for all that follows; calls may take milliseconds. */
+/* Opens NVML for the GPUs at these PCI addresses ("0000:3b:00.0"), 1 to GW_NVML_GPUS. A GPU that NVML does
+ * not know never answers. Returns NULL on failure, and where NVML knows none of them. The api is copied.
+ * Only one thread at a time may call the functions below; calls may take milliseconds. */
 gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err);
 void gw_nvml_close(gw_nvml *nvml); /* NULL is allowed */
-/* What GPU `index` of the list says now. */
+/* Reads the current figures of GPU `index` of the list. */
 void gw_nvml_read(gw_nvml *nvml, uint32_t index, gw_gpu_reading *reading);
-/* An Xid that was reported since gw_nvml_open and not told yet; false: none. */
+/* Takes the next Xid reported since gw_nvml_open; false = there is none. */
 bool gw_nvml_take_xid(gw_nvml *nvml, uint32_t *index, uint32_t *xid);
-/* How two GPUs of the list reach each other: "NVLink", "PCIe", "host" (only through host memory), or
- * "unknown". */
+/* Returns how two GPUs of the list reach each other: "NVLink", "PCIe", "host" (only through host memory),
+ * or "unknown". */
 const char *gw_nvml_path(gw_nvml *nvml, uint32_t a, uint32_t b);
-/* The driver's version, "580.159.04", or "". */
+/* Writes the driver's version, "580.159.04", or "". */
 void gw_nvml_driver(gw_nvml *nvml, char text[80]);
 
 #endif

@@ -1,7 +1,7 @@
 #include "tools/godwit/watch/stacks.h"
 
 #include "core/base/log.h"
-#include "tools/godwit/watch/symbol_thread.h"
+#include "tools/godwit/watch/symbols.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,33 +22,33 @@
 
 enum {
     FRAMES = 64,
-    OF_THE_HANDLER = 2, /* frames: the handler, and what the kernel returns to from it */
+    OF_THE_HANDLER = 2, /* frames on top: the handler, and the kernel's return trampoline */
     ANSWER_MS = 500,
     MOST_THREADS = 16,
 };
 
-_Static_assert((int)FRAMES <= (int)GW_SYMBOLS_MOST, "they are named at once");
+_Static_assert((int)FRAMES <= (int)GW_SYMBOLS_MOST, "one call names all frames");
 
-/* A request is numbered, so that an answer that comes late is not taken for one to the next. */
+/* A request has a number, so that a late answer is not taken for the answer to the next request. */
 typedef enum answer { ASKED, ANSWERING, GIVEN_UP, ANSWERED } answer;
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic uint64_t request; /* number << 2 | answer */
-static sem_t answered;           /* to look at that anew */
+static _Atomic uint64_t request; /* number << 2 | state */
+static sem_t answered;           /* posted when `request` may have changed */
 static void *frames[FRAMES];
 static int frame_count;
 
-static int the_signal(void) {
+static int stack_signal(void) {
     return SIGRTMIN + 5;
 }
 
 static void on_signal(int which, siginfo_t *info, void *context) {
     (void)which, (void)context;
     int before = errno;
-    uint64_t number = (uint64_t)(uintptr_t)info->si_value.sival_ptr << 2, asked = number | ASKED;
+    uint64_t number = (uint64_t)(uintptr_t)info->si_value.sival_ptr << 2, expected = number | ASKED;
     if (info->si_code == SI_QUEUE && info->si_pid == getpid() &&
-        atomic_compare_exchange_strong(&request, &asked, number | ANSWERING)) {
+        atomic_compare_exchange_strong(&request, &expected, number | ANSWERING)) {
         frame_count = backtrace(frames, FRAMES);
-        atomic_store(&request, number | ANSWERED); /* nobody asks before that */
+        atomic_store(&request, number | ANSWERED); /* from here on the next request may be sent */
         sem_post(&answered);
     }
     errno = before;
@@ -58,18 +58,18 @@ bool gw_stacks_open(gw_err *err) {
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sem_init(&answered, 0, 0);
-    backtrace(frames, FRAMES); /* the first call loads the unwinder, which a handler must not */
-    sigaction(the_signal(), &action, NULL);
-    return gw_symbol_thread_open(err);
+    backtrace(frames, FRAMES); /* the first call loads the unwinder, which a signal handler must not do */
+    sigaction(stack_signal(), &action, NULL);
+    return gw_symbols_open(err);
 }
 
-/* As sigqueue, but to one thread. */
-static bool ask(pid_t thread, uint64_t number) {
+/* Sends the signal as sigqueue does, but to one thread. */
+static bool send_request(pid_t thread, uint64_t number) {
     siginfo_t info = {.si_code = SI_QUEUE};
     info.si_pid = getpid();
     info.si_uid = getuid();
     info.si_value.sival_ptr = (void *)(uintptr_t)number;
-    return syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, the_signal(), &info) == 0;
+    return syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, stack_signal(), &info) == 0;
 }
 
 static bool has_answered(uint64_t number) {
@@ -83,15 +83,16 @@ static bool has_answered(uint64_t number) {
     return true;
 }
 
-/* Whether the thread has noted its frames. What it needs for that may have to come from a disk, too. */
+/* Waits for the frames of the thread; false when it has not answered. A thread that has begun to answer
+ * gets the time once more, because its pages may have to come from a disk. */
 static bool take_answer(uint64_t number) {
-    uint64_t asked = number << 2 | ASKED;
+    uint64_t expected = number << 2 | ASKED;
     if (has_answered(number)) return true;
-    if (atomic_compare_exchange_strong(&request, &asked, number << 2 | GIVEN_UP)) return false;
-    return has_answered(number); /* it is at it */
+    if (atomic_compare_exchange_strong(&request, &expected, number << 2 | GIVEN_UP)) return false;
+    return has_answered(number); /* it has begun to answer */
 }
 
-/* One line of what the kernel tells of a thread; "?" where it does not. */
+/* Reads one line of a file that the kernel has for the thread; "?" where it cannot. */
 static void read_line(pid_t thread, const char *what, char text[128]) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)thread, what);
@@ -104,16 +105,16 @@ static void read_line(pid_t thread, const char *what, char text[128]) {
 static char state_of(pid_t thread) {
     char stat[128];
     read_line(thread, "stat", stat);
-    const char *end = strrchr(stat, ')'); /* of the name, which may have anything in it */
+    const char *end = strrchr(stat, ')'); /* the end of the name, which may contain any character */
     return end != NULL && end[1] == ' ' && end[2] != '\0' ? end[2] : '?';
 }
 
-/* Of a thread that tells nothing itself, `why` says why: "takes no signal: in the kernel at folio_wait_bit,
- * system call 74 ...". */
+/* Logs what the kernel tells of a thread that does not answer; `why` is the reason, as in "takes no
+ * signal: in the kernel at folio_wait_bit, system call 74 ...". */
 static void log_from_kernel(pid_t thread, const char *name, const char *why) {
     char where[128], call[128];
     read_line(thread, "wchan", where);
-    read_line(thread, "syscall", call); /* number, arguments, stack pointer, address */
+    read_line(thread, "syscall", call); /* the fields are number, arguments, stack pointer, address */
     gw_log(GW_ERROR, "stacks", "thread %d (%s), state %c, %s: in the kernel at %s, system call %s",
            (int)thread, name, state_of(thread), why, where, call);
     const char *address = strrchr(call, ' ');
@@ -129,7 +130,7 @@ static void log_frames(pid_t thread, const char *name) {
     static char texts[FRAMES][GW_SYMBOL_TEXT];
     int count = 0;
     gw_log(GW_ERROR, "stacks", "thread %d (%s), state %c, is at:", (int)thread, name, state_of(thread));
-    /* All but the first are return addresses: the call is before them. */
+    /* All addresses but the first are return addresses: the call is before them. */
     for (int i = OF_THE_HANDLER; i < frame_count; i++, count++)
         at[count] = (uintptr_t)frames[i] - (count > 0);
     gw_symbol_texts(at, count, texts);
@@ -141,12 +142,12 @@ static void log_one(pid_t thread) {
     char name[128];
     pthread_mutex_lock(&one_at_a_time);
     read_line(thread, "comm", name);
-    if ((atomic_load(&request) & 3) == ANSWERING) { /* this thread would hang at the same place */
-        log_from_kernel(thread, name, "is not asked, as another does not answer");
+    if ((atomic_load(&request) & 3) == ANSWERING) { /* the handler would hang at the same place */
+        log_from_kernel(thread, name, "is not asked, because another thread does not answer");
     } else {
         uint64_t number = ++last;
         atomic_store(&request, number << 2 | ASKED);
-        if (ask(thread, number) && take_answer(number))
+        if (send_request(thread, number) && take_answer(number))
             log_frames(thread, name);
         else
             log_from_kernel(thread, name, "takes no signal");

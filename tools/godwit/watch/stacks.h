@@ -1,13 +1,14 @@
-/* Where threads of this process are, for the log: what the watchdog shows of one that hangs.
+/* Logs where threads of this process are: the watchdog shows it of a thread that hangs.
  *
- * A thread is sent a signal, whose handler notes the return addresses; names are added by a thread of their
- * own. Of one that takes no signal (it is inside of the kernel, say waiting for a disk that does not answer)
- * the log gets what the kernel tells of it. Threads go by their names (pthread_setname_np): gw-worker-3,
- * gw-compute, gw-payload, gw-disk, gw-checkpoint, gw-data-files, gw-gpu, gw-part-1.
+ * The thread gets a signal, whose handler notes the return addresses; the thread of symbols.h adds the
+ * names. A thread that takes no signal is inside the kernel, for example waiting for a disk that does not
+ * answer; the log gets what the kernel tells of it. Threads are identified by their names
+ * (pthread_setname_np): gw-worker-3, gw-compute, gw-payload, gw-disk, gw-checkpoint, gw-data-files,
+ * gw-gpu, gw-part-1.
  *
- * Nothing here waits for a disk, which may be what all hang in: a thread has half a second to answer, or, if
- * it has begun to, a whole one; names have some seconds (tools/godwit/watch/symbol_thread.h), and while they
- * cannot be had addresses take their place. */
+ * Nothing here waits for a disk, which may be what all threads hang in. A thread has half a second to
+ * answer, or a whole one if it has begun to. Names have some seconds (tools/godwit/watch/symbols.h);
+ * without them addresses are logged. */
 #ifndef GODWIT_TOOLS_GODWIT_WATCH_STACKS_H
 #define GODWIT_TOOLS_GODWIT_WATCH_STACKS_H
 
@@ -15,14 +16,14 @@
 
 #include <stdbool.h>
 
-/* Once, before any thread is asked for: from here on the signal is taken. The caller blocks the signals that
- * are not for every thread. */
+/* Installs the signal handler, once, before the other functions are called. The caller blocks the signals
+ * that are not for every thread. */
 bool gw_stacks_open(gw_err *err);
 
-/* Any thread: logs the stacks of the process's first thread, which runs the loop. */
+/* Logs the stack of the process's first thread, which runs the loop. Thread: any. */
 void gw_stacks_log_first(void);
-/* Any thread: the same of all threads called `name`, or `name` and a number ("gw-worker": all of them), a few
- * at most; the caller's own is left out. */
+/* Logs the stacks of all threads called `name`, or `name` and a number ("gw-worker": all workers), up to
+ * 16 of them and without the caller's own. Thread: any. */
 void gw_stacks_log(const char *name);
 
 #endif

@@ -1,28 +1,32 @@
 #include "tools/godwit/watch/symbols.h"
 
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/condition.h"
 #include "core/os/plain_file.h"
 
 #include <elf.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-/* A mapped ELF file, whose contents are not trusted: every offset goes through `part`. */
+/* A mapped ELF file. Its contents are not trusted: every access goes through `part`. */
 typedef struct image {
     const uint8_t *bytes;
     uint64_t size;
 } image;
 
-/* `count` things of `each` bytes at `offset`, or NULL where the file ends before. */
+/* Returns `count` items of `each` bytes at `offset`, or NULL where the file ends before. */
 static const void *part(const image *file, uint64_t offset, uint64_t count, uint64_t each) {
     if (offset > file->size || count > (file->size - offset) / each) return NULL;
     return file->bytes + offset;
 }
 
-/* The file and the place in it that an address is mapped from. */
+/* Finds the file, and the offset in it, that is mapped at an address. */
 static bool find_mapping(uintptr_t address, char path[4096], uint64_t *offset) {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4300];
@@ -42,7 +46,7 @@ static bool find_mapping(uintptr_t address, char path[4096], uint64_t *offset) {
     return found;
 }
 
-/* Where the linker put what is at this offset of the file. */
+/* Finds the virtual address that the linker gave to an offset of the file. */
 static bool find_virtual(const image *file, const Elf64_Ehdr *head, uint64_t offset, uint64_t *virtual_at) {
     const Elf64_Phdr *list = part(file, head->e_phoff, head->e_phnum, sizeof *list);
     for (unsigned i = 0; list != NULL && i < head->e_phnum; i++)
@@ -54,7 +58,7 @@ static bool find_virtual(const image *file, const Elf64_Ehdr *head, uint64_t off
     return false;
 }
 
-/* The function of this table that covers the address. */
+/* Finds the function of this table that covers the address. */
 static bool search(const image *file, const Elf64_Shdr *sections, uint32_t count, const Elf64_Shdr *table,
                    uint64_t virtual_at, char name[100], uint64_t *into) {
     uint64_t symbols = table->sh_size / sizeof(Elf64_Sym);
@@ -79,7 +83,8 @@ static bool search(const image *file, const Elf64_Shdr *sections, uint32_t count
 static bool find_name(const image *file, const Elf64_Ehdr *head, uint64_t virtual_at, char name[100],
                       uint64_t *into) {
     const Elf64_Shdr *sections = part(file, head->e_shoff, head->e_shnum, sizeof *sections);
-    static const uint32_t kinds[] = {SHT_SYMTAB, SHT_DYNSYM}; /* the first has the second's names and more */
+    /* the first has all names of the second, and more */
+    static const uint32_t kinds[] = {SHT_SYMTAB, SHT_DYNSYM};
     for (int k = 0; sections != NULL && k < 2; k++)
         for (unsigned i = 0; i < head->e_shnum; i++)
             if (sections[i].sh_type == kinds[k] &&
@@ -88,7 +93,7 @@ static bool find_name(const image *file, const Elf64_Ehdr *head, uint64_t virtua
     return false;
 }
 
-/* Says where in the file that is: what comes after the file's name, and what before. */
+/* Replaces the text by the name of the function, or by the virtual address where there is none. */
 static void describe(const image *file, uint64_t offset, const char *base, char text[GW_SYMBOL_TEXT]) {
     const Elf64_Ehdr *head = part(file, 0, 1, sizeof *head);
     uint64_t virtual_at, into;
@@ -103,7 +108,7 @@ static void describe(const image *file, uint64_t offset, const char *base, char 
         snprintf(text, GW_SYMBOL_TEXT, "%.60s+0x%" PRIx64, base, virtual_at);
 }
 
-/* The text of gw_symbol_place; false: of no file. */
+/* Writes the text of gw_symbol_place; false where no file is mapped there. */
 static bool place(uintptr_t address, char path[4096], uint64_t *offset, char text[GW_SYMBOL_TEXT]) {
     bool found = find_mapping(address, path, offset);
     if (found)
@@ -126,7 +131,8 @@ void gw_symbol_text(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
     gw_plain_file file;
     gw_err err;
     image mapped = {0};
-    /* A file that was replaced since is " (deleted)", and cannot be opened: its names would be others'. */
+    /* A file that has been replaced is listed as " (deleted)" and cannot be opened; the names of its
+     * successor would be wrong. */
     if (!place(address, path, &offset, text) || !gw_plain_open(path, &file, &err)) return;
     mapped.size = file.bytes;
     bool good = gw_plain_map(&file, &mapped.bytes, &err);
@@ -134,4 +140,63 @@ void gw_symbol_text(uintptr_t address, char text[GW_SYMBOL_TEXT]) {
     if (!good) return;
     describe(&mapped, offset, strrchr(path, '/') + 1, text);
     munmap((void *)(uintptr_t)mapped.bytes, (size_t)mapped.size);
+}
+
+/* The thread that reads the tables. */
+
+#define PATIENCE_NS UINT64_C(5000000000)
+
+/* The request. There is one at a time: while it is under way, `answered` is below `asked`. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t asked, answered;
+    int count;
+    uintptr_t addresses[GW_SYMBOLS_MOST];
+    char texts[GW_SYMBOLS_MOST][GW_SYMBOL_TEXT]; /* written by the thread until the request is answered */
+} names = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *names_main(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "gw-symbols");
+    pthread_mutex_lock(&names.lock);
+    for (;;) {
+        while (names.answered == names.asked) pthread_cond_wait(&names.changed, &names.lock);
+        pthread_mutex_unlock(&names.lock);
+        for (int i = 0; i < names.count; i++) gw_symbol_text(names.addresses[i], names.texts[i]);
+        pthread_mutex_lock(&names.lock);
+        names.answered = names.asked;
+        pthread_cond_broadcast(&names.changed);
+    }
+    return NULL;
+}
+
+bool gw_symbols_open(gw_err *err) {
+    pthread_t thread;
+    gw_cond_init(&names.changed);
+    int failure = pthread_create(&thread, NULL, names_main, NULL);
+    if (failure != 0) return gw_fail_thread(err, failure, "the thread that names functions");
+    pthread_detach(thread);
+    return true;
+}
+
+/* Called with the lock held. Returns whether the thread has written the texts in time. */
+static bool ask(const uintptr_t *addresses, int count) {
+    if (names.answered != names.asked) return false; /* the thread hangs, or another request takes long */
+    names.count = count;
+    memcpy(names.addresses, addresses, (size_t)count * sizeof *addresses);
+    uint64_t number = ++names.asked, until_ns = gw_now_ns() + PATIENCE_NS;
+    pthread_cond_broadcast(&names.changed);
+    while (names.answered != number && gw_cond_wait_until(&names.changed, &names.lock, until_ns)) {
+    }
+    return names.answered == number;
+}
+
+void gw_symbol_texts(const uintptr_t *addresses, int count, char (*texts)[GW_SYMBOL_TEXT]) {
+    GW_ASSERT(count <= GW_SYMBOLS_MOST);
+    pthread_mutex_lock(&names.lock);
+    bool named = ask(addresses, count);
+    if (named) memcpy(texts, names.texts, (size_t)count * sizeof *texts);
+    pthread_mutex_unlock(&names.lock);
+    for (int i = 0; i < count && !named; i++) gw_symbol_place(addresses[i], texts[i]);
 }

@@ -12,8 +12,8 @@
 
 enum { DIRS = 256 };
 
-/* Cuts `list` at its commas. */
-static bool split(char *list, char **dirs, uint32_t *count, gw_err *err) {
+/* Splits `list` at its commas. */
+static bool split_list(char *list, char **dirs, uint32_t *count, gw_err *err) {
     char *rest = list, *dir;
     for (*count = 0; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
         if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "more than %d directories", DIRS);
@@ -24,8 +24,7 @@ static bool is_directory(const char *path, struct stat *about) {
     return stat(path, about) == 0 && S_ISDIR(about->st_mode);
 }
 
-/* Cuts "@STEP", "@JOB:" or "@JOB:STEP" off the last directory. What is there under the whole name is meant by
- * it. */
+/* Splits "@STEP", "@JOB:" or "@JOB:STEP" off the last directory, unless a file has the whole name. */
 static void cut_choice(char *dir, gw_model_choice *choice) {
     struct stat about;
     char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
@@ -45,22 +44,22 @@ static void cut_choice(char *dir, gw_model_choice *choice) {
     *at = '\0';
 }
 
-/* As the option could have said it. */
-static void log_taken(char *const *dirs, uint32_t count, const gw_model *model) {
+/* Logs the checkpoint that was taken, in the form that the option accepts. */
+static void log_choice(char *const *dirs, uint32_t count, const gw_model *model) {
     char text[800] = "", job[GW_MODEL_JOB_TEXT];
     for (uint32_t i = 0, used = 0; i < count && used < sizeof text; i++)
         used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", dirs[i]);
-    gw_log(GW_INFO, "init", "begins with the weights of --init %s@%s:%llu", text,
+    gw_log(GW_INFO, "init", "the job begins with the weights of --init %s@%s:%llu", text,
            gw_model_job_short(&model->job_id, job), (unsigned long long)model->step);
 }
 
 static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, gw_model *model,
                        gw_err *err) {
     if (gw_model_load(dirs, count, choice, NULL, model, err)) {
-        log_taken(dirs, count, model);
+        log_choice(dirs, count, model);
         return true;
     }
-    if (err->code == GW_E_USAGE) gw_fail_in(err, "DIR@JOB: takes that of one job");
+    if (err->code == GW_E_USAGE) gw_fail_in(err, "give DIR@JOB: to choose a job");
     return false;
 }
 
@@ -158,7 +157,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     struct stat own = {0}, given;
     uint32_t count;
     gw_model_choice choice = {.step = GW_MODEL_NEWEST};
-    bool good = split(copy, dirs, &count, err);
+    bool good = split_list(copy, dirs, &count, err);
     if (good) cut_choice(dirs[count - 1], &choice);
     bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
@@ -170,7 +169,8 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     for (uint32_t i = 0; from_dirs && good && i < count; i++) {
         bool same = is_directory(dirs[i], &given) && is_directory(dir, &own) && given.st_ino == own.st_ino &&
                     given.st_dev == own.st_dev;
-        if (same) good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir", dirs[i]);
+        if (same)
+            good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir: give other directories", dirs[i]);
     }
     if (from_dirs && good) good = load_model(dirs, count, &choice, model, err);
     free(copy);

@@ -17,22 +17,22 @@ enum { NOWHERE = UINT32_MAX, LOOKS = 5 };
 
 typedef struct found_job {
     const gw_hash *id;
-    uint64_t saved_ms; /* wall clock, when a checkpoint of it was written last */
-    bool has_step;     /* the step that is asked for */
+    uint64_t saved_ms; /* wall clock time at which its latest checkpoint was written */
+    bool has_step;     /* it has a checkpoint of the step that was asked for */
 } found_job;
 
-/* What is to be read from: the checkpoints of one job gpt in all directories, newest first. */
+/* The checkpoints of one gpt job in all directories, newest first. */
 typedef struct source {
     gw_store **stores;
     gw_catalog *catalogs;
-    uint32_t count;  /* directories */
-    found_job *jobs; /* that the choice allows; the one to be read first */
+    uint32_t count;  /* number of directories */
+    found_job *jobs; /* the jobs that the choice allows; the first one is read */
     uint32_t job_count;
     const gw_manifest **candidates;
     uint32_t candidate_count;
-    const gw_catalog_bad *bad; /* one of the damaged manifests; NULL: there is none */
-    const char *program;       /* NULL = none */
-    bool deleted;              /* the last that was tried, by a run that goes on there */
+    const gw_catalog_bad *bad; /* one of the damaged manifests; NULL = none */
+    const char *program;       /* NULL = strict (gw_model_load) */
+    bool deleted;              /* a run has deleted the checkpoint that was tried last */
 } source;
 
 static void source_close(source *s) {
@@ -61,8 +61,8 @@ static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
     s->jobs[j].has_step |= step == GW_MODEL_NEWEST || manifest->step == step;
 }
 
-/* Orders jobs: those that have the step first, then those saved last, then by id, so that the order is the
- * same in whatever order they were found. */
+/* Orders jobs: first those that have the step, then those saved last, then by id, so that the order does
+ * not depend on how they were found. */
 static int to_be_read_first(const void *a, const void *b) {
     const found_job *left = a, *right = b;
     if (left->has_step != right->has_step) return left->has_step ? -1 : 1;
@@ -70,7 +70,7 @@ static int to_be_read_first(const void *a, const void *b) {
     return memcmp(left->id->bytes, right->id->bytes, sizeof left->id->bytes);
 }
 
-/* "1f3a5c7d, 8c1d22e0", as far as there is room; of the jobs from `first` on. */
+/* Writes the ids of the jobs from `first` on, as in "1f3a5c7d, 8c1d22e0", as far as there is room. */
 static const char *job_names(const source *s, uint32_t first, char text[200]) {
     uint32_t used = 0;
     text[0] = '\0';
@@ -87,10 +87,10 @@ static bool settle_job(const source *s, const gw_model_choice *choice, gw_err *e
     char names[200], id[GW_MODEL_JOB_TEXT];
     if (s->job_count < 2) return true;
     if (s->program == NULL || choice->job != NULL)
-        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: name one of %s", s->job_count,
+        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: %s", s->job_count,
                        choice->job != NULL ? " whose ids begin with " : "",
                        choice->job != NULL ? choice->job : "", job_names(s, 0, names));
-    fprintf(stderr, "%s: took job %s, which was saved last; --job takes another: %s\n", s->program,
+    fprintf(stderr, "%s: took job %s, which was saved last; choose another with --job: %s\n", s->program,
             gw_model_job_short(s->jobs[0].id, id), job_names(s, 1, names));
     return true;
 }
@@ -109,7 +109,7 @@ static bool find_jobs(source *s, const gw_model_choice *choice, gw_err *err) {
     return settle_job(s, choice, err);
 }
 
-/* Adds what one directory has of the job; all of it may have a manifest of the same checkpoint. */
+/* Adds the job's checkpoints in one directory. All directories may have a manifest of the same checkpoint. */
 static void add_candidates(source *s, const gw_catalog *catalog) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
@@ -154,16 +154,16 @@ static uint32_t tensor_named(const gw_manifest *manifest, const char *name) {
     return NOWHERE;
 }
 
-/* The model's shape from the job's parameters, and that its tensors have it. `where`: each parameter's offset
- * in the state image. */
+/* Reads the model's shape from the job's parameters, and checks that the tensors have it. `where` becomes
+ * each parameter's offset in the state image. */
 static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *where, gw_err *err) {
     const gw_params params = {.list = manifest->params, .count = manifest->param_count};
     const char *dropout = gw_param_text(&params, "dropout");
     double rate;
     if (gw_param_text(&params, "model") == NULL || !gw_gpt_configure(&params, &model->gpt, &rate, err))
-        return gw_fail(err, GW_E_UNSUPPORTED, "its parameters are not those of this version's job gpt");
+        return gw_fail(err, GW_E_UNSUPPORTED, "its parameters are not those of the job gpt of this version");
     if (dropout != NULL && !gw_param_real(&params, "dropout", 0.0, 1.0, &model->dropout, err))
-        return gw_fail(err, GW_E_UNSUPPORTED, "its dropout '%.40s' is no part of the activations", dropout);
+        return gw_fail(err, GW_E_UNSUPPORTED, "its dropout '%.40s' is not a share from 0 to 1", dropout);
     uint32_t words = tensor_named(manifest, "wte.weight");
     if (words != NOWHERE && manifest->tensors[words].dim[0] <= UINT32_MAX)
         model->gpt.vocabulary = (uint32_t)manifest->tensors[words].dim[0];
@@ -173,8 +173,8 @@ static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *w
         const gw_tensor *tensor = t != NOWHERE ? &manifest->tensors[t] : NULL;
         if (tensor == NULL || tensor->dtype != GW_F32 || tensor->rank != parameter.rank ||
             memcmp(tensor->dim, parameter.dim, parameter.rank * sizeof tensor->dim[0]) != 0)
-            return gw_fail(err, GW_E_UNSUPPORTED, "its tensor '%s' is not that of this version's job gpt",
-                           parameter.name);
+            return gw_fail(err, GW_E_UNSUPPORTED,
+                           "its tensor '%s' is not that of the job gpt of this version", parameter.name);
         where[i] = gw_manifest_offset(manifest, t);
     }
     model->step = manifest->step;
@@ -198,7 +198,7 @@ static bool allocate(gw_model *model, gw_err *err) {
     return true;
 }
 
-/* From the first store that has it. */
+/* Reads a chunk from the first store that has it. */
 static bool read_chunk(const gw_manifest *manifest, gw_store *const *stores, uint32_t store_count,
                        uint32_t chunk, void *bytes, gw_err *err) {
     gw_err damage = {.code = GW_OK};
@@ -211,12 +211,13 @@ static bool read_chunk(const gw_manifest *manifest, gw_store *const *stores, uin
         *err = damage;
         return false;
     }
-    return gw_fail(err, GW_E_NOTFOUND,
-                   "chunk %u of %u of step %llu is not here: give the directories of the other peers too",
-                   chunk, manifest->chunk_count, (unsigned long long)manifest->step);
+    return gw_fail(
+        err, GW_E_NOTFOUND,
+        "chunk %u of %u of step %llu is in none of the directories: give those of the other peers too", chunk,
+        manifest->chunk_count, (unsigned long long)manifest->step);
 }
 
-/* Whether a chunk holds anything of the parameters; copies that, unless `bytes` is NULL. */
+/* Whether a chunk holds parts of the parameters; copies them, unless `bytes` is NULL. */
 static bool overlap(const gw_model *model, const uint64_t *where, uint64_t first, uint64_t length,
                     const uint8_t *bytes) {
     bool any = false;
@@ -237,7 +238,8 @@ static bool read_parameters(const gw_manifest *manifest, gw_store *const *stores
     bool read = bytes != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
     for (uint32_t c = 0; read && c < manifest->chunk_count; c++) {
         uint64_t first = gw_chunk_offset(c), length = gw_chunk_length(manifest->state_bytes, c);
-        if (!overlap(model, where, first, length, NULL)) continue; /* moments: nobody asks for them */
+        /* the chunk holds only moments, which the model does not need */
+        if (!overlap(model, where, first, length, NULL)) continue;
         read = read_chunk(manifest, stores, store_count, c, bytes, err);
         if (read) overlap(model, where, first, length, bytes);
     }
@@ -255,22 +257,23 @@ static bool load(const source *s, const gw_manifest *manifest, gw_model *model, 
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
-/* There is nothing to try. */
+/* Fails where there is no checkpoint to try. */
 static bool fail_empty(const source *s, const char *dir, const gw_model_choice *choice, gw_err *err) {
     if (s->candidate_count > 0) {
         char steps[200] = "";
         for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
             used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
                                        (unsigned long long)s->candidates[i]->step);
-        return gw_fail(err, GW_E_NOTFOUND, "there is no checkpoint of step %llu, but of %s",
+        return gw_fail(err, GW_E_NOTFOUND,
+                       "there is no checkpoint of step %llu; there are those of the steps %s",
                        (unsigned long long)choice->step, steps);
     }
     const char *named = choice->job != NULL ? " whose id begins with " : "";
     const char *job = choice->job != NULL ? choice->job : "";
     if (s->bad != NULL)
-        return gw_fail(err, s->bad->err.code, "%s holds no sound checkpoint of a job gpt%s%s: %s", dir, named,
-                       job, s->bad->err.text);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a job gpt%s%s", dir, named, job);
+        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint of a gpt job%s%s: %s", dir,
+                       named, job, s->bad->err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a gpt job%s%s", dir, named, job);
 }
 
 static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
@@ -280,7 +283,8 @@ static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
     return false;
 }
 
-/* Whether a directory that had it has it no more. The manifest goes before its chunks (catalog.h). */
+/* Whether a directory no longer has the checkpoint that it had. A manifest is deleted before its chunks
+ * (catalog.h). */
 static bool was_deleted(const source *s, const gw_manifest *manifest) {
     bool deleted = false;
     for (uint32_t d = 0; !deleted && d < s->count; d++) {
@@ -295,7 +299,8 @@ static bool was_deleted(const source *s, const gw_manifest *manifest) {
     return deleted;
 }
 
-/* Older ones, which are next, are as good as deleted, too. */
+/* Loads the first checkpoint that can be read. When one has been deleted meanwhile it stops: older ones
+ * will be deleted soon. */
 static bool load_first(source *s, char *const *dirs, const gw_model_choice *choice, gw_model *model,
                        gw_err *err) {
     uint32_t tried = 0;
@@ -306,7 +311,7 @@ static bool load_first(source *s, char *const *dirs, const gw_model_choice *choi
         if (load(s, manifest, model, err)) return true;
         s->deleted = err->code == GW_E_NOTFOUND && was_deleted(s, manifest);
         if (s->deleted)
-            return gw_fail(err, GW_E_NOTFOUND, "checkpoint of step %llu: was deleted while it was read",
+            return gw_fail(err, GW_E_NOTFOUND, "checkpoint of step %llu: it was deleted while it was read",
                            (unsigned long long)manifest->step);
         if (s->program == NULL || err->code == GW_E_NOMEM) return false;
     }

@@ -22,8 +22,7 @@ const gw_sim_option gw_sim_option_table[] = {
      false},
     {"core", "N",
      "how many are left when all is healed (majority: and as many as it takes), the others are gone for "
-     "good; "
-     "0 = all",
+     "good; 0 = all",
      AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
     {"force", "0|1", "1: the core is no majority, and an operator forces a view", AT(force), 0, 1, 0, 0, 0,
      true},
@@ -70,8 +69,7 @@ const gw_sim_option gw_sim_option_table[] = {
      AT(data_ms), 0, LONG, 0, 0, 0, true},
     {"path-ms", "MS",
      "no sum passes between two peers for up to 90 s, beside links that stand; and whoever cannot sum says "
-     "with "
-     "whom",
+     "with whom",
      AT(path_ms), 0, LONG, 0, 0, 0, true},
     {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
     {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
@@ -106,8 +104,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"torn", "PERMILLE", "of shards that cannot be computed (--fail), those that have been added in part",
      AT(torn_permille), 0, 1000, 0, 0, 0, true},
     {"refuse", "PERMILLE",
-     "updates, effects of steps, looks at states and shards computed once more that fail, so "
-     "that the peer ends",
+     "updates, effects of steps, looks at states and shards computed once more that fail, so that the peer "
+     "ends",
      AT(refuse_permille), 0, 1000, 0, 0, 0, true},
     {"names", "PERMILLE",
      "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "

@@ -1,5 +1,5 @@
-/* `godwit inspect`: what a state directory or one checkpoint holds. Changes nothing on disk and needs no
- * lock, so it may be used on a running peer's directory. */
+/* `godwit inspect` shows what a state directory or one checkpoint holds. It changes nothing on disk and
+ * needs no lock, so it can be used on the directory of a running peer. */
 #include "checkpoint/catalog.h"
 #include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
@@ -17,18 +17,16 @@ typedef struct arguments {
 } arguments;
 
 static const struct argp_option inspect_options[] = {
-    {"json", 'j', 0, 0, "As one JSON object", 0},
+    {"json", 'j', 0, 0, "Print one JSON object", 0},
     {0},
 };
 
 static const char inspect_doc[] =
-    "Shows the checkpoints of a peer's directory and the newest of them in full, or the one whose manifest "
-    "is "
-    "given: job and parameters, state hash, tensors with their norms, and which chunks are here and sound. "
-    "Nothing is changed.\vThe exit code is 1 when a manifest, or a chunk of the one shown in full, is "
-    "damaged. Chunks "
-    "that "
-    "are missing here are no damage: each peer holds a part of a checkpoint.";
+    "Shows the checkpoints of a peer's directory and the newest of them in full, or the checkpoint whose "
+    "manifest is given: job and parameters, state hash, tensors with their norms, and which chunks are here "
+    "and intact. Nothing is changed.\vThe exit code is 1 when a manifest, or a chunk of the checkpoint shown "
+    "in full, is damaged. Chunks that are missing here are not damage: each peer holds a part of a "
+    "checkpoint.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -38,18 +36,18 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (a->path != NULL)
-            argp_error(state, "only one directory or manifest at a time; what is '%s'?", arg);
+            argp_error(state, "unexpected argument '%s': give one directory or manifest", arg);
         a->path = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which directory or manifest?");
+        argp_error(state, "give the directory of a peer, or a manifest");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* Takes the object over. */
+/* Prints the object and frees it. */
 static void print_json(json_t *object) {
     json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
     putchar('\n');
@@ -60,7 +58,7 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* What was shown is good, or this is the last word about it. `why`: of the first piece of damage. */
+/* Fails where manifests or chunks are damaged. `why` is the error of the first damaged one. */
 static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const gw_err *why, gw_err *err) {
     if (manifests + chunks == 0) return true;
     fflush(stdout);
@@ -69,14 +67,13 @@ static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const g
     if (chunks > 0)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u chunk%s",
                  manifests > 0 ? " and " : "", chunks, plural(chunks));
-    return gw_fail(
-        err, GW_E_CORRUPT,
-        "%s: %s damaged: %s. A peer that goes on here gets what is damaged from others that hold it; "
-        "without such, an older checkpoint may be whole",
-        path, text, why->text);
+    return gw_fail(err, GW_E_CORRUPT,
+                   "%s: %s damaged: %s. A peer that is started here fetches the damaged parts from other "
+                   "peers that hold them; if there are none, an older checkpoint may be whole",
+                   path, text, why->text);
 }
 
-/* The newest checkpoint in full, below the list of all. */
+/* Shows the list of all checkpoints, and the newest one in full. */
 static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *store, bool json,
                          gw_err *err) {
     gw_inspect_report report;
@@ -115,8 +112,8 @@ static bool inspect_folder(const char *given, bool json, gw_err *err) {
     return done;
 }
 
-/* The state directory of DIR/manifests/NAME, in memory that the caller frees; NULL when the manifest lies
- * elsewhere. */
+/* Returns the state directory of the manifest DIR/manifests/NAME, in memory that the caller frees; NULL
+ * when the manifest lies elsewhere. */
 static char *folder_of(const char *path) {
     char *absolute = realpath(path, NULL);
     if (absolute == NULL) return NULL;

@@ -44,7 +44,8 @@ static const char *shape_text(const gw_tensor *tensor, char text[SHAPE_TEXT]) {
     return text;
 }
 
-/* Values come from whoever wrote the manifest: nothing that could steer a terminal. */
+/* Prints a value of a manifest, which anybody may have written, without control characters that could
+ * steer a terminal. At most `most` characters are shown. */
 static void print_safe(FILE *out, const char *text, int most) {
     for (int i = 0; text[i] != '\0'; i++) {
         if (i == most) {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds squares over a tensor's bytes, which come in pieces that may cut an element in two. */
+/* Adds squares over the bytes of a tensor, which come in pieces; a piece may end in the middle of an
+ * element. */
 typedef struct square_sum {
     gw_dtype dtype;
     size_t element_bytes;
@@ -67,12 +68,12 @@ static void add_squares(square_sum *s, const uint8_t *bytes, size_t count) {
     memcpy(s->carry, bytes, s->carried);
 }
 
-/* The tensors that overlap one chunk, gone through in order as the chunks are. */
+/* A walk through the tensors, in step with the chunks. */
 typedef struct walk {
     gw_inspect_report *report;
-    uint32_t tensor; /* the first that is not behind the chunk in hand */
-    uint64_t begin;  /* its first byte in the image */
-    square_sum sum;  /* of it, so far */
+    uint32_t tensor; /* the first tensor that ends behind the current chunk's beginning */
+    uint64_t begin;  /* offset of its first byte in the state image */
+    square_sum sum;  /* its sum so far */
 } walk;
 
 static uint64_t tensor_bytes(const gw_tensor *tensor) {
@@ -86,7 +87,8 @@ static void begin_tensor(walk *w) {
     w->sum = (square_sum){.dtype = dtype, .element_bytes = gw_dtype_bytes(dtype)};
 }
 
-/* Feeds chunk `index` (NULL bytes: not to be had) to the tensors that it holds parts of. */
+/* Feeds chunk `index` to the tensors that it holds parts of. `bytes` is NULL where the chunk is missing or
+ * damaged. */
 static void feed_chunk(walk *w, uint32_t index, const uint8_t *bytes) {
     const gw_manifest *manifest = w->report->manifest;
     uint64_t first = gw_chunk_offset(index), end = first + gw_chunk_length(manifest->state_bytes, index);

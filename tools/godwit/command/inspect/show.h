@@ -1,4 +1,4 @@
-/* The two faces of `godwit inspect`: tables for people, 80 columns wide, and JSON. */
+/* The two outputs of `godwit inspect`: tables for people, 80 columns wide, and JSON. */
 #ifndef GODWIT_TOOLS_GODWIT_COMMAND_INSPECT_SHOW_H
 #define GODWIT_TOOLS_GODWIT_COMMAND_INSPECT_SHOW_H
 
