@@ -102,5 +102,5 @@ Test(init, a_folder_with_checkpoints_is_no_model) {
     scratch_make_folder("manifests");
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano");
     cr_expect_not(gw_init_load(&params, "/nowhere", &model, &err));
-    cr_expect_not_null(strstr(err.text, "holds no checkpoint of a job gpt"), "%s", err.text);
+    cr_expect_not_null(strstr(err.text, "holds no checkpoint of a gpt job"), "%s", err.text);
 }
