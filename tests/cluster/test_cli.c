@@ -259,7 +259,8 @@ static outcome run_once(const char *arguments) {
 Test(cli, http_that_others_reach_is_warned_of) {
     outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0.0.0.0:0");
     cr_expect_eq(o.code, 0, "%s", o.err);
-    cr_expect_not_null(strstr(o.err, "--http 0.0.0.0:0: everybody who can reach this address can read"), "%s", o.err);
+    cr_expect_not_null(strstr(o.err, "--http 0.0.0.0:0: everybody who can reach this address can read"), "%s",
+                       o.err);
     cr_expect_str_empty(run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0").err);
 }
 

@@ -154,7 +154,8 @@ Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_i
         {"nosuch.invalid:1", "", "--listen nosuch.invalid:1: "},
         {NULL, " --advertise nosuch.invalid:1", "--advertise nosuch.invalid:1: "},
         {NULL, " --http nosuch.invalid:1", "--http nosuch.invalid:1: "},
-        {NULL, " --http ", "is in use: another process listens there. Stop that process, or give another --http"},
+        {NULL, " --http ",
+         "is in use: another process listens there. Stop that process, or give another --http"},
         {NULL, " --metrics /nonexistent/a.csv", "--metrics: cannot write /nonexistent/a.csv"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

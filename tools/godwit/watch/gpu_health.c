@@ -79,7 +79,7 @@ static void look_at_memory(gw_gpu_health *h, const gw_gpu_reading *r, const repo
     if (r->ecc_uncorrected > h->ecc_uncorrected) {
         report(v, GW_ERROR,
                "has %" PRIu64 " new memory errors that ECC could not correct: its results may be wrong; take "
-                              "it out of use and reset it",
+               "it out of use and reset it",
                r->ecc_uncorrected - h->ecc_uncorrected);
         h->ecc_uncorrected = r->ecc_uncorrected;
     }
