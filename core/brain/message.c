@@ -272,7 +272,7 @@ static gw_view *get_views(gw_reader *r, uint32_t most, uint32_t *count) {
     return views;
 }
 
-/* Of a state of so many steps. */
+/* Reads the lineage of a state of `step` steps. */
 static gw_lineage get_lineage(gw_reader *r, uint64_t step) {
     gw_lineage lineage = {0};
     uint32_t count = gw_get_u32(r);

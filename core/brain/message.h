@@ -59,79 +59,89 @@ typedef enum gw_refusal {
     GW_REFUSE_FULL,     /* the sender's ballot is full until a view is installed */
 } gw_refusal;
 
-/* Sums and loads that failed here as bits of what a member had sent had changed. */
+/* Failures at this peer because bits that a member had sent had changed: of sums, and of loads from peers. */
 typedef struct gw_changes {
-    uint32_t count;       /* in all */
-    uint32_t of_two;      /* the latest in a row that were between this peer with its state and the only other
-                             member */
-    uint32_t arrangement; /* of the view in which the last was */
-    gw_peer_id from[2];   /* the latest two such members, the last one first; zeros = none */
-    uint64_t epoch[2];    /* of the views in which that was */
-    uint64_t boot[2];     /* which of their lives sent it */
+    uint32_t count; /* in all */
+    /* The latest ones in a row in which this peer, with its state, and one other member were the whole
+     * view. */
+    uint32_t of_two;
+    uint32_t arrangement; /* of the view in which the last one was */
+    /* The senders of the latest two, the last one first (zeros: none), with the epochs of the views and the
+     * lives that sent. */
+    gw_peer_id from[2];
+    uint64_t epoch[2];
+    uint64_t boot[2];
 } gw_changes;
 
-/* What a voter holds, frozen. */
+/* What a voter holds when it is frozen. A checkpoint is whole if the disks of the flock had all of it when it
+ * was completed or loaded. */
 typedef struct gw_report {
-    bool has_state, fresh;
-    bool ended, stopped;        /* its step is the job's end; because of the user */
-    bool unwritable;            /* its disk takes no checkpoints */
-    bool load_failed;           /* it could not load a checkpoint, and wants none where there is a state */
-    bool orphans;               /* its disk may have chunks of checkpoints that it does not know */
-    uint64_t step, fingerprint; /* of the state */
-    uint64_t whole_step; /* of the newest checkpoint that it knows to be whole, as it was complete or has been
-                            loaded, and, with float sums, behind its state; 0 = of none */
+    bool has_state;
+    bool fresh;          /* the voter begins the job anew (--fresh) */
+    bool ended, stopped; /* its state is the job's last one; because a user stopped the job */
+    bool unwritable;     /* its disk takes no checkpoints */
+    bool load_failed;    /* it could not load a checkpoint, and wants none loaded where there is a state */
+    bool orphans;        /* its disk may have orphans (core/record/inventory.h) */
+    uint64_t step, fingerprint; /* of its state */
+    /* The newest checkpoint that it knows to be whole and, with float sums, in the lineage of its state; 0
+     * = it knows of none. */
+    uint64_t whole_step;
     gw_hash whole_root;
-    gw_lineage lineage;       /* float sums: of its state */
-    uint64_t installed_epoch; /* of the view whose state it has; without one of the view it installed last, in
-                                 whatever life */
+    gw_lineage lineage; /* float sums: of its state */
+    /* The view whose state it has; without a state the view that it installed last, in this life or an
+     * earlier one. */
+    uint64_t installed_epoch;
     gw_view_name installed;
-    /* A later view, that it may have lived in and forgotten what was shown there: with a state the one that
-     * it installed last; without one the latest that an earlier life of it voted for. Epoch 0 = none. */
+    /* A later view, in which the voter may have lived without remembering what was shown there. With a state
+     * it is the view that the voter installed last, without one the latest view that an earlier life of it
+     * voted for. Epoch 0: there is none. */
     uint64_t promised_epoch;
     gw_view_name promised;
-    gw_set held, claimed; /* of step `step`; size 0 = nothing */
-    uint32_t failures;    /* checks of this step's sum that failed */
-    uint64_t speed;
-    gw_peer_id accused[2];      /* of wrong contributions to step `step`; zeros = nobody is */
-    gw_changes changes;         /* since it has last had a sum */
-    gw_convictions convictions; /* that it knows of, of other peers */
-    uint64_t heard_epoch;       /* of its own conviction that it has heard of last; 0 = of none */
-    uint64_t recorded_epoch;    /* of the last one that its record has */
-    gw_shard_deaths losses;     /* that it knows of */
-    uint32_t inventory_count; /* with a state: those that come after it, and from the newest whole one that it
-                                 knows of on */
+    gw_set held,
+        claimed;       /* shards of step `step` in its accumulator, and in flight; size 0: it holds nothing */
+    uint32_t failures; /* how often the checks of this step's sum failed */
+    uint64_t speed;    /* thousandths of a shard a second */
+    gw_peer_id accused[2];      /* members whose contributions to step `step` are in doubt; zeros: none */
+    gw_changes changes;         /* since the voter last had a right sum */
+    gw_convictions convictions; /* of other peers, that it knows of */
+    uint64_t heard_epoch;    /* epoch of the last conviction of the voter that it has heard of; 0 = of none */
+    uint64_t recorded_epoch; /* epoch of the last such conviction that is in its durable record */
+    gw_shard_deaths losses;  /* deaths at shards that it knows of */
+    /* With a state: checkpoints that come after it, and those from the newest whole one on. */
+    uint32_t inventory_count;
     gw_inventory inventory[GW_MAX_INVENTORY];
 } gw_report;
 
-/* What a view starts with. */
+/* What a view begins with. */
 typedef struct gw_install {
     gw_view view;
-    uint64_t step, fingerprint; /* the state everybody is to hold; fingerprint 0 = not known */
-    uint64_t whole_step; /* the newest checkpoint of it or before it, in its lineage, that a voter knows to be
-                            whole; 0 = none */
+    uint64_t step, fingerprint; /* the state that every member is to hold; fingerprint 0 = not known */
+    /* The newest checkpoint, in the lineage of that state, that a voter knows to be whole; 0 = none. */
+    uint64_t whole_step;
     gw_hash whole_root;
-    uint64_t found_step; /* a newer one that nobody knows of, of which the voters' disks have all; 0 = none */
+    /* A newer one that nobody knows to be whole, but of which the voters' disks have all chunks; 0 = none. */
+    uint64_t found_step;
     gw_hash found_root;
-    gw_lineage lineage; /* float sums, GW_LOAD_PEERS: of that state */
-    bool ended, stopped;
-    bool end_given_up; /* a later one is on record as the job's end, and nobody can bring the rest of it */
-    uint32_t failures;
+    gw_lineage lineage;   /* float sums, GW_LOAD_PEERS: of that state */
+    bool ended, stopped;  /* that state is the job's last one; because a user stopped the job */
+    bool end_given_up;    /* a later state is on record as the job's last one, and cannot be had any more */
+    uint32_t failures;    /* how often the checks of this step's sum failed */
     uint32_t arrangement; /* of the members for sums (core/record/view.h) */
-    gw_load_kind load;    /* how fetchers get it */
-    gw_hash root;
-    uint64_t root_epoch;    /* GW_LOAD_MANIFEST: of that checkpoint, see gw_inventory */
-    gw_set fetchers, drops; /* of ranks: who lacks the state, who zeroes its accumulator */
-    gw_set unwritable;      /* of ranks: whose disks take no checkpoints */
-    gw_set missing;         /* shards that are dealt; size = shards of the step */
-    uint32_t cuts[GW_MAX_MEMBERS + 1];
-    gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: chunks on each member's disk */
-    gw_shard_deaths losses;             /* that its voters know of, from `step` on */
-    gw_convictions convictions; /* that its voters know of, and those peers had not heard of before they voted
-                                 */
-    gw_hash
-        *spared; /* checkpoints that who hears of its conviction is not to give up: others have them, too */
+    gw_load_kind load;    /* how the fetchers get the state */
+    gw_hash root;         /* GW_LOAD_MANIFEST: the checkpoint to load */
+    uint64_t root_epoch;  /* GW_LOAD_MANIFEST: of that checkpoint, as in gw_inventory */
+    gw_set fetchers;      /* ranks of the members that lack the state */
+    gw_set drops;         /* ranks of the members that zero their accumulators */
+    gw_set unwritable;    /* ranks of the members whose disks take no checkpoints */
+    gw_set missing;       /* the shards that are dealt; its size is the number of shards of the step */
+    uint32_t cuts[GW_MAX_MEMBERS + 1];  /* the deal of the missing shards (core/shard/deal.h) */
+    gw_set inventories[GW_MAX_MEMBERS]; /* GW_LOAD_MANIFEST: by rank, the chunks on that member's disk */
+    gw_shard_deaths losses;             /* deaths at shards that the voters know of, from `step` on */
+    /* That the voters know of and the convicted peers had not heard of when they voted. */
+    gw_convictions convictions;
+    gw_hash *spared; /* checkpoints that a convicted peer need not give up, since other peers have the same */
     uint32_t spared_count;
-    uint64_t cause_age_ns; /* since the proposer knew the cause: for people */
+    uint64_t cause_age_ns; /* time since the proposer knew the cause, for people */
     char cause[120];
 } gw_install;
 
@@ -163,8 +173,8 @@ typedef struct gw_message {
         struct {
             gw_refusal why;
             uint64_t highest_epoch; /* that the sender has seen anywhere */
-            /* Of the views that the sender has proposed in this life, none of an epoch past this one and not
-             * past `highest_epoch` has been installed, or will be. */
+            /* No view of an epoch past this one, and not past `highest_epoch`, that the sender has proposed
+             * in this life has been installed or will be. */
             uint64_t given_up_since;
             gw_view *listed; /* the views that the sender voted for or installed, for UNLISTED and STALE */
             uint32_t listed_count;
@@ -176,19 +186,20 @@ typedef struct gw_message {
             gw_install *install;
         } install;
         struct {
-            gw_checkpoint_ref
-                whole; /* the newest checkpoint that the sender knows to be whole, and that the view's state
-                              has come from; step 0 = it knows of none */
+            /* The newest checkpoint that the sender knows to be whole, and that the view's state has come
+             * from; step 0 = it knows of none. */
+            gw_checkpoint_ref whole;
         } ready;
         struct {
             char *reason;
             bool check_state; /* as in `propose` */
         } repair;
         struct {
-            gw_view *newcomers; /* a view of those who ask: the sender alone, or with `whole_view` the living
-                                   members of its view */
-            uint64_t step;      /* that the sender is at */
-            bool whole_view;    /* the sender leads a view of this job, which it offers (heal) */
+            /* A view of those who ask: the sender alone, or with `whole_view` the living members of its
+             * view. */
+            gw_view *newcomers;
+            uint64_t step;   /* that the sender is at */
+            bool whole_view; /* the sender leads a view of this job, which it offers (heal) */
         } join;
         struct {
             gw_view *view;

@@ -1,4 +1,4 @@
-/* Gossip's members as the brain sees them: links, hello, blobs. */
+/* The peers that this one knows (contacts): what gossip reports of them, their metadata, links and HELLO. */
 #include "core/brain/members/contacts.h"
 
 #include "core/base/assert.h"
@@ -14,9 +14,9 @@
 
 enum {
     META_VERSION = 2,
-    AGAIN_MS = 10000,  /* who was here longer than that does not come again and again */
-    AWAY_MS = 120000,  /* nor who was away for longer than that */
-    REFUSED_MS = 2000, /* no refusal is on its way for longer */
+    AGAIN_MS = 10000,  /* a peer that stays for less time is said to come again and again */
+    AWAY_MS = 120000,  /* a peer that was away for longer counts as new */
+    REFUSED_MS = 2000, /* the news that an address refused a connection is at most this old */
 };
 
 void gw_contacts_close(gw_peer *p) {
@@ -39,10 +39,12 @@ static bool has_peer(const gw_view *views, uint32_t count, const gw_peer_id *id)
     return false;
 }
 
-/* Nothing that this peer may still have to decide hangs on it, and the world and gossip have forgotten it. */
+/* Whether a contact is not needed any more: no decision that this peer may still have to make depends on it,
+ * and the world and gossip have forgotten it. */
 static bool is_forgotten(const gw_peer *p, const gw_contact *c) {
     if (c->alive || c->linked || c->wanted || c->early != NULL) return false;
-    if ((c->at_end || c->said_end) && gw_contacts_same_job(p, c)) return false; /* the job has ended */
+    if ((c->at_end || c->sent_end) && gw_contacts_same_job(p, c))
+        return false; /* it knows of the job's end */
     if (gw_gossip_find(p->gossip, &c->id) != NULL) return false;
     return !has_peer(&p->view.current, 1, &c->id) && !has_peer(&p->view.voted, 1, &c->id) &&
            !has_peer(&p->view.attempt.view, 1, &c->id) && !has_peer(&p->view.ballot.installed, 1, &c->id) &&
@@ -50,7 +52,8 @@ static bool is_forgotten(const gw_peer *p, const gw_contact *c) {
            !has_peer(p->view.learned, p->view.learned_count, &c->id);
 }
 
-/* A peer without a view judges by all whom it has met whether it has missed the job: it forgets nobody. */
+/* Removes the contacts that are not needed. A peer without a view keeps them all, because it judges by the
+ * peers that it has met whether it has missed the job. */
 static void forget_contacts(gw_peer *p) {
     uint32_t kept = 0;
     if (p->members.contacts == NULL || p->view.current.epoch == 0) return;
@@ -61,7 +64,8 @@ static void forget_contacts(gw_peer *p) {
     gw_id_index_rebuild(&p->members.contact_index, records(p), kept);
 }
 
-/* A quarter of them at least, so that it looks whom to forget seldom. */
+/* Makes room for one more contact. The array grows unless a quarter of it has become free, so that contacts
+ * are rarely searched for some to forget. */
 static void make_room(gw_peer *p) {
     if (p->members.contact_count < p->members.contact_capacity) return;
     forget_contacts(p);
@@ -75,7 +79,7 @@ static void make_room(gw_peer *p) {
     GW_ASSERT_MEMORY(room);
 }
 
-/* Moves the others. */
+/* Adds a contact. Pointers to other contacts are invalid afterwards. */
 static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     make_room(p);
     GW_ASSERT(p->members.contacts != NULL);
@@ -85,22 +89,21 @@ static gw_contact *add_contact(gw_peer *p, const gw_peer_id *id) {
     return contact;
 }
 
-/* ---- blobs
- * --------------------------------------------------------------------------------------------------- */
+/* Metadata in gossip. */
 
-/* What it has said so far: nothing. */
-static void clear_blob(gw_contact *contact) {
+/* Sets what metadata says to the state of a life that has sent none yet. */
+static void clear_metadata(gw_contact *contact) {
     contact->has_view = contact->at_end = contact->leaving = contact->blameless = contact->unsaved = false;
     memset(contact->job, 0, sizeof contact->job);
     contact->epoch = contact->step = contact->fingerprint = contact->speed = 0;
     contact->checkpoint_step = UINT64_MAX;
     contact->view_name = (gw_view_name){0};
     contact->leader = (gw_peer_id){0};
-    contact->view_count = contact->fell_at = 0;
+    contact->view_count = contact->fatal_shard_plus_1 = 0;
 }
 
-/* One that is empty or of another version says nothing. */
-static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
+/* Takes a member's metadata over. Metadata that is empty or of another version is ignored. */
+static void read_metadata(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
     gw_reader r = gw_reader_on(member->meta, member->meta_bytes);
     uint8_t version = gw_get_u8(&r), flags = gw_get_u8(&r);
     uint8_t job[8];
@@ -120,7 +123,7 @@ static void read_blob(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     next.fingerprint = gw_get_u64(&r);
     next.checkpoint_step = gw_get_u64(&r);
     next.speed = gw_get_u64(&r);
-    next.fell_at = gw_get_u32(&r);
+    next.fatal_shard_plus_1 = gw_get_u32(&r);
     if (version != META_VERSION || !gw_reader_done(&r)) return;
     *contact = next;
     if (next.epoch > p->members.gossiped_epoch) p->members.gossiped_epoch = next.epoch;
@@ -144,7 +147,7 @@ void gw_contacts_announce(gw_peer *p) {
     gw_put_u64(&w, p->state.fingerprint);
     gw_put_u64(&w, known);
     gw_put_u64(&w, p->step.own_speed);
-    gw_put_u32(&w, p->members.fell_at);
+    gw_put_u32(&w, p->members.fatal_shard_plus_1);
     GW_ASSERT(!w.failed);
     if (w.length == p->members.meta_length && memcmp(bytes, p->members.meta, w.length) == 0) return;
     memcpy(p->members.meta, bytes, w.length);
@@ -152,8 +155,7 @@ void gw_contacts_announce(gw_peer *p) {
     gw_gossip_set_meta(p->gossip, bytes, w.length, p->now);
 }
 
-/* ---- gossip's events
- * ------------------------------------------------------------------------------------------ */
+/* Events of gossip. */
 
 static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *member) {
     if (member->addr_count == 0) return;
@@ -178,25 +180,26 @@ static void drop_link(gw_peer *p, gw_contact *contact) {
     contact->wanted = false;
     if (contact->linked) contact->unlinked_since_ns = p->now;
     p->members.links_due_ns = 0;
-    contact->linked = contact->greeted = false; /* the world does not report the end of what is not wanted */
+    contact->linked = contact->greeted =
+        false; /* the world does not report the end of a link that is not wanted */
 }
 
-/* What a link has said was said by the life that it was to. */
+/* Forgets what came over the last link if that was to another life than this one. */
 static void see_life(gw_contact *contact, const gw_incarnation *life) {
     if (gw_same_life(&contact->linked_life, life)) return;
-    contact->said_job = contact->said_end = contact->said_fell = false;
+    contact->ran_this_job = contact->sent_end = contact->sent_fell = false;
     contact->data_missing = contact->data_flaps = false;
 }
 
 static void begin_life(gw_contact *contact, const gw_incarnation *life) {
-    clear_blob(contact);
+    clear_metadata(contact);
     contact->incarnation = *life;
-    contact->told_state = (gw_view_ref){0};
+    contact->refusal_state = (gw_view_ref){0};
     contact->ended = false;
 }
 
-/* Whether it comes again and again goes by how long it was here last: the life before this one, or, of the
- * same life, the time between two silences. */
+/* Notes that a peer has come. It comes again and again if its last stay was short: its last life, or if this
+ * is still the same life, the time between two silences. */
 static void note_coming(const gw_peer *p, gw_contact *contact, bool new_life) {
     uint64_t until_ns = contact->alive ? p->now : contact->gone_ns;
     uint64_t since_ns = new_life ? contact->life_since_ns : contact->alive_since_ns;
@@ -213,7 +216,7 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     if (new_life) begin_life(contact, life);
     contact->incarnation = *life;
     see_life(contact, life);
-    read_blob(p, contact, member);
+    read_metadata(p, contact, member);
     if (!news) return;
     note_coming(p, contact, new_life);
     contact->alive = true;
@@ -225,56 +228,60 @@ static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_inca
     gw_peer_notice(p, GW_NOTICE_PEER_ALIVE, " ")->peer = member->id;
 }
 
-/* Perhaps of a life that this peer never heard to be alive: it came and went between two rounds of gossip.
- * One that was in no view and tells of no end has nothing to say, and what the life before it said stays. */
+/* Takes over the metadata that comes with an event. It may be of a life that this peer has never heard to be
+ * alive, because it came and went between two rounds of gossip. If such a life was in no view and does not
+ * report the job's end, its metadata is ignored, and that of the life before it is kept. */
 static void read_words(gw_peer *p, gw_contact *contact, const gw_gossip_event *event) {
     const gw_incarnation *life = &event->incarnation;
     if (gw_same_life(&contact->incarnation, life)) {
-        read_blob(p, contact, event->member);
+        read_metadata(p, contact, event->member);
         return;
     }
-    if (life->boot <= contact->incarnation.boot) return; /* a link told of a later one */
+    if (life->boot <= contact->incarnation.boot) return; /* a later life is known from a link */
     gw_contact next = *contact;
     begin_life(&next, life);
     see_life(&next, life);
-    read_blob(p, &next, event->member);
+    read_metadata(p, &next, event->member);
     if (contact->incarnation.boot == 0 || next.has_view || next.at_end) *contact = next;
 }
 
-/* This process has been linked to that life of the peer, or to an earlier one. */
+/* Whether this process has been linked to this life of the peer, or to an earlier one. */
 static bool has_met_by(const gw_contact *contact, uint64_t boot) {
     return contact->linked_life.boot != 0 && boot >= contact->linked_life.boot;
 }
 
-/* That one has ended whom this process never met may be a recording: it dials to find out, where it has to
- * know. */
+/* A peer has died or left. If this process has never met it, the news may be a recording of earlier gossip
+ * that somebody replays; it is then not taken as proof that the process has ended (gw_contacts_look_for). */
 static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->member->id);
     if (contact == NULL) contact = add_contact(p, &event->member->id);
     bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
-    GW_ASSERT(!lived || gw_same_life(&contact->incarnation, &event->incarnation)); /* the one told of last */
+    GW_ASSERT(!lived || gw_same_life(&contact->incarnation,
+                                     &event->incarnation)); /* the life that was last reported alive */
     read_words(p, contact, event);
     contact->alive = false;
     uint64_t boot = event->incarnation.boot;
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven) && has_met_by(contact, boot);
     if (!lived)
-        return NULL; /* its end was told before; or that it lived was not, and who heard that sees to it */
+        return NULL; /* its end is known already; or its life was not, and the peers that knew it handle its end */
     contact->gone_ns = p->now;
     gw_poison_as_told(contact);
     contact->joining_until_ns = 0;
-    /* The silent may be cut off, not killed; and who neither wanted to leave nor was done could not go on. */
-    bool ended = contact->at_end || contact->said_end;
+    /* A peer that fell silent may merely be cut off. A peer that left without wishing to leave, and before
+     * the job's end, could not go on. */
+    bool ended = contact->at_end || contact->sent_end;
     bool fell = !ended && (left ? !contact->leaving : event->proven);
     if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
-    if (!left) drop_link(p, contact); /* what a peer that left said before is still on its way */
+    if (!left) drop_link(p, contact); /* messages that a leaving peer has sent may still be on their way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     return contact;
 }
 
-/* Of two processes of one identity one goes on. To all others a later start is the next life of the same
- * peer, and its earlier one is dead. Of two that were started as often they keep whom they heard of first:
- * who is in a view is known. */
+/* Whether this process is the one that goes on, of two with one identity. All other peers take the process
+ * with the higher boot count for the next life of the same peer, and the earlier one for dead. If the boot
+ * counts are equal, they keep the process that they heard of first; a process that is in a view is known to
+ * them. */
 static bool is_the_one(const gw_peer *p, const gw_incarnation *other) {
     const gw_incarnation *life = &p->config.incarnation;
     return other->boot < life->boot || (other->boot == life->boot && p->view.current.epoch > 0);
@@ -302,7 +309,7 @@ static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
 
 const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     if (p->phase == GW_AT_OVER) return NULL;
-    /* Of this peer itself gossip tells nothing else. */
+    /* CLONED is the only event that gossip reports of this peer itself. */
     GW_ASSERT(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
     gw_contact *contact;
     switch (event->kind) {
@@ -327,8 +334,7 @@ const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *ev
     return NULL;
 }
 
-/* ---- links
- * ---------------------------------------------------------------------------------------------------- */
+/* Links. */
 
 static void link_up(gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     contact->linked = true;
@@ -351,9 +357,10 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
     contact->linked = contact->greeted = false;
     if (was_linked) contact->unlinked_since_ns = p->now;
     p->members.links_due_ns = 0;
-    /* What refused is no longer there, nor is any life before it; a later one of which gossip has told
-     * meanwhile may well be. The world knows no life but that of the last link, if there was one: of another
-     * one that gossip told of a while ago, this process was dialled since. */
+    /* If all addresses refused, the life of the last link has ended, and so have all lives before it. A later
+     * life that gossip has reported since may well be alive. The world knows only the life of the last link,
+     * if there was one. If gossip reported another life a while ago, that life has been dialled since
+     * then. */
     bool of_this_life = event->link.incarnation.boot > contact->incarnation.boot ||
                         gw_same_life(&event->link.incarnation, &contact->incarnation) ||
                         p->now >= contact->alive_since_ns + gw_peer_ms(p, REFUSED_MS);
@@ -364,7 +371,7 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
         gw_gossip_suspect_hint(p->gossip, &event->peer, p->now);
     if (!contact->alive) {
         contact->ended |= proof;
-        drop_link(p, contact); /* it left, and is gone now */
+        drop_link(p, contact); /* the peer left, and its process has ended now */
     }
 }
 
@@ -372,7 +379,7 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
     gw_contact *contact = gw_peer_contact(p, &event->peer);
     if (contact == NULL) {
         if (event->kind != GW_EV_LINK_UP) return;
-        contact = add_contact(p, &event->peer); /* it found us before gossip told us of it */
+        contact = add_contact(p, &event->peer); /* its link came before gossip reported it */
         contact->incarnation = event->link.incarnation;
     }
     if (event->kind == GW_EV_LINK_UP)
@@ -381,13 +388,12 @@ void gw_contacts_link(gw_peer *p, const gw_event *event) {
         link_down(p, contact, event);
 }
 
-/* ---- hello
- * ----------------------------------------------------------------------------------------------------- */
+/* HELLO. */
 
 static void greet(gw_contact *from) {
     from->greeted = true;
     from->differs = from->apart = false;
-    from->said_job = true;
+    from->ran_this_job = true;
 }
 
 bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
@@ -399,8 +405,7 @@ bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) 
     return from->greeted;
 }
 
-/* ---- questions
- * --------------------------------------------------------------------------------------------------- */
+/* Questions about a contact. */
 
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
     return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;

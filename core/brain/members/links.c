@@ -1,6 +1,7 @@
-/* Which links are missing: control links, by which peers talk, and the data links beside them, over which
- * words are read, states fetched and sums carried. A member to whom either is missing for long holds the step
- * for ever: nobody can read its word, so nobody seals, and no reduction fails that it could be blamed for. */
+/* Missing links: control links, which carry messages, and the data links beside them, over which range words
+ * are read, states are fetched and sums are carried. A member to which either link stays missing would hold
+ * the step up for ever: its word cannot be read, so no member seals, and no reduction fails that would show
+ * the fault. Therefore, after a while, one of the two ends is left out of the view. */
 #include "core/brain/members/links.h"
 
 #include "core/brain/members/contacts.h"
@@ -12,19 +13,22 @@
 #include <string.h>
 
 enum {
-    UNLINKED_MS = 1000,
-    DATA_NEW_MS = 1000,   /* in founding the data link to somebody may be so long in coming, */
-    DATA_LASTS_MS = 1000, /* one that was gone again before has been missing all the time, */
-    DATA_MS = 5000, /* and so long it may be missing to a member, before one of the two ends is left out */
-    DATA_OTHER_MS = 10000,   /* by the other end of it, when that has not helped, */
-    DATA_CUT_OFF_MS = 15000, /* and by whoever is at fault itself, as it seems */
-    PATH_FAILURES = 2,       /* reductions that a broken path may fail before one of its ends is left out */
-    PATH_FAILURES_OTHER = 4,
-    PATH_FORGIVEN_MS = 60000, /* then it is tried again */
+    UNLINKED_MS = 1000,       /* a control link may be missing for this long */
+    DATA_NEW_MS = 1000,       /* while a flock is founded, a data link may take this long to come */
+    DATA_LASTS_MS = 1000,     /* a data link that lasts for less time counts as missing throughout */
+    DATA_MS = 5000,           /* a data link between members may be missing for this long; then the end that
+                                 stays leaves the other one out */
+    DATA_OTHER_MS = 10000,    /* after this time the other end acts, too */
+    DATA_CUT_OFF_MS = 15000,  /* a peer at which the fault seems to be acts after this time only */
+    PATH_FAILURES = 2,        /* reductions that may fail on a path before the end that stays acts */
+    PATH_FAILURES_OTHER = 4,  /* reductions that may fail before the other end acts, too */
+    PATH_FORGIVEN_MS = 60000, /* a path whose last failure is older is used again */
 };
 
-/* Both ends of what is broken between two see it, and they must not throw out each other: the leader stays,
- * or the lower id. The other one insists only when that has not helped (as when the leader sees nothing). */
+/* Whether this peer is the end that stays when something is broken between it and a contact. Both ends see
+ * the fault, and they must not leave each other out: the leader stays, otherwise the lower id. The other end
+ * acts only if nothing has changed after a longer time, for instance because the leader does not see the
+ * fault. */
 static bool stays(const gw_peer *p, const gw_contact *contact) {
     bool theirs_leads = p->view.current.epoch > 0 && gw_peer_id_equal(&p->view.current.leader, &contact->id);
     return gw_peer_is_leader(p) || (!theirs_leads && gw_peer_id_compare(&p->config.id, &contact->id) < 0);
@@ -53,7 +57,7 @@ void gw_links_look_anew(gw_peer *p) {
     p->members.links_due_ns = 0;
 }
 
-/* Whether data links to most of the other members are missing, which they would not all be at fault for. */
+/* Whether data links to most of the other members are missing, so that the fault is probably here. */
 static bool is_cut_off(gw_peer *p) {
     uint32_t others = 0, missing = 0;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
@@ -82,7 +86,7 @@ static bool lacks_data(const gw_peer *p, const gw_contact *contact, uint64_t ms)
     return contact->data_missing && p->now >= contact->data_missing_since_ns + gw_peer_ms(p, ms);
 }
 
-/* From when on one of its links counts as missing; UINT64_MAX: both stand. */
+/* The time from which on one of a contact's links counts as missing; UINT64_MAX: both links stand. */
 static uint64_t missed_from_ns(gw_peer *p, const gw_contact *contact) {
     uint64_t control = contact->linked ? UINT64_MAX : contact->unlinked_since_ns + gw_peer_ms(p, UNLINKED_MS);
     if (!contact->data_missing) return control;
@@ -94,7 +98,8 @@ bool gw_links_lately(gw_peer *p, const gw_contact *contact) {
     return p->now < missed_from_ns(p, contact);
 }
 
-/* Where steps are made, who is admitted too early holds them. */
+/* While a view makes steps, a newcomer must have its data link before it is admitted, as it would hold them
+ * up. */
 bool gw_links_admit(const gw_peer *p, const gw_contact *contact) {
     bool lacks = p->view.current.epoch > 0 ? contact->data_missing : lacks_data(p, contact, DATA_NEW_MS);
     return contact->linked && !lacks && !contact->data_fails_here;
@@ -133,7 +138,7 @@ void gw_links_data(gw_peer *p, const gw_event *event) {
             contact->data_up_ns != 0 && p->now < contact->data_up_ns + gw_peer_ms(p, DATA_LASTS_MS);
         if (!contact->data_flaps || contact->data_missing_since_ns == 0)
             contact->data_missing_since_ns = p->now;
-        if (!contact->data_flaps) contact->data_said = false;
+        if (!contact->data_flaps) contact->data_warned = false;
     }
     if (!missing && contact->data_missing) contact->data_up_ns = p->now;
     contact->data_missing = missing;
@@ -159,20 +164,21 @@ const gw_contact *gw_links_newcomer_without_data(const gw_peer *p) {
     return NULL;
 }
 
-/* Who is no member waits for its data link unnoticed by the others: the log says that it does. */
+/* Warns of missing data links. A peer that waits for one to become a member would otherwise wait
+ * unnoticed. */
 void gw_links_consider(gw_peer *p) {
     if (p->now < p->members.data_due_ns) return;
     uint64_t due_ns = UINT64_MAX;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         gw_contact *c = &p->members.contacts[i];
         char text[GW_LINK_TEXT];
-        if (!c->data_missing || c->data_said || !c->alive || !c->linked) continue;
+        if (!c->data_missing || c->data_warned || !c->alive || !c->linked) continue;
         uint64_t from_ns = c->data_missing_since_ns + gw_peer_ms(p, DATA_MS);
         if (p->now < from_ns) {
             due_ns = from_ns < due_ns ? from_ns : due_ns;
             continue;
         }
-        c->data_said = true;
+        c->data_warned = true;
         gw_peer_say(p, GW_WARN, "%s; until it stands the two are in no view together",
                     gw_links_describe(c, text, sizeof text));
     }

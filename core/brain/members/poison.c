@@ -1,10 +1,10 @@
-/* Which shard kills whoever computes it, or makes them give up? After a first loss in a step its members are
- * careful: they say what they are about to compute before they begin, and when they have nothing left to.
- * Of a peer that dies these claims tell what it was at, and when it comes back it tells so itself; one that
- * gives up names its shard in its last words. Losses are kept in the durable record, told with every vote and
- * united in every install: they outlive the peers, and where peers are started again whenever they crash, the
- * third life lost to a shard still names it, on all peers alike, whenever they start (core/README.md,
- * section 5). */
+/* Poison shards: which shard kills every peer that computes it, or makes it give up. After the first death in
+ * a step the members of the view report their claims: each says which shard a worker is about to compute, and
+ * when the worker has none any more. When a peer dies, its claims tell which shards it was computing; when it
+ * comes back, it reports the same itself (gw_peer_config.fell); a peer that gives up names its shard in its
+ * last words. These deaths are kept in the durable record, told with every vote and united in every
+ * installation, so that they outlive the peers. Even if peers are started again whenever they crash, the
+ * third life lost to a shard names it, on all peers alike (core/README.md, section 5). */
 #include "core/brain/members/poison.h"
 
 #include "core/base/assert.h"
@@ -32,28 +32,31 @@ void gw_poison_claim(gw_peer *p, const gw_event *event) {
     gw_peer_send_members(p, &message);
 }
 
-/* What it said while it had no link to this peer is lost; before its first link it may have said nothing. */
+/* A control link to this life of a peer stands. Claims that the peer sent between two links of the same life
+ * are lost; before the first link of a life there may have been none. */
 void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life) {
     bool again = gw_same_life(&contact->linked_life, life);
     contact->claims_lost = again ? p->state.step : UINT64_MAX;
     if (again && gw_same_life(&contact->claims.life, life)) contact->claims.more = true;
 }
 
-/* What it is through with while it has no view it tells nobody. */
+/* Forgets the claims of a peer that is left out of the view: without a view it does not report which of its
+ * shards are finished. */
 void gw_poison_left_out(gw_contact *contact) {
     contact->claims.heard = false;
 }
 
-/* In whatever view, when peers fall fast; and in the next step, for who has applied the sum sooner. */
+/* Notes a claim. It may be about any view, since views may follow each other fast when several peers die, and
+ * about the next step, if the sender has applied the sum before this peer. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
-    gw_claims *claims = &from->claims;
+    gw_reported_claims *claims = &from->claims;
     if (m->claim.step < p->state.step) return;
     if (!claims->heard || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
-        *claims = (gw_claims){.heard = true, .step = m->claim.step, .life = from->linked_life};
+        *claims = (gw_reported_claims){.heard = true, .step = m->claim.step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
         bool lost = from->claims_lost != UINT64_MAX && m->claim.step <= from->claims_lost;
-        claims->more =
-            lost || m->claim.shard == GW_SHARD_ANY; /* who begins by withdrawing had claimed before */
+        /* A first message that withdraws a claim shows that an earlier one was lost. */
+        claims->more = lost || m->claim.shard == GW_SHARD_ANY;
     }
     if (m->claim.worker < GW_MAX_CLAIMS)
         claims->shard[m->claim.worker] = m->claim.shard;
@@ -78,8 +81,9 @@ void gw_poison_open(gw_peer *p, const gw_shard_deaths *recorded) {
     p->members.deaths_changed = changed;
 }
 
-/* In which step it died: its own news may be of a later one than this peer has got to, in this view or one
- * that this peer has not heard of; it did all that it had claimed before. */
+/* The step in which a peer died. Its metadata or its claims may name a later step than this peer has reached,
+ * in this view or in one that this peer has not heard of; then all that it claimed in earlier steps was
+ * done. */
 static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
     uint64_t step = p->state.step;
     if (contact->epoch >= p->view.current.epoch && contact->step > step) step = contact->step;
@@ -87,14 +91,15 @@ static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
     return claimed && contact->claims.step > step ? contact->claims.step : step;
 }
 
-static bool note(gw_peer *p, const gw_contact *contact, uint32_t shard) {
+/* Notes that a peer died while it computed a shard; returns whether that is news. */
+static bool note_death(gw_peer *p, const gw_contact *contact, uint32_t shard) {
     return gw_shard_deaths_add(&p->members.deaths, &(gw_shard_death){.id = contact->id,
                                                                      .boot = contact->incarnation.boot,
                                                                      .step = step_of_death(p, contact),
                                                                      .shard = shard});
 }
 
-/* All that it may be, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
+/* Writes the shards of which one is poison, up to a few: "4 or 5", "4, 5, 6, 7 or one of 2 more". */
 static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
     uint32_t named = poison->ties < GW_POISON_NAMED ? poison->ties : GW_POISON_NAMED - 1;
     int used = snprintf(text, capacity, "%" PRIu32, poison->shard);
@@ -107,10 +112,11 @@ static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
         snprintf(text + used, capacity - (size_t)used, " or one of %" PRIu32 " more", poison->ties - named);
 }
 
-static void name(gw_peer *p, const gw_poison *poison) {
-    char shards[100]; /* of some that were computed together nobody can tell which it is */
+/* Ends this peer, with a message that names the poison shard. */
+static void end_by(gw_peer *p, const gw_poison *poison) {
+    char shards[100]; /* several, if they were computed together each time */
     list_shards(poison, shards, sizeof shards);
-    if (poison->step == p->state.step) p->members.fell_at = poison->shard + 1;
+    if (poison->step == p->state.step) p->members.fatal_shard_plus_1 = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
                    " is poison: whoever computes it dies, fails or hangs (%" PRIu32
@@ -120,7 +126,7 @@ static void name(gw_peer *p, const gw_poison *poison) {
 
 static void judge(gw_peer *p, uint64_t step) {
     gw_poison poison;
-    if (gw_shard_deaths_poison(&p->members.deaths, step, &poison)) name(p, &poison);
+    if (gw_shard_deaths_poison(&p->members.deaths, step, &poison)) end_by(p, &poison);
 }
 
 void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
@@ -131,7 +137,7 @@ void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
 }
 
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {
-    p->members.fell_at = shard + 1;
+    p->members.fatal_shard_plus_1 = shard + 1;
     const gw_shard_death own = {
         .id = p->config.id, .boot = p->config.incarnation.boot, .step = p->state.step, .shard = shard};
     if (gw_shard_deaths_add(&p->members.deaths, &own)) gw_peer_record_write(p);
@@ -152,22 +158,22 @@ void gw_poison_agree(gw_peer *p, const gw_shard_deaths *agreed) {
 }
 
 static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
-    return contact->fell_at != 0 && contact->step == step_of_death(p, contact);
+    return contact->fatal_shard_plus_1 != 0 && contact->step == step_of_death(p, contact);
 }
 
-/* Of what its workers said that they were at; or nothing, if all said that they were through. Where that is
- * not known: of one shard, whichever. */
+/* Notes the death of a peer at the shards that its workers have claimed, which are none if all workers had
+ * finished. If its claims are not known, the death is noted at an unknown shard. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
-    const gw_claims *claims = &contact->claims;
+    const gw_reported_claims *claims = &contact->claims;
     bool known = !p->members.claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
                  gw_same_life(&claims->life, &contact->incarnation);
-    bool standing = false, changed = false;
+    bool computed = false, changed = false;
     for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {
         if (claims->shard[worker] == GW_SHARD_ANY) continue;
-        standing = true;
-        changed |= note(p, contact, claims->shard[worker]);
+        computed = true;
+        changed |= note_death(p, contact, claims->shard[worker]);
     }
-    return known && (standing || !claims->more) ? changed : note(p, contact, GW_SHARD_ANY);
+    return known && (computed || !claims->more) ? changed : note_death(p, contact, GW_SHARD_ANY);
 }
 
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
@@ -176,33 +182,34 @@ void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
         gw_view_rank_of_life(&p->view.current, &contact->id, life->boot, life->nonce) < 0)
         return;
     bool told = has_last_words(p, contact);
-    if (told ? note(p, contact, contact->fell_at - 1) : note_claims(p, contact)) gw_peer_record_write(p);
+    if (told ? note_death(p, contact, contact->fatal_shard_plus_1 - 1) : note_claims(p, contact))
+        gw_peer_record_write(p);
     judge(p, p->state.step);
 }
 
 void gw_poison_farewell(gw_peer *p, bool failed) {
-    p->members.blameless = p->members.fell_at == 0;
+    p->members.blameless = p->members.fatal_shard_plus_1 == 0;
     if (!failed || p->view.current.epoch == 0) return;
     gw_message message = gw_peer_about_view(p, GW_MSG_FELL);
     message.fell.step = p->state.step;
-    message.fell.shard_plus_1 = p->members.fell_at;
+    message.fell.shard_plus_1 = p->members.fatal_shard_plus_1;
     message.fell.blameless = p->members.blameless;
     gw_peer_send_members(p, &message);
 }
 
 void gw_poison_told(gw_contact *from, const gw_message *m) {
-    from->said_fell = true;
+    from->sent_fell = true;
     from->fell.epoch = m->epoch;
     from->fell.step = m->fell.step;
-    from->fell.at = m->fell.shard_plus_1;
+    from->fell.shard_plus_1 = m->fell.shard_plus_1;
     from->fell.blameless = m->fell.blameless;
 }
 
 void gw_poison_as_told(gw_contact *contact) {
-    if (!contact->said_fell) return;
+    if (!contact->sent_fell) return;
     if (contact->fell.epoch > contact->epoch) contact->epoch = contact->fell.epoch;
     contact->step = contact->fell.step;
-    contact->fell_at = contact->fell.at;
+    contact->fatal_shard_plus_1 = contact->fell.shard_plus_1;
     contact->blameless = contact->fell.blameless;
 }
 
@@ -211,8 +218,8 @@ void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
         !gw_shard_deaths_lacks_shard(&p->members.deaths, &contact->id, contact->incarnation.boot,
                                      step_of_death(p, contact)))
         return;
-    bool news = note(p, contact, contact->fell_at - 1);
-    GW_ASSERT(news); /* it takes the place of the unknown shard */
+    bool news = note_death(p, contact, contact->fatal_shard_plus_1 - 1);
+    GW_ASSERT(news); /* the known shard replaces the unknown one */
     gw_peer_record_write(p);
     judge(p, p->state.step);
 }

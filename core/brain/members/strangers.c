@@ -1,8 +1,9 @@
-/* Peers that run another job, or the same one otherwise, or that data cannot travel to: who is turned away,
- * and what it is told. Where a flock runs, whoever comes is. Before that it is those who are fewer, once as
- * many are here as are waited for (--peers) and nobody has come for a while: of three peers, one of them with
- * a wrong parameter, that one goes, whatever its id and whoever was first; of as many, those without the
- * lowest id. */
+/* Strangers: peers that run another job, or this one with other options, or to which data cannot travel. This
+ * file decides whether this peer or the stranger is turned away, and what the user reads. If a view exists,
+ * the peer that comes to it is turned away. While a flock is being founded, the smaller group is: that is
+ * decided once as many peers are here as are waited for (--peers) and no other has come for a while. If, for
+ * example, one of three peers has a wrong parameter, that one is turned away, whatever its id and whoever was
+ * first. Of two groups of one size, the one without the lowest id is turned away. */
 #include "core/brain/members/strangers.h"
 
 #include "core/brain/outbox.h"
@@ -28,13 +29,14 @@ static bool same_line(const char *a, const char *b) {
     return strcspn(b, "\n") == length && strncmp(a, b, length) == 0;
 }
 
-typedef struct differing { /* lines, for people */
+/* The differing lines of two identities, as text for people. */
+typedef struct differing {
     char *text;
     size_t size, used;
     uint32_t count;
 } differing;
 
-/* NULL: absent on that side. */
+/* Appends one difference. NULL: the line is absent on that side. */
 static void add_difference(differing *d, const char *theirs, const char *here) {
     if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
     int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
@@ -45,7 +47,8 @@ static void add_difference(differing *d, const char *theirs, const char *here) {
     d->used += more > 0 ? (size_t)more : 0;
 }
 
-/* The lines that differ between two identities, the first ones by name and value. */
+/* Writes the lines that differ between two identities: the first ones by name and value, then how many
+ * more. */
 static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
     differing d = {.text = text, .size = size};
     for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -58,6 +61,7 @@ static void name_differences(const char *theirs, const char *ours, char *text, s
         snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
 }
 
+/* Whether two peers have a way in common by which data may travel; 0 means all ways. */
 static bool have_a_way(uint32_t theirs, uint32_t ours) {
     return theirs == 0 || ours == 0 || (theirs & ours) != 0;
 }
@@ -86,18 +90,20 @@ static void tell_apart(const gw_peer *p, gw_contact *from, const gw_message *m) 
                  m->hello.probe, p->config.probe);
 }
 
+/* What is wrong with a contact, as the end of a sentence that begins with its name. */
 static const char *what_it_does(const gw_contact *c) {
     return c->apart ? "exchanges data in other ways" : "runs another job, or this one with other options";
 }
 
+/* What the user can do. */
 static const char *what_to_do(const gw_contact *c) {
     return c->apart ? "To work together they need one way in common"
                     : "To work together they need the same options, data and build; to run apart, this one "
                       "another --cluster";
 }
 
-/* Whether this peer asked to join `contact`: with addresses from an earlier life it may have come across a
- * stranger. */
+/* Whether this peer asked to join `contact`. If not, it has come across the contact at an address that its
+ * earlier life knew, and leaves it alone. */
 static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
     const gw_gossip_member *member = NULL;
     for (uint32_t i = 0; i < gw_gossip_count(p->gossip) && member == NULL; i++)
@@ -106,7 +112,9 @@ static bool asked_to_join(const gw_peer *p, const gw_contact *contact) {
     for (uint32_t i = 0; member != NULL && i < member->addr_count; i++)
         for (uint32_t k = 0; k < p->config.seed_count; k++)
             if (gw_addr_equal(&member->addr[i], &p->config.seeds[k])) return true;
-    return contact->apart || p->config.known_count == 0; /* apart: of this job, whoever told of it */
+    return contact->apart ||
+           p->config.known_count ==
+               0; /* apart: it runs this job, so this peer belongs to it however the contact was found */
 }
 
 static uint64_t kind_of(const gw_message *m, bool apart) {
@@ -134,7 +142,8 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
                     ours_runs || theirs_runs ? ": not admitted" : "");
 }
 
-typedef struct camp { /* who would run the same */
+/* A group of peers that could work together. */
+typedef struct camp {
     uint32_t count;
     const gw_peer_id *lowest;
 } camp;
@@ -149,8 +158,8 @@ static bool outweighs(const camp *a, const camp *b) {
     return a->count > 0 && gw_peer_id_compare(a->lowest, b->lowest) < 0;
 }
 
-/* `alike`: those alone that allow the same ways. Who allows several may have one in common with either side.
- */
+/* The group of this peer. With `alike` it has only the peers that allow exactly the same ways, since a peer
+ * that allows several ways may have one in common with either group. */
 static camp own_camp(const gw_peer *p, bool alike) {
     camp own = {0};
     enlist(&own, &p->config.id);
@@ -161,6 +170,7 @@ static camp own_camp(const gw_peer *p, bool alike) {
     return own;
 }
 
+/* The group of the strangers of one kind. */
 static camp camp_of(const gw_peer *p, uint64_t kind) {
     camp theirs = {0};
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -170,7 +180,7 @@ static camp camp_of(const gw_peer *p, uint64_t kind) {
     return theirs;
 }
 
-/* All are here that this peer waits for, and nobody has come for a while. */
+/* Whether as many peers are here as this one waits for, and no other has come for a while. */
 static bool is_settled(const gw_peer *p) {
     uint64_t newest_ns = p->members.stranger_ns;
     uint32_t here = 1;

@@ -23,13 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A checkpoint that takes longer is abandoned, and the next may take twice as long, so that some slow disk
- * gets one done. A disk that refused is tried again, and ever more seldom: what it lacked may be there soon,
- * as descriptors are, or in days, as room may be. What gives way there is what nobody knows to be complete,
- * and who knows may come yet: it does so once the disk has refused for so long. */
 enum {
-    SAVE_LASTS_MS = 60000,
-    MOST_DOUBLINGS = 6,
+    SAVE_LASTS_MS = 60000, /* a checkpoint that takes longer is abandoned */
+    MOST_DOUBLINGS = 6,    /* after each such checkpoint the next may take twice as long, so that a slow disk
+                              completes one */
+    /* A disk that refused is tried again, first after the one time, and then ever more rarely up to the
+     * other: what it lacks may be there soon, as descriptors are, or in days, as room may be. Once it has
+     * refused for the longer time, checkpoints that nobody knows to be complete give way; a peer that knows
+     * may still come. */
     WRITE_AGAIN_MS = 4000,
     WRITE_AGAIN_MOST_MS = 60000,
 };
@@ -46,8 +47,7 @@ void gw_saves_free(gw_save *save) {
     *save = (gw_save){0};
 }
 
-/* ---- deciding
- * ------------------------------------------------------------------------------------------------------- */
+/* Deciding when to save. */
 
 static bool is_due(const gw_peer *p) {
     const gw_peer_config *c = &p->config;
@@ -84,8 +84,7 @@ int64_t gw_saves_decide(const gw_peer *p) {
     return decisions;
 }
 
-/* ---- storing
- * -------------------------------------------------------------------------------------------------------- */
+/* Storing chunks. */
 
 bool gw_saves_anyone_writes(const gw_peer *p, int but) {
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
@@ -97,8 +96,9 @@ void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable) {
     p->save.member_unwritable[rank] = p->save.unwritable_to_all[rank] = unwritable;
 }
 
-/* By what all members know alike, not by what the leader alone has heard since: who leaves a chunk to another
- * must be sure that the other one takes it. */
+/* Writes the ids of the members whose disks take chunks, and returns how many. They are those that all
+ * members know alike, whatever the leader has heard since: a member that leaves a chunk to another one must
+ * be sure that the other one stores it. */
 static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
@@ -106,13 +106,13 @@ static uint32_t writable_members(const gw_peer *p, gw_peer_id *ids) {
     if (count > 0) return count;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
         ids[rank] = p->view.current.members[rank].id;
-    return p->view.current.count; /* nobody can write: the hashes are wanted all the same */
+    return p->view.current.count; /* no disk can write: the hashes are needed nevertheless */
 }
 
 static void stored_nothing(gw_peer *p);
 
 static void store_chunks(gw_peer *p, bool hash_only) {
-    if (p->save.disk_hangs) { /* whatever is given to it waits behind what hangs */
+    if (p->save.disk_hangs) { /* a new request would wait behind the one that hangs */
         stored_nothing(p);
         return;
     }
@@ -136,8 +136,8 @@ static void forget_early(gw_contact *contact) {
     contact->early = NULL;
 }
 
-/* A member may have stored its chunks before the leader has applied the step, or, of the last state, before
- * the leader has heard that all members hold it. */
+/* Keeps a STORED that comes early: a member may have stored its chunks before the leader has applied the
+ * step, or, for the last state, before the leader has heard that all members hold it. */
 static void keep_early(gw_contact *from, gw_message *m) {
     forget_early(from);
     from->early = malloc(sizeof *from->early);
@@ -193,7 +193,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     s->chunk_count = gw_placement_list(chunks, ids, writable, p->config.replicas, &p->config.id, s->chunks);
     if (!final) {
         p->save.unsaved_ns = 0;
-        p->save.unsaved_said = false;
+        p->save.unsaved_logged = false;
     }
     bool last = (final || leaves) && !gw_saves_anyone_writes(p, -1);
     bool again = p->save.unwritable && !p->save.disk_hangs && (last || p->now >= p->save.write_again_ns);
@@ -211,14 +211,13 @@ void gw_saves_abandon(gw_peer *p) {
         gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
                     p->save.open.step);
     }
-    /* What is being staged holds up the next LOAD or APPLY for nothing. What has been stored may be of a
-     * manifest by now. */
+    /* Staging for an abandoned checkpoint would needlessly hold up the next LOAD or APPLY. What has been
+     * stored stays, as it may be part of a manifest by now. */
     if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
     gw_saves_free(&p->save.open);
 }
 
-/* ---- at the leader
- * ---------------------------------------------------------------------------------------------------- */
+/* At the leader. */
 
 static void record_manifest(gw_peer *p) {
     const gw_save *s = &p->save.open;
@@ -244,7 +243,8 @@ static gw_message list_of_chunks(const gw_peer *p) {
     return message;
 }
 
-/* Copies were placed on a disk that has failed since. Now that it is known, it is not counted on any more. */
+/* If copies were placed on a disk that has failed meanwhile, gives the checkpoint up and has another written,
+ * which will not use that disk. Returns whether it did. */
 static bool placed_anew(gw_peer *p) {
     if (!p->save.open.lacks_copies || !gw_saves_anyone_writes(p, -1)) return false;
     gw_peer_say(p, GW_WARN,
@@ -265,7 +265,7 @@ static void note_disk(gw_peer *p, uint32_t rank, bool failed) {
     p->save.member_unwritable[rank] |= failed;
 }
 
-/* After so many times in a row, of which this is the last. */
+/* The time at which a disk is tried again after this many refusals in a row, of which the last is now. */
 static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
     uint64_t wait_ms = WRITE_AGAIN_MS;
     GW_ASSERT(times > 0);
@@ -273,14 +273,14 @@ static uint64_t write_again_at(const gw_peer *p, uint32_t times) {
     return p->now + gw_peer_ms(p, wait_ms < WRITE_AGAIN_MOST_MS ? wait_ms : WRITE_AGAIN_MOST_MS);
 }
 
-/* Nobody could store it. Before a disk is tried again, or somebody comes who has one, the next would only be
- * hashed; then it is due, however long the interval. */
+/* No member could store the checkpoint. Before a disk is tried again, or a peer with a working disk comes,
+ * the next one would only be hashed. After that it is due, however long the interval is. */
 static void ended_unsaved(gw_peer *p) {
     p->save.save_again_ns = write_again_at(p, ++p->save.unsaved_times);
 }
 
-/* All members hold the state that is being saved: if it is the present one, the step that led to it may be
- * shown. */
+/* All members hold the state that is being saved. If it is the present one, the step that led to it is
+ * committed. */
 static void note_agreement(gw_peer *p) {
     if (p->state.step == p->save.open.step) gw_commit_agreed(p);
 }
@@ -292,13 +292,13 @@ static void all_answered(gw_peer *p) {
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
-        if (!p->save.given_up_said)
+        if (!p->save.given_up_logged)
             gw_peer_say(p, GW_WARN,
                         "the checkpoint of step %" PRIu64
                         " is given up: %u of its %u chunks could be stored by nobody; "
                         "the last complete one stays, and nothing is said until another is complete",
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
-        p->save.given_up_said = true;
+        p->save.given_up_logged = true;
         if (s->final) {
             gw_final_not_hashed(p);
             return;
@@ -319,7 +319,7 @@ static void all_answered(gw_peer *p) {
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
     gw_save *s = &p->save.open;
     char id[GW_SHORT_TEXT];
-    if (gw_set_has(&s->answered, rank)) return; /* said again */
+    if (gw_set_has(&s->answered, rank)) return; /* the message was sent again */
     note_disk(p, rank, m->stored.unwritable);
     if (m->stored.fingerprint != s->fingerprint) {
         gw_peer_say(p, GW_ERROR,
@@ -346,7 +346,7 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
         if (!m->stored.unwritable) gw_set_add(&s->durable, chunk);
     }
     if (m->stored.count > 0 && !m->stored.unwritable)
-        p->save.member_unwritable[rank] = false; /* it has room again */
+        p->save.member_unwritable[rank] = false; /* the disk has room again */
     gw_set_add(&s->answered, rank);
     if (gw_set_count(&s->answered) == p->view.current.count) all_answered(p);
 }
@@ -381,8 +381,7 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
     complete(p, s->step, &whole, unsaved);
 }
 
-/* ---- at every member
- * ---------------------------------------------------------------------------------------------------- */
+/* At every member. */
 
 static void note_written(gw_peer *p) {
     const gw_save *s = &p->save.open;
@@ -409,18 +408,18 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
     }
     if (unsaved) {
         ended_unsaved(p);
-        if (!p->save.given_up_said)
+        if (!p->save.given_up_logged)
             gw_peer_say(
                 p, GW_WARN,
                 "the state of step %" PRIu64
                 " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
                 "nothing is said until another is complete",
                 step);
-        p->save.given_up_said = true;
+        p->save.given_up_logged = true;
     } else {
         p->save.late_saves = p->save.unsaved_times = 0;
         p->save.save_asked = false;
-        p->save.given_up_said = false;
+        p->save.given_up_logged = false;
         gw_kept_complete(p, step, root);
     }
     if (!final) {
@@ -477,11 +476,11 @@ static void cannot_write(gw_peer *p) {
     p->save.write_again_ns = write_again_at(p, ++p->save.refusals);
 }
 
-/* Once: the disk may stay full for days. */
+/* Logs the refusal of the disk, once, as the disk may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
     snprintf(p->save.unwritable_why, sizeof p->save.unwritable_why, "%s", gw_peer_why(event));
-    if (p->save.unwritable_said) return;
-    p->save.unwritable_said = true;
+    if (p->save.unwritable_logged) return;
+    p->save.unwritable_logged = true;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     gw_peer_say(p, GW_WARN,
                 "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again, "
@@ -489,13 +488,13 @@ static void say_unwritable(gw_peer *p, const gw_event *event) {
                 gw_peer_why(event), others ? "others keep its share" : "nothing of it is saved");
 }
 
-/* A disk that others were not to count on has shown by a manifest alone that it may be counted on again;
- * whether it has room for chunks is seen when it is. */
+/* The disk has written its part of a checkpoint. If no chunks were placed on it, the manifest alone shows
+ * that it can be used again; whether it has room for chunks shows with the next checkpoint. */
 static void took_part(gw_peer *p) {
     const gw_save *s = &p->save.open;
     if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->save.refusals = 0;
-    if (!p->save.unwritable_said) return;
-    p->save.unwritable_said = false;
+    if (!p->save.unwritable_logged) return;
+    p->save.unwritable_logged = false;
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
 }
 
@@ -509,9 +508,10 @@ static void say_stored_to_leader(gw_peer *p) {
     say_stored(p);
 }
 
-/* The outcome of this peer's part: its chunks, or (with no hashes) none of them. The next step would show
- * that the state has changed in memory since it was made, but after the final one, or where the last peer
- * leaves, there is none. It is looked at after it was hashed, so that what was hashed is sound. */
+/* Notes the hashes of the chunks that this peer has stored; without hashes it has stored none. A state that
+ * has changed in memory since it was made would show in the next step. If there is none, after the final
+ * state or where the last peer leaves, the state is checked now, after it was hashed, so that what was hashed
+ * is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save.open;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
@@ -532,7 +532,7 @@ void gw_saves_sound(gw_peer *p) {
 static void stored_nothing(gw_peer *p) {
     p->save.unwritable = true;
     if (p->save.open.final && p->save.unsaved_ns == 0)
-        p->save.unsaved_ns = p->now; /* the next leader does not wait anew */
+        p->save.unsaved_ns = p->now; /* so that a later leader does not begin the wait anew */
     tell_stored(p, NULL, 0);
 }
 
@@ -546,7 +546,7 @@ void gw_saves_disk_hangs(gw_peer *p) {
         stored_nothing(p);
     } else if (s->manifest_token != 0) {
         s->unwritten = true;
-        record_manifest(p); /* its root is wanted all the same */
+        record_manifest(p); /* its root is needed nevertheless */
     }
 }
 
@@ -585,7 +585,7 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
         took_part(p);
     }
     s->own_unrecorded = event->outcome != GW_DONE || s->unwritten;
-    /* When the leader goes on all the same, nobody could write it. */
+    /* If the leader nevertheless goes on without a disk that can write, no peer has written the manifest. */
     s->incomplete |= s->own_unrecorded && !gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     s->own_root = event->manifest_stored.root;
     if (s->final)
@@ -600,12 +600,13 @@ void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     say_recorded(p);
 }
 
-/* Its link broke before the news reached it. */
+/* Answers a RECORDED for a checkpoint that is complete: the link to the member broke before COMPLETE reached
+ * it. */
 static void say_complete_again(gw_peer *p, const gw_contact *to, const gw_hash *recorded) {
     gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
     const gw_checkpoint_ref *whole = gw_kept_newest(p);
     GW_ASSERT(whole != NULL);
-    if (!gw_hash_equal(&whole->root, recorded)) return; /* that step was made again, with other sums */
+    if (!gw_hash_equal(&whole->root, recorded)) return; /* the step was made again, with other sums */
     message.complete.step = whole->step;
     message.complete.root = whole->root;
     gw_peer_send(p, &to->id, &message);

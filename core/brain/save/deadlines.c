@@ -1,6 +1,6 @@
-/* What the world was asked for and does not do: deadlines that progress moves. Each peer watches its own
- * world: whoever cannot fetch a state, or cannot make its votes durable, leaves, so that the others go on; a
- * disk that hangs costs only this peer's part of checkpoints. */
+/* Deadlines of actions that the world does not end. Progress moves a deadline on. Each peer watches its own
+ * world: a peer that cannot fetch a state, or cannot make its votes durable, leaves so that the others go on.
+ * A disk that hangs costs only this peer's part of checkpoints. */
 #include "core/brain/save/deadlines.h"
 
 #include "core/brain/outbox.h"
@@ -28,7 +28,7 @@ void gw_patience_disk(gw_peer *p, gw_token token) {
 
 void gw_patience_disk_answered(gw_peer *p, gw_token token) {
     p->save.disk_moved_ns = p->now;
-    if (token != p->save.disk_token) return; /* of several the last one ends last */
+    if (token != p->save.disk_token) return; /* the world ends several in order, and this is not the last */
     p->save.disk_token = 0;
     p->save.disk_hangs = false;
 }
@@ -38,8 +38,7 @@ void gw_patience_progress(gw_peer *p, const gw_event *event) {
     if (event->token == p->view.load_token) p->save.load_moved_ns = p->now;
     if (event->token != p->save.disk_token) return;
     p->save.disk_moved_ns = p->now;
-    p->save.disk_hangs =
-        false; /* it may take long for the rest: that is for the deadline of each checkpoint */
+    p->save.disk_hangs = false; /* the deadline of the checkpoint decides whether the rest takes too long */
 }
 
 static uint64_t load_deadline(const gw_peer *p) {
@@ -64,7 +63,7 @@ static void forgive_gap(gw_peer *p) {
     gw_peer_record_forgive(p);
 }
 
-/* For people. */
+/* A time of the protocol in seconds, for messages. */
 static double seconds(const gw_peer *p, uint64_t milliseconds) {
     return (double)gw_peer_ms(p, milliseconds) * 1e-9;
 }

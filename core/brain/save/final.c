@@ -1,5 +1,5 @@
-/* The job's last state, where it cannot be stored. The flock holds it in memory and tries for a while: a full
- * disk gets room, or somebody with room joins. */
+/* The job's last state if it cannot be stored. The flock holds it in memory and tries again for a while, as a
+ * full disk may get room, or a peer with room may join. */
 #include "core/brain/save/final.h"
 
 #include "core/brain/agenda.h"
@@ -10,13 +10,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { MOST_FAILURES = 3, AGAIN_MS = 5000 };
+enum {
+    MOST_FAILURES = 3, /* final checkpoints in a row that no peer could hash; then the peers end */
+    AGAIN_MS = 5000,   /* between two tries to store the state */
+};
 
 void gw_final_not_hashed(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     const char *culprit = "no peer's disk is known to fail";
     p->save.final_failures++;
-    if (gw_final_waits_for_room(p)) return; /* a disk that hangs may answer by then */
+    if (gw_final_waits_for_room(p)) return; /* a disk that hangs may have answered by the next try */
     if (p->save.final_failures < MOST_FAILURES) {
         gw_agenda_change_view(p, "the final state could not be hashed");
         return;
@@ -31,10 +34,10 @@ void gw_final_not_hashed(gw_peer *p) {
                    p->save.open.step, p->save.final_failures, culprit);
 }
 
-/* What this peer's own disk fails of, if it does. */
+/* Why this peer's own disk refuses to write, as " (here: ...)"; "" if it does not. */
 static const char *why_here(const gw_peer *p, char *text, size_t capacity) {
-    snprintf(text, capacity, "%s%s%s", p->save.unwritable_said ? " (here: " : "",
-             p->save.unwritable_said ? p->save.unwritable_why : "", p->save.unwritable_said ? ")" : "");
+    snprintf(text, capacity, "%s%s%s", p->save.unwritable_logged ? " (here: " : "",
+             p->save.unwritable_logged ? p->save.unwritable_why : "", p->save.unwritable_logged ? ")" : "");
     return text;
 }
 
@@ -42,14 +45,14 @@ bool gw_final_waits_for_room(gw_peer *p) {
     char why[sizeof p->save.unwritable_why + 16];
     if (p->save.unsaved_ns == 0) p->save.unsaved_ns = p->now;
     if (p->now >= p->save.unsaved_ns + p->config.save_timeout_ns) return false;
-    if (!p->save.unsaved_said)
+    if (!p->save.unsaved_logged)
         gw_peer_say(
             p, GW_WARN,
             "the final state (step %" PRIu64
             ") is not saved: nobody could store all of it%s. Trying again for %.0f s (--save-timeout): "
             "make room in --dir, of one peer at least",
             p->save.open.step, why_here(p, why, sizeof why), (double)p->config.save_timeout_ns * 1e-9);
-    p->save.unsaved_said = true;
+    p->save.unsaved_logged = true;
     if (p->save.open.again_ns == 0) p->save.open.again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     return true;
 }

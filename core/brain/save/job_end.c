@@ -1,6 +1,7 @@
-/* The end of the job as seen by a peer that missed it: one that stood still or was cut off meanwhile, was not
- * admitted in time, or lost the last message. What tells it: the others' last words ("at the end"), the final
- * manifest that it wrote itself, and that all others' processes are gone. */
+/* The end of the job as seen by a peer that missed it: the peer stood still or was cut off, was not admitted
+ * in time, or lost the last message. It learns of the end from the last words of other peers (END, or their
+ * metadata), from the final manifest that it has written itself, and from the fact that the processes of all
+ * others have ended. */
 #include "core/brain/save/job_end.h"
 
 #include "core/brain/commit.h"
@@ -14,7 +15,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* --resume-timeout for what is known to have ended, this many times it for what may come back. */
+/* A peer waits --resume-timeout if the others have certainly ended, and this many times as long if they may
+ * come back. */
 enum { UNSURE_TIMES = 10 };
 
 void gw_end_recorded(gw_peer *p, uint64_t step, uint64_t fingerprint, const gw_hash *root, bool stopped,
@@ -31,7 +33,7 @@ void gw_end_forget(gw_peer *p) {
     p->save.end = (gw_end){0};
 }
 
-/* The newest checkpoint on this peer's own disk is the job's last state. */
+/* Notes that the job has ended if the newest checkpoint on this peer's own disk is the job's last state. */
 void gw_end_from_disk(gw_peer *p) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && (newest->ended || newest->step >= p->config.steps))
@@ -39,9 +41,9 @@ void gw_end_from_disk(gw_peer *p) {
 }
 
 static void end_as_recorded(gw_peer *p, const char *why) {
-    gw_job_state_name(p, p->save.end.step, p->save.end.fingerprint); /* gossip tells of both */
+    gw_job_state_name(p, p->save.end.step, p->save.end.fingerprint); /* gossip announces both */
     gw_commit_ended(p);
-    p->save.end_sent = true; /* who knows of the end by nothing else hears it of this peer */
+    p->save.end_sent = true; /* other peers may learn of the end from this one only */
     if (p->save.end.unsaved) {
         gw_final_unsaved(p, p->save.end.step, &p->save.end.root);
         return;
@@ -81,7 +83,7 @@ void gw_end_decided(gw_peer *p, const gw_install *with) {
 
 void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
-    from->said_end = true;
+    from->sent_end = true;
     from->end_root = message->end.root;
     from->unsaved = message->end.unsaved;
     if (!gw_peer_awaits_view(p, &from->id, &message->name)) return;
@@ -90,18 +92,20 @@ void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
     end_as_recorded(p, "");
 }
 
-/* With float sums others may have made the last steps again without this peer, and have ended otherwise. */
+/* With float sums other peers may have made the last steps again without this one, and ended with another
+ * state. */
 bool gw_end_is_of(const gw_peer *p, const gw_contact *ended, uint64_t step, uint64_t fingerprint,
                   const gw_hash *root) {
     if (!p->config.fast) return true;
-    if (ended->said_end) return gw_hash_equal(&ended->end_root, root);
+    if (ended->sent_end) return gw_hash_equal(&ended->end_root, root);
     return ended->step == step && ended->fingerprint == fingerprint && fingerprint != 0;
 }
 
-/* Its last words, which gossip brought or its link. Not those of gossip alone: to a process that never met it
- * they may be a recording of what it said as the job was stopped some time ago. */
+/* Whether a peer's last words say that the job has ended. They count if they came over its link, or came by
+ * gossip and this process has met the peer. Otherwise they may be a recording of what the peer sent when the
+ * job was stopped some time ago. */
 static bool tells_of_end(const gw_peer *p, const gw_contact *c) {
-    bool told = c->said_end || (c->at_end && gw_contacts_has_met(c));
+    bool told = c->sent_end || (c->at_end && gw_contacts_has_met(c));
     return told && !c->alive && gw_contacts_same_job(p, c);
 }
 
@@ -116,7 +120,7 @@ bool gw_end_of_others(gw_peer *p) {
         as_recorded |= end->known && gw_end_is_of(p, c, end->step, end->fingerprint, &end->root);
     }
     if (!ended) return false;
-    if (saved) p->save.end.unsaved = false; /* by those who tried longer */
+    if (saved) p->save.end.unsaved = false; /* the others have tried longer, and saved it */
     if (as_recorded)
         end_as_recorded(p, " here: the others have ended");
     else if (!saved)
@@ -126,12 +130,12 @@ bool gw_end_of_others(gw_peer *p) {
     return true;
 }
 
-/* So many processes of this view have ended that the rest can never be a majority of it again, unless some
- * come back. Those that only cannot be reached may go on without this peer, and are waited for.
- * `without_tellers`: nor do those count who ask for a view that is lost itself. */
+/* Whether a view is lost: so many of its processes have ended that the rest can never be a majority of it
+ * again unless some come back. Members that merely cannot be reached may go on without this peer, and count
+ * as living. `without_tellers`: members that are bound to a view that is lost itself do not count. */
 static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers);
 
-/* Somebody who lives votes for nothing without a view that is lost. */
+/* Whether a peer is bound to a lost view: it votes for no proposal that does not list it. */
 static bool tells_of_lost(gw_peer *p, const gw_peer_id *id) {
     for (uint32_t i = 0; i < p->view.learned_count; i++)
         if (gw_peer_id_equal(&p->view.learned_from[i], id) && is_lost(p, &p->view.learned[i], false))
@@ -152,8 +156,9 @@ static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers) {
     return !gw_view_majority(view, &rest);
 }
 
-/* One of the views that this peer needs a majority of is lost, also as some of the rest need one that is. Who
- * was in none so far needs those that others tell of, while these live. */
+/* Whether a view of which this peer needs a majority is lost, also because some of its other members are
+ * bound to a lost one. A peer that was in no view so far needs the views that living peers have named when
+ * they refused. */
 static bool is_remnant(gw_peer *p) {
     const gw_view *own = &p->view.ballot.installed;
     if (!p->view.ballot.majority) return false;
@@ -167,9 +172,11 @@ static bool is_remnant(gw_peer *p) {
     return lost;
 }
 
-typedef struct company { /* of peers that this one has met: somebody lives; the process of somebody has ended
-                          */
-    bool met, lives, ended;
+/* What is known of a group of peers. */
+typedef struct company {
+    bool met;   /* this peer has met one of them */
+    bool lives; /* one of them lives */
+    bool ended; /* the process of one of them has certainly ended */
 } company;
 
 static void add_company(company *of, const gw_contact *c) {
@@ -178,16 +185,17 @@ static void add_company(company *of, const gw_contact *c) {
     of->ended |= !c->alive && c->ended;
 }
 
-/* The flock that this peer waited to be admitted to has ended; or, where it heard of none, those that it
- * waited with to found one have, who may have founded it, and ended the job, while this peer stood still or
- * was cut off. Who waits for a flock as this peer does is none. A host that is gone never refuses a
- * connection: where one process has ended for certain, the silence of all others counts as their end; where
- * all only fell silent, this peer may be the one that is cut off, and waits. */
+/* Whether this peer has missed a flock that has ended. That is the flock to which it waited to be admitted;
+ * or, if it has heard of none, the peers with which it waited to found one, which may have founded it and
+ * ended the job while this peer stood still or was cut off. Peers that wait for a flock themselves are none.
+ * A host that is gone never refuses a connection. Therefore, if one process has certainly ended, the silence
+ * of all others counts as their end. If all have merely fallen silent, this peer may be the one that is cut
+ * off, and it waits. */
 static bool has_missed_flock(gw_peer *p) {
     company flock = {0}, all = {0};
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         gw_contact *c = &p->members.contacts[i];
-        if (c->linked_life.boot == 0 || (!c->said_job && !gw_contacts_same_job(p, c))) continue;
+        if (c->linked_life.boot == 0 || (!c->ran_this_job && !gw_contacts_same_job(p, c))) continue;
         gw_contacts_look_for(p, c);
         if (c->has_view && gw_contacts_has_met(c)) add_company(&flock, c);
         add_company(&all, c);
@@ -201,7 +209,7 @@ void gw_end_consider(gw_peer *p) {
     bool hopeless = is_remnant(p) || (p->view.current.epoch == 0 && has_missed_flock(p));
     if (p->save.lonely_ns == 0) p->save.lonely_ns = p->now;
     if (!hopeless || p->save.hopeless_ns == 0) p->save.hopeless_ns = hopeless ? p->now : 0;
-    /* With float sums the others might end otherwise. */
+    /* With float sums the others may end with another state. */
     if (p->save.end.known && !p->config.fast && p->now >= p->save.lonely_ns + patience_ns) {
         end_as_recorded(p, " here: the others have ended");
     } else if (hopeless && p->now >= p->save.hopeless_ns + UNSURE_TIMES * patience_ns) {

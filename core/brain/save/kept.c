@@ -1,5 +1,5 @@
-/* What is known of the checkpoints that have been recorded here: which are whole, and behind the state that
- * this peer holds; and which of them stay when room is made. */
+/* The checkpoints that are recorded here: which of them are whole and in the lineage of the state that this
+ * peer holds, and which of them are kept when room is made. */
 #include "core/brain/save/kept.h"
 
 #include "core/base/assert.h"
@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is whole
- * ---------------------------------------------------------------------------------------------------- */
+/* Whole checkpoints. */
 
-/* With exact sums a step has one state, and no epoch is part of anything that is written. */
+/* With exact sums a step has only one state, and nothing that is written contains an epoch. */
 uint64_t gw_kept_epoch(const gw_peer *p, uint64_t epoch) {
     return p->config.fast ? epoch : 0;
 }
@@ -39,7 +38,8 @@ void gw_kept_take_back(gw_peer *p, const gw_hash *root) {
     if (gw_given_up_drop(&p->save.given_up, root)) gw_peer_record_write(p);
 }
 
-/* Steps may leave a state as it was: then its root is that of another step as well. */
+/* Keeps a checkpoint. If steps have left the state as it was, its root is kept for an earlier step already,
+ * and that entry is replaced. */
 static void keep_root(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_kept_take_back(p, root);
     for (uint32_t i = 0; i < p->save.kept_count; i++) {
@@ -97,23 +97,24 @@ void gw_kept_took_state(gw_peer *p) {
     gw_kept_told_whole(p, &p->save.load_whole);
 }
 
-/* Whether this peer has recorded it, and does not know that it, or a later one, is whole. With exact sums
- * who knows of none keeps all that is here, which may be later than what others know of. */
+/* Whether it is news that this checkpoint is whole: this peer has recorded it, and does not know that it or a
+ * later one is whole. With exact sums, a peer that knows of no whole checkpoint keeps all that it has, which
+ * may be later than what others know of. */
 static bool is_news(const gw_peer *p, uint64_t step, const gw_hash *root) {
     const gw_peer_inventory *here = &p->inventory;
     if (!gw_peer_inventory_has(here, step, root)) return false;
     if (p->save.saved_step != UINT64_MAX && gw_kept_knows_lineage(p)) return step > p->save.saved_step;
-    if (p->config.fast) return true; /* later ones may be of a lineage that was given up */
+    if (p->config.fast) return true; /* later checkpoints may be of a lineage that was given up */
     gw_hash later;
     return gw_peer_inventory_range(here, step + 1, UINT64_MAX, &later, 1) == 0;
 }
 
-/* With exact sums a step has one state, and the job may have gone back before it only. */
+/* With exact sums a step has only one state, so a checkpoint is in the lineage of every later state. */
 bool gw_kept_is_behind(const gw_peer *p, const gw_checkpoint_ref *one) {
     return one->step <= p->state.step && (!p->config.fast || gw_lineage_has(&p->save.lineage, &one->root));
 }
 
-/* Whether that state has come from there which this peer is loading. */
+/* Whether the state that this peer is loading has come from that checkpoint. */
 static bool is_behind_load(const gw_peer *p, const gw_checkpoint_ref *one) {
     if (p->view.load_token == 0 || one->step > p->view.load_step) return false;
     return !p->config.fast || gw_lineage_has(&p->save.view_lineage, &one->root);
@@ -131,10 +132,12 @@ void gw_kept_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
     gw_peer_send_members(p, &message);
 }
 
-/* News of a checkpoint that this peer no longer waits for: a view change or the next one came first. Nothing
- * is deleted before another is complete: a vote may have told what is here, and a save may be under way. What
- * was noted since of disks that refuse stands. Others may not have heard it, and may have recorded it where
- * this disk has not: what is kept of it is of no use unless all keep the same one. */
+/* COMPLETE has come for a checkpoint that this peer no longer waits for, as a view change or the next
+ * checkpoint came first. Nothing is deleted before another checkpoint is complete, since a vote may have
+ * reported what is here, and a save may be under way. What was noted meanwhile about disks that refuse stays
+ * as it is. The news is passed on to the other members: they may not have heard it, and may have recorded the
+ * checkpoint even if this disk has not. Parts of a checkpoint are of use only if all members keep the same
+ * one. */
 void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     const gw_checkpoint_ref whole = {m->complete.step, m->complete.root};
     if (m->complete.unsaved) return;
@@ -158,10 +161,9 @@ void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
         note_newest(p, whole->step, &whole->root);
 }
 
-/* ---- what stays
- * ------------------------------------------------------------------------------------------------------- */
+/* Which checkpoints are kept. */
 
-/* Everything else on this disk goes, chunks without a manifest as well. */
+/* Has everything on this disk deleted except these checkpoints; orphans, too. */
 static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
     action->retain.count = count;
@@ -180,8 +182,9 @@ static uint32_t all_roots(const gw_peer *p, gw_hash *roots) {
     return count + gw_peer_inventory_range(&p->inventory, 0, UINT64_MAX, roots + count, p->inventory.count);
 }
 
-/* What was found to be whole may have been acknowledged by who is dead, and is what the job would go on from,
- * but does not take the place of what was acknowledged for sure before a disk is full. */
+/* The newest checkpoint that is known to be whole, or that this view's disks were found to have as a whole.
+ * Peers that have died may have completed the latter, and the job would resume from it. It does not replace
+ * the former before a disk is full. */
 static const gw_checkpoint_ref *newest_whole(const gw_peer *p) {
     GW_ASSERT(gw_kept_knows_lineage(p));
     const gw_checkpoint_ref *known = gw_kept_newest(p), *found = &p->save.found;
@@ -196,9 +199,10 @@ static bool is_one_of(const gw_hash *roots, uint32_t count, const gw_hash *root)
     return false;
 }
 
-/* Fills up to as many as are to be kept with the newest here of so many steps at most that are not named yet:
- * this life may not have heard that they are complete. With float sums nor may it know that its state has
- * come from there, but it would not come from anywhere else if what is named turned out to be damaged. */
+/* Fills `roots` up to the number of checkpoints to keep, with the newest ones here of at most `steps` steps
+ * that it does not contain. This life of the peer may not have heard that they are complete. With float sums
+ * it may not know either that its state has come from them, but there would be nothing else to resume from if
+ * the checkpoints in `roots` turned out to be damaged. */
 static uint32_t fill_up(const gw_peer *p, uint64_t steps, gw_hash *roots, uint32_t count) {
     const gw_peer_inventory *here = &p->inventory;
     for (uint32_t i = 0; i < here->count && count < p->config.keep && !here->fresh; i++) {
@@ -208,10 +212,11 @@ static uint32_t fill_up(const gw_peer *p, uint64_t steps, gw_hash *roots, uint32
     return count;
 }
 
-/* As many as are to be kept, and those that this run has yet to come to: the newest one that is known to be
- * whole, or was found to be; those after it, which may be; others that are known; and earlier ones. With
- * float sums the job never comes to what an earlier view has saved at a later step: that was given up. Some
- * may be named twice. */
+/* Writes the roots of the checkpoints to keep if little room is left, and of those that this run has yet to
+ * reach. In falling order of importance they are the newest one that is known, or was found, to be whole;
+ * those after it, which may be whole; others that are known to be; and earlier ones. With float sums the job
+ * never reaches what an earlier view has saved at a later step, since that was given up. A root may appear
+ * twice. */
 static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     const gw_checkpoint_ref *whole = newest_whole(p), *known = gw_kept_newest(p);
@@ -228,10 +233,11 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
                                            roots + count);
 }
 
-/* What checkpoints that came to nothing have left here must not take the room of the next. Chunks that were
- * here when this process began may be somebody's yet, and checkpoints that were not called complete may be
- * all the same: they stay until the disk has refused some, and then as many as are to be kept of all these.
- * What is here of this very state is of use. */
+/* Makes room for the next checkpoint. Chunks of checkpoints that were given up are deleted, except those of
+ * the state that is to be saved, which are of use. Orphans that were here when this process began may belong
+ * to a checkpoint of other peers, and checkpoints that nobody has called complete may be complete
+ * nevertheless; they stay until the disk has refused to write for a while. After that only as many
+ * checkpoints are kept as the configuration says. */
 void gw_kept_make_room(gw_peer *p, bool lacks_room) {
     bool left =
         p->save.part_step != UINT64_MAX && p->save.part_step != p->save.open.step && !p->inventory.orphans;
@@ -246,9 +252,10 @@ void gw_kept_make_room(gw_peer *p, bool lacks_room) {
     free(roots);
 }
 
-/* All that are later than this run has come to stay, too: whoever holds the rest of one may come yet. So do
- * those between what is kept, which others may have been told are complete, and keep instead of an earlier
- * one; and earlier ones, as many as are to be kept: this life may not have seen them complete. */
+/* Writes the roots of the checkpoints to keep with exact sums. Beside the kept ones they are those later than
+ * this run has reached, as a peer with the rest of one may still come; those between kept ones, which other
+ * members may have heard to be complete and keep instead of an earlier one; and earlier ones up to the number
+ * to keep, as this life may not have heard that they are complete. */
 static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
     const gw_peer_inventory *here = &p->inventory;
     uint32_t count = kept_roots(p, roots), most = p->config.keep;
@@ -263,8 +270,9 @@ static uint32_t exact_roots(const gw_peer *p, gw_hash *roots) {
     return count;
 }
 
-/* As many as are to be kept: the newest here beside those that are known to be whole. Nobody goes back to a
- * lineage that was given up, but where a flock had to begin anew its user may. */
+/* Writes the roots of the checkpoints to keep with float sums: those that are known to be whole, and the
+ * newest others up to the number to keep. The job never goes back to a lineage that was given up, but if the
+ * flock had to begin anew, its user may want to. */
 static uint32_t float_roots(const gw_peer *p, gw_hash *roots) {
     return fill_up(p, UINT64_MAX, roots, kept_roots(p, roots));
 }
@@ -280,7 +288,7 @@ static void retain(gw_peer *p) {
     free(roots);
 }
 
-/* How the job ended, other than by this peer's state. */
+/* Whether a checkpoint is on record as the job's last state, and is not this peer's state. */
 static bool is_other_end(const gw_peer *p, const gw_inventory *one) {
     bool end = one->ended || one->step >= p->config.steps;
     return end && (one->step > p->state.step || one->fingerprint != p->state.fingerprint);
@@ -320,7 +328,7 @@ void gw_kept_close(gw_peer *p) {
     free(p->save.kept);
 }
 
-/* What has been deleted since is nothing to remember. */
+/* Forgets what an earlier life gave up, and notes again what of it is still on the disk. */
 void gw_kept_open(gw_peer *p, const gw_given_up *before) {
     p->save.saved_step = p->save.part_step = p->save.room_step = UINT64_MAX;
     p->save.kept = calloc(p->config.keep + 1, sizeof *p->save.kept);
@@ -334,7 +342,7 @@ void gw_kept_open(gw_peer *p, const gw_given_up *before) {
 }
 
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_kept_resumed(p, step, root);     /* whoever starts again starts from here */
-    tell_complete(p, step, root);       /* before an earlier one goes for it */
-    if (!p->save.disk_hangs) retain(p); /* a full disk as well: that is how it gets room */
+    gw_kept_resumed(p, step, root);
+    tell_complete(p, step, root);       /* before an earlier checkpoint is deleted */
+    if (!p->save.disk_hangs) retain(p); /* also on a full disk, which gets room in this way */
 }

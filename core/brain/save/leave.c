@@ -1,7 +1,7 @@
-/* Leaving by request. Where others go on, a peer leaves at the end of a step, with the next checkpoint. Where
- * nobody does, what it has computed would be lost with it: it waits for that to be saved, for as long as
- * --save-timeout says; the last one of all computes no more, and does nothing else meanwhile. Whoever comes
- * then gets the state from it before it goes. */
+/* Leaving at the user's request. If other peers go on, a peer leaves at the end of a step, with the next
+ * checkpoint. If none does, its results would be lost with it, so it waits until they are saved, for at most
+ * --save-timeout. The last peer of all computes nothing more while it waits. A peer that comes to it
+ * meanwhile gets the state from it before it leaves. */
 #include "core/brain/save/leave.h"
 
 #include "core/base/assert.h"
@@ -17,20 +17,21 @@
 #include <inttypes.h>
 
 enum {
-    LEAVE_MS = 10000, /* who leaves waits so long for a checkpoint, where others go on without one */
-    AGAIN_MS = 5000,  /* between two saves that the last one begins */
-    STILL_MS = 5000,  /* a stop that may hide that another peer has died */
+    LEAVE_MS = 10000, /* how long a leaving peer waits for a checkpoint if others go on without one */
+    AGAIN_MS = 5000,  /* between two checkpoints that the last peer begins */
+    STILL_MS = 5000,  /* a pause of this process that is long enough to hide the death of another peer */
 };
 
-/* This life of a member, which holds the view's state: its rank, or -1. */
+/* The rank of a contact if it is a member in this life, holds the view's state and does not leave; otherwise
+ * -1. */
 static int rank_of_stayer(const gw_peer *p, const gw_contact *contact) {
     if (contact->leaving || !contact->alive || !gw_contacts_is_member(p, contact)) return -1;
     int rank = gw_view_rank(&p->view.current, &contact->id);
     return gw_set_has(&p->view.ready, (uint32_t)rank) ? rank : -1;
 }
 
-/* Too few for a majority could not go on. While another view is asked for nobody knows who holds the state.
- */
+/* The members that stay must be able to go on: fewer than a majority could not. While the view changes it is
+ * not known which members hold the state, and none counts. */
 bool gw_leave_somebody_stays(const gw_peer *p) {
     bool stays[GW_MAX_MEMBERS] = {false}, changes = p->agenda.view_change || p->phase == GW_AT_FROZEN;
     if (changes || !gw_view_name_equal(&p->view.ready_name, &p->view.current.name)) return false;
@@ -46,8 +47,9 @@ bool gw_leave_somebody_stays(const gw_peer *p) {
 
 static uint64_t patience_ns(const gw_peer *p) {
     uint64_t least_ns = gw_peer_ms(p, LEAVE_MS);
-    bool alone =
-        p->save.want_stop || !gw_leave_somebody_stays(p); /* those who stay would not hear of the stop */
+    /* With a request to stop the job, this peer waits as if it were alone: those that stay may not hear of
+     * it. */
+    bool alone = p->save.want_stop || !gw_leave_somebody_stays(p);
     bool longer = least_ns < p->config.save_timeout_ns && alone;
     return longer ? p->config.save_timeout_ns : least_ns;
 }
@@ -56,7 +58,7 @@ uint64_t gw_leave_until(const gw_peer *p) {
     return p->save.leaving ? p->save.leave_ns + patience_ns(p) : UINT64_MAX;
 }
 
-/* A save that has failed has not shown that the next one would. */
+/* After a save has failed, newcomers come first, as nothing shows that the next save would succeed. */
 bool gw_leave_comes_first(const gw_peer *p) {
     bool last = p->save.leaving && p->view.current.count == 1,
          tried = p->phase == GW_AT_PAUSED && p->save.leave_tried;
@@ -92,8 +94,8 @@ static bool has_saved(const gw_peer *p, uint64_t step) {
     return p->save.saved_step != UINT64_MAX && p->save.saved_step >= step && gw_kept_knows_lineage(p);
 }
 
-/* Those who all leave wait for a step behind the one in which they were told to; the last one for what it has
- * made at last. */
+/* Whether this peer may leave: a late enough checkpoint is complete. If all members leave, it is one of a
+ * step after the request; for the last peer, it is one of its state. */
 static bool may_leave(const gw_peer *p) {
     uint64_t step = p->save.leave_step + (gw_leave_somebody_stays(p) ? 0 : 1);
     return p->save.leaving && has_saved(p, p->view.current.count == 1 ? p->state.step : step);
@@ -108,7 +110,7 @@ bool gw_leave_rest(gw_peer *p) {
     return true;
 }
 
-/* Whoever asked this peer to stop the job was answered that it will be. */
+/* Passes a request to stop the job on, because its sender has been answered that the job will stop. */
 static void pass_on_stop(gw_peer *p) {
     if (!p->save.want_stop || p->view.current.epoch == 0) return;
     gw_message stop = gw_peer_about_view(p, GW_MSG_ASK_STOP);
@@ -126,7 +128,7 @@ bool gw_leave_at_boundary(gw_peer *p) {
     return true;
 }
 
-/* What is saved is what the job is stopped at: no step's sum will say so. */
+/* Stops the job at the state that has been saved. No sum of a step will say so any more. */
 static void stop_here(gw_peer *p, const gw_hash *root) {
     gw_job_state_set_end(p, p->state.step, true, true);
     p->save.end_sent = true;
@@ -183,7 +185,7 @@ bool gw_leave_consider(gw_peer *p) {
         return false;
     }
     if (p->save.leaving && !p->state.present && gw_leave_somebody_stays(p)) {
-        leave(p, NULL); /* others would wait until it has what it does not need */
+        leave(p, NULL); /* others would wait until this peer has a state that it does not need */
         return false;
     }
     if (!is_to_save(p) || p->now < p->save.leave_again_ns) return false;

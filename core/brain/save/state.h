@@ -7,44 +7,48 @@
 #include "core/record/convictions.h"
 #include "core/record/lineage.h"
 
-typedef struct gw_save {       /* one checkpoint in progress */
-    bool active, final, looks; /* at the state once it is stored: no step follows that would */
+/* One checkpoint in progress. */
+typedef struct gw_save {
+    bool active, final; /* `final`: of the job's last state */
+    bool looks; /* the state is checked in memory after it is stored, as no step follows that would do so */
     uint64_t step, fingerprint, deadline_ns;
     gw_token store_token, manifest_token;
-    uint32_t *chunks; /* what this peer stores */
+    uint32_t *chunks; /* numbers of the chunks that this peer stores */
     uint32_t chunk_count;
-    /* at the leader */
-    gw_hash *hashes;       /* of all chunks; at the others from the list on */
-    gw_set known, durable; /* chunks whose hash is known; that somebody stored */
-    gw_set answered;       /* ranks that sent STORED */
-    gw_set recorded;       /* ranks that sent RECORDED */
-    gw_set placed;         /* ranks whose disks were counted on as it began */
+    /* At the leader. */
+    gw_hash *hashes;       /* of all chunks; at other members from MANIFEST on */
+    gw_set known, durable; /* chunks whose hashes are known; chunks that a member has stored */
+    gw_set answered;       /* ranks that have sent STORED */
+    gw_set recorded;       /* ranks that have sent RECORDED */
+    gw_set placed;         /* ranks on whose disks chunks were placed when the checkpoint began */
     gw_hash root;
-    bool listed;       /* the leader has sent the list */
-    bool lacks_copies; /* one of these has failed meanwhile */
-    uint64_t again_ns; /* final: no disks have room for it, and it is tried again then; 0 = no */
-    /* at every member */
-    bool incomplete; /* the list says: not all chunks are durable */
-    /* what this peer has said so far: said again when a link comes back */
-    gw_hash *own_hashes; /* of what it stored */
+    bool listed;       /* the leader has sent MANIFEST */
+    bool lacks_copies; /* a disk of `placed` has failed meanwhile */
+    uint64_t again_ns; /* final: no disks have room for it, and it is tried again at this time; 0 = no */
+    /* At every member. */
+    bool incomplete; /* MANIFEST says that not all chunks are durable */
+    /* What this peer has sent to the leader, which it sends again when a link comes back. */
+    gw_hash *own_hashes; /* of the chunks that it stored */
     uint32_t own_count;
-    bool own_stored;                   /* and may be said: of the final one, after a look at the state */
-    gw_hash own_root;                  /* of the manifest written here */
-    bool own_recorded, own_unrecorded; /* unrecorded: hashed, but not written */
-    bool unwritten;                    /* the manifest was tried, and the disk hangs */
+    bool own_stored;     /* STORED may be sent: if `looks`, the state has been checked */
+    gw_hash own_root;    /* of the manifest that was written here */
+    bool own_recorded;   /* RECORDED may be sent */
+    bool own_unrecorded; /* the manifest was hashed, but not written */
+    bool unwritten;      /* the manifest was to be written, and the disk hangs */
 } gw_save;
 
-typedef struct gw_end { /* the job's last state, as the manifest has it that this peer has written */
+/* The job's last state, by the manifest that this peer has written. */
+typedef struct gw_end {
     bool known, stopped;
-    bool unsaved;               /* it could not be written, or has chunks that nobody has */
-    uint64_t step, fingerprint; /* of that state; 0 = not known */
+    bool unsaved;               /* the state could not be written, or has chunks that no peer has */
+    uint64_t step, fingerprint; /* fingerprint 0 = not known */
     gw_hash root;
 } gw_end;
 
-/* A checkpoint that is not the job's last one has become complete. */
+/* A checkpoint that is not the job's last one, and has become complete. */
 typedef struct gw_completed {
-    bool any;     /* the rest of this event has yet to see it */
-    bool unsaved; /* nobody could store all of it */
+    bool any;     /* there is one that the rest of this event has yet to handle */
+    bool unsaved; /* no peers could store all of it */
     gw_hash root;
 } gw_completed;
 
@@ -52,52 +56,55 @@ typedef struct gw_save_state {
     gw_completed completed;
     gw_save open;        /* the checkpoint in progress */
     uint64_t saved_step; /* of the newest complete checkpoint; UINT64_MAX = none */
-    bool saved_behind;   /* that checkpoint was noted after the last load of a state, which goes on from it */
-    gw_checkpoint_ref
-        found; /* a newer checkpoint, of which this view's disks had all chunks when the view began;
-                            step 0: none */
-    uint64_t saved_ns;
-    uint64_t save_again_ns; /* no peer could store the last checkpoint: the next one is due at this time, or
-                               when a peer can, and none begins before without need; 0 = it could be stored */
+    bool saved_behind;   /* the state that this peer holds, or holds next, has come from that checkpoint */
+    /* A newer checkpoint, of which this view's disks had all chunks when the view began. Step 0: none. */
+    gw_checkpoint_ref found;
+    uint64_t saved_ns; /* when a checkpoint was last complete */
+    /* No peer could store the last checkpoint: the next one is due at this time, or when a peer can store
+     * one, and none begins before without need. 0: the last one could be stored. */
+    uint64_t save_again_ns;
     uint32_t unsaved_times; /* such checkpoints in a row */
     bool save_asked;        /* a checkpoint was requested, and none begun since has become complete */
     gw_end end;
     uint64_t lonely_ns;      /* since when this peer can do nothing without others; 0 = it can */
     uint64_t hopeless_ns;    /* since when those others have ended; 0 = they have not */
-    gw_checkpoint_ref *kept; /* owned */
+    gw_checkpoint_ref *kept; /* complete checkpoints that are kept, the newest last; owned */
     uint32_t kept_count;
-    gw_given_up given_up; /* checkpoints that count no more; part of the durable record */
-    bool want_save, want_stop, leaving, unwritable, end_sent;
-    uint64_t write_again_ns; /* while unwritable */
-    uint32_t refusals;       /* of the own disk, in a row */
-    uint64_t refused_ns;     /* when the first of these refusals came */
-    uint64_t part_step;      /* of the last checkpoint begun here since the last RETAIN; UINT64_MAX = none */
-    uint64_t room_step;      /* of the last checkpoint for which everything dispensable was deleted;
-                                UINT64_MAX = none */
-    bool unwritable_said;    /* the log has the reason, and nothing has been written since */
+    gw_given_up given_up;      /* checkpoints that count no more; part of the durable record */
+    bool want_save, want_stop; /* a checkpoint, or the end of the job, was requested for the next boundary */
+    bool leaving;              /* the user has asked this peer to leave */
+    bool unwritable;           /* this peer's disk takes no checkpoints */
+    bool end_sent;             /* this peer has ended with the job, or sends END as it ends */
+    uint64_t write_again_ns;   /* while unwritable: when the disk is tried again */
+    uint32_t refusals;         /* of this peer's disk, in a row */
+    uint64_t refused_ns;       /* when the first of these refusals came */
+    uint64_t part_step; /* of the last checkpoint begun here since the last RETAIN; UINT64_MAX = none */
+    /* Step of the last checkpoint for which everything dispensable was deleted; UINT64_MAX = none. */
+    uint64_t room_step;
+    bool unwritable_logged; /* the log has the reason, and nothing has been written since */
     char unwritable_why[200];
-    bool given_up_said;                     /* the log names a checkpoint given up; none is complete since */
+    bool given_up_logged;                   /* the log names a checkpoint given up; none is complete since */
     uint32_t late_saves;                    /* checkpoints in a row that took too long */
-    bool member_unwritable[GW_MAX_MEMBERS]; /* as far as this peer has heard */
-    bool unwritable_to_all[GW_MAX_MEMBERS]; /* as the last sum or view told all members alike: chunks are
-                                               placed by this */
-    uint32_t final_failures;                /* final checkpoints in a row that no peer could hash */
+    bool member_unwritable[GW_MAX_MEMBERS]; /* by rank, as far as this peer has heard */
+    /* By rank, as the last sum or view told all members alike; chunks are placed by this. */
+    bool unwritable_to_all[GW_MAX_MEMBERS];
+    uint32_t final_failures; /* final checkpoints in a row that no peer could hash */
     uint64_t unsaved_ns; /* since when no peer could store the last state; 0 = it could, or there is none */
-    bool unsaved_said;
-    uint64_t leave_step;
-    uint64_t leave_ns;       /* since when this peer is leaving */
-    bool leave_tried;        /* as the last peer, it has begun to save what it made */
+    bool unsaved_logged; /* the log says that the last state is not saved */
+    uint64_t leave_step; /* the step at which this peer was asked to leave */
+    uint64_t leave_ns;   /* since when this peer is leaving */
+    bool leave_tried;    /* as the last peer, it has begun to save its results */
     uint64_t leave_again_ns; /* while it waits to leave: no other save begins before */
     gw_lineage lineage;      /* float sums: of the state that this peer holds */
     gw_lineage view_lineage; /* float sums: of the state that its view began with */
-    gw_checkpoint_ref
-        load_whole;         /* the newest checkpoint that the loaded view knows to be whole, behind the state
-                                that is loaded */
+    /* The newest checkpoint that the view of the last LOAD knows to be whole, and in the lineage of the state
+     * that is loaded. */
+    gw_checkpoint_ref load_whole;
     uint64_t looked_ns;     /* when the deadlines were last checked */
     uint64_t load_moved_ns; /* when the LOAD in progress last made progress */
     gw_token disk_token;    /* of the last SAVE or MANIFEST, while it has no answer; 0 = none */
-    uint64_t disk_moved_ns;
-    bool disk_hangs; /* no progress has been reported of it for too long */
+    uint64_t disk_moved_ns; /* when it last made progress */
+    bool disk_hangs;        /* it has made no progress for too long */
 } gw_save_state;
 
 #endif

@@ -481,8 +481,8 @@ void gw_steps_view_begins(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < i->view.count; k++) p->step.speeds[k] = i->cuts[k + 1] - i->cuts[k];
 }
 
-/* With all shards of its step, also where nothing is computed from the state, as the job has been stopped:
- * the next view may go on from it, with those who hold it and know of no stop. */
+/* Begins the accumulator of a step, with all its shards. It does so even if the job is stopped and nothing is
+ * computed: the next view may go on from this state, with members that do not know of the stop. */
 void gw_steps_begin_accumulator(gw_peer *p, uint64_t step) {
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = step;

@@ -1,5 +1,5 @@
-/* Without a view: founding one or asking to be admitted. With one: admitting others, and healing two views of
- * one job. */
+/* Admission. A peer without a view founds one or asks to be admitted to one. A leader admits others, and
+ * heals two views of one job (core/README.md, section 3, "Heal"). */
 #include "core/brain/view/admit.h"
 
 #include "core/base/assert.h"
@@ -39,32 +39,30 @@ enum {
     LINKING_MS = 1000, /* or this, where members of a view that is offered are still without a link, */
 };
 
-/* ---- without a view
- * -------------------------------------------------------------------------------------------- */
+/* Without a view. */
 
-/* Whether it may be ready in a moment. Two that never get a link to each other would else keep all others
- * waiting: who is blocked as some member of a proposal cannot reach it is linked, and has been here for long.
- */
+/* Whether a peer that is not ready may be so in a moment: it has come, or lost its link, a short time ago.
+ * Without the limit two peers that never get a link to each other would keep all others waiting. */
 static bool is_coming(const gw_peer *p, const gw_contact *c) {
     uint64_t since = c->alive_since_ns > c->unlinked_since_ns ? c->alive_since_ns : c->unlinked_since_ns;
     return p->now < since + gw_peer_ms(p, GREETING_MS);
 }
 
-/* Whether it can be asked, or may be in a moment: also where it is not to be proposed for a while. */
+/* Whether a peer can be asked now or in a moment, even if it is kept out of proposals for a while. */
 static bool is_near(const gw_peer *p, const gw_contact *c) {
     return gw_contacts_greeted(c) || (c->alive && is_coming(p, c));
 }
 
-/* Of several flocks, the one that a heal would keep: higher step, larger, higher name. */
+/* Compares two flocks in the order by which a heal chooses: by step, then size, then name. */
 static int compare_flocks(const gw_contact *a, uint64_t step, uint32_t count, const gw_view_name *name) {
     if (a->step != step) return a->step < step ? -1 : 1;
     if (a->view_count != count) return a->view_count < count ? -1 : 1;
     return gw_view_name_compare(&a->view_name, name);
 }
 
-/* Which of two peers' flocks to be admitted to: first of all, one that can be asked. Where a majority rules
- * nothing is healed: those of the later view go on, and may need this peer for it, while whoever has missed
- * that view can do nothing without them. */
+/* Whether the flock of one peer is a better one to be admitted to than that of another. A peer that can be
+ * asked comes first. If a majority rules, views are not healed: the members of the later view go on, and may
+ * need this peer for it, while a peer that has missed that view can do nothing without them. */
 static bool is_better_flock(const gw_peer *p, const gw_contact *one, const gw_contact *best) {
     bool near = is_near(p, one);
     if (near != is_near(p, best)) return near;
@@ -100,7 +98,7 @@ static void send_join(gw_peer *p, const gw_peer_id *leader, bool whole_view) {
     gw_peer_send(p, leader, &message);
 }
 
-/* Whether it is time for the next request. */
+/* Whether it is time for the next request to be admitted; if so, notes that it is made. */
 static bool is_due_to_ask(gw_peer *p, const gw_contact *flock) {
     if (!gw_view_name_equal(&p->view.asked_view, &flock->view_name)) {
         p->view.asked_view = flock->view_name;
@@ -121,9 +119,10 @@ static void send_join_to_members(gw_peer *p, const gw_contact *flock) {
     }
 }
 
-/* The flock's leader is dead, unknown here, or came back, without a view or into another one, or no link to
- * it comes up: whoever still lives in the view may propose the next one, and with a majority of them dead or
- * in new lives nobody can without us. Members that see nothing wrong with their view ignore it. */
+/* Asks all members of a flock, because its leader cannot be asked: it is dead, unknown here, not in that view
+ * any more, or no link to it comes up. Any member that still lives in the view may propose the next one, and
+ * if a majority of them are dead or in new lives, none can without this peer. Members that see nothing wrong
+ * with their view ignore the request. */
 static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
     gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
                   flock->step);
@@ -131,19 +130,19 @@ static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
 }
 
 static void say_no_room(gw_peer *p) {
-    if (p->view.said_no_room) return;
-    p->view.said_no_room = true;
+    if (p->view.no_room_logged) return;
+    p->view.no_room_logged = true;
     gw_peer_say(p, GW_WARN,
                 "the flock has %d members, as many as there can be: this peer waits for one of them to go",
                 GW_MAX_MEMBERS);
 }
 
-/* It has been asked again and again, and is in that view still. */
+/* Whether a flock has been asked again and again, and is still in the same view. */
 static bool is_asked_in_vain(const gw_peer *p, const gw_contact *flock) {
     return gw_view_name_equal(&p->view.asked_view, &flock->view_name) && p->view.asked_times >= ASKS_IN_VAIN;
 }
 
-/* The leader of this flock, if it leads it still and can be asked, or may be in a moment. */
+/* The leader of a flock, if it still leads it and can be asked now or in a moment; otherwise NULL. */
 static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = gw_peer_contact(p, &flock->leader);
     bool leads = leader != NULL && gw_contacts_runs_this_job(p, leader) &&
@@ -173,21 +172,25 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
     if (!is_due_to_ask(p, flock)) return;
     if (p->view.asked_times % ASKS_IN_VAIN == 0)
-        send_join_to_members(p, flock); /* a promise may keep this one from proposing, and not them */
+        send_join_to_members(p, flock); /* a promise may keep the leader from proposing, but not them */
     else
         send_join(p, &leader->id, false);
 }
 
-typedef struct muster { /* who is here for the same job, without a view, or in one that is passed */
-    uint32_t ready, unready, lower; /* ready counts this peer; unready: soon will be; lower: those without a
-                                       view and with a lower id */
-    uint64_t newest_ns;             /* when the last of them came */
-    uint64_t first_ns;              /* when the last of them came for the first time */
-    bool met_anybody, checkpoint;
+/* The peers with which this one may found a view. */
+typedef struct muster {
+    uint32_t ready;     /* peers that can be proposed now, this one included */
+    uint32_t unready;   /* peers that may be ready in a moment */
+    uint32_t lower;     /* peers without a view that have a lower id */
+    uint64_t newest_ns; /* when the last of them came */
+    uint64_t first_ns;  /* when the last of them came for the first time */
+    bool met_anybody;   /* a peer of this job lives */
+    bool checkpoint;    /* this peer or one of them has a checkpoint to resume from */
     gw_member members[GW_MAX_MEMBERS];
 } muster;
 
-/* Where a majority rules, who is in a view of an earlier epoch than `end` counts as well. */
+/* Counts the peers without a view. If a majority rules, peers in views of epochs below `end` count as
+ * well. */
 static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
     m->ready = 1;
     m->unready = m->lower = 0;
@@ -214,13 +217,14 @@ static void take_muster(const gw_peer *p, uint64_t end, muster *m) {
             m->unready += is_coming(p, c);
             continue;
         }
-        if (m->ready == GW_MAX_MEMBERS) continue; /* no view has more */
+        if (m->ready == GW_MAX_MEMBERS) continue; /* no view has more members */
         m->members[m->ready++] =
             (gw_member){.id = c->id, .boot = c->incarnation.boot, .nonce = c->incarnation.nonce};
     }
 }
 
-/* A while ago all who are here had no whole checkpoint. (Their disks may have one by the next time.) */
+/* Whether these peers have recently been found too few to begin at step 0 and without a whole checkpoint.
+ * Their disks may have one by the next time. */
 static bool are_too_few(const gw_peer *p, const muster *m) {
     bool lately = p->view.too_few_ns != 0 && p->now < p->view.too_few_ns + p->config.resume_timeout_ns;
     return lately && m->ready < p->config.peers && m->ready <= p->view.too_few &&
@@ -237,7 +241,8 @@ static void say_too_few(gw_peer *p, uint32_t ready) {
                       gw_links_describe(missing, text, sizeof text));
 }
 
-/* Until when it waits for a seed to answer. One whose name has just led somewhere is given time as well. */
+/* The time until which this peer waits for a seed to answer. A seed whose address has just become known gets
+ * time, too. */
 static uint64_t seeds_deadline(const gw_peer *p) {
     uint64_t timeout_ns = p->config.join_timeout_ns, answer_ns = gw_peer_ms(p, SEED_MS);
     uint64_t deadline_ns = p->started_ns + timeout_ns;
@@ -246,7 +251,8 @@ static uint64_t seeds_deadline(const gw_peer *p) {
     return answered_ns > deadline_ns ? answered_ns : deadline_ns;
 }
 
-/* For a seed, for those who are to begin the job, or for the rest of a checkpoint; says for which. */
+/* Whether this peer waits, and says for what: for a seed, for the peers that are to begin the job, or for the
+ * rest of a checkpoint. */
 static bool waits_for_others(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
     if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
@@ -256,8 +262,8 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
                       (double)c->join_timeout_ns * 1e-9);
         return true;
     }
-    /* Where a majority rules, the founding view has all: without a record of a view, a checkpoint proves
-     * nothing about who else goes on from it. */
+    /* If a majority rules, the founding view has all --peers: a checkpoint without a record of a view does
+     * not prove that no others go on from it. */
     bool resumes = p->view.ballot.installed.epoch > 0 || (m->checkpoint && !p->view.ballot.majority);
     if (!resumes && m->ready < c->peers) {
         say_too_few(p, m->ready);
@@ -270,8 +276,8 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
     return false;
 }
 
-/* Whether this peer should found a view now. An operator who forces one answers for those who are not here.
- */
+/* Whether this peer should found a view now. An operator who forces a view answers for the peers that are not
+ * here. */
 static bool may_found(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
     if (!p->view.view_override && waits_for_others(p, m)) return false;
@@ -282,8 +288,8 @@ static bool may_found(gw_peer *p, const muster *m) {
     return enough || alone || settled || restless;
 }
 
-/* Past a flock that cannot go on without those who found. Whoever lives in it still belongs into the next
- * view, and may hold the latest state. */
+/* Counts the founders. They may found past a flock that cannot go on without them; its living members belong
+ * into the new view, and may hold the latest state. */
 static void muster_founders(const gw_peer *p, muster *m) {
     take_muster(p, UINT64_MAX, m);
 }
@@ -291,7 +297,7 @@ static void muster_founders(const gw_peer *p, muster *m) {
 static void say_alone(gw_peer *p) {
     const gw_peer_config *c = &p->config;
     double seconds = (double)(p->now - (c->seed_count > 0 ? p->seeds_ns : p->started_ns)) * 1e-9;
-    p->view.said_alone = true;
+    p->view.alone_logged = true;
     if (c->seed_count == 0) {
         gw_peer_say(p, GW_WARN, "no name of a seed has led anywhere for %.0f s: beginning alone", seconds);
         return;
@@ -314,12 +320,12 @@ static void consider_founding(gw_peer *p) {
     uint64_t due = p->view.found_since_ns + m.lower * gw_peer_ms(p, FOUND_STAGGER_MS);
     if (p->now < due || p->now < p->agenda.propose_at_ns) return;
     p->view.found_since_ns = 0;
-    if (p->config.joins && !m.met_anybody && !p->view.said_alone) say_alone(p);
+    if (p->config.joins && !m.met_anybody && !p->view.alone_logged) say_alone(p);
     gw_agenda_begin_change(p, NULL);
     gw_views_propose(p, m.members, m.ready);
 }
 
-/* Waiting for the holders of a checkpoint with a proposal open: whoever comes belongs into it. */
+/* Proposes again if more peers have come while this peer's proposal waits for the holders of a checkpoint. */
 static void widen_founding(gw_peer *p) {
     if (!p->view.attempt.active || !p->view.attempt.deciding) return;
     muster m;
@@ -329,9 +335,9 @@ static void widen_founding(gw_peer *p) {
     gw_views_propose(p, m.members, m.ready);
 }
 
-/* Where a majority rules: by all that is heard half of its members or more are gone, and it may be what is
- * left of one that has ended, and can admit nobody. Any other flock will, once its shards or its checkpoint
- * are done. */
+/* If a majority rules: whether, as far as is known, half of a flock's members or more are gone, so that it
+ * may be the rest of one that has ended and can admit nobody. Any other flock admits this peer once its
+ * shards or its checkpoint are done. */
 static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
     uint32_t living = 0;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -341,10 +347,11 @@ static bool may_be_remnant(const gw_peer *p, const gw_contact *flock) {
     return p->view.ballot.majority && 2 * living <= flock->view_count;
 }
 
-/* Where a majority rules: the flock does not admit this peer, as it is left behind, out of reach, or has made
- * a promise; and those who have no view, or are left behind in one, are enough to go on, or an operator says
- * so. So this flock is not, and interrupted in nothing; while a peer with the record of a view that leads
- * nowhere joins whoever runs. */
+/* If a majority rules: whether this peer founds a view although a flock runs. The flock does not admit it,
+ * because the flock is left behind, out of reach, or bound by a promise; and the peers that have no view, or
+ * are left behind in one, are enough to go on, or an operator says so. Then the flock alone cannot go on, and
+ * nothing is interrupted. A peer whose record names a view that leads nowhere, on the other hand, joins the
+ * flock. */
 static bool goes_past(gw_peer *p, const gw_contact *flock) {
     if (!p->view.ballot.majority || p->view.ballot.installed.epoch == 0) return false;
     if (p->view.view_override && may_be_remnant(p, flock)) return true;
@@ -354,40 +361,38 @@ static bool goes_past(gw_peer *p, const gw_contact *flock) {
     return gw_majority_is_enough(p, m.members, m.ready);
 }
 
-/* ---- admitting
- * -------------------------------------------------------------------------------------------------- */
+/* Admitting. */
 
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
     bool may_propose = gw_peer_is_leader(p) || ((inside || p->agenda.view_change) && !m->join.whole_view);
     if (!may_propose || p->save.end_sent) return;
     if (m->epoch > p->view.ballot.highest) p->view.ballot.highest = m->epoch;
-    /* It voted, then believed itself left behind, or went on with others: the step would wait for it for
-     * ever. It may be this view's leader. */
+    /* A member asks, which may be this view's leader: it voted for the view and then believed itself left
+     * behind, or went on with others. Without a new view the step would wait for it for ever. */
     if (inside && !m->join.whole_view) {
         gw_agenda_change_view(p, "a member asks to be admitted");
         return;
     }
     if (m->join.whole_view && p->view.healing) {
         if (gw_view_name_compare(&p->view.current.name, &m->name) < 0)
-            return; /* ours crossed theirs, and theirs stays */
+            return; /* both views offer themselves, and the other one takes this one in */
         p->view.healing = false;
     }
     for (uint32_t i = 0; i < m->join.newcomers->count; i++) {
         const gw_member *member = &m->join.newcomers->members[i];
         gw_contact *c = gw_peer_contact(p, &member->id);
         if (c == NULL || !c->alive || c->differs || !gw_member_is(member, &c->incarnation)) continue;
-        if (!m->join.whole_view && c != from) continue; /* a newcomer speaks for itself only */
+        if (!m->join.whole_view && c != from) continue; /* a newcomer asks for itself only */
         c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
         c->offered = m->join.whole_view ? m->name : (gw_view_name){0};
     }
     if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
 }
 
-/* ---- healing
- * ----------------------------------------------------------------------------------------------------- */
+/* Healing. */
 
-/* The leader of another view of this job, seen long enough to be no passing shadow of a view change. */
+/* The leader of the best other view of this job; NULL: there is none. */
 static gw_contact *other_flock(gw_peer *p) {
     gw_contact *best = NULL;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -401,22 +406,23 @@ static gw_contact *other_flock(gw_peer *p) {
     return best;
 }
 
-/* Which of two views offers itself to the other. Both leaders must judge alike although each knows the
- * other's step only as it was a while ago: so they go by size and name, which last. Which *state* the merged
- * view goes on from is decided by its members' reports, and that is the higher step. */
+/* Whether this view offers itself to the other one, and not the other way round. Both leaders must decide
+ * alike, although each knows the other one's step only as it was a while ago; therefore size and name decide,
+ * which do not change. The reports of the members decide from which *state* the merged view goes on: the one
+ * of the higher step. */
 static bool is_to_offer(const gw_peer *p, const gw_contact *other) {
     if (other->view_count != p->view.current.count) return other->view_count > p->view.current.count;
     return gw_view_name_compare(&other->view_name, &p->view.current.name) > 0;
 }
 
-/* The step goes on meanwhile: the other leader takes this view's members in when it admits newcomers, which
- * may be long in coming, and what their accumulators hold they report when they vote. */
+/* Offers this view to the other leader, which admits its members together with newcomers. That may take a
+ * while, and the step goes on meanwhile: what accumulators hold is reported with the votes. */
 static void offer_view(gw_peer *p) {
     const gw_contact *leader = gw_peer_contact(p, &p->view.heal_leader);
     bool leads = leader != NULL && gw_links_ready(p, leader) && gw_contacts_runs_this_job(p, leader) &&
                  gw_peer_id_equal(&leader->leader, &leader->id);
     if (p->now >= p->view.offer_until_ns || !leads) {
-        p->view.healing = false; /* when another leads that view now, it is offered to that one */
+        p->view.healing = false; /* if another peer leads that view now, this one is offered to it */
         if (leads) p->view.heal_block_ns = p->now + gw_peer_ms(p, HEAL_BLOCK_MS);
         return;
     }
@@ -440,7 +446,7 @@ static void consider_healing(gw_peer *p) {
     }
     if (p->view.heal_since_ns == 0) p->view.heal_since_ns = p->now;
     if (p->now < p->view.heal_since_ns + gw_peer_ms(p, HEAL_AFTER_MS)) return;
-    if (!is_to_offer(p, other)) return; /* it will offer itself to us */
+    if (!is_to_offer(p, other)) return; /* the other view offers itself to this one */
     char id[GW_SHORT_TEXT];
     gw_peer_notice(p, GW_NOTICE_HEALED,
                    "another view of this job, led by %s, is at step %" PRIu64 ": offering this one to it",
@@ -472,10 +478,10 @@ void gw_waiting_at_pause(gw_peer *p) {
     gw_views_propose(p, members, gw_joiners_add(p, members, count));
 }
 
-/* ---- in the middle of a step
- * --------------------------------------------------------------------------------------- */
+/* Admitting in the middle of a step. */
 
-/* Left out now, members of a view that is offered would come one by one later, and without what they hold. */
+/* Whether members of an offered view have no links yet. If they were left out now, they would come one by one
+ * later, and without the shards that they hold. */
 static bool some_are_linking(const gw_peer *p) {
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
         const gw_contact *c = &p->members.contacts[i];
@@ -490,9 +496,9 @@ static uint64_t admission_time(const gw_peer *p) {
     return due > p->view.admit_at_ns ? due : p->view.admit_at_ns;
 }
 
-/* Whether the leader computes, and a new view would cost little. It would end a checkpoint that is under way,
- * and have both who answer for a chosen shard that is held compute it again. Where this peer has nothing left
- * to do the step's end is near. */
+/* Whether this peer is the leader, is computing, and a new view would cost little. A new view would end a
+ * checkpoint under way, and both candidates for a chosen shard that is held would compute it again. If this
+ * peer has nothing left to do, the end of the step is near anyway. */
 static bool may_admit(const gw_peer *p) {
     bool computes = gw_peer_is_leader(p) && p->phase == GW_AT_COMPUTING && !p->step.thief.active;
     bool changes = p->agenda.view_change || p->view.attempt.active || p->save.end_sent || p->save.want_stop;
@@ -500,8 +506,8 @@ static bool may_admit(const gw_peer *p) {
     return computes && !changes && !p->save.open.active && !twice && !gw_leave_comes_first(p);
 }
 
-/* A step may be long, and newcomers have nothing to do until they are admitted: so they are in the middle of
- * it, as in a repair. What is computed stays, and what is being computed goes on. */
+/* Admits newcomers in the middle of a step, as a repair would: a step may be long, and newcomers have nothing
+ * to do until they are admitted. Shards that are computed stay, and shards in flight go on. */
 static void consider_admitting(gw_peer *p) {
     if (!may_admit(p) || !gw_joiners_may_come(p)) {
         p->view.joiners_since_ns = 0;
@@ -514,8 +520,7 @@ static void consider_admitting(gw_peer *p) {
     gw_agenda_change_view(p, "newcomers");
 }
 
-/* ---- the clock
- * ---------------------------------------------------------------------------------------------------- */
+/* Time. */
 
 void gw_waiting_consider(gw_peer *p) {
     consider_admitting(p);
@@ -525,9 +530,9 @@ void gw_waiting_consider(gw_peer *p) {
     }
     const gw_contact *flock = best_flock(p);
     if (flock != NULL && goes_past(p, flock)) flock = NULL;
-    if (flock != NULL) p->view.wait_since_ns = 0; /* whom it waits for comes to that one */
-    if (flock != NULL && p->view.attempt.active &&
-        p->view.attempt.deciding) { /* no need to found what runs already */
+    if (flock != NULL) p->view.wait_since_ns = 0; /* the peers that it waits for join that flock as well */
+    /* A flock runs, so there is no need to found one. */
+    if (flock != NULL && p->view.attempt.active && p->view.attempt.deciding) {
         gw_votes_drop_attempt(p);
         p->phase = GW_AT_WAITING;
     }

@@ -1,4 +1,4 @@
-/* Installing a view: from what its leader decided to the moment when all its members hold the state. */
+/* Installing a view: from its leader's INSTALL to the moment when all its members hold the state. */
 #include "core/brain/view/install.h"
 
 #include "core/base/assert.h"
@@ -33,8 +33,7 @@ enum {
     HOLDERS_MS = 30000, /* those of a checkpoint's chunks may be out of reach again and again for so long */
 };
 
-/* ---- readiness
- * ------------------------------------------------------------------------------------------------- */
+/* Readiness. */
 
 static void expect_ready(gw_peer *p, const gw_view *view) {
     if (p->view.ready.size == view->count && gw_view_name_equal(&p->view.ready_name, &view->name)) return;
@@ -44,7 +43,8 @@ static void expect_ready(gw_peer *p, const gw_view *view) {
     p->view.ready_whole = (gw_checkpoint_ref){0};
 }
 
-/* Who dies of a shard, and is started again alone, must know who died of it before. */
+/* Whether the step waits for the durable record of deaths: a peer that dies of a shard, and is started again
+ * alone, must know who died of it before. */
 static bool waits_for_record(const gw_peer *p) {
     return p->members.deaths.count > 0 && p->record.token != 0 && p->now < p->record.due_ns;
 }
@@ -67,7 +67,7 @@ static void start_if_all_ready(gw_peer *p) {
     note_pause(p);
     p->view.load_failures = 0;
     if (p->view.end_given_up)
-        gw_kept_give_up_end(p); /* not before: a load may need what has no manifest here */
+        gw_kept_give_up_end(p); /* not earlier, as a load may need chunks without a manifest here */
     p->view.end_given_up = false;
     gw_commit_agreed(p);
     bool begun = gw_set_count(&p->view.missing) < p->view.missing.size;
@@ -77,7 +77,8 @@ static void start_if_all_ready(gw_peer *p) {
         gw_steps_begin(p, &p->view.missing, p->view.cuts);
 }
 
-/* What this peer knows to be whole, and behind the view's state. */
+/* The newest checkpoint that this peer knows to be whole and in the lineage of the view's state; step 0:
+ * none. */
 static gw_checkpoint_ref known_whole(const gw_peer *p) {
     const gw_checkpoint_ref none = {0}, whole = gw_kept_whole(p);
     return whole.step <= p->state.step ? whole : none;
@@ -101,11 +102,11 @@ uint64_t gw_install_deadline(const gw_peer *p) {
     return gathers && waits_for_record(p) ? p->record.due_ns : UINT64_MAX;
 }
 
-/* ---- installing
- * ------------------------------------------------------------------------------------------------ */
+/* Installing. */
 
-/* Where bits have changed on the way here it begins with another one each time, so that not always the same
- * is named. Holders stay as their inventories are: by rank. */
+/* Lists the sources of a load. If bits have changed on the way here, each load begins with another donor, so
+ * that it is not always the same one that is accused. Holders of a checkpoint are listed by rank, like their
+ * inventories. */
 static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holders, uint32_t *count) {
     gw_peer_id donors[GW_MAX_MEMBERS], turned[GW_MAX_MEMBERS];
     *count = 0;
@@ -122,8 +123,8 @@ static void notice_resume(gw_peer *p, gw_notice_kind kind, uint64_t step, const 
     notice->notice.checkpoint.root = *root;
 }
 
-/* A disk that hangs would have this peer end, and with it the state that it holds. Those who can load the
- * checkpoint have it in memory when the next view is made. */
+/* Ends a load at once, as failed. On a disk that hangs it would end this peer, and with it the state that it
+ * holds. The peers that can load the checkpoint have it in memory when the next view is formed. */
 static void load_nothing(gw_peer *p) {
     const gw_event failed = {.kind = GW_EV_LOADED,
                              .token = p->view.load_token,
@@ -132,7 +133,8 @@ static void load_nothing(gw_peer *p) {
     gw_install_loaded(p, &failed);
 }
 
-/* --fresh is one peer's word until all say it: the leader's counts where nobody has a state. */
+/* Warns if this peer and others disagree about --fresh. If no peer has a state, that of the leader
+ * decides. */
 static void say_if_fresh(gw_peer *p, const gw_install *i) {
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (i->load == GW_LOAD_MANIFEST && p->config.fresh && p->view.views_installed == 1)
@@ -183,7 +185,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     }
 }
 
-/* How many members of `view` were not in `other`, in the lives that they have. */
+/* The number of members of `view` that were not in `other`, or in another life. */
 static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < view->count; k++) {
@@ -193,8 +195,8 @@ static uint32_t count_strangers(const gw_view *view, const gw_view *other) {
     return count;
 }
 
-/* Whether the view has only grown: so it has as well for who comes. Those whom the others wait for still, as
- * the view before came to nothing, are counted on. */
+/* Counts newcomers, and returns whether the view has only grown; for a newcomer itself it has. Newcomers of a
+ * view that came to nothing, for which the others still wait, stay counted. */
 static bool note_newcomers(gw_peer *p, const gw_view *view) {
     bool comes = p->view.current.epoch == 0, stay = !comes && count_strangers(&p->view.current, view) == 0;
     if (comes) p->view.pause_since_ns = 0;
@@ -204,7 +206,8 @@ static bool note_newcomers(gw_peer *p, const gw_view *view) {
     return comes || (stay && p->view.newcomers > 0);
 }
 
-/* grew: what is left of the step is dealt again as more share it now. */
+/* Sends the notices of a new view. `grew`: the rest of the step is dealt again only because there are more
+ * members. */
 static void note_install(gw_peer *p, const gw_install *i, bool grew, uint64_t cause_ns) {
     p->view.views_installed++;
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
@@ -228,7 +231,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     gw_ballot_install(&p->view.ballot, &i->view);
     if (p->view.ballot.majority) {
         gw_peer_record_write(
-            p); /* what a later life founds on: it must not need members of the view before */
+            p); /* a later life founds on this view, and must not need members of the view before */
         uint32_t kept = 0;
         for (uint32_t k = 0; k < p->view.learned_count; k++) {
             if (gw_view_compare(&p->view.learned[k], &i->view) <= 0) continue;
@@ -247,7 +250,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     for (uint32_t k = 0; k < p->members.contact_count; k++) {
         gw_contact *contact = &p->members.contacts[k];
         bool member = gw_view_rank(&p->view.current, &contact->id) >= 0;
-        if (member || founded) contact->blocks = 0; /* those of founding were far shorter */
+        if (member || founded) contact->blocks = 0; /* the blocks of founding are far shorter */
         if (!member) {
             gw_poison_left_out(contact);
             continue;
@@ -259,7 +262,8 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
         gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
 }
 
-/* A member that died between its vote and now: its death was told before this view was ours to change. */
+/* Asks for a new view if a member has died between its vote and now, as its death was reported before this
+ * view. */
 static void mourn(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
@@ -294,11 +298,11 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     gw_verify_forget_doubt(p);
     gw_poison_agree(p, &i->losses);
     gw_steps_view_begins(p, i);
-    bool ended = i->ended || i->step >= p->config.steps; /* the final checkpoint, found again */
+    bool ended = i->ended || i->step >= p->config.steps; /* then the final checkpoint was found again */
     gw_job_state_set_end(p, i->step, ended, i->stopped);
     p->view.end_given_up = i->end_given_up;
     if (!p->state.ended) gw_end_forget(p);
-    bool holds = /* a checkpoint's state as well */
+    bool holds = /* also if the view loads a checkpoint of that state */
         p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
         p->state.fingerprint == i->fingerprint;
     expect_ready(p, &p->view.current);
@@ -319,7 +323,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         p->view.state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (p->view.own_ready) {
         p->phase = GW_AT_GATHERING;
-        const gw_checkpoint_ref known = known_whole(p); /* heard since the vote, perhaps */
+        const gw_checkpoint_ref known = known_whole(p); /* it may have become known since the vote */
         if (known.step > p->view.ready_whole.step) gw_kept_tell_whole(p, &known);
         start_if_all_ready(p);
     } else if (holds) {
@@ -339,12 +343,12 @@ void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
     if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
     if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->view.voted.name)) return;
     if (!p->view.frozen || p->step.applying || p->view.load_token != 0 || p->step.reduce_token != 0)
-        return; /* it cannot have our vote */
+        return; /* it cannot have this peer's vote */
     gw_install_adopt(p, i);
 }
 
-/* A member holds the state that a view begins with, and knows that this checkpoint, which is behind it, is
- * whole. Who fetches that state may hold another one meanwhile, and keep it if that fails. */
+/* Notes what a READY says: a checkpoint in the lineage of the view's state is whole. If this peer fetches
+ * that state, it may hold another one meanwhile, and keep it if the load fails. */
 static void note_whole(gw_peer *p, bool installed, const gw_checkpoint_ref *whole) {
     if (whole->step == 0) return;
     if (installed && p->view.load_token != 0) gw_kept_note_load(p, whole);
@@ -374,9 +378,10 @@ static uint64_t lives_of(const gw_view *view) {
     return lives;
 }
 
-/* How often this very state could not be fetched. Whoever finds one checkpoint damaged after another gets to
- * the end of them: each is corrected in what its holders tell, and not asked for again. A holder that was
- * started again has to find once more what is damaged, and may be long about it. */
+/* Counts how often this very state could not be fetched. A peer that finds one checkpoint after another
+ * damaged comes to the end of them, since the holders correct their inventories and the checkpoint is not
+ * chosen again. A holder that was started again has to find once more which chunks are damaged, which may
+ * take long; so the count begins anew if the members' lives have changed. */
 static uint64_t count_failure(gw_peer *p) {
     uint64_t lives = lives_of(&p->view.current); /* which has not changed since the load began */
     bool found_out = p->view.load_kind != GW_LOAD_MANIFEST || p->view.failed_lives == lives;
@@ -390,10 +395,10 @@ static uint64_t count_failure(gw_peer *p) {
     return ++p->view.load_failures;
 }
 
-/* Whether nothing suggests that this very state can still be fetched. Of a checkpoint, the links to those who
- * have the rest may come and go, and which of its chunks are here is told to the others after each try. */
+/* Whether nothing suggests that this very state can still be fetched. For a checkpoint, the links to the
+ * holders of the rest may come and go, and each try tells the others which of its chunks are here. */
 static bool fails_for_good(gw_peer *p) {
-    if (gw_links_lack_data(p)) return false; /* which either come back, or leave this peer or those out */
+    if (gw_links_lack_data(p)) return false; /* the link comes back, or one of its ends is left out */
     bool often = count_failure(p) >= MOST_LOAD_FAILURES;
     bool may_be_reached = p->view.load_kind == GW_LOAD_MANIFEST &&
                           p->now < p->view.failing_since_ns + gw_peer_ms(p, HOLDERS_MS);
@@ -422,7 +427,8 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         gw_leave_loaded(p);
         gw_poison_forget(p, p->state.step);
         gw_kept_took_state(p);
-        if (!other && p->view.load_kind == GW_LOAD_MANIFEST) { /* not before: it may not be whole */
+        if (!other &&
+            p->view.load_kind == GW_LOAD_MANIFEST) { /* not earlier, as the checkpoint may not be whole */
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_loaded(&p->inventory, &what, event->loaded.held);
             gw_kept_resumed(p, p->view.load_step, &p->view.load_root);
@@ -438,11 +444,10 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
         }
         if (event->loaded.changed && gw_changes_note(p, event, "the state"))
             gw_links_blame_path(p, &event->peer);
-        /* Its sources may have died: no fault of this state's. */
-
+        /* If the view changes, the sources may have died, which is no fault of this state. */
         bool changing = p->phase == GW_AT_FROZEN || p->agenda.view_change || p->view.current.epoch == 0;
-        bool of_the_path =
-            event->loaded.changed && p->view.current.count > 2; /* which is left out, or its end is found */
+        bool of_the_path = event->loaded.changed &&
+                           p->view.current.count > 2; /* then the path or one of its ends is left out */
         if (!changing && !of_the_path && fails_for_good(p)) {
             gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                            "the state of step %" PRIu64 " could not be fetched: %s", p->view.load_step, why);
@@ -457,11 +462,11 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
     }
 }
 
-/* A link of a member is new: what it may have missed. */
+/* A link to a member is new: sends again what the member may have missed. */
 void gw_install_link_up(gw_peer *p, const gw_contact *contact) {
     bool own =
         p->view.installed != NULL && gw_view_name_equal(&p->view.installed->view.name, &p->view.current.name);
-    if (own) { /* so this peer leads it */
+    if (own) { /* this peer leads the view */
         gw_message message = {.kind = GW_MSG_INSTALL,
                               .epoch = p->view.current.epoch,
                               .name = p->view.current.name,

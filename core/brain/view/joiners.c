@@ -14,8 +14,9 @@ static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *i
     return false;
 }
 
-/* While a proposal waits for somebody, whoever is here without a view belongs into it, asked or not; and so
- * does a member of the views that it comes after, whose own view may be one that cannot go on. */
+/* While a proposal waits for some peer, every peer without a view belongs into it, whether it has asked or
+ * not. A member of the views that the proposal follows belongs into it, too, as its own view may be one that
+ * cannot go on. */
 bool gw_joiners_misses(const gw_peer *p, const gw_contact *contact) {
     if (p->view.wait_since_ns == 0 || !gw_contacts_same_job(p, contact)) return false;
     if (!contact->has_view) return true;
@@ -31,7 +32,7 @@ static bool is_joining(const gw_peer *p, const gw_contact *contact) {
            !gw_contacts_is_member(p, contact);
 }
 
-/* Of a whole view that offers itself, each member is asked for; it need not have greeted as a newcomer. */
+/* Whether the view has room for a newcomer. */
 static bool has_room(gw_peer *p) {
     uint32_t living = 0;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
@@ -59,16 +60,16 @@ bool gw_joiners_any(gw_peer *p) {
     return does_any(p, is_joining);
 }
 
-/* Not who has died in this step again and again: somebody who dies of every shard, and is back at once, would
- * have one shard named as what kills peers. A new step has forgotten that; and the last state has no shards.
- */
+/* Whether a newcomer may be admitted in this step. A peer that has died in it again and again may not: if it
+ * dies of every shard and is back at once, an innocent shard would be named as poison. Deaths are forgotten
+ * with the step, and the last state has no shards. */
 static bool may_come_now(const gw_peer *p, const gw_contact *contact) {
     if (!is_joining(p, contact)) return false;
     return p->state.ended ||
            gw_shard_deaths_lives(&p->members.deaths, &contact->id, p->state.step) < MOST_LIVES_LOST;
 }
 
-/* Where a newcomer lives that has a view: it offered that one, or is missed here. */
+/* The view in which a newcomer lives: its leader has offered that view, or this peer misses the newcomer. */
 static gw_view_name view_of_newcomer(const gw_peer *p, const gw_contact *contact) {
     bool missed =
         gw_view_name_is_none(&contact->offered) && contact->has_view && gw_joiners_misses(p, contact);
@@ -85,8 +86,8 @@ bool gw_joiners_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_nam
     return true;
 }
 
-/* Of more views than a proposal names the rest comes with the next one: whoever lives in a view that is not
- * named refuses. */
+/* Adds the newcomers for which `come` holds. If they live in more views than a proposal can name, the rest
+ * comes with the next proposal, as a peer refuses a proposal that does not name its view. */
 static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, comes *come) {
     gw_view_name absorbed[GW_MAX_ABSORBED];
     uint32_t absorbed_count = 0;
@@ -99,7 +100,7 @@ static uint32_t add_joiners(gw_peer *p, gw_member *members, uint32_t count, come
     return count;
 }
 
-/* Where a majority needs all who come, they are all taken. */
+/* Adds newcomers. If a majority is reached only with all of them, all are taken. */
 uint32_t gw_joiners_add(gw_peer *p, gw_member *members, uint32_t count) {
     uint32_t some = add_joiners(p, members, count, may_come_now);
     if (!p->view.ballot.majority || gw_majority_is_enough(p, members, some)) return some;

@@ -1,5 +1,6 @@
-/* Which peers a proposal needs. Where a majority rules, it must list every later view that one of its voters has promised
- * or installed, and have a majority of each (core/record/ballot.h). What others have told of such views is kept here. */
+/* Which peers a proposal needs. Where a majority rules, it must list every later view that one of its voters
+ * has promised or installed, and have a majority of each (core/record/ballot.h). What others have told of
+ * such views is kept here. */
 #include "core/brain/view/majority.h"
 
 #include "core/base/assert.h"
@@ -25,7 +26,8 @@ gw_view gw_majority_view(const gw_peer *p, const gw_member *members, uint32_t co
     return view;
 }
 
-/* The same peers, led by the same life: the one must be listed where the other must. */
+/* Whether two views have the same peers and are led by the same life; one must be listed exactly if the other
+ * must. */
 static bool same_promise(const gw_view *a, const gw_view *b) {
     const gw_member *leader = &a->members[gw_view_rank(a, &a->leader)];
     return gw_view_same_peers(a, b) && gw_peer_id_equal(&a->leader, &b->leader) &&
@@ -40,7 +42,8 @@ void gw_majority_keep_learned(gw_peer *p, uint32_t index, uint32_t at) {
     p->view.learned[at] = p->view.learned[index];
 }
 
-/* Lists a view, unless it is listed, or no voter of the proposal can ask for it. */
+/* Lists a view in a proposal, unless it is listed or no voter can demand it. Returns false if the list is
+ * full. */
 static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, const gw_view *one,
                       bool lived) {
     if (gw_view_compare(one, base) <= 0 || one->epoch >= view->epoch) return true;
@@ -52,17 +55,19 @@ static bool list_view(gw_attempt *a, const gw_view *base, const gw_view *view, c
     return true;
 }
 
-/* One that nobody who is proposed has told of is asked for by nobody, and needs no majority: those who told
- * of it may be gone for good. Should one of the voters know it all the same, it tells of it. */
+/* Lists a learned view, unless no proposed peer has named it. Such a view needs no majority, as nobody
+ * demands it; the peers that named it may be gone for good. If one of the voters knows it nevertheless, it
+ * says so when it refuses. */
 static bool list_learned(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view,
                          uint32_t index) {
     return gw_view_rank(view, &p->view.learned_from[index]) < 0 ||
            list_view(a, base, view, &p->view.learned[index], p->view.learned_lived[index]);
 }
 
-/* Of what was learned all, or what does not stop the proposal. False: there are more than it can list. */
+/* Lists the promises of this peer and the learned views: all of these, or only those that do not stop the
+ * proposal. Returns false if there are more than a proposal can list. */
 bool gw_majority_list(const gw_peer *p, gw_attempt *a, const gw_view *base, const gw_view *view, bool all) {
-    /* No more than can be listed: a view is 8 KiB, and most proposals list none. */
+    /* Just as many as needed: a view takes 8 KiB, and most proposals list none. */
     a->listed = malloc((p->view.ballot.later_count + p->view.learned_count + 1) * sizeof *a->listed);
     GW_ASSERT_MEMORY(a->listed != NULL);
     for (uint32_t i = 0; i < p->view.ballot.later_count; i++)
@@ -73,8 +78,8 @@ bool gw_majority_list(const gw_peer *p, gw_attempt *a, const gw_view *base, cons
     return true;
 }
 
-/* Of what was learned keeps what the proposal that was refused should have listed: whoever asks for more
- * tells it again. */
+/* Makes room for learned views: keeps those that the refused proposal should have listed. Peers that demand
+ * others name them again. */
 static void forget_unlisted(gw_peer *p) {
     gw_attempt list = {.listed = malloc(GW_MAX_LISTED * sizeof *list.listed)};
     GW_ASSERT_MEMORY(list.listed != NULL);
@@ -90,7 +95,7 @@ static void forget_unlisted(gw_peer *p) {
 
 void gw_majority_learn(gw_peer *p, const gw_peer_id *from, const gw_view *view, bool lived) {
     if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
-    if (gw_view_compare(view, &p->view.ballot.installed) <= 0) return; /* nobody need list it */
+    if (gw_view_compare(view, &p->view.ballot.installed) <= 0) return; /* it need not be listed */
     for (uint32_t i = 0; i < p->view.learned_count; i++)
         if (gw_peer_id_equal(&p->view.learned_from[i], from) && same_promise(&p->view.learned[i], view)) {
             if (gw_view_compare(&p->view.learned[i], view) < 0) p->view.learned[i] = *view;
@@ -111,12 +116,13 @@ static bool has_told_of(const gw_peer *p, const gw_peer_id *id, const gw_view *v
     return false;
 }
 
-/* Float sums: it has a state, which cannot be made again, and which may be later than all that is here. Not
- * where a later view has left a checkpoint on the disk here: all that it had shown came of another state. */
+/* With float sums: whether a peer has a state that this peer lacks, which cannot be computed again and may be
+ * later than all that is here. It is not needed if a later view has left a checkpoint on this peer's disk, as
+ * that view went on from another state. */
 static bool is_needed(gw_peer *p, const gw_peer_id *id) {
     const gw_contact *contact = gw_peer_contact(p, id);
-    if (!p->config.fast || contact == NULL || contact->told_state.epoch == 0) return false;
-    const gw_view_ref *its = &contact->told_state;
+    if (!p->config.fast || contact == NULL || contact->refusal_state.epoch == 0) return false;
+    const gw_view_ref *its = &contact->refusal_state;
     const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
     if (newest != NULL && newest->epoch > its->epoch) return false;
     if (!p->state.present || p->view.state_view.epoch < its->epoch) return true;
@@ -124,6 +130,7 @@ static bool is_needed(gw_peer *p, const gw_peer_id *id) {
            !gw_view_name_equal(&p->view.state_view.name, &its->name);
 }
 
+/* Removes from `view` the members that have named the view `told`, except those whose state is needed. */
 static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < view->count; i++) {
@@ -134,9 +141,9 @@ static void drop_tellers(gw_peer *p, const gw_view *told, gw_view *view) {
     view->count = kept;
 }
 
-/* Where a majority rules: of the members of `view` those who may be proposed without any others. They are a
- * majority of all views that they must name, without those who ask for a view of which there is none here.
- * False: there are not enough. */
+/* If a majority rules: finds the members of `view` that can be proposed without any others. They are a
+ * majority of all views that they must list; peers that demand a view of which there is no majority here are
+ * left out. Returns false if there are not enough. */
 bool gw_majority_find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
     const gw_view *base = gw_majority_base(p);
     *enough = *view;
@@ -146,7 +153,7 @@ bool gw_majority_find_enough(gw_peer *p, const gw_view *view, gw_view *enough) {
         const gw_view *lacks = gw_ballot_no_majority_of(base, a.listed, a.listed_count, enough);
         uint32_t count = enough->count;
         if (lacks != NULL) drop_tellers(p, lacks, enough);
-        bool settled = enough->count == count; /* nobody can be left out any more */
+        bool settled = enough->count == count; /* no further member can be left out */
         free(a.listed);
         if (settled) return lists && lacks == NULL;
     }

@@ -1,5 +1,5 @@
-/* Views: when a new one is needed, proposing, deciding what goes on in it (core/README.md, sections 3 and
- * 5). */
+/* Proposals: when a new view is needed, who proposes it, how refusals are answered, and what the view begins
+ * with once all have voted (core/README.md, sections 3 and 5). */
 #include "core/brain/view/propose.h"
 
 #include "core/base/assert.h"
@@ -29,21 +29,24 @@
 #include <string.h>
 
 enum {
-    STAGGER_MS = 150,       /* each further candidate waits this much longer before it proposes */
-    RESEND_MS = 300,        /* a proposal is said again to those who have not voted */
-    BLOCK_MS = 3000,        /* a peer that some member cannot reach is not proposed again for this long, */
-    LINKING_BLOCK_MS = 100, /* or this, as links come up one by one: in founding, and a newcomer's, */
-    MOST_BLOCK_MS = 96000,  /* and for twice as long each time, up to this, */
-    MOST_FOUNDING_BLOCK_MS = 3200, /* or this in founding */
-    ANSWER_MS = 200,               /* a proposal waits for an answer this long */
-    ASIDE_MS = 2000,               /* what stops a proposal is set aside for so long, */
-    ASIDE_AGAIN_MS = 10000,        /* and then not for so long */
-    ASK_AGAIN_MS = 400,
+    STAGGER_MS = 150, /* each further candidate waits this much longer before it proposes */
+    RESEND_MS = 300,  /* a proposal is sent again to peers that have not voted after this time */
+    /* A peer that some member cannot reach is kept out of proposals for this long; each time in a row for
+     * twice as long, up to the most. The LINKING times hold in founding and for newcomers, whose links come
+     * up one by one. */
+    BLOCK_MS = 3000,
+    LINKING_BLOCK_MS = 100,
+    MOST_BLOCK_MS = 96000,
+    MOST_FOUNDING_BLOCK_MS = 3200,
+    ANSWER_MS = 200, /* before it proposes, a peer waits this long for the answer to ASK_VIEW */
+    /* Learned views that stop a proposal are set aside for the one time, and not again for the other. */
+    ASIDE_MS = 2000,
+    ASIDE_AGAIN_MS = 10000,
+    ASK_AGAIN_MS = 400, /* first pause between two ASK_VIEW; it doubles up to the most */
     MOST_ASK_AGAIN_MS = 6400,
 };
 
-/* ---- when
- * ------------------------------------------------------------------------------------------------------ */
+/* When a view is proposed. */
 
 /* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
  * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
@@ -80,7 +83,7 @@ void gw_views_close(gw_peer *p) {
     free(p->view.learned);
 }
 
-/* How many living members come before this peer in the order of proposers: the leader, then by rank. */
+/* The number of living members before this peer in the order of proposers: the leader, then by rank. */
 static uint32_t own_position(gw_peer *p) {
     if (gw_peer_is_leader(p)) return 0;
     int leader = gw_view_rank(&p->view.current, &p->view.current.leader), own = gw_peer_own_rank(p);
@@ -92,21 +95,22 @@ static uint32_t own_position(gw_peer *p) {
 
 static uint32_t members_to_propose(gw_peer *p, gw_member *members);
 
-/* Where a majority rules: whoever could be proposed is not enough. */
+/* If a majority rules: whether the peers that could be proposed are not enough. */
 static bool is_stuck(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
     if (!p->view.ballot.majority || !p->agenda.view_change) return false;
     return !gw_majority_is_enough(p, members, members_to_propose(p, members));
 }
 
-/* Somebody is in a later view than ours, other than the one we voted for: ask what it is before proposing.
- * Members know what became of their view. Where this side cannot go on by itself, whoever runs the job may
- * know, too: all members may have been replaced since, and nothing heals two views of a majority. An answer
- * may be lost, so this peer goes on after a while, and asks again, less and less often, until it knows. */
+/* Asks about a later view than this peer's own. If the metadata of some peer names one, this peer finds out
+ * about it before it proposes. It asks members, which know what became of their view. If this side cannot go
+ * on by itself, it asks every peer of the job, since all members may have been replaced, and nothing heals
+ * two views of a majority. The answer may be lost, so this peer goes on after a while, and asks again, less
+ * and less often, until it knows. Returns whether it waits for an answer. */
 static bool asks_about_later_view(gw_peer *p) {
     if (p->now < p->view.ask_view_at_ns) return true;
     uint64_t known =
-        p->view.current.epoch > p->view.view_told_epoch ? p->view.current.epoch : p->view.view_told_epoch;
+        p->view.current.epoch > p->view.view_answer_epoch ? p->view.current.epoch : p->view.view_answer_epoch;
     if (p->members.gossiped_epoch <= known) return false;
     bool stuck = is_stuck(p);
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -134,8 +138,8 @@ static bool is_reachable(gw_peer *p, const gw_contact *contact) {
            !gw_links_path_broken(p, contact);
 }
 
-/* A living member that this peer has lost its link to and does not get back: the step would wait for ever for
- * its word and its sum. */
+/* Asks for a new view if the link to a living member stays missing, as the step would wait for ever for the
+ * word and the sum of that member. */
 static void consider_links(gw_peer *p) {
     char text[GW_LINK_TEXT];
     const gw_contact *contact = gw_links_missing(p);
@@ -152,7 +156,7 @@ static uint32_t living_members(gw_peer *p, gw_member *members) {
     return count;
 }
 
-/* The living members that can be reached, and who asked to be admitted. */
+/* The living members that can be reached, and the peers that asked to be admitted. */
 static uint32_t members_to_propose(gw_peer *p, gw_member *members) {
     return gw_joiners_add(p, members, living_members(p, members));
 }
@@ -161,21 +165,21 @@ static bool missed_view(const gw_peer *p) {
     return p->view.missed.epoch > p->view.current.epoch;
 }
 
-/* Who is to repair the view that this peer is, or should be, in. */
+/* The leader that is to repair the view that this peer is in, or should be in. */
 static const gw_peer_id *repairer(const gw_peer *p) {
     return missed_view(p) ? &p->view.missed.leader : &p->view.current.leader;
 }
 
-/* Not whom the links are missing to: a leader that is cut off would repair the view its own way, and alone.
- */
+/* Whether this peer asks that leader for a repair. It does not if its links to the leader are missing: a
+ * leader that is cut off would repair the view by itself, without the rest. */
 static bool asks_for_repair(gw_peer *p) {
     if (gw_peer_id_equal(repairer(p), &p->config.id)) return false;
     const gw_contact *contact = gw_peer_contact(p, repairer(p));
     return contact == NULL || gw_links_lately(p, contact);
 }
 
-/* Twice a second, and not while this peer would not propose either: the leader, who may have yet to hear what
- * it has heard, proposes at once. */
+/* The time of the next request for a repair: twice a second, and not before this peer would propose itself.
+ * The leader may not have heard of the cause yet, and proposes at once when it is asked. */
 static uint64_t ask_time(const gw_peer *p) {
     uint64_t due = p->view.repair_sent_ns == 0 ? 0 : p->view.repair_sent_ns + gw_peer_ms(p, 500);
     return due > p->agenda.propose_at_ns ? due : p->agenda.propose_at_ns;
@@ -202,7 +206,7 @@ static uint64_t propose_time(gw_peer *p) {
     return due > p->agenda.propose_at_ns ? due : p->agenda.propose_at_ns;
 }
 
-/* It has its reasons, and says its proposal again and again. */
+/* Tells people that this peer has waited for a proposer for long. The proposer lives, and goes on sending. */
 static void say_waits_for_proposer(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     if (gw_votes_wait_long(p))
@@ -210,7 +214,8 @@ static void say_waits_for_proposer(gw_peer *p) {
                       gw_peer_id_short(&p->view.voted.leader, id));
 }
 
-/* Who left may have installed it: what it said before comes until its link ends. */
+/* Whether the proposer of the view that this peer voted for is gone. A proposer that left may have installed
+ * the view, so it counts as present until its link ends, over which its messages still come. */
 static bool proposer_is_gone(gw_peer *p) {
     int rank = gw_view_rank(&p->view.voted, &p->view.voted.leader);
     GW_ASSERT(rank >= 0);
@@ -220,7 +225,7 @@ static bool proposer_is_gone(gw_peer *p) {
             !gw_member_is(&p->view.voted.members[rank], &contact->linked_life));
 }
 
-/* The proposer that we are frozen for, or pause for, is gone or takes too long. */
+/* Asks for a new view if the proposer for which this peer is frozen, or pauses, is gone or takes too long. */
 static void consider_voted(gw_peer *p) {
     if (p->phase == GW_AT_PAUSED && p->now >= p->agenda.patience_ns)
         gw_agenda_change_view(p, "paused at step %" PRIu64 ", but no view was proposed", p->state.step);
@@ -243,7 +248,8 @@ static void keep_attempt(gw_peer *p);
 void gw_views_consider(gw_peer *p) {
     consider_voted(p);
     if (p->view.attempt.active) keep_attempt(p);
-    /* Stopped or cut off for a while and expelled meanwhile, a peer may see nothing break: it asks. */
+    /* A peer that stood still, or was cut off, may have been left out of the view without seeing anything
+     * break. */
     if (!p->agenda.view_change && p->view.current.epoch > 0 && p->phase != GW_AT_OVER) {
         asks_about_later_view(p);
         if (p->phase != GW_AT_FROZEN) consider_links(p);
@@ -260,7 +266,7 @@ void gw_views_consider(gw_peer *p) {
 uint64_t gw_views_deadline(const gw_peer *p) {
     uint64_t next = UINT64_MAX;
     if (p->view.attempt.active) next = p->view.attempt.resend_ns;
-    /* own_position and friends only read. */
+    /* The functions below take a peer that is not const, but only read it. */
     if (p->agenda.view_change && !p->view.attempt.active && !p->step.applying) {
         gw_peer *reader = (gw_peer *)(uintptr_t)p;
         uint64_t due = propose_time(reader);
@@ -274,8 +280,7 @@ uint64_t gw_views_deadline(const gw_peer *p) {
     return next > p->now ? next : p->now + GW_MS;
 }
 
-/* ---- proposing
- * -------------------------------------------------------------------------------------------------- */
+/* Proposing. */
 
 static void propose_to(gw_peer *p, const gw_peer_id *to) {
     gw_attempt *a = &p->view.attempt;
@@ -300,7 +305,7 @@ static void propose_to_silent(gw_peer *p) {
     a->resend_ns = p->now + gw_peer_ms(p, RESEND_MS);
 }
 
-/* Gives the attempt up; the next one comes after a little while that differs between peers. */
+/* Gives the attempt up. The next one comes after a short time that differs between peers. */
 static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_votes_drop_attempt(p);
     p->view.join_at_ns = p->now + gw_peer_ms(p, least_ms) + gw_rng_below(&p->rng, gw_peer_ms(p, 40) + 1);
@@ -319,7 +324,8 @@ static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t mos
     contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
 }
 
-/* Of many newcomers each is told on alone: none comes again before it was the others' turn. */
+/* Keeps a peer out of proposals for a while. If many newcomers cannot be reached by some member, only one is
+ * found at a time; so the time grows with their number, and none is proposed again before the others were. */
 static void block(gw_peer *p, gw_contact *contact) {
     if (p->view.current.epoch == 0)
         block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
@@ -329,12 +335,13 @@ static void block(gw_peer *p, gw_contact *contact) {
         block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_joiners_count(p), MOST_BLOCK_MS);
 }
 
-/* `from` has no link to `named`: one of them is done without. Rather a newcomer than a member, and what it
- * holds, unless a majority needs the newcomer. */
+/* The peer `from` has no link to the peer `named`, so one of them is kept out: rather a newcomer than a
+ * member with the shards that it holds, unless a majority needs the newcomer. */
 static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
     gw_contact *other = gw_peer_contact(p, named);
     bool spares = other != NULL && !gw_contacts_is_member(p, from) && gw_contacts_is_member(p, other);
-    gw_contact *first = other == NULL || spares ? from : other; /* NULL: it cannot reach us, one-way */
+    gw_contact *first =
+        other == NULL || spares ? from : other; /* NULL: the link works in one direction only */
     block(p, first);
     gw_member members[GW_MAX_MEMBERS];
     if (!spares || !p->view.ballot.majority ||
@@ -344,15 +351,15 @@ static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named
     block(p, other);
 }
 
-/* What stops a proposal may have been taken back by now, which only a proposal can tell: who asks for it
- * still refuses. */
+/* Sets the learned views that stop a proposal aside for a while. They may have been taken back meanwhile,
+ * which only a proposal can show: a peer that still demands one refuses it. */
 static void set_learned_aside(gw_peer *p) {
-    if (p->view.learned_count > 0 && p->now >= p->view.aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
-        p->view.aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
+    if (p->view.learned_count > 0 && p->now >= p->view.set_aside_until_ns + gw_peer_ms(p, ASIDE_AGAIN_MS))
+        p->view.set_aside_until_ns = p->now + gw_peer_ms(p, ASIDE_MS);
 }
 
 static bool is_aside(const gw_peer *p) {
-    return p->now < p->view.aside_until_ns;
+    return p->now < p->view.set_aside_until_ns;
 }
 
 static void absorb_views(gw_peer *p, const gw_view *view) {
@@ -365,7 +372,8 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
     }
 }
 
-/* lacks: a view that it has no majority of; NULL: it cannot list all that it must. */
+/* Tells people why this peer cannot propose. `full`: its ballot is. `lacks`: a view of which the proposal has
+ * no majority; NULL: the proposal cannot list all that it must. */
 static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
     if (full)
         gw_peer_waits(p,
@@ -385,8 +393,9 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
                       GW_MAX_LISTED);
 }
 
-/* One peer's promise must not hold up a majority that can do without it. Its vote is not asked for a while,
- * nor needed: the next view is later than what it asks for, and admits it as it is. */
+/* Leaves out peers whose promises would hold up a majority that can do without them. They are not asked for
+ * votes for a while, and need not vote: the next view is later than the views that they demand, and admits
+ * them as they are. */
 static void leave_out_tellers(gw_peer *p, gw_view *view) {
     gw_view enough;
     if (!gw_majority_find_enough(p, view, &enough) || enough.count == view->count) return;
@@ -405,7 +414,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     if (p->view.ballot.majority && !p->view.view_override) leave_out_tellers(p, &a->view);
     a->base_epoch = base->epoch;
     a->base = base->name;
-    /* Where there is no room, not even the operator can have it vote. */
+    /* If the ballot is full, not even the operator can have this peer vote. */
     bool full = !gw_ballot_has_room(&p->view.ballot, &a->view, a->base_epoch);
     bool lists = !p->view.ballot.majority || gw_majority_list(p, a, base, &a->view, !is_aside(p));
     const gw_view *lacks =
@@ -414,10 +423,9 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
         say_cannot_propose(p, full, lacks);
         gw_votes_drop_attempt(p);
         set_learned_aside(p);
-        p->view.wait_since_ns =
-            0; /* the time for those who may bring the rest begins anew with the next voters */
+        p->view.wait_since_ns = 0; /* with other voters the time for missing chunks begins anew */
         if (p->view.current.epoch == 0)
-            p->phase = GW_AT_WAITING; /* frozen, perhaps, for an earlier one of its own */
+            p->phase = GW_AT_WAITING; /* it may be frozen for an earlier proposal */
         gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, 500));
         if (!gw_end_of_others(p)) gw_end_consider(p);
         return;
@@ -430,7 +438,7 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
     propose_to_silent(p);
 }
 
-/* Who would found a job beside one that runs gets no votes. */
+/* Whether this peer would found a flock beside one that runs, for which it would get no votes. */
 static bool is_new_beside_a_flock(const gw_peer *p) {
     return p->view.ballot.majority && p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 &&
            gw_contacts_knows_flock(p);
@@ -454,15 +462,15 @@ void gw_views_force(gw_peer *p) {
 
 static void conclude(gw_peer *p);
 
-/* While this peer, in a view, waits for somebody with its proposal open: more could be proposed by now. */
+/* Whether more peers could be proposed by now, while the proposal of this peer, which is in a view, waits. */
 static bool others_came(gw_peer *p) {
     gw_member members[GW_MAX_MEMBERS];
-    if (p->view.current.epoch == 0) return false; /* founding looks after that itself */
+    if (p->view.current.epoch == 0) return false; /* widen_founding does so in founding */
     return members_to_propose(p, members) > p->view.attempt.view.count;
 }
 
-/* Looks after a proposal that is waiting for votes, or for somebody. Who dies after its vote is not counted
- * on: others would forget their own states for one that nobody can fetch. */
+/* Goes on with a proposal that waits for votes, or for peers. If a peer dies after its vote, the proposal is
+ * given up: others would give up their own states for one that nobody can fetch. */
 static void keep_attempt(gw_peer *p) {
     gw_attempt *a = &p->view.attempt;
     bool all = true;
@@ -489,7 +497,7 @@ static void keep_attempt(gw_peer *p) {
     if (!all && p->now >= a->resend_ns) propose_to_silent(p);
 }
 
-/* It, and whoever was offered with it, is not proposed again before it asks again. */
+/* Forgets the request of a newcomer, and of all that were offered with it; they must ask again. */
 static void forget_offer(gw_peer *p, const gw_contact *from) {
     const gw_view_name offered = from->offered;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -501,7 +509,8 @@ static void forget_offer(gw_peer *p, const gw_contact *from) {
     }
 }
 
-/* A member of this peer's view, that lives in another one without it. */
+/* Whether a refusal says that this peer is out of its view: a member of it lives in another one without this
+ * peer. */
 static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     const gw_incarnation *life = &p->config.incarnation;
     return m->refuse.why == GW_REFUSE_STALE && m->refuse.listed_count > 0 && gw_contacts_is_member(p, from) &&
@@ -511,15 +520,15 @@ static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const
 static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     uint64_t highest = m->refuse.highest_epoch;
     if (highest > p->view.ballot.highest) p->view.ballot.highest = highest;
-    /* What is said over a link is said by the life that it is to. What was learned of such views stays: those
-     * who told of them are bound until they hear this themselves. */
+    /* A message is from the life to which the link is. Learned views stay, although they may be among those
+     * that are given up: the peers that named them are bound until they hear this themselves. */
     gw_ballot_take_back(&p->view.ballot, &from->id, &from->linked_life, m->refuse.given_up_since, highest);
     if (!gw_view_name_equal(&m->name, &p->view.voted.name)) return;
-    /* The first refusal ends the attempt; what others tell is of use for the next. */
+    /* The first refusal ends the attempt; what further ones say is of use for the next attempt. */
     for (uint32_t i = 0; i < m->refuse.listed_count && p->view.ballot.majority; i++)
         gw_majority_learn(p, &from->id, &m->refuse.listed[i], i == 0 && m->refuse.lived);
-    from->told_state = m->refuse.state;
-    if (m->refuse.listed_count > 0 && is_aside(p)) p->view.aside_until_ns = p->now;
+    from->refusal_state = m->refuse.state;
+    if (m->refuse.listed_count > 0 && is_aside(p)) p->view.set_aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
         retry_later(p, 200);
         gw_views_lost(p, "the others went on without it");
@@ -527,19 +536,18 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     }
     if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
     if (m->refuse.why == GW_REFUSE_STALE && gw_view_rank(&p->view.current, &from->id) < 0)
-        forget_offer(p, from); /* a newcomer that has gone elsewhere is no reason to leave this view */
+        forget_offer(p, from); /* a newcomer has gone to another view; it is no reason to leave this one */
     if (m->refuse.why == GW_REFUSE_UNLINKED) {
         block_unlinked(p, from, &m->refuse.unlinked);
     } else if (m->refuse.why == GW_REFUSE_FULL) {
-        block(p, from); /* the others may be a majority without it */
+        block(p, from); /* others may be a majority without it */
     }
     retry_later(p, m->refuse.why == GW_REFUSE_DEAD || m->refuse.why == GW_REFUSE_BUSY ? 200 : 10);
 }
 
-/* ---- deciding
- * -------------------------------------------------------------------------------------------------- */
+/* Deciding what the view begins with. */
 
-/* Whether a member of the base, or of a listed view, is left out of the proposal. */
+/* Whether the proposal leaves out a member of its base or of a listed view. */
 static bool some_absent(const gw_peer *p) {
     const gw_attempt *a = &p->view.attempt;
     for (uint32_t v = 0; v <= a->listed_count; v++) {
@@ -550,7 +558,8 @@ static bool some_absent(const gw_peer *p) {
     return false;
 }
 
-/* A sum that fails its checks whatever is tried: says what is wrong with it, and who found that. */
+/* Ends this peer because a sum fails its checks whatever is tried. The message says what is wrong, and who
+ * found it. */
 static void give_up_sum(gw_peer *p, const char *text) {
     char finders[GW_SHORT_TEXT * 8] = "", id[GW_SHORT_TEXT];
     size_t used = 0;
@@ -572,8 +581,8 @@ static void unite_losses(const gw_peer *p, gw_install *i) {
     gw_shard_deaths_forget_before(&i->losses, i->step);
 }
 
-/* A founding that would begin the job, with fewer than it is to begin with: nobody here has a whole
- * checkpoint, whose rest others may bring. */
+/* Whether a founding would begin the job with too few peers: none of them has a whole checkpoint, the rest of
+ * which others may bring. */
 static bool begins_too_few(const gw_peer *p, const gw_install *i) {
     bool founds = p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 && !p->view.view_override;
     return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
@@ -628,7 +637,7 @@ static void conclude(gw_peer *p) {
         if (p->view.wait_since_ns == 0) p->view.wait_since_ns = p->now;
         gw_peer_waits(p, "%s; waiting for them", text);
         a->deciding = true;
-        propose_to_silent(p); /* sets when to look again */
+        propose_to_silent(p); /* sets the time of the next look */
         gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
         for (uint32_t k = 0; k < a->view.count; k++)
             if (!gw_peer_id_equal(&a->view.members[k].id, &p->config.id))
@@ -667,8 +676,7 @@ static void conclude(gw_peer *p) {
     gw_install_adopt(p, i);
 }
 
-/* ---- the rest
- * ----------------------------------------------------------------------------------------------------- */
+/* Other messages about views. */
 
 void gw_views_lost(gw_peer *p, const char *why) {
     gw_peer_say(p, GW_WARN, "out of view %" PRIu64 ": %s; asking to be admitted again", p->view.current.epoch,
@@ -692,14 +700,14 @@ static void on_view(gw_peer *p, const gw_message *m) {
         !gw_hash_equal(&view->job, &p->job))
         return;
     if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
-    if (view->epoch > p->view.view_told_epoch) p->view.view_told_epoch = view->epoch;
+    if (view->epoch > p->view.view_answer_epoch) p->view.view_answer_epoch = view->epoch;
     const gw_incarnation *life = &p->config.incarnation;
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) {
         gw_views_lost(p, "the others went on without it");
         return;
     }
     bool expected = p->phase == GW_AT_FROZEN && gw_view_name_equal(&p->view.voted.name, &view->name);
-    if (expected) return; /* its installation is on its way */
+    if (expected) return; /* INSTALL is on its way */
     p->view.missed = (gw_missed){.epoch = view->epoch, .name = view->name, .leader = view->leader};
     gw_agenda_change_view(p, "view %" PRIu64 " was installed without it", view->epoch);
 }

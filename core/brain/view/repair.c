@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A third failed check of one step's sum stops the job: the first reduces again, the second recomputes all.
- */
+/* After the first failed check of a step's sum the step is reduced again, after the second all its shards are
+ * computed again, and after the third the job stops. */
 enum { FAILURES_RECOMPUTE = 2, FAILURES_STOP = 3 };
 
-/* Of the peers that have a state the report that names the latest view; NULL = nobody has one. */
+/* The report that names the latest view, among the voters that have a state; NULL: none has one. */
 static const gw_report *latest_reporter(const gw_report *const *reports, uint32_t count) {
     const gw_report *latest = NULL;
     for (uint32_t i = 0; i < count; i++) {
@@ -23,12 +23,13 @@ static const gw_report *latest_reporter(const gw_report *const *reports, uint32_
     return latest;
 }
 
+/* Whether the state of a voter counts. */
 static bool trusted(const gw_repair_rules *rules, const gw_report *report, const gw_report *latest) {
     if (!report->has_state) return false;
     return !rules->latest_view_only || gw_view_name_equal(&report->installed, &latest->installed);
 }
 
-/* How many trusted reports agree with `one` on step and fingerprint. */
+/* The number of trusted reports that agree with `one` on step and fingerprint. */
 static uint32_t support(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                         const gw_report *latest, const gw_report *one) {
     uint32_t agreeing = 0;
@@ -38,7 +39,8 @@ static uint32_t support(const gw_repair_rules *rules, const gw_report *const *re
     return agreeing;
 }
 
-/* Of the states of fewer than `below` steps the highest step's, then what most hold; NULL = there is none. */
+/* The report of the best state of fewer than `below` steps: the highest step, then the state that most voters
+ * hold. NULL: there is none. */
 static const gw_report *best_state(const gw_repair_rules *rules, const gw_report *const *reports,
                                    uint32_t count, uint64_t below) {
     const gw_report *latest = latest_reporter(reports, count), *best = NULL;
@@ -53,7 +55,8 @@ static const gw_report *best_state(const gw_repair_rules *rules, const gw_report
     return best;
 }
 
-/* One that holds other bits of the same step, as do as many as hold those of `state`: NULL = nobody does. */
+/* A report of another state of the same step that as many voters hold as hold `state`; NULL: there is
+ * none. */
 static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report *const *reports,
                                    uint32_t count, const gw_report *state, uint32_t *rank) {
     const gw_report *latest = latest_reporter(reports, count);
@@ -66,9 +69,8 @@ static const gw_report *find_rival(const gw_repair_rules *rules, const gw_report
     return NULL;
 }
 
-/* The report whose state the view goes on from; `newest`: the best of all. With exact sums a state that
- * nobody disputes leads to the right bits of every later step: it is preferred to a later one of which as
- * many hold other bits. */
+/* The report from whose state the view goes on; `newest` is the best of all. With exact sums an undisputed
+ * state leads to the right bits of every later step, so it is preferred to a later state that has a rival. */
 static const gw_report *choose_state(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count, const gw_report *newest) {
     const gw_report *best = newest;
@@ -89,7 +91,8 @@ static void tell_rival(const gw_view *view, const gw_report *state, const gw_rep
         (unsigned long long)rival->fingerprint, (unsigned long long)state->fingerprint);
 }
 
-/* Than the view whose state `latest` holds (NULL: than in none at all). */
+/* Whether a voter may have lived in a later view than the one whose state `latest` holds (NULL: in any view
+ * at all). */
 static bool may_have_lived_later(const gw_report *voter, const gw_report *latest) {
     bool promised = voter->promised_epoch > voter->installed_epoch;
     uint64_t epoch = promised ? voter->promised_epoch : voter->installed_epoch;
@@ -99,9 +102,9 @@ static bool may_have_lived_later(const gw_report *voter, const gw_report *latest
     return gw_view_name_compare(name, &latest->installed) > 0;
 }
 
-/* Whether a step may have been shown (core/brain/commit.c) whose state only somebody absent holds. All
- * members of a view hold what was shown in it, so one of them with its state knows; with none, those who
- * forgot their state may have shown one. */
+/* Whether a step may have been shown (core/brain/commit.h) whose state only an absent peer holds. All members
+ * of a view hold what was shown in it, so a voter that has the view's state has that, too. If there is none,
+ * voters that have lost their state may have shown a step. */
 static bool lacks_latest(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count) {
     if (!rules->latest_view_only || !rules->some_absent) return false;
     const gw_report *latest = latest_reporter(reports, count);
@@ -130,11 +133,11 @@ static bool is_complete(const gw_repair_rules *rules, const gw_report *const *re
     return complete;
 }
 
-/* Whether the checkpoint leads on from `state` (NULL: from nothing). Float sums: steps that everybody here
- * had forgotten may have been computed again since, and a checkpoint of the first time is not one of what
- * came of the second. All members of a view hold what is saved in it, so that what was saved in an earlier
- * one than the state's is behind it, or was given up. What was saved in a later one counts, also if it has
- * fewer steps: that view had nothing of the state's, which is the one that was given up. */
+/* Whether a checkpoint leads on from `state` (NULL: there is no state). With float sums steps may have been
+ * computed again that all voters had forgotten, and a checkpoint of the first time does not belong to the
+ * results of the second. All members of a view hold what is saved in it. Therefore a checkpoint of an earlier
+ * view than the state's is in the lineage of the state, or was given up. A checkpoint of a later view counts
+ * even if it has fewer steps: that view had nothing of the state, which is then the one that was given up. */
 static bool leads_on(const gw_repair_rules *rules, const gw_inventory *checkpoint, const gw_report *state) {
     if (state == NULL) return true;
     if (checkpoint->ignored) return false;
@@ -142,15 +145,15 @@ static bool leads_on(const gw_repair_rules *rules, const gw_inventory *checkpoin
     return gw_inventory_is_after(checkpoint, epoch, state->step);
 }
 
-/* Whether this voter's disk may have chunks of one that does. */
+/* Whether the disk of a voter may have chunks of a checkpoint that leads on from `state`. */
 static bool lived_later(const gw_repair_rules *rules, const gw_report *voter, const gw_report *state) {
     if (state == NULL || !rules->latest_view_only) return true;
     return voter->installed_epoch > state->installed_epoch;
 }
 
-/* Whether it may be complete all the same, with chunks of it that somebody has and does not know them as
- * such, and that lead on from `state`. A load shows it, and whoever has tried that tells of this checkpoint
- * itself, if it tells of all. */
+/* Whether a checkpoint that leads on from `state` may be complete although the reports do not show it, with
+ * orphans of some voter. A load shows it. A voter that has tried to load it has it in its inventory, and
+ * reports it unless its report is full. */
 static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                             const gw_report *state, const gw_inventory *checkpoint) {
     bool orphans = false;
@@ -161,8 +164,9 @@ static bool may_be_complete(const gw_repair_rules *rules, const gw_report *const
     return orphans && checkpoint->chunks.size == rules->state_chunks;
 }
 
-/* With exact sums a later state than `state` is one of two, of which as many hold the one as the other. What
- * all who hold such a one have on record is from before they differed; another one may be of either. */
+/* Whether a checkpoint is of an undisputed state. With exact sums a state later than `state` has a rival. A
+ * checkpoint that all holders of such states have on record is from before they differed; another one may be
+ * of either. */
 static bool is_undisputed(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                           const gw_report *state, const gw_inventory *checkpoint) {
     for (uint32_t i = 0; i < count && state != NULL && !rules->latest_view_only; i++) {
@@ -173,11 +177,14 @@ static bool is_undisputed(const gw_repair_rules *rules, const gw_report *const *
     return true;
 }
 
-typedef struct checkpoints { /* the newest among the reports; NULL = there is none */
+/* The newest checkpoint that the reports name, and the newest of which the voters' disks have all chunks.
+ * NULL: there is none. */
+typedef struct checkpoints {
     const gw_inventory *known, *complete;
 } checkpoints;
 
-/* Of those that lead on from `state`. `daring`: one that may be complete counts as complete. */
+/* Chooses among the checkpoints that lead on from `state`. `daring`: one that may be complete counts as
+ * complete. */
 static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                       uint32_t count, const gw_report *state, bool daring) {
     checkpoints newest = {0};
@@ -195,7 +202,8 @@ static checkpoints choose_checkpoints(const gw_repair_rules *rules, const gw_rep
     return newest;
 }
 
-/* Of two of one step either will do. */
+/* Whether a newer checkpoint is known than the newest complete one. If both are of one step and view, either
+ * will do. */
 static bool lacks_chunks(const checkpoints *newest) {
     const gw_inventory *complete = newest->complete;
     return newest->known != NULL &&
@@ -216,8 +224,8 @@ static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle
                  known);
 }
 
-/* Somebody has it on record as the job's last state. It has that from the leader of a view whose members all
- * held this state. */
+/* Whether a voter has a checkpoint on record as the job's last state. The record comes from the leader of a
+ * view whose members all held this state. */
 static bool is_end(const gw_repair_rules *rules, const gw_report *const *reports, uint32_t count,
                    const gw_inventory *checkpoint) {
     bool end = checkpoint->step >= rules->steps;
@@ -228,11 +236,11 @@ static bool is_end(const gw_repair_rules *rules, const gw_report *const *reports
     return end;
 }
 
-/* What the voters do about a newer checkpoint that they cannot complete. With float sums the job's end is not
- * made again while somebody absent may have the rest of it: others may have ended with it, and said so, and
- * do not come back to hear of another. All members whose disks took it had it on record before anybody ended,
- * so that a majority knows, unless disks failed. Where nobody can bring the rest it is lost: then no later
- * plan is to find it on record, as the end that is made next is another. */
+/* Decides about a newer checkpoint of which the voters lack chunks. With float sums the job's end is not
+ * computed again while an absent peer may have the rest of it: others may have ended with it, have said so,
+ * and will not come back to hear of another end. All members whose disks could write had it on record before
+ * any ended, so that a majority knows of it unless disks failed. If no peer can bring the rest, it is lost.
+ * Then it is given up, so that no later plan finds it on record, as the next end will be another. */
 static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_report *const *reports,
                                     const checkpoints *newest, uint64_t otherwise, bool settle,
                                     gw_install *install, char *text, size_t text_size) {
@@ -259,7 +267,7 @@ static bool leader_is_fresh(const gw_report *const *reports, const gw_install *i
     return reports[rank]->fresh;
 }
 
-/* All go on from this checkpoint, which the voters' disks complete, for all that is known. */
+/* Plans that all members load this checkpoint, which as far as is known the voters' disks have as a whole. */
 static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const *reports,
                             const gw_inventory *checkpoint, gw_install *install) {
     bool complete = is_complete(rules, reports, install->view.count, checkpoint);
@@ -277,22 +285,23 @@ static void plan_checkpoint(const gw_repair_rules *rules, const gw_report *const
     }
 }
 
-/* Checkpoints that lead on from the state that is held: the job will come to them (exact sums), or has been
- * there (float sums). None when somebody wants none, or could not load one just now. A load that fails costs
- * nothing with exact sums. With float sums it costs the state: one that may be complete is tried when nobody
- * else is waited for who may have the rest. */
+/* The checkpoints that lead on from the state that is held: with exact sums the job will reach them, with
+ * float sums it has been there. There are none if a voter wants none, or has just failed to load one. A
+ * failed load costs nothing with exact sums. With float sums it costs the state; there a checkpoint that may
+ * be complete is tried only when the proposer no longer waits for peers that may have the rest. */
 static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_report *const *reports,
                                      uint32_t count, const gw_report *state, bool settle) {
     if (state->ended && !rules->latest_view_only) return (checkpoints){0};
-    /* --fresh: with float sums what was saved since counts. */
+    /* With float sums --fresh does not matter, since checkpoints from before are ignored (leads_on). */
     for (uint32_t i = 0; i < count; i++)
         if ((reports[i]->fresh && !rules->latest_view_only) || reports[i]->load_failed)
             return (checkpoints){0};
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
-/* Nobody has a state: from a checkpoint, or from S_0. With exact sums a checkpoint leads to those after it,
- * and who brings the rest of one is not waited for: when it comes, all go on from that. */
+/* Plans for voters of which none has a state: the view begins with a checkpoint, or with S_0. With exact sums
+ * the job reaches the later checkpoints by itself, so no peer is waited for that may bring the rest of one;
+ * when it comes, all go on from that checkpoint. */
 static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report *const *reports, bool settle,
                                    gw_install *install, char *text, size_t text_size) {
     uint32_t count = install->view.count;
@@ -312,8 +321,9 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     return GW_REPAIR_READY;
 }
 
-/* Checks that failed in a row: whose bits were the cause is known, and dealt again; or may have gone with
- * them, which is worth another try from the beginning. */
+/* Reduces the count of failed checks. If the members whose bits were the cause are known, their shards are
+ * dealt again and the count begins anew. If members are absent, the cause may be gone with them, and the
+ * shards are worth being computed once more. */
 static void forgive(const gw_repair_rules *rules, gw_install *install) {
     if (gw_set_count(&rules->doubted) > 0)
         install->failures = 0;
@@ -321,7 +331,8 @@ static void forgive(const gw_repair_rules *rules, gw_install *install) {
         install->failures = FAILURES_RECOMPUTE;
 }
 
-/* Members that hold the state; overlaps cost the higher rank its accumulator. */
+/* Plans which shards are missing. If the accumulators of two members overlap, the higher rank drops its
+ * own. */
 static void plan_shards(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     uint32_t shards = install->ended || install->step >= rules->steps
                           ? 0
@@ -349,7 +360,7 @@ static void plan_shards(const gw_repair_rules *rules, const gw_report *const *re
     gw_set_complement(&install->missing);
 }
 
-/* All go on from this state. */
+/* Plans that all members go on from this state. */
 static void plan_state(const gw_report *const *reports, const gw_report *state, gw_install *install) {
     install->load = GW_LOAD_PEERS;
     install->step = state->step;
@@ -364,8 +375,8 @@ static void plan_state(const gw_report *const *reports, const gw_report *state, 
     }
 }
 
-/* Somebody has a state: from there, or from a later checkpoint. With exact sums the state leads there anyway,
- * and nobody waits for the rest of one. */
+/* Plans for voters of which some have a state: the view goes on from it, or from a later checkpoint. With
+ * exact sums the state leads to that checkpoint anyway, so the rest of one is not waited for. */
 static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *const *reports,
                                 const gw_report *state, bool settle, gw_install *install, char *text,
                                 size_t text_size) {
@@ -381,7 +392,7 @@ static gw_repair_answer plan_on(const gw_repair_rules *rules, const gw_report *c
     return GW_REPAIR_READY;
 }
 
-/* With float sums: what those know who hold the state. */
+/* With float sums: unites the lineages that the holders of the state report. */
 static void plan_lineage(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     if (!rules->latest_view_only || install->load != GW_LOAD_PEERS) return;
     for (uint32_t i = 0; i < install->view.count; i++) {
@@ -391,14 +402,16 @@ static void plan_lineage(const gw_repair_rules *rules, const gw_report *const *r
     }
 }
 
-/* Whether the state that the view goes on from has come from there. With exact sums a step has one state. */
+/* Whether a checkpoint is in the lineage of the state from which the view goes on. With exact sums a step has
+ * only one state. */
 static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint64_t step,
                       const gw_hash *root) {
     return step <= install->step && (!rules->latest_view_only || gw_lineage_has(&install->lineage, root));
 }
 
-/* With float sums who holds a state knows what is behind it, and one that any other voter of the same view
- * holds is of that lineage, though it may have been forgotten. */
+/* Whether the whole checkpoint of a voter is in the lineage of the state from which the view goes on. With
+ * float sums the holders of a state know its lineage. A checkpoint that another voter of the same view names
+ * belongs to it, too, though the holders may have forgotten it. */
 static bool is_of_this_lineage(const gw_repair_rules *rules, const gw_report *voter, const gw_report *latest,
                                const gw_install *install) {
     if (is_behind(rules, install, voter->whole_step, &voter->whole_root)) return true;
@@ -416,7 +429,7 @@ static void plan_whole(const gw_repair_rules *rules, const gw_report *const *rep
     }
 }
 
-/* Whether a voter of lower rank tells of it as well: each is looked at once, however many have it. */
+/* Whether a voter of lower rank reports the same checkpoint, so that each is examined once. */
 static bool is_told_before(const gw_report *const *reports, uint32_t rank, const gw_inventory *checkpoint) {
     for (uint32_t i = 0; i < rank; i++) {
         const gw_inventory *own = find_inventory(reports[i], &checkpoint->root);
@@ -425,8 +438,8 @@ static bool is_told_before(const gw_report *const *reports, uint32_t rank, const
     return false;
 }
 
-/* Those who were told that it is complete may all be dead; the voters' disks say what is whole. One that is
- * to be loaded is known to be whole when it has been. */
+/* Finds the newest checkpoint that is whole by what is on the voters' disks: all peers that knew it to be
+ * complete may be dead. If the view loads a checkpoint, that one is known to be whole once it is loaded. */
 static void plan_found(const gw_repair_rules *rules, const gw_report *const *reports, gw_install *install) {
     if (install->load != GW_LOAD_PEERS) return;
     for (uint32_t i = 0; i < install->view.count; i++) {

@@ -6,16 +6,18 @@
 #include "core/brain/message.h"
 #include "core/record/ballot.h"
 
-/* A view that others live in with this peer, which never heard that it was installed, and has voted for
- * another one since: only its leader can propose the next one. */
+/* A view in which others live with this peer, which never heard that it was installed and has voted for
+ * another one since. Only its leader can propose the next one. */
 typedef struct gw_missed {
-    uint64_t epoch; /* not above that of the installed view: none */
+    uint64_t epoch; /* not above that of the installed view: there is none */
     gw_view_name name;
     gw_peer_id leader;
 } gw_missed;
 
-typedef struct gw_attempt { /* a proposal of this peer's own */
-    bool active, deciding;  /* deciding: all voted, but waits (for a checkpoint's holders) */
+/* A proposal of this peer. */
+typedef struct gw_attempt {
+    bool active;
+    bool deciding; /* all have voted, but the view waits for absent peers, such as holders of a checkpoint */
     gw_view view;
     uint64_t base_epoch;
     gw_view_name base;
@@ -23,75 +25,78 @@ typedef struct gw_attempt { /* a proposal of this peer's own */
     uint32_t absorbed_count;
     gw_view *listed; /* owned */
     uint32_t listed_count;
-    gw_report *reports[GW_MAX_MEMBERS];
+    gw_report *reports[GW_MAX_MEMBERS]; /* by rank, from the votes; NULL: no vote yet; owned */
     uint64_t started_ns, resend_ns;
 } gw_attempt;
 
 typedef struct gw_view_state {
     gw_ballot ballot;
-    gw_view current;          /* installed and lived in; epoch 0 = none */
-    gw_view_ref state_view;   /* whose state this peer has; the peer may live in a later view, or in none */
-    gw_install *installed;    /* at the view's leader: to send again; owned */
-    gw_view voted;            /* the view that this peer is frozen for */
-    gw_view_ref last_promise; /* the latest view that an earlier life of this peer voted for, and may have
-                                 lived in */
-    uint64_t repair_sent_ns;  /* when the leader was last asked for the change that is needed; 0 = not yet */
-    /* Asking for a view later than the own one: the last epoch asked about, until when an answer is waited
-     * for, when it is asked again, and the last epoch that an answer named. */
-    uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_told_epoch;
+    gw_view current;        /* the view in which this peer lives; epoch 0 = none */
+    gw_view_ref state_view; /* the view whose state this peer has; it may live in a later view, or in none */
+    gw_install *installed;  /* at the view's leader: to be sent again; owned */
+    gw_view voted;          /* the view for which this peer is frozen */
+    /* The latest view that an earlier life of this peer voted for, and may have lived in. */
+    gw_view_ref last_promise;
+    uint64_t repair_sent_ns; /* when the leader was last asked for the change that is needed; 0 = not yet */
+    /* ASK_VIEW for a view later than this peer's own: the last epoch that it asked about, until when an
+     * answer is waited for, when it asks again, the pause before that, and the last epoch that an answer
+     * named. */
+    uint64_t ask_view_epoch, ask_view_at_ns, ask_view_again_ns, ask_view_pause_ms, view_answer_epoch;
     gw_missed missed;
     bool view_override; /* the next proposal needs no quorum, by the operator's request */
     gw_attempt attempt;
-    gw_view *learned; /* majority: views that others promised, hints for the next proposal; owned */
-    gw_peer_id
-        learned_from[GW_MAX_LISTED];   /* by index: who told of it, and votes for no proposal without it */
-    bool learned_lived[GW_MAX_LISTED]; /* by index: some peer lives in it */
+    /* Majority: views that others promised or installed, as they said when they refused, for the next
+     * proposal. By index: who named the view and votes for no proposal that omits it, and whether that peer
+     * lived in it. */
+    gw_view *learned; /* owned */
+    gw_peer_id learned_from[GW_MAX_LISTED];
+    bool learned_lived[GW_MAX_LISTED];
     uint32_t learned_count;
-    uint64_t aside_until_ns; /* until then peers that stop a proposal do not count */
-    uint64_t too_few_ns;     /* when the `too_few` peers that are here were found to have no whole checkpoint;
-                                0 = never */
+    uint64_t set_aside_until_ns; /* until then learned views that stop a proposal do not count */
+    uint64_t too_few_ns; /* when the `too_few` peers here were found to have no whole checkpoint; 0 = never */
     uint32_t too_few;
-    uint64_t wait_since_ns;
+    uint64_t wait_since_ns; /* since when this peer's proposal waits for absent peers; 0 = it does not */
     gw_view_name ready_name;
     gw_set ready; /* ranks that hold the state of view `ready_name` */
-    gw_checkpoint_ref
-        ready_whole; /* the newest checkpoint that one of them knows to be whole, behind that state; step
-                            0: none */
-    bool own_ready;
+    /* The newest checkpoint that one of those knows to be whole, in the lineage of that state. Step 0:
+     * none. */
+    gw_checkpoint_ref ready_whole;
+    bool own_ready; /* this peer is among them, and has sent READY */
     gw_token freeze_token;
-    bool freeze_after_apply;
-    uint64_t frozen_since_ns; /* at GW_AT_FROZEN, for one proposal after another */
+    bool freeze_after_apply;  /* FREEZE follows when the APPLY in progress has ended */
+    uint64_t frozen_since_ns; /* since when this peer is at GW_AT_FROZEN, for one proposal after another */
     bool frozen;              /* FROZEN has come for the vote in progress: held and claimed are valid */
     gw_set held, claimed;
     bool vote_sent;
     gw_set missing;    /* the shards that the present deal deals */
     bool end_given_up; /* by the view, until it begins */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
-    gw_token load_token;
-    gw_load_kind load_kind; /* of the last LOAD, as all load_ fields */
+    /* The last LOAD. */
+    gw_token load_token; /* 0: none is in progress */
+    gw_load_kind load_kind;
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
     uint64_t load_epoch; /* of the checkpoint that is loaded */
     bool load_ended;     /* that checkpoint is of the job's last state, by the job's own decision */
     gw_view_ref load_view;
-    uint64_t loaded_epoch;     /* of the view in which the state was loaded; 0 = in none */
-    uint32_t newcomers;        /* for which members wait */
-    uint64_t pause_since_ns;   /* since when members wait, for newcomers or at a boundary; 0 = they do not */
-    uint64_t joiners_since_ns; /* at the leader, in the middle of a step: since when newcomers wait; 0 = none
-                                  do */
-    uint64_t admit_at_ns;      /* no newcomer is admitted there before */
-    uint64_t load_failures;    /* of the same state, in a row */
+    uint64_t loaded_epoch;   /* of the view in which the state was loaded; 0 = it was not loaded */
+    uint32_t newcomers;      /* newcomers for which members wait */
+    uint64_t pause_since_ns; /* since when members wait, for newcomers or at a boundary; 0 = they do not */
+    /* At the leader, in the middle of a step: since when newcomers wait; 0 = none do. */
+    uint64_t joiners_since_ns;
+    uint64_t admit_at_ns;   /* no newcomer is admitted there before */
+    uint64_t load_failures; /* failed loads of the same state, in a row */
     uint64_t failing_since_ns;
     uint64_t failed_step;  /* of the state that could not be loaded */
     gw_hash failed_root;   /* of its checkpoint, if it is one */
     uint64_t failed_lives; /* a digest of the lives among which the load failed */
     uint64_t join_at_ns, found_since_ns;
-    gw_view_name asked_view; /* of the flock that this peer asks to be admitted to */
+    gw_view_name asked_view; /* the view of the flock that this peer asks to be admitted to */
     uint32_t asked_times;    /* how often it has asked that flock */
     uint64_t heal_since_ns, heal_block_ns, offer_at_ns, offer_until_ns;
-    bool healing;
+    bool healing; /* this view is offered to the one that `heal_leader` leads */
     gw_peer_id heal_leader;
-    bool said_alone, said_no_room;
+    bool alone_logged, no_room_logged;
     uint64_t views_installed, steps_repaired, shards_repaired;
 } gw_view_state;
 

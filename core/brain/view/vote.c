@@ -1,4 +1,5 @@
-/* Voting: a vote freezes this peer, and reports what it holds (core/README.md, section 5, "Repair"). */
+/* Voting: a peer that votes freezes, and its vote reports what it holds (core/README.md, section 5,
+ * "Repair"). */
 #include "core/brain/view/vote.h"
 
 #include "core/base/assert.h"
@@ -21,10 +22,8 @@ enum {
     MOST_JUMP_FAILURES = 2, /* to a later checkpoint that cannot be loaded */
 };
 
-/* ---- voting
- * ------------------------------------------------------------------------------------------------------ */
-
-/* What it has proposed and not installed it has given up, unless it still waits for votes. */
+/* The epoch after which this peer has given up what it proposed and did not install. While it waits for
+ * votes, its present proposal is not given up, and it gives up nothing. */
 static uint64_t given_up_since(const gw_peer *p) {
     return p->view.attempt.active ? p->view.ballot.highest : p->view.ballot.installed.epoch;
 }
@@ -66,17 +65,17 @@ static bool is_stranger(const gw_peer *p, const gw_contact *from, const gw_messa
     if (gw_contacts_is_member(p, from)) return false;
     for (uint32_t i = 0; i < m->propose.absorbed_count; i++)
         if (gw_view_name_equal(&m->propose.absorbed[i], &p->view.current.name)) return false;
-    /* It goes on from our view: somebody who was a member and came back. Or others have: this peer is what is
-     * left behind, not the proposer. */
+    /* A proposal that goes on from this peer's view is of a member that came back. If it goes on from a later
+     * view, this peer is the one that is left behind. */
     bool later =
         base->epoch > p->view.current.epoch || (base->epoch == p->view.current.epoch &&
                                                 gw_view_name_compare(&base->name, &p->view.current.name) > 0);
     bool goes_on = gw_view_name_equal(&base->name, &p->view.current.name) || later;
-    for (uint32_t i = 0; i < m->propose.listed_count; i++) /* one of several with the same peers is listed */
+    for (uint32_t i = 0; i < m->propose.listed_count; i++) /* views with the same peers are listed once */
         goes_on |= gw_view_same_peers(&m->propose.listed[i], &p->view.current);
     if (p->view.ballot.majority && goes_on) return false;
-    /* A view that descends from ours without our leader having told us: its proposer was admitted meanwhile.
-     */
+    /* A proposal on the view for which this peer is frozen: its INSTALL has not come, and the proposer was
+     * admitted to it meanwhile. */
     return !gw_view_name_equal(&base->name, &p->view.voted.name);
 }
 
@@ -114,7 +113,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
     if (gw_view_rank_of_life(view, &p->config.id, life->boot, life->nonce) < 0) return;
     if (p->phase == GW_AT_FROZEN && gw_view_name_equal(&view->name, &p->view.voted.name)) {
         gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
-        p->view.vote_sent = false; /* said again: it did not hear us */
+        p->view.vote_sent = false; /* the proposal came again, so the vote was lost */
         gw_votes_send_if_ready(p);
         return;
     }
@@ -128,7 +127,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         return;
     }
     if (p->view.current.epoch == 0 && gw_view_name_is_none(&base->name) && gw_contacts_knows_flock(p)) {
-        refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* nobody founds a second flock beside one that runs */
+        refuse(p, from, m, GW_REFUSE_BUSY, NULL); /* a flock runs, and no second one is founded beside it */
         return;
     }
     const gw_peer_id *unlinked = unlinked_member(p, view);
@@ -195,24 +194,24 @@ void gw_votes_frozen(gw_peer *p, const gw_event *event) {
     if (p->agenda.states_suspected && p->state.present) gw_verify_look(p);
 }
 
-/* The state of the view that it installed last. */
+/* Whether this peer holds the state of the view that it installed last. */
 static bool has_latest(const gw_peer *p) {
     return p->state.present && gw_view_name_equal(&p->view.state_view.name, &p->view.ballot.installed.name);
 }
 
-/* A checkpoint could not be loaded here just now, and a state will do. With exact sums that of another voter
- * will: its load may always end last, when a new view has been asked for, so that it never counts there. With
- * float sums an older one will not. */
+/* Whether this peer has just failed to load a checkpoint and can go on from a state instead. With exact sums
+ * any voter's state will do: another voter's load of the same checkpoint may always end after a new view was
+ * asked for, so that its failure is not counted there. With float sums an older state will not do. */
 static bool failed_to_load(const gw_peer *p) {
     const gw_hash none = {0};
     bool checkpoint = !gw_hash_equal(&p->view.failed_root, &none);
     return checkpoint && p->view.load_failures >= MOST_JUMP_FAILURES && (!p->config.fast || has_latest(p));
 }
 
-/* Of how many steps the checkpoints at least are that a vote tells: of more than the state, and from the
- * newest whole one on, as the state may be one of two, and a later one may be whole with what others have;
- * with exact sums from the oldest one that is kept, as others may have it of a peer that is convicted. Who
- * knows of none tells all. */
+/* The least step of the checkpoints that a vote reports. They are those after the state and those from the
+ * newest whole one on, as the state may have a rival, and a later checkpoint may be whole with what others
+ * have. With exact sums they begin with the oldest kept one, which others may have from a peer that is
+ * convicted. A peer that knows of no whole checkpoint reports all. */
 static uint64_t least_told(const gw_peer *p) {
     if (!p->state.present || p->save.saved_step == UINT64_MAX || !gw_kept_knows_lineage(p)) return 0;
     uint64_t least = p->save.saved_step <= p->state.step ? p->save.saved_step : p->state.step + 1;
@@ -225,7 +224,7 @@ static gw_report *make_report(const gw_peer *p) {
     gw_report *r = calloc(1, sizeof *r);
     GW_ASSERT_MEMORY(r != NULL);
     r->has_state = p->state.present;
-    /* The view's last state may never have come. */
+    /* The peer may never have got the last state of the view. */
     bool has_end =
         p->state.present && p->state.step == p->state.end_step && (!p->config.fast || has_latest(p));
     r->ended = p->state.ended && has_end;
@@ -278,11 +277,13 @@ static void count_vote(gw_peer *p, const gw_peer_id *voter, gw_report *report) {
 }
 
 void gw_votes_send_if_ready(gw_peer *p) {
-    bool looks = p->step.reduce_token != 0 || p->faults.look_token != 0; /* it may find the state damaged */
+    bool looks = p->step.reduce_token != 0 ||
+                 p->faults.look_token != 0; /* the result may be that the state is damaged */
     bool busy = p->step.applying || looks || p->view.load_token != 0 || p->record.since_ns != 0;
     if (p->phase != GW_AT_FROZEN || !p->view.frozen || busy || p->view.vote_sent) return;
     bool own = gw_peer_id_equal(&p->view.voted.leader, &p->config.id);
-    if (own && !p->view.attempt.active) return; /* given up while the vote was being made durable */
+    if (own && !p->view.attempt.active)
+        return; /* the proposal was given up while the vote was made durable */
     p->view.vote_sent = true;
     gw_report *report = make_report(p);
     if (own) {
