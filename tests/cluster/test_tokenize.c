@@ -133,6 +133,41 @@ Test(tokenize, texts_come_from_pipes_too) {
 
 /* More than is read at a time; the tokens of all files are those of one; and more files may be open than the
  * soft limit says. */
+Test(tokenize, a_folder_stands_for_the_files_below_it) {
+    cr_assert_eq(
+        shell("mkdir -p f/b f/.git f/e && printf hello >f/c && printf ' world' >f/b/z && echo x >f/.git/y; "
+              "echo x >f/.hidden; ln -s ../f f/loop; ln -s ../f/c f/d; " TOKENIZE "f"),
+        0, "%s", said);
+    CHECK(END, WORLD, END, HELLO, END, HELLO);
+    cr_expect_str_eq(said, "t.bin: 6 tokens of 16 bytes, 1 file\n");
+}
+
+Test(tokenize, compressed_texts_are_decompressed) {
+    cr_assert_eq(
+        shell("printf hello | gzip >a; printf ' wor' | gzip >>a; printf ld | gzip >>a; " TOKENIZE "a - <a"),
+        0, "%s", said);
+    CHECK(END, HELLO, WORLD, END, HELLO, WORLD);
+    cr_assert_eq(shell("yes ' world' | tr -d '\\n' | head -c 1200000 >a; " TOKENIZE
+                       "a && mv t.bin plain; gzip a; " TOKENIZE "a.gz && cmp t.bin plain"),
+                 0, "%s", said);
+    cr_assert_eq(shell("head -c 500 a.gz >b; " TOKENIZE "b"), 1);
+    cr_expect_not_null(strstr(said, "b: was cut off: it ends within its compressed data"), "%s", said);
+    cr_assert_eq(shell("printf BZh91AY >b; " TOKENIZE "b"), 1);
+    cr_expect_not_null(strstr(said, "b: is compressed by bzip2"), "%s", said);
+}
+
+/* Line ends of DOS and byte order marks are bytes as all others are; a mark is told of. */
+Test(tokenize, nothing_is_left_out_of_a_text) {
+    cr_assert_eq(shell("printf '\\357\\273\\277hello\\r\\n' >a; printf 'hello\\n' >c; " TOKENIZE "a c a"), 0);
+    CHECK(END, 0xef, 0xbb, 0xbf, HELLO, '\r', '\n', END, HELLO, '\n', END, 0xef, 0xbb, 0xbf, HELLO, '\r',
+          '\n');
+    cr_expect_not_null(strstr(said, "a and 1 others begin with a byte order mark, which has become tokens"),
+                       "%s", said);
+    cr_assert_eq(shell("printf '\\377\\376h\\0' >b; " TOKENIZE "b"), 0);
+    cr_expect_not_null(strstr(said, "b begins as UTF-16 does"), "%s", said);
+    CHECK(END, 0xff, 0xfe, 'h', 0);
+}
+
 Test(tokenize, a_large_text_takes_several_files) {
     cr_assert_eq(shell("yes 'hello world, hello!' | head -n 40000 >large; " TOKENIZE "large"), 0, "%s", said);
     cr_expect_str_eq(said, "t.bin: 280001 tokens of 800000 bytes, 1 file\n");
@@ -161,7 +196,7 @@ Test(tokenize, what_makes_no_sense_is_refused) {
     refused(2, "unrecognized option", "--tokenizer . --to t.bin --fast a");
     refused(1, "--tokenizer: there is no file folder/vocab.json", "--tokenizer folder --to t.bin a");
     refused(1, "cannot open b: No such file", "--tokenizer . --to t.bin a b");
-    refused(1, "folder is a folder", "--tokenizer . --to t.bin a folder");
+    refused(1, "there is no file in the folder folder", "--tokenizer . --to t.bin a folder");
     refused(1, "--to: a is there and is no token shard", "--tokenizer . --to a a");
     refused(1, "--to: /dev/null is there and is not a regular file", "--tokenizer . --to /dev/null a");
     write_vocabulary(65535);

@@ -1,6 +1,8 @@
 /* `godwit tokenize` writes texts as the token shards that `godwit run gpt --data` takes. */
 #include "core/os/clock.h"
 #include "kernels/data/bpe/stream.h"
+#include "kernels/data/folder.h"
+#include "kernels/data/inflate.h"
 #include "kernels/data/tokens/shards.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/number.h"
@@ -39,10 +41,11 @@ static const struct argp_option tokenize_options[] = {
 
 static const char tokenize_doc[] =
     "Writes the tokens of texts in llm.c's .bin format, which 'godwit run gpt --data' trains on.\v"
-    "Each TEXT is a file of any bytes, or - for stdin. It is one document, or several with <|endoftext|> "
-    "between them. If the vocabulary has that token, it is written before each text that does not begin with "
-    "it, unless the text before it ends with it. A tokenizer without that token takes the eos_token that its "
-    "tokenizer_config.json names.\n\n"
+    "Each TEXT is a file of any bytes, - for stdin, or a folder, which stands for all files below it in the "
+    "order of their names. What is compressed by gzip or zstd is decompressed. A file is one document, or "
+    "several with <|endoftext|> between them. If the vocabulary has that token, it is written before each "
+    "text that does not begin with it, unless the text before it ends with it. A tokenizer without that "
+    "token takes the eos_token that its tokenizer_config.json names.\n\n"
     "If there are more than --shard-tokens tokens, they go to FILE_000001.bin, FILE_000002.bin and so on "
     "(for FILE.bin), N to each; the last one takes up to 32768 more. The files appear when all of them are "
     "complete. They replace an older FILE of tokens, and no other file.";
@@ -145,6 +148,8 @@ typedef struct tokenizing {
     uint32_t last;        /* the token written last; NO_TOKEN = none yet */
     bool at_start;        /* no token of this text has been written yet */
     uint64_t bytes, tokens;
+    uint32_t wide, marked; /* texts that begin with the byte order marks of UTF-16 and of UTF-8 */
+    char first_wide[200], first_marked[200];
     progress progress;
 } tokenizing;
 
@@ -161,7 +166,7 @@ static bool put(tokenizing *t, const uint32_t *tokens, size_t count, gw_err *err
     return gw_token_shards_write(t->shards, tokens, count, err);
 }
 
-/* Reads a full block, or what is left of the text. */
+/* Reads a full block, or what is left of the file. */
 static bool read_block(const tokenizing *t, int fd, const char *name, char *block, size_t *count,
                        gw_err *err) {
     ssize_t got = 1;
@@ -175,19 +180,70 @@ static bool read_block(const tokenizing *t, int fd, const char *name, char *bloc
     return true;
 }
 
+/* Encodes a part of a text, of at most GW_BPE_FEED bytes. */
+static bool encode(tokenizing *t, const char *bytes, size_t length, gw_err *err) {
+    const uint32_t *tokens;
+    size_t count;
+    if (!gw_bpe_stream_feed(t->stream, bytes, length, &tokens, &count, err)) return false;
+    t->bytes += length;
+    return put(t, tokens, count, err);
+}
+
+/* Encodes what a part of a compressed file holds. */
+static bool encode_compressed(tokenizing *t, gw_inflater *inflater, const char *bytes, size_t length,
+                              gw_err *err) {
+    static char plain[GW_BPE_FEED];
+    size_t made = sizeof plain;
+    while (length > 0 || made == sizeof plain) {
+        if (!gw_inflater_run(inflater, &bytes, &length, plain, sizeof plain, &made, err) ||
+            !encode(t, plain, made, err))
+            return false;
+        update_progress(&t->progress, t->bytes, t->tokens);
+        if (made == 0) break;
+    }
+    return true;
+}
+
+/* Remembers a text that begins with a byte order mark, by which its bytes are taken for what they are not. */
+static void look_for_mark(tokenizing *t, const char *name, const char *bytes, size_t count) {
+    bool wide = count >= 2 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0);
+    bool mark = count >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
+    if (wide && t->wide++ == 0) snprintf(t->first_wide, sizeof t->first_wide, "%s", name);
+    if (mark && t->marked++ == 0) snprintf(t->first_marked, sizeof t->first_marked, "%s", name);
+}
+
+/* Encodes a file from its first block on, which is as long as the file or a block is. */
+static bool take_blocks(tokenizing *t, int fd, const char *name, gw_inflater *inflater, char *block,
+                        size_t length, gw_err *err) {
+    bool good = true;
+    for (bool first = true;; first = false) {
+        if (!first) good = read_block(t, fd, name, block, &length, err);
+        if (!good) return false; /* which names the file */
+        good = inflater == NULL ? encode(t, block, length, err)
+                                : encode_compressed(t, inflater, block, length, err);
+        if (!good) return gw_fail_in(err, "%s", name);
+        update_progress(&t->progress, t->bytes, t->tokens);
+        if (length < GW_BPE_FEED) break;
+    }
+    return inflater == NULL || gw_inflater_end(inflater, err) || gw_fail_in(err, "%s", name);
+}
+
 static bool take_stream(tokenizing *t, int fd, const char *name, gw_err *err) {
-    char block[GW_BPE_FEED];
+    static char block[GW_BPE_FEED];
     const uint32_t *tokens;
     size_t length, count;
+    gw_compression compression;
+    gw_inflater *inflater = NULL;
     t->at_start = true;
-    do {
-        if (!read_block(t, fd, name, block, &length, err)) return false;
-        if (!gw_bpe_stream_feed(t->stream, block, length, &tokens, &count, err))
-            return gw_fail_in(err, "%s", name);
-        t->bytes += length;
-        if (!put(t, tokens, count, err)) return false;
-        update_progress(&t->progress, t->bytes, t->tokens);
-    } while (length == GW_BPE_FEED);
+    if (!read_block(t, fd, name, block, &length, err)) return false;
+    if (!gw_compression_of(block, length, &compression, err)) return gw_fail_in(err, "%s", name);
+    if (compression == GW_PLAIN)
+        look_for_mark(t, name, block, length);
+    else if (!gw_inflater_open(compression, &inflater, err))
+        return gw_fail_in(err, "%s", name);
+    bool done = take_blocks(t, fd, name, inflater, block, length, err);
+    gw_inflater_close(inflater);
+    if (!done) return false;
     if (!gw_bpe_stream_end(t->stream, &tokens, &count, err)) return gw_fail_in(err, "%s", name);
     return put(t, tokens, count, err);
 }
@@ -197,24 +253,50 @@ static bool is_stdin(const char *text) {
 }
 
 /* The file is opened without waiting for the writer of a FIFO, because no signal could end that wait. */
-static bool take_text(tokenizing *t, const char *text, gw_err *err) {
-    if (is_stdin(text)) return take_stream(t, STDIN_FILENO, "stdin", err);
-    int fd = open(text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", text);
-    bool done = take_stream(t, fd, text, err);
+static bool take_file(tokenizing *t, const char *path, gw_err *err) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return gw_fail_errno(err, errno, "cannot open %s", path);
+    bool done = take_stream(t, fd, path, err);
     close(fd);
     return done;
+}
+
+static bool is_folder(const char *path) {
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+/* Each file of a folder is a text. */
+static bool take_text(tokenizing *t, const char *text, gw_err *err) {
+    gw_folder folder;
+    if (is_stdin(text)) return take_stream(t, STDIN_FILENO, "stdin", err);
+    if (!is_folder(text)) return take_file(t, text, err);
+    if (!gw_folder_list(text, &folder, err)) return false;
+    bool done = true;
+    for (uint32_t i = 0; done && i < folder.count; i++) done = take_file(t, folder.paths[i], err);
+    gw_folder_free(&folder);
+    return done;
+}
+
+static bool check_text(const char *path, gw_err *err) {
+    struct stat there;
+    return (stat(path, &there) == 0 && access(path, R_OK) == 0) ||
+           gw_fail_errno(err, errno, "cannot open %s", path);
 }
 
 /* Checks all texts at the start, so that hours are not spent before one is found missing. */
 static bool check_texts(const arguments *a, gw_err *err) {
     for (uint32_t i = 0; i < a->text_count; i++) {
-        struct stat there;
         const char *text = a->texts[i];
+        gw_folder folder;
         if (is_stdin(text)) continue;
-        if (stat(text, &there) != 0 || access(text, R_OK) != 0)
-            return gw_fail_errno(err, errno, "cannot open %s", text);
-        if (S_ISDIR(there.st_mode)) return gw_fail(err, GW_E_INVALID, "%s is a folder, not a text", text);
+        if (!check_text(text, err)) return false;
+        if (!is_folder(text)) continue;
+        if (!gw_folder_list(text, &folder, err)) return false;
+        bool good = true;
+        for (uint32_t k = 0; good && k < folder.count; k++) good = check_text(folder.paths[k], err);
+        gw_folder_free(&folder);
+        if (!good) return false;
     }
     return true;
 }
@@ -248,7 +330,28 @@ static void report(const tokenizing *t, gw_token_shards_written *written) {
     free(written->last);
 }
 
-static bool tokenize(const arguments *a, gw_err *err) {
+static const char *others(uint32_t count, char text[40]) {
+    text[0] = '\0';
+    if (count > 1) snprintf(text, 40, " and %u others", count - 1);
+    return text;
+}
+
+/* Says which texts may not be what they are taken for. */
+static void warn(const tokenizing *t, const char *program) {
+    char more[40];
+    if (t->wide > 0)
+        fprintf(stderr,
+                "%s: %s%s begin%s as UTF-16 does, and the bytes were taken as they are: to convert such a "
+                "text, iconv -f UTF-16 -t UTF-8\n",
+                program, t->first_wide, others(t->wide, more), t->wide == 1 ? "s" : "");
+    if (t->marked > 0)
+        fprintf(stderr,
+                "%s: %s%s begin%s with a byte order mark, which has become tokens: to remove it, sed "
+                "'1s/^\\xef\\xbb\\xbf//'\n",
+                program, t->first_marked, others(t->marked, more), t->marked == 1 ? "s" : "");
+}
+
+static bool tokenize(const arguments *a, const char *program, gw_err *err) {
     tokenizing t = {.last = NO_TOKEN, .progress = begin_progress()};
     gw_token_shards_written written;
     bool done =
@@ -257,7 +360,10 @@ static bool tokenize(const arguments *a, gw_err *err) {
         done = write_shards(&t, a, &written, err);
         close_interrupt(&t.interrupt);
     }
-    if (done) report(&t, &written);
+    if (done) {
+        report(&t, &written);
+        warn(&t, program);
+    }
     gw_bpe_stream_close(t.stream);
     gw_bpe_close(t.bpe);
     return done;
@@ -270,7 +376,7 @@ int gw_tokenize_main(int argc, char **argv) {
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
     gw_descriptors_take(); /* every file of tokens stays open until the last one is complete */
     gw_err err;
-    if (tokenize(&a, &err)) return 0;
+    if (tokenize(&a, argv[0], &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);
     return err.code == GW_E_USAGE ? 2 : 1;
 }
