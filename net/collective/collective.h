@@ -14,7 +14,7 @@
  * Calls are queued, and run and complete in the order in which they were started; a later call may send while
  * an earlier one still receives. Every message carries the tag of its call. Messages of an earlier call or of
  * another view are dropped; those of a call that this member has not started yet wait unread in the network.
- * Of a large call only ENTER messages wait so.
+ * Only the ENTER messages of a large call wait in this way.
  *
  * Threads: any, but gw_collective_open and gw_collective_close must be called by one. `done` is called on a
  * transport thread and must be quick; it may call gw_collective_start and gw_collective_abort. */

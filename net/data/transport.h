@@ -6,7 +6,7 @@
  * word"). Other peers READ, WRITE, compare-and-swap or fetch-add them by (peer, region, offset). No code of the owner's job
  * runs: over RDMA the network card serves the operation, in shared memory the requester's own CPU, over TCP the owner's data thread.
  * There are two kinds of regions:
- *   data    READ only, at any offset and length. The memory is the owner's, who keeps it unchanged while it may be read.
+ *   data    READ only, at any offset and length. The memory belongs to the owner, which keeps it unchanged while it may be read.
  *   words   8-byte words, each atomic: READ, WRITE, CAS and FETCH_ADD, 8-byte aligned. They are the only memory that others can
  *           write. They belong to the transport; the owner too uses them only by the gw_transport_word functions, which are
  *           atomic with respect to the operations of other peers.

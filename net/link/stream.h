@@ -60,7 +60,7 @@ typedef struct gw_stream_events {
     void (*ready)(void *context, gw_stream *stream, const gw_remote *remote);
     /* One whole message; `bytes` is valid during the call. */
     void (*message)(void *context, gw_stream *stream, const uint8_t *bytes, size_t count);
-    /* The stream has ended, and is freed after this call. Not called after gw_stream_close or
+    /* The stream has ended, and is freed after this call. It is not called after gw_stream_close or
      * gw_stream_detach. `fault` is not GW_FAULT_NONE only with GW_CLOSED_PROTOCOL in a handshake. `text` is
      * for people. */
     void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);

@@ -531,7 +531,7 @@ bool gw_rail_thread_release(gw_rail_thread *rail, gw_rail_peer *peer) {
     s->pushed = true; /* the rest of the message is sent even if no user pushes again */
     if (gw_channel_release(gw_channel_of(peer))) return true;
     s->refused = true;
-    return gw_fail(&s->trouble, GW_E_NOMEM, "net/rail: no memory to let go of a message");
+    return gw_fail(&s->trouble, GW_E_NOMEM, "net/rail: no memory to release a message");
 }
 
 void gw_rail_thread_alarm(gw_rail_thread *rail, uint64_t at_ns) {

@@ -6,7 +6,7 @@
  * words; gw_rdma_owner_fence_end registers the fresh words under keys that were not in use lately, and tells
  * them to the members. A barred queue pair has lost its access rights: the device refuses every operation
  * that comes by it, whatever key it names. For the words this has the effect of destroying the queue pair.
- * But a destroyed queue pair answers nothing, so the guest's retries would run out and it could not tell
+ * However, a destroyed queue pair answers nothing, so the guest's retries would run out and it could not tell
  * whether an operation on its way has happened, while a barred one answers that nothing has happened. It is
  * destroyed when the guest has heard, over the encrypted stream, that it has no access any more, and has hung
  * up. If the device cannot take rights away, the queue pair is moved to its error state, in which it serves

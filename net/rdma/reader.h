@@ -7,7 +7,7 @@
  * operation is cut into parts that can each be lent; a FETCH is one part. Several parts are under way at
  * once. Small transfers go by the rails, where they take only one message each way.
  *
- * These transfers change nothing at the owner. So whatever fails (it cannot be lent, the key was revoked, the
+ * These transfers change nothing at the owner. Therefore whatever fails (it cannot be lent, the key was revoked, the
  * queue pair broke) is repeated by the rails from its beginning. A queue pair that broke is replaced whatever
  * the reason was, and the link stays up: when a key is revoked in the middle of a READ, Soft-RoCE refuses the
  * READ's first packet; the reader, which has had that packet, ignores the refusal, and its retries run out as

@@ -11,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RETRY_NS  UINT64_C(50000000)    /* soon, but not at once */
+#define RETRY_NS  UINT64_C(50000000)    /* the pause before a path is tried again: short, but not zero */
 #define SETTLE_NS UINT64_C(20000000000) /* emulated machines are slow */
 
-enum { PATIENCE_S = 60 /* before a test that would hang fails */ };
+enum { PATIENCE_S = 60 /* how long a test waits before it fails */ };
 
 gw_peer_id rig_id(uint32_t i) {
     gw_peer_id id = {{0}};
@@ -99,7 +99,7 @@ void rig_let_find(rig_peer *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Serves one name, all bytes 7, of 1 MiB less one. */
+/* Serves one name: 1 MiB less one byte, all bytes 7. */
 static gw_op_status find_sevens(void *context, const gw_peer_id *requester, const gw_hash *name,
                                 const void **bytes, uint64_t *length) {
     rig_peer *p = context;
@@ -275,7 +275,7 @@ rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t rails, boo
 
 void rig_close(rig *r) {
     for (uint32_t i = 0; i < r->count; i++) {
-        if (r->peers[i].transport == NULL) continue; /* the test has killed it */
+        if (r->peers[i].transport == NULL) continue; /* the test has closed it */
         gw_collective_close(r->peers[i].collective);
         gw_transport_close(r->peers[i].transport);
     }

@@ -1,4 +1,5 @@
-/* Helpers of the tests of net/: peers made from numbers, files, and loops that run until something is so. */
+/* Helpers of the tests of net/: peers made from numbers, files, and loops that run until a condition
+ * holds. */
 #ifndef GODWIT_TESTS_NET_FLOCK_H
 #define GODWIT_TESTS_NET_FLOCK_H
 
@@ -18,7 +19,7 @@ typedef struct flock_peer {
 } flock_peer;
 
 /* The peer made from seed `number`, in its first life, of cluster "test", with the keys whose numbers are in
- * `keys` ("12": key 1 seals, 2 opens too; "": plain mode). */
+ * `keys` ("12": key 1 seals and 2 opens too; "": plain mode). */
 void flock_hatch(flock_peer *peer, uint8_t number, const char *keys);
 /* The same peer in another life. */
 void flock_revive(flock_peer *peer, uint8_t number, const char *keys, uint64_t boot, uint64_t nonce);

@@ -17,17 +17,17 @@
 enum {
     PAIRS = 48,
     SENDERS = 16,
-    HEARD = 64, /* datagrams remembered */
+    HEARD = 64, /* datagrams that are remembered */
     DATAGRAM = 1500,
     UNIT = 1 << 19, /* longer than any handshake message or record */
-    HEADER = 10,    /* of a handshake message; its last two bytes are the length of what follows */
+    HEADER = 10,    /* the header of a handshake message, whose last two bytes are the length of the rest */
     TAG = 16,
-    STORM = 128, /* connections of the flood at once */
+    STORM = 128, /* most connections of the flood at once */
     STORM_DATAGRAMS = 20,
-    TAPE = 1 << 16, /* datagrams kept at most */
+    TAPE = 1 << 16, /* most datagrams that are recorded */
     TURN_MS = 1,
-    SIP = 4096,      /* read at once of what is to be slow */
-    STORM_TURNS = 3, /* a connection each */
+    SIP = 4096,      /* bytes read at once from a slow connection */
+    STORM_TURNS = 3, /* turns for which each connection of the flood lasts */
 };
 
 /* One direction of a connection. `out` waits to be sent to `to`. */
@@ -41,16 +41,16 @@ typedef struct way {
 } way;
 
 typedef struct pair {
-    bool open, cut; /* cut: close it when all is sent */
+    bool open, cut; /* cut: it is closed when everything is sent */
     uint64_t serial;
     way ways[2];
 } pair;
 
-/* What was heard last at a place, for splicing. */
+/* The last unit at a place, for splicing. */
 typedef struct memory {
     uint8_t *bytes;
     size_t count;
-    uint64_t serial; /* of the connection */
+    uint64_t serial; /* the serial number of the connection */
 } memory;
 
 typedef struct kept {
@@ -65,20 +65,20 @@ struct meddler {
     pthread_t thread;
     atomic_bool closing, flooding, recording;
     atomic_uint replay_port;
-    atomic_uint target, slow; /* bytes a second; 0: as fast as they come */
+    atomic_uint target, slow; /* slow: bytes a second; 0: no limit */
     atomic_int deaf;          /* meddle_deaf */
     atomic_int strikes[MEDDLE_PLACES];
     atomic_ullong struck[MEDDLE_PLACES], flood_datagrams, flood_connections;
-    /* The thread's. */
+    /* The fields below are used by the thread. */
     uint64_t serial, turns;
     pair pairs[PAIRS];
-    memory said[2][2], earlier[2][2]; /* by way; handshake, record */
-    uint8_t hello[128];               /* heard last, whole */
+    memory said[2][2], earlier[2][2]; /* by direction, and by handshake or record */
+    uint8_t hello[128];               /* the last whole hello */
     size_t hello_bytes;
-    struct sockaddr_in senders[SENDERS]; /* of datagrams; each has a socket to the target */
+    struct sockaddr_in senders[SENDERS]; /* senders of datagrams, each of which has a socket to the target */
     int upstream[SENDERS];
     uint32_t sender_count;
-    unsigned upstream_port; /* theirs */
+    unsigned upstream_port; /* the number of their sockets */
     uint8_t heard[HEARD][DATAGRAM], held[DATAGRAM];
     size_t heard_bytes[HEARD], held_bytes;
     uint64_t heard_count;
@@ -126,7 +126,7 @@ static void remember(memory *said, memory *earlier, const uint8_t *bytes, size_t
     said->serial = serial;
 }
 
-/* Does `kind` to a unit; false: it cannot be done here, and is to be tried with another. */
+/* Tampers with a unit. False if it cannot be done to this unit, and must be tried with another one. */
 static bool meddle(meddler *m, pair *p, int direction, meddle_place place, meddling kind, uint8_t *unit,
                    size_t bytes) {
     way *w = &p->ways[direction];
@@ -134,7 +134,7 @@ static bool meddle(meddler *m, pair *p, int direction, meddle_place place, meddl
     if (said->serial != p->serial) earlier = said;
     switch (kind) {
     case MEDDLE_FLIP:
-        unit[bytes / 2] ^= 4; /* not in the header: what is cut short would wait for the rest */
+        unit[bytes / 2] ^= 4; /* not in the header: a receiver of a cut unit would wait for the rest */
         say(w, unit, bytes);
         return true;
     case MEDDLE_REPLAY:
@@ -195,7 +195,7 @@ static void pass(meddler *m, pair *p, int direction, uint8_t *unit, size_t bytes
     if (w->handshakes > 0) w->handshakes--;
 }
 
-/* The length of the unit at the head of what was read, or 0 when that cannot be told yet. */
+/* The length of the unit at the beginning of what was read; 0 if it is not known yet. */
 static size_t measure(const meddler *m, const way *w) {
     if (w->handshakes > 0) return w->in_bytes < HEADER ? 0 : HEADER + (size_t)(w->in[8] | w->in[9] << 8);
     if (w->in_bytes < 4) return 0;
@@ -209,7 +209,8 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* So many bytes have been read: when the next ones may be. A way that was idle saves nothing up. */
+/* Sets when the next bytes may be read, after so many bytes. A direction that was idle gains nothing by
+ * that. */
 static void slow_down(meddler *m, way *w, size_t bytes) {
     uint64_t rate = atomic_load(&m->slow), now = now_ns();
     if (rate == 0) return;
@@ -286,7 +287,7 @@ static void accept_one(meddler *m) {
     if (p->ways[0].in == NULL || p->ways[1].in == NULL) abort();
 }
 
-/* A side that has closed is told to the other when all has been passed on. */
+/* Closes the other side after everything has been passed on to it. */
 static void settle_pair(meddler *m, pair *p) {
     for (int i = 0; i < 2; i++)
         if (p->ways[i].out_bytes > 0) write_way(&p->ways[i]);
@@ -319,7 +320,7 @@ static int upstream_of(meddler *m, const struct sockaddr_in *sender) {
 
 static void pass_datagram(meddler *m, int upstream, const struct sockaddr_in *sender, uint8_t *bytes,
                           size_t count) {
-    const uint8_t *old = m->heard[(m->heard_count + 1) % HEARD]; /* the oldest but one, once all are full */
+    const uint8_t *old = m->heard[(m->heard_count + 1) % HEARD]; /* the oldest but one, once all are used */
     size_t old_bytes = m->heard_bytes[(m->heard_count + 1) % HEARD];
     int kind = count == 0 || m->held_bytes > 0 ? 0 : take_strike(m, MEDDLE_DATAGRAM);
     memcpy(m->heard[m->heard_count % HEARD], bytes, count);
@@ -363,7 +364,7 @@ static void read_datagrams(meddler *m) {
     }
 }
 
-/* What the target answers goes back as it is. */
+/* Passes the target's answers back unchanged. */
 static void read_answers(meddler *m) {
     for (uint32_t i = 0; i < m->sender_count; i++) {
         uint8_t bytes[DATAGRAM];
@@ -392,7 +393,7 @@ static void flood(meddler *m) {
     }
     int *last = &m->storm[(m->storm_next + STORM - 1) % STORM], *next = &m->storm[m->storm_next % STORM];
     if (m->turns % STORM_TURNS != 0) return;
-    /* What was begun a turn ago is connected by now. */
+    /* Connections that were begun a turn ago are established by now. */
     if (*last > 0 && m->storm_next % 3 == 1) send(*last, garbage, 300, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (*last > 0 && m->storm_next % 3 == 2)
         send(*last, m->hello, m->hello_bytes, MSG_DONTWAIT | MSG_NOSIGNAL);

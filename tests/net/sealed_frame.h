@@ -5,7 +5,7 @@
 #include "core/base/wire.h"
 #include "net/rail/frame.h"
 
-/* Of which length and header are there: gives it the check that it should have. */
+/* Completes a frame whose length and header are filled in with its checksum. */
 static inline void seal_frame(uint8_t frame[GW_FRAME_BYTES]) {
     gw_rail_message message;
     (void)gw_frame_decode(frame, UINT32_MAX, &message);

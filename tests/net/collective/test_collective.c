@@ -1,5 +1,5 @@
-/* All-reduce over rails: calls that make no sense, members that disagree, stale and foreign messages. What
- * every kind of path must do is in tests/net/conformance/sums.c. */
+/* All-reduce over rails: invalid calls, members that disagree, stale and foreign messages.
+ * tests/net/conformance/sums.c tests what every kind of path must do. */
 #include "tests/net/vectors.h"
 
 #include "net/collective/part.h"
@@ -62,11 +62,11 @@ Test(collective, calls_that_make_no_sense_are_refused) {
     bad.pieces = &same;
     bad.member_count = 2;
     cr_assert(!gw_collective_start(c, &bad, &err));
-    cr_assert(gw_collective_start(c, &good, &err)); /* alone: a copy */
+    cr_assert(gw_collective_start(c, &good, &err)); /* a single member: a copy */
     gw_code code;
     cr_assert_eq(rig_result(&r->peers[0], &code).status, GW_COLLECTIVE_OK);
     cr_assert_arr_eq(out, in, sizeof in);
-    cr_assert(!gw_collective_start(c, &good, &err)); /* again: the tag does not rise */
+    cr_assert(!gw_collective_start(c, &good, &err)); /* repeated: the tag does not rise */
     bad = good;
     bad.tag.step = 4;
     bad.tag.attempt = 9;
@@ -86,7 +86,7 @@ Test(collective, members_that_disagree_on_the_size_fail) {
     rig_close(r);
 }
 
-/* What the members that have entered give to the network, however long the others take: whoever has not
+/* The bytes that entered members give to the network, however long the others take: a member that has not
  * entered reads nothing. */
 static void check_unasked(uint32_t members, const uint64_t *counts, uint32_t calls) {
     rig *r = rig_open_over(RIG_SIMULATED | 1, members, 1, false);
@@ -101,7 +101,7 @@ static void check_unasked(uint32_t members, const uint64_t *counts, uint32_t cal
             v[m][b] = vector_make(m, GW_SUM_I64, counts[b]);
             vector_start(r, m, members, &v[m][b], GW_SUM_I64, 1, b);
         }
-    for (uint32_t i = 0; i < 100; i++) { /* all that comes of it has come */
+    for (uint32_t i = 0; i < 100; i++) { /* everything that follows from it has happened */
         op.token = i;
         op.peer = rig_id(1 + i % (members - 1));
         cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
@@ -127,11 +127,11 @@ Test(collective, what_is_sent_to_who_has_not_entered_fits_in_any_receive_window)
     }
 }
 
-/* One member played by hand. */
+/* One member, played by the test. */
 
 enum { SMALL = 4, FRAME = GW_FRAME_BYTES };
 
-/* Writes a message between two members; `of` has only the fields of its header that a test chooses. */
+/* Writes a message between two members; only those fields of its header are filled in that a test chooses. */
 static size_t put_message(uint8_t *frame, size_t capacity, const gw_part_header *of, const int64_t *values,
                           uint64_t count) {
     gw_checksum checksum = {0};
@@ -201,9 +201,9 @@ Test(collective, stale_and_foreign_messages_are_dropped_and_early_ones_wait) {
     rig_link_raw(r, 0, &other, fds);
     vector v = vector_make(0, GW_SUM_I64, SMALL), w = vector_make(0, GW_SUM_I64, SMALL);
     uint8_t bytes[8 * (FRAME + SMALL * 8)], *at = bytes;
-    at += put_round(at, 2, 0, 9, 0, 666); /* an epoch ago */
-    at += put_round(at, 3, 1, 1, 0, 666); /* this epoch, another view */
-    at += put_round(at, 3, 0, 0, 5, 666); /* a step ago */
+    at += put_round(at, 2, 0, 9, 0, 666); /* of an earlier epoch */
+    at += put_round(at, 3, 1, 1, 0, 666); /* of this epoch and another view */
+    at += put_round(at, 3, 0, 0, 5, 666); /* of an earlier step */
     at += put_round(at, 3, 0, 1, 0, 1000);
     at += put_round(at, 3, 1, 2, 1, 666);
     at += put_round(at, 3, 0, 1, 7, 2000); /* the next call: early */
@@ -244,7 +244,7 @@ Test(collective, a_message_of_the_right_call_but_the_wrong_shape_ends_the_link) 
     rig_close(r);
 }
 
-/* The call has failed by what came from peer 1, and the link stands. */
+/* Checks that the call has failed because of a message of peer 1, and that the link stands. */
 static void expect_changed(rig *r, uint64_t token) {
     gw_peer_id other = rig_id(1);
     gw_collective_result result = vector_expect(r, 0, GW_COLLECTIVE_FAILED, token);
@@ -272,7 +272,8 @@ Test(collective, a_small_message_with_a_bit_that_changed_fails_the_call_and_name
     rig_close(r);
 }
 
-/* Peer 1 enters a sum of two with what it has; whether the call then fails by what peer 0 had added up. */
+/* Peer 1 enters a sum of two members; returns whether the call then fails because of what peer 0 had added
+ * up. */
 static void expect_own(rig *r, int fd, uint64_t epoch, bool changed) {
     uint8_t frame[FRAME + SMALL * 8];
     gw_peer_id nobody = {0};
@@ -291,7 +292,7 @@ uint32_t __wrap_gw_call_gather(const gw_call *call, bool out, uint64_t first, ui
 uint32_t __real_gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count,
                                struct iovec *list);
 
-/* As if bits changed while they are copied from there. */
+/* Changes bits as if they changed while they are copied from there. */
 uint32_t __wrap_gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count,
                                struct iovec *list) {
     static int64_t changed[SMALL];
@@ -303,7 +304,7 @@ uint32_t __wrap_gw_call_gather(const gw_call *call, bool out, uint64_t first, ui
     return parts;
 }
 
-/* The other side could not tell that from what this one had added up. */
+/* The other side could not distinguish that from a sum that this member had added up. */
 Test(collective, a_bit_that_changes_as_a_small_sum_is_copied_is_this_members_own) {
     rig *r = rig_open(1, 1, false);
     gw_peer_id other = rig_id(1);
@@ -320,7 +321,7 @@ Test(collective, a_bit_that_changes_as_a_small_sum_is_copied_is_this_members_own
     rig_close(r);
 }
 
-#ifndef __SANITIZE_THREAD__ /* which is right: this is a race */
+#ifndef __SANITIZE_THREAD__ /* the sanitizer is right: this is a race */
 
 /* The bytes of a member's sum of SMALL integers (net/collective/doubling.c). */
 enum { SUM_BYTES = SMALL * 8 + 1 };
@@ -335,7 +336,7 @@ void *__wrap_malloc(size_t bytes) {
     return memory;
 }
 
-/* It was sent as it was, and waits to be added to what the other side sends when that has entered. */
+/* The vector was sent intact, and waits to be added to what the other side sends when it has entered. */
 Test(collective, a_bit_that_changes_where_a_small_sum_waits_is_this_members_own) {
     rig *r = rig_open(1, 1, false);
     gw_peer_id other = rig_id(1);
@@ -365,8 +366,8 @@ void *__wrap_malloc(size_t bytes) {
 }
 #endif
 
-/* Otherwise it would be of another call, and the call wait for ever; and with another length so would what
- * reads it. */
+/* Otherwise the message would belong to another call, and this one would wait for ever; with another length
+ * the reader of the payload would wait, too. */
 Test(collective, a_bit_of_a_frame_that_changed_ends_the_link) {
     rig *r = rig_open(1, 1, false);
     gw_peer_id other = rig_id(1);
@@ -388,9 +389,13 @@ Test(collective, a_bit_of_a_frame_that_changed_ends_the_link) {
     rig_close(r);
 }
 
-enum { LARGE = 8192, BLOCK = LARGE / 2 }; /* by the ring: two messages, one to add and one that is the sum */
+enum {
+    LARGE = 8192,
+    BLOCK = LARGE / 2
+}; /* goes by the ring: two messages, one to add and one that is the sum */
 
-/* Peer 1 enters, and sends message 0 and, where that was right, message 1; of `wrong` a bit has changed. */
+/* Peer 1 enters and sends message 0 and, if that was intact, message 1. In message `wrong` a bit has
+ * changed. */
 static void play_ring(int fd, uint64_t epoch, uint32_t wrong) {
     static uint8_t bytes[FRAME + BLOCK * 8];
     static const int64_t values[BLOCK] = {1, 2, 3};
@@ -415,7 +420,7 @@ Test(collective, a_large_message_with_a_bit_that_changed_goes_no_further) {
     int fds[3];
     rig_link_raw(r, 0, &other, fds);
     vector v = vector_make(0, GW_SUM_I64, LARGE);
-    for (uint32_t wrong = 0; wrong < 3; wrong++) { /* the last time: none */
+    for (uint32_t wrong = 0; wrong < 3; wrong++) { /* in the last round none is wrong */
         vector_start(r, 0, 2, &v, GW_SUM_I64, wrong + 1, 0);
         play_ring(fds[2], wrong + 1, wrong);
         if (wrong < 2)
@@ -443,7 +448,7 @@ Test(collective, no_progress_after_all_have_entered_fails) {
                                .progress_ms = 50};
     gw_err err;
     cr_assert(gw_collective_start(r->peers[0].collective, &call, &err));
-    uint8_t enter[FRAME]; /* what we get says how to enter; then we fall silent */
+    uint8_t enter[FRAME]; /* copied from the header that comes; after that the test is silent */
     cr_assert_eq(recv(fds[2], enter, sizeof enter, MSG_WAITALL), sizeof enter);
     cr_assert_eq(enter[8], GW_PART_ENTER);
     cr_assert_eq(send(fds[2], enter, sizeof enter, MSG_NOSIGNAL), sizeof enter);

@@ -14,7 +14,7 @@ enum { MOST = 200 };
 
 static const gw_sum_type types[] = {GW_SUM_I64, GW_SUM_F32};
 
-/* Elements that neither compiler nor sum can make up: floats are small integers. */
+/* Elements that neither the compiler nor a sum can produce by chance; floats are small integers. */
 static void fill(gw_sum_type type, void *at, uint64_t seed) {
     for (uint64_t i = 0; i < MOST; i++) {
         if (type == GW_SUM_I64)
@@ -52,7 +52,7 @@ Test(reduce, checksums_are_these) {
     cr_expect_eq(checksum_of(GW_SUM_F32, elements, MOST), UINT64_C(0xe3b049f2d674904e));
 }
 
-/* However many elements are given at a time, and whether they lie where theirs are or apart. */
+/* Sums are the same however many elements are given at a time, and whether out is theirs or not. */
 Test(reduce, sums_and_checksums_do_not_depend_on_how_they_are_cut) {
     uint64_t in[MOST], theirs[MOST], out[MOST];
     for (int t = 0; t < 2; t++) {
@@ -98,7 +98,7 @@ Test(reduce, every_bit_and_the_order_of_elements_count) {
     }
 }
 
-/* A chunk of a large sum: small numbers, as gradients are. */
+/* Fills a chunk of a large sum with small numbers, as gradients are. */
 enum { CHUNK_BYTES = 128 * 1024, CHUNK_WORDS = CHUNK_BYTES / 4 };
 static uint32_t chunk[CHUNK_WORDS];
 
@@ -110,7 +110,8 @@ static uint64_t fill_chunk(void) {
     return checksum_of_bytes(chunk, CHUNK_BYTES);
 }
 
-/* As where a page's buffer is used again and again: whatever they add up to, they do not cancel. */
+/* Stuck bits as in a buffer page that is used again and again: whatever they add up to, they do not
+ * cancel. */
 Test(reduce, bits_that_are_stuck_at_regular_distances_show) {
     static uint32_t kept[CHUNK_WORDS];
     uint64_t right = fill_chunk();
@@ -142,7 +143,7 @@ Test(reduce, two_signs_that_are_other_ones_show) {
 enum { WATCHED = 4096, TRAP_FLAG = 1 << 8 };
 
 static struct {
-    uint8_t *page; /* which nobody can read but the one instruction that is told of */
+    uint8_t *page; /* a page that only the one instruction can read that the handler lets read it */
     uint32_t reads[WATCHED];
 } watched;
 
@@ -161,7 +162,7 @@ static void close_again(int signal, siginfo_t *info, void *context) {
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
 }
 
-/* What is checked is what is added: memory may have something else the next time. */
+/* The checksum covers what is added, even if memory has another value the next time. */
 Test(reduce, what_is_added_is_read_once) {
     struct sigaction fault = {.sa_sigaction = let_through, .sa_flags = SA_SIGINFO};
     struct sigaction step = {.sa_sigaction = close_again, .sa_flags = SA_SIGINFO};
@@ -174,7 +175,7 @@ Test(reduce, what_is_added_is_read_once) {
         gw_checksum before = {0}, after = {0};
         memset(watched.reads, 0, sizeof watched.reads);
         mprotect(watched.page, WATCHED, PROT_NONE);
-        gw_sum_into(types[t], out, in, watched.page, 3, &before, &after); /* not all of a row */
+        gw_sum_into(types[t], out, in, watched.page, 3, &before, &after); /* not a whole row */
         gw_sum_into(types[t], out, in, watched.page + 3 * size, WATCHED / size - 5, &before, &after);
         mprotect(watched.page, WATCHED, PROT_READ);
         for (uint32_t i = 0; i < WATCHED; i++) {

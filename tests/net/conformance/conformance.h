@@ -1,8 +1,7 @@
-/* What every kind of path must do alike. A suite takes all of it for a kind of its own:
+/* What every kind of path must do. A suite runs all of it for its own kind:
  *
- *     #define TEST(name) Test(conformance_shm, name) { conform_##name(GW_FABRIC_SHM, false); }
- *     CONFORMANCE_LIST(TEST)
- */
+ *    #define TEST(name) Test(conformance_shm, name) { conform_##name(GW_FABRIC_SHM, false); }
+ *    CONFORMANCE_LIST(TEST) */
 #ifndef GODWIT_TESTS_NET_CONFORMANCE_CONFORMANCE_H
 #define GODWIT_TESTS_NET_CONFORMANCE_CONFORMANCE_H
 
@@ -34,7 +33,7 @@
     X(an_answer_is_visible_to_its_owner)
 
 #define CONFORMANCE_DECLARE(name) void conform_##name(uint32_t kinds, bool sealed);
-/* As of rig_open_over. */
+/* `kinds` is as in rig_open_over. */
 CONFORMANCE_LIST(CONFORMANCE_DECLARE)
 
 #endif

@@ -18,7 +18,7 @@ enum {
     BULK_STREAM = 1,
     FIRST_RAIL = 2,
     STREAMS = FIRST_RAIL + SIM_NET_RAILS,
-    BYTES_A_NS = 4, /* of the links */
+    BYTES_A_NS = 4, /* the speed of the links */
     PATIENCE_S = 60,
 };
 
@@ -32,17 +32,17 @@ typedef struct parcel {
     _Alignas(64) uint8_t payload[];
 } parcel;
 
-/* One end of a stream of a link. */
+/* One side of a stream of a link. */
 typedef struct end {
-    gw_rail_peer peer;       /* first; of rails */
-    gw_requester *requester; /* of the others */
+    gw_rail_peer peer;       /* the first field; used on rails */
+    gw_requester *requester; /* used on the other streams */
     gw_server *server;
-    bool parked, pumping; /* pumping: an event for it is due */
-    uint64_t arrival_ns;  /* of the last message on its way to it */
+    bool parked, pumping; /* pumping: an event for this side is due */
+    uint64_t arrival_ns;  /* when the last message under way to this side arrives */
     parcel *first, **last;
 } end;
 
-/* What a peer has of its link to another. */
+/* One side of a link. */
 typedef struct side {
     uint64_t link; /* 0: none */
     end ends[STREAMS];
@@ -65,7 +65,7 @@ struct sim_fabric {
 };
 
 struct sim_net {
-    pthread_mutex_t lock; /* recursive: handlers call transports */
+    pthread_mutex_t lock; /* recursive, since handlers call transports */
     pthread_cond_t changed;
     uint32_t streams;
     gw_sim_engine *engine;
@@ -97,7 +97,7 @@ static void schedule(sim_net *net, uint64_t at_ns, void (*run)(void *, const gw_
     pthread_cond_broadcast(&net->changed);
 }
 
-/* The end that an event is for; NULL: its link is gone. */
+/* The side of a stream that an event is for; NULL if its link is gone. */
 static end *end_of(sim_net *net, const gw_sim_event *event, sim_fabric **fabric, uint32_t *stream) {
     sim_fabric *f = net->peers[event->a];
     side *s = f != NULL ? &f->sides[event->b >> 8] : NULL;
@@ -176,7 +176,7 @@ static void pump_operations(sim_fabric *f, uint32_t other, uint32_t stream) {
     }
 }
 
-/* False: it breaks the protocol. */
+/* False if the message breaks the protocol. */
 static bool take_operation(sim_fabric *f, const end *e, const parcel *p) {
     gw_request request;
     gw_reply reply;
@@ -301,7 +301,7 @@ static void open_side(sim_fabric *f, uint32_t other, uint64_t link) {
 static void close_side(sim_fabric *f, uint32_t other) {
     side *s = &f->sides[other];
     if (s->link == 0) return;
-    s->link = 0; /* what handlers do now finds no link */
+    s->link = 0; /* handlers find no link from here on */
     for (uint32_t i = 0; i < f->net->streams; i++) {
         end *e = &s->ends[i];
         while (e->first != NULL) {
@@ -414,7 +414,7 @@ static void sim_post(gw_transport *transport, const gw_op *op) {
     leave(net);
 }
 
-static void on_answered(void *context, gw_lookup *lookup) { /* on a thread of the provider's */
+static void on_answered(void *context, gw_lookup *lookup) { /* called on a thread of the provider */
     sim_fabric *f = context;
     sim_net *net = enter(&f->base);
     lookup->next = f->answered;
@@ -479,7 +479,7 @@ static bool sim_fence(gw_transport *transport, const gw_fence *fence, const gw_p
     return true;
 }
 
-/* What collectives ask of rails. */
+/* The operations of rails for collectives. */
 
 static uint32_t sim_rails(const gw_transport *transport) {
     return ((const sim_fabric *)transport)->net->streams - FIRST_RAIL;
@@ -534,15 +534,15 @@ static void sim_rail_resume(gw_transport *transport, gw_rail_peer *peer) {
     leave(net);
 }
 
-/* Messages are copied when they are taken, and land whole. */
+/* Does nothing: messages are copied when they are taken, and land whole. */
 static bool sim_rail_release(gw_transport *transport, gw_rail_peer *peer) {
     (void)transport;
     (void)peer;
     return true;
 }
 
-/* The collectives' clock is the machine's, and their alarms are for what takes too long: in virtual time that
- * never comes. */
+/* Does nothing: the collectives use the machine's clock, and their alarms, which are for what takes too long,
+ * never come in virtual time. */
 static void sim_rail_alarm(gw_transport *transport, uint32_t rail, uint64_t at_ns) {
     (void)transport;
     (void)rail;
@@ -577,7 +577,7 @@ static void sim_close(gw_transport *transport) {
     take_inbox(f);
     for (uint32_t i = 0; i < SIM_NET_PEERS; i++) unlink_one(f, i);
     leave(net);
-    gw_provider_close(f->provider); /* its threads may wait for the lock */
+    gw_provider_close(f->provider); /* the provider's threads may wait for the lock */
     pthread_mutex_lock(&net->lock);
     take_inbox(f);
     net->peers[f->number] = NULL;

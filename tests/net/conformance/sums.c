@@ -1,4 +1,4 @@
-/* All-reduce over rails as every kind of path must do it (conformance.h): right sums for any size and number
+/* All-reduce over rails, as every kind of path must do it (conformance.h): right sums for any size and number
  * of members, early and late entry, abort, death. */
 #include "tests/net/conformance/conformance.h"
 #include "tests/net/vectors.h"
@@ -37,7 +37,7 @@ static void check_sizes(uint32_t kinds, uint32_t rails, bool sealed, gw_sum_type
     for (uint32_t members = 1; members <= 7; members++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             check_all(r, members, ++epoch, sizes[i], type);
-        /* By a device, which is an emulated one, all of these would take longer than all the rest. */
+        /* On an emulated device all of these would take longer than all other tests together. */
         if (kinds != GW_FABRIC_RDMA || members == 4 || members == 7)
             check_all(r, members, ++epoch, 500009, type);
     }
@@ -73,8 +73,8 @@ void conform_buckets_are_queued_and_end_in_order(uint32_t kinds, bool sealed) {
     enum { MEMBERS = 3, BUCKETS = 12 };
     rig *r = rig_open_over(kinds, MEMBERS, 2, sealed);
     static vector v[MEMBERS][BUCKETS];
-    /* Member 0 enters all buckets before the others enter any; the last one goes one by one. Sizes mix both
-     * algorithms. */
+    /* Member 0 enters all buckets before the others enter any; the last member enters them one by one. The
+     * sizes use both algorithms. */
     for (uint32_t m = 0; m < MEMBERS; m++)
         for (uint32_t b = 0; b < BUCKETS; b++)
             v[m][b] = vector_make(m, GW_SUM_I64, b % 3 == 0 ? 50 : 200000 + b);
@@ -93,7 +93,7 @@ void conform_buckets_are_queued_and_end_in_order(uint32_t kinds, bool sealed) {
     rig_close(r);
 }
 
-/* A large sum among `members`, of which the last never enters; then all abort and try again. */
+/* A large sum among `members`, the last of which never enters; then all abort and try again. */
 static void check_abort(uint32_t kinds, uint32_t members, uint64_t count, bool sealed, bool enters) {
     rig *r = rig_open_over(kinds, members, 2, sealed);
     vector v[RIG_PEERS];
@@ -110,10 +110,10 @@ static void check_abort(uint32_t kinds, uint32_t members, uint64_t count, bool s
             gw_collective_result result = rig_result(&r->peers[m], &code);
             aborted[m] = result.status == GW_COLLECTIVE_ABORTED;
             cr_assert(aborted[m] || (enters && result.status == GW_COLLECTIVE_OK));
-            memset(v[m].out, 0, count * 8); /* ours again */
+            memset(v[m].out, 0, count * 8); /* the memory is the caller's again */
         }
         cr_assert(enters || aborted[0]);
-        epoch++; /* the streams are as good as before, whatever still flows in them */
+        epoch++; /* the streams work as before, whatever still flows in them */
         for (uint32_t m = members; m > 0; m--)
             vector_start(r, m - 1, members, &v[m - 1], GW_SUM_I64, epoch, 0);
         for (uint32_t m = 0; m < members; m++) {
@@ -174,8 +174,8 @@ void conform_a_member_that_dies_fails_the_sum_and_the_rest_go_on(uint32_t kinds,
     rig_close(r);
 }
 
-/* Links that break and come back, and aborts, at any moment: every call ends once, and the next undisturbed
- * one is right. */
+/* Links break and come back, and calls are aborted, at any moment: every call ends once, and the next
+ * undisturbed one is right. */
 void conform_chaos_of_links_and_aborts(uint32_t kinds, bool sealed) {
     enum { MEMBERS = 4, ROUNDS = 60 };
     rig *r = rig_open_over(kinds, MEMBERS, 2, sealed);

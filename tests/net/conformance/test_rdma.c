@@ -1,4 +1,5 @@
-/* The conformance suite over RDMA: on this machine's device, or skipped. CTest runs it in the lab, too. */
+/* The conformance suite over RDMA, on this machine's device; skipped if there is none. CTest runs it in the
+ * lab, too. */
 #include "tests/net/conformance/conformance.h"
 #include "tests/net/rdma/here.h"
 

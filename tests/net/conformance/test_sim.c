@@ -1,5 +1,5 @@
-/* The conformance suite in the simulator's network: the same serving, asking and summing code, under delays
- * that a seed makes, in virtual time. */
+/* The conformance suite over the simulator's network: the same requesting, serving and summing code under
+ * delays that a seed decides, in virtual time. */
 #include "tests/net/conformance/conformance.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* One-sided operations as every kind of path must do them (conformance.h): every status, fences, bounds,
+/* One-sided operations, as every kind of path must do them (conformance.h): every status, fences, bounds,
  * atomicity, broken links, large READs. */
 #include "tests/net/conformance/conformance.h"
 
@@ -9,7 +9,7 @@
 
 enum { WORDS = 1, DATA = 2, WORD_COUNT = 64, WORD_BYTES = WORD_COUNT * 8 };
 
-/* Two peers; peer 1 has the regions, peer 0 asks. */
+/* Two peers; peer 1 has the regions, peer 0 requests. */
 static rig *two_peers(uint32_t kinds, bool sealed, void *data, uint64_t bytes) {
     gw_err err;
     rig *r = rig_open_over(kinds, 2, 1, sealed);
@@ -114,7 +114,7 @@ void conform_other_views_and_strangers_are_fenced_off(uint32_t kinds, bool seale
     op.fence = rig_fence(2);
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     op.fence = rig_fence(1);
-    op.fence.view.bytes[3] ^= 1; /* same epoch, other half */
+    op.fence.view.bytes[3] ^= 1; /* the same epoch, in the other half of a partition */
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     op.fence = (gw_fence){0};
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
@@ -123,7 +123,7 @@ void conform_other_views_and_strangers_are_fenced_off(uint32_t kinds, bool seale
     op.fence = rig_fence(1);
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     gw_peer_id alone = rig_id(1);
-    rig_move_fence(&r->peers[1], &op.fence, &alone, 1); /* right view, but we are no member */
+    rig_move_fence(&r->peers[1], &op.fence, &alone, 1); /* the right view, but the requester is no member */
     cr_assert_eq(rig_do(p, &op).status, GW_OP_FENCED);
     cr_assert_eq(word_of(r, 1, 0), 0);
     rig_fence_all(r, 1);
@@ -162,7 +162,7 @@ void conform_nothing_of_the_old_view_happens_once_the_fence_has_moved(uint32_t k
     rig_close(r);
 }
 
-/* Range words as the design has them, with a tag of 0: next in bits 20-39, end in bits 0-19. */
+/* Range words as in core/README.md, section 4, with a tag of 0: next in bits 20-39, end in bits 0-19. */
 typedef struct thief {
     rig *r;
     uint32_t number;
@@ -185,7 +185,7 @@ static void *steal_all(void *argument) {
     for (;;) {
         uint64_t next = word >> 20, end = word & 0xfffff;
         if (next == end) return NULL;
-        uint64_t middle = end - (end - next + 15) / 16; /* small bites: many collisions */
+        uint64_t middle = end - (end - next + 15) / 16; /* small steals, so that many collide */
         gw_op cas = {.kind = GW_OP_CAS, .peer = rig_id(0), .fence = rig_fence(1), .region = WORDS};
         cas.expected = word;
         cas.operand = next << 20 | middle;
@@ -243,7 +243,7 @@ void conform_a_large_read_beside_words(uint32_t kinds, bool sealed) {
     gw_transport_post(r->peers[0].transport, &read);
     uint32_t swaps = 0;
     bool landed = false;
-    while (!landed) { /* words go on being served meanwhile */
+    while (!landed) { /* words are still served meanwhile */
         gw_op add = op_on(1, GW_OP_FETCH_ADD, 0);
         add.operand = 1;
         gw_transport_post(r->peers[0].transport, &add);
@@ -272,11 +272,11 @@ void conform_a_large_read_is_fenced_in_the_middle(uint32_t kinds, bool sealed) {
     read.bytes = bytes;
     read.buffer = copy;
     bool fenced = false;
-    for (uint32_t round = 0; round < 100 && !fenced; round++) { /* the read may be faster than we are */
+    for (uint32_t round = 0; round < 100 && !fenced; round++) { /* the READ may be faster than the fence */
         rig_fence_all(r, 1);
         gw_transport_post(r->peers[0].transport, &read);
         rig_move_fence(&r->peers[1], NULL, NULL, 0);
-        memset(data, 0xff, bytes); /* the memory is ours again: the thread sanitizer looks on */
+        memset(data, 0xff, bytes); /* the memory is the caller's again, which the thread sanitizer checks */
         gw_op_status status = rig_completion(&r->peers[0]).status;
         cr_assert(status == GW_OP_FENCED || status == GW_OP_OK);
         fenced = status == GW_OP_FENCED;
@@ -296,7 +296,7 @@ void conform_fetches_by_name(uint32_t kinds, bool sealed) {
     cr_assert_eq(c.status, GW_OP_OK);
     cr_assert_eq(c.value, (1 << 20) - 1);
     for (uint64_t i = 0; i < c.value; i++) cr_assert_eq(copy[i], 7);
-    fetch.bytes = 100; /* less than there is */
+    fetch.bytes = 100; /* less than the answer has */
     cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_NOTFOUND);
     fetch.bytes = 2 << 20;
     fetch.name.bytes[0] = RIG_UNAVAILABLE;
@@ -305,7 +305,7 @@ void conform_fetches_by_name(uint32_t kinds, bool sealed) {
     cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_NOTFOUND);
     fetch.name.bytes[0] = 7;
     for (uint32_t i = 0; i < 100; i++)
-        gw_transport_post(r->peers[0].transport, &fetch); /* more than a window */
+        gw_transport_post(r->peers[0].transport, &fetch); /* more FETCHes than the window */
     for (uint32_t i = 0; i < 100; i++) cr_assert_eq(rig_completion(&r->peers[0]).status, GW_OP_OK);
     rig_close(r);
     free(copy);
@@ -348,7 +348,7 @@ void conform_abandoned_operations_complete_at_once(uint32_t kinds, bool sealed) 
             cr_assert_eq(c.status, GW_OP_OK);
         }
         gw_transport_abandon(p->transport, NULL);
-        memset(copy, 1, bytes); /* ours again */
+        memset(copy, 1, bytes); /* the memory is the caller's again */
         if (!read_done) {
             gw_completion c = rig_completion(p);
             cr_assert_eq(c.token, read.token);
@@ -358,7 +358,7 @@ void conform_abandoned_operations_complete_at_once(uint32_t kinds, bool sealed) 
             if (copy[i] != 1) cr_assert_fail("byte written after the operation was abandoned");
     }
     gw_op add = op_on(1, GW_OP_FETCH_ADD, 0);
-    cr_assert_eq(rig_do(p, &add).value, 10); /* the link is as good as before */
+    cr_assert_eq(rig_do(p, &add).value, 10); /* the link works as before */
     cr_assert_eq(rig_downs(p) + rig_downs(&r->peers[1]), 0);
     rig_close(r);
     free(data);
@@ -373,14 +373,14 @@ void conform_spinning_serves_alike(uint32_t kinds, bool sealed) {
         gw_op op = op_on(1, GW_OP_FETCH_ADD, 0);
         op.operand = 1;
         cr_assert_eq(rig_do(&r->peers[0], &op).value, i);
-        if (i == 100) rig_fence_all(r, 1); /* gets in although the thread polls */
+        if (i == 100) rig_fence_all(r, 1); /* the fence gets the gate although the thread polls */
     }
     rig_close(r);
 }
 
 typedef struct adder {
     rig *r;
-    _Atomic uint64_t epoch; /* whose fence it takes; 0: end */
+    _Atomic uint64_t epoch; /* the epoch whose fence it uses; 0: it ends */
     uint64_t done, unknown, fenced;
 } adder;
 
@@ -399,7 +399,8 @@ static void *add_on(void *argument) {
     return NULL;
 }
 
-/* What is said to be done is there after any number of moves, and what is not there was not said to be. */
+/* Operations that are reported as done have their effect after any number of moves of the fence, and no other
+ * operations have. */
 void conform_fences_that_move_under_thieves(uint32_t kinds, bool sealed) {
     rig *r = two_peers(kinds, sealed, NULL, 0);
     adder a = {.r = r, .epoch = 1};
@@ -410,7 +411,7 @@ void conform_fences_that_move_under_thieves(uint32_t kinds, bool sealed) {
         rig_fence_all(r, epoch);
         uint64_t moved = word_of(r, 1, 0);
         cr_assert_geq(moved, before);
-        /* The thief still takes the old fence: nothing it does takes effect. */
+        /* The thief still uses the old fence: nothing that it does takes effect. */
         cr_assert_eq(word_of(r, 1, 0), moved);
         atomic_store(&a.epoch, epoch);
     }

@@ -84,7 +84,8 @@ Test(request, what_makes_no_sense_is_not_accepted) {
         cr_assert_eq(gw_header_decode(bad, &got, &got_reply), GW_HEADER_BAD, "change %zu", i);
     }
     gw_reply_encode(&reply, good);
-    const uint8_t statuses[] = {0, GW_OP_UNREACHABLE, GW_OP_UNKNOWN, 200}; /* nobody answers these */
+    const uint8_t statuses[] = {0, GW_OP_UNREACHABLE, GW_OP_UNKNOWN,
+                                200}; /* a status that no answer may have */
     for (size_t i = 0; i < sizeof statuses; i++) {
         memcpy(bad, good, sizeof bad);
         bad[2] = statuses[i];

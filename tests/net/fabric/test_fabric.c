@@ -1,5 +1,5 @@
-/* The path that a pair of peers takes: what both allow and have, TCP when they have nothing better, nothing when
- * they have nothing in common. */
+/* The path that a pair of peers takes: the best that both allow and have, TCP if they have nothing better,
+ * none if they have nothing in common. */
 #include "tests/net/vectors.h"
 
 #include "core/base/log.h"
@@ -24,7 +24,7 @@
 
 enum { WORDS = 1 };
 
-#define HASTE_NS UINT64_C(100000000) /* for a try that comes to nothing */
+#define HASTE_NS UINT64_C(100000000) /* how long a try that fails may take */
 
 static const uint32_t both = GW_FABRIC_TCP | GW_FABRIC_SHM;
 
@@ -58,7 +58,7 @@ Test(fabric, a_pair_with_nothing_in_common_has_no_link) {
     }
 }
 
-/* A peer that never says anything, and one that says nonsense. */
+/* A peer that never sends anything, and one that sends garbage. */
 Test(fabric, a_silent_or_mad_peer_gets_no_path) {
     rig *r = rig_open_over(both, 1, 1, false);
     gw_peer_id other = rig_id(6);
@@ -70,7 +70,7 @@ Test(fabric, a_silent_or_mad_peer_gets_no_path) {
         cr_assert(frame[8] == 3 && frame[9] == 1);
         memset(frame, 0, sizeof frame);
         frame[8] = 3;
-        frame[9] = 5; /* USE, of a path that was never tried */
+        frame[9] = 5; /* USE of a path that was never tried */
         frame[10] = GW_PATH_SHM;
         seal_frame(frame);
         if (mad) cr_assert_eq(send(fds[0], frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
@@ -82,7 +82,7 @@ Test(fabric, a_silent_or_mad_peer_gets_no_path) {
     rig_close(r);
 }
 
-/* One descriptor may still be opened. */
+/* Leaves room for one more descriptor. */
 static void leave_a_descriptor(void) {
     struct rlimit limit;
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -100,7 +100,7 @@ Test(fabric, a_path_that_fails_leaves_tcp_and_is_tried_again) {
     rig *r = rig_open_apart(kinds, 2, 1, true);
     cr_assert(gw_transport_share_words(r->peers[1].transport, WORDS, 1, &err));
     rig_fence_all(r, 1);
-    r->connected = leave_a_descriptor; /* not what shared memory needs */
+    r->connected = leave_a_descriptor; /* fewer than shared memory needs */
     rig_link(r, 0, 1);
     for (uint32_t i = 0; i < 2; i++) cr_assert_eq(r->peers[i].kind, GW_PATH_TCP);
     gw_op add = {
@@ -126,7 +126,7 @@ Test(fabric, a_path_that_fails_leaves_tcp_and_is_tried_again) {
     rig_close(r);
 }
 
-/* The link is made anew while the path is left alone: the sides say nothing of it then, and try it later. */
+/* The link is made anew while the path is excluded: the sides do not offer it then, and try it later. */
 Test(fabric, a_path_is_tried_again_on_a_later_link) {
     const uint32_t kinds[] = {both, both};
     struct rlimit before;
@@ -143,7 +143,7 @@ Test(fabric, a_path_is_tried_again_on_a_later_link) {
     }
 }
 
-/* One side leaves the path alone, and the other knows nothing of it. */
+/* One side excludes the path, and the other does not know that. */
 
 enum { FRAME = GW_FRAME_BYTES };
 
@@ -155,19 +155,20 @@ static void send_note(int fd, const gw_path_note *note, const uint8_t *payload, 
     cr_assert_eq(send(fd, payload, count, MSG_NOSIGNAL), count);
 }
 
-/* Takes the next one, which says that; how many bytes of payload. */
+/* Takes the next path message, which must be of this kind; returns the bytes of its payload. */
 static uint32_t expect_note(int fd, gw_path_what what, uint8_t payload[GW_SMALL_BYTES]) {
     gw_path_note note;
     uint8_t frame[FRAME];
     cr_assert_eq(recv(fd, frame, sizeof frame, MSG_WAITALL), sizeof frame);
     uint32_t count = (uint32_t)(frame[0] | frame[1] << 8);
     cr_assert(gw_path_note_decode(frame + 8, &note) && count <= GW_SMALL_BYTES);
-    if (count > 0) cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count); /* of 0 it would wait */
+    if (count > 0)
+        cr_assert_eq(recv(fd, payload, count, MSG_WAITALL), count); /* a read of 0 bytes would wait */
     cr_assert_eq(note.what, what);
     return count;
 }
 
-/* Has peer 0 leave shared memory with peer 1 alone for a while, as it was tried in vain: peer 1 is played. */
+/* Makes peer 0 exclude shared memory with peer 1 for a while, after a failed try; the test plays peer 1. */
 static void let_it_fail(rig *r) {
     int fds[3];
     uint8_t hello[GW_PATH_HELLO_BYTES], payload[GW_SMALL_BYTES];
@@ -197,14 +198,14 @@ Test(fabric, who_leads_says_that_it_is_tcp_where_the_other_leaves_all_paths_alon
     }
 }
 
-/* A peer that leads, and is played. */
+/* A leading peer, which the test plays. */
 
-/* Where they are on a card of shared memory: the network namespace, the door's name. */
+/* The place on a card of shared memory of the network namespace and of the socket's name. */
 enum { CARD_NETWORK = 1 + 36, CARD_NAME = CARD_NETWORK + 8 + 4, TOKEN = 16 };
 
 static const gw_path_note use_shm = {.what = GW_PATH_USE, .kind = GW_PATH_SHM, .serial = 1};
 
-/* Has peer 0 open its end of shared memory. */
+/* Makes peer 0 open its endpoint of shared memory. */
 static void try_shm(rig *r, const gw_peer_id *leader, int fds[3], gw_path_card *theirs) {
     static uint8_t payload[GW_SMALL_BYTES];
     gw_path_hello hello;
@@ -217,7 +218,7 @@ static void try_shm(rig *r, const gw_peer_id *leader, int fds[3], gw_path_card *
               theirs->count);
 }
 
-/* What the end of the side that leads does (net/shm/shm.c). */
+/* Does what the endpoint of the leading side does (net/shm/shm.c). */
 static void join_shm(int fd, const gw_path_card *theirs) {
     static uint8_t token[GW_SMALL_BYTES];
     static gw_door_packet packet = {.count = 6 + TOKEN, .fd_count = 3, .bytes = {2, 1, 3}};
@@ -254,14 +255,14 @@ Test(fabric, who_uses_a_path_too_early_or_twice_loses_the_link) {
     rig_close(r);
 }
 
-/* What was asked for by the first try's end would be given to the second's. */
+/* What was requested by the first try's endpoint would be given to the second's. */
 Test(fabric, who_tries_twice_under_one_number_loses_the_link) {
     static uint8_t payload[GW_SMALL_BYTES];
     rig *r = rig_open_over(both, 1, 1, false);
     gw_peer_id other = rig_id(6);
     gw_path_card theirs;
     int fds[3];
-    for (uint32_t links = 1; links <= 2; links++) { /* numbers begin anew with each */
+    for (uint32_t links = 1; links <= 2; links++) { /* serial numbers begin anew with each link */
         try_shm(r, &other, fds, &theirs);
         (void)expect_note(fds[0], GW_PATH_TELL, payload);
         send_note(fds[0], &(gw_path_note){.what = GW_PATH_TRY, .kind = GW_PATH_SHM, .serial = 1},
@@ -297,7 +298,7 @@ Test(fabric, who_knocks_while_descriptors_are_used_up_keeps_no_processor_busy) {
     clock_nanosleep(CLOCK_MONOTONIC, 0, &while_ns, NULL);
     cr_assert_lt(cpu_ns() - used_ns, (uint64_t)while_ns.tv_nsec / 40);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-    cr_assert(gw_door_send(door, &packet, &err), "%s", err.text); /* nonsense: it is seen off */
+    cr_assert(gw_door_send(door, &packet, &err), "%s", err.text); /* garbage: the visitor is dropped */
     while ((got = gw_door_receive(door, &packet, &err)) == 0) sched_yield();
     cr_assert(got < 0 && err.code == GW_E_PEER, "%s", err.text);
     rig_close(r);
@@ -305,7 +306,7 @@ Test(fabric, who_knocks_while_descriptors_are_used_up_keeps_no_processor_busy) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
-/* The link that stood was ended by one that did not come up. */
+/* A link that stood was ended by one that did not come up. */
 Test(fabric, the_number_of_a_link_that_replaced_another_in_vain_is_higher) {
     static uint8_t payload[GW_PATH_HELLO_BYTES];
     rig *r = rig_open_over(both, 1, 1, false);
@@ -324,7 +325,7 @@ Test(fabric, the_number_of_a_link_that_replaced_another_in_vain_is_higher) {
     for (int i = 0; i < 3; i++) close(fds[0][i]);
 }
 
-/* Names of doors are not known there: a try would come to nothing. */
+/* The socket's name is not known in the other namespace, so a try would fail. */
 Test(fabric, shared_memory_is_not_tried_with_another_network_namespace) {
     static uint8_t payload[GW_SMALL_BYTES];
     rig *r = rig_open_over(both, 1, 1, false);
@@ -342,7 +343,8 @@ Test(fabric, shared_memory_is_not_tried_with_another_network_namespace) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
-static atomic_uint told_once, told_again; /* that shared memory was tried again in vain */
+static atomic_uint told_once,
+    told_again; /* how often the log says that shared memory was tried again and failed */
 
 static void hear(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)room;
@@ -350,7 +352,7 @@ static void hear(void *context, gw_level level, const char *room, const char *te
         atomic_fetch_add(level == GW_INFO ? &told_once : &told_again, 1);
 }
 
-/* Its other end would wait, and what is said only at first is of no help when it does not get better. */
+/* The other endpoint would wait. What is logged at first only does not help if it does not get better. */
 Test(fabric, who_leads_says_when_a_try_comes_to_nothing) {
     static uint8_t payload[GW_SMALL_BYTES];
     int fds[3];
@@ -372,7 +374,7 @@ Test(fabric, who_leads_says_when_a_try_comes_to_nothing) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
-/* Its streams are open, and nothing ever comes. */
+/* The streams are open, and nothing ever comes on them. */
 Test(fabric, a_link_that_the_other_side_does_not_settle_is_given_up) {
     rig *r = rig_open_hasty(&both, 1, 1, false, HASTE_NS);
     gw_peer_id leader = rig_id(6), follower = rig_id(7);
@@ -392,7 +394,7 @@ static void expect_one_line(void *context, gw_level level, const char *room, con
     cr_expect_str_eq(strstr(text, "because"), "because??[2J");
 }
 
-/* Whether paths are settled here or there is TCP alone. */
+/* Whether paths are settled here, or only TCP is allowed. */
 Test(fabric, what_the_other_side_says_forges_no_lines_and_no_escapes) {
     static const char says[] = "because\n\033[2J";
     atomic_uint lines = 0;
@@ -414,7 +416,7 @@ Test(fabric, what_the_other_side_says_forges_no_lines_and_no_escapes) {
     gw_log_set_sink(NULL, NULL);
 }
 
-/* The try has failed, and nothing is to be tried again: the other side does not go by TCP any more. */
+/* The try has failed and nothing may be tried again: the other side no longer uses TCP. */
 Test(fabric, a_try_that_is_over_is_not_waited_for) {
     static uint8_t card[GW_SMALL_BYTES], payload[GW_SMALL_BYTES];
     int fds[3];
@@ -441,7 +443,7 @@ Test(fabric, a_try_that_is_over_is_not_waited_for) {
     for (int i = 0; i < 3; i++) close(fds[i]);
 }
 
-/* Closing while the two sides are still at it. */
+/* Closes while the two sides are still settling. */
 Test(fabric, links_may_end_at_any_moment_of_settling) {
     const uint32_t kinds[] = {both, both};
     for (uint32_t i = 0; i < 60; i++) {
@@ -455,7 +457,7 @@ Test(fabric, links_may_end_at_any_moment_of_settling) {
     }
 }
 
-/* What a thread does again and again. */
+/* The loop of a thread. */
 typedef struct meddling {
     gw_transport *transport;
     atomic_bool over;
@@ -480,7 +482,7 @@ Test(fabric, links_settle_while_operations_on_others_are_abandoned) {
     rig_close(r);
 }
 
-/* A fence hands out words, which must not come before the descriptors that a path begins with. */
+/* A fence hands out words, which must not arrive before the descriptors with which a path begins. */
 Test(fabric, a_path_is_established_while_the_fence_moves) {
     const uint32_t kinds[] = {both, both};
     rig *r = rig_open_apart(kinds, 2, 1, false);
@@ -495,7 +497,7 @@ Test(fabric, a_path_is_established_while_the_fence_moves) {
     rig_close(r);
 }
 
-/* All threads have done what they were told before. */
+/* Waits until all threads have done what they were told before. */
 static void catch_up(rig *r, uint32_t epoch) {
     gw_op add = {.kind = GW_OP_FETCH_ADD, .peer = rig_id(1), .fence = rig_fence(1), .region = WORDS},
           fetch = {.kind = GW_OP_FETCH, .peer = rig_id(1), .name.bytes = {1}};
@@ -521,7 +523,7 @@ static void meet_and_forget(rig *r, uint32_t identities) {
         gw_transport_unlink(r->peers[0].transport, &other);
         for (int k = 0; k < 3; k++) close(fds[k]);
     }
-    rig_link(r, 0, 1); /* the control thread has come so far */
+    rig_link(r, 0, 1); /* the control thread has come this far */
 }
 
 Test(fabric, who_was_unlinked_is_not_remembered) {

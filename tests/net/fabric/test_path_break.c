@@ -1,6 +1,6 @@
-/* A path that breaks by itself is left alone for a while, whoever notices first, and the log says why it is
- * TCP then. What the linker calls __wrap_ puts a path in RDMA's place whose channels carry nothing, and break
- * when they are told to. */
+/* A path that breaks by itself is excluded for a while, whichever side notices first, and the log says why
+ * TCP is used then. Functions that the linker calls __wrap_ replace RDMA by a path whose channels carry
+ * nothing, and break when the test says so. */
 #include "tests/net/data_rig.h"
 
 #include "core/base/log.h"
@@ -19,8 +19,8 @@
 typedef struct frail_path {
     gw_path base; /* first */
     atomic_uint ends;
-    atomic_int breaks; /* 0: not; the code of what its channels break of */
-    int bell;          /* wakes the threads of its channels, which watch copies */
+    atomic_int breaks; /* 0: they do not break; else the error code with which its channels break */
+    int bell;          /* wakes the threads of its channels, which watch copies of it */
 } frail_path;
 
 typedef struct frail_channel {
@@ -28,7 +28,7 @@ typedef struct frail_channel {
     const frail_path *path;
 } frail_channel;
 
-static frail_path paths[2]; /* of the peers, in order */
+static frail_path paths[2]; /* the paths of the peers, in order */
 static uint32_t opened;
 
 gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err);
@@ -136,16 +136,16 @@ gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_option
     return &path->base;
 }
 
-/* What is tested. */
+/* The tests. */
 
-static atomic_uint reasons; /* how often the log has told why */
+static atomic_uint reasons; /* how often the log has said why TCP is used */
 
 static void count_reason(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)level, (void)room;
     if (strcmp(text, "the link to peer 02020202 uses TCP: the cable is out") == 0) reasons++;
 }
 
-/* Two peers linked by the path; the first one's channels break with this code, and there is another link. */
+/* Two peers linked by the path. The first one's channels break with this code, and there is another link. */
 static rig *open_broken(uint32_t leader, gw_code code) {
     const uint32_t kinds[] = {GW_FABRIC_TCP | GW_FABRIC_RDMA, GW_FABRIC_TCP | GW_FABRIC_RDMA};
     const uint64_t ring = 1;
@@ -163,7 +163,7 @@ static rig *open_broken(uint32_t leader, gw_code code) {
     return r;
 }
 
-/* What that link goes by, how many ends have been opened by then, and how often the log says why. */
+/* The path of that link, how many endpoints have been opened by then, and how often the log says why. */
 static void expect_next_link(gw_code code, gw_path_kind kind, uint32_t ends, uint32_t told) {
     for (uint32_t leader = 0; leader < 2; leader++) {
         rig *r = open_broken(leader, code);
@@ -177,7 +177,7 @@ static void expect_next_link(gw_code code, gw_path_kind kind, uint32_t ends, uin
 
 TestSuite(path_break, .timeout = 60);
 
-/* Its end goes with the link, and does not come to say so. */
+/* The endpoint goes with the link and reports nothing any more. */
 Test(path_break, what_its_channels_find_broken_is_left_alone_and_said) {
     expect_next_link(GW_E_TIMEOUT, GW_PATH_TCP, 2, 1);
 }

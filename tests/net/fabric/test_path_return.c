@@ -1,5 +1,5 @@
-/* A path whose device comes back is tried at once, however long it would be left alone yet; until then the
- * log says why. What the linker calls __wrap_ puts a path in RDMA's place that never comes to be. */
+/* A path whose device comes back is tried at once, however long it would still be excluded; until then the
+ * log says why. Functions that the linker calls __wrap_ replace RDMA by a path that is never established. */
 #include "tests/net/data_rig.h"
 
 #include "core/base/log.h"
@@ -18,11 +18,11 @@ typedef struct lame_path {
     gw_path base; /* first */
     atomic_bool down;
     atomic_uint tries;
-    atomic_bool slow; /* its next card waits for `go` */
+    atomic_bool slow; /* the next card waits for `go` */
     sem_t asked, go;
 } lame_path;
 
-static lame_path paths[2]; /* of the peers, in order */
+static lame_path paths[2]; /* the paths of the peers, in order */
 static uint32_t opened;
 
 gw_path *__wrap_gw_rdma_path_open(const gw_path_host *host, const gw_rdma_options *options, gw_err *err);
@@ -85,7 +85,7 @@ static void come_back(lame_path *path) {
     cr_assert(gw_loop_post(path->base.host->loop, say_usable, path, &err), "%s", err.text);
 }
 
-/* By the side that leads, at least. */
+/* It is tried by the side that leads, at least. */
 static void wait_tries(uint32_t tries) {
     for (int looks = 0; paths[0].tries < tries && paths[1].tries < tries; looks++) {
         cr_assert_lt(looks, 10000, "it is not tried");
@@ -107,7 +107,7 @@ Test(path_return, who_was_down_when_the_link_began_is_tried) {
     }
 }
 
-/* Both sides leave it alone then, and the other one's device has not been away. */
+/* Both sides exclude the path then, and the other side's device has not been away. */
 Test(path_return, the_other_side_tries_too_although_it_has_failed) {
     for (uint32_t leader = 0; leader < 2; leader++) {
         rig *r = open_rig();
@@ -127,8 +127,8 @@ static void count_reason(void *reasons, gw_level level, const char *room, const 
         atomic_fetch_add((atomic_uint *)reasons, 1);
 }
 
-/* As when both sides dial at once: the link of which the path is wanted is gone before it has been settled.
- */
+/* As if both sides had dialled at once: the link whose path is established is gone before it has been
+ * settled. */
 Test(path_return, why_it_is_tcp_is_said_although_another_link_took_the_first_ones_place) {
     for (uint32_t leader = 0; leader < 2; leader++) {
         atomic_uint reasons = 0;

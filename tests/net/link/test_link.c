@@ -1,5 +1,6 @@
-/* Control links: one between two peers whoever dials, and the truth about a peer that is gone. Each peer is a
- * listener and links of its own; all share one loop, so that a test decides when anything happens. */
+/* Control links: one between two peers whichever of them dials, and correct reports of a peer that is
+ * gone. Each peer has a listener and links of its own; all share one loop, so a test decides when anything
+ * happens. */
 #include "core/base/log.h"
 #include "core/rng.h"
 #include "net/link/link.h"
@@ -74,7 +75,7 @@ static void on_accepted(void *context, gw_stream *stream, const gw_remote *remot
     gw_links_adopt(n->links, stream);
 }
 
-/* Starts a node at *addr, or on a free port when that is of family 0. */
+/* Starts a node at *addr, or on a free port if its family is 0. */
 static void start_at(node *n, gw_loop *loop, gw_addr addr) {
     gw_err err;
     int tcp;
@@ -97,7 +98,7 @@ static void start(node *n, gw_loop *loop, uint8_t number, const char *keys) {
     start_at(n, loop, (gw_addr){0});
 }
 
-/* What the kernel does for a process that is killed: every socket closes, nothing is said. */
+/* Does what the kernel does for a killed process: closes every socket without a message. */
 static void stop(node *n) {
     gw_listener_close(n->listener);
     gw_links_close(n->links);
@@ -183,7 +184,8 @@ Test(link, comes_up_whoever_wants_it) {
 }
 
 Test(link, simultaneous_dials_end_with_one_connection_at_any_interleaving) {
-    /* The second side begins to dial after 0, 1, 2, ... turns of the loop: every stage of the first's. */
+    /* The second side begins to dial after 0, 1, 2, ... turns of the loop, so at every stage of the first
+     * side's dial. */
     for (int later = 0; later < 24; later++) {
         pair p;
         open_pair(&p, "1", "1");
@@ -288,7 +290,7 @@ static uint8_t number_of(const node *n) {
 
 Test(link, a_peer_that_restarts_is_down_and_up_again_as_another_life) {
     for (int wanting = 1; wanting <= 3; wanting++)
-        for (int lower = 0; lower < 2; lower++) { /* the restarted one offers, or takes */
+        for (int lower = 0; lower < 2; lower++) { /* the restarted peer offers, or takes */
             pair p;
             open_pair(&p, "1", "1");
             if (lower) {
@@ -321,7 +323,7 @@ Test(link, refused_means_every_address_refused) {
     want_at(&p.a, &p.b, dead, 3);
     flock_turn_until(p.loop, a_saw_refused, &p);
     cr_assert_eq(p.a.ups, 0);
-    /* One of them is alive: the link comes up. */
+    /* One of the addresses works: the link comes up. */
     dead[1] = p.b.addr;
     want_at(&p.a, &p.b, dead, 3);
     flock_turn_until(p.loop, linked, &p);
@@ -531,8 +533,8 @@ static bool four_agree(void *context) {
     return true;
 }
 
-/* Anything may happen in any order; once everybody wants everybody, everybody has one link to each, in its
- * last life, and both ends agree. */
+/* Dials, losses and restarts happen in any order. Once all peers want links to all others, every pair has one
+ * link, between their last lives, and both sides agree on it. */
 static void live_through(crowd *c, uint64_t seed) {
     gw_err err;
     gw_rng rng = gw_rng_seeded(seed);
@@ -581,7 +583,7 @@ Test(link, whatever_happened_before_a_flock_that_wants_to_be_linked_is) {
     gw_loop_close(c.loop);
 }
 
-/* The wire: what the lower id gets from the higher on a fresh connection, and what it answers. */
+/* The wire format: what the peer with the lower id receives on a fresh connection, and what it answers. */
 typedef struct wire {
     gw_stream *stream;
     bool ready;
@@ -622,7 +624,7 @@ static void wire_dial(wire *w, gw_loop *loop, const flock_peer *as, const gw_add
 Test(link, the_bytes_of_an_offer_are_pinned_and_only_the_right_answer_takes_it) {
     pair p;
     gw_err err;
-    open_pair(&p, "1", "1"); /* b has the higher id and offers; we play a */
+    open_pair(&p, "1", "1"); /* b has the higher id and offers; the test plays a */
     const uint8_t offer[] = {1, 1, 1, 0, 0, 0, 1, 0, 0, 0}, take[] = {1, 2, 1, 0, 0, 0, 1, 0, 0, 0};
     wire w = {0};
     wire_dial(&w, p.loop, &p.a.peer, &p.b.addr, 0);
@@ -632,7 +634,7 @@ Test(link, the_bytes_of_an_offer_are_pinned_and_only_the_right_answer_takes_it) 
     cr_assert_eq(p.b.ups, 0, "not before it is taken");
     flock_need(gw_stream_send(w.stream, take, sizeof take, &err), &err);
     while (p.b.ups == 0) gw_loop_turn(p.loop, 100000000);
-    /* We say that we had taken 1 and lost it: b believes it at once and offers 2. */
+    /* The test claims to have taken offer 1 and lost it: b believes it at once and offers 2. */
     wire again = {0};
     wire_dial(&again, p.loop, &p.a.peer, &p.b.addr, UINT64_C(1) << 32 | 1);
     flock_turn_until(p.loop, wire_got, &again);
@@ -651,7 +653,7 @@ Test(link, the_bytes_of_an_offer_are_pinned_and_only_the_right_answer_takes_it) 
 Test(link, an_old_or_senseless_offer_is_turned_away) {
     pair p;
     gw_err err;
-    open_pair(&p, "1", "1"); /* a has the lower id and takes; we play b */
+    open_pair(&p, "1", "1"); /* a has the lower id and takes; the test plays b */
     const char *bad[] = {"", "\1\1\1", "\2\1\1\0\0\0\0\0\0\0", "\1\2\1\0\0\0\0\0\0\0",
                          "\1\1\0\0\0\0\0\0\0\0"};
     const size_t lengths[] = {0, 3, 10, 10, 10};

@@ -1,4 +1,4 @@
-/* Streams and listeners over real sockets of loopback: messages whole and in order, every ending with its
+/* Streams and listeners over real sockets of loopback: messages whole and in order, every end with its
  * reason, and strangers that send garbage, half frames or nothing. */
 #include "net/link/stream.h"
 #include "net/loop/address.h"
@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* One end as its owner sees it. */
+/* One side of a stream, as its owner sees it. */
 typedef struct end {
-    gw_stream *stream; /* NULL when over */
+    gw_stream *stream; /* NULL: the stream has ended */
     gw_remote remote;
     bool ready;
     gw_closed why;
@@ -26,7 +26,7 @@ typedef struct end {
     char text[300];
     size_t messages, bytes, last_bytes;
     uint8_t last[64];
-    uint64_t sum; /* of every byte that came */
+    uint64_t sum; /* the sum of all bytes that came */
     bool close_on_message, close_on_ready;
 } end;
 
@@ -296,7 +296,7 @@ Test(stream, the_wrong_key_is_named_at_both_ends) {
     close_world(&w);
 }
 
-/* A stranger that is not our code at all. */
+/* A stranger that does not speak the protocol. */
 
 static void set_non_blocking(int fd) {
     cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
@@ -342,7 +342,7 @@ static int connect_from(const world *w, uint8_t last_byte) {
     return fd;
 }
 
-/* One that has begun a handshake, as a member does: its hello is on its way. */
+/* A connection that has begun a handshake as a member does: its hello is on the way. */
 static int say_hello(const world *w, uint8_t last_byte) {
     gw_err err;
     size_t count;
@@ -356,7 +356,7 @@ static int say_hello(const world *w, uint8_t last_byte) {
     return fd;
 }
 
-/* Its hello was answered, and it is waited for. */
+/* A connection whose hello was answered, so that its next message is expected. */
 static void expect_waited_for(int fd) {
     uint8_t answer[GW_HANDSHAKE_MESSAGE];
     cr_assert_gt(recv(fd, answer, sizeof answer, MSG_DONTWAIT), GW_HANDSHAKE_HEADER);
@@ -366,7 +366,7 @@ static void expect_waited_for(int fd) {
 
 enum { FLOOD = 3 * GW_HALF_OPEN };
 
-/* Connections that say nothing, from `sources` addresses in turn; they are taken where `turn`. */
+/* Silent connections from `sources` addresses in turn; the listener accepts them where `turn`. */
 static void flood(const world *w, int fds[FLOOD], int sources, bool turn) {
     for (int i = 0; i < FLOOD; i++) {
         fds[i] = connect_from(w, (uint8_t)(1 + i % sources));
@@ -390,7 +390,8 @@ Test(stream, who_says_a_good_hello_is_not_pushed_out_by_who_does_not) {
     }
 }
 
-/* So many wait to be taken that they push each other out before any is heard. */
+/* More connections wait to be accepted than there may be handshakes, so they evict each other before any of
+ * them is read. */
 Test(stream, a_good_hello_counts_however_many_connections_wait_behind_it) {
     world w;
     int fds[FLOOD];
@@ -402,7 +403,7 @@ Test(stream, a_good_hello_counts_however_many_connections_wait_behind_it) {
     close_world(&w);
 }
 
-/* Even with hellos that it has heard. */
+/* The same with recorded hellos. */
 Test(stream, who_takes_all_places_loses_its_own) {
     world w;
     int fds[FLOOD];
@@ -431,7 +432,8 @@ Test(stream, a_handshake_that_dribbles_ends_at_its_deadline) {
     close_world(&w);
 }
 
-/* A hand-driven client: does the handshake on a raw socket, so that tests can send any bytes after it. */
+/* A client driven by hand: it does the handshake on a raw socket, so that tests can send any bytes after
+ * it. */
 typedef struct raw {
     int fd;
     gw_cipher seal, open;
@@ -601,7 +603,7 @@ Test(stream, a_detached_stream_goes_on_where_it_was) {
     close_world(&w);
 }
 
-/* Whether this system lets a socket say when lost packets are repeated. */
+/* Whether this system lets a socket choose when lost packets are sent again. */
 static bool repeats_can_be_set(int fd) {
     enum { RTO_MIN_US = 45 }; /* TCP_RTO_MIN_US */
     int us;
@@ -638,8 +640,8 @@ Test(stream, what_is_lost_is_sent_again_soon) {
     close_world(&w);
 }
 
-/* A peer has its port before it has its state: who dials it then has to try another one, and is not kept
- * waiting for a handshake. */
+/* A peer has its port before it has its state: a dial to it is refused meanwhile, so that the dialler tries
+ * another peer and does not wait for a handshake. */
 Test(listener, whoever_dials_a_port_that_is_bound_only_is_refused) {
     world w;
     gw_err err;

@@ -1,4 +1,4 @@
-/* The loop's promises: order of timers and posts, and no call after a removal. */
+/* What the loop promises: the order of timers and posted calls, and no call after a removal. */
 #include "core/os/clock.h"
 #include "tests/net/flock.h"
 #include "tests/net/shm/stopped_child.h"
@@ -237,7 +237,7 @@ Test(loop, all_that_is_ready_comes_before_timers) {
         fds[i] = eventfd(1, EFD_CLOEXEC);
         flock_need(gw_watch_add(loop, &watches[i], fds[i], EPOLLIN, count_call, &calls, &err), &err);
     }
-    set(loop, &timer, 0, &calls); /* it notes how many there were */
+    set(loop, &timer, 0, &calls); /* the timer notes how many calls there were */
     gw_loop_turn(loop, 0);
     cr_assert_eq(order_count, 1);
     cr_assert_geq(order[0], COUNT);

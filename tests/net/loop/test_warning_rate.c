@@ -7,8 +7,8 @@
 #define SECOND (1000 * MS)
 #define HOUR   (3600 * SECOND)
 
-/* How many warnings come of something that happens every `every_ns` for `lasts_ns`; *told: of how many times.
- */
+/* The number of warnings about something that happens every `every_ns` for `lasts_ns`; *told becomes the
+ * number of occurrences that they report. */
 static unsigned lines(gw_rate_limit *limit, uint64_t from_ns, uint64_t lasts_ns, uint64_t every_ns,
                       uint64_t *told) {
     unsigned spoken = 0;

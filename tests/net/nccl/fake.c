@@ -18,7 +18,7 @@ typedef struct op {
 
 struct gw_nccl_comm {
     bool used, formed, launching, aborted;
-    int ails; /* what it says of itself; 0: nothing is wrong */
+    int ails; /* the result that it reports; 0: nothing is wrong */
     gw_nccl_id id;
     int ranks, rank, ordinal;
     op *ops;
@@ -31,7 +31,7 @@ typedef struct fake_stream {
 
 typedef struct event {
     bool used;
-    gw_nccl_comm *comm; /* what ran on the stream when it was recorded; and how much of it */
+    gw_nccl_comm *comm; /* the operations on the stream when it was recorded, and how many of them are done */
     unsigned ops;
     int ordinal;
 } event;
@@ -53,7 +53,7 @@ static struct {
     fake_counts counts;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Groups are a thread's own. */
+/* Groups belong to a thread. */
 static _Thread_local struct {
     int depth, result;
     bool aborts;
@@ -73,7 +73,7 @@ static int unlock(int result) {
     return result;
 }
 
-/* What becomes of operations. */
+/* How operations proceed. */
 
 static gw_nccl_comm *rank_of(const gw_nccl_id *id, int rank) {
     for (int i = 0; i < COMMS; i++) {
@@ -83,7 +83,7 @@ static gw_nccl_comm *rank_of(const gw_nccl_id *id, int rank) {
     return NULL;
 }
 
-/* A rank that ailed does not join again: the others stay connected to what it was. */
+/* A rank that has failed does not join again: the others stay connected to its former self. */
 static bool all_there(const gw_nccl_comm *comm) {
     for (int i = 0; i < COMMS; i++) {
         const gw_nccl_comm *c = &fake.comms[i];
@@ -120,7 +120,7 @@ static bool can_run(const gw_nccl_comm *comm, unsigned index) {
     return true;
 }
 
-/* Whatever all ranks have launched happens. */
+/* Executes what all ranks have launched. */
 static void progress(void) {
     if (fake.hold) return;
     for (int i = 0; i < COMMS; i++) {
@@ -192,7 +192,7 @@ static int get_async_error(gw_nccl_comm *comm, int *result) {
         *result = comm->ails;
     } else if (!comm->formed || fake.hold) {
         *result = GW_NCCL_IN_PROGRESS;
-    } else if (comm->launching) { /* asked once: the launch is over the next time */
+    } else if (comm->launching) { /* it was asked once: the launch is over the next time */
         comm->launching = false;
         for (unsigned k = 0; k < comm->op_count; k++) {
             fake.launched += !comm->ops[k].launched;
@@ -338,7 +338,7 @@ static int event_record(void *recorded, void *stream) {
     if (mine.context - 1 != ordinal || e->ordinal != ordinal) misuse("an event of another GPU");
     if (!has_happened(e)) misuse("an event is recorded again before it has happened");
     e->comm = newest_on(ordinal);
-    e->ops = 0; /* what is not launched yet is not on the stream */
+    e->ops = 0; /* an operation that is not launched yet is not on the stream */
     while (e->ops < e->comm->op_count && e->comm->ops[e->ops].launched) e->ops++;
     return unlock(fake.lost[ordinal]);
 }
@@ -390,7 +390,7 @@ static int cuda_text(int result, const char **text) {
     return GW_CUDA_SUCCESS;
 }
 
-/* The test's side. */
+/* The functions for tests. */
 
 void fake_reset(int gpus) {
     lock();

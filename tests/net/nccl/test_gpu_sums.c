@@ -1,4 +1,4 @@
-/* The thread that drives NCCL, against the NCCL of fake.h: what it says, to whom, and in which order. */
+/* The thread that drives NCCL, against the NCCL of fake.h: which events it sends, and in which order. */
 #include "core/os/clock.h"
 #include "tests/net/nccl/fake.h"
 
@@ -13,7 +13,7 @@
 
 enum { COUNT = 1000 };
 
-/* One peer with one GPU, and what its thread has said. */
+/* One peer with one GPU, and the events of its thread. */
 typedef struct peer {
     gw_gpu_sums *sums;
     int gpu;
@@ -158,7 +158,7 @@ Test(gpu_sums, an_id_is_made_or_the_view_that_asked_fails) {
     cr_assert_neq(p.id.bytes[0], 0);
     fake_refuse_id(2);
     fence = fence_of(4);
-    peer_start(&p, 4, 9); /* fails for the reason that the id did */
+    peer_start(&p, 4, 9); /* fails for the same reason as the id */
     gw_gpu_sums_make_id(p.sums, &fence);
     await(&p, &p.failures, 1);
     await(&p, &p.dones, 1);
@@ -204,7 +204,7 @@ Test(gpu_sums, an_abort_ends_a_sum_that_waits_for_others) {
     expect_tidy();
 }
 
-/* The thread has taken the call, which waits for an id. */
+/* Waits until the thread has taken the call, which waits for an id. */
 Test(gpu_sums, an_abort_ends_a_call_that_waits_for_its_communicator) {
     peer p;
     fake_reset(1);
@@ -220,7 +220,7 @@ Test(gpu_sums, an_abort_ends_a_call_that_waits_for_its_communicator) {
     expect_tidy();
 }
 
-/* The second view's communicator waits for the end of the first's, and is not wanted any more when that
+/* The second view's communicator waits for the end of the first's, and is no longer needed when that
  * comes. */
 Test(gpu_sums, an_abort_drops_a_communicator_that_has_not_begun) {
     peer p;
@@ -252,7 +252,7 @@ Test(gpu_sums, an_abort_drops_a_communicator_that_has_not_begun) {
     expect_tidy();
 }
 
-/* An abort of what was before says nothing about a call that is started after it. */
+/* An abort of what was before does not affect a call that is started after it. */
 Test(gpu_sums, an_abort_does_not_touch_what_comes_after_it) {
     peer p;
     fake_reset(1);
@@ -299,8 +299,9 @@ Test(gpu_sums, a_call_whose_id_never_comes_fails_by_its_deadline) {
     expect_tidy();
 }
 
-/* The leader is not to blame for a communicator that takes too long: the call has waited for longer than the
- * communicator forms. On a busy day they end at once, or the id comes too late: then once more. */
+/* A communicator that takes too long is not blamed on the leader: the call has waited for longer than the
+ * communicator has been forming. On a busy machine both end at once, or the id comes too late; then the test
+ * repeats. */
 Test(gpu_sums, an_id_that_came_is_not_called_missing) {
     peer p;
     bool told = false;
@@ -344,7 +345,7 @@ Test(gpu_sums, a_sum_that_breaks_fails_and_so_do_later_ones_of_the_view) {
     expect_tidy();
 }
 
-/* One is ended on purpose, one says itself that it cannot form. */
+/* One communicator is ended on purpose, one reports itself that it cannot form. */
 Test(gpu_sums, communicators_that_end_while_they_form_are_counted) {
     peer p;
     fake_reset(1);
@@ -365,7 +366,7 @@ Test(gpu_sums, communicators_that_end_while_they_form_are_counted) {
     expect_tidy();
 }
 
-/* Each may have left a thread and a socket. Those of the communicators that came to be have not. */
+/* Each id may have left a thread and a socket, unless its communicator was formed. */
 Test(gpu_sums, ids_that_were_made_in_vain_are_limited) {
     enum { FORMED = 3 };
     peer p;
@@ -398,7 +399,7 @@ Test(gpu_sums, ids_that_were_made_in_vain_are_limited) {
 }
 
 Test(gpu_sums, a_lost_gpu_is_told_once_and_sums_fail) {
-    static peer peers[2]; /* one is not freed */
+    static peer peers[2]; /* one peer is not freed */
     fake_reset(2);
     for (int i = 0; i < 2; i++) peer_open(&peers[i], i, PATIENCE_NS, 1000000);
     for (int i = 0; i < 2; i++) peer_form(&peers[i], 1, 2);
@@ -417,7 +418,7 @@ Test(gpu_sums, a_lost_gpu_is_told_once_and_sums_fail) {
     peer_close(&peers[1]);
 }
 
-/* Whoever frees the GPU's memory next would wait for the stream. */
+/* A thread that frees the GPU's memory next would wait for the stream. */
 Test(gpu_sums, a_gpu_that_does_not_let_go_is_left_as_it_is) {
     static peer p;
     fake_reset(1);
@@ -433,7 +434,7 @@ Test(gpu_sums, a_gpu_that_does_not_let_go_is_left_as_it_is) {
     cr_assert(!gw_gpu_sums_close(p.sums, PATIENCE_NS));
 }
 
-/* NCCL's abort itself does not return: nobody may wait for it for ever. */
+/* NCCL's abort itself does not return: no thread may wait for it for ever. */
 Test(gpu_sums, closing_gives_up_when_nccl_does_not_return) {
     peer p;
     fake_reset(1);

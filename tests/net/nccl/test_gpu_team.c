@@ -1,5 +1,5 @@
-/* How members agree on a communicator: a flock of state machines whose messages the tests carry, lose, repeat
- * and delay. */
+/* How members agree on a communicator: state machines whose messages the tests carry, lose, repeat and
+ * delay. */
 #include "net/nccl/gpu_team.h"
 
 #include <criterion/criterion.h>
@@ -72,7 +72,7 @@ static void flock_close(void) {
     for (int i = 0; i < PEERS; i++) gw_gpu_team_close(peers[i].team);
 }
 
-/* The first `count` peers, peer `leader` leading. */
+/* The view of the first `count` peers, led by peer `leader`. */
 static gw_view view_of(uint64_t epoch, int count, int leader) {
     gw_view view = {.epoch = epoch, .count = (uint32_t)count, .leader = id_of(leader)};
     for (int i = 0; i < count; i++) view.members[i].id = id_of(i);
@@ -133,7 +133,7 @@ Test(gpu_team, everybody_forms_with_the_leaders_id_in_member_order) {
     flock_close();
 }
 
-/* Each id costs the leader's process a thread and a socket until a communicator comes of it. */
+/* Each id costs the leader's process a thread and a socket until its communicator is formed. */
 Test(gpu_team, no_id_is_asked_for_before_all_have_come) {
     flock_open();
     gw_view view = view_of(5, 4, 0);
@@ -143,7 +143,7 @@ Test(gpu_team, no_id_is_asked_for_before_all_have_come) {
         cr_assert_eq(peers[0].asked, 0);
         deliver(&mail[i]);
     }
-    deliver(&mail[2]); /* once more */
+    deliver(&mail[2]); /* a second time */
     letters = 0;
     cr_assert_eq(peers[0].asked, 1);
     give_id(0, 'x');
@@ -174,7 +174,7 @@ Test(gpu_team, members_may_be_faster_than_the_leader) {
     for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[i].team, &old);
     letters = 0;
     for (int i = 1; i < 3; i++) gw_gpu_team_install(peers[i].team, &view);
-    deliver_all(); /* the leader-to-be is in the old view yet */
+    deliver_all(); /* the next leader is still in the old view */
     cr_assert_eq(peers[0].formed, 0);
     gw_gpu_team_install(peers[0].team, &view);
     give_id(0, 'y');
@@ -183,7 +183,7 @@ Test(gpu_team, members_may_be_faster_than_the_leader) {
     flock_close();
 }
 
-/* Nobody has joined it, and in the leader's process somebody listens for those who do. */
+/* No member has joined it, and a thread of the leader's process listens for those that do. */
 Test(gpu_team, an_id_that_comes_too_late_serves_the_next_view) {
     flock_open();
     gw_view old = view_of(4, 2, 0), view = view_of(5, 2, 0), next = view_of(6, 2, 0);
@@ -254,7 +254,7 @@ Test(gpu_team, who_has_left_its_view_forms_nothing) {
     flock_close();
 }
 
-/* A link that breaks takes what was under way with it; both directions. */
+/* A link that breaks loses the messages under way in both directions. */
 Test(gpu_team, what_a_broken_link_lost_is_said_again) {
     flock_open();
     gw_view view = view_of(5, 2, 0);
@@ -272,13 +272,13 @@ Test(gpu_team, what_a_broken_link_lost_is_said_again) {
     peers[0].cut = false;
     gw_gpu_team_linked(peers[0].team, &member);
     deliver_all();
-    gw_gpu_team_linked(peers[0].team, &member); /* once more does no harm */
+    gw_gpu_team_linked(peers[0].team, &member); /* a repetition does no harm */
     deliver_all();
     expect_formed(2, &view, 'x', 1);
     flock_close();
 }
 
-/* The leader was cut off when it told; the member's link is the first to come again. */
+/* The leader was cut off when it sent; the member's link is the first to come back. */
 Test(gpu_team, a_member_that_asks_again_is_told_again) {
     flock_open();
     gw_view view = view_of(5, 2, 0);
@@ -305,7 +305,8 @@ static void form_first(const gw_view *view) {
     expect_formed((int)view->count, view, 'x', 1);
 }
 
-/* What failed for one has not failed for all: whoever it is, all begin anew, with an id of its own. */
+/* A communicator that failed for one member has not failed for all. Whichever it is, all begin a new attempt,
+ * with an id of its own. */
 Test(gpu_team, who_installs_a_view_again_begins_another_attempt) {
     gw_view view = view_of(5, 3, 0);
     form_first(&view);
@@ -325,12 +326,12 @@ Test(gpu_team, who_installs_a_view_again_begins_another_attempt) {
     flock_close();
 }
 
-/* Whoever has given up comes with a number of its own, which may be behind the others'. */
+/* A member that has given up enters with an attempt number of its own, which may be behind the others'. */
 Test(gpu_team, an_attempt_waits_for_those_who_have_left) {
     gw_view view = view_of(5, 3, 0);
     form_first(&view);
     for (int i = 0; i < 2; i++) gw_gpu_team_leave(peers[i].team);
-    for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[2].team, &view); /* 4, while nobody leads */
+    for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[2].team, &view); /* attempt 4, while nobody leads */
     deliver_until_quiet();
     gw_gpu_team_install(peers[0].team, &view);
     give_id(0, 'y');
@@ -338,7 +339,7 @@ Test(gpu_team, an_attempt_waits_for_those_who_have_left) {
     cr_assert_eq(peers[0].formed + peers[2].formed, 2, "one is missing");
     gw_gpu_team_install(peers[1].team, &view);
     deliver_until_quiet();
-    give_id(0, 'z'); /* dropped: the other one has not been used */
+    give_id(0, 'z'); /* dropped: the other id has not been used */
     deliver_until_quiet();
     expect_formed(3, &view, 'y', 2);
     flock_close();
@@ -434,7 +435,7 @@ Test(gpu_team, strangers_cannot_crowd_out_a_view) {
     gw_view view = view_of(5, 2, 0);
     gw_gpu_team_install(peers[1].team, &view);
     memcpy(bytes, mail[0].bytes, mail[0].length);
-    for (int i = 0; i < 1000; i++) { /* before the view: from all kinds of peers */
+    for (int i = 0; i < 1000; i++) { /* before the view, from many peers */
         gw_err err;
         gw_peer_id id = {{(uint8_t)i, (uint8_t)(i >> 8), 1}};
         cr_assert(gw_gpu_team_hear(peers[0].team, &id, bytes, mail[0].length, &err));

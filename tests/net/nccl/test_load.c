@@ -1,4 +1,4 @@
-/* Opening NCCL, which may not be there, and judging its version. */
+/* Opening NCCL, which may be missing, and judging its version. */
 #include "net/nccl/api.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +27,7 @@ Test(nccl_load, versions_are_judged) {
     cr_assert_str_eq(text, "2.9.3");
 }
 
-/* With the library or without it: every outcome says something that can be used. */
+/* With the library or without it, every outcome has a text that helps. */
 Test(nccl_load, the_librarys_absence_is_an_error_that_helps) {
     gw_nccl_api api;
     gw_nccl_found found = {0};
@@ -44,7 +44,7 @@ Test(nccl_load, the_librarys_absence_is_an_error_that_helps) {
         cr_assert(strstr(err.text, "libnccl2") || strstr(err.text, "too old"), "%s", err.text);
 }
 
-/* What is declared in net/nccl/api.h, against the header where a machine has one. */
+/* Compares the declarations of net/nccl/api.h with the header, if the machine has one. */
 #if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
 #include <nccl.h>
 

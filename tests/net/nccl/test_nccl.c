@@ -1,5 +1,5 @@
-/* The state machine over NCCL, against an NCCL that really sums, and fails where it is told (fake.h).
- * Time is a number that the tests move. */
+/* The state machine over NCCL, against an NCCL that really sums, and fails where it is told to (fake.h). Time
+ * is a number that the tests advance. */
 #include "tests/net/nccl/fake.h"
 
 #include "net/nccl/nccl.h"
@@ -14,11 +14,11 @@
 
 enum { POLLS = 2000 };
 
-/* One peer, with GPUs first .. first + count - 1 of the machine. */
+/* One peer, with the GPUs first .. first + count - 1 of the machine. */
 typedef struct peer {
     gw_nccl *nccl;
     uint32_t first, count;
-    gw_nccl_event seen; /* last that was not NOTHING */
+    gw_nccl_event seen; /* the last event that was not GW_NCCL_NOTHING */
     gw_err err;
 } peer;
 
@@ -68,7 +68,7 @@ static void expect_all(peer *peers, uint32_t count, gw_nccl_event event) {
     cr_assert(false, "event %d did not come; the first peer saw %d", event, peers[0].seen);
 }
 
-/* GPU g's share of a sum: `count` integers and `count` floats that tell g and the place. */
+/* Fills GPU g's share of a sum: `count` integers and `count` floats that tell g and the place. */
 typedef struct share {
     int64_t *in, *out;
     float *fin, *fout;
@@ -168,7 +168,7 @@ Test(nccl, sums_over_the_gpus_of_all_peers_are_exact) {
     cr_assert_eq(fake_count().abort_groups, 2, "one group of aborts a peer");
 }
 
-/* On a slow network the deadline is each part's. */
+/* On a slow network the deadline counts for each part. */
 Test(nccl, a_part_is_no_larger_than_a_slow_network_moves_in_time) {
     fake_reset(1);
     peer p = peer_open(0, 1, 0);
@@ -294,7 +294,7 @@ Test(nccl, a_sum_can_be_aborted_and_another_team_formed) {
     form_two(peers, 4096);
     share shares[5];
     for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 3000);
-    peer_sum(&peers[0], shares); /* peer 1 does not come */
+    peer_sum(&peers[0], shares); /* peer 1 does not enter */
     for (int i = 0; i < 20; i++) poll_all(peers, 1);
     for (int i = 0; i < 2; i++) {
         peers[i].seen = GW_NCCL_NOTHING;
@@ -331,20 +331,20 @@ static void pass(peer *peers, uint32_t count, uint64_t ns) {
     }
 }
 
-/* One part of a sum ends at a time, each nearly too late: together they take several times the deadline. The
+/* One part of a sum ends at a time, each just in time; together they take several times the deadline. The
  * last ones have all been handed to the GPU by then. */
 Test(nccl, the_deadline_of_a_sum_counts_from_its_last_progress) {
     peer peers[2];
     form_two(peers, 1024);
     share shares[5];
     for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 1000);
-    for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares); /* the first, which may take longer */
+    for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares); /* the first sum, which may take longer */
     expect_all(peers, 2, GW_NCCL_SUMMED);
     fake_ration(0);
     for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
     for (int part = 0; part < 14 && peers[0].seen == GW_NCCL_NOTHING; part++) {
         pass(peers, 2, PROGRESS_NS * 8 / 10);
-        fake_ration(2); /* a bucket may have the end of one piece and the begin of the next */
+        fake_ration(2); /* a bucket may hold the end of one piece and the beginning of the next */
         pass(peers, 2, 100 * TICK_NS);
     }
     expect_all(peers, 2, GW_NCCL_SUMMED);
@@ -360,7 +360,7 @@ Test(nccl, the_deadline_of_a_sum_counts_from_its_last_progress) {
     abort_and_close(peers, 2);
 }
 
-/* NCCL connects the ranks when the first sum asks for it: that may take as long as forming, once. */
+/* NCCL connects the ranks during the first sum, which may take as long as forming, once. */
 Test(nccl, the_first_sum_of_a_communicator_may_take_as_long_as_forming) {
     peer peers[2];
     form_two(peers, 1024);
@@ -378,7 +378,7 @@ Test(nccl, the_first_sum_of_a_communicator_may_take_as_long_as_forming) {
         for (int i = 0; i < 2; i++) {
             cr_assert_eq(peers[i].seen, GW_NCCL_ENDED);
             cr_assert(strstr(peers[i].err.text, "no progress in a sum for 5000 ms"), "%s", peers[i].err.text);
-            peer_form(&peers[i], 5); /* a new one has to connect anew */
+            peer_form(&peers[i], 5); /* a new communicator connects anew */
         }
         expect_all(peers, 2, GW_NCCL_FORMED);
     }
@@ -393,7 +393,7 @@ Test(nccl, the_first_sum_of_a_communicator_may_take_as_long_as_forming) {
     abort_and_close(peers, 2);
 }
 
-/* SIGSTOP, a debugger, a starved machine: the time passed for everybody, but nobody hung. */
+/* SIGSTOP, a debugger or a starved machine: time passes for all peers, and none has hung. */
 Test(nccl, time_in_which_the_process_did_not_run_blames_nobody) {
     peer peers[2];
     form_two(peers, 0);

@@ -1,5 +1,5 @@
-/* One-sided operations: registering, and what a peer may send that breaks the protocol. What every kind of
- * path must do is in tests/net/conformance/words.c. */
+/* One-sided operations: registering regions, and what a peer may send that breaks the protocol.
+ * tests/net/conformance/words.c tests what every kind of path must do. */
 #include "tests/net/data_rig.h"
 
 #include "net/onesided/requester.h"
@@ -13,7 +13,7 @@
 
 enum { WORDS = 1, DATA = 2, WORD_COUNT = 64, WORD_BYTES = WORD_COUNT * 8 };
 
-/* Two peers; peer 1 has the regions, peer 0 asks. */
+/* Two peers; peer 1 has the regions, peer 0 requests. */
 static rig *two_peers(bool sealed, void *data, uint64_t bytes) {
     gw_err err;
     rig *r = rig_open(2, 1, sealed);
@@ -53,7 +53,7 @@ Test(onesided, registering_refuses_what_makes_no_sense) {
     cr_assert(gw_transport_share_words(t, 2, 8, &err));
     cr_assert(!gw_transport_share_words(t, 2, 8, &err) && err.code == GW_E_INVALID);
     cr_assert(!gw_transport_register(t, 2, data, 8, &err) && err.code == GW_E_INVALID);
-    gw_transport_withdraw(t, 2); /* words stay */
+    gw_transport_withdraw(t, 2); /* words regions remain */
     cr_assert_eq(gw_transport_word_load(t, 2, 7), 0);
     rig_close(r);
 }
@@ -76,7 +76,7 @@ Test(onesided, a_broken_link_leaves_the_outcome_unknown) {
     close(fds[2]);
 }
 
-/* What a hostile or mad peer may send on any of a link's streams. */
+/* What a hostile or broken peer may send on any of a link's streams. */
 static void send_garbage(uint32_t stream, const uint8_t *bytes, size_t count) {
     rig *r = two_peers(false, NULL, 0);
     gw_peer_id mad = rig_id(5);
@@ -84,7 +84,7 @@ static void send_garbage(uint32_t stream, const uint8_t *bytes, size_t count) {
     rig_link_raw(r, 0, &mad, fds);
     cr_assert_eq(send(fds[stream], bytes, count, MSG_NOSIGNAL), (ssize_t)count);
     rig_wait_downs(&r->peers[0], 1);
-    gw_op op = op_on(1, GW_OP_FETCH_ADD, 0); /* others are served on */
+    gw_op op = op_on(1, GW_OP_FETCH_ADD, 0); /* other peers are still served */
     cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
     rig_close(r);
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
@@ -110,12 +110,12 @@ Test(onesided, garbage_ends_the_link) {
     frame[9] = GW_OP_CAS;
     seal_frame_of(8, frame); /* a CAS with a payload */
     send_garbage(0, frame, sizeof frame);
-    frame[9] = GW_OP_WRITE; /* a WRITE whose payload is not what it says */
+    frame[9] = GW_OP_WRITE; /* a WRITE whose payload is not as long as its header says */
     seal_frame(frame);
     send_garbage(0, frame, sizeof frame);
 }
 
-/* FETCHes belong on the stream of large transfers. */
+/* FETCHes are refused on the stream of small operations. */
 Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
     rig *r = two_peers(false, NULL, 0);
     gw_peer_id mad = rig_id(5);
@@ -130,7 +130,7 @@ Test(onesided, a_fetch_on_the_stream_of_small_operations_finds_nothing) {
     cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame);
     cr_assert_eq(gw_header_decode(frame + 8, &request, &reply), GW_HEADER_REPLY);
     cr_assert_eq(reply.status, GW_OP_NOTFOUND);
-    gw_op op = op_on(1, GW_OP_FETCH_ADD, 0); /* others are served on */
+    gw_op op = op_on(1, GW_OP_FETCH_ADD, 0); /* other peers are still served */
     cr_assert_eq(rig_do(&r->peers[0], &op).status, GW_OP_OK);
     rig_close(r);
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
@@ -142,7 +142,7 @@ static void send_piece(int fd, const gw_reply *reply, uint32_t bytes) {
     gw_reply_encode(reply, frame + 8);
     seal_frame_of(bytes, frame);
     cr_assert_eq(send(fd, frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    (void)send(fd, payload, bytes, MSG_NOSIGNAL); /* the header alone may end the link */
+    (void)send(fd, payload, bytes, MSG_NOSIGNAL); /* the header may already end the link */
 }
 
 enum { ASKED = 1000, BEHIND = 64 << 10 };
@@ -153,7 +153,7 @@ typedef struct piece {
     uint32_t bytes;
 } piece;
 
-/* A fetch of so many bytes is answered by these pieces, of which one writes behind its buffer. */
+/* Answers a FETCH of so many bytes by these pieces, of which one would write behind its buffer. */
 static void expect_refused(const piece *pieces, uint32_t count) {
     static uint8_t buffer[ASKED + BEHIND], canary[BEHIND];
     memset(buffer, 0xcc, sizeof buffer);
@@ -179,7 +179,7 @@ static void expect_refused(const piece *pieces, uint32_t count) {
                            .offset = pieces[i].offset};
         send_piece(fds[1], &reply, pieces[i].bytes);
     }
-    shutdown(fds[1], SHUT_WR); /* whoever took it all has the end of the link behind it */
+    shutdown(fds[1], SHUT_WR); /* a peer that accepted everything finds the end of the link behind it */
     gw_completion c = rig_completion(&r->peers[0]);
     cr_assert(c.status == GW_OP_UNKNOWN && c.token == op.token);
     rig_wait_downs(&r->peers[0], 1);
@@ -188,22 +188,23 @@ static void expect_refused(const piece *pieces, uint32_t count) {
     for (uint32_t i = 0; i < 3; i++) close(fds[i]);
 }
 
-/* Every piece states the whole length; memory behind the buffer must be safe when that length changes. */
+/* Every piece states the whole length. Memory behind the buffer must be safe if that length changes. */
 Test(onesided, a_fetch_whose_length_changes_on_the_way_ends_the_link) {
     const piece pieces[] = {{GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_OK, 0, ASKED - 1, BEHIND}};
     expect_refused(pieces, 2);
 }
 
-/* The memory behind the buffer must be safe, too, when a piece in the middle reports a failure and brings nothing. */
+/* The memory behind the buffer must be safe, too, if a piece in the middle reports a failure and brings
+ * nothing. */
 Test(onesided, a_fetch_that_goes_on_after_it_has_failed_ends_the_link) {
     const piece pieces[] = {
         {GW_OP_OK, ASKED, 0, ASKED - 1}, {GW_OP_UNAVAILABLE, 10, 0, 0}, {GW_OP_OK, 10, ASKED - 1, BEHIND}};
     expect_refused(pieces, 3);
 }
 
-enum { WINDOW = 8 /* of large transfers */, FETCHED = 1000, READ_BYTES = 10000 };
+enum { WINDOW = 8 /* requests of large transfers in flight */, FETCHED = 1000, READ_BYTES = 10000 };
 
-/* A peer that answers when the test says so. */
+/* A peer that answers when the test makes it. */
 typedef struct patient {
     rig *r;
     int fds[3];
@@ -230,7 +231,7 @@ static gw_op post(patient *p, gw_op_kind kind) {
     return op;
 }
 
-/* The peer's next request: of this kind; its id. */
+/* Reads the peer's next request, which must be of this kind; returns its id. */
 static uint64_t asked(const patient *p, gw_op_kind kind) {
     uint8_t frame[GW_FRAME_BYTES];
     gw_request request;
@@ -241,7 +242,7 @@ static uint64_t asked(const patient *p, gw_op_kind kind) {
     return request.id;
 }
 
-/* Asks for a window of names, and gives them up when the peer has been asked. */
+/* Requests a window of names, and abandons them when the peer has received the requests. */
 static void fetch_in_vain(patient *p, uint64_t ids[WINDOW]) {
     rig_peer *peer = &p->r->peers[0];
     for (uint32_t i = 0; i < WINDOW; i++) post(p, GW_OP_FETCH);
@@ -267,7 +268,7 @@ Test(onesided, fetches_that_were_given_up_leave_room_for_reads) {
     memset(p.fetched, 0xcc, sizeof p.fetched);
     fetch_in_vain(&p, ids);
     read_well(&p);
-    for (uint32_t i = 0; i < WINDOW; i++) /* late, and to be dropped: they end no link */
+    for (uint32_t i = 0; i < WINDOW; i++) /* late answers are dropped and end no link */
         send_piece(p.fds[1], &(gw_reply){GW_OP_FETCH, GW_OP_OK, true, ids[i], FETCHED, 0}, FETCHED);
     read_well(&p);
     cr_expect_arr_eq(p.fetched, canary, sizeof canary);
@@ -289,7 +290,7 @@ Test(onesided, when_a_peer_has_answered_none_of_many_fetches_the_link_ends) {
     close_patient(&p);
 }
 
-/* The other side: it has as many fetches waiting for a disk as it may be sent, and serves all else. */
+/* The serving side: as many FETCHes as it may be sent wait for its disk, and it serves everything else. */
 Test(onesided, a_provider_that_does_not_return_holds_up_nothing_but_fetches) {
     static uint8_t data[READ_BYTES], fetched[1 << 20], copy[READ_BYTES];
     rig *r = two_peers(false, data, sizeof data);
@@ -304,7 +305,8 @@ Test(onesided, a_provider_that_does_not_return_holds_up_nothing_but_fetches) {
     memset(data, 6, sizeof data);
     for (uint32_t given_up = 0; given_up + 1 < GW_REQUESTER_WINDOW; given_up += WINDOW - 1) {
         for (uint32_t i = 1; i < WINDOW; i++) gw_transport_post(p->transport, &fetch);
-        cr_assert_eq(rig_do(p, &read).status, GW_OP_OK); /* behind them, so that they have been asked for */
+        cr_assert_eq(rig_do(p, &read).status,
+                     GW_OP_OK); /* behind them, so that they have been requested by then */
         gw_transport_abandon(p->transport, NULL);
         for (uint32_t i = 1; i < WINDOW; i++) cr_assert_eq(rig_completion(p).status, GW_OP_UNKNOWN);
     }

@@ -1,4 +1,4 @@
-/* The bytes of what the two sides of a link tell each other about its paths, and what is not accepted. */
+/* The bytes of the messages by which the two sides of a link agree on a path, and what is not accepted. */
 #include "net/rail/path_message.h"
 
 #include <criterion/criterion.h>

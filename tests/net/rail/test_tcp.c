@@ -1,5 +1,5 @@
-/* Links of the TCP transport: made of streams, replaced, ended; frames in bits and pieces, tampered records.
- */
+/* Links of the TCP transport: how streams make, replace and end them; frames that arrive in pieces; records
+ * that were tampered with. */
 #include "tests/net/data_rig.h"
 
 #include "net/data/request.h"
@@ -103,7 +103,7 @@ Test(tcp, a_newer_link_ends_the_older_one) {
     cr_assert_eq(recv(fds[0], frame, sizeof frame, MSG_WAITALL), sizeof frame);
     int next[3];
     rig_link_raw(r, 0, &silent, next);
-    cr_assert_eq(rig_completion(&r->peers[0]).status, GW_OP_UNKNOWN); /* it was asked over the old link */
+    cr_assert_eq(rig_completion(&r->peers[0]).status, GW_OP_UNKNOWN); /* it was requested over the old link */
     for (uint32_t i = 0; i < 3; i++) expect_closed(fds[i]);
     op.token = 2;
     gw_transport_post(r->peers[0].transport, &op);
@@ -115,7 +115,7 @@ Test(tcp, a_newer_link_ends_the_older_one) {
     rig_close(r);
 }
 
-/* A frame of a FETCH_ADD of 1 on the word. */
+/* Makes the frame of a FETCH_ADD of 1 on the word. */
 static void put_add(uint8_t frame[FRAME], uint64_t id) {
     gw_request request = {
         .kind = GW_OP_FETCH_ADD, .region = WORDS, .id = id, .fence = rig_fence(1), .operand = 1};
@@ -158,7 +158,7 @@ Test(tcp, too_many_requests_at_once_end_the_link) {
     int bytes = 4096;
     cr_assert_eq(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
     put_add(frame, 1);
-    /* Nobody reads the answers: they pile up until the server has had enough. */
+    /* The answers are not read: they pile up until the server ends the link. */
     while (send(fds[0], frame, sizeof frame, MSG_NOSIGNAL) == sizeof frame) continue;
     rig_wait_downs(&r->peers[0], 1);
     while (recv(fds[0], small, sizeof small, 0) > 0) continue;
@@ -168,7 +168,7 @@ Test(tcp, too_many_requests_at_once_end_the_link) {
 
 enum { EMPTY = GW_RECORD_HEADER + GW_RECORD_TAG };
 
-/* A stranger's side of a stream that the rig has sealed: the ciphers of the side that dialled. */
+/* The test's side of a stream that the rig has sealed: the ciphers of the side that dialled. */
 static void stranger_ciphers(gw_cipher *seal, gw_cipher *open) {
     static const uint8_t keys[2][32] = {{1}, {2}};
     gw_algorithm algorithm = gw_record_has_aes() ? GW_ALGORITHM_AES256GCM : GW_ALGORITHM_CHACHA20;
@@ -176,7 +176,7 @@ static void stranger_ciphers(gw_cipher *seal, gw_cipher *open) {
     gw_cipher_start(seal, algorithm, keys[1], GW_RECORD_DATA);
 }
 
-/* The payload of the next record; how many bytes. */
+/* Reads the payload of the next record; returns its bytes. */
 static size_t receive_record(int fd, gw_cipher *open, uint8_t payload[FRAME]) {
     uint8_t record[FRAME + EMPTY];
     size_t bytes;
@@ -197,7 +197,7 @@ static void send_record(int fd, gw_cipher *seal, const uint8_t *payload, size_t 
     if (fd >= 0) cr_assert_eq(send(fd, record, count + EMPTY, MSG_NOSIGNAL), (ssize_t)count + EMPTY);
 }
 
-/* Somebody in the middle swallows an answer that is waited for: heartbeats show that one is missing. */
+/* A man in the middle discards an answer that is waited for: heartbeats show that a record is missing. */
 Test(tcp, heartbeats_show_that_an_answer_was_swallowed) {
     int fds[3];
     rig *r = server_and_stranger(true, fds);
@@ -227,8 +227,8 @@ Test(tcp, heartbeats_show_that_an_answer_was_swallowed) {
     rig_close(r);
 }
 
-/* Its streams stand, what it is sent is acknowledged, and nothing comes. Another link is as old, and nobody
- * has anything to say on it but heartbeats. */
+/* The streams are up and acknowledge what they are sent, but nothing comes from them. Another link is as old,
+ * and carries nothing but heartbeats. */
 Test(tcp, who_says_nothing_at_all_loses_the_link_and_who_has_nothing_to_say_does_not) {
     gw_err err;
     int fds[3];
@@ -252,7 +252,7 @@ Test(tcp, who_says_nothing_at_all_loses_the_link_and_who_has_nothing_to_say_does
     rig_close(r);
 }
 
-static bool parks; /* what the channel's user makes of what comes: or drops it */
+static bool parks; /* whether the channel's user parks a message or drops it */
 
 static bool nothing_to_say(void *context, gw_rail_peer *peer, gw_rail_message *message) {
     (void)context, (void)peer, (void)message;
@@ -266,7 +266,7 @@ static gw_arrival park_or_drop(void *context, gw_rail_peer *peer, gw_rail_messag
 
 static const gw_rail_user listener = {.next = nothing_to_say, .arrive = park_or_drop};
 
-/* As its thread does: takes what has come, and then it is time for a heartbeat. */
+/* Does what the rail's thread does: receives what has come, and then calls heartbeat. */
 static uint32_t silence_of(gw_channel *channel) {
     gw_err err;
     gw_flow flow;
@@ -275,7 +275,7 @@ static uint32_t silence_of(gw_channel *channel) {
     return channel->ops->heartbeat(channel);
 }
 
-/* Not while nothing is read; and a long record may take its time. */
+/* Silence does not count while nothing is read, and a long record may take its time. */
 Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     enum { LONG = 100000 };
     static uint8_t record[LONG + EMPTY];

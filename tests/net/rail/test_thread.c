@@ -1,4 +1,5 @@
-/* A rail's thread: what it promises about time. What it does with channels is in conformance_*.c. */
+/* A rail's thread: what it promises about time. What it does with channels is tested in
+ * tests/net/conformance. */
 #include "net/rail/tcp_channel.h"
 #include "net/rail/thread.h"
 #include "tests/net/sealed_frame.h"
@@ -84,12 +85,12 @@ Test(rail_thread, who_was_stopped_hears_what_came_before_what_is_late) {
 
 enum { READ_NS = 1000, SPUN_NS = 100000, MOST_NS = 10 * SPUN_NS, MOST_LOOKS = SPUN_NS / READ_NS / 2 };
 
-/* All of it is the rail's thread's, until it says that it has ended. */
+/* Used by the rail's thread until that has ended. */
 static struct {
-    bool counts;                /* the clock gets on by READ_NS whenever it is read */
-    uint64_t now_ns, woken_ns;  /* when it was woken last */
-    uint64_t spun_ns;           /* since then, at the end */
-    uint32_t looks, most_looks; /* since it yielded last, and the most there were */
+    bool counts;                /* the clock advances by READ_NS whenever it is read */
+    uint64_t now_ns, woken_ns;  /* woken_ns: when the thread was last woken */
+    uint64_t spun_ns;           /* how long it polled after that */
+    uint32_t looks, most_looks; /* polls since it last yielded the processor, and the most there were */
     bool ended;
     sem_t end;
 } polling;
@@ -136,7 +137,7 @@ static void ignore_alarm(void *context, uint32_t rail) {
     (void)context, (void)rail;
 }
 
-/* While it polls it may keep the very core that the other end's thread waits for. */
+/* A polling thread may occupy the core that the peer's thread waits for. */
 Test(rail_thread, who_polls_yields_between_looks_and_sleeps_soon, .timeout = 60) {
     gw_err err;
     gw_rail_user user = {.woken = note_wake, .alarmed = ignore_alarm};

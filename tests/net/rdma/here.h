@@ -7,10 +7,10 @@
 /* Skips the test, visibly, where there is none that could be used. */
 void rdma_here(void);
 
-/* What the kernel has of a kind ("qp", "cq", "mr", "cm_id") for this process. */
+/* Counts the objects of a kind ("qp", "cq", "mr", "cm_id") that the kernel has for this process. */
 uint32_t rdma_count(const char *kind);
-/* How many there are once there are no more than `most`, or after a minute: connections end some seconds
- * after they were dropped. Others than the calling thread must turn their loops. */
+/* Waits until there are no more than `most`, or for a minute, and returns how many there are: connections end
+ * some seconds after they were dropped. Threads other than the caller must run their loops meanwhile. */
 uint32_t rdma_count_down_to(const char *kind, uint32_t most);
 
 #endif

@@ -1,6 +1,6 @@
-/* One side of an RDMA path whose queue pair for operations does not come to be at first. What the linker
- * calls __wrap_ stands for the device, the connection manager, this peer's own words and the clock; the other
- * side is played. */
+/* One side of an RDMA path whose queue pair for operations cannot be connected at first. Functions that the
+ * linker calls __wrap_ replace the device, the connection manager, this peer's own words and the clock; the
+ * test plays the other side. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -20,21 +20,22 @@
 
 enum { REGION = 1, WORDS = 8, AT_ONCE = 16 /* completions that a poll takes */ };
 
-/* The device: does what it is given by the next poll. */
+/* The device: it does what it was given at the next poll. */
 
 static const gw_rdma_region memory_region = {.lkey = 1};
 static gw_rdma_work *posted;
-static uint32_t completions, given_back; /* of another queue pair, waiting; after them the slots come back */
+static uint32_t completions,
+    given_back; /* completions of another queue pair that wait; after them the slots come back */
 
 /* The connection manager. */
 
 typedef enum step { NOTHING, CONNECTED, REJECTED } step;
 
 static gw_rdma_cm_events cm_events;
-static void *dialler; /* NULL: nobody dials */
+static void *dialler; /* NULL: there is no dial */
 static uint32_t dials, connections;
 
-/* The end. */
+/* The endpoint. */
 
 static _Atomic uint64_t now_ns = 1000 * SECOND;
 static gw_loop *loop;
@@ -56,7 +57,7 @@ void __wrap_gw_rdma_guest_enter(gw_rdma_guest *guest, gw_rdma_owner *owner, gw_p
 void __wrap_gw_rdma_guest_leave(gw_rdma_guest *guest);
 void __wrap_gw_rdma_guest_stand(gw_rdma_guest *guest);
 
-/* A microsecond passes between two looks: threads wait for time to pass. */
+/* A microsecond passes between two readings: threads wait for time to pass. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     (void)clock;
     uint64_t ns = atomic_fetch_add(&now_ns, 1000);
@@ -87,7 +88,7 @@ void __wrap_gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *re
     (void)memory, (void)region;
 }
 
-/* A queue pair is the descriptor of its events. */
+/* A queue pair is represented by the descriptor of its events. */
 gw_rdma_queue *__wrap_gw_rdma_queue_open(gw_rdma_memory *memory, const gw_rdma_queue_options *options,
                                          gw_err *err) {
     (void)memory, (void)options, (void)err;
@@ -119,7 +120,7 @@ void __wrap_gw_rdma_queue_post(gw_rdma_queue *queue, gw_rdma_work *work) {
 
 uint32_t __wrap_gw_rdma_queue_poll(gw_rdma_queue *queue, const gw_rdma_handlers *handlers) {
     (void)queue;
-    if (completions > 0) { /* of the channel: only how many slots have come back is in the last one */
+    if (completions > 0) { /* of the channel: only the last one reports how many slots have come back */
         uint32_t now = completions < AT_ONCE ? completions : AT_ONCE;
         completions -= now;
         if (completions == 0) handlers->received(handlers->context, given_back, 0);
@@ -159,7 +160,7 @@ void __wrap_gw_rdma_cm_close(gw_rdma_cm *cm) {
 gw_rdma_connection *__wrap_gw_rdma_cm_dial(gw_rdma_cm *cm, const gw_addr *address, gw_rdma_queue *queue,
                                            const uint8_t hello[GW_RDMA_HELLO], void *owner, gw_err *err) {
     (void)cm, (void)address, (void)queue, (void)hello, (void)err;
-    if (hello[1] == 0) { /* the rails' are not answered here */
+    if (hello[1] == 0) { /* dials of rails are not answered here */
         cr_assert_null(dialler, "one at a time");
         dialler = owner;
         dials++;
@@ -217,7 +218,7 @@ static void slots(gw_path_endpoint *of) {
     gw_rdma_endpoint_message(of, bytes, gw_rdma_slots_encode(&told, bytes));
 }
 
-/* The keys of its words. */
+/* Sends the keys of the other side's words. */
 static void words(uint64_t epoch) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
     gw_rdma_words_message told = {.fence = {.epoch = epoch}, .address = 0x1000, .rkey = 7, .count = 1};
@@ -285,9 +286,9 @@ static void teardown(void) {
 
 TestSuite(rdma_endpoint, .init = setup, .fini = teardown);
 
-/* What becomes of it. */
+/* The tests. */
 
-/* The keys stay told, and no view is to come. */
+/* The keys stay valid, and no view changes. */
 Test(rdma_endpoint, a_queue_pair_for_operations_that_was_not_connected_is_dialled_again) {
     words(1);
     cr_assert_eq(dials, 1);
@@ -312,7 +313,7 @@ Test(rdma_endpoint, a_queue_pair_for_operations_that_was_not_connected_is_dialle
     cr_expect(goes_directly(1));
 }
 
-/* The thief dials while the owner's fence is open to nobody. The keys go by another connection, and overtake
+/* The thief dials while the owner's fence admits no member. The keys go by another connection, and overtake
  * the refusal. */
 Test(rdma_endpoint, keys_that_overtake_the_refusal_of_a_dial_are_not_in_vain) {
     for (uint64_t epoch = 1; epoch <= 3; epoch++) {
@@ -328,7 +329,7 @@ Test(rdma_endpoint, keys_that_overtake_the_refusal_of_a_dial_are_not_in_vain) {
     cr_expect_eq(warnings, 0);
 }
 
-/* Keys that are the other side's no more are nothing to dial for; and new ones are dialled for at once. */
+/* Withdrawn keys cause no dial, and new ones cause a dial at once. */
 Test(rdma_endpoint, who_has_no_keys_does_not_dial) {
     words(1);
     answer(REJECTED);
@@ -360,7 +361,7 @@ static void note_sent(void *context, gw_rail_peer *peer) {
     (void)context, (void)peer;
 }
 
-/* More completed before it was armed than one poll takes; what gives the slots back is the last of them, and
+/* More work completed before the arming than one poll takes. The last completion gives the slots back, and
  * makes no event any more. */
 Test(rdma_endpoint, a_channel_sleeps_over_no_completion) {
     static const gw_rail_user user = {.next = send_once, .sent = note_sent};

@@ -1,5 +1,5 @@
-/* Operations on a device that answers late or never. What the linker calls __wrap_ stands for the device and
- * the clock. */
+/* Operations on a device that answers late or never. Functions that the linker calls __wrap_ replace the
+ * device and the clock. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -19,7 +19,7 @@ static gw_rdma_work *outstanding;
 uint64_t __wrap_gw_now_ns(void);
 bool __wrap_gw_rdma_queue_connect_self(gw_rdma_queue *queue, gw_err *err);
 
-/* A tenth of a second passes between two looks. */
+/* A tenth of a second passes between two readings. */
 uint64_t __wrap_gw_now_ns(void) {
     now += SECOND / 10;
     if (stops_at != 0 && now >= stops_at) now += 3600 * SECOND;
@@ -133,7 +133,7 @@ Test(rdma_loopback, a_late_answer_counts) {
     gw_rdma_loopback_close(loop);
 }
 
-/* Stopped for an hour between two looks: the answer has come meanwhile. */
+/* The process is stopped for an hour between two polls, and the answer comes meanwhile. */
 Test(rdma_loopback, a_process_that_was_stopped_looks_once_more) {
     gw_err err;
     gw_rdma_loopback *loop = open_loop();

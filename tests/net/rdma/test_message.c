@@ -1,4 +1,5 @@
-/* What ends of an RDMA path tell each other, and what a dialler says: the bytes, and what is not accepted. */
+/* The messages between the endpoints of an RDMA path, and the hello of a dialler: the bytes, and what is not
+ * accepted. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -191,7 +192,8 @@ Test(rdma_message, the_tag_of_a_dialler) {
     cr_assert(!gw_rdma_hello_decode(bytes, sizeof bytes, &got));
 }
 
-/* A dialler that may have 3 outstanding, of us, and serves 5, to one that serves 7 and may have 11. */
+/* A dialler that may have 3 requests outstanding here and serves 5, to an acceptor that serves 7 and may have
+ * 11. */
 Test(rdma_message, an_answer_grants_no_more_than_the_dialler_has) {
     const struct rdma_conn_param asked = {.responder_resources = 3, .initiator_depth = 5};
     struct rdma_conn_param own = {.responder_resources = 7, .initiator_depth = 11};

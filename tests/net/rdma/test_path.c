@@ -47,7 +47,7 @@ Test(rdma_path, words) {
     rig_close(r);
 }
 
-/* Links made anew and fences that move: nothing of them stays with the device. */
+/* New links and moved fences leave nothing behind at the device. */
 Test(rdma_path, links_and_fences_leave_nothing) {
     static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
     enum { KINDS = sizeof kinds / sizeof kinds[0], LINKS = 40 };
@@ -64,8 +64,7 @@ Test(rdma_path, links_and_fences_leave_nothing) {
         if (i > 0) continue;
         for (int k = 0; k < KINDS; k++) before[k] = rdma_count(kinds[k]);
     }
-    /* The queue pairs for words come and go on their own: between two moments they differ by these at most.
-     */
+    /* The queue pairs for words come and go on their own, so two counts may differ by this many. */
     for (int k = 0; k < KINDS; k++) {
         uint32_t after = rdma_count_down_to(kinds[k], before[k] + 4);
         cr_assert(after <= before[k] + 4, "%s: %u, was %u", kinds[k], after, before[k]);
@@ -82,7 +81,7 @@ Test(rdma_path, operations_go_directly) {
     gw_op op = word_op(r, GW_OP_FETCH_ADD, 1, 0);
     op.operand = 1;
     uint64_t done = 0, served;
-    do { /* until the queue pair for them is dialled */
+    do { /* until the queue pair for them is connected */
         served = gw_transport_count(r->peers[1].transport).served;
         cr_assert_eq(rig_do(&r->peers[0], &op).value, done++);
     } while (gw_transport_count(r->peers[1].transport).served != served);

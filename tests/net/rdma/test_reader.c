@@ -1,4 +1,4 @@
-/* Large transfers by a device that takes its time. What the linker calls __wrap_ stands for the device. */
+/* Large transfers by a slow device. Functions that the linker calls __wrap_ replace the device. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -17,18 +17,17 @@
 enum { BYTES = 1 << 20, PIECE = 128 * 1024, POSTS = 128 };
 
 static const gw_rdma_region region = {.lkey = 1};
-static int ready_fd; /* of the queue pair's completions */
+static int ready_fd; /* readable when the queue pair has completions */
 static gw_rdma_work *posted[POSTS];
-static uint32_t post_count, done_count,
-    may_do; /* pieces that the device was given, has done, may have done */
+static uint32_t post_count, done_count, may_do; /* pieces that the device was given, has done, and may do */
 static uint32_t completions, passed;
 static uint64_t pulled;
 static gw_rdma_reader *reader;
 static gw_rdma_readers *readers;
 static gw_loop *loop;
 static uint64_t now_ns = 1000 * SECOND;
-static bool breaks, cannot_connect; /* the queue pair */
-static bool no_memory;              /* to read into */
+static bool breaks, cannot_connect; /* what happens to the queue pair */
+static bool no_memory;              /* no memory to read into can be registered */
 static const gw_err broken = {.code = GW_E_PEER, .text = "it broke"};
 
 uint64_t __wrap_gw_now_ns(void);
@@ -163,7 +162,7 @@ static void teardown(void) {
 
 TestSuite(rdma_reader, .init = setup, .fini = teardown);
 
-/* A fetch of much over a slow line is alive long before it is complete. */
+/* A large FETCH over a slow line shows progress long before it is complete. */
 Test(rdma_reader, what_a_device_has_read_counts_as_it_comes) {
     static uint8_t buffer[BYTES];
     _Atomic uint64_t landed = 0;
@@ -183,7 +182,7 @@ Test(rdma_reader, what_a_device_has_read_counts_as_it_comes) {
     cr_assert_eq(completions, 1);
 }
 
-/* When READs fail. */
+/* Failing READs. */
 
 static char last_line[200];
 static unsigned warnings;
@@ -194,7 +193,7 @@ static void keep_line(void *context, gw_level level, const char *room, const cha
     warnings += level == GW_WARN;
 }
 
-/* Fetches something that the other side lends. False: it goes by the rails from the beginning. */
+/* Fetches something that the other side lends. False if it goes by the rails from the beginning. */
 static bool fetch(void) {
     static uint8_t buffer[BYTES];
     static uint64_t id;
@@ -208,7 +207,7 @@ static bool fetch(void) {
     return true;
 }
 
-/* Neither the other side nor the link need do anything for it. */
+/* READs work again without any help of the other side or the link. */
 Test(rdma_reader, a_connection_that_failed_is_tried_again_later) {
     gw_log_set_sink(keep_line, NULL);
     cannot_connect = true;
@@ -229,8 +228,8 @@ Test(rdma_reader, a_connection_that_failed_is_tried_again_later) {
     cr_assert_not_null(strstr(last_line, "are READ again"), "%s", last_line);
 }
 
-/* As where little memory may be locked: that lasts, some can be had now and then, and each shard's input may
- * be read so. */
+/* As if the process may lock little memory: the condition lasts, some memory can be registered now and then,
+ * and the input of each shard may be read this way. */
 Test(rdma_reader, memory_that_cannot_be_taken_is_told_of_once) {
     gw_log_set_sink(keep_line, NULL);
     for (uint32_t time = 1; time <= 2; time++) {
@@ -244,7 +243,8 @@ Test(rdma_reader, memory_that_cannot_be_taken_is_told_of_once) {
         cr_assert_eq(warnings, time);
         now_ns += 600 * SECOND;
     }
-    cr_assert_not_null(strstr(last_line, "it cannot be taken: the transfer comes in messages"), "%s", last_line);
+    cr_assert_not_null(strstr(last_line, "it cannot be taken: the transfer comes in messages"), "%s",
+                       last_line);
 }
 
 Test(rdma_reader, what_broke_again_and_again_is_tried_again_later) {

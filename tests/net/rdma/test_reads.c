@@ -1,6 +1,6 @@
-/* Large READs and FETCHes between peers linked by RDMA: the device takes the bytes, and whatever ends the
- * loan in the middle (fences: conformance.h) is survived by both sides. On this machine's device; skipped
- * where there is none. CTest runs it in the lab. */
+/* Large READs and FETCHes between peers linked by RDMA: the device transfers the bytes, and both sides
+ * survive whatever ends the loan in the middle (for fences: conformance.h). Runs on this machine's device,
+ * and is skipped if there is none. CTest runs it in the lab. */
 #include "tests/net/data_rig.h"
 #include "tests/net/rdma/here.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA = 2, MIB = 1 << 20, ANSWER = MIB - 1 /* of data_rig's provider */ };
+enum { DATA = 2, MIB = 1 << 20, ANSWER = MIB - 1 /* the answer of data_rig's provider */ };
 
 static rig *open_rig(uint32_t count) {
     rdma_here();
@@ -98,14 +98,14 @@ Test(rdma_reads, everybody_reads_from_everybody_at_once) {
     free(copies);
 }
 
-/* Until so much more has been taken, or the peer has been told something. */
+/* Waits until so many more bytes have been transferred, or the peer has received a completion. */
 static void await_pulled(rig *r, uint32_t peer, uint64_t bytes) {
     uint64_t until = pulled(r, peer) + bytes, news = atomic_load(&r->peers[peer].news);
     while (pulled(r, peer) < until && atomic_load(&r->peers[peer].news) == news) sched_yield();
 }
 
-/* Whoever still reads is refused, nothing of what the memory is used for next is taken for the region's. Keys
- * are taken away before, between and in the middle of the device's READs. */
+/* A peer that still reads is refused, and nothing for which the memory is used next is taken for the region's
+ * bytes. Keys are revoked before, between and in the middle of the device's READs. */
 Test(rdma_reads, a_region_withdrawn_while_it_is_read_is_denied) {
     enum { ROUNDS = 6 };
     const uint64_t bytes = 24 * MIB;
@@ -169,7 +169,7 @@ static void expect_ended(rig_peer *p, uint32_t count) {
     }
 }
 
-/* The link is cut by either side, or the owner is gone altogether. */
+/* The link is cut by either side, or the owner is gone. */
 Test(rdma_reads, a_link_cut_in_the_middle_ends_them_and_gives_back) {
     enum { AT_ONCE = 6 };
     const uint64_t bytes = 8 * MIB;
@@ -204,7 +204,7 @@ Test(rdma_reads, a_link_cut_in_the_middle_ends_them_and_gives_back) {
     free(copy);
 }
 
-/* Reads that are refused, abandoned or cut: nothing of them stays with the device. */
+/* READs that are refused, abandoned or cut leave nothing behind at the device. */
 Test(rdma_reads, leave_nothing) {
     static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
     enum { KINDS = sizeof kinds / sizeof kinds[0], ROUNDS = 30 };
@@ -228,7 +228,7 @@ Test(rdma_reads, leave_nothing) {
         rig_wait_answers_back(&r->peers[1]);
         for (int k = 0; k < KINDS && i == 0; k++) before[k] = rdma_count(kinds[k]);
     }
-    /* The queue pairs for words and READs come and go on their own, slices are kept. */
+    /* The queue pairs for words and READs come and go on their own, and slices are kept. */
     for (int k = 0; k < KINDS; k++) {
         uint32_t after = rdma_count_down_to(kinds[k], before[k] + 8);
         cr_assert(after <= before[k] + 8, "%s: %u, was %u", kinds[k], after, before[k]);

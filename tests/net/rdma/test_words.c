@@ -1,4 +1,4 @@
-/* Words of a device that hangs. What the linker calls __wrap_ stands for the device and the clock. */
+/* Words at a device that hangs. Functions that the linker calls __wrap_ replace the device and the clock. */
 #include <criterion/criterion.h>
 
 #ifdef GODWIT_RDMA
@@ -33,7 +33,7 @@ uint64_t __wrap_gw_now_ns(void) {
     return now;
 }
 
-/* Every timer is due in the next turn of the loop. */
+/* Makes every timer due in the next turn of the loop. */
 bool __wrap_gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call,
                          void *context, gw_err *err) {
     (void)deadline_ns;
@@ -119,14 +119,14 @@ static void lose_device(void) {
     cr_assert_eq(word, 1, "the processor has done it");
 }
 
-/* As at a fence. */
+/* Does what a fence does. */
 static bool publish(void) {
     gw_err err;
     gw_rdma_words_withdraw(words);
     return gw_rdma_words_publish(words, &err);
 }
 
-/* For that long views come ten times a second. */
+/* For this long views change ten times a second. */
 static unsigned looks_within(uint64_t ns) {
     unsigned before = looks;
     for (uint64_t end = now + ns; now < end; now += SECOND / 10) cr_assert_not(publish());
@@ -154,9 +154,9 @@ Test(rdma_words, a_device_that_says_it_is_back_is_looked_at) {
     cr_assert(publish());
 }
 
-/* With guests. */
+/* Tests with guests. */
 
-static uint32_t told; /* the key */
+static uint32_t told; /* the key that the guest was told */
 static unsigned tellings;
 
 static void tell(gw_path_endpoint *end, const void *bytes, uint32_t count) {
@@ -174,7 +174,7 @@ static void keep_line(void *context, gw_level level, const char *room, const cha
     snprintf(last_line, sizeof last_line, "%s", text);
 }
 
-/* Views may not change for weeks. Each turn of the loop is one of the owner's looks. */
+/* Views may not change for weeks. Each turn of the loop is one of the owner's retries. */
 Test(rdma_words, what_a_passing_failure_took_is_told_again_without_a_fence) {
     gw_err err;
     gw_log_set_sink(keep_line, NULL);

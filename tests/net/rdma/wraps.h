@@ -1,5 +1,5 @@
-/* What tests put in the place of a device: of these functions each of them defines those that its target is
- * linked with (--wrap), and says there what its device does. */
+/* The functions that tests put in the place of a device: each test defines those with which its target is
+ * linked (--wrap), and describes its device there. */
 #ifndef GODWIT_TESTS_NET_RDMA_WRAPS_H
 #define GODWIT_TESTS_NET_RDMA_WRAPS_H
 

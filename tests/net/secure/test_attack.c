@@ -1,6 +1,6 @@
-/* Attacks on what two peers say to each other, on real sockets: whatever a man in the middle does, what is
- * taken is what was said, in that order, once; and they go on talking. The same attacks get through where
- * there is no key, which shows that they are attacks. */
+/* Attacks on the traffic between two peers, on real sockets. Whatever a man in the middle does, each peer
+ * accepts exactly the messages that the other has sent, in order and once, and they go on talking. The same
+ * attacks succeed without a key, which shows that they are attacks. */
 #include "core/os/clock.h"
 #include "net/link/link.h"
 #include "net/link/udp.h"
@@ -17,7 +17,7 @@
 enum { WORDS = 200, MOST_DATAGRAMS = 1 << 16 };
 #define SAY_NS UINT64_C(1000000)
 
-/* Says numbered messages and datagrams to the other, and checks those that come. */
+/* A peer that sends numbered messages and datagrams to the other one, and checks those that come. */
 typedef struct node {
     flock_peer peer;
     gw_loop *loop;
@@ -29,10 +29,10 @@ typedef struct node {
     gw_timer timer;
     gw_addr other_addr;
     gw_peer_id other;
-    uint64_t said, heard, last; /* messages; the number of the last one heard */
+    uint64_t said, heard, last; /* messages sent and received, and the number of the last one received */
     uint64_t ups, downs, wrong; /* wrong: altered, repeated or out of order */
-    bool up, silent;            /* silent: says no messages by itself */
-    gw_closed why;              /* it was down last */
+    bool up, silent;            /* silent: it sends no messages by itself */
+    gw_closed why;              /* why the link last went down */
     uint64_t datagrams_said, datagrams_heard, datagrams_wrong;
     bool got[MOST_DATAGRAMS];
 } node;
@@ -125,7 +125,7 @@ static void stop(node *n) {
     gw_packets_close(n->packets);
 }
 
-/* A message when there is a link, and a datagram in any case; and again soon. */
+/* Sends a message if there is a link, and a datagram in any case, and sets the timer for the next ones. */
 static void say(void *context) {
     node *n = context;
     gw_err err;
@@ -157,7 +157,7 @@ static bool goes_on(void *context) {
            s.b.datagrams_heard >= s.datagrams_heard;
 }
 
-/* Until it was struck there so often, and both have heard some more. */
+/* Runs until the meddler has tampered there so often, and both peers have received some more. */
 static void wait_struck(meddle_place place, uint64_t struck) {
     s.place = place;
     s.struck = struck;
@@ -232,7 +232,8 @@ static bool is_down(void *context) {
     return !s.a.up || !s.b.up;
 }
 
-/* Nothing follows that would show it: who waits for an answer to that record would wait for ever. */
+/* No record follows that would show the loss: a peer that waits for an answer to the lost record would wait
+ * for ever. */
 Test(attack, a_record_that_was_swallowed_is_noticed_though_nobody_says_more) {
     open_scene("1");
     gw_err err;
@@ -257,7 +258,7 @@ static bool both_were_down(void *context) {
     return s.a.downs > 0 && s.b.downs > 0;
 }
 
-/* All is acknowledged, and what the other side says comes, so that TCP and gossip see nothing. */
+/* Everything is acknowledged, and the other side's traffic arrives, so TCP and gossip notice nothing. */
 static void swallow_all(meddle_deaf to, const node *unheard) {
     open_scene("1");
     s.a.silent = s.b.silent = true;
@@ -284,7 +285,7 @@ static bool a_was_let_down(void *context) {
     return s.a.why == GW_CLOSED_TIMEOUT;
 }
 
-/* Who was dialled offers a connection, and gives it up in the end; only who dialled wants a link. */
+/* The dialled peer offers a connection and gives it up at last; only the dialler wants a link. */
 Test(attack, an_offer_that_is_swallowed_with_all_that_follows_is_not_waited_for) {
     begin_scene("1", 1, 2);
     if (gw_peer_id_compare(&s.a.peer.identity.id, &s.b.peer.identity.id) > 0) {
@@ -299,7 +300,7 @@ Test(attack, an_offer_that_is_swallowed_with_all_that_follows_is_not_waited_for)
     close_scene();
 }
 
-/* Longer than one that says nothing at all. */
+/* Takes longer than with a connection on which nothing comes at all. */
 Test(attack, a_link_on_which_nobody_has_anything_to_say_stays) {
     open_scene("1");
     s.a.silent = s.b.silent = true;
@@ -309,7 +310,7 @@ Test(attack, a_link_on_which_nobody_has_anything_to_say_stays) {
     close_scene();
 }
 
-/* A handshake that was meddled with ends, and the next one makes the link. */
+/* A handshake that was tampered with ends, and the next one makes the link. */
 Test(attack, of_a_handshake_nothing_makes_another_peer_or_stops_the_next) {
     open_scene("1");
     uint64_t struck = 0, records = 0;
@@ -341,7 +342,7 @@ Test(attack, of_datagrams_none_is_taken_twice_or_altered) {
     close_scene();
 }
 
-/* That the above would show it: without a key records are what they seem. */
+/* Shows that the tests above would notice: without a key records are accepted as they come. */
 Test(attack, without_a_key_records_can_be_changed_and_repeated) {
     open_scene("");
     meddler_strike(s.m, MEDDLE_RECORD, MEDDLE_FLIP);
@@ -382,8 +383,8 @@ static void flood_to(uint64_t datagrams, uint64_t connections) {
     }
 }
 
-/* Replayed datagrams and hellos, garbage, and connections that say nothing: new links are made all the while,
- * and nothing grows with what was sent. */
+/* Replayed datagrams and hellos, garbage, and silent connections: new links are made all the while, and no
+ * memory grows with what was sent. */
 Test(attack, a_flood_keeps_nobody_out_and_takes_no_memory) {
     open_scene("1");
     meddler_flood(s.m, true);
@@ -398,7 +399,7 @@ Test(attack, a_flood_keeps_nobody_out_and_takes_no_memory) {
     flood_to(40000, 800);
     cr_expect_geq(s.a.ups, ups + 10);
     size_t now_bytes = resident_bytes(), now_files = open_files();
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which keep what was freed */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* the sanitizers keep what was freed */
     cr_expect_lt(now_bytes, bytes + (2 << 20), "from %zu to %zu", bytes, now_bytes);
 #else
     (void)bytes, (void)now_bytes;
@@ -410,10 +411,10 @@ Test(attack, a_flood_keeps_nobody_out_and_takes_no_memory) {
 
 /* Keys. */
 
-/* A listener, and what it made of its caller. */
+/* A listener, and what it made of a dialler. */
 typedef struct visit {
     uint64_t accepted, turned_away[GW_FAULT_CLONE + 1];
-    bool judged, over; /* by the listener; for the caller */
+    bool judged, over; /* judged by the listener; over for the dialler */
     gw_stream *caller; /* NULL: it was closed */
 } visit;
 
@@ -454,7 +455,7 @@ static bool visit_over(void *context) {
     return v->judged && v->over;
 }
 
-/* What becomes of a caller with `keys` at a listener with `listener_keys`. */
+/* The result of a dialler with `keys` at a listener with `listener_keys`. */
 static visit call(const char *listener_keys, const char *keys) {
     gw_err err;
     gw_addr addr;
@@ -487,11 +488,13 @@ static void expect_turned_away(const char *listener_keys, const char *keys, gw_f
     cr_expect_eq(v.turned_away[fault], 1);
 }
 
-/* Rotation as the README has it: while the old key is in the ring its holders are let in, afterwards not. */
+/* Rotation of keys as in the README: while the old key is in the ring its holders are let in, afterwards they
+ * are not. */
 Test(attack, an_old_key_opens_nothing_once_it_is_removed) {
     cr_expect_eq(call("21", "1").accepted, 1);
     expect_turned_away("2", "1", GW_FAULT_KEY);
-    expect_turned_away("2", "12", GW_FAULT_KEY); /* it has the new one too, but seals with the old one */
+    expect_turned_away("2", "12",
+                       GW_FAULT_KEY); /* the peer has the new key too, but seals with the old one */
 }
 
 Test(attack, a_stranger_with_the_protocol_and_no_key_is_turned_away) {

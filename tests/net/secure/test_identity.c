@@ -1,4 +1,4 @@
-/* The identity stays, the boot count rises, and damage is named. */
+/* The identity stays, the boot count rises, and damage is reported by name. */
 #include "tests/net/flock.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,5 @@
-/* Gossip packets: who can open what, what is dropped and why, and the pinned bytes of the format. */
+/* Gossip packets: which keys open them, which packets are dropped and why, and the pinned bytes of the
+ * format. */
 #include "core/os/clock.h"
 #include "net/link/udp.h"
 #include "net/secure/packet.h"
@@ -32,7 +33,7 @@ static size_t seal(box *b, const char *text, uint8_t datagram[GW_DATAGRAM_BYTES]
     return gw_packet_seal(b->packets, text, strlen(text), datagram);
 }
 
-/* Opens a copy, so that the same datagram can be tried again. */
+/* Opens a copy, so that a test can open the same datagram again. */
 static gw_packet_verdict open_copy(box *b, const uint8_t *datagram, size_t bytes) {
     uint8_t copy[GW_DATAGRAM_BYTES + 1];
     gw_addr from = flock_addr(9);
@@ -177,8 +178,7 @@ Test(packet, a_replay_is_dropped_and_an_earlier_life_too) {
     close_box(&again);
 }
 
-/* What the window cannot know (net/secure/packet.h): each once, and none of a life that it knows to be over.
- */
+/* The window (net/secure/packet.h) accepts each counter once, and none of a life that it knows to be over. */
 Test(packet, who_has_just_begun_takes_what_was_recorded_once_until_it_has_heard_more) {
     box a, again, b;
     gw_err err;
@@ -270,7 +270,7 @@ Test(replay, memory_is_bounded_and_the_longest_silent_is_forgotten) {
     gw_err err;
     gw_replay *replay = gw_replay_open(3, &err);
     for (uint8_t who = 1; who <= 3; who++) cr_assert_eq(hears(replay, who, 1, 1, 1), GW_REPLAY_FRESH);
-    cr_assert_eq(hears(replay, 1, 1, 1, 2), GW_REPLAY_FRESH); /* 2 is the longest silent now */
+    cr_assert_eq(hears(replay, 1, 1, 1, 2), GW_REPLAY_FRESH); /* life 2 has not been heard for longest now */
     cr_assert_eq(hears(replay, 4, 1, 1, 1), GW_REPLAY_FRESH);
     cr_assert_eq(hears(replay, 1, 1, 1, 2), GW_REPLAY_SEEN);
     cr_assert_eq(hears(replay, 3, 1, 1, 1), GW_REPLAY_SEEN);
@@ -377,7 +377,7 @@ static bool has_one(void *context) {
     return ((inbox *)context)->count > 0;
 }
 
-/* The port is taken long before anybody answers there: whoever asked meanwhile may be dead. */
+/* The port is taken long before it is served: the peers whose datagrams arrived meanwhile may be dead. */
 Test(udp, what_came_before_it_was_opened_is_dropped) {
     gw_err err;
     gw_loop *loop = gw_loop_open(&err);

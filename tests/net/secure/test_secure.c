@@ -1,4 +1,4 @@
-/* The handshake: who gets in, who is told what, and that no byte on the way can change. */
+/* The handshake: which peers are let in, what the others are told, and that no byte on the way can change. */
 #include "tests/net/flock.h"
 
 #include <criterion/criterion.h>
@@ -11,8 +11,8 @@ typedef struct side {
     gw_err err;
 } side;
 
-/* What a hand between the two does: flips bit `bit` of byte `at` of message `number` (0, 1, 2 in the order
- * sent), or of none when number is -1. */
+/* Tampering between the two sides: flips bit `bit` of byte `at` of message `number` (0, 1, 2 in the order of
+ * sending), or of none if number is -1. */
 typedef struct meddler {
     int number;
     size_t at;
@@ -32,7 +32,7 @@ static gw_handshake *start(const flock_peer *peer, bool dialler, gw_stream_kind 
     return h;
 }
 
-/* Moves what `from` has to say to `to`. False when there was nothing. */
+/* Moves the output of `from` to `to`. False if there was none. */
 static bool carry(side *from, side *to, meddler *m) {
     size_t count;
     uint8_t bytes[GW_HANDSHAKE_MESSAGE];
@@ -353,8 +353,8 @@ Test(handshake, garbage_is_refused_as_soon_as_it_is_known) {
                  "a stranger's word does not make us a clone");
 }
 
-/* Everything is fixed but the machine: plain mode, so that the algorithm does not depend on the CPU; the one
- * bit that says "this CPU has AES" is masked, and with it what is computed from it. */
+/* Everything but the machine is fixed: plain mode, so that the algorithm does not depend on the CPU; the bit
+ * that says "this CPU has AES" is masked, and so is what is computed from it. */
 Test(handshake, the_bytes_of_a_hello_and_the_lengths_are_pinned) {
     flock_peer a, b;
     size_t lengths[3], count;

@@ -14,7 +14,7 @@
 
 #define SOON_NS UINT64_C(50000000)
 
-/* Or has ended. */
+/* Whether the child sleeps or has ended. */
 static bool sleeps(const char *tasks, const char *task) {
     char path[320], line[512] = "";
     snprintf(path, sizeof path, "%s/%s/stat", tasks, task);
@@ -24,13 +24,14 @@ static bool sleeps(const char *tasks, const char *task) {
     return !there || strstr(line, ") S ") != NULL || strstr(line, ") Z ") != NULL;
 }
 
-/* Until all its threads sleep, each where it waits; or until its deadline has come, and it is gone. */
+/* Waits until all threads of the child sleep, each where it waits, or until its deadline has passed and it is
+ * gone. */
 static void await_sleep(pid_t child) {
     char tasks[64];
     snprintf(tasks, sizeof tasks, "/proc/%d/task", (int)child);
     for (bool all = false; !all;) {
         DIR *directory = opendir(tasks);
-        cr_assert_not_null(directory); /* a zombie has it still */
+        cr_assert_not_null(directory); /* a zombie still has the directory */
         all = true;
         for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
             all = all && (entry->d_name[0] == '.' || sleeps(tasks, entry->d_name));
@@ -38,7 +39,7 @@ static void await_sleep(pid_t child) {
     }
 }
 
-/* 0: it was stopped too late. */
+/* Returns 0 if it was stopped too late. */
 static int stop_and_continue(void (*wait)(int input, int output, uint64_t deadline_ns), const void *bytes,
                              size_t count, uint64_t ns) {
     int input[2], output[2], status;

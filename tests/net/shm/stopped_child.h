@@ -7,8 +7,8 @@
 
 enum { STOPPED_INPUT_FIRST = 10, STOPPED_LATE_FIRST };
 
-/* `wait` runs in the child: writes a byte to `output`, waits for `input` (a socket) or the deadline, and
- * _exits with what it heard of first. Returns that. */
+/* `wait` runs in the child: it writes a byte to `output`, waits for `input` (a socket) or the deadline, and
+ * exits with the one that it noticed first. Returns that. */
 int stopped_child(void (*wait)(int input, int output, uint64_t deadline_ns), const void *bytes, size_t count);
 
 #endif

@@ -16,7 +16,7 @@
 enum { RANGE = 1, SHARDS = 1000 };
 
 typedef struct shared {
-    _Atomic int victim; /* its process */
+    _Atomic int victim; /* the process of the victim */
     _Atomic uint64_t left, passed, served, direct, took_ns;
 } shared;
 
@@ -76,7 +76,7 @@ static bool is_stopped(pid_t victim) {
     return read && state == 'T';
 }
 
-/* Reads until the victim's words are within reach, stops it, and takes half of its range. */
+/* Reads until the victim's words can be reached, stops the victim, and takes half of its range. */
 static bool be_thief(thief *t, shared *s) {
     while (gw_transport_count(t->transport).direct == 0) (void)do_one(t, GW_OP_READ, 0, 0);
     while (atomic_load(&s->victim) == 0) sched_yield();

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Two processes, linked by `kinds` (net/fabric/fabric.h). One is stopped by SIGSTOP, and the other takes half
- * of its range, by one READ and one CAS, while it is. Checks that it was stopped all the time, and both
+/* Two processes, linked by `kinds` (net/fabric/fabric.h). One is stopped by SIGSTOP; meanwhile the other
+ * takes half of its range by one READ and one CAS. Checks that it was stopped all the time, and both
  * counters. */
 void stopped_victim_is_stolen_from(uint32_t kinds);
 

@@ -1,5 +1,5 @@
-/* Shared memory in particular: a victim that is stopped, memory that was taken away, and what another process
- * may put into memory that both have. */
+/* Shared memory in particular: a stopped victim, memory that is taken away, and what another process may
+ * write to memory that both have. */
 #include "net/rail/path.h"
 #include "net/shm/channel.h"
 #include "net/shm/words.h"
@@ -35,7 +35,7 @@ static gw_op op_of(gw_op_kind kind, void *buffer) {
                    .buffer = buffer};
 }
 
-/* Has the owner's words described to a member under this fence, and this file handed to it. */
+/* Describes the owner's words to a member under this fence, and gives it this file. */
 static bool hand_file(gw_words *words, gw_shm_words *theirs, int fd, gw_err *err) {
     uint8_t bytes[GW_DOOR_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
@@ -67,18 +67,19 @@ Test(shm, who_keeps_old_words_changes_dead_memory) {
     gw_words *words = gw_words_open(&err);
     gw_shm_words theirs;
     gw_shm_words_init(&theirs);
-    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS); /* nothing was handed over yet */
+    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS); /* the member was given nothing yet */
     cr_assert(gw_words_add(words, RANGE, 3, &err));
     cr_assert(hand_over(words, &theirs, &err), "%s", err.text);
     cr_assert(add(&theirs, &c) == GW_PATH_DONE && c.status == GW_OP_OK && c.value == 0);
     cr_assert_eq(own_word(words), 1);
     cr_assert(gw_words_renew(words, &err));
     cr_assert_eq(own_word(words), 1);
-    cr_assert_eq(add(&theirs, &c), GW_PATH_PASS); /* to be told by the owner that it is fenced off */
+    cr_assert_eq(add(&theirs, &c),
+                 GW_PATH_PASS); /* passed on, so that the owner answers that the member is fenced off */
     uint64_t offset, bytes;
     cr_assert(gw_words_find(words, RANGE, &offset, &bytes));
     __atomic_store_n((uint64_t *)(void *)(theirs.memory + offset), 77,
-                     __ATOMIC_SEQ_CST); /* whatever it does */
+                     __ATOMIC_SEQ_CST); /* whatever the operation is */
     cr_assert_eq(own_word(words), 1);
     cr_assert(hand_over(words, &theirs, &err));
     cr_assert(add(&theirs, &c) == GW_PATH_DONE && c.value == 1);
@@ -86,7 +87,7 @@ Test(shm, who_keeps_old_words_changes_dead_memory) {
     gw_words_close(words);
 }
 
-/* Its owner could cut it short, and who touches it then dies of it. */
+/* The owner could shorten the file, which would kill a process that touches its memory. */
 Test(shm, a_file_that_could_shrink_is_not_mapped) {
     gw_err err;
     gw_words *words = gw_words_open(&err);
@@ -134,7 +135,8 @@ Test(shm, operations_that_are_not_on_the_words_are_passed_on) {
     gw_words_close(words);
 }
 
-/* No file is to be had: who holds the words may act on them no more, and the owner knows. */
+/* No file can be made: holders of the words' memory must not operate on it any more, and the owner learns
+ * it. */
 Test(shm, words_that_cannot_be_renewed_are_retired) {
     gw_err err;
     gw_completion c;
@@ -166,12 +168,13 @@ Test(shm, words_that_make_no_sense_are_not_mapped) {
     cr_assert(gw_words_add(words, RANGE, 3, &err));
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_shm_words_describe(words, &fence, &w);
-    for (size_t length = 0; length <= w.length; length++) { /* shorter ones, then one behind the end */
+    for (size_t length = 0; length <= w.length; length++) { /* shorter ones, then one that is a byte longer */
         gw_reader r = gw_reader_on(bytes, length);
         if (length == w.length) memset(bytes + length - 4, 0xf8, 4);
         cr_assert(!gw_shm_words_take(&theirs, &r, gw_words_fd(words), &err), "%zu bytes", length);
     }
-    int soft = memfd_create("soft", MFD_ALLOW_SEALING); /* could be made smaller under whoever maps it */
+    int soft =
+        memfd_create("soft", MFD_ALLOW_SEALING); /* could be made smaller under a process that maps it */
     cr_assert_eq(ftruncate(soft, GW_WORDS_BYTES), 0);
     w = gw_writer_on(bytes, sizeof bytes);
     gw_shm_words_describe(words, &fence, &w);
@@ -190,7 +193,7 @@ static gw_arrival refuse(void *context, gw_rail_peer *peer, gw_rail_message *mes
     return GW_ARRIVAL_REFUSE;
 }
 
-/* What the sender of a ring wrote there, by hand: head position and first bytes. */
+/* What the sender of a ring has written, made by hand: the head position and the first bytes. */
 static gw_flow receive_from(uint64_t head, uint32_t length, gw_err *err) {
     int rings = memfd_create("rings", 0);
     cr_assert_eq(ftruncate(rings, (off_t)gw_shm_rings_bytes(1)), 0);
@@ -198,7 +201,7 @@ static gw_flow receive_from(uint64_t head, uint32_t length, gw_err *err) {
     gw_channel *channel =
         gw_shm_channel_open(rings, 0, true, eventfd(0, 0), eventfd(0, 0), 4096, &peer, 0, err);
     cr_assert_not_null(channel, "%s", err->text);
-    uint64_t ring = gw_shm_rings_bytes(1) / 2; /* the second one is what the first side receives by */
+    uint64_t ring = gw_shm_rings_bytes(1) / 2; /* the second one is that by which the first side receives */
     cr_assert_eq(pwrite(rings, &head, sizeof head, (off_t)ring), sizeof head);
     cr_assert_eq(pwrite(rings, &length, sizeof length, (off_t)ring + 4096), sizeof length);
     gw_rail_user user = {.arrive = refuse};
@@ -211,7 +214,7 @@ static gw_flow receive_from(uint64_t head, uint32_t length, gw_err *err) {
 Test(shm, nonsense_in_a_ring_breaks_the_channel) {
     gw_err err;
     cr_assert_eq(receive_from(0, 0, &err), GW_FLOW_BLOCKED);
-    cr_assert_eq(receive_from(1, 0, &err), GW_FLOW_BROKEN); /* not at a line's end */
+    cr_assert_eq(receive_from(1, 0, &err), GW_FLOW_BROKEN); /* not at the end of a cache line */
     cr_assert_eq(receive_from(UINT64_MAX - 63, 0, &err), GW_FLOW_BROKEN);
     cr_assert_eq(receive_from(1 << 30, 0, &err), GW_FLOW_BROKEN);
     cr_assert_eq(receive_from(128, 4097, &err), GW_FLOW_BROKEN); /* longer than messages may be */
