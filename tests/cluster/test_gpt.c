@@ -138,10 +138,11 @@ Test(gpt, damage_costs_one_checkpoint_and_not_the_model) {
     snprintf(dir, sizeof dir, "%s/p0", l->dir);
     int code;
     for (int updates = 2; updates <= 6; updates += 2) {
-        const char *ran = output(&code,
-                                 GODWIT_BINARY " run " GPT " --updates %d --checkpoint-every off --dir %s "
-                                               "--listen 127.0.0.1:0 2>&1",
-                                 updates, dir);
+        const char *ran =
+            output(&code,
+                   GODWIT_BINARY " run " GPT " --updates %d --checkpoint-every off --fresh --dir %s "
+                                 "--listen 127.0.0.1:0 2>&1",
+                   updates, dir);
         cr_assert_eq(code, 0, "%s", ran);
         if (updates == 4) output(&code, "touch %s/four", l->dir);
     }
@@ -186,11 +187,12 @@ static void run_three(const char *const *order) {
     const char *said;
     char ids[3][16];
     for (int i = 0; i < 3; i++) {
-        said = output(&code,
-                      "cd %s && for dir in shared alone%d; do " GODWIT_BINARY " run " SMALL " %s "
-                      "--checkpoint-every off --listen 127.0.0.1:0 --dir $dir >out%d 2>&1 || exit 1; done && "
-                      "sed -n 's/.*job id: //p' out%d | tr -d '\\n'",
-                      l->dir, i, order[i], i, i);
+        said = output(
+            &code,
+            "cd %s && for dir in shared alone%d; do " GODWIT_BINARY " run " SMALL " %s "
+            "--checkpoint-every off --fresh --listen 127.0.0.1:0 --dir $dir >out%d 2>&1 || exit 1; done && "
+            "sed -n 's/.*job id: //p' out%d | tr -d '\\n'",
+            l->dir, i, order[i], i, i);
         cr_assert(code == 0 && strlen(said) == 8, "%s", said);
         strcpy(ids[i], said);
         said = output(&code,

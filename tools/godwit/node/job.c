@@ -147,38 +147,137 @@ static void write_difference(FILE *out, uint32_t *differ, const char *name, cons
             here ? here : "not given");
 }
 
-static void write_differences(FILE *out, const gw_manifest *other, const gw_param *ours, uint32_t count) {
+/* The hashes say nothing to people. */
+static const struct {
+    const char *name, *text;
+} hashed[] = {{"data", "the data differ"},
+              {"code", "the file of the shared object differs"},
+              {"build", "the build differs"}};
+
+/* Whether a line of an identity differs wherever another one does: almost any option changes the bits of a first shard, and
+ * jobs with float sums name the build where others name a compute class. */
+static bool is_consequence(const char *name, const char *other) {
+    return strcmp(name, "probe") == 0 ||
+           (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "build") == 0));
+}
+
+static void write_line(FILE *out, uint32_t *differ, const char *name, const char *theirs, const char *here) {
+    for (size_t i = 0; i < sizeof hashed / sizeof hashed[0]; i++) {
+        if (strcmp(hashed[i].name, name) != 0) continue;
+        if ((*differ)++ < MOST_NAMED) fprintf(out, "%s%s", *differ == 1 ? "" : "; ", hashed[i].text);
+        return;
+    }
+    write_difference(out, differ, name, theirs, here);
+}
+
+/* Takes an identity's text apart; the list is the caller's, and lives as long as the text. */
+static gw_param *split_identity(char *text, uint32_t *count) {
+    *count = 0;
+    for (const char *at = text; *at != '\0'; at++) *count += *at == '\n';
+    gw_param *list = calloc(*count + 1, sizeof *list);
+    GW_ASSERT_MEMORY(list != NULL);
+    *count = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, '=');
+        if (value == NULL) continue;
+        *value++ = '\0';
+        list[(*count)++] = (gw_param){.name = line, .value = value};
+    }
+    return list;
+}
+
+static void write_differences(FILE *out, const gw_param *theirs, uint32_t their_count, const gw_param *ours,
+                              uint32_t count) {
     uint32_t differ = 0;
-    for (uint32_t i = 0; i < other->param_count; i++) {
-        const gw_param *theirs = &other->params[i];
-        const char *here = value_of(ours, count, theirs->name);
-        if (here == NULL || !is_same_value(theirs->value, here))
-            write_difference(out, &differ, theirs->name, theirs->value, here);
+    for (uint32_t i = 0; i < their_count; i++) {
+        const char *here = value_of(ours, count, theirs[i].name);
+        if (is_consequence(theirs[i].name, here)) continue;
+        if (here == NULL || !is_same_value(theirs[i].value, here))
+            write_line(out, &differ, theirs[i].name, theirs[i].value, here);
     }
     for (uint32_t i = 0; i < count; i++)
-        if (value_of(other->params, other->param_count, ours[i].name) == NULL)
-            write_difference(out, &differ, ours[i].name, NULL, ours[i].value);
+        if (value_of(theirs, their_count, ours[i].name) == NULL && !is_consequence(ours[i].name, NULL))
+            write_line(out, &differ, ours[i].name, NULL, ours[i].value);
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
-    if (differ == 0)
+    const char *probe = value_of(ours, count, "probe"), *their_probe = value_of(theirs, their_count, "probe");
+    if (differ == 0 && probe != NULL && their_probe != NULL && strcmp(probe, their_probe) != 0)
+        fprintf(out, "the bits of a first shard differ, as another processor or library may give them");
+    else if (differ == 0)
         fputs("the job's options are alike: --steps, --reduce, the data, the file of a job in a "
               "shared object, what computes, or the bits that it gives differ",
               out);
 }
 
-void gw_node_job_log_other(const gw_node_job *job, const gw_manifest *other) {
+static bool identity_path(const gw_directory *directory, const gw_hash *id, char path[GW_PATH_BYTES],
+                          gw_err *err) {
+    char digits[9];
+    gw_hex(id->bytes, 4, digits);
+    return gw_durable_path(path, err, "%s/job-%s", directory->path, digits);
+}
+
+/* The identity of a job that was begun in the directory, as text that the caller frees; NULL where there is none. */
+static char *read_identity(gw_directory *directory, const gw_hash *id) {
+    enum { IDENTITY_MOST = 1 << 20 };
+    char path[GW_PATH_BYTES];
+    void *bytes;
+    size_t length;
+    gw_err ignored;
+    if (!identity_path(directory, id, path, &ignored) ||
+        !gw_durable_read(&directory->io, path, IDENTITY_MOST, &bytes, &length, &ignored))
+        return NULL;
+    char *text = strndup(bytes, length);
+    GW_ASSERT_MEMORY(text != NULL);
+    free(bytes);
+    return text;
+}
+
+/* What differs between the other job and this one: from its identity, or as far as its manifest tells. */
+static char *name_differences(const gw_node_job *job, gw_directory *directory, const gw_manifest *other) {
     char *why = NULL;
     size_t length = 0;
-    uint32_t count;
+    uint32_t count, their_count;
     FILE *out = open_memstream(&why, &length);
-    if (out == NULL) return;
-    gw_param *ours = gw_node_job_shared_params(job, &count);
-    if (strcmp(other->job_name, job->options->job->name) != 0)
+    GW_ASSERT_MEMORY(out != NULL);
+    char *theirs = read_identity(directory, &other->job_id);
+    if (strcmp(other->job_name, job->options->job->name) != 0) {
         fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
-    else
-        write_differences(out, other, ours, count);
-    free(ours);
-    if (fclose(out) == 0)
-        gw_log(GW_WARN, "checkpoint", "%s holds step %" PRIu64 " of another job (%s): not resumed",
-               job->options->dir, other->step, why);
-    free(why);
+    } else if (theirs != NULL) {
+        char *own = strdup(job->identity);
+        GW_ASSERT_MEMORY(own != NULL);
+        gw_param *ours = split_identity(own, &count), *list = split_identity(theirs, &their_count);
+        write_differences(out, list, their_count, ours, count);
+        free(ours);
+        free(list);
+        free(own);
+    } else {
+        gw_param *ours = gw_node_job_shared_params(job, &count);
+        write_differences(out, other->params, other->param_count, ours, count);
+        free(ours);
+    }
+    free(theirs);
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    return why;
+}
+
+bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
+                       gw_err *err) {
+    char path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
+    char *known = read_identity(directory, &job->id);
+    free(known);
+    if (known != NULL) return true;
+    if (other != NULL && !job->options->fresh) {
+        char *why = name_differences(job, directory, other);
+        gw_fail(err, GW_E_USAGE,
+                "%s holds step %" PRIu64
+                " of another job (%s). Run the command of that job, name another --dir, or "
+                "begin this job beside it by --fresh",
+                directory->path, other->step, why);
+        free(why);
+        return false;
+    }
+    return identity_path(directory, &job->id, path, err) &&
+           gw_durable_path(temporary, err, "%s/job.new", directory->path) &&
+           gw_durable_replace(&directory->io, temporary, directory->path, path, job->identity,
+                              strlen(job->identity), err);
 }

@@ -10,6 +10,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_JOB_H
 
 #include "checkpoint/manifest.h"
+#include "core/os/directory.h"
 #include "kernels/device/device.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/weights/model.h"
@@ -43,8 +44,11 @@ bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *worke
 /* The parameters that are part of the identity, in the order of the job's table; the caller frees the list. */
 gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count);
 
-/* Logs that the directory has a checkpoint of another job, and none of this one, and what differs as far as
- * the manifest tells. A job with one option changed is another one, and resumes nothing. */
-void gw_node_job_log_other(const gw_node_job *job, const gw_manifest *other);
+/* Notes in the directory, by a file with the job's identity, that the job was begun there. `other`: the newest checkpoint
+ * in the directory where that is another job's, and there is none of this one; else NULL. With it the job is begun only
+ * with --fresh, or where it was begun before: otherwise fails with GW_E_USAGE, and names what differs between the two
+ * jobs. A job with one value changed is another one, and a user who mistyped it should not train from step 0. */
+bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
+                       gw_err *err);
 
 #endif

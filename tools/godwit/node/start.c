@@ -376,7 +376,8 @@ static bool open_brain(gw_node *node, gw_err *err) {
     bool good = node->options->fresh ||
                 gw_inventory_load(node->store, &node->job.id, node->engine.device->layout->image_bytes,
                                   &inventory, &inventory_count, &config.orphans, &other, err);
-    if (other.job_name[0] != '\0') gw_node_job_log_other(&node->job, &other);
+    good = good && gw_node_job_begin(&node->job, &node->self.directory,
+                                     other.job_name[0] != '\0' ? &other : NULL, err);
     gw_manifest_free(&other);
     gw_shard_death *deaths = NULL;
     good = good && gw_recorder_open_claims(&node->recorder, &config.id, config.incarnation.boot,
