@@ -1,5 +1,5 @@
-/* Which steps others may see, and the effects of committed steps (core/README.md, section 5, "Joining,
- * committing, ending"). Only the functions of this file write p->commit. */
+/* Commit: the steps that others may see, and the effects of committed steps (core/README.md, section 5,
+ * "Joining, committing, ending"). Only the functions of this file write p->commit. */
 #ifndef GODWIT_CORE_BRAIN_COMMIT_H
 #define GODWIT_CORE_BRAIN_COMMIT_H
 

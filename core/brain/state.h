@@ -1,23 +1,23 @@
-/* One peer's state, for the files of the brain alone. It is put together of parts, and each part is written by one room,
- * or by one file of this folder, alone (tests/rooms.py); all others read it:
+/* One peer's state, for the files of the brain alone. It is put together of parts, and each part is written
+ * by one room, or by one file of this folder, alone (tests/rooms.py); all others read it:
  *
  *   job_state.c  the state of the job that this peer holds
  *   commit.c     which steps others may see
  *   outbox.c     actions, messages, what people are told, the end
  *   agenda.c     what the rooms leave to the view
  *   record.c     the durable record
- *   members/     contacts.c (gossip's members, hello, the blob), links.c, strangers.c (peers of another job), poison.c
- *                (shards on which peers die)
- *   faults/      verify.c (shards computed twice), verdicts.c (convictions), path_errors.c (bits that change between two
- *                members), halt.c (where no peer can tell who is right)
+ *   members/     contacts.c (gossip's members, their metadata, HELLO), links.c, strangers.c (peers of another
+ *                job), poison.c (shards on which peers die)
+ *   faults/      verify.c (shards computed twice), verdicts.c (convictions), path_errors.c (bits that change
+ *                between two members), halt.c (where no peer can tell who is right)
  *   save/        checkpoint.c, kept.c (which checkpoints stay), final.c (a last state without room), job_end.c (the end
  *                for peers that missed it), leave.c, deadlines.c (actions of the world that hang)
  *   step/        steps.c (deal, steal, seal, reduce, check, apply), retry.c (reductions that fail)
  *   view/        propose.c, vote.c, install.c, admit.c (founding, joining, healing), repair.c
  *   peer/        peer.c (assembly: create, events, the clock), status.c; these own nothing
  *
- * A room calls those before it in this list and none after it. What it has for a later one it returns to peer/peer.c, or
- * leaves on the agenda. */
+ * A room calls those before it in this list and none after it. What it has for a later one it returns to
+ * peer/peer.c, or leaves on the agenda. */
 #ifndef GODWIT_CORE_BRAIN_STATE_H
 #define GODWIT_CORE_BRAIN_STATE_H
 

@@ -4,29 +4,34 @@
 #include "core/brain/state.h"
 
 void gw_contacts_close(gw_peer *p);
-gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id); /* NULL = unknown */
-/* Returns the contact whose life has just ended, if that is what gossip tells. */
+/* The contact with this id, or NULL. Valid until the next event of gossip or of a link. */
+gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id);
+/* Handles an event of gossip. If a life has ended by it, returns that peer's contact, otherwise NULL. */
 const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event);
+/* Handles LINK_UP and LINK_DOWN. */
 void gw_contacts_link(gw_peer *p, const gw_event *event);
-/* The message HELLO. Returns whether its sender runs this very job. */
+/* Handles the message HELLO. Returns whether its sender runs this very job. */
 bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message);
-void gw_contacts_announce(gw_peer *p); /* keeps the own blob current */
-/* One that fell silent: dials it, as a refusal would show that its process has ended. */
+/* Gossips this peer's metadata if it has changed. */
+void gw_contacts_announce(gw_peer *p);
+/* Dials a peer that fell silent, as a refused connection shows that its process has ended. */
 void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
-/* Of the view that this peer is in, in the life that is known of it. */
+/* Whether the life of a peer that gossip knows is a member of the installed view. */
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact);
-/* The member of the installed view at `rank` lives, in the life that is a member. */
+/* Whether the member at `rank` of a view lives, in the life that is the member. */
 bool gw_contacts_member_lives(gw_peer *p, const gw_view *view, uint32_t rank);
-/* This process has been linked to the life that gossip knows, or to one before it: what gossip has that life
- * say was said since. Of any other it may be a recording: what brings gossip can be replayed to a process
- * that has just begun (net/secure/packet.h), a link's handshake cannot. */
+/* Whether this process has been linked to the life of a peer that gossip knows, or to an earlier one. Then
+ * the metadata that gossip brings is newer than that link. Otherwise it may be a recording: packets of gossip
+ * can be replayed to a process that has just begun (net/secure/packet.h), a link's handshake cannot. */
 bool gw_contacts_has_met(const gw_contact *contact);
-/* Alive, linked and greeted, in the life that is known: it can be asked. */
+/* Whether a peer is alive, linked and greeted in the life that gossip knows, so that it can be asked. */
 bool gw_contacts_greeted(const gw_contact *contact);
+/* Whether a peer runs this job, by its metadata and its HELLO. */
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact);
 
-/* A living peer of this job that has a view; whether there is one. */
+/* Whether a peer lives, runs this job and has a view. */
 bool gw_contacts_runs_this_job(const gw_peer *p, const gw_contact *contact);
+/* Whether there is such a peer. */
 bool gw_contacts_knows_flock(const gw_peer *p);
 
 #endif

@@ -3,30 +3,39 @@
 
 #include "core/brain/state.h"
 
-/* What peers were at in this step is not known from now on: they may have got further. */
+/* This process stood still: the claims that it knows of this step may be out of date. */
 void gw_poison_stood_still(gw_peer *p);
+/* Sends the members a claim of a worker of this peer (the event CLAIM). */
 void gw_poison_claim(gw_peer *p, const gw_event *event);
-void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life); /* anew */
-void gw_poison_left_out(gw_contact *contact); /* of the view that goes on */
+/* A control link to this life of a peer stands. Claims may have been lost before. */
+void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnation *life);
+/* The installed view does not have this peer as a member. */
+void gw_poison_left_out(gw_contact *contact);
+/* Handles the message CLAIM. */
 void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *message);
-/* Takes over what the durable record said, and how the last life ended. */
+/* Takes over the deaths in the durable record, and how the last life of this peer ended. */
 void gw_poison_open(gw_peer *p, const gw_shard_deaths *recorded);
-/* The view that is installed begins with these: all its members are careful in the same steps. */
+/* The installed view begins with these deaths, so that all its members report their claims in the same
+ * steps. */
 void gw_poison_agree(gw_peer *p, const gw_shard_deaths *agreed);
-/* Takes over what others know; steps before `step` are done. May end this peer. */
+/* Takes over the deaths that others know of. Steps before `step` are done. It may end this peer. */
 void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step);
-/* It died or gave up, and has not wished to leave. */
+/* A peer died or gave up, without having been asked to leave. */
 void gw_poison_member_fell(gw_peer *p, gw_contact *contact);
-/* As this peer ends: tells the others why it cannot go on, where it failed. */
+/* This peer ends. If it `failed`, it sends FELL, which says why it cannot go on. */
 void gw_poison_farewell(gw_peer *p, bool failed);
+/* Handles the message FELL. */
 void gw_poison_told(gw_contact *from, const gw_message *message);
-void gw_poison_as_told(gw_contact *contact); /* after its blob was read: what its link told, if it did */
-void gw_poison_last_words(gw_peer *p, gw_contact *contact); /* they may come after the news that it left */
-/* This peer cannot go on because of this shard: "shard 7 of step 3 <why>". */
+/* A peer has ended: what its FELL said, if it came, replaces what its metadata says. */
+void gw_poison_as_told(gw_contact *contact);
+/* A peer's metadata has changed: its last words may come after the news that it left. */
+void gw_poison_last_words(gw_peer *p, gw_contact *contact);
+/* Ends this peer because it cannot compute this shard; the event says why. */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);
-/* What this shard is computed from cannot be had just now, as the event tells: it is dealt again in another
- * view, unless this peer has given back too many. */
+/* The input of this shard cannot be had now; the event says why. The shard is dealt again in another view,
+ * unless this peer has given back too many. */
 void gw_poison_give_back(gw_peer *p, uint32_t shard, const gw_event *event);
-void gw_poison_forget(gw_peer *p, uint64_t step); /* steps before this one are over */
+/* Forgets claims and deaths of steps before this one, which are done. */
+void gw_poison_forget(gw_peer *p, uint64_t step);
 
 #endif

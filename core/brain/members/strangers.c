@@ -3,7 +3,7 @@
  * the peer that comes to it is turned away. While a flock is being founded, the smaller group is: that is
  * decided once as many peers are here as are waited for (--peers) and no other has come for a while. If, for
  * example, one of three peers has a wrong parameter, that one is turned away, whatever its id and whoever was
- * first. Of two groups of one size, the one without the lowest id is turned away. */
+ * first. If two groups have one size, the one without the lowest id is turned away. */
 #include "core/brain/members/strangers.h"
 
 #include "core/brain/outbox.h"

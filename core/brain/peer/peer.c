@@ -1,5 +1,5 @@
-/* A peer's assembly: creating it, handing each event to the room that handles it, and what happens as time goes by. This
- * room stands above all others of the brain, and nothing below calls it. */
+/* A peer's assembly: creating it, handing each event to the room that handles it, and what happens as time
+ * goes by. This room stands above all others of the brain, and nothing below calls it. */
 #include "core/brain/peer.h"
 
 #include "core/base/assert.h"
@@ -404,7 +404,7 @@ static void hand_to_view(gw_peer *p) {
     gw_votes_freeze_after_apply(p);
     if (gw_agenda_take_boundary(p)) gw_waiting_at_boundary(p);
     if (gw_leave_saved(p)) {
-        gw_waiting_at_pause(p); /* whoever came meanwhile */
+        gw_waiting_at_pause(p); /* admits the peers that came meanwhile */
         gw_leave_after_save(p);
     }
     gw_votes_send_if_ready(p);

@@ -173,7 +173,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     gw_peer_id ids[GW_MAX_MEMBERS];
     uint32_t writable = writable_members(p, ids);
     gw_save *s = &p->save.open;
-    bool leaves = gw_saves_before_leaving(p); /* for this, and for nothing else */
+    bool leaves = gw_saves_before_leaving(p); /* this peer waits for this checkpoint and then leaves */
     *s =
         (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
     s->looks = final || leaves;

@@ -11,10 +11,10 @@
 #include <inttypes.h>
 
 enum {
-    LOAD_STALL_MS = 30000,    /* the flock pauses for whoever fetches a state */
-    DISK_STALL_MS = 30000,    /* nothing of a checkpoint was hashed or written */
-    PERSIST_STALL_MS = 20000, /* a view waits for a vote, and that for its record */
-    GAP_MS = 5000,            /* this process did not run: nobody is to blame for that time */
+    LOAD_STALL_MS = 30000,    /* without progress of a LOAD, for which the flock pauses */
+    DISK_STALL_MS = 30000,    /* without progress of a SAVE or MANIFEST */
+    PERSIST_STALL_MS = 20000, /* until the record is durable, for which a vote waits, and for that a view */
+    GAP_MS = 5000,            /* a longer pause between two checks means that this process did not run */
 };
 
 void gw_patience_load(gw_peer *p) {

@@ -3,12 +3,15 @@
 
 #include "core/brain/state.h"
 
-void gw_patience_load(gw_peer *p); /* a LOAD begins */
-/* A SAVE or a MANIFEST is given to the disk; one of them has ended. */
+/* A LOAD begins. */
+void gw_patience_load(gw_peer *p);
+/* A SAVE or a MANIFEST begins. */
 void gw_patience_disk(gw_peer *p, gw_token token);
+/* A SAVE or a MANIFEST has ended. */
 void gw_patience_disk_answered(gw_peer *p, gw_token token);
+/* Handles the event PROGRESS. */
 void gw_patience_progress(gw_peer *p, const gw_event *event);
-/* As time goes by. True: what was given to the disk has just been found not to end. */
+/* Checks the deadlines. Returns true if the disk has just been found to hang. */
 bool gw_patience_consider(gw_peer *p);
 uint64_t gw_patience_deadline(const gw_peer *p);
 

@@ -3,11 +3,13 @@
 
 #include "core/brain/state.h"
 
-void gw_final_not_hashed(gw_peer *p); /* nobody could even hash some of it: tried again, but not for ever */
-/* At the leader: nobody has room for all of it. True: it will be tried again; false: that has lasted long
- * enough. */
+/* No peer could even hash some chunk of the final state. It is tried again, a few times. */
+void gw_final_not_hashed(gw_peer *p);
+/* At the leader: no disks have room for the whole final state. Returns whether it is tried again; false: that
+ * has lasted long enough. */
 bool gw_final_waits_for_room(gw_peer *p);
 void gw_final_consider(gw_peer *p);
-void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root); /* ends this peer */
+/* Ends this peer, as the final state could not be saved. root NULL: not known. */
+void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root);
 
 #endif

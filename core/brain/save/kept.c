@@ -161,7 +161,7 @@ void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
         note_newest(p, whole->step, &whole->root);
 }
 
-/* Which checkpoints are kept. */
+/* Keeping checkpoints and making room. */
 
 /* Has everything on this disk deleted except these checkpoints; orphans, too. */
 static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {

@@ -3,46 +3,51 @@
 
 #include "core/brain/state.h"
 
-/* What a checkpoint of that view, and a state that is held in it, say of when they were made. */
+/* The epoch that is written into checkpoints of a view of this epoch: 0 with exact sums. */
 uint64_t gw_kept_epoch(const gw_peer *p, uint64_t epoch);
-const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p); /* that is known to be whole, or NULL */
-/* Whether that is behind the state that this peer holds, or holds next: with float sums it may be of another
- * lineage of the job. */
+/* The newest checkpoint that is known to be whole, or NULL. */
+const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p);
+/* Whether that checkpoint is in the lineage of the state that this peer holds, or holds next. With float sums
+ * it may be in another. */
 bool gw_kept_knows_lineage(const gw_peer *p);
-/* The same, if it is behind that state; step 0: there is none. */
+/* The newest checkpoint that is known to be whole and in that lineage; step 0: there is none. */
 gw_checkpoint_ref gw_kept_whole(const gw_peer *p);
-/* Whether a checkpoint that has been recorded here is behind the state that this peer holds. */
+/* Whether a checkpoint is in the lineage of the state that this peer holds, as far as is known here. */
 bool gw_kept_is_behind(const gw_peer *p, const gw_checkpoint_ref *one);
-/* This checkpoint has been loaded: it is the newest complete one, and is kept beside the next. */
+/* A checkpoint has been loaded. It is the newest complete one, and is kept beside the next. */
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root);
-/* A checkpoint of this peer's state has been recorded, by whichever disks take it. */
+/* A checkpoint of this peer's state has been recorded, on the disks that can write. */
 void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one);
-/* The state of this peer's view was loaded, with its lineage. */
+/* The state of the view was loaded, with its lineage. */
 void gw_kept_took_state(gw_peer *p);
-/* As a view's members know. It may not have reached this peer that it is complete. */
+/* Members of a view know that this checkpoint is whole. This peer may not have heard that it is complete. */
 void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole);
-/* All members have recorded it, this peer among them: earlier ones go. */
+/* All members have recorded this checkpoint, this peer included. Earlier ones are deleted. */
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
-void gw_kept_complete_late(gw_peer *p, const gw_message *message); /* COMPLETE, not of the save under way */
-/* Before a checkpoint is stored; `lacks_room`: on a disk that has refused some for a while. */
+/* Handles a COMPLETE that is not about the checkpoint in progress. */
+void gw_kept_complete_late(gw_peer *p, const gw_message *message);
+/* Makes room before a checkpoint is stored. `lacks_room`: the disk has refused to write for a while. */
 void gw_kept_make_room(gw_peer *p, bool lacks_room);
-/* The view goes on from the present state though another one is on record as the job's end: that one goes. */
+/* The view goes on from the present state, though another one is on record as the job's last: deletes that
+ * one. */
 void gw_kept_give_up_end(gw_peer *p);
-/* Those of more than `step` steps, but these: they are known no more, now or in a later life. The next
- * checkpoint that is complete has them deleted. */
+/* Gives up the checkpoints of more than `step` steps, except the spared ones. They count no more, in this
+ * life or a later one, and the next complete checkpoint has them deleted. */
 void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uint32_t count);
-/* `before`: what the durable record says was given up in an earlier life. */
+/* Begins with what the durable record says was given up in an earlier life. */
 void gw_kept_open(gw_peer *p, const gw_given_up *before);
 void gw_kept_close(gw_peer *p);
-/* A view is installed, whose state this peer holds, or not. */
+/* A view is installed. `holds`: this peer has its state. */
 void gw_kept_view_begins(gw_peer *p, const gw_install *install, bool holds);
-/* This checkpoint is whole, and behind the state that is loaded. */
+/* A checkpoint is whole, and in the lineage of the state that is loaded. */
 void gw_kept_note_load(gw_peer *p, const gw_checkpoint_ref *whole);
-/* The message READY about the installed view, with the newest checkpoint that is known to be whole (step 0: none). */
+/* The message READY about the installed view, with the newest checkpoint that is known to be whole (step 0:
+ * none). */
 gw_message gw_kept_ready(const gw_peer *p, const gw_checkpoint_ref *whole);
-/* READY again, to all members, with what is known now to be whole, and behind the view's state. */
+/* Sends READY to all members again, with a checkpoint that is now known to be whole and in the lineage of the
+ * view's state. */
 void gw_kept_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole);
-/* The flock has come to that one, or goes on from it: it was right. */
+/* Makes a checkpoint count again that was given up: the flock has reached it, or goes on from it. */
 void gw_kept_take_back(gw_peer *p, const gw_hash *root);
 
 #endif

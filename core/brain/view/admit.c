@@ -22,21 +22,23 @@
 #include <string.h>
 
 enum {
-    POLL_MS = 100,
+    POLL_MS = 100,        /* a waiting peer looks around this often */
     JOIN_MS = 500,        /* between two requests to be admitted */
-    JOIN_LASTS_MS = 3000, /* a request counts this long */
-    SEED_MS = 3000,       /* that a seed has to answer in, found how late so ever */
-    SETTLE_MS = 1500,     /* no news of peers for this long: whoever comes has come */
-    UNSETTLED_MS = 10000, /* nobody came for the first time: who comes again and again is not waited for */
-    GREETING_MS = 5000,   /* who is here but without a link is not waited for any longer */
-    FOUND_STAGGER_MS = 1000,
-    ASKS_IN_VAIN = 10,   /* after so many, and each time again, the leader is not the only one to be asked */
-    HEAL_AFTER_MS = 100, /* another view of this job must be seen this long */
-    OFFER_MS = 300,
-    OFFER_LASTS_MS = 120000, /* the other side may be in the middle of a long step */
-    HEAL_BLOCK_MS = 5000,
-    ADMIT_MS = 50,     /* newcomers wait so long for others to come, or for the step's end, */
-    LINKING_MS = 1000, /* or this, where members of a view that is offered are still without a link, */
+    JOIN_LASTS_MS = 3000, /* a request counts for this long */
+    SEED_MS = 3000,       /* time that a seed has to answer, however late its address became known */
+    SETTLE_MS = 1500,     /* after this time without a new peer all are taken to be here */
+    /* After this time without a peer that is here for the first time, a flock is founded although others come and
+     * go. */
+    UNSETTLED_MS = 10000,
+    GREETING_MS = 5000,      /* a living peer without a link is waited for this long */
+    FOUND_STAGGER_MS = 1000, /* each peer with a lower id delays the founding by this peer */
+    ASKS_IN_VAIN = 10,       /* after so many requests to the leader, each time, one goes to all members */
+    HEAL_AFTER_MS = 100,     /* another view of this job must be seen for this long */
+    OFFER_MS = 300,          /* between two offers of this view */
+    OFFER_LASTS_MS = 120000, /* then the offer ends; the other side may be in the middle of a long step */
+    HEAL_BLOCK_MS = 5000,    /* pause after an offer that came to nothing */
+    ADMIT_MS = 50,           /* newcomers wait this long for further ones, or for the step's end */
+    LINKING_MS = 1000,       /* the same while members of an offered view have no links yet */
 };
 
 /* Without a view. */

@@ -3,7 +3,9 @@
 
 #include "core/brain/state.h"
 
+/* Called as time passes: founds a view, asks to be admitted, admits, heals. */
 void gw_waiting_consider(gw_peer *p);
+/* Handles the message JOIN. */
 void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
 /* The members pause at a boundary. */
 void gw_waiting_at_boundary(gw_peer *p);

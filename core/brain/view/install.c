@@ -27,10 +27,10 @@
 #include <string.h>
 
 enum {
-    MOST_LOAD_FAILURES = 5,
-    PAUSES_BETWEEN =
-        10,             /* until so many times what the last admission cost have passed, nobody is admitted */
-    HOLDERS_MS = 30000, /* those of a checkpoint's chunks may be out of reach again and again for so long */
+    MOST_LOAD_FAILURES = 5, /* failed loads of one state after which this peer leaves */
+    PAUSES_BETWEEN = 10,    /* two admissions are at least so many times as far apart as the last one took */
+    HOLDERS_MS =
+        30000, /* the holders of a checkpoint's chunks may be out of reach, again and again, this long */
 };
 
 /* Readiness. */

@@ -3,12 +3,16 @@
 
 #include "core/brain/state.h"
 
-void gw_install_adopt(gw_peer *p, const gw_install *install); /* of the view that it is frozen for */
+/* Installs the view for which this peer is frozen. */
+void gw_install_adopt(gw_peer *p, const gw_install *install);
+/* Handle the messages INSTALL and READY, and the event LOADED. */
 void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_loaded(gw_peer *p, const gw_event *event);
-void gw_install_consider(gw_peer *p); /* what a step that is about to begin waits for */
+/* Begins the step if what it waits for is there. */
+void gw_install_consider(gw_peer *p);
 uint64_t gw_install_deadline(const gw_peer *p);
-void gw_install_link_up(gw_peer *p, const gw_contact *member); /* says again what it may have missed */
+/* Sends a member again what it may have missed. */
+void gw_install_link_up(gw_peer *p, const gw_contact *member);
 
 #endif

@@ -6,7 +6,7 @@
 #include "core/brain/state.h"
 #include "core/brain/view/majority.h"
 
-enum { MOST_LIVES_LOST = 2 }; /* of a peer in one step: after these it waits for the next one */
+enum { MOST_LIVES_LOST = 2 }; /* a peer that has died so often in one step waits for the next step */
 
 static bool was_member(const gw_view *views, uint32_t count, const gw_peer_id *id) {
     for (uint32_t i = 0; i < count; i++)

@@ -5,14 +5,16 @@
 
 /* Adds the newcomers that may be admitted now; returns the new count. */
 uint32_t gw_joiners_add(gw_peer *p, gw_member *members, uint32_t count);
-/* Adds the view that this newcomer lives in, if any, to the names (GW_MAX_ABSORBED). False: it does not fit.
- */
+/* Adds the view in which this newcomer lives, if any, to the names, which have room for GW_MAX_ABSORBED.
+ * Returns false if it does not fit. */
 bool gw_joiners_absorb(const gw_peer *p, const gw_contact *newcomer, gw_view_name *names, uint32_t *count);
+/* Whether newcomers wait that can be proposed, and there is room. */
 bool gw_joiners_any(gw_peer *p);
-uint32_t gw_joiners_count(gw_peer *p); /* at least 1: linked to all members or not */
-/* A proposal waits for the likes of it. */
+/* The number of newcomers, whether they can be proposed or not; at least 1. */
+uint32_t gw_joiners_count(gw_peer *p);
+/* Whether this peer's proposal waits for peers such as this one. */
 bool gw_joiners_misses(const gw_peer *p, const gw_contact *contact);
-/* Somebody waits who may be admitted now, and there is room. */
+/* Whether a newcomer waits that may be admitted in this step, and there is room. */
 bool gw_joiners_may_come(gw_peer *p);
 
 #endif

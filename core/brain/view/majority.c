@@ -1,6 +1,6 @@
-/* Which peers a proposal needs. Where a majority rules, it must list every later view that one of its voters
- * has promised or installed, and have a majority of each (core/record/ballot.h). What others have told of
- * such views is kept here. */
+/* The peers that a proposal needs. If a majority rules, a proposal must list every later view that one of its
+ * voters has promised or installed, and have a majority of each (core/record/ballot.h). This file keeps the
+ * *learned* views: those that other peers have named in refusals. */
 #include "core/brain/view/majority.h"
 
 #include "core/base/assert.h"

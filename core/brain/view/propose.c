@@ -486,7 +486,7 @@ static void keep_attempt(gw_peer *p) {
             !gw_contacts_member_lives(p, &a->view, i) || (contact != NULL && !gw_links_lately(p, contact));
         if (gone) {
             retry_later(p, 0);
-            gw_agenda_set_proposal(p, p->now); /* no rival to give way to */
+            gw_agenda_set_proposal(p, p->now); /* there is no rival to give way to */
             return;
         }
     }

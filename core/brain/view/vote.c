@@ -18,9 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_JUMP_FAILURES = 2, /* to a later checkpoint that cannot be loaded */
-};
+enum { MOST_JUMP_FAILURES = 2 }; /* failed loads of a later checkpoint after which this peer wants none */
 
 /* The epoch after which this peer has given up what it proposed and did not install. While it waits for
  * votes, its present proposal is not given up, and it gives up nothing. */
@@ -142,7 +140,7 @@ void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
         return;
     }
     if (m->propose.check_state) gw_agenda_suspect_states(p);
-    gw_votes_drop_attempt(p); /* a later proposal takes the place of our own */
+    gw_votes_drop_attempt(p); /* a later proposal replaces this peer's own */
     if (!p->agenda.view_change && p->view.current.epoch > 0) gw_agenda_begin_change(p, NULL);
     gw_votes_give(p, view, base->epoch);
 }
