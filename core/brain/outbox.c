@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WAITS_MS = 2000 }; /* between two notices of what this peer waits for */
+
 gw_token gw_peer_token(gw_peer *p) {
     return ++p->outbox.last_token;
 }
@@ -19,7 +21,7 @@ gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind) {
 }
 
 static const char *keep_text(gw_peer *p, const char *format, va_list args) {
-    char text[600];
+    char text[GW_TEXT_BYTES];
     vsnprintf(text, sizeof text, format, args);
     return gw_actions_copy(p->actions, text, strlen(text) + 1);
 }
@@ -46,15 +48,17 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format,
 }
 
 void gw_peer_waits(gw_peer *p, const char *format, ...) {
-    if (p->now < p->outbox.waits_due_ns) return;
-    p->outbox.waits_due_ns = p->now + 2000 * GW_MS;
     va_list args;
     va_start(args, format);
-    const char *text = keep_text(p, format, args);
+    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
     va_end(args);
-    gw_action *action = gw_peer_act(p, GW_ACT_NOTICE);
-    action->notice.kind = GW_NOTICE_PHASE;
-    action->notice.text = text;
+    if (p->now < p->outbox.waits_due_ns) return;
+    p->outbox.waits_due_ns = p->now + WAITS_MS * GW_MS;
+    gw_peer_notice(p, GW_NOTICE_PHASE, "%s", p->outbox.waits_for);
+}
+
+void gw_peer_waits_no_more(gw_peer *p) {
+    p->outbox.waits_for[0] = '\0';
 }
 
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {

@@ -17,9 +17,12 @@ typedef struct gw_farewell {
     uint32_t actions; /* number of actions before the end: later ones are dropped */
 } gw_farewell;
 
+enum { GW_TEXT_BYTES = 600 }; /* longer texts for people are cut */
+
 typedef struct gw_outbox {
     gw_token last_token;
-    uint64_t waits_due_ns; /* no notice of what this peer waits for is emitted before this time */
+    char waits_for[GW_TEXT_BYTES]; /* what this peer waits for; "" = nothing since a view was installed */
+    uint64_t waits_due_ns;         /* no notice of that is emitted before this time */
     gw_farewell farewell;
 } gw_outbox;
 
@@ -30,8 +33,11 @@ gw_action *gw_peer_act(gw_peer *p, gw_action_kind kind);
 void gw_peer_say(gw_peer *p, gw_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Tells people what this peer waits for, at most every two seconds. */
+/* What this peer waits for, for people. The newest reason is kept for the status; a notice tells it at most every two
+ * seconds. */
 void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A view is installed: this peer waits for nothing. */
+void gw_peer_waits_no_more(gw_peer *p);
 /* The text of an event that reports a failure, for people. */
 const char *gw_peer_why(const gw_event *event);
 

@@ -90,8 +90,10 @@ uint64_t gw_peer_deadline(const gw_peer *peer);
 
 /* What it knows, for people. */
 typedef struct gw_peer_status {
-    const char *phase;    /* a constant: "computing", "waiting for peers" ... */
-    bool waits;           /* for other peers, or for room on a disk */
+    const char *phase; /* a constant: "computing", "waiting for peers" ... */
+    bool waits;        /* for other peers, or for room on a disk */
+    const char
+        *waits_for; /* the newest reason, valid until the next step; "" = none since a view was installed */
     const gw_view *view;  /* NULL = none */
     uint64_t step;        /* next step to compute */
     uint64_t fingerprint; /* of the current state */

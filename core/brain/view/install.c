@@ -210,6 +210,7 @@ static bool note_newcomers(gw_peer *p, const gw_view *view) {
  * members. */
 static void note_install(gw_peer *p, const gw_install *i, bool grew, uint64_t cause_ns) {
     p->view.views_installed++;
+    gw_peer_waits_no_more(p);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_VIEW, "%s", i->cause);
     notice->notice.view.installed = gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
     notice->step = i->step;

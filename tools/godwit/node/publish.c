@@ -245,7 +245,6 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
     gw_events *events = p->of.console->events;
     switch (action->notice.kind) {
     case GW_NOTICE_PHASE:
-        snprintf(p->phase, sizeof p->phase, "%s", action->notice.text);
         gw_events_phase(events, action->notice.text);
         break;
     case GW_NOTICE_PEER_ALIVE:
@@ -259,7 +258,6 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
         break;
     case GW_NOTICE_VIEW:
         p->counter[GW_COUNT_VIEWS]++;
-        p->phase[0] = '\0';
         gw_events_view(events, action->notice.view.installed, &p->of.self->id, action->step,
                        action->notice.text, action->notice.view.duration_ns);
         gw_publish(p);
@@ -349,9 +347,10 @@ static int by_id(const void *a, const void *b) {
 static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(p->of.brain, &status);
+    bool waits_for = status.waits_for[0] != '\0';
     snprintf(s->corruption, sizeof s->corruption, "%s", p->corruption);
-    snprintf(s->phase, sizeof s->phase, "%s", p->phase[0] ? p->phase : status.phase);
-    bool waits = status.waits || p->phase[0] != '\0';
+    snprintf(s->phase, sizeof s->phase, "%s", waits_for ? status.waits_for : status.phase);
+    bool waits = status.waits || waits_for;
     s->ended = p->of.result->finished;
     s->healthy = status.view != NULL && !s->ended && !waits;
     if (status.view) {

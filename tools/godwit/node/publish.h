@@ -82,7 +82,6 @@ typedef struct gw_publisher {
     gw_shown_steps steps;
     gw_shown_checkpoints checkpoints;
     uint64_t counter[GW_COUNTERS];
-    char phase[96];       /* the brain's, when it differs from that of its status */
     char corruption[400]; /* the last one */
     uint64_t started_ns;  /* start of the process */
     uint64_t published_ns;

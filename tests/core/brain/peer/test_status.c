@@ -1,0 +1,39 @@
+/* What a peer shows to people. */
+#include "tests/core/brain/flock/flock.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { MOST_EVENTS = 10000 };
+#define SECOND_NS UINT64_C(1000000000)
+
+static bool waits_for_two(const flock *f) {
+    return strstr(flock_status(f, 0).waits_for, "1 here") != NULL;
+}
+
+static bool waits_for_one(const flock *f) {
+    return strstr(flock_status(f, 0).waits_for, "2 here") != NULL;
+}
+
+static bool has_begun(const flock *f) {
+    return flock_in_view_of(f, 0, 3);
+}
+
+/* Notices of what a peer waits for come every two seconds at most. What it shows is never older than the last of its
+ * decisions. */
+Test(peer_status, what_a_peer_waits_for_is_shown_as_it_is_now) {
+    flock f;
+    flock_open(&f, 3, 3, 5, GW_QUORUM_ANY);
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, waits_for_two, MOST_EVENTS));
+    uint64_t told_ns = f.now;
+    cr_expect_eq(flock_said(&f, 0, "1 here"), 1);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, waits_for_one, MOST_EVENTS));
+    cr_expect_lt(f.now - told_ns, SECOND_NS, "it shows who has come at once");
+    cr_expect_eq(flock_said(&f, 0, "2 here"), 0, "and gives no more notices than before");
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, has_begun, MOST_EVENTS));
+    cr_expect_str_eq(flock_status(&f, 0).waits_for, "", "in a view it waits for nobody");
+    flock_close(&f);
+}
