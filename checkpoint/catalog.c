@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char suffix[] = ".manifest", aside_suffix[] = ".manifest.damaged";
-enum { ROOT_DIGITS = 16, JOB_DIGITS = 8, MOST_ASIDE = 8 };
+static const char suffix[] = ".manifest", quarantine_suffix[] = ".manifest.damaged";
+enum { ROOT_DIGITS = 16, JOB_DIGITS = 8, MOST_QUARANTINED = 8 };
 
 /* The common end of the file names of all manifests of this job and root. */
 static const char *name_end(const gw_hash *job_id, const gw_hash *root, char end[GW_CATALOG_NAME_BYTES]) {
@@ -179,7 +179,7 @@ typedef struct loading {
 static bool load_file(void *context, const char *folder, const char *name, gw_err *err) {
     const loading *l = context;
     char path[GW_PATH_BYTES];
-    if (ends_with(name, aside_suffix)) l->catalog->aside_count++;
+    if (ends_with(name, quarantine_suffix)) l->catalog->quarantined_count++;
     return !ends_with(name, suffix) ||
            (gw_durable_path(path, err, "%s/%s", folder, name) && add_file(l->io, l->catalog, path, err));
 }
@@ -212,7 +212,7 @@ typedef struct retaining {
     gw_io *io;
     const char *dir;
     const gw_hash *job_id, *kept;
-    uint32_t kept_count, aside_count;
+    uint32_t kept_count, quarantined_count;
     gw_err *err;
     bool failed;
 } retaining;
@@ -270,18 +270,18 @@ static bool has_root(const gw_catalog *catalog, const gw_hash *root) {
     return false;
 }
 
-/* Sets a damaged file aside, so that it can be examined; beyond a few such files it is deleted. */
-static void set_aside(retaining *r, const char *path) {
-    char aside[GW_PATH_BYTES];
-    if (r->aside_count >= MOST_ASIDE) {
+/* Renames a damaged file, so that it can be examined; beyond a few such files it is deleted. */
+static void quarantine(retaining *r, const char *path) {
+    char renamed[GW_PATH_BYTES];
+    if (r->quarantined_count >= MOST_QUARANTINED) {
         if (r->io->unlink(r->io, path) < 0) note_failure(r, "deleting", path);
         return;
     }
-    r->aside_count++;
-    if (!gw_durable_path(aside, r->err, "%s.damaged", path))
+    r->quarantined_count++;
+    if (!gw_durable_path(renamed, r->err, "%s.damaged", path))
         r->failed = true;
-    else if (r->io->rename(r->io, path, aside) < 0)
-        note_failure(r, "setting aside", path);
+    else if (r->io->rename(r->io, path, renamed) < 0)
+        note_failure(r, "renaming", path);
 }
 
 /* Whether the needed chunks are known although this file cannot be read. A damaged manifest of a kept
@@ -290,7 +290,7 @@ static bool can_do_without(retaining *r, const gw_catalog *catalog, const gw_cat
     const gw_hash *kept = find_kept(r, bad->path);
     if (kept != NULL) return has_root(catalog, kept);
     if (!gw_catalog_is_damage(&bad->err)) return false;
-    set_aside(r, bad->path);
+    quarantine(r, bad->path);
     return true;
 }
 
@@ -338,7 +338,7 @@ bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const 
                    .job_id = job_id,
                    .kept = kept,
                    .kept_count = kept_count,
-                   .aside_count = catalog.aside_count,
+                   .quarantined_count = catalog.quarantined_count,
                    .err = err};
     const gw_catalog_bad *bad;
     *needed_count = prune(&r, &catalog, *needed, &bad);

@@ -48,7 +48,7 @@ typedef struct gw_catalog {
     uint32_t good_count;
     gw_catalog_bad *bad; /* damaged or temporarily unreadable: reported and skipped, never fatal */
     uint32_t bad_count;
-    uint32_t aside_count; /* files named *.damaged */
+    uint32_t quarantined_count; /* files named *.damaged */
 } gw_catalog;
 
 /* Loads all manifests under DIR/manifests, of every job. A missing folder is an empty catalog. */
@@ -56,8 +56,8 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
 void gw_catalog_free(gw_catalog *catalog);
 
 /* Sorts manifests of any jobs and directories by preference for resuming: in the order of a catalog,
- * except that of one job a later epoch comes before a higher step. Of two manifests of one step, which
- * should not exist, the one with the smaller root comes first; a job makes the same choice
+ * except that of one job a later epoch comes before a higher step. If there are two manifests of one step,
+ * which should not happen, the one with the smaller root comes first; a job makes the same choice
  * (core/brain/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
 /* Returns the preferred manifest of the job that was saved last. The catalog must not be empty. */
@@ -75,8 +75,8 @@ const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
  * *complete becomes false if the needed chunks are unknown, so that no chunk may be deleted: if the only
  * manifest of a kept root exists and is damaged, or if a manifest of any job is temporarily unreadable or of
  * an unknown version. Then *why says which manifest and what is wrong with it. A missing manifest needs no
- * chunks. Nor does a damaged manifest of another checkpoint, of any job, since it would keep all chunks
- * forever.
+ * chunks. A damaged manifest of another checkpoint, of any job, counts as missing, since it would keep all
+ * chunks forever.
  *
  * Deletions are durable on return. If a file cannot be deleted, all others are tried; then the function
  * fails with GW_E_IO, with nothing collected. */

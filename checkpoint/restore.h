@@ -1,6 +1,6 @@
 /* Restores a state from a manifest: every chunk is read from this peer's store or fetched from other
  * peers, verified against its name, and written to the state image. A chunk that is damaged in this store
- * is set aside, fetched, and stored anew. */
+ * is quarantined, fetched, and stored anew. */
 #ifndef GODWIT_CHECKPOINT_RESTORE_H
 #define GODWIT_CHECKPOINT_RESTORE_H
 

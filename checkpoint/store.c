@@ -24,7 +24,7 @@ struct gw_store {
     gw_store_mode mode;
     gw_store_damaged *damaged; /* may be NULL */
     void *damaged_context;
-    /* Held by a put, while a file is set aside, and while a file that was set aside is swept. Taken before
+    /* Held by a put, while a file is quarantined, and while a file that was quarantined is swept. Taken before
      * delete_lock. */
     pthread_mutex_t put_lock;
     uint64_t serial;       /* makes names of temporary files unique */
@@ -305,7 +305,7 @@ static bool fail_if_gone(const gw_store *store, gw_err *err) {
 
 /* Whether a file with the name of this chunk exists and is known to be sound; otherwise the put writes the
  * chunk. All checkpoints that contain the chunk share this file, and each put promises that it is durable.
- * Called without put_lock, which setting a file aside takes. */
+ * Called without put_lock, which quarantining a file takes. */
 static bool is_sound(gw_store *store, const gw_store_item *item);
 
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err) {
@@ -330,20 +330,20 @@ bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t 
 /* Reading. */
 
 /* Renames a damaged file. Returns false if another file has this name since `fd` was opened: a good copy
- * was put, or another reader set the file aside. If the file cannot be renamed, the next put overwrites
+ * was put, or another reader quarantined the file. If the file cannot be renamed, the next put overwrites
  * it. */
-static bool set_aside(gw_store *store, const gw_hash *name, const char *path, int fd) {
-    char aside[GW_PATH_BYTES];
+static bool quarantine(gw_store *store, const gw_hash *name, const char *path, int fd) {
+    char quarantined[GW_PATH_BYTES];
     gw_err err;
     struct stat opened, now;
-    if (store->mode == GW_STORE_LOOK || !gw_durable_path(aside, &err, "%s%s", path, damaged_suffix))
+    if (store->mode == GW_STORE_LOOK || !gw_durable_path(quarantined, &err, "%s%s", path, damaged_suffix))
         return true;
     pthread_mutex_lock(&store->put_lock);
     bool there = fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
                  opened.st_dev == now.st_dev;
     if (there) {
         gw_sound_forget(&store->sound, name);
-        store->io->rename(store->io, path, aside);
+        store->io->rename(store->io, path, quarantined);
     }
     pthread_mutex_unlock(&store->put_lock);
     return there;
@@ -382,28 +382,28 @@ static bool read_verified(gw_store *store, int fd, const char *path, reading *r,
     return true;
 }
 
-static void put_back(gw_store *store, const gw_hash *name, const char *path, const char *aside) {
+static void restore_name(gw_store *store, const gw_hash *name, const char *path, const char *quarantined) {
     struct stat status;
     pthread_mutex_lock(&store->put_lock);
     if (stat(path, &status) < 0 && errno == ENOENT) {
         /* The next put flushes the folder before it relies on the file. */
         store->settled[name->bytes[0]] = false;
-        store->io->rename(store->io, aside, path);
+        store->io->rename(store->io, quarantined, path);
     }
     pthread_mutex_unlock(&store->put_lock);
 }
 
-/* Reads a file that was set aside. If a failure to read it was temporary, the file is sound and gets its
+/* Reads a file that was quarantined. If a failure to read it was temporary, the file is sound and gets its
  * name back. */
-static bool read_aside(gw_store *store, const char *path, reading *r) {
-    char aside[GW_PATH_BYTES];
+static bool read_quarantined(gw_store *store, const char *path, reading *r) {
+    char quarantined[GW_PATH_BYTES];
     gw_err err;
-    if (!gw_durable_path(aside, &err, "%s%s", path, damaged_suffix)) return false;
-    int fd = store->io->open(store->io, aside, O_RDONLY, 0);
+    if (!gw_durable_path(quarantined, &err, "%s%s", path, damaged_suffix)) return false;
+    int fd = store->io->open(store->io, quarantined, O_RDONLY, 0);
     if (fd < 0) return false;
-    bool done = read_verified(store, fd, aside, r, &err);
+    bool done = read_verified(store, fd, quarantined, r, &err);
     store->io->close(store->io, fd);
-    if (done && store->mode == GW_STORE_WRITE) put_back(store, r->name, path, aside);
+    if (done && store->mode == GW_STORE_WRITE) restore_name(store, r->name, path, quarantined);
     return done;
 }
 
@@ -418,20 +418,20 @@ static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err 
         return fail_chunk(err, r->name);
     }
     bool done = read_verified(store, fd, path, r, err) || fail_chunk(err, r->name);
-    bool news = !done && set_aside(store, r->name, path, fd) && err->code == GW_E_CORRUPT;
+    bool news = !done && quarantine(store, r->name, path, fd) && err->code == GW_E_CORRUPT;
     store->io->close(store->io, fd);
     if (news && store->damaged != NULL) store->damaged(store->damaged_context, err);
     return done;
 }
 
-/* Reads a chunk under its name, then among the files set aside, and then under its name once more, because
+/* Reads a chunk under its name, then among the quarantined files, and then under its name once more, because
  * a put or another reader may have placed it there meanwhile. */
 static bool read_chunk(gw_store *store, reading *r, gw_err *err) {
     char path[GW_PATH_BYTES];
     if (!chunk_path(store, r->name, "", path, err)) return false;
     if (read_in_place(store, path, r, err)) return true;
     if (err->code != GW_E_NOTFOUND) return false;
-    return read_aside(store, path, r) || read_in_place(store, path, r, err);
+    return read_quarantined(store, path, r) || read_in_place(store, path, r, err);
 }
 
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err) {
@@ -455,7 +455,7 @@ static bool was_read_lately(gw_store *store, const gw_hash *name) {
     return counts;
 }
 
-/* Reads the stored chunk into memory of its own and verifies it. A damaged file is set aside. */
+/* Reads the stored chunk into memory of its own and verifies it. A damaged file is quarantined. */
 static bool reads_well(gw_store *store, const gw_store_item *item) {
     gw_err err; /* reported by the callback for damage; the chunk is then written again */
     void *bytes = malloc(item->length);
@@ -483,7 +483,7 @@ static int hex_digit(char c) {
     return -1;
 }
 
-/* Parses a file name into the name of a chunk; *damaged tells whether it was set aside. Returns false for
+/* Parses a file name into the name of a chunk; *damaged tells whether it was quarantined. Returns false for
  * other names. */
 static bool parse_name(const char *text, gw_hash *name, bool *damaged) {
     for (size_t i = 0; i < sizeof name->bytes; i++) {
@@ -581,7 +581,7 @@ static bool is_replaced(const gw_store *store, const gw_hash *name) {
 
 /* Deletes a file unless it is needed. A damaged file stays until there is a good copy, so that it can be
  * examined and because a later read may succeed. For a damaged file put_lock is held, so that no file is
- * set aside or put meanwhile. */
+ * quarantined or put meanwhile. */
 static bool delete_file(const sweeping *sweep, const char *path, const gw_hash *name, bool damaged,
                         uint64_t *bytes, int *error) {
     gw_store *store = sweep->store;

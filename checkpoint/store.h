@@ -2,7 +2,7 @@
  *
  * A chunk file is written under DIR/tmp, flushed and renamed, and its folder is flushed. Thus a file with the
  * name of a chunk is complete unless the disk has damaged it since. Every read verifies the hash, and some
- * puts of an existing chunk read it. A damaged file is set aside as <64 digits>.damaged, so that a good copy
+ * puts of an existing chunk read it. A damaged file is *quarantined*: renamed to <64 digits>.damaged, so that a good copy
  * can take its place.
  *
  * Pins: a chunk that is pinned under a tag (for instance the step of a checkpoint) is not deleted before the
@@ -38,7 +38,7 @@ bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **st
 /* Closes a store; NULL is allowed. No other thread may be in a function of the store. */
 void gw_store_close(gw_store *store);
 /* Reports that the bytes of a chunk do not match its name, on the thread that reads or puts the chunk. A
- * damaged file is reported once, or again if it could not be set aside. */
+ * damaged file is reported once, or again if it could not be quarantined. */
 typedef void gw_store_damaged(void *context, const gw_err *err);
 /* Sets the callback for damage, before any other thread uses the store. */
 void gw_store_watch(gw_store *store, gw_store_damaged *damaged, void *context);
@@ -65,7 +65,7 @@ typedef struct gw_store_item {
  * may have been stored; the error names the first that was not. */
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err);
 
-/* Whether the store has a file of this name and of `length` bytes, not set aside. The hash is not checked. */
+/* Whether the store has a file of this name and of `length` bytes, not quarantined. The hash is not checked. */
 bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length);
 
 /* Like gw_store_has, and pins the chunk under `tag` if the store has it. A peer answers "have" on this
@@ -80,14 +80,14 @@ void gw_store_release(gw_store *store, uint64_t tag);
 
 /* Reads a chunk of exactly `length` bytes into `bytes` and verifies it. Fails with GW_E_NOTFOUND if the
  * store does not have it, GW_E_CORRUPT if its bytes or length do not match, GW_E_IO if the disk cannot
- * read it. A file that exists but cannot be read or verified is set aside, so that a put can replace it.
- * If a file that was set aside turns out to be sound and has not been replaced, it gets its name back. */
+ * read it. A file that exists but cannot be read or verified is quarantined, so that a put can replace it.
+ * If a file that was quarantined turns out to be sound and has not been replaced, it gets its name back. */
 bool gw_store_read(gw_store *store, const gw_hash *name, void *bytes, uint32_t length, gw_err *err);
 
 /* Like gw_store_read for an unknown length: `bytes` has room for GW_CHUNK_BYTES. */
 bool gw_store_find(gw_store *store, const gw_hash *name, void *bytes, uint32_t *length, gw_err *err);
 
-/* Sets *any to whether the store has a chunk, not set aside, that is not in `named` (any order, duplicates
+/* Sets *any to whether the store has a chunk, not quarantined, that is not in `named` (any order, duplicates
  * allowed). */
 bool gw_store_has_others(gw_store *store, const gw_hash *named, size_t named_count, bool *any, gw_err *err);
 
@@ -97,7 +97,7 @@ typedef struct gw_store_swept {
 } gw_store_swept;
 
 /* Deletes every chunk that is neither pinned nor in `needed` (any order, duplicates allowed), also those
- * set aside, and damaged files that have been replaced. If a file cannot be deleted, all others are tried;
+ * quarantined, and damaged files that have been replaced. If a file cannot be deleted, all others are tried;
  * then the function fails. */
 bool gw_store_sweep(gw_store *store, const gw_hash *needed, size_t needed_count, gw_store_swept *swept,
                     gw_err *err);

@@ -52,7 +52,7 @@ struct gw_ckpt_writer {
     gw_ckpt_done_fn *done;
     void *context;
     pthread_t thread;
-    /* Guards everything below and the jobs. Not held while copying, hashing or writing. */
+    /* Guards everything below and the jobs. It is not held while copying, hashing or writing. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool stopping, draining;

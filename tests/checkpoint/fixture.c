@@ -83,7 +83,7 @@ fixture_image *fixture_image_make(uint64_t step) {
         uint8_t *at = image->bytes + gw_chunk_offset(i);
         uint32_t length = gw_chunk_length(FIXTURE_STATE_BYTES, i);
         for (uint32_t b = 0; b < length; b += 8) {
-            uint64_t word = gw_rng_next(&rng) & 0x3effffff3effffff; /* finite floats of both sizes */
+            uint64_t word = gw_rng_next(&rng) & 0x3effffff3effffff; /* finite floats of either size */
             memcpy(at + b, &word, length - b < 8 ? length - b : 8);
         }
         gw_blake2b(at, length, image->chunks[i].bytes, sizeof image->chunks[i].bytes);
@@ -118,9 +118,9 @@ bool fixture_image_read(void *context, uint64_t offset, void *bytes, size_t leng
     return true;
 }
 
-/* ---- faulty system calls ---- */
+/* Faulty system calls. */
 
-/* True when this call is to fail; errno is set then. */
+/* Whether this call is to fail; then errno is set. */
 static bool fails(gw_io *io, fixture_call call) {
     fixture_io *faulty = (fixture_io *)io;
     if (faulty->call != CALL_ANY && faulty->call != call) return false;

@@ -1,4 +1,4 @@
-/* What a test writer's callbacks brought, kept for the test's thread, which waits for them. */
+/* The results that a writer's callback brought, kept for the thread of the test, which waits for them. */
 #ifndef GODWIT_TESTS_CHECKPOINT_MAILBOX_H
 #define GODWIT_TESTS_CHECKPOINT_MAILBOX_H
 
@@ -9,7 +9,7 @@
 enum { MAILBOX_MOST = 4096, MAILBOX_CHUNKS = 16 };
 
 typedef struct mail {
-    gw_ckpt_done done; /* its pointers are into this struct, or NULL */
+    gw_ckpt_done done; /* its pointers point into this struct, or are NULL */
     gw_ckpt_chunk chunks[MAILBOX_CHUNKS];
     gw_err err;
 } mail;
@@ -24,7 +24,7 @@ typedef struct mailbox {
 void mailbox_init(mailbox *box);
 /* gw_ckpt_done_fn; the context is the mailbox. */
 void mailbox_deliver(void *context, const gw_ckpt_done *done);
-/* The next letter, in order; waits for it. Stays valid. */
+/* Waits for the next letter, in order, and returns it; it stays valid. */
 const mail *mailbox_next(mailbox *box);
 
 #endif

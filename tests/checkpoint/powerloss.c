@@ -12,7 +12,7 @@
 
 typedef enum entry_kind { CONTENTS, NAME, DELETION, FOLDER, OPEN_FOLDER } entry_kind;
 
-/* Something not on disk yet, or (OPEN_FOLDER) which folder a descriptor is of. */
+/* Something that is not on disk yet or, as OPEN_FOLDER, the folder of a descriptor. */
 typedef struct entry {
     entry_kind kind;
     int fd;
@@ -57,7 +57,7 @@ static void shadow_path(unsigned number, char path[sizeof entries->path]) {
     snprintf(path, sizeof entries->path, "%s/%u", shadows, number);
 }
 
-/* Before a name goes: keeps what it is of, unless that name is not on disk yet. */
+/* Before a name is removed: keeps its file under another name, unless that name is not on disk yet. */
 static void keep_shadow(const char *path) {
     char shadow[sizeof entries->path];
     if (loss < LOSE_NAMES || find(NAME, path) != NULL) return;
@@ -93,13 +93,13 @@ _Noreturn void powerloss_now(void) {
     abort();
 }
 
-/* Counts a call and takes the lock, which the call's end gives back. */
+/* Counts a call and takes the lock, which the end of the call releases. */
 static void begin_call(void) {
     pthread_mutex_lock(&lock);
     if (calls_left-- == 0) powerloss_now();
 }
 
-/* "a/b/.." is "a". */
+/* Resolves "a/b/.." to "a". */
 static void add_folder(const char *path, int fd) {
     char folder[sizeof entries->path];
     snprintf(folder, sizeof folder, "%s", path);

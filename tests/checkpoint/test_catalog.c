@@ -1,4 +1,5 @@
-/* The folder of manifests: newest first, damaged ones passed over, deletion of what is not kept. */
+/* The folder of manifests: they are listed newest first, damaged ones are left out, and those that are not
+ * kept are deleted. */
 #include "checkpoint/catalog.h"
 
 #include "tests/checkpoint/fixture.h"
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 static char folder[256];
-static gw_err err, why; /* why: of a retention that is not complete */
+static gw_err err, why; /* why: the reason of a retention that is not complete */
 static gw_catalog catalog;
 
 static void setup(void) {
@@ -79,7 +80,7 @@ Test(catalog, names_say_step_root_and_job) {
                      "18446744073709551615-1f3a5c7d9e0b2a46-8c1d22e0.manifest");
 }
 
-/* As jobs do that differ in their number of steps alone. */
+/* Jobs that differ in their number of steps alone have the same states. */
 Test(catalog, jobs_that_come_to_the_same_state_keep_their_own_manifests) {
     gw_hash root = save(40, 7);
     gw_hash same = save(40, 8);
@@ -97,7 +98,7 @@ Test(catalog, jobs_that_come_to_the_same_state_keep_their_own_manifests) {
     cr_assert_eq(catalog.good[1].job_id.bytes[0], 8);
 }
 
-Test(catalog, retain_sets_aside_a_damaged_one_of_another_job_with_a_kept_root) {
+Test(catalog, retain_quarantines_a_damaged_one_of_another_job_with_a_kept_root) {
     gw_hash kept = save(40, 7);
     save(40, 8);
     char path[512];
@@ -111,7 +112,7 @@ Test(catalog, retain_sets_aside_a_damaged_one_of_another_job_with_a_kept_root) {
     cr_assert_not(complete, "its own may come back");
     load();
     cr_assert_eq(catalog.bad_count, 1);
-    cr_assert_eq(catalog.aside_count, 1);
+    cr_assert_eq(catalog.quarantined_count, 1);
 }
 
 Test(catalog, the_newest_is_of_the_job_that_was_saved_last) {
@@ -147,7 +148,7 @@ Test(catalog, of_one_job_those_of_a_later_view_are_to_go_on_from) {
     static const uint64_t saved[][3] = {{0, 60, 6}, {1, 50, 7}, {1, 40, 7}, {2, 20, 7},
                                         {2, 10, 7}, {0, 30, 6}, {3, 25, 8}, {3, 5, 7}};
     for (size_t i = 1; i < 8; i++) save_in(saved[i][0], saved[i][1], (uint8_t)saved[i][2]);
-    save_in(4, 40, 7); /* the same state in a later view: the same file */
+    save_in(4, 40, 7); /* the same state in a later view has the same file */
     load();
     cr_assert_eq(catalog.good_count, 7);
     cr_assert_eq(catalog.good[0].step, 50);
@@ -221,7 +222,7 @@ Test(catalog, a_disk_full_is_named_and_leaves_nothing) {
 Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
     save(1, 7);
     gw_hash kept = save(2, 7);
-    save(3, 8); /* another job's */
+    save(3, 8); /* of another job */
     size_t needed;
     bool complete;
     cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
@@ -237,7 +238,7 @@ Test(catalog, retain_keeps_of_a_state_that_stayed_the_checkpoint_that_is_newest)
     gw_hash kept = save_state(10, 0, 10, 7);
     save_state(10, 0, 20, 7);
     save_state(10, 0, 30, 7);
-    save_state(10, 0, 25, 8); /* another job's */
+    save_state(10, 0, 25, 8); /* of another job */
     size_t needed;
     bool complete;
     cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
@@ -247,7 +248,7 @@ Test(catalog, retain_keeps_of_a_state_that_stayed_the_checkpoint_that_is_newest)
     cr_assert_eq(catalog.good_count, 2);
     cr_assert_eq(catalog.good[0].step, 30);
     cr_assert_eq(catalog.good[1].step, 25);
-    save_state(10, 1, 15, 7); /* a later view's, which began before */
+    save_state(10, 1, 15, 7); /* of a later view, which began at an earlier step */
     cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
     load();
     cr_assert_eq(catalog.good_count, 2);
@@ -275,10 +276,10 @@ Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
     cr_assert_eq(why.code, GW_E_CORRUPT, "%s", why.text);
     load();
     cr_assert_eq(catalog.bad_count, 1, "the kept one stays to be replaced");
-    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the other is set aside");
+    cr_assert_eq(fixture_count_files(folder, ".damaged"), 1, "the other is quarantined");
 }
 
-/* That a file cannot be opened, once, costs no job its chunks. */
+/* A file that cannot be opened once costs no job its chunks. */
 Test(catalog, retain_leaves_alone_what_it_cannot_read) {
     gw_hash other = save(3, 8), *needed;
     size_t needed_count;
@@ -299,8 +300,8 @@ Test(catalog, retain_leaves_alone_what_it_cannot_read) {
     cr_assert(gw_hash_equal(&catalog.good[0].root, &other));
 }
 
-/* No manifest is so long: it will never be read, and must not keep all chunks here for ever. */
-Test(catalog, retain_sets_aside_what_is_too_long) {
+/* No manifest is so long. The file can never be read, and must not keep all chunks for ever. */
+Test(catalog, retain_quarantines_what_is_too_long) {
     gw_hash root = save(3, 8);
     char path[512];
     manifest_path(8, 3, &root, path);

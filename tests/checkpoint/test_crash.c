@@ -1,7 +1,7 @@
-/* Crash points: a process that writes a second checkpoint over a first ends before its k-th system call, for
- * every k: killed, or with a power failure that takes what was not flushed. Whatever k is, the newest
- * checkpoint must be whole afterwards, the first must not have suffered before the second is complete, and no
- * wrong byte may be read. */
+/* Crash points: a process that writes a second checkpoint after a first one ends before its k-th system call,
+ * for every k: it is killed, or a power failure undoes everything that was not flushed. For every k the
+ * newest checkpoint must be whole afterwards, the first one must be whole until the second is complete, and
+ * no wrong byte may be read. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
@@ -40,8 +40,8 @@ static void teardown(void) {
 }
 TestSuite(crash, .init = setup, .fini = teardown, .timeout = 300);
 
-/* One whole checkpoint as a lone peer takes it: chunks, manifest, retention of this one only. Returns whether
- * all of it succeeded. */
+/* Takes one whole checkpoint, as a lone peer does: chunks, manifest, retention of this one only. Returns
+ * whether all of it succeeded. */
 static bool take_checkpoint(gw_io *io, fixture_image *image) {
     static const uint32_t all[FIXTURE_CHUNKS] = {0, 1, 2};
     static mailbox box;
@@ -84,7 +84,7 @@ static bool write_target(void *context, uint64_t offset, const void *bytes, uint
     return true;
 }
 
-/* An older one as well: what a manifest names is there for as long as it is. */
+/* The same holds for an older checkpoint: the chunks that a manifest names exist as long as the manifest. */
 static void expect_chunks(gw_store *store, const gw_manifest *manifest, const char *when, int k) {
     for (uint32_t i = 0; i < manifest->chunk_count; i++)
         cr_assert(gw_store_has(store, &manifest->chunks[i], gw_chunk_length(FIXTURE_STATE_BYTES, i)),
@@ -116,10 +116,10 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     return step;
 }
 
-/* Starts from the first checkpoint, takes the second in a child that ends before call k. Returns whether the
- * child came to its own end. */
+/* Starts from the first checkpoint, and takes the second in a child that ends before call k. Returns whether
+ * the child ended by itself. */
 static bool crash_at(powerloss_kind kind, int k) {
-    fixture_remove(folder); /* folders that are there already would not have to be made */
+    fixture_remove(folder); /* folders that exist already would not have to be made */
     fixture_remove(shadows);
     cr_assert_eq(mkdir(folder, 0700) | mkdir(shadows, 0700), 0);
     cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), old_image));
@@ -143,7 +143,7 @@ static void crash_everywhere(powerloss_kind kind) {
         if (step == 10) old_found++;
         if (step == 20) new_found++;
         cr_assert(!ended || step == 20);
-        /* and the next checkpoint works on what the crash left */
+        /* the next checkpoint works on the files that the crash left */
         cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), new_image), "after call %d", k);
         cr_assert_eq(expect_a_whole_checkpoint("after call", k), 20);
         cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1, "call %d: garbage stays", k);
@@ -165,7 +165,8 @@ Test(crash, power_lost_with_an_unflushed_deletion) {
     crash_everywhere(LOSE_DELETION);
 }
 
-/* What was said to be done is done, from the very first folder on, which was not there before. */
+/* Everything that was reported as durable is durable, beginning with the first folder, which did not exist
+ * before. */
 static void lose_power_after_the_first(powerloss_kind kind) {
     fixture_remove(folder);
     pid_t child = fork();
@@ -187,9 +188,9 @@ Test(crash, power_lost_after_the_end_costs_no_names) {
     lose_power_after_the_first(LOSE_NAMES);
 }
 
-/* One flush of a folder fails, and what it was to keep is asked for once more. */
+/* One flush of a folder fails, and the checkpoint is taken once more. */
 static gw_io *lossy;
-static const char *unflushed; /* the folder of that name; NULL: none fails */
+static const char *unflushed; /* the flush of the folder of that name fails; NULL: none fails */
 
 static int fail_one_fsync(gw_io *io, int fd) {
     char link[64], path[512];
@@ -203,7 +204,7 @@ static int fail_one_fsync(gw_io *io, int fd) {
     return -1;
 }
 
-/* Returns from it in a child that loses its power after it has done what it is to. */
+/* Runs a function in a child whose power fails after it has returned. */
 static bool in_a_child_that_loses_power(powerloss_kind kind, gw_io *io) {
     fixture_remove(folder);
     fixture_remove(shadows);
@@ -239,7 +240,7 @@ Test(crash, a_folder_whose_flush_failed_is_flushed_before_what_lies_in_it_counts
     gw_store_close(store);
 }
 
-/* Deletes all checkpoints but that one, and what only they need. */
+/* Deletes all checkpoints but that one, and the chunks that only they need. */
 static bool retain_only(gw_io *io, const fixture_image *image) {
     gw_store *store;
     gw_store_swept swept;
@@ -258,7 +259,7 @@ static bool retain_only(gw_io *io, const fixture_image *image) {
     return done;
 }
 
-/* A second checkpoint beside the first. */
+/* Takes a second checkpoint beside the first. */
 static bool add_checkpoint(gw_io *io, const fixture_image *image) {
     gw_store *store;
     gw_store_item items[FIXTURE_CHUNKS];
@@ -277,7 +278,7 @@ static bool add_checkpoint(gw_io *io, const fixture_image *image) {
     return done;
 }
 
-/* Otherwise the manifest comes back, and its chunks do not. */
+/* Without a flush in between, the manifest could come back without its chunks. */
 Test(crash, a_deletion_whose_flush_failed_is_flushed_before_its_chunks_go) {
     gw_io io;
     if (in_a_child_that_loses_power(LOSE_DELETION, &io)) {
@@ -290,8 +291,8 @@ Test(crash, a_deletion_whose_flush_failed_is_flushed_before_its_chunks_go) {
     cr_assert_eq(expect_a_whole_checkpoint("after the deletion", 0), 20);
 }
 
-/* The same with calls that fail instead: everything from the k-th call on is refused, as on a disk that has
- * become read-only, or only that call is. */
+/* The same with calls that fail: all calls from the k-th on fail, as on a disk that has become read-only, or
+ * only that call does. */
 static void fail_at_every_call(int error, bool once) {
     for (int k = 0;; k++) {
         fixture_io faulty;

@@ -1,4 +1,4 @@
-/* One process a directory. */
+/* A directory admits one process. */
 #include "checkpoint/dirlock.h"
 
 #include "tests/checkpoint/fixture.h"
@@ -18,7 +18,7 @@ static void teardown(void) {
 }
 TestSuite(dirlock, .init = setup, .fini = teardown);
 
-/* A child that takes the lock, says so, and holds it until it is killed. */
+/* A child takes the lock, reports it, and holds it until it is killed. */
 static pid_t start_holder(const char *dir) {
     int ready[2];
     cr_assert_eq(pipe(ready), 0);

@@ -54,7 +54,7 @@ static void manifest_path(char path[512]) {
     snprintf(path, 512, "%s/manifests/%s", folder, name);
 }
 
-/* Runs the program, its two outputs together in `output`; returns the exit code. */
+/* Runs the program, with both its outputs in `output`; returns the exit code. */
 static int inspect(const char *first, const char *second) {
     int ends[2];
     cr_assert_eq(pipe(ends), 0);
@@ -115,7 +115,7 @@ Test(inspect, tables_fit_a_terminal) {
 static json_t *inspect_json(const char *path, int code) {
     cr_assert_eq(inspect(path, "--json"), code, "%s", output);
     json_error_t why;
-    json_t *object = json_loads(output, JSON_DISABLE_EOF_CHECK, &why); /* a last word may follow */
+    json_t *object = json_loads(output, JSON_DISABLE_EOF_CHECK, &why); /* another word may follow */
     cr_assert_not_null(object, "%s in\n%s", why.text, output);
     return object;
 }
@@ -159,7 +159,7 @@ Test(inspect, missing_and_damaged_chunks_are_named) {
     expect("is damaged");
     expect("? 1/1 gone");
     expect(": 1 chunk damaged: ");
-    cr_assert_eq(access(path, F_OK), 0, "nothing is set aside");
+    cr_assert_eq(access(path, F_OK), 0, "nothing is quarantined");
     json_t *object = inspect_json(folder, 1);
     json_t *newest = json_object_get(object, "newest");
     cr_assert_eq(json_array_size(json_object_get(newest, "absent")), 2);
@@ -171,7 +171,7 @@ Test(inspect, missing_and_damaged_chunks_are_named) {
     expect(": 1 chunk damaged: ");
 }
 
-/* Each peer holds a part of a checkpoint: that is as it should be. */
+/* Each peer holds a part of a checkpoint, which is no fault. */
 Test(inspect, missing_chunks_are_no_damage) {
     lose_chunk(0);
     lose_chunk(2);

@@ -1,5 +1,5 @@
-/* Folders of which not every name can be had: what is missing then must not be taken for what is not there.
- */
+/* Folders whose names cannot all be read: a name that is missing then must not count as a file that does not
+ * exist. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/writer.h"
 #include "tests/checkpoint/fixture.h"
@@ -13,7 +13,7 @@
 struct dirent *__real_readdir(DIR *stream);
 struct dirent *__wrap_readdir(DIR *stream);
 
-static atomic_int left = -1; /* calls that go well before one that does not; < 0: all do */
+static atomic_int left = -1; /* calls that succeed before one that fails; < 0: all succeed */
 
 struct dirent *__wrap_readdir(DIR *stream) {
     if (atomic_load(&left) < 0 || atomic_fetch_sub(&left, 1) > 0) return __real_readdir(stream);
@@ -60,7 +60,7 @@ static void teardown(void) {
 }
 TestSuite(listing, .init = setup, .fini = teardown, .timeout = 120);
 
-/* The k-th of these calls fails; has_failed says whether there were as many. */
+/* Makes the k-th of these calls fail; has_failed says whether there were so many. */
 static void fail_at(int k) {
     atomic_store(&left, k);
 }

@@ -10,7 +10,8 @@
 
 static gw_err err;
 
-/* Made by another implementation (Python's struct and hashlib) from the description in the header. */
+/* The bytes come from another implementation (Python's struct and hashlib) of the description in the header.
+ * */
 static const char pinned[] =
     "474f445749544d0309010000000000000700000000000000000000000000000000000000000000000000000000000000"
     "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b010000dadfe27ed04aef79a10937"
@@ -19,7 +20,7 @@ static const char pinned[] =
     "000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073ef5177d0be588dba7"
     "3868b70e79a618d93a40d5a54be531e9e593f9d337ca9dcc05";
 
-/* The same with an epoch, 9. */
+/* The same with epoch 9. */
 static const char pinned_with_epoch[] =
     "474f445749544d0411010000000000000700000000000000000000000000000000000000000000000000000000000000"
     "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b010000dadfe27ed04aef79a10937"
@@ -73,7 +74,7 @@ static uint8_t *encode_toy(size_t *length) {
     return encode_toy_of(0, length);
 }
 
-/* Makes the checksum right again after a change, so that the parser itself is what is tested. */
+/* Corrects the checksum after a change, so that the parser itself is tested. */
 static void forge(uint8_t *bytes, size_t length) {
     gw_blake2b(bytes, length - 32, bytes + length - 32, 32);
 }
@@ -97,7 +98,7 @@ Test(manifest, bytes_are_pinned) {
     expect_bytes(9, pinned_with_epoch);
 }
 
-/* Whose chunks nobody could tell from orphans otherwise. */
+/* Without this refusal, its chunks could not be told from orphans. */
 Test(manifest, those_of_earlier_builds_are_read) {
     for (uint64_t epoch = 0; epoch < 10; epoch += 9) {
         size_t length;
@@ -171,7 +172,7 @@ Test(manifest, every_truncation_is_refused) {
     size_t length;
     uint8_t *bytes = encode_toy(&length);
     for (size_t cut = 0; cut < length; cut++) {
-        uint8_t *exact = malloc(cut > 0 ? cut : 1); /* so that a read past the end is seen by the sanitizer */
+        uint8_t *exact = malloc(cut > 0 ? cut : 1); /* the sanitizer sees a read past its end */
         memcpy(exact, bytes, cut);
         gw_manifest back;
         cr_assert_not(gw_manifest_decode(exact, cut, &back, &err), "%zu bytes", cut);
@@ -193,7 +194,8 @@ Test(manifest, every_flipped_byte_is_found) {
     free(bytes);
 }
 
-/* With the checksum made right again the parser must still never read or write outside, whatever it says. */
+/* Even with a correct checksum the parser must never read or write outside its memory, whatever the bytes
+ * are. */
 Test(manifest, forged_bytes_are_parsed_safely) {
     static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     size_t length;
@@ -220,7 +222,7 @@ Test(manifest, forged_bytes_are_parsed_safely) {
     free(bytes);
 }
 
-/* Sets the u32 at `offset` and expects a refusal that names it and says `what`. */
+/* Sets the u32 at `offset`, and expects a refusal that names the offset and says `what`. */
 static void refuse_u32(size_t offset, uint32_t value, const char *what) {
     size_t length;
     uint8_t *bytes = encode_toy(&length);
@@ -297,7 +299,7 @@ Test(manifest, a_value_too_long_is_an_error_not_a_file) {
     free(value);
 }
 
-/* The root names the state, and nothing else. */
+/* The root depends on the state alone. */
 Test(manifest, the_root_depends_on_the_state_alone) {
     gw_hash chunk;
     gw_manifest a = toy(&chunk), b = a;

@@ -1,4 +1,4 @@
-/* Hashing several messages at once gives what libsodium gives. */
+/* Hashing several messages at once gives the digests of libsodium. */
 #include "checkpoint/multi_hash.h"
 
 #include "core/rng.h"
@@ -45,7 +45,8 @@ Test(multi_hash, agree_for_unequal_and_odd_lengths) {
     compare(odd, 4);
 }
 
-/* RFC 7693 has no vector of 32 bytes of digest; this one is from the reference b2sum -l 256 of 128 "a"s. */
+/* RFC 7693 has no vector with a digest of 32 bytes. This one is the reference b2sum -l 256 of 128 times "a".
+ * */
 Test(multi_hash, agrees_with_b2sum) {
     char text[129];
     memset(text, 'a', 128);

@@ -1,4 +1,4 @@
-/* Back to the same bytes, from this disk or from peers, past damaged chunks. */
+/* A restore gives the same bytes, from this disk or from peers, in spite of damaged chunks. */
 #include "checkpoint/restore.h"
 
 #include "tests/checkpoint/fixture.h"
@@ -17,8 +17,8 @@ static uint8_t *target;
 static fixture_io disk;
 static atomic_int fetches;
 enum { PEERS = 3 };
-static uint32_t lying; /* index of a chunk that peers send wrong; UINT32_MAX: none */
-static uint32_t liars; /* so many of them, the first that are asked */
+static uint32_t lying; /* index of a chunk that peers send with wrong bytes; UINT32_MAX: none */
+static uint32_t liars; /* the first so many peers that are asked send it wrong */
 
 static void setup(void) {
     fixture_folder(folder);

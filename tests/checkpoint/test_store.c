@@ -1,4 +1,4 @@
-/* The chunk store: durable, verified, and never a crash whatever the disk does. */
+/* The chunk store is durable, verifies what it reads, and never crashes, whatever the disk does. */
 #include "checkpoint/store.h"
 
 #include "checkpoint/sound.h"
@@ -106,7 +106,7 @@ Test(store, a_missing_chunk_is_named) {
     cr_assert_not_null(strstr(err.text, digits), "%s", err.text);
 }
 
-Test(store, a_damaged_chunk_is_named_set_aside_and_replaced) {
+Test(store, a_damaged_chunk_is_named_quarantined_and_replaced) {
     gw_store_item item = put(1, "some bytes that will rot");
     char path[512];
     fixture_chunk_path(folder, &item.name, path);
@@ -131,7 +131,7 @@ static void tell(void *context, const gw_err *why) {
     told++;
 }
 
-/* Whoever reads it; a disk that cannot read has damaged nothing. */
+/* Every reader reports damage; a disk that fails to read has damaged nothing. */
 Test(store, who_watches_is_told_of_damage_once) {
     gw_store_item item = put(1, "some bytes that will rot"), other = put(1, "unreadable sector");
     char path[512];
@@ -156,8 +156,8 @@ Test(store, who_watches_is_told_of_damage_once) {
     cr_assert_eq(told, 1);
 }
 
-/* As it stays in its place, whoever reads it next finds it as well. */
-Test(store, who_watches_is_told_of_damage_that_cannot_be_set_aside) {
+/* The file stays in its place, so the next reader finds the damage as well. */
+Test(store, who_watches_is_told_of_damage_that_cannot_be_quarantined) {
     gw_store_item item = put(1, "some bytes that will rot");
     char path[512];
     fixture_io faulty;
@@ -172,8 +172,8 @@ Test(store, who_watches_is_told_of_damage_that_cannot_be_set_aside) {
     }
 }
 
-/* All checkpoints share the file of a chunk that stays the same, and each says once more that it is durable.
- */
+/* All checkpoints share the file of a chunk that stays the same, and each reports once more that it is
+ * durable. */
 Test(store, a_chunk_that_is_damaged_is_healed_by_who_puts_it_again) {
     gw_store_item item = put(1, "some bytes that will rot");
     char path[512];
@@ -191,7 +191,7 @@ Test(store, a_chunk_that_is_damaged_is_healed_by_who_puts_it_again) {
     cr_assert_eq(told, 1);
 }
 
-/* That takes time, which a chunk that stays the same is to save. */
+/* Reading takes time, which a chunk that stays the same should not cost at every save. */
 Test(store, what_is_put_again_and_again_is_read_now_and_then) {
     gw_store_item item = put(1, "frozen");
     fixture_io faulty;
@@ -215,8 +215,8 @@ Test(store, what_is_put_again_and_again_is_read_now_and_then) {
     cr_assert(gw_store_read(store, &item.name, bytes, item.length, &err), "%s", err.text);
 }
 
-/* Whoever has found it damaged, it is to be written, though it was read lately. */
-Test(store, what_cannot_be_set_aside_is_written_over) {
+/* A chunk that any reader has found damaged is written again, although it was read lately. */
+Test(store, what_cannot_be_quarantined_is_written_over) {
     gw_store_item item = put(1, "some bytes that will rot");
     char path[512];
     fixture_io faulty;
@@ -250,7 +250,7 @@ Test(store, what_cannot_be_read_is_written_by_who_puts_it_again) {
     }
 }
 
-/* Two of one place among those that were read lately. */
+/* Two chunks that share a place in the cache of chunks read lately. */
 Test(store, one_chunk_is_not_counted_on_for_another) {
     gw_hash one = {{1, 2, 3}}, other = {{1, 2, 4}};
     gw_sound sound;
@@ -280,7 +280,7 @@ Test(store, a_truncated_or_overlong_chunk_is_damaged) {
     cr_assert(put(1, "cut short").written && put(1, "made longer").written);
 }
 
-Test(store, a_disk_that_cannot_read_sets_aside_too) {
+Test(store, a_disk_that_cannot_read_quarantines_too) {
     gw_store_item item = put(1, "unreadable sector");
     fixture_io faulty;
     fixture_io_init(&faulty, CALL_READ, 0, EIO);
@@ -310,7 +310,7 @@ Test(store, what_could_not_be_read_once_is_not_lost) {
     cr_assert_eq(fixture_count_files(folder, ".damaged"), 0);
 }
 
-Test(store, a_chunk_of_unknown_length_is_found_set_aside_or_not) {
+Test(store, a_chunk_of_unknown_length_is_found_quarantined_or_not) {
     uint32_t length = 0;
     gw_store_item item = put(1, "a cable was loose");
     cr_assert(gw_store_find(store, &item.name, bytes, &length, &err), "%s", err.text);
@@ -334,7 +334,7 @@ Test(store, a_chunk_of_unknown_length_is_found_set_aside_or_not) {
     cr_assert_eq(err.code, GW_E_CORRUPT);
 }
 
-/* Brings what was set aside back to its place at the first look for it there, as another reader may. */
+/* Gives a quarantined file its name back when it is first looked for there, as another reader may. */
 static int open_late(gw_io *io, const char *path, int flags, mode_t mode) {
     char place[512];
     if (strstr(path, ".damaged") != NULL) {
@@ -346,10 +346,10 @@ static int open_late(gw_io *io, const char *path, int flags, mode_t mode) {
 
 Test(store, what_another_reader_has_just_put_back_is_found) {
     gw_store_item item = put(1, "two ask for it");
-    char path[512], aside[600];
+    char path[512], quarantined[600];
     fixture_chunk_path(folder, &item.name, path);
-    snprintf(aside, sizeof aside, "%s.damaged", path);
-    cr_assert_eq(rename(path, aside), 0);
+    snprintf(quarantined, sizeof quarantined, "%s.damaged", path);
+    cr_assert_eq(rename(path, quarantined), 0);
     gw_io late = *gw_io_system();
     late.open = open_late;
     gw_store_close(store);
@@ -388,7 +388,7 @@ Test(store, chunks_that_nobody_has_named_are_found) {
     fixture_damage(path);
     gw_store_read(store, &other.name, bytes, other.length, &err);
     cr_assert(gw_store_has_others(store, &named.name, 1, &any, &err));
-    cr_assert_not(any, "it was set aside");
+    cr_assert_not(any, "it was quarantined");
     cr_assert(gw_store_has_others(store, NULL, 0, &any, &err));
     cr_assert(any);
 }
@@ -471,10 +471,10 @@ Test(store, looking_leaves_damaged_files_where_they_are) {
     cr_assert_eq(access(path, F_OK), 0);
 }
 
-/* ---- disks that fail ---- */
+/* Disks that fail. */
 
-/* One failing call of every kind in turn: the error says why, no temporary file and no wrong chunk stays, and
- * the same put succeeds once the disk is well again. */
+/* One call of each kind fails in turn: the error says why, no temporary file and no wrong chunk stays, and
+ * the same put succeeds when the disk works again. */
 static void fail_and_recover(fixture_call call, int error, const char *why) {
     fixture_io faulty;
     fixture_io_init(&faulty, call, -1, error);
@@ -537,8 +537,8 @@ Test(store, interrupted_calls_are_repeated) {
     }
 }
 
-/* Whole aligned chunks are written past the page cache; a file system that will not have it gets them as
- * usual, whether it says so at the open or at the write. */
+/* Whole aligned chunks are written past the page cache. A file system that does not support this gets them as
+ * usual, whether it refuses at the open or at the write. */
 Test(store, a_file_system_without_direct_writes_will_do) {
     static const fixture_call calls[] = {CALL_OPEN, CALL_WRITE};
     uint8_t *aligned = aligned_alloc(4096, GW_CHUNK_BYTES);
@@ -578,7 +578,7 @@ Test(store, a_read_only_disk_cannot_be_opened_for_writing) {
     cr_assert_eq(err.code, GW_E_NOTFOUND);
 }
 
-/* A real limit of the operating system instead of a pretended one. */
+/* A real limit of the operating system, not a simulated one. */
 Test(store, a_file_size_limit_is_an_error_like_any_other) {
     memset(bytes, 3, sizeof bytes);
     gw_store_item item = {.bytes = bytes, .length = GW_CHUNK_BYTES};
@@ -612,7 +612,7 @@ Test(store, a_sweep_that_cannot_delete_tries_the_others) {
     cr_assert_eq(swept.kept, 1);
 }
 
-/* ---- threads ---- */
+/* Threads. */
 
 enum { ROUNDS = 200 };
 
@@ -643,7 +643,7 @@ static void *put_again(void *context) {
     return (void *)broken;
 }
 
-/* Three threads put, pin and delete one chunk: whoever holds a pin must be able to read it. */
+/* Three threads put, pin and delete one chunk: a thread that holds a pin must be able to read it. */
 Test(store, pins_and_sweeps_do_not_cross) {
     gw_store_item item = item_of("contended");
     fixture_io quick; /* without real flushes */
@@ -674,20 +674,20 @@ static void *read_contended(void *context) {
 
 static pthread_t reader;
 
-/* Before it deletes what was set aside, another thread is to set a newer file aside under that name. */
+/* Before the sweep deletes a quarantined file, another thread quarantines a newer file under the same name. */
 static int unlink_late(gw_io *io, const char *path) {
     pthread_create(&reader, NULL, read_contended, NULL);
-    usleep(200000); /* enough, if nothing holds it up */
+    usleep(200000); /* enough time, if nothing holds the thread up */
     return gw_io_system()->unlink(io, path);
 }
 
-Test(store, what_is_set_aside_during_a_sweep_is_not_taken_for_what_it_replaces) {
+Test(store, what_is_quarantined_during_a_sweep_is_not_taken_for_what_it_replaces) {
     gw_store_item item = put(1, "damaged again and again");
     contended = item.name;
-    char path[512], aside[600];
+    char path[512], quarantined[600];
     fixture_chunk_path(folder, &item.name, path);
-    snprintf(aside, sizeof aside, "%s.damaged", path);
-    cr_assert_eq(rename(path, aside), 0);
+    snprintf(quarantined, sizeof quarantined, "%s.damaged", path);
+    cr_assert_eq(rename(path, quarantined), 0);
     put(1, "damaged again and again");
     gw_io late = *gw_io_system();
     late.unlink = unlink_late;

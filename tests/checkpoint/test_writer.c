@@ -1,4 +1,4 @@
-/* The writer thread: what it stores, when the state may change again, and how it ends. */
+/* The writer thread: which bytes it stores, when the state may change again, and how it ends. */
 #include "checkpoint/writer.h"
 
 #include "checkpoint/catalog.h"
@@ -17,7 +17,7 @@ static char folder[256];
 static gw_err err;
 static gw_store *store;
 static gw_ckpt_writer *writer;
-static fixture_io disk; /* real but for flushes; tests make it fail */
+static fixture_io disk; /* real calls except for flushes; tests make them fail */
 static mailbox box;
 static const uint32_t all[FIXTURE_CHUNKS] = {0, 1, 2};
 static const size_t plenty = 64 << 20;
@@ -104,7 +104,7 @@ Test(writer, an_unchanged_chunk_is_not_written_again) {
     }
 }
 
-/* The point of staging: what is stored is the state of the boundary, although it changes right after. */
+/* Staging stores the state of the boundary, although the state changes right after it. */
 Test(writer, the_state_may_change_once_staging_is_finished) {
     fixture_image *image = fixture_image_make(1);
     for (uint64_t round = 0; round < 5; round++) {
@@ -208,7 +208,7 @@ Test(writer, a_full_disk_is_an_error_and_the_next_checkpoint_works) {
     fixture_image_free(image);
 }
 
-/* The thread blocks signals, so that the real limit's SIGXFSZ does not end the process. */
+/* The thread blocks signals, so the SIGXFSZ of the real limit does not end the process. */
 Test(writer, a_file_size_limit_is_an_error_not_a_death) {
     struct rlimit limit = {1 << 20, RLIM_INFINITY}, before;
     getrlimit(RLIMIT_FSIZE, &before);
@@ -272,8 +272,8 @@ Test(writer, retention_deletes_no_chunk_when_a_kept_manifest_is_damaged) {
     fixture_image_free(image);
 }
 
-/* A checkpoint that others keep and that has no manifest here, as this disk was full then, holds nothing up.
- */
+/* A checkpoint that other peers keep may have no manifest here, because this disk was full then. It holds
+ * nothing up. */
 Test(writer, what_a_failed_snapshot_has_stored_goes) {
     fixture_image *old = fixture_image_make(1), *failed = fixture_image_make(2);
     snapshot(1, old);
@@ -281,7 +281,7 @@ Test(writer, what_a_failed_snapshot_has_stored_goes) {
     send_manifest(old);
     cr_assert_null(mailbox_next(&box)->done.err);
     gw_store_release(store, 1);
-    disk.call = CALL_RENAME; /* the second chunk that is new: the first one is in its place by then */
+    disk.call = CALL_RENAME; /* the second chunk that is new; the first one has its name by then */
     disk.error = ENOSPC;
     disk.once = true;
     atomic_store(&disk.left, 1);
@@ -373,7 +373,7 @@ static void *abandon_2(void *context) {
     return context;
 }
 
-/* The event loop gives checkpoints up: it must not wait for a disk that hangs. */
+/* The event loop abandons checkpoints: it must not wait for a disk that hangs. */
 Test(writer, a_disk_that_hangs_in_a_retention_does_not_hold_up_who_abandons) {
     fixture_image *image = fixture_image_make(1), *next = fixture_image_make(2);
     snapshot(1, image);
@@ -415,7 +415,7 @@ Test(writer, closing_answers_for_everything_that_was_queued) {
     writer = NULL;
     pthread_join(opener, NULL);
     cr_assert_eq(box.count, 2, "one answer each");
-    for (int i = 0; i < 2; i++) { /* what was quick enough may have been carried out */
+    for (int i = 0; i < 2; i++) { /* requests may have been carried out before */
         const mail *letter = mailbox_next(&box);
         cr_assert(letter->done.err == NULL || letter->err.code == GW_E_ABORTED);
     }

@@ -27,7 +27,7 @@ static void lead(const lab *l, const char *address) {
 static bool is_asked_again(const json_t *event, const void *none) {
     (void)none;
     return strstr(lab_text(event, "text"), "--join seed.test:") != NULL &&
-           strstr(lab_text(event, "text"), "; it is asked for again and again") != NULL;
+           strstr(lab_text(event, "text"), "; it is looked up again and again") != NULL;
 }
 
 static lab_peer *start_joiner(lab *l, const char *name, uint16_t port, const char *more) {

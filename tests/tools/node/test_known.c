@@ -1,4 +1,4 @@
-/* Peers met before: who is remembered, and for whom. */
+/* The file of known peers: which peers it keeps, and for which jobs. */
 #include "tools/godwit/node/known.h"
 
 #include <criterion/criterion.h>
@@ -87,7 +87,7 @@ Test(known, another_jobs_or_clusters_peers_and_old_ones_are_not_used) {
     cr_assert(gw_hash_equal(&back.job, &other), "it goes on remembering for its own");
 }
 
-/* Nothing was seen later: all nodes were down, or it was by a clock of 1970. */
+/* No peer was seen later: all nodes were down, or a clock said 1970. */
 Test(known, peers_seen_together_are_forgotten_by_no_calendar) {
     gw_known known = {.cluster = cluster, .job = job}, back;
     uint8_t bytes[GW_KNOWN_BYTES];

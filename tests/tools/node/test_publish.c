@@ -91,7 +91,7 @@ Test(publish, of_a_checkpoint_its_own_chunks_are_shown_though_the_next_has_begun
     save(20, 5, false);
     complete(10);
     expect_shown(0, 10, 3);
-    save(20, 5, true); /* its disk is full */
+    save(20, 5, true); /* the disk of this peer is full */
     complete(20);
     expect_shown(0, 20, 0);
     expect_shown(1, 10, 3);

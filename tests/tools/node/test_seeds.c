@@ -1,5 +1,5 @@
-/* Names that are looked up by threads. What they lead to, and when, is the test's, and so is the clock: a
- * pause is over at once, and noted. */
+/* Names that threads look up. The test decides what they lead to and when, and sets the clock: a pause ends
+ * at once, and is noted. */
 #include "tools/godwit/node/seeds.h"
 
 #include "core/base/log.h"
@@ -14,14 +14,14 @@
 
 #define SECOND UINT64_C(1000000000)
 
-enum { NAMES = 2, PAUSES = 64 }; /* a.test and b.test */
+enum { NAMES = 2, PAUSES = 64 }; /* the names a.test and b.test */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct {
-    gw_addr leads[3]; /* port 0: nowhere */
+    gw_addr leads[3]; /* port 0: the name leads nowhere */
     sem_t asked, may_answer;
 } names[NAMES];
-static uint64_t pauses[PAUSES]; /* in seconds, of whoever paused */
+static uint64_t pauses[PAUSES]; /* in seconds, of all threads in order */
 static uint32_t pause_count;
 static uint32_t told_times, told_count;
 static gw_addr told[GW_MAX_SEEDS];
@@ -94,7 +94,7 @@ static gw_addr address(uint8_t host) {
     return (gw_addr){.family = 4, .ip = {10, 0, 0, host}, .port = 7};
 }
 
-/* Hosts, each a digit: "12" is 10.0.0.1 and 10.0.0.2; "" leads nowhere. */
+/* Sets the hosts that a name leads to, one digit each: "12" is 10.0.0.1 and 10.0.0.2; "" leads nowhere. */
 static void lead(int which, const char *hosts) {
     pthread_mutex_lock(&lock);
     memset(names[which].leads, 0, sizeof names[which].leads);
@@ -109,7 +109,7 @@ static gw_seeds *open_seeds(char **seeds, uint32_t count, uint64_t wait_ns) {
     return opened;
 }
 
-/* So many look-ups of one, to their end: the next has begun, and waits. */
+/* Lets so many look-ups of a name end; then the next has begun, and waits. */
 static void look_up(int which, uint32_t times) {
     static bool begun[NAMES];
     if (!begun[which]) sem_wait(&names[which].asked);
@@ -140,7 +140,7 @@ static void expect_line(uint32_t count, const char *words) {
 
 static void close_seeds(gw_seeds *seeds) {
     gw_seeds_close(seeds);
-    for (int i = 0; i < NAMES; i++) sem_post(&names[i].may_answer); /* its thread ends */
+    for (int i = 0; i < NAMES; i++) sem_post(&names[i].may_answer); /* the thread of the name ends */
 }
 
 Test(seeds, addresses_are_known_at_once_and_nobody_is_asked) {
@@ -172,7 +172,7 @@ Test(seeds, names_are_told_beside_addresses_and_again_where_they_lead_elsewhere)
     close_seeds(seeds);
 }
 
-/* As a resolver may take half a minute for one. */
+/* A resolver may take half a minute for one name. */
 Test(seeds, a_name_that_is_not_answered_hides_no_other) {
     char *list[] = {(char[]){"a.test:7"}, (char[]){"b.test:7"}};
     gw_seeds *seeds = open_seeds(list, 2, 0);
@@ -183,7 +183,7 @@ Test(seeds, a_name_that_is_not_answered_hides_no_other) {
     close_seeds(seeds);
 }
 
-/* Of many, or in another order each time: nothing has moved. */
+/* A name may have many addresses, or the same ones in another order each time: nothing has moved. */
 Test(seeds, what_leads_to_some_of_the_same_has_not_moved) {
     char *list[] = {(char[]){"a.test:7"}};
     gw_seeds *seeds = open_seeds(list, 1, 0);
@@ -200,7 +200,7 @@ Test(seeds, what_leads_to_some_of_the_same_has_not_moved) {
     close_seeds(seeds);
 }
 
-/* The resolver may be down for a while, as others may be that it asks. */
+/* The resolver, or a server that it asks, may be down for a while. */
 Test(seeds, what_was_found_holds_while_the_resolver_fails) {
     char *list[] = {(char[]){"a.test:7"}, (char[]){"b.test:7"}};
     gw_seeds *seeds = open_seeds(list, 2, 0);
@@ -210,7 +210,7 @@ Test(seeds, what_was_found_holds_while_the_resolver_fails) {
     look_up(0, 2);
     cr_expect_eq(lines, 0, "%s", last_line);
     look_up(0, 5);
-    expect_line(1, "--join a.test:7: nobody knows it; where it led to before holds");
+    expect_line(1, "--join a.test:7: nobody knows it; its last addresses stay valid");
     lead(1, "2");
     look_up(1, 1);
     expect_told(2, "12");
@@ -222,12 +222,12 @@ Test(seeds, what_was_found_holds_while_the_resolver_fails) {
     close_seeds(seeds);
 }
 
-/* While somebody waits for it, once a second. */
+/* While the peer waits for its seeds, a name is looked up once a second. */
 Test(seeds, a_name_that_leads_nowhere_is_said_once_and_asked_for_often) {
     char *list[] = {(char[]){"a.test:7"}};
     gw_seeds *seeds = open_seeds(list, 1, 5 * SECOND);
     look_up(0, 14);
-    expect_line(1, "--join a.test:7: nobody knows it; it is asked for again and again");
+    expect_line(1, "--join a.test:7: nobody knows it; it is looked up again and again");
     cr_expect_eq(warnings, 1);
     static const uint64_t expected[] = {1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 60, 60, 60};
     for (int i = 0; i < 14; i++) cr_expect_eq(pauses[i], expected[i], "%d: %lu s", i, pauses[i]);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the job: each block begins with its number, the rest follows from it ---- */
+/* The job: each block begins with its number, from which the rest follows. */
 
 static uint8_t byte_of(uint32_t shard, uint64_t i) {
     uint64_t value = i < sizeof shard ? shard >> (8 * i) : gw_mix64(shard * 1000003u + i);
@@ -37,7 +37,7 @@ static uint32_t shards_of(const void *job, uint64_t step, gw_phase *phase) {
 
 static const gw_job_type type = {.name = "payload-rig", .payload = write_block, .shards = shards_of};
 
-/* ---- the world ---- */
+/* The world. */
 
 static payload_peer *find(payload_rig *rig, const gw_peer_id *id) {
     for (uint32_t i = 0; i < rig->count; i++)
@@ -50,7 +50,7 @@ static void complete(const gw_op *op, gw_data_op *pending, gw_op_status status) 
     pending->done(pending, &completion);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static gw_op_status carry_out(payload_peer *peer, const gw_op *op) {
     if (peer->dead) return GW_OP_UNREACHABLE;
     if (peer->fence.epoch == 0 || peer->fence.epoch != op->fence.epoch) return GW_OP_FENCED;
@@ -131,7 +131,7 @@ static void publish(void *context, uint32_t shard, uint64_t entry) {
     pthread_mutex_unlock(&peer->rig->lock);
 }
 
-/* ---- opening ---- */
+/* Opening. */
 
 static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const payload_peer *)a)->id, &((const payload_peer *)b)->id);
@@ -187,7 +187,7 @@ void payload_rig_close(payload_rig *rig) {
     pthread_mutex_destroy(&rig->lock);
 }
 
-/* ---- views ---- */
+/* Views. */
 
 static void fence(payload_rig *rig, uint32_t peer, uint64_t epoch) {
     pthread_mutex_lock(&rig->lock);
@@ -243,7 +243,7 @@ uint32_t payload_rig_shard_of(const payload_rig *rig, uint32_t peer, uint32_t me
     return shard;
 }
 
-/* ---- waiting ---- */
+/* Waiting. */
 
 void payload_rig_wait_index(payload_rig *rig, uint32_t peer, uint32_t shard, bool there) {
     pthread_mutex_lock(&rig->lock);
@@ -288,7 +288,7 @@ void payload_rig_wait_served(payload_rig *rig, uint32_t peer, uint32_t reads) {
     pthread_mutex_unlock(&rig->lock);
 }
 
-/* ---- faults, looking ---- */
+/* Faults, looking. */
 
 void payload_rig_set(payload_rig *rig, bool *fault, bool value) {
     pthread_mutex_lock(&rig->lock);

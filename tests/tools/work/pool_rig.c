@@ -13,9 +13,9 @@ static pool_rig *rig_of(gw_device *device) {
     return (pool_rig *)device;
 }
 
-/* ---- the device ---- */
+/* The device. */
 
-static _Thread_local uint32_t own_part; /* of the device */
+static _Thread_local uint32_t own_part; /* the part of the device that the lane is on */
 
 static bool lane_open(gw_device *device, gw_lane **lane, gw_err *err) {
     pool_rig *rig = rig_of(device);
@@ -50,7 +50,7 @@ static void step_begin(gw_device *device, uint64_t step) {
     pthread_mutex_unlock(&rig->lock);
 }
 
-static _Thread_local const void *lane_payload; /* a thread is a lane */
+static _Thread_local const void *lane_payload; /* each thread has a lane */
 static _Thread_local uint64_t lane_fingerprint;
 
 static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
@@ -149,7 +149,7 @@ static const gw_device_ops ops = {.lane_open = lane_open,
                                   .fingerprint = fingerprint,
                                   .probe = probe};
 
-/* ---- the transport ---- */
+/* The transport. */
 
 static uint64_t act(gw_transport *transport, gw_word_do what, uint32_t region, uint64_t index,
                     uint64_t expected, uint64_t operand) {
@@ -171,7 +171,7 @@ bool rig_swap(pool_rig *rig, gw_word *expected, gw_word desired) {
     return swapped;
 }
 
-/* ---- reports ---- */
+/* Reports. */
 
 static void report(pool_rig *rig, const rig_report *new) {
     pthread_mutex_lock(&rig->lock);
@@ -221,7 +221,7 @@ static void on_running(void *context, uint32_t worker, uint64_t step, uint32_t s
     pthread_mutex_unlock(&rig->lock);
 }
 
-/* Index of the report, or RIG_REPORTS. */
+/* The index of the report, or RIG_REPORTS if there is none. */
 static uint32_t find(const pool_rig *rig, rig_kind kind, uint32_t number) {
     for (uint32_t i = 0; i < rig->report_count; i++)
         if (rig->reports[i].kind == kind && number-- == 0) return i;
@@ -244,7 +244,7 @@ uint32_t rig_count(pool_rig *rig, rig_kind kind) {
     return count;
 }
 
-/* ---- opening, closing, looking ---- */
+/* Opening, closing, inspecting. */
 
 bool rig_try_open(pool_rig *rig, uint32_t workers, uint32_t lanes, gw_err *err) {
     gw_payloads *payloads = rig->payloads;

@@ -1,4 +1,4 @@
-/* What a process was computing outlives it. */
+/* The shards that a process was computing outlive it. */
 #include "tools/godwit/work/claim_journal.h"
 
 #include <criterion/criterion.h>
@@ -87,7 +87,7 @@ Test(claims, a_killed_process_leaves_what_it_was_at) {
     free(fell);
 }
 
-/* One that fails before it makes use of what it read, or is killed before that is on disk. */
+/* A life may fail before it uses the deaths that it read, or be killed before they are on disk. */
 Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
     die_computing();
     gw_shard_death *fell;
@@ -95,13 +95,13 @@ Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
     gw_claim_journal *claims = reopen(&job, 5, 1, &fell, &count);
     free(fell);
     gw_claim_journal_clear(claims);
-    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet that the process ends */
     gw_claim_journal_close(claims);
     claims = reopen(&job, 6, 4, &fell, &count);
     cr_assert_eq(count, 2, "it failed");
     free(fell);
     gw_claim_journal_begin(claims, 3, 11, 5);
-    gw_claim_journal_close(claims); /* it is killed */
+    gw_claim_journal_close(claims); /* the process is killed */
     claims = reopen(&job, 7, 1, &fell, &count);
     cr_assert_eq(count, 3, "of two lives");
     const uint64_t boots[] = {4, 4, 6};
@@ -147,7 +147,7 @@ Test(claims, who_ends_on_purpose_leaves_nothing) {
     gw_claim_journal_begin(claims, 1, 11, 5);
     gw_claim_journal_clear(claims);
     cr_assert_neq(access(path(), F_OK), 0, "its file is gone");
-    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet */
+    gw_claim_journal_begin(claims, 0, 11, 6); /* a worker that does not know yet that the process ends */
     gw_claim_journal_clear(claims);
     gw_claim_journal_close(claims);
     cr_assert_eq(left_behind(&job, 2, &fell), 0);
@@ -186,21 +186,21 @@ Test(claims, a_folder_on_a_disk_is_refused) {
     if (in_memory) cr_skip_test("the tests run in a folder in memory");
 }
 
-/* The folder is everybody's. */
+/* Every user can write to the folder. */
 Test(claims, what_another_user_may_have_put_there_is_not_taken) {
     cr_assert_eq(symlink("/dev/null", path()), 0);
     expect_refused(dir, path());
     unlink(path());
     cr_assert_eq(mkfifo(path(), 0600), 0);
-    expect_refused(dir, "not a file that this user alone has");
+    expect_refused(dir, "not a file of this user alone");
     unlink(path());
     int fd = open(path(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     cr_assert_eq(fchmod(fd, 0666), 0);
-    expect_refused(dir, "not a file that this user alone has");
+    expect_refused(dir, "not a file of this user alone");
     cr_assert_eq(fchmod(fd, 0600), 0);
     if (geteuid() == 0) {
         cr_assert_eq(fchown(fd, 12345, (gid_t)-1), 0);
-        expect_refused(dir, "not a file that this user alone has");
+        expect_refused(dir, "not a file of this user alone");
         cr_assert_eq(fchown(fd, 0, (gid_t)-1), 0);
     }
     cr_assert_eq(ftruncate(fd, (off_t)1 << 30), 0);
@@ -231,7 +231,7 @@ Test(claims, damaged_files_say_nothing) {
     cr_assert_eq(left_behind(&job, 1, &fell), 0);
     free(fell);
     memset(bytes + 48, 0, 8);
-    memset(bytes + 56, 0xFF, 8); /* of earlier losses */
+    memset(bytes + 56, 0xFF, 8); /* of earlier deaths */
     file = fopen(path(), "wb");
     fwrite(bytes, 1, length, file);
     fclose(file);
@@ -253,7 +253,7 @@ static uint32_t told(uint64_t boot, uint64_t of_boot, uint32_t shard) {
     return count;
 }
 
-/* What is not on disk when a process ends on purpose. */
+/* Deaths that are not on disk yet when a process ends on purpose. */
 Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
     gw_shard_death *fell;
     uint32_t count;
@@ -263,7 +263,7 @@ Test(claims, a_shard_given_up_at_is_told_however_the_process_ends) {
     gw_claim_journal_begin(claims, 1, 11, 6);
     gw_claim_journal_give_up(claims, 11, 6);
     gw_claim_journal_clear(claims);
-    gw_claim_journal_begin(claims, 0, 11, 7); /* a worker that does not know yet */
+    gw_claim_journal_begin(claims, 0, 11, 7); /* a worker that does not know yet that the process ends */
     gw_claim_journal_close(claims);
     cr_expect_eq(told(5, 4, 6), 1, "its neighbour is not to blame");
     cr_expect_eq(told(6, 4, 6), 1, "until it is on disk");

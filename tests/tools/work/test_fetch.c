@@ -1,4 +1,4 @@
-/* What a peer serves to others by name. */
+/* The bytes that a peer serves to others by name. */
 #include "checkpoint/catalog.h"
 #include "core/os/durable.h"
 #include "net/data/provider.h"
@@ -48,7 +48,7 @@ static gw_op_status look_up(const gw_hash *name, const void **bytes, uint64_t *l
     return provider.find(provider.context, NULL, name, bytes, length);
 }
 
-/* The step of the manifest that is served by this name; 0: none is. */
+/* The step of the manifest that is served by this name; 0: none is served. */
 static uint64_t served(uint64_t step, const gw_hash *root) {
     gw_fetch_provider provider = gw_server_provider(&server);
     const gw_hash name = gw_manifest_name(step, root);
@@ -117,7 +117,7 @@ Test(fetch, a_chunk_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
     cr_assert_eq(look_up(&item.name, &bytes, &length), GW_OP_UNAVAILABLE);
 }
 
-/* Stores a chunk; its name, and its file. */
+/* Stores a chunk; returns its name and its file. */
 static gw_hash store_chunk(const char *bytes, char path[GW_PATH_BYTES]) {
     gw_store_item item = {.bytes = bytes, .length = (uint32_t)strlen(bytes)};
     gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
@@ -128,12 +128,12 @@ static gw_hash store_chunk(const char *bytes, char path[GW_PATH_BYTES]) {
     return item.name;
 }
 
-/* Of a chunk that the disk would not give once. */
-Test(fetch, what_was_set_aside_for_nothing_is_served) {
-    char path[GW_PATH_BYTES], aside[GW_PATH_BYTES + 8];
+/* The disk failed once to read the chunk, which is sound. */
+Test(fetch, what_was_quarantined_for_nothing_is_served) {
+    char path[GW_PATH_BYTES], quarantined[GW_PATH_BYTES + 8];
     gw_hash name = store_chunk("sound", path);
-    snprintf(aside, sizeof aside, "%s.damaged", path);
-    cr_assert_eq(rename(path, aside), 0);
+    snprintf(quarantined, sizeof quarantined, "%s.damaged", path);
+    cr_assert_eq(rename(path, quarantined), 0);
     gw_fetch_provider provider = gw_server_provider(&server);
     const void *bytes;
     uint64_t length;
@@ -145,7 +145,7 @@ Test(fetch, what_was_set_aside_for_nothing_is_served) {
 
 enum { STEP = 10, FINGERPRINT = 5 };
 
-/* Whoever opens it waits until somebody writes to it. */
+/* A file that a reader cannot open before a writer opens it. */
 static gw_hash store_in_pipe(char path[GW_PATH_BYTES]) {
     gw_hash name = store_chunk("held", path);
     cr_assert_eq(unlink(path), 0);
@@ -184,7 +184,7 @@ Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 6
     gw_provider *provider = gw_provider_open(&source, answered, NULL, &err);
     cr_assert_not_null(provider, "%s", err.text);
     gw_lookup *of_chunk = ask(provider, &held);
-    int end = open(path, O_WRONLY); /* once it is being read; there is nothing to read */
+    int end = open(path, O_WRONLY); /* once the reader waits; the file is empty */
     cr_assert_geq(end, 0);
     gw_lookup *of_state = ask(provider, &here);
     cr_assert_eq(sem_wait(&answers), 0);
@@ -200,7 +200,7 @@ Test(fetch, a_disk_that_does_not_answer_keeps_no_state_from_others, .timeout = 6
     gw_lookup_free(of_chunk);
 }
 
-/* Fingerprint 0 is that of a state of zeros, not of any. */
+/* Fingerprint 0 is that of a state of zeros, and does not stand for any state. */
 Test(fetch, a_state_is_served_to_who_asks_for_that_one_only) {
     static const uint64_t fingerprints[] = {0, FINGERPRINT};
     const void *bytes;

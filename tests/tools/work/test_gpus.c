@@ -1,5 +1,5 @@
 /* A flock of peers with GPUs, on one loop: from an installed view to a sum, over links that the test carries
- * and an NCCL that lives in its memory (tests/net/nccl/fake.h). */
+ * and an NCCL in memory (tests/net/nccl/fake.h). */
 #include "core/os/clock.h"
 #include "tests/net/nccl/fake.h"
 
@@ -20,7 +20,7 @@ typedef struct peer {
     gw_gpus *gpus;
     int index;
     bool dead;
-    atomic_uint dones, losses; /* the last, as the thread of the sums is done with the rest */
+    atomic_uint dones, losses; /* set last, when the thread of the sums has set the rest */
     gw_collective_status status;
     gw_err err;
     int64_t in[COUNT], out[COUNT];
@@ -33,10 +33,10 @@ typedef struct letter {
 } letter;
 
 static gw_loop *loop;
-static uint64_t retry_ns; /* 0: as in a run */
+static uint64_t retry_ns; /* 0: the pause of a run */
 static uint32_t time_scale = 100;
 static peer peers[PEERS];
-static unsigned letters; /* on their way */
+static unsigned letters; /* messages on their way */
 
 static gw_peer_id id_of(int index) {
     gw_peer_id id = {{0}};
@@ -119,7 +119,7 @@ static void flock_open(void) {
 }
 
 static void flock_close(void) {
-    for (int i = 0; i < PEERS; i++) peers[i].dead = true; /* nobody reads any more */
+    for (int i = 0; i < PEERS; i++) peers[i].dead = true; /* no thread reads it any more */
     do {
         gw_loop_turn(loop, 0);
     } while (letters > 0);
@@ -171,8 +171,8 @@ Test(gpus, a_view_becomes_a_communicator_and_sums) {
     flock_close();
 }
 
-/* kill -9 in the middle of a reduction, as the others' worlds see it: the brain freezes them and installs a
- * view without the dead one. */
+/* A peer is killed in the middle of a reduction: the brains of the others freeze them and install a view
+ * without it. */
 Test(gpus, a_peer_that_dies_inside_a_sum_costs_the_others_nothing_but_that_sum) {
     flock_open();
     gw_view old = view_of(1, 0, 3), view = view_of(2, 0, 2);
@@ -180,7 +180,7 @@ Test(gpus, a_peer_that_dies_inside_a_sum_costs_the_others_nothing_but_that_sum) 
     for (int i = 0; i < 3; i++) start(i, &old);
     for (int i = 0; i < 3; i++) await(&peers[i].dones, 1);
     peers[2].dead = true;
-    for (int i = 0; i < 2; i++) start(i, &old); /* waits for the dead one */
+    for (int i = 0; i < 2; i++) start(i, &old); /* it waits for the dead peer */
     for (int i = 0; i < 2; i++) gw_gpus_leave(peers[i].gpus);
     for (int i = 0; i < 2; i++) await(&peers[i].dones, 2);
     for (int i = 0; i < 2; i++) cr_assert_eq(peers[i].status, GW_COLLECTIVE_ABORTED);
@@ -256,8 +256,8 @@ static void await_ready(int index) {
     }
 }
 
-/* The leader gives up; the others, who have not, wait for it in the views that follow. */
-/* All three, after others have been. */
+/* NCCL pauses at the leader; the others, where it does not, wait for it in the views that follow. */
+/* A view of all three, after others. */
 static void sum_again(const gw_view *view) {
     unsigned before[3];
     for (int i = 0; i < 3; i++) before[i] = atomic_load(&peers[i].dones);
@@ -279,7 +279,7 @@ Test(gpus, nccl_that_was_given_up_is_tried_again) {
     flock_close();
 }
 
-/* Peer 0 gives up; in the view after that forming fails once more for it, but for none of the others. */
+/* NCCL pauses at peer 0. In the next view forming fails once more there, but at none of the others. */
 static void fail_a_try(int leader) {
     retry_ns = 1000000;
     flock_open();
@@ -303,7 +303,7 @@ Test(gpus, a_member_whose_try_failed_tries_again) {
     fail_a_try(1);
 }
 
-/* The communicator that its sums failed on was there for the others as well. */
+/* The communicator on which its sums failed existed at the others as well. */
 Test(gpus, nccl_that_was_given_up_is_tried_again_in_the_same_view) {
     retry_ns = 1000000;
     flock_open();
@@ -313,7 +313,7 @@ Test(gpus, nccl_that_was_given_up_is_tried_again_in_the_same_view) {
     flock_close();
 }
 
-/* Nothing tells a member that its leader got no id. */
+/* A member does not hear that its leader got no id. */
 Test(gpus, a_try_of_which_nothing_is_heard_is_made_anew) {
     retry_ns = 1000000;
     time_scale = 1;
@@ -329,7 +329,7 @@ Test(gpus, a_try_of_which_nothing_is_heard_is_made_anew) {
     flock_close();
 }
 
-/* What has failed so often is not trusted with three more steps. */
+/* After so many failures NCCL is not trusted with three more steps. */
 Test(gpus, after_a_try_one_failure_is_enough) {
     retry_ns = 1000000;
     flock_open();
@@ -350,7 +350,7 @@ static void keep_pause(void *context, gw_level level, const char *room, const ch
     if (strstr(text, "is tried again in") != NULL) snprintf(told, sizeof told, "%s", text);
 }
 
-/* Peer 0 finds a sum wrong; the pause that it tells of. */
+/* Peer 0 finds a sum wrong. Returns the pause that the log tells. */
 static void distrust(const char *pause) {
     told[0] = '\0';
     gw_gpus_distrust(peers[0].gpus);
@@ -359,7 +359,7 @@ static void distrust(const char *pause) {
     cr_assert_not(gw_gpus_ready(peers[0].gpus));
 }
 
-/* That NCCL says of a sum that it has come about does not say that it is right. */
+/* NCCL may report a sum as done that is not right. */
 Test(gpus, nccl_that_sums_wrong_again_is_left_alone_for_longer) {
     retry_ns = 1000000000;
     gw_log_set_sink(keep_pause, NULL);

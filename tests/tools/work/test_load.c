@@ -1,4 +1,5 @@
-/* Loads: that a large one is seen to get on, and what one from a checkpoint that fails says of this disk. */
+/* Loads: the progress of a large one shows, and one from a checkpoint that fails reports which chunks here
+ * are sound. */
 #include "address_space.h"
 #include "core/state/chunk.h"
 #include "core/state/exact.h"
@@ -19,15 +20,15 @@ static gw_fetcher fetcher = {.time_scale_percent = 100};
 static gw_engine engine = {.device = &device};
 static gw_loader loader = {.engine = &engine, .fetcher = &fetcher, .replicas = 1};
 static gw_err err;
-static bool away[PEERS];     /* else it has no manifest */
-static const uint8_t *state; /* that all serve, of that fingerprint for all they know; NULL: nobody has one */
+static bool away[PEERS];     /* the peer cannot be reached; otherwise it has no manifest */
+static const uint8_t *state; /* the state that all peers serve, under `fingerprint`; NULL: none has one */
 static uint64_t fingerprint;
-static gw_mail *mail;      /* what was posted last of what is for the brain */
-static gw_hash wrong;      /* the chunk of which all send other bytes */
-static gw_peer_id told[8]; /* of whom it was told that they had other bits */
+static gw_mail *mail;      /* the mail for the brain that was posted last */
+static gw_hash wrong;      /* the chunk for which all peers send wrong bytes */
+static gw_peer_id told[8]; /* the peers that were reported for wrong bits */
 static uint32_t told_count;
-static uint32_t
-    gives_after[PEERS]; /* it serves zeros, but does not answer when it is asked so often before */
+static uint32_t gives_after
+    [PEERS]; /* by peer: it serves zeros, but fails to answer so many requests first; 0: it is not so */
 static _Atomic uint32_t asked_of[PEERS];
 
 bool __wrap_gw_fetch(gw_fetcher *of, const gw_peer_id *peer, const gw_hash *name, void *bytes,
@@ -69,7 +70,7 @@ bool __wrap_gw_data_links_wait(gw_data_links *data_links, const gw_peer_id *memb
     return true;
 }
 
-/* The compute helper, at once. */
+/* The compute helper carries out a task at once. */
 void __wrap_gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task);
 void __wrap_gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {
     (void)helper;
@@ -94,8 +95,8 @@ void __wrap_gw_saver_staged(gw_saver *saver) {
     (void)saver;
 }
 
-void __wrap_gw_workers_quiet(gw_workers *pool);
-void __wrap_gw_workers_quiet(gw_workers *pool) {
+void __wrap_gw_workers_wait_idle(gw_workers *pool);
+void __wrap_gw_workers_wait_idle(gw_workers *pool) {
     (void)pool;
 }
 
@@ -113,7 +114,8 @@ static void teardown(void) {
 
 TestSuite(load, .init = setup, .fini = teardown);
 
-/* Who cannot be reached may have it, and it may name chunks that are here: they are not given up. */
+/* A peer that cannot be reached may have the manifest, which may name chunks that are here: these are not
+ * given up. */
 Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
     loader.self = peers[0];
@@ -130,9 +132,9 @@ Test(load, only_a_manifest_that_nobody_has_makes_chunks_here_useless) {
     }
 }
 
-/* ---- a disk that would not give the manifest ---- */
+/* A disk that fails to read the manifest. */
 
-static uint32_t refused; /* files that will not be opened */
+static uint32_t refused; /* files that cannot be opened */
 
 static int open_or_not(gw_io *io, const char *path, int flags, mode_t mode) {
     if (refused == 0) return gw_io_system()->open(io, path, flags, mode);
@@ -141,7 +143,7 @@ static int open_or_not(gw_io *io, const char *path, int flags, mode_t mode) {
     return -1;
 }
 
-/* That it cannot be opened now does not say that nobody has it. */
+/* A manifest that cannot be opened now may exist all the same. */
 Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     gw_io io = *gw_io_system();
     io.open = open_or_not;
@@ -155,9 +157,9 @@ Test(load, a_manifest_that_cannot_be_read_just_now_may_name_chunks_here) {
     cr_assert_eq(load.sound.size, 0, "told of %u chunks", load.sound.size);
 }
 
-/* ---- little memory ---- */
+/* Little memory. */
 
-/* A whole chunk's room is not to be had, and no chunk is so long. Its one chunk is nowhere. */
+/* There is no memory for a whole chunk; the only chunk is shorter, and nobody has it. */
 Test(load, a_small_state_needs_no_room_for_a_large_one) {
     uint8_t image[RIG_STATE_BYTES];
     gw_load load = {
@@ -170,7 +172,7 @@ Test(load, a_small_state_needs_no_room_for_a_large_one) {
     gw_set_free(&load.sound);
 }
 
-/* ---- holders that send other bytes ---- */
+/* Holders that send other bytes. */
 
 Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
@@ -197,14 +199,15 @@ Test(load, who_sends_other_bytes_of_a_chunk_is_told) {
     for (uint32_t i = 0; i < PEERS; i++) gw_set_free(&inventories[i]);
 }
 
-/* ---- holders that do not answer ---- */
+/* Holders that do not answer. */
 
 enum { CHUNKS = 24, AT_ONCE = 8 };
 
-static bool keeps;               /* whether all of it is to be kept here, or nothing */
-static uint32_t said_to_be_here; /* chunks, after a load that went well */
+static bool keeps;               /* 1: all chunks are to be kept here; 0: none */
+static uint32_t said_to_be_here; /* chunks that are sound here after a load that succeeded */
 
-/* Of a checkpoint of which the second and the third peer, or those of them that give anything, hold all. */
+/* Loads a checkpoint whose chunks are all held by the second and the third peer, or by those of them that
+ * answer. */
 static bool load_zeros(void) {
     gw_peer_id peers[PEERS] = {{{0}}, {{1}}, {{2}}};
     gw_set inventories[PEERS] = {gw_set_of(CHUNKS), gw_set_of(CHUNKS), gw_set_of(CHUNKS)};
@@ -232,7 +235,7 @@ static bool load_zeros(void) {
     return good;
 }
 
-/* Its disk hangs, say: each chunk that it is asked for takes ten seconds. */
+/* A holder whose disk hangs: each chunk that is asked of it takes ten seconds. */
 Test(load, who_does_not_answer_is_asked_after_those_who_do) {
     gives_after[1] = UINT32_MAX;
     gives_after[2] = 1;
@@ -247,7 +250,7 @@ Test(load, who_alone_holds_a_chunk_is_asked_for_it_once_more) {
     cr_expect_geq(atomic_load(&asked_of[1]), CHUNKS + 1);
 }
 
-/* Should its state in memory be lost, that is what it goes on from. */
+/* If the state in memory is lost, the peer goes on from these chunks. */
 Test(load, what_was_kept_of_it_is_told_to_be_here) {
     gives_after[1] = gives_after[2] = 1;
     cr_assert(load_zeros(), "%s", err.text);
@@ -257,9 +260,9 @@ Test(load, what_was_kept_of_it_is_told_to_be_here) {
     cr_expect_eq(said_to_be_here, CHUNKS);
 }
 
-/* ---- a large state ---- */
+/* A large state. */
 
-static uint8_t *written; /* the device's state */
+static uint8_t *written; /* the state of the device */
 
 static bool write_state(gw_device *of, uint64_t offset, uint64_t bytes, const void *from, gw_err *why) {
     (void)of, (void)why;
@@ -267,7 +270,7 @@ static bool write_state(gw_device *of, uint64_t offset, uint64_t bytes, const vo
     return true;
 }
 
-/* Two tensors, the second of them not on a word of the image, and read by apply alone. */
+/* Two tensors; the second does not begin at a word of the image, and only apply reads it. */
 static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t bytes) {
     static const gw_tensor tensors[2] = {{.role = GW_STATE}, {.role = GW_STATE, .apply_only = true}};
     of[0] = (gw_layout_tensor){.bytes = first_bytes};
@@ -278,7 +281,7 @@ static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t b
            gw_exact_state_fingerprint(of[1].first_word, of[1].bytes, state + first_bytes);
 }
 
-/* Its mail is the caller's to free. */
+/* Runs a load; the caller frees its mail. */
 static void load_from_donors(void) {
     static const gw_device_ops ops = {.state_write = write_state};
     gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
@@ -294,7 +297,7 @@ static void load_from_donors(void) {
     pthread_rwlock_destroy(&engine.state.lock);
 }
 
-/* After its last chunk there is still much to do, which the flock waits for. */
+/* After the last chunk of a large state there is still much to do, and the flock waits for it. */
 Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     const uint64_t bytes = (UINT64_C(128) << 20) + 100;
     uint8_t *image = malloc(bytes);
@@ -317,7 +320,7 @@ Test(load, of_a_large_state_is_seen_to_get_on_behind_its_last_chunk) {
     free(image);
 }
 
-/* Its fingerprint is 0, which is one as any other. A bit of it flipped where it was. */
+/* A fingerprint of 0 is one like any other. A bit of the state flipped in the memory of its donor. */
 Test(load, a_state_of_zeros_is_checked_as_others_are) {
     enum { BYTES = 100 };
     uint8_t image[BYTES] = {0};

@@ -1,5 +1,5 @@
-/* Shard payload: blocks are where the view places them, travel when they are needed elsewhere, and nothing
- * that dies, hangs or goes wrong on the way changes a byte of what a shard reads. */
+/* Shard payload: blocks are where the view places them, and travel when they are needed elsewhere. No death,
+ * hang or fault on the way changes a byte that a shard reads. */
 #include "tests/tools/work/payload_rig.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
-enum { SANITIZED = true }; /* their own memory counts against a process's limit */
+enum { SANITIZED = true }; /* the memory of sanitizers counts against the limit of a process */
 #else
 enum { SANITIZED = false };
 #endif
@@ -25,14 +25,14 @@ static void start(uint32_t peers, uint32_t shards, uint64_t bytes, uint32_t copi
     payload_rig_start(&rig);
 }
 
-/* A view in which everything that is to be held is. */
+/* Installs a view, and waits until every block that it places is held. */
 static void settle(uint32_t members) {
     payload_rig_view(&rig, members);
     for (uint32_t i = 0; i < rig.count; i++)
         if (members >> i & 1) payload_rig_wait_held(&rig, i, members);
 }
 
-/* ---- where a shard finds its payload ---- */
+/* Where a shard finds its payload. */
 
 Test(payload, who_holds_a_block_finds_it_in_place) {
     const uint64_t sizes[] = {1, 7, 64, 4096, 70000};
@@ -65,7 +65,7 @@ Test(payload, a_shard_beyond_the_plan_has_none) {
     payload_rig_close(&rig);
 }
 
-/* Three pieces and a half. */
+/* Blocks of three and a half pieces. */
 Test(payload, a_block_of_another_is_read_from_its_holder) {
     start(3, 6, 7 * GW_PAYLOAD_PIECE_BYTES / 2, 1);
     settle(7);
@@ -86,7 +86,7 @@ Test(payload, before_a_view_is_installed_nothing_is_waited_for) {
     payload_rig_close(&rig);
 }
 
-/* ---- what goes wrong ---- */
+/* Faults. */
 
 Test(payload, without_its_holder_a_block_is_written_by_the_job) {
     start(2, 6, 1000, 1);
@@ -181,7 +181,7 @@ Test(payload, a_freeze_gives_up_what_is_being_read) {
     payload_rig_close(&rig);
 }
 
-/* Who closes it has to end without it then (tests/cluster/test_hangs.c). */
+/* The process has to end without closing it then (tests/cluster/test_hangs.c). */
 Test(payload, the_end_does_not_wait_for_a_job_that_never_comes_back_with_a_block) {
     start(1, 6, 1000, 1);
     payload_rig_set(&rig, &rig.peers[0].write_hangs, true);
@@ -194,7 +194,7 @@ Test(payload, the_end_does_not_wait_for_a_job_that_never_comes_back_with_a_block
     payload_rig_close(&rig);
 }
 
-/* ---- views ---- */
+/* Views. */
 
 Test(payload, what_a_dead_peer_held_has_new_holders) {
     start(3, 30, 500, 1);
@@ -206,7 +206,7 @@ Test(payload, what_a_dead_peer_held_has_new_holders) {
     payload_rig_close(&rig);
 }
 
-/* With two copies nothing is lost when one goes: the job writes nothing again. */
+/* With two copies nothing is lost when one peer leaves: the job writes no block again. */
 Test(payload, copies_of_what_a_dead_peer_held_are_read_from_the_others) {
     start(4, 40, 500, 2);
     settle(ALL);
@@ -239,17 +239,17 @@ Test(payload, what_is_not_held_any_more_is_given_up) {
     payload_rig_wait_index(&rig, 0, shard, false);
     payload_rig_expect(&rig, 0, shard);
     cr_assert_eq(rig.peers[0].index[shard], 0);
-    /* and held again, in a slot that was used before, when the other is gone */
+    /* Held again, in a slot that was used before, when the other peer has left. */
     payload_rig_set(&rig, &rig.peers[1].dead, true);
     settle(1);
     for (uint32_t s = 0; s < 30; s++) payload_rig_expect(&rig, 0, s);
     payload_rig_close(&rig);
 }
 
-/* ---- ahead ---- */
+/* Fetching ahead. */
 
-/* A worker that has claimed a shard may be slow to take it, and others may say what comes next meanwhile: its
- * block stays, and is not read again. */
+/* A worker that has claimed a shard may be slow to take it, while others announce the next shards: its block
+ * stays, and is not read again. */
 Test(payload, a_claimed_block_stays_until_it_is_taken) {
     payload_rig_open(&rig, 2, 60, 1000, 1);
     rig.ahead = true;
@@ -278,7 +278,7 @@ Test(payload, a_claimed_block_stays_until_it_is_taken) {
     payload_rig_close(&rig);
 }
 
-/* Takes one block and gives it back, saying that `next` comes after it. */
+/* Takes one block and releases it, announcing that `next` comes after it. */
 static void take_before(uint32_t shard, uint32_t next) {
     const void *block;
     gw_err err;
@@ -311,7 +311,7 @@ Test(payload, nothing_is_fetched_ahead_when_not_asked_to) {
     payload_rig_close(&rig);
 }
 
-/* However many blocks pass through, two a worker are here at once, and each is read once. */
+/* However many blocks pass through, at most two a worker are here at a time, and each is read once. */
 Test(payload, blocks_of_others_take_turns_in_few_buffers) {
     payload_rig_open(&rig, 2, 60, 1000, 1);
     rig.ahead = true;
@@ -327,7 +327,7 @@ Test(payload, blocks_of_others_take_turns_in_few_buffers) {
         bool last = k + 1 == count;
         gw_payloads_expect(rig.peers[0].payloads, others[k], last ? NULL : &others[k + 1], !last);
         cr_assert_eq(gw_payloads_take(rig.peers[0].payloads, others[k], &block, &err), GW_PAYLOAD_HERE);
-        if (!last) payload_rig_wait_served(&rig, 1, k + 2); /* while this one is in use */
+        if (!last) payload_rig_wait_served(&rig, 1, k + 2); /* while this block is in use */
         int i = 0;
         while (seen[i] != NULL && seen[i] != block) i++;
         seen[i] = block;
@@ -338,7 +338,7 @@ Test(payload, blocks_of_others_take_turns_in_few_buffers) {
     payload_rig_close(&rig);
 }
 
-/* ---- limits ---- */
+/* Limits. */
 
 static void expect_refused(gw_payload_plan plan, const char *why) {
     const gw_job_type type = {.name = "none"};
@@ -369,7 +369,7 @@ Test(payload, plans_that_cannot_be_are_refused) {
     }
 }
 
-/* Without memory to hold blocks they are brought one by one. */
+/* Without memory to hold them, blocks are read one by one. */
 Test(payload, without_memory_to_hold_blocks_shards_are_computed_all_the_same, .disabled = SANITIZED) {
     start(1, 100, 1 << 20, 1);
     struct rlimit before, limit;
@@ -381,5 +381,5 @@ Test(payload, without_memory_to_hold_blocks_shards_are_computed_all_the_same, .d
     for (uint32_t s = 0; s < 100; s += 9) payload_rig_expect(&rig, 0, s);
     cr_assert_eq(counts(0).local_bytes, 0);
     payload_rig_close(&rig);
-    cr_assert_eq(setrlimit(RLIMIT_DATA, &before), 0); /* the test's own runner needs memory, too */
+    cr_assert_eq(setrlimit(RLIMIT_DATA, &before), 0); /* the runner of the test needs memory, too */
 }

@@ -1,4 +1,5 @@
-/* Workers whose shards have payload: each computes with its own, and a claim without it is not begun. */
+/* Workers whose shards have payload: each shard computes with its own, and a claim without payload is not
+ * launched. */
 #include "tests/tools/work/payload_rig.h"
 #include "tests/tools/work/pool_rig.h"
 
@@ -10,7 +11,7 @@ enum { TAG = 9, SHARDS = 40, BYTES = 3000 };
 static payload_rig blocks; /* every test runs in a process of its own */
 static pool_rig rig;
 
-/* A pool on the first of two peers, which hold a half each. */
+/* A pool on the first of two peers, each of which holds one half of the blocks. */
 static void open_pool(uint32_t workers, bool ahead, bool gated) {
     payload_rig_open(&blocks, 2, SHARDS, BYTES, 1);
     blocks.workers = workers;
@@ -28,7 +29,7 @@ static void close_pool(void) {
     payload_rig_close(&blocks);
 }
 
-/* All shards, or only those from `first` on: the other peer's are the last twenty. */
+/* Deals all shards, or only those from `first` on: the last twenty are held by the other peer. */
 static void deal(uint32_t first, uint32_t end) {
     const uint32_t cuts[] = {0, SHARDS, SHARDS};
     gw_workers_deal(rig.pool,
@@ -43,7 +44,7 @@ static void expect_each_once(void) {
     cr_assert_eq(gw_workers_done(rig.pool), SHARDS);
 }
 
-/* The rig's device checks whose payload it is. */
+/* The device of the rig checks that a shard gets its own payload. */
 Test(payload_workers, each_shard_is_computed_with_its_own_payload) {
     for (uint32_t workers = 1; workers <= 4; workers += 3) {
         for (int ahead = 0; ahead < 2; ahead++) {
@@ -57,7 +58,7 @@ Test(payload_workers, each_shard_is_computed_with_its_own_payload) {
     }
 }
 
-/* The block of the shard after the one that runs is read meanwhile. */
+/* While one shard runs, the block of the next one is read. */
 Test(payload_workers, the_next_payload_is_read_while_a_shard_is_computed) {
     open_pool(1, true, true);
     deal(30, 32);
@@ -99,7 +100,7 @@ Test(payload_workers, a_freeze_takes_back_a_claim_whose_payload_is_on_its_way) {
     gw_set_free(&frozen.held);
     gw_set_free(&frozen.claimed);
     payload_rig_set(&blocks, &blocks.peers[1].silent, false);
-    payload_rig_break(&blocks, 1); /* even when its payload comes after all */
+    payload_rig_break(&blocks, 1); /* even if its payload arrives later */
     deal(0, SHARDS);
     expect_each_once();
     cr_assert_eq(rig_count(&rig, RIG_LOST), 0);
@@ -127,8 +128,8 @@ static uint64_t since_of_the_oldest(void) {
     return oldest.started_ns;
 }
 
-/* Its entry in the holder's index, then its bytes. Once the shard is computed, what others read is no sign
- * of life. */
+/* Two reads make progress: of the entry in the holder's index, and of the bytes. Once the shard is computed,
+ * reads of other workers are no progress of it. */
 Test(payload_workers, a_shard_whose_payload_arrives_slowly_does_not_hang) {
     open_pool(1, false, true);
     payload_rig_set(&blocks, &blocks.peers[1].silent, true);
@@ -149,8 +150,8 @@ Test(payload_workers, a_shard_whose_payload_arrives_slowly_does_not_hang) {
     close_pool();
 }
 
-/* Here for a holder that does not answer. Whoever brings it, its time counts, so that one that never comes is
- * found like a shard that hangs; tests/cluster/test_hangs.c has a job that never comes back with it. */
+/* The time that payload takes counts, whichever thread brings it: payload that never arrives is found like a
+ * shard that hangs. Here a holder does not answer; in tests/cluster/test_hangs.c the job does not return. */
 Test(payload_workers, a_shard_that_waits_for_its_payload_is_at_work) {
     open_pool(1, false, false);
     payload_rig_set(&blocks, &blocks.peers[1].silent, true);

@@ -1,4 +1,4 @@
-/* Saves on a disk that takes long: what is told of how they get on, and how they are ended. */
+/* Saves on a slow disk: how their progress shows, and how they are ended. */
 #include "core/state/chunk.h"
 #include "scratch.h"
 #include "tools/godwit/work/save.h"
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS = 65 /* one more than is staged at a time */ };
+enum { CHUNKS = 65 /* one chunk more than can be staged */ };
 
-/* ---- a disk of which one call waits ---- */
+/* A disk on which one call waits. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int writes_left, unlinks_left; /* that go through before one waits; < 0: all do */
+static int writes_left, unlinks_left; /* calls that pass before one waits; < 0: all pass */
 static bool waits, opened;
 
 static void pass(int *left) {
@@ -50,11 +50,11 @@ static int slow_unlink(gw_io *io, const char *path) {
     return gw_io_system()->unlink(io, path);
 }
 
-/* ---- the saver ---- */
+/* The saver. */
 
 static bool stored; /* a SAVE has ended */
 static gw_outcome outcome;
-static gw_token ended[8]; /* tokens of the SAVEs that have ended, in that order */
+static gw_token ended[8]; /* tokens of the SAVEs that have ended, in the order of their ends */
 static uint32_t ended_count;
 
 void __wrap_gw_mailbox_post(gw_mailbox *box, gw_mail *mail);
@@ -126,7 +126,7 @@ Test(save, gets_on_with_every_chunk_that_is_written) {
     cr_assert_eq(outcome, GW_DONE);
 }
 
-/* It is what a save behind it waits for. */
+/* A save that is queued behind it waits for it. */
 Test(save, gets_on_with_every_chunk_that_a_retention_deletes) {
     save(1, 2, false);
     wait_until(&stored);
@@ -137,7 +137,8 @@ Test(save, gets_on_with_every_chunk_that_a_retention_deletes) {
     cr_assert_neq(gw_saver_moved(saver), before);
 }
 
-/* One that only hashes, too: its last chunk waits for room, behind a disk that hangs, and an APPLY for it. */
+/* A hash-only save waits as well: its last chunk waits for room behind a disk that hangs, and an APPLY waits
+ * for the chunk. */
 Test(save, that_is_abandoned_holds_up_no_apply) {
     save(1, 1, false);
     wait_until(&stored);
@@ -153,7 +154,7 @@ Test(save, that_is_abandoned_holds_up_no_apply) {
     cr_assert_eq(outcome, GW_ABORTED);
 }
 
-/* The brain may give a SAVE of a step again, of the same kind, before the one before has ended. */
+/* The brain may repeat a SAVE of the same step and kind before the first one has ended. */
 Test(save, that_is_given_twice_ends_by_the_token_of_each) {
     uint32_t chunk = 0;
     for (gw_token token = 11; token <= 13; token++)

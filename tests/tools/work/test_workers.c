@@ -1,4 +1,4 @@
-/* The worker pool by itself: what it claims, what it leaves to thieves, and how it stops. */
+/* The worker pool by itself: which shards it claims, which it leaves to thieves, and how it stops. */
 #include "tests/tools/work/pool_rig.h"
 
 #include "core/base/log.h"
@@ -28,7 +28,7 @@ static uint64_t seal(gw_token token) {
     return rig_wait_report(&rig, RIG_SEALED, 0).speed;
 }
 
-/* ---- claims ---- */
+/* Claims. */
 
 Test(workers, each_shard_of_a_deal_is_computed_once) {
     for (uint32_t workers = 1; workers <= 5; workers++) {
@@ -51,7 +51,7 @@ Test(workers, positions_index_the_list_of_the_deal) {
     rig_open(&rig, 2, false);
     gw_set list = gw_set_of(RIG_SHARDS);
     for (uint32_t s = 3; s < 300; s += 3) gw_set_add(&list, s);
-    deal_with(TAG, &list, 2, 5, false); /* the third to fifth of them */
+    deal_with(TAG, &list, 2, 5, false); /* the third to fifth of the positions */
     gw_set_free(&list);
     rig_wait_report(&rig, RIG_DRY, 0);
     seal(1);
@@ -60,7 +60,7 @@ Test(workers, positions_index_the_list_of_the_deal) {
     rig_close(&rig);
 }
 
-/* Claim = launch: what no worker has begun stays in the word, where thieves may have it. */
+/* A claim is a launch: positions that no worker has begun stay in the word, where thieves can take them. */
 Test(workers, no_shard_waits_behind_a_running_one) {
     rig_open(&rig, 2, true);
     deal(0, 10);
@@ -79,7 +79,7 @@ Test(workers, no_shard_waits_behind_a_running_one) {
     cr_assert_eq(rig.most_inside, 2);
 }
 
-/* Looking at what comes next is not a claim: it stays in the word. */
+/* Looking ahead is no claim: the positions stay in the word. */
 Test(workers, the_next_shard_is_prefetched_and_not_claimed) {
     rig_open(&rig, 1, true);
     deal(0, 2);
@@ -98,7 +98,7 @@ Test(workers, being_dry_is_said_once_a_deal) {
     rig_open_gate(&rig, 0);
     rig_wait_report(&rig, RIG_DRY, 0);
     rig_open_gate(&rig, 1);
-    gw_workers_quiet(rig.pool); /* the other worker has looked for more by then */
+    gw_workers_wait_idle(rig.pool); /* the other worker has looked for another shard by then */
     cr_assert_eq(rig_count(&rig, RIG_DRY), 1);
     rig_close(&rig);
 }
@@ -116,7 +116,7 @@ Test(workers, nothing_is_claimed_of_a_word_with_another_tag) {
     cr_assert_eq(rig.ended, 1);
 }
 
-/* Who notes what runs may be slow at it: that is its worker's time, and nobody else's. */
+/* A slow callback `running` delays its own worker and no other. */
 static void hold_note(bool runs) {
     gw_running oldest;
     gw_frozen frozen;
@@ -143,7 +143,7 @@ Test(workers, a_shard_that_is_noted_slowly_stops_nobody, .timeout = 20) {
     hold_note(false);
 }
 
-/* ---- stealing ---- */
+/* Stealing. */
 
 typedef struct thief {
     pthread_t thread;
@@ -168,7 +168,7 @@ static void *steal(void *context) {
     return NULL;
 }
 
-/* Every position goes to the owner or to one thief, never to both or none. */
+/* Each position goes to the owner or to one thief, never to both or to none. */
 Test(workers, thieves_and_the_owner_share_out_a_range) {
     static thief thieves[2];
     atomic_bool over = false;
@@ -202,7 +202,7 @@ Test(workers, a_stolen_range_is_taken_in_and_being_dry_said_again) {
     rig_close(&rig);
 }
 
-/* ---- sealing ---- */
+/* Sealing. */
 
 Test(workers, sealing_waits_for_what_runs_and_claims_nothing_more) {
     rig_open(&rig, 2, true);
@@ -239,12 +239,12 @@ Test(workers, a_freeze_takes_a_seal_back) {
     gw_set_free(&frozen.held);
     gw_set_free(&frozen.claimed);
     rig_open_gate(&rig, 0);
-    gw_workers_quiet(rig.pool);
+    gw_workers_wait_idle(rig.pool);
     cr_assert_eq(rig_count(&rig, RIG_SEALED), 0);
     rig_close(&rig);
 }
 
-/* ---- freezing ---- */
+/* Freezing. */
 
 Test(workers, a_freeze_tells_held_from_claimed_and_lets_what_runs_go_on) {
     rig_open(&rig, 2, true);
@@ -264,7 +264,7 @@ Test(workers, a_freeze_tells_held_from_claimed_and_lets_what_runs_go_on) {
     gw_set_free(&frozen.held);
     gw_set_free(&frozen.claimed);
     rig_open_all(&rig);
-    gw_workers_quiet(rig.pool);
+    gw_workers_wait_idle(rig.pool);
     cr_assert(rig_held(&rig, 1) && rig_held(&rig, 2));
     cr_assert_eq(rig_began(&rig, 3), 0, "nothing more was claimed");
     deal_with(TAG + 1, NULL, 3, 10, false);
@@ -284,7 +284,8 @@ Test(workers, before_the_first_step_a_freeze_has_nothing_to_say) {
     rig_close(&rig);
 }
 
-/* A new step drops what runs: it is neither held nor claimed, and its worker goes on with the new deal. */
+/* A new step drops the shards that run: they are neither held nor claimed, and their workers go on with the
+ * new deal. */
 Test(workers, a_new_step_drops_what_runs) {
     rig_open(&rig, 1, true);
     deal(0, 4);
@@ -305,7 +306,7 @@ Test(workers, a_new_step_drops_what_runs) {
     cr_assert_eq(rig.ended, 5);
 }
 
-/* ---- careful deals ---- */
+/* Careful deals. */
 
 Test(workers, a_careful_claim_waits_for_its_own_grant) {
     rig_open(&rig, 2, false);
@@ -347,7 +348,7 @@ Test(workers, what_runs_when_a_careful_deal_comes_is_claimed_afterwards) {
     gw_workers_freeze(rig.pool, &frozen);
     gw_set_free(&frozen.held);
     gw_set_free(&frozen.claimed);
-    for (uint32_t i = 0; i < 2; i++) { /* and again, for who is new in the next view */
+    for (uint32_t i = 0; i < 2; i++) { /* reported again, for members that are new in the next view */
         deal_with(TAG + 1 + i, NULL, 1, 1, true);
         cr_assert_eq(rig_wait_report(&rig, RIG_CLAIM, i).shard, 0);
     }
@@ -369,8 +370,8 @@ Test(workers, a_careful_claim_of_what_failed_stands) {
     rig_close(&rig);
 }
 
-/* Whoever ends the deal revokes the claims: their workers are free again, and a grant that comes too late, at
- * once or after a while, starts nothing. */
+/* Every call that ends the deal revokes the claims: their workers are free again, and a grant that comes too
+ * late starts nothing. */
 static void revoke_by(void (*end)(void)) {
     for (int at_once = 0; at_once < 2; at_once++) {
         rig_open(&rig, 1, false);
@@ -416,7 +417,7 @@ Test(workers, a_new_step_revokes_claims) {
     revoke_by(end_by_step);
 }
 
-/* A grant and a freeze at once: what is reported as claimed is what will be added, and nothing else. */
+/* A grant and a freeze at the same time: exactly the shards that are reported as claimed will be added. */
 Test(workers, a_freeze_right_after_a_grant_reports_what_comes_of_it) {
     rig_open(&rig, 1, false);
     bool reported = false;
@@ -434,8 +435,8 @@ Test(workers, a_freeze_right_after_a_grant_reports_what_comes_of_it) {
     rig_close(&rig);
 }
 
-/* What was granted runs, although its worker may not know yet when the seal comes; and being sealed is said
- * after it. */
+/* A shard that was granted runs, even if its worker does not know it yet when the seal comes; `sealed` is
+ * reported after it. */
 Test(workers, a_seal_right_after_a_grant_waits_for_what_comes_of_it) {
     rig_open(&rig, 1, false);
     for (uint32_t shard = 0; shard < 300; shard++) {
@@ -448,7 +449,7 @@ Test(workers, a_seal_right_after_a_grant_waits_for_what_comes_of_it) {
     rig_close(&rig);
 }
 
-/* ---- failures ---- */
+/* Failures. */
 
 Test(workers, a_shard_that_fails_is_reported_and_the_others_go_on) {
     rig_open(&rig, 2, false);
@@ -471,7 +472,7 @@ Test(workers, the_failure_of_a_dropped_shard_is_nobodys_business) {
     rig_wait_inside(&rig, 1);
     gw_workers_begin_step(rig.pool, 1);
     rig_open_all(&rig);
-    gw_workers_quiet(rig.pool);
+    gw_workers_wait_idle(rig.pool);
     cr_assert_eq(rig_count(&rig, RIG_FAILED), 0);
     rig_close(&rig);
 }
@@ -483,7 +484,7 @@ Test(workers, a_lane_that_cannot_be_had_fails_the_opening) {
     cr_assert_eq(rig.lanes, 0, "those that were had are closed");
 }
 
-/* ---- other work ---- */
+/* Other work. */
 
 static void *apply_units(void *print) {
     gw_err err;
@@ -491,13 +492,13 @@ static void *apply_units(void *print) {
     return NULL;
 }
 
-/* Of all units, as the rig's device has it. */
+/* The sum over all units of the device of the rig. */
 static void expect_all(gw_state_print print) {
     cr_assert_eq(print.read, RIG_UNITS * (RIG_UNITS - 1) / 2);
     cr_assert_eq(print.rest, 3 * print.read);
 }
 
-/* Shards that were dropped run on while their step is over: the state must not change under them. */
+/* Dropped shards go on running when their step is over: the state must not change under them. */
 Test(workers, units_wait_for_shards_and_each_is_done_once) {
     rig_open(&rig, 3, true);
     for (uint32_t round = 1; round <= 50; round++) {
@@ -564,7 +565,7 @@ static void let_units_go(void *context, gw_level level, const char *room, const 
     pthread_mutex_unlock(&rig.lock);
 }
 
-/* Nothing else is printed before a peer has its state. */
+/* No other line is printed before a peer has its state. */
 Test(workers, a_state_that_takes_long_to_make_is_told_of, .timeout = 60) {
     uint32_t told = 0;
     gw_state_print print;
@@ -572,13 +573,13 @@ Test(workers, a_state_that_takes_long_to_make_is_told_of, .timeout = 60) {
     rig_open(&rig, 2, false);
     rig.layout.image_bytes = UINT64_C(2) << 30;
     gw_log_set_sink(let_units_go, &told);
-    rig.holds_units = true; /* until that line comes */
+    rig.holds_units = true; /* until the line is printed */
     cr_assert(gw_workers_units(rig.pool, GW_UNIT_INIT, &print, &err));
     cr_assert_eq(told, 1);
     rig_close(&rig);
 }
 
-/* ---- who runs for how long ---- */
+/* The shard that has run for longest. */
 
 Test(workers, the_oldest_running_shard_is_found) {
     gw_running oldest;
@@ -599,14 +600,14 @@ Test(workers, the_oldest_running_shard_is_found) {
     cr_assert_eq(oldest.shard, 1 - first, "the third began later");
     cr_assert_gt(oldest.usual_ns, 0);
     rig_open_all(&rig);
-    gw_workers_quiet(rig.pool);
+    gw_workers_wait_idle(rig.pool);
     cr_assert_not(gw_workers_oldest(rig.pool, &oldest));
     cr_assert(gw_workers_probe(rig.pool, 4, 2, NULL, &fingerprint, &err));
     cr_assert_eq(fingerprint, 4002);
     rig_close(&rig);
 }
 
-/* However the threads happen to wake: a GPU has no second shard while another has none. */
+/* In whatever order the threads wake, no GPU has two shards while another has none. */
 Test(workers, shards_are_spread_over_the_parts_of_the_device) {
     rig.parts = 4;
     rig_open(&rig, 12, true);
@@ -619,7 +620,7 @@ Test(workers, shards_are_spread_over_the_parts_of_the_device) {
         for (uint32_t part = 0; part < 4; part++) cr_assert_eq(rig.inside_part[part], shards / 4);
         pthread_mutex_unlock(&rig.lock);
         for (uint32_t s = 0; s < shards; s++) rig_open_gate(&rig, first + s);
-        gw_workers_quiet(rig.pool);
+        gw_workers_wait_idle(rig.pool);
     }
     rig_close(&rig);
 }
@@ -639,7 +640,7 @@ Test(workers, every_part_of_the_device_computes_a_probe) {
     rig_close(&rig);
 }
 
-/* The probe is a whole shard, computed before any other. */
+/* The probe is a whole shard, and is computed before any other. */
 Test(workers, a_probe_counts_among_the_shards) {
     gw_running oldest;
     gw_err err;
@@ -653,7 +654,7 @@ Test(workers, a_probe_counts_among_the_shards) {
     rig_close(&rig);
 }
 
-/* ---- the end ---- */
+/* The end. */
 
 static void *close_pool(void *unused) {
     (void)unused;
@@ -694,7 +695,7 @@ Test(workers, a_shard_that_does_not_end_is_told_from_an_idle_pool) {
     cr_assert_eq(rig.ended, 2, "and the rest is not claimed any more");
 }
 
-/* ---- shards that are computed twice ---- */
+/* Shards that are computed twice. */
 
 static void deal_chosen(uint32_t tag, const gw_set *list, const uint32_t *chosen, uint32_t count) {
     static const uint32_t cuts[] = {0, 4, 8};
@@ -721,7 +722,7 @@ Test(workers, chosen_shards_are_their_members_own_and_others_again) {
         rig_open(&rig, workers, false);
         deal_chosen(TAG, NULL, chosen, 3);
         rig_wait_report(&rig, RIG_DRY, 0);
-        gw_workers_take(rig.pool, 5, 8); /* stolen: shard 6 is not among what comes of it */
+        gw_workers_take(rig.pool, 5, 8); /* stolen: shard 6 is not among the results */
         rig_wait_report(&rig, RIG_DRY, 1);
         gw_workers_seal(rig.pool, 1);
         rig_report sealed = rig_wait_report(&rig, RIG_SEALED, 0);
@@ -736,7 +737,8 @@ Test(workers, chosen_shards_are_their_members_own_and_others_again) {
     }
 }
 
-/* Chosen ones come first, whatever is stolen meanwhile; and what is computed again is claimed by nobody. */
+/* Chosen shards come first, whatever is stolen meanwhile; shards that are computed again are claimed by
+ * nobody. */
 Test(workers, a_freeze_does_not_report_what_is_computed_again) {
     static const uint32_t chosen[] = {2};
     gw_frozen frozen;
@@ -752,7 +754,7 @@ Test(workers, a_freeze_does_not_report_what_is_computed_again) {
     rig_close(&rig);
 }
 
-/* What was computed before a repair is told after it. */
+/* Fingerprints that were computed before a repair are reported after it. */
 Test(workers, results_of_chosen_shards_outlive_a_repair) {
     static const uint32_t chosen[] = {1, 6, 7};
     gw_frozen frozen;
@@ -765,7 +767,7 @@ Test(workers, results_of_chosen_shards_outlive_a_repair) {
     gw_set missing = gw_set_of(8);
     gw_set_add(&missing, 5);
     gw_set_add(&missing, 6);
-    static const uint32_t cuts[] = {0, 2, 2}; /* both are this peer's now */
+    static const uint32_t cuts[] = {0, 2, 2}; /* both belong to this peer now */
     gw_workers_deal(rig.pool, &(gw_action){.deal.tag = TAG + 1,
                                            .deal.list = &missing,
                                            .deal.cuts = cuts,

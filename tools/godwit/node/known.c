@@ -8,7 +8,7 @@ static gw_known_peer *find(gw_known *known, const gw_peer_id *id) {
     return NULL;
 }
 
-/* A place for one more: the one that was seen longest ago makes room. */
+/* A place for one more peer: the one that was seen longest ago makes room. */
 static gw_known_peer *make_room(gw_known *known) {
     if (known->count < GW_KNOWN_PEERS) return &known->peers[known->count++];
     gw_known_peer *oldest = &known->peers[0];

@@ -1,5 +1,5 @@
-/* The file of known peers, kept in the state directory: where the peers of this job were met. A peer that
- * starts again finds the others also when none of its --join seeds is up. Addresses of another job or cluster
+/* The file of known peers, kept in the state directory: the addresses at which the peers of this job were met. A peer
+ * that starts again finds the others even if none of its --join seeds is up. Addresses of another job or cluster
  * are not used: the peer that listens there now may have nothing to do with this one.
  *
  * The file has its own clock, as a wall clock may be wrong, and none advances while all nodes are down. The
@@ -16,15 +16,15 @@
 #include <stdbool.h>
 
 enum {
-    GW_KNOWN_PEERS = 32,                        /* the ones seen last */
-    GW_KNOWN_DAYS = 30,                         /* then they are forgotten */
-    GW_KNOWN_BYTES = 128 + GW_KNOWN_PEERS * 48, /* more than a file has */
+    GW_KNOWN_PEERS = 32,                        /* the file keeps the peers seen last */
+    GW_KNOWN_DAYS = 30,                         /* a peer that was not seen for so long is forgotten */
+    GW_KNOWN_BYTES = 128 + GW_KNOWN_PEERS * 48, /* an upper bound of the file's size */
 };
 
 typedef struct gw_known_peer {
     gw_peer_id id;
     gw_addr addr;
-    uint64_t seen_s; /* by the file's clock, when it was a member last */
+    uint64_t seen_s; /* when it was a member last, by the file's clock */
 } gw_known_peer;
 
 typedef struct gw_known {
@@ -33,13 +33,16 @@ typedef struct gw_known {
     gw_known_peer peers[GW_KNOWN_PEERS];
 } gw_known;
 
-/* The peer is a member of this job's view. True when that is worth a write. */
+/* Notes that the peer is a member of this job's view. Returns whether the file should be written: the peer is new, has
+ * moved, or was noted a day ago. */
 bool gw_known_note(gw_known *known, const gw_peer_id *id, const gw_addr *addr, uint64_t now_s);
-/* When the last of them was seen: where the file's clock goes on from after a start. */
+/* The time at which the last of the peers was seen, from which the file's clock goes on after a start. */
 uint64_t gw_known_newest(const gw_known *known);
+/* Encodes the file. */
 void gw_known_put(gw_writer *w, const gw_known *known);
-/* Takes the peers of `bytes` over, unless they are of another job or cluster than *known says, or were seen
- * too long before the newest of them. Fails the reader on malformed bytes: then *known has none. */
+/* Decodes the file, whose peers replace those of *known. Peers of another job or cluster than *known says are left out,
+ * and those that were seen GW_KNOWN_DAYS before the newest one. Fails the reader on malformed bytes: then *known has no
+ * peers. */
 void gw_known_get(gw_reader *r, gw_known *known);
 
 #endif

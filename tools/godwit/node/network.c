@@ -178,7 +178,7 @@ bool gw_network_bind(gw_network *network, gw_err *err) {
 }
 
 /* How long a link may be silent before it ends. A peer that does not run is expelled by gossip, and no link to
- * it may end sooner. So this time grows as core/brain/peer/peer.c widens the times of gossip. Heartbeats come as
+ * it may end sooner: therefore this time grows as core/brain/peer/peer.c widens the times of gossip. Heartbeats come as
  * often as ever, so it never shrinks. */
 static uint64_t silence_ns(const gw_run_options *options) {
     uint64_t percent = options->time_scale_percent, usual_ns = gw_gossip_timing_default().period_ns;

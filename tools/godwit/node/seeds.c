@@ -13,26 +13,26 @@
 
 #define SECOND_NS     UINT64_C(1000000000)
 #define LAST_PAUSE_NS (60 * SECOND_NS)
-/* Look-ups that fail in a row until it is said of a name that led somewhere: a resolver may be down a while.
- */
-enum { FAILURES_SAID = 3 };
+/* A name that has led somewhere must fail so often in a row before the log reports it: a resolver may be down for a
+ * while. */
+enum { FAILURES_LOGGED = 3 };
 
 typedef struct seed {
     gw_seeds *of;
-    char *text;
-    bool is_name;
-    uint32_t failures; /* in a row */
-    uint32_t count;
+    char *text;        /* HOST:PORT */
+    bool is_name;      /* it must be looked up */
+    uint32_t failures; /* look-ups that failed in a row */
+    uint32_t count;    /* of addresses that it leads to */
     gw_addr addrs[GW_MAX_SEEDS];
 } seed;
 
 struct gw_seeds {
-    pthread_mutex_t lock; /* of the addresses, and what follows */
+    pthread_mutex_t lock; /* guards the addresses and the members below */
     pthread_cond_t changed;
     bool closed;
-    uint32_t owners; /* who opened it, and each thread: the last one frees it */
-    uint64_t waited_until_ns;
-    gw_seeds_tell *tell;
+    uint32_t owners;          /* the opener and each thread; the last one frees the struct */
+    uint64_t waited_until_ns; /* until then the peer waits for its seeds, and look-ups are frequent */
+    gw_seeds_found *found;
     void *context;
     uint32_t count;
     seed list[GW_MAX_SEEDS];
@@ -45,9 +45,9 @@ uint32_t gw_seeds_known(char *const *seeds, uint32_t count, gw_addr addrs[GW_MAX
     return known;
 }
 
-/* ---- what they lead to; with the lock held ---- */
+/* What the names lead to. All of these are called with the lock held. */
 
-/* How many of these it led to when it was looked up last. */
+/* How many of these addresses the seed led to when it was looked up last. */
 static uint32_t in_common(const seed *s, const gw_addr *addrs, uint32_t count) {
     uint32_t common = 0;
     for (uint32_t i = 0; i < s->count; i++)
@@ -55,50 +55,50 @@ static uint32_t in_common(const seed *s, const gw_addr *addrs, uint32_t count) {
     return common;
 }
 
-static bool failure_was_said(const seed *s) {
-    return s->failures >= (s->count == 0 ? 1 : FAILURES_SAID);
+static bool failure_was_logged(const seed *s) {
+    return s->failures >= (s->count == 0 ? 1 : FAILURES_LOGGED);
 }
 
-static void say_found(const seed *s, bool moved) {
+static void log_found(const seed *s, bool moved) {
     char text[GW_ADDR_TEXT];
     gw_log(GW_INFO, "node", "--join %s %s %s%s", s->text,
            moved ? "leads elsewhere now:" : "is found:", gw_addr_text(&s->addrs[0], text),
            s->count > 1 ? ", ..." : "");
 }
 
-/* Whether it leads elsewhere than before. In which order does not count: a resolver may give another one each
- * time. */
+/* Takes the addresses of a look-up. Returns whether they differ from those before. Their order does not count: a
+ * resolver may give another one each time. */
 static bool take(seed *s, const gw_addr *addrs, uint32_t count) {
     uint32_t common = in_common(s, addrs, count);
     bool same = common == count && common == s->count, moved = s->count > 0 && common == 0;
-    bool again = failure_was_said(s);
+    bool again = failure_was_logged(s);
     s->failures = 0;
     s->count = count;
     memcpy(s->addrs, addrs, count * sizeof *addrs);
-    if (moved || again) say_found(s, moved);
+    if (moved || again) log_found(s, moved);
     return !same;
 }
 
 static void take_failure(seed *s, const gw_err *why) {
-    bool before = failure_was_said(s);
+    bool before = failure_was_logged(s);
     s->failures++;
-    if (before || !failure_was_said(s)) return;
-    gw_log(s->count == 0 ? GW_WARN : GW_INFO, "node", "--join %s: %s; %sit is asked for again and again",
-           s->text, why->text, s->count == 0 ? "" : "where it led to before holds, and ");
+    if (before || !failure_was_logged(s)) return;
+    gw_log(s->count == 0 ? GW_WARN : GW_INFO, "node", "--join %s: %s; %sit is looked up again and again",
+           s->text, why->text, s->count == 0 ? "" : "its last addresses stay valid, and ");
 }
 
-static void tell_all(const gw_seeds *s) {
+static void report_all(const gw_seeds *s) {
     gw_addr addrs[GW_MAX_SEEDS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->count; i++)
         for (uint32_t k = 0; k < s->list[i].count && count < GW_MAX_SEEDS; k++)
             addrs[count++] = s->list[i].addrs[k];
-    s->tell(s->context, addrs, count);
+    s->found(s->context, addrs, count);
 }
 
-/* ---- its threads ---- */
+/* The threads, one for each name. */
 
-/* With the lock held, which is not while the resolver is asked. */
+/* Looks a name up. Called with the lock held, which is released while the resolver is asked. */
 static void look_up(seed *s) {
     gw_addr found[GW_MAX_SEEDS];
     size_t count = 0;
@@ -110,11 +110,11 @@ static void look_up(seed *s) {
     if (!good)
         take_failure(s, &why);
     else if (take(s, found, (uint32_t)count))
-        tell_all(s->of);
+        report_all(s->of);
 }
 
-/* With the lock held, which it gives up. */
-static void let_go(gw_seeds *s) {
+/* Drops one owner. Called with the lock held, which it releases. */
+static void drop_owner(gw_seeds *s) {
     bool last = --s->owners == 0;
     pthread_mutex_unlock(&s->lock);
     if (!last) return;
@@ -136,11 +136,11 @@ static void *run(void *context) {
         if (pause_ns > LAST_PAUSE_NS) pause_ns = LAST_PAUSE_NS;
         while (!s->closed && gw_cond_wait_until(&s->changed, &s->lock, end_ns)) continue;
     }
-    let_go(s);
+    drop_owner(s);
     return NULL;
 }
 
-/* ---- life ---- */
+/* Opening and closing. */
 
 static bool copy(gw_seeds *s, char *const *seeds, uint32_t count, gw_err *err) {
     for (; s->count < count; s->count++) {
@@ -154,7 +154,7 @@ static bool copy(gw_seeds *s, char *const *seeds, uint32_t count, gw_err *err) {
     return true;
 }
 
-/* One for each name. */
+/* Starts a thread for each name. */
 static bool start_threads(gw_seeds *s, gw_err *err) {
     int failure = 0;
     pthread_mutex_lock(&s->lock);
@@ -170,15 +170,15 @@ static bool start_threads(gw_seeds *s, gw_err *err) {
     return failure == 0 || gw_fail_thread(err, failure, "a thread that looks up a name of --join");
 }
 
-bool gw_seeds_open(char *const *seeds, uint32_t count, uint64_t wait_ns, gw_seeds_tell *tell, void *context,
+bool gw_seeds_open(char *const *seeds, uint32_t count, uint64_t wait_ns, gw_seeds_found *found, void *context,
                    gw_seeds **opened, gw_err *err) {
-    GW_ASSERT(count <= GW_MAX_SEEDS && tell != NULL);
+    GW_ASSERT(count <= GW_MAX_SEEDS && found != NULL);
     *opened = NULL;
     gw_seeds *s = calloc(1, sizeof *s);
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the names of --join");
     s->owners = 1;
     s->waited_until_ns = gw_now_ns() + wait_ns;
-    s->tell = tell;
+    s->found = found;
     s->context = context;
     pthread_mutex_init(&s->lock, NULL);
     gw_cond_init(&s->changed);
@@ -195,5 +195,5 @@ void gw_seeds_close(gw_seeds *s) {
     pthread_mutex_lock(&s->lock);
     s->closed = true;
     pthread_cond_broadcast(&s->changed);
-    let_go(s);
+    drop_owner(s);
 }

@@ -39,9 +39,9 @@ static bool has_terminal(void) {
     return fd >= 0;
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 _Noreturn static void end_at_once(gw_signals *s, int number) {
-    if (number != SIGQUIT) gw_signals_end_soon(s); /* a core takes as long as it takes */
+    if (number != SIGQUIT) gw_signals_end_soon(s); /* writing a core may take any time */
     gw_claim_journal_clear(s->claims);
     gw_log(GW_INFO, "node", "%s: ended at once", strsignal(number));
     gw_display_flush(s->display, AT_ONCE_NS);
@@ -55,7 +55,7 @@ _Noreturn static void end_at_once(gw_signals *s, int number) {
     _exit(128 + number);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
         gw_signals_end_soon(s);
@@ -86,7 +86,8 @@ static void *signals_main(void *context) {
     our_signals(&ours);
     int number, before;
     while (sigwait(&ours, &number) == 0) {
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); /* not with the lock */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                               &before); /* the thread must not be cancelled while it holds the lock */
         pthread_mutex_lock(&s->lock);
         obey(s, number);
         pthread_mutex_unlock(&s->lock);
@@ -103,7 +104,7 @@ bool gw_signals_open(gw_signals *s, gw_display *display, gw_err *err) {
     signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &ours, &s->before);
     pthread_mutex_init(&s->lock, NULL);
-    s->terminal = has_terminal(); /* when it is closed it is gone */
+    s->terminal = has_terminal(); /* asked now, because a closed terminal cannot be opened any more */
     if (timer_create(CLOCK_MONOTONIC, &kill, &s->last) != 0) return gw_fail_errno(err, errno, "timer_create");
     int failure = pthread_create(&s->thread, NULL, signals_main, s);
     s->open = failure == 0;

@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Indices of places: the shard that this life gave up at, then one place a worker. */
 enum { OWN, OF_WORKERS, MOST_PLACES = (1 << 16) + OF_WORKERS };
 #define MAGIC UINT64_C(0x3264616f62776774)
 
@@ -22,19 +23,20 @@ typedef struct place {
     _Atomic uint64_t step, shard; /* shard plus 1; 0 = none */
 } place;
 
-typedef struct left { /* by an earlier life: a shard that it was computing when it ended */
+/* A shard that an earlier life was computing when it ended. */
+typedef struct left {
     uint64_t boot, step, shard;
 } left;
 
-/* The process may be killed between any two stores, so their order matters. */
+/* The file. The process may be killed between any two stores, so their order matters. */
 typedef struct header {
-    _Atomic uint64_t magic; /* 0 = the rest says nothing */
-    _Atomic uint64_t boot;
+    _Atomic uint64_t magic; /* 0 = the rest is meaningless */
+    _Atomic uint64_t boot;  /* of the life that the places are of */
     gw_hash job;
-    _Atomic uint64_t counted; /* how many of the places say something */
+    _Atomic uint64_t counted; /* the number of places that count */
     _Atomic uint64_t earlier_count;
-    left earlier[GW_MAX_SHARD_DEATHS]; /* as long as nothing else says it */
-    place places[];                    /* the one that this life gave up at; of each worker */
+    left earlier[GW_MAX_SHARD_DEATHS]; /* until they are recorded on disk */
+    place places[];
 } header;
 
 struct gw_claim_journal {
@@ -42,7 +44,7 @@ struct gw_claim_journal {
     size_t bytes;
     uint32_t workers;
     _Atomic bool cleared, removed;
-    int fd; /* locked: a copy of this peer on the same machine stays out */
+    int fd; /* locked, which keeps out a copy of this peer on the same machine */
     char path[GW_PATH_BYTES];
 };
 
@@ -50,14 +52,14 @@ static size_t bytes_for(uint64_t places) {
     return sizeof(header) + places * sizeof(place);
 }
 
-/* Whether the file is whole and about this job. */
+/* Whether the file is whole and of this job. */
 static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
     return bytes >= sizeof *old && old->magic == MAGIC && gw_hash_equal(&old->job, job) &&
            old->earlier_count <= GW_MAX_SHARD_DEATHS && old->counted <= MOST_PLACES &&
            bytes >= bytes_for(old->counted);
 }
 
-/* Adds what the last life left to what is kept of those before it. */
+/* Adds the shards of the last life to those of the lives before it. */
 static void keep_left(header *memory) {
     uint64_t count = memory->earlier_count;
     for (uint64_t i = 0; i < memory->counted && count < GW_MAX_SHARD_DEATHS; i++) {
@@ -69,7 +71,7 @@ static void keep_left(header *memory) {
     atomic_store(&memory->earlier_count, count);
 }
 
-/* Makes the places this life's. */
+/* Empties the places and makes them those of this life. */
 static void renew(gw_claim_journal *claims, const gw_hash *job, uint64_t boot) {
     header *memory = claims->memory;
     size_t places = (claims->bytes - sizeof *memory) / sizeof *memory->places;
@@ -100,7 +102,7 @@ bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path
     return gw_durable_path(path, err, "%s/godwit-computing-%s", folder, hex);
 }
 
-/* The folder is everybody's: what lies there under the name may be anything. */
+/* Every user can write to the folder: anything may lie there under the name. */
 static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
     struct statfs system;
     struct stat status;
@@ -109,7 +111,7 @@ static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
         return gw_fail(err, GW_E_UNSUPPORTED, "%s: its file system is not in memory (tmpfs)", path);
     if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0 ||
         status.st_nlink != 1)
-        return gw_fail(err, GW_E_INVALID, "%s: not a file that this user alone has; remove it", path);
+        return gw_fail(err, GW_E_INVALID, "%s: not a file of this user alone; remove it", path);
     *bytes = (size_t)status.st_size;
     return *bytes <= bytes_for(MOST_PLACES) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
 }
@@ -126,7 +128,7 @@ static bool open_file(gw_claim_journal *claims, size_t *before, gw_err *err) {
                    claims->path);
 }
 
-/* All of the file has its room: a store into the mapping cannot fail later. */
+/* Allocates the whole file, so that no later store into the mapping can fail. */
 static bool map_file(gw_claim_journal *claims, gw_err *err) {
     int failure = posix_fallocate(claims->fd, 0, (off_t)claims->bytes);
     if (failure != 0) return gw_fail_errno(err, failure, "%s", claims->path);

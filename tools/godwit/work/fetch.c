@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer from which nothing has come for so long is silent. Its fetches share its link, so that each of them
- * may take as long as all together. */
+/* A peer is silent when nothing has come from it for so long. All fetches from a peer share its link, so bytes of any
+ * of them count. */
 #define SILENT_NS UINT64_C(10000000000)
-enum { LOOKS = 5 /* in that time */ };
+enum { LOOKS = 5 }; /* how often a waiting thread looks in that time */
 
-/* ---- asking ---- */
+/* Asking. */
 
 typedef struct fetch {
-    gw_data_op op; /* first */
+    gw_data_op op; /* must come first */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool over;
@@ -80,7 +80,7 @@ bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, 
                    gw_op_status_name(f.result.status));
 }
 
-/* ---- answering (on the threads of net/provider: of files on one, of the state on the other) ---- */
+/* Answering, on two threads of the data links: one for names that are in files, one for those of the state. */
 
 static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
 enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };
@@ -96,7 +96,7 @@ gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index)
     return name;
 }
 
-/* A chunk of the state, if this peer has the very state that is asked for. */
+/* Finds a chunk of the state, if this peer has the very state that is asked for. */
 static gw_op_status find_state_chunk(gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof state_mark, sizeof name->bytes - sizeof state_mark);
     uint64_t step = gw_get_u64(&r), fingerprint = gw_get_u64(&r), index = gw_get_u64(&r);
@@ -121,7 +121,7 @@ static gw_op_status find_state_chunk(gw_server *server, const gw_hash *name, voi
     return GW_OP_OK;
 }
 
-/* A stored chunk of any length up to a whole one: the name does not say which. A damaged one is none. */
+/* Finds a stored chunk. Its name does not tell its length. A damaged chunk counts as not found. */
 static gw_op_status find_chunk(gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
     void *bytes = malloc(GW_CHUNK_BYTES);
     uint32_t size;
@@ -146,7 +146,7 @@ gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
     return name;
 }
 
-/* This job's manifest of that name, encoded. A damaged one is none. */
+/* Finds and encodes this job's manifest of that name. A damaged manifest counts as not found. */
 static gw_op_status find_manifest(const gw_server *server, const gw_hash *name, void **found,
                                   uint64_t *length) {
     gw_reader r = gw_reader_on(name->bytes + sizeof manifest_mark, sizeof name->bytes - sizeof manifest_mark);

@@ -9,38 +9,41 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define FORM_NS     UINT64_C(30000000000) /* many GPUs on a slow network take seconds */
+#define FORM_NS                                                                                              \
+    UINT64_C(30000000000) /* forming a communicator of many GPUs on a slow network takes seconds */
 #define PROGRESS_NS UINT64_C(5000000000)
 
-/* A try that is not told to form anything (the leader got no id) is made anew after this. */
-#define DEAF_NS UINT64_C(60000000000)
+/* While NCCL is tried again, the attempt is repeated after so long without an order to form a communicator: the
+ * leader may have got no id. */
+#define NO_ORDER_NS UINT64_C(60000000000)
 
-#define RETRY_NS         UINT64_C(60000000000)   /* what a try costs if it hangs is half of it */
-#define LONGEST_PAUSE_NS UINT64_C(3600000000000) /* doublings end here */
+#define RETRY_NS         UINT64_C(60000000000)   /* the first pause: twice what an attempt that hangs takes */
+#define LONGEST_PAUSE_NS UINT64_C(3600000000000) /* pauses double until this */
 
 struct gw_gpus {
     gw_gpus_options options;
     gw_gpu_team *team;
     gw_gpu_sums *sums;
+    /* What goes from the thread of the sums to the loop, under the lock. */
     pthread_mutex_t lock;
-    /* under the lock, as they are on their way from the thread of the sums to the loop */
-    bool id_waits;
+    bool id_waits; /* `id` has been made, and the loop has not taken it */
     gw_nccl_id id;
-    gw_fence formed; /* the communicator that came last */
+    gw_fence formed; /* of the last communicator that was formed */
 
-    atomic_uint failures; /* in a row */
-    atomic_uint pauses;   /* with no sum that was right between them */
-    atomic_bool given_up, lost;
-    /* the loop's */
+    atomic_uint failures; /* sums that NCCL failed in a row */
+    atomic_uint pauses;   /* pauses in a row without a right sum between them */
+    atomic_bool paused;   /* NCCL is not used */
+    atomic_bool lost;     /* a GPU can be used no more */
+    /* Members of the loop's thread. */
     bool in_view;
     gw_view view;
-    bool trying; /* given up, but takes part in forming again */
+    bool trying; /* paused, but takes part in forming a communicator */
     gw_timer retry;
 };
 
-/* ---- the loop: NCCL that was given up ---- */
+/* Pauses of NCCL, on the loop. */
 
-static bool alone(const gw_gpus *g) {
+static bool is_alone(const gw_gpus *g) {
     return g->view.count == 1 && g->options.count == 1;
 }
 
@@ -53,9 +56,9 @@ static void set_retry(gw_gpus *g, uint64_t pause_ns) {
 
 /* Forms the view's communicator, if there is one to form. */
 static void enter(gw_gpus *g) {
-    bool may = !atomic_load(&g->lost) && (g->trying || !atomic_load(&g->given_up));
-    if (g->trying) set_retry(g, DEAF_NS * g->options.time_scale_percent / 100);
-    if (g->in_view && may && !alone(g))
+    bool may = !atomic_load(&g->lost) && (g->trying || !atomic_load(&g->paused));
+    if (g->trying) set_retry(g, NO_ORDER_NS * g->options.time_scale_percent / 100);
+    if (g->in_view && may && !is_alone(g))
         gw_gpu_team_install(g->team, &g->view);
     else
         gw_gpu_team_leave(g->team);
@@ -75,7 +78,7 @@ static void pause_nccl(void *context) {
     if (pause > LONGEST_PAUSE_NS) pause = LONGEST_PAUSE_NS;
     g->trying = false;
     enter(g);
-    gw_log(GW_WARN, "node/gpus",
+    gw_log(GW_WARN, "work/gpus",
            "sums go through host memory, which takes longer; NCCL is tried again in %" PRIu64 " s",
            pause / 1000000000);
     set_retry(g, pause);
@@ -92,8 +95,8 @@ static void use_again(void *context) {
     g->trying = false;
     gw_timer_cancel(&g->retry);
     atomic_store(&g->failures, GW_GPUS_FAILURES - 1);
-    atomic_store(&g->given_up, false);
-    gw_log(GW_INFO, "node/gpus", "NCCL has formed a communicator again: sums go by it");
+    atomic_store(&g->paused, false);
+    gw_log(GW_INFO, "work/gpus", "NCCL has formed a communicator again, and sums go by it");
 }
 
 static void pause_again(void *context) {
@@ -101,9 +104,9 @@ static void pause_again(void *context) {
     if (g->trying) pause_nccl(g);
 }
 
-/* ---- the thread of the sums ---- */
+/* Callbacks on the thread of the sums. */
 
-/* The loop is to go on with what was seen here. */
+/* Has the loop call a function. */
 static void post(gw_gpus *g, gw_loop_call *call) {
     gw_err err;
     GW_ASSERT_MEMORY(gw_loop_post(g->options.loop, call, g, &err));
@@ -133,13 +136,13 @@ static void formed(void *context, const gw_fence *fence) {
     pthread_mutex_lock(&g->lock);
     g->formed = *fence;
     pthread_mutex_unlock(&g->lock);
-    if (atomic_load(&g->given_up)) post(g, use_again);
+    if (atomic_load(&g->paused)) post(g, use_again);
 }
 
 static void failed(void *context, const gw_fence *fence, const gw_err *why) {
     gw_gpus *g = context;
-    gw_log(GW_WARN, "node/gpus", "epoch %" PRIu64 ": %s", fence->epoch, why->text);
-    if (atomic_load(&g->given_up)) post(g, pause_again);
+    gw_log(GW_WARN, "work/gpus", "epoch %" PRIu64 ": %s", fence->epoch, why->text);
+    if (atomic_load(&g->paused)) post(g, pause_again);
 }
 
 static void lost(void *context, const gw_err *why) {
@@ -148,8 +151,8 @@ static void lost(void *context, const gw_err *why) {
     g->options.lost(g->options.context, why);
 }
 
-static void give_up(gw_gpus *g) {
-    atomic_store(&g->given_up, true);
+static void begin_pause(gw_gpus *g) {
+    atomic_store(&g->paused, true);
     post(g, pause_nccl);
 }
 
@@ -157,14 +160,14 @@ static void done(void *context, const gw_collective_result *result) {
     gw_gpus *g = context;
     if (result->status == GW_COLLECTIVE_OK) atomic_store(&g->failures, 0);
     if (result->status == GW_COLLECTIVE_FAILED && atomic_fetch_add(&g->failures, 1) + 1 == GW_GPUS_FAILURES) {
-        gw_log(GW_WARN, "node/gpus", "NCCL has failed %d times in a row, the last time: %s", GW_GPUS_FAILURES,
+        gw_log(GW_WARN, "work/gpus", "NCCL has failed %d times in a row, the last time: %s", GW_GPUS_FAILURES,
                result->err->text);
-        give_up(g);
+        begin_pause(g);
     }
     g->options.done(g->options.context, result);
 }
 
-/* ---- the loop ---- */
+/* Callbacks and calls on the loop. */
 
 static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length) {
     gw_gpus *g = context;
@@ -174,14 +177,14 @@ static void send(void *context, const gw_peer_id *to, const uint8_t *bytes, size
 static void make_id(void *context, const gw_fence *fence) {
     gw_gpus *g = context;
     pthread_mutex_lock(&g->lock);
-    bool waits = g->id_waits; /* one that was asked for before will do */
+    bool waits = g->id_waits; /* an id that was asked for before serves as well */
     pthread_mutex_unlock(&g->lock);
     if (!waits) gw_gpu_sums_make_id(g->sums, fence);
 }
 
 static void form(void *context, const gw_fence *fence, const gw_nccl_team *team) {
     gw_gpus *g = context;
-    if (g->trying) gw_timer_cancel(&g->retry); /* that it has formed or failed is told */
+    if (g->trying) gw_timer_cancel(&g->retry); /* `formed` or `failed` follows */
     gw_gpu_sums_form(g->sums, fence, team);
 }
 
@@ -204,11 +207,11 @@ void gw_gpus_linked(gw_gpus *g, const gw_peer_id *peer) {
 
 void gw_gpus_hear(gw_gpus *g, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
     gw_err err;
-    if (!gw_gpu_team_hear(g->team, from, bytes, length, &err)) gw_log(GW_WARN, "node/gpus", "%s", err.text);
+    if (!gw_gpu_team_hear(g->team, from, bytes, length, &err)) gw_log(GW_WARN, "work/gpus", "%s", err.text);
 }
 
 bool gw_gpus_ready(gw_gpus *g) {
-    return !atomic_load(&g->lost) && !atomic_load(&g->given_up);
+    return !atomic_load(&g->lost) && !atomic_load(&g->paused);
 }
 
 void gw_gpus_trust(gw_gpus *g) {
@@ -216,9 +219,9 @@ void gw_gpus_trust(gw_gpus *g) {
 }
 
 void gw_gpus_distrust(gw_gpus *g) {
-    if (atomic_load(&g->given_up)) return;
-    gw_log(GW_WARN, "node/gpus", "a sum by NCCL is wrong");
-    give_up(g);
+    if (atomic_load(&g->paused)) return;
+    gw_log(GW_WARN, "work/gpus", "a sum by NCCL is wrong");
+    begin_pause(g);
 }
 
 void gw_gpus_start(gw_gpus *g, const gw_gpu_call *call) {
@@ -237,12 +240,12 @@ gw_gpu_cuts gw_gpus_cut(gw_gpus *g) {
     return gw_gpu_sums_cut(g->sums);
 }
 
-/* ---- all of it ---- */
+/* Opening and closing. */
 
 gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err) {
     gw_gpus *g = calloc(1, sizeof *g);
     if (!g) {
-        gw_fail(err, GW_E_NOMEM, "node/gpus: out of memory");
+        gw_fail(err, GW_E_NOMEM, "work/gpus: out of memory");
         return NULL;
     }
     g->options = *options;

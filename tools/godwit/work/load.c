@@ -377,7 +377,7 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
         gw_engine_wait_staged(engine);
         pthread_rwlock_wrlock(&engine->state.lock);
         engine->state.valid = false;
-        gw_workers_quiet(engine->workers);
+        gw_workers_wait_idle(engine->workers);
         good = write_image(load, image, err);
         engine->state.valid = good;
         engine->state.step = load->step;

@@ -1,9 +1,9 @@
-/* All buckets are reduced after the last shard, not each one while the last shards are still computed. Two
- * peers over TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt,
- * nano), 66 to 84 of 850 (64 MiB of sums), waiting for each other included. An overlap can hide no more of it
- * than fits into the rest of one shard, on processors that are busy with that very shard: 1 to 2 % here, for
- * a second way to end a reduction, and one more for each bucket. Nor can one bucket be applied while the next
- * is reduced: `scalars` needs the whole sum, and a repair all of S_t. */
+/* All buckets are reduced after the last shard, and none while the last shards are still computed. Two peers over
+ * TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt, nano), 66 to 84 of
+ * 850 (64 MiB of sums), waiting for each other included. An overlap could hide only what fits into the rest of one
+ * shard, on processors that are busy with that very shard: 1 to 2 % here. It would need a second way to end a
+ * reduction, and one more for each bucket. A bucket cannot be applied while the next one is reduced, either:
+ * `scalars` needs the whole sum, and a repair needs all of S_t. */
 #include "tools/godwit/work/reduce.h"
 
 #include "core/base/assert.h"
@@ -15,19 +15,21 @@
 
 enum { TABLE_AT = GW_MAX_MEMBERS * GW_SLOTS }; /* in the boundary words */
 
-#define PROGRESS_MS 5000u /* all have entered and nothing moves: something hangs */
+#define PROGRESS_MS 5000u /* when all members have entered and nothing moves for so long, something hangs */
 
 typedef struct reduce {
     gw_reduction *of;
     gw_token token;
     uint64_t step;
-    uint32_t attempt, members, rank, place; /* place: in `ids` */
+    uint32_t attempt, members;
+    uint32_t rank;  /* of this peer in the view */
+    uint32_t place; /* of this peer in `ids` */
     int64_t slots[GW_SLOTS];
     int64_t table[GW_VERIFY_TABLE]; /* with --verify */
-    bool again;                     /* no sum of this step has come of it before */
-    bool damaged;                   /* the state */
+    bool again;                     /* an earlier reduction of this step gave no sum */
+    bool damaged;                   /* the state has other bits than when it was made */
     gw_fence fence;
-    gw_peer_id ids[GW_MAX_MEMBERS]; /* as they are arranged */
+    gw_peer_id ids[GW_MAX_MEMBERS]; /* the members, in the arrangement of this attempt */
     uint64_t began_ns;
 } reduce;
 
@@ -58,7 +60,7 @@ static void expect_done(gw_reduction *reduction, int more) {
 /* Buckets of a reduction, in the order of their tags. */
 enum { BUCKET_AGREE, BUCKET_FLOATS, BUCKET_INTEGERS };
 
-/* Enters an all-reduce on host memory. */
+/* Enters an all-reduce of one bucket on host memory. */
 static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, uint32_t bucket,
                   gw_err *err) {
     gw_reduction *reduction = r->of;
@@ -79,15 +81,15 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
     return good;
 }
 
-/* The boundary bucket, always the last segment, ends with a row for every member that there might be. The
- * rows of those that there are not are zero everywhere, and most of what a small flock would send: they stay
- * at home. */
+/* The boundary bucket, always the last segment, ends with a row for every member that a view can have. The rows of
+ * members that do not exist are zero everywhere. In a small flock they would be most of the traffic, so they are not
+ * sent. */
 static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) {
     bool boundary = i == segments.count - 1;
     return boundary && !r->of->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
 }
 
-/* Enters the all-reduce of all segments of one type. True also when there are none. */
+/* Enters the all-reduce of all segments of one type. True also if there are none. */
 static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, bool floats, gw_err *err) {
     gw_collective_piece *pieces = calloc(send.count, sizeof *pieces);
     GW_ASSERT_MEMORY(pieces != NULL);
@@ -107,26 +109,27 @@ static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, boo
     return good;
 }
 
-/* What this peer itself is slow at, the watchdog looks at; what others are slow at has deadlines of its own.
- */
-static void wait_for_others(gw_reduction *reduction, bool waits) {
+/* Notes whether the compute helper waits for other peers. While it does, the deadlines of the collective calls count;
+ * while it does not, the watchdog of the loop looks at it. */
+static void note_waiting(gw_reduction *reduction, bool waits) {
     atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
 }
 
-/* What this peer had added up has other bits now: it has no sum, though others may. */
+/* The verdict when this peer's own sum has changed bits: this peer has no sum of all, though others may. */
 static const gw_verdict own_part_wrong = {.coverage_ok = true, .own_wrong = true};
 
-/* A sum failed for that. */
-static bool has_changed_here(const gw_reduction *reduction) {
+/* Whether a collective call failed because bits of this peer's own part changed. */
+static bool own_bits_changed(const gw_reduction *reduction) {
     const gw_peer_id nobody = {0};
     return reduction->failed && reduction->bits_changed && gw_peer_id_equal(&reduction->suspect, &nobody);
 }
 
-/* Returns when every call is done, however they ended. `entered`: all that were wanted have been started. */
+/* Returns when every collective call is done, however it ended. `entered`: all calls have been started. */
 static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     gw_reduction *reduction = r->of;
-    wait_for_others(reduction, true);
-    /* The loop ends a reduction by setting `stop`, then ending the calls it finds: these are now all here. */
+    note_waiting(reduction, true);
+    /* The loop ends a reduction by setting `stop` and then ending the calls that it finds. It may have found none of
+     * those that were just started. */
     if (!entered || atomic_load(&reduction->stop)) {
         gw_collective_abort(gw_data_links_collective(reduction->data_links));
         if (reduction->gpus) gw_gpus_abort(reduction->gpus);
@@ -143,35 +146,36 @@ static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
         outcome = GW_ABORTED;
     }
     pthread_mutex_unlock(&reduction->lock);
-    wait_for_others(reduction, false);
+    note_waiting(reduction, false);
     return outcome;
 }
 
-/* Waits for data connections to all members. */
+/* Waits for data links to all members. */
 static gw_outcome gather(reduce *r, gw_err *err) {
     gw_reduction *reduction = r->of;
     gw_peer_id missing;
     uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * reduction->time_scale_percent / 100;
-    wait_for_others(reduction, true);
+    note_waiting(reduction, true);
     bool all = gw_data_links_wait(reduction->data_links, r->ids, r->members, &reduction->self,
                                   &reduction->stop, patience, &missing);
-    wait_for_others(reduction, false);
+    note_waiting(reduction, false);
     if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];
     if (atomic_load(&reduction->stop)) return GW_ABORTED;
     reduction->suspect = missing;
-    gw_fail(err, GW_E_PEER, "no data connection to %s", gw_peer_id_short(&missing, text));
+    gw_fail(err, GW_E_PEER, "no data link to %s", gw_peer_id_short(&missing, text));
     return GW_FAILED;
 }
 
-/* One whose GPUs are several has sums to make when it is alone, too. */
-static bool has_others(const reduce *r) {
+/* Whether there is anything to sum up with: other members, or other GPUs of this peer. */
+static bool has_parts_to_sum(const reduce *r) {
     return r->members > 1 || r->of->engine->device->gpu_count > 1;
 }
 
-/* Where the sums will lie. Members with GPUs, and those that may have such beside them, count who can sum by
- * NCCL: if that is not everybody, sums go through host memory. All have entered when it is known, and NCCL's
- * deadlines may count. (Peers of an exact job have one compute class: there either all have GPUs or none.) */
+/* Agrees on where the sums will lie. Members that have GPUs, or may have members with GPUs beside them, count in a
+ * small all-reduce how many can sum by NCCL. If not all can, sums go through host memory. When the count is known,
+ * all members have entered, and the deadlines of NCCL may begin to count. (The peers of an exact job have one compute
+ * class: either all have GPUs or none has.) */
 static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     gw_reduction *reduction = r->of;
     *place = GW_PLACE_HOST;
@@ -185,7 +189,7 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     return outcome;
 }
 
-/* The checksum of all floats of these segments. */
+/* The checksum of all floats in the segments. */
 static uint64_t checksum_of_floats(gw_segments segments) {
     gw_checksum checksum = {0};
     for (uint32_t i = 0; i < segments.count; i++)
@@ -194,8 +198,9 @@ static uint64_t checksum_of_floats(gw_segments segments) {
     return gw_checksum_end(&checksum);
 }
 
-/* Integers, of which no sum comes about before all members have entered, come after the floats, which carry
- * no fingerprint: whoever finds something wrong with those does not enter, and nobody has a sum. */
+/* Sums the segments through host memory, floats first. Floats carry no fingerprint, so a member compares a checksum
+ * of its own part before and after, and does not enter the sum of the integers if it differs. No member has a sum of
+ * the integers before all have entered it: then nobody has one. */
 static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments receive, bool *own_wrong,
                                    gw_err *err) {
     uint64_t before = checksum_of_floats(send);
@@ -224,20 +229,20 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
     return wait_done(r, true, err);
 }
 
-/* Whether what this peer has added up itself is still what it was, as the sum of it alone tells: the
- * verdict's own_wrong. An exact sum of all that is wrong would tell as well, but whoever sees first that it
- * is ends the others' reductions, maybe before they do, and so the next time. Now nobody can have the sum
- * before this. (Float sums are looked at each time: reduce_begin.) */
-static bool look_at_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
+/* Checks whether the sum that this peer has added up itself still has its bits (the verdict's own_wrong), by summing
+ * it alone. A wrong sum of all members would show it as well. However, the member that sees the wrong sum first ends the
+ * reductions of the others, maybe before they see it, and this could repeat for ever. Before this check nobody can
+ * have the sum. (reduce_begin checks float sums each time.) */
+static bool check_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_segments none;
     if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||
         !device->ops->reduce_end(device, verdict, err))
         return false;
-    verdict->coverage_ok = true; /* nothing is known of it */
+    verdict->coverage_ok = true; /* the sum of one peer says nothing of the coverage */
     return true;
 }
 
-/* Everything that the members tell each other with the sum. */
+/* Fills in everything that the members tell each other with the sum. */
 static void fill_boundary(const reduce *r) {
     gw_device *device = r->of->engine->device;
     int64_t *words = calloc(device->layout->boundary_words, sizeof *words);
@@ -249,8 +254,7 @@ static void fill_boundary(const reduce *r) {
     free(words);
 }
 
-/* What a sum by NCCL tells of it. Wrong coverage can be its doing, too: where it is not, that costs it a
- * pause. */
+/* Judges NCCL by a sum. Wrong coverage may be its fault or not; in doubt NCCL pauses. */
 static void judge_nccl(gw_gpus *gpus, const gw_verdict *verdict) {
     if (verdict->coverage_ok && verdict->fingerprint_ok)
         gw_gpus_trust(gpus);
@@ -283,13 +287,12 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     if (r->of->verify && !gw_engine_read_part_is_sound(r->of->engine, &r->damaged, err)) return GW_FAILED;
     fill_boundary(r);
     bool others = r->members > 1, fast = others && r->of->fast;
-    if (others && r->again && !fast && !look_at_own_part(r->of->engine->device, verdict, err))
-        return GW_FAILED;
+    if (others && r->again && !fast && !check_own_part(r->of->engine->device, verdict, err)) return GW_FAILED;
     if (verdict->own_wrong) return GW_DONE;
     gw_place place = GW_PLACE_HOST;
     gw_outcome outcome = GW_DONE;
     if (others) outcome = gather(r, err);
-    if (has_others(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
+    if (has_parts_to_sum(r) && outcome == GW_DONE) outcome = agree(r, &place, err);
     if (outcome != GW_DONE) return outcome;
     gw_reduce mode = fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
     if (!others && place == GW_PLACE_HOST) mode = GW_REDUCE_ALONE;
@@ -302,9 +305,9 @@ static void run_reduce(void *context) {
     gw_mail *mail = gw_mail_new(GW_EV_REDUCED, r->token);
     gw_verdict verdict = {0};
     gw_err err = {0};
-    wait_for_others(reduction, false);
+    note_waiting(reduction, false);
     mail->event.outcome = atomic_load(&reduction->stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
-    if (mail->event.outcome == GW_FAILED && has_changed_here(reduction)) {
+    if (mail->event.outcome == GW_FAILED && own_bits_changed(reduction)) {
         mail->event.outcome = GW_DONE;
         verdict = own_part_wrong;
     }
@@ -333,7 +336,7 @@ static void run_reduce(void *context) {
         mail->event.reduced.damaged = r->damaged;
         gw_mail_text(mail, mail->event.outcome == GW_ABORTED ? "ended by a change of view" : err.text);
     }
-    wait_for_others(reduction, true);
+    note_waiting(reduction, true);
     gw_mailbox_post(reduction->mail, mail);
     free(r);
 }

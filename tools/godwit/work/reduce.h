@@ -1,5 +1,5 @@
-/* The action REDUCE: the sums of a step. Prepared and checked on the compute helper, carried by the data
- * plane's threads or by NCCL, ended early by the loop when the brain freezes. */
+/* The action REDUCE: the sums of a step. The compute helper prepares and checks them; the threads of the data links,
+ * or NCCL, carry them. The loop ends a reduction early when the brain freezes. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 #define GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 
@@ -9,9 +9,9 @@
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/gpus.h"
 
-/* One at a time: shared by the loop (which may end it), the compute helper and the data threads. */
+/* Shared by the loop, the compute helper and the threads that carry sums. One reduction runs at a time. */
 typedef struct gw_reduction {
-    gw_engine *engine; /* borrowed, as are the other pointers */
+    gw_engine *engine; /* The pointers are borrowed. */
     gw_data_links *data_links;
     gw_gpus *gpus; /* NULL: sums go through host memory */
     gw_helper *compute;
@@ -20,26 +20,29 @@ typedef struct gw_reduction {
     bool fast, verify; /* as the options --reduce and --verify say */
     uint32_t time_scale_percent;
 
+    /* Results of the reduction's collective calls. The lock guards them while calls are pending. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t pending; /* collective calls that are not done */
     bool failed, aborted;
-    gw_err err;
-    gw_peer_id suspect; /* of a failure; zeros = not known */
+    gw_err err;         /* why the first call failed */
+    gw_peer_id suspect; /* the peer at which it failed; zeros = not known */
     bool bits_changed; /* the suspect's part came with other bits than it had (net/collective/collective.h) */
     uint64_t sent_bytes, received_bytes;
-    bool begun; /* the loop's: there has been a reduction, and the last one was of `step` */
-    uint64_t step;
-    atomic_bool stop;          /* the brain froze: end soon */
-    _Atomic uint64_t stop_ns;  /* when `stop` was set */
-    _Atomic uint64_t alone_ns; /* since when the compute helper has waited for nobody; 0 = it waits */
-    atomic_bool underway;      /* from the action to its mail */
-    atomic_int place;          /* gw_place of the latest sums of several members; 0 = none yet */
+
+    bool begun;               /* the loop's: there has been a reduction */
+    uint64_t step;            /* the loop's: of the last reduction */
+    atomic_bool stop;         /* the brain froze: the reduction must end soon */
+    _Atomic uint64_t stop_ns; /* when `stop` was set */
+    _Atomic uint64_t
+        alone_ns; /* since when the compute helper has waited for no other peer; 0 = it waits for one */
+    atomic_bool underway; /* from the action until its mail is delivered */
+    atomic_int place;     /* gw_place of the latest sums of several members; 0 = none yet */
 } gw_reduction;
 
-/* Loop: begins a REDUCE of `step` in a view, which ends by the event REDUCED. */
+/* Loop: begins a REDUCE of `step` in a view, which ends with the event REDUCED. */
 void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t step, const gw_action *action);
-/* Loop: has the reduction under way end soon. */
+/* Loop: makes the reduction under way end soon. */
 void gw_reduction_stop(gw_reduction *reduction);
 /* Any thread: a collective call is done; the context is the gw_reduction. */
 gw_collective_done gw_reduction_call_done;

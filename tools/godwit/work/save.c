@@ -12,7 +12,7 @@
 
 enum { STAGING_BYTES = 256 << 20 };
 
-/* A request to the writer: its address is the token that comes back when it has ended. */
+/* A request to the writer. Its address is the token with which the writer reports its end. */
 typedef struct request {
     gw_token token; /* of the action; 0 = a manifest that came from another peer */
     uint64_t step;
@@ -23,7 +23,7 @@ struct gw_saver {
     gw_saver_options options;
     gw_param *params;
     gw_ckpt_writer *writer;
-    bool retain_fails; /* the writer thread's */
+    bool retain_fails; /* the writer thread's: the last retention failed */
     bool has_save; /* a SAVE, of `save_step`, may be under way, or pin chunks that no manifest names yet */
     uint64_t save_step;
 };
@@ -69,10 +69,10 @@ static void say_manifest(gw_saver *saver, gw_token token, const gw_hash *root, c
     gw_mailbox_post(saver->options.mail, mail);
 }
 
-/* The brain is told nothing of the manifests of other peers and of retentions. */
+/* Manifests of other peers and retentions end without an event; the log gets their failures. */
 static void say_kept(uint64_t step, const gw_err *err) {
     if (err)
-        gw_log(GW_WARN, "checkpoint", "manifest of step %llu, which came from a peer, is not kept: %s",
+        gw_log(GW_WARN, "checkpoint", "the manifest of step %llu, which came from a peer, is not stored: %s",
                (unsigned long long)step, err->text);
 }
 
@@ -94,7 +94,7 @@ static void manifest_done(gw_saver *saver, const request *r, const gw_err *err) 
     say_manifest(saver, r->token, &r->root, err);
 }
 
-/* On the writer's thread. */
+/* On the writer's thread: a request has ended. */
 static void writer_done(void *context, const gw_ckpt_done *done) {
     gw_saver *saver = context;
     request *r = (request *)(uintptr_t)done->token; /* NULL for a retention */
@@ -138,7 +138,7 @@ void gw_saver_close(gw_saver *saver) {
 }
 
 void gw_saver_save(gw_saver *saver, const gw_action *action) {
-    /* A new checkpoint takes the place of one that never got its manifest: the pins of that end. */
+    /* A new checkpoint takes the place of one that never got its manifest, whose pins end. */
     if (saver->has_save && saver->save_step != action->step) gw_ckpt_abandon(saver->writer, saver->save_step);
     saver->has_save = true;
     saver->save_step = action->step;
@@ -195,7 +195,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
 
 void gw_saver_retain(gw_saver *saver, const gw_action *action) {
     gw_err err;
-    gw_saver_abandon(saver); /* the checkpoint has its manifest, or came to nothing */
+    gw_saver_abandon(saver); /* the checkpoint has its manifest, or was given up */
     if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->retain.roots, action->retain.count,
                         &err))
         gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
@@ -230,9 +230,9 @@ uint64_t gw_saver_written(gw_saver *saver) {
     return stats.written_bytes;
 }
 
-/* ---- what is on disk at the start ---- */
+/* What is on disk at the start. */
 
-/* Those that were set aside are read: it may have been for nothing. */
+/* The chunks of a checkpoint that are here. Quarantined chunks are read: they may be sound after all. */
 static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *found, gw_err *err) {
     uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
     if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a chunk of a checkpoint");

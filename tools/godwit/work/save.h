@@ -1,8 +1,7 @@
-/* Checkpoints of one peer: snapshots, manifests and retention behind the run (checkpoint/writer.h), each
- * ended by one event.
+/* Checkpoints of one peer: snapshots, manifests and retention, in the background (checkpoint/writer.h). Each request
+ * of the brain ends with one event.
  *
- * Threads: the loop's, but for gw_saver_staged, which the compute helper calls before it changes the state.
- */
+ * Threads: the loop's, unless a function says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_SAVE_H
 #define GODWIT_TOOLS_GODWIT_WORK_SAVE_H
 
@@ -26,29 +25,30 @@ typedef struct gw_saver_options {
     uint32_t param_count;
 } gw_saver_options;
 
-/* Memory that a saver of a state of so many bytes takes at most: what it keeps while the disk writes. */
+/* The most memory that a saver takes for a state of so many bytes: the chunks that it holds while the disk writes. */
 uint64_t gw_saver_need(uint64_t image_bytes);
+/* NULL on failure. */
 gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err);
-/* What is queued is written first. NULL is allowed. */
+/* Writes everything that is queued first. NULL is allowed. */
 void gw_saver_close(gw_saver *saver);
 
 /* The actions SAVE, MANIFEST and RETAIN of core/brain/world.h. */
 void gw_saver_save(gw_saver *saver, const gw_action *action);
 void gw_saver_manifest(gw_saver *saver, const gw_action *action);
 void gw_saver_retain(gw_saver *saver, const gw_action *action);
-/* Waits until the state may change. */
+/* The compute helper calls it before it changes the state: waits until no snapshot is being copied. */
 void gw_saver_staged(gw_saver *saver);
-/* Any thread: keeps a manifest that came from another peer (encoded bytes, checked). */
+/* Any thread: stores a manifest that came from another peer (encoded bytes, checked). */
 void gw_saver_keep_manifest(gw_saver *saver, uint64_t step, const void *bytes, size_t length);
 /* The action ABANDON. */
 void gw_saver_abandon(gw_saver *saver);
-/* Any thread: changes while the writer, or the disk, gets on. */
+/* Any thread: a counter that changes while the writer or the disk makes progress. */
 uint64_t gw_saver_moved(gw_saver *saver);
 /* Any thread: bytes of chunks written to disk since the start. */
 uint64_t gw_saver_written(gw_saver *saver);
 
-/* Checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A damaged
- * manifest is reported and passed over. *orphans: there are chunks that no manifest names, of whatever job.
+/* Lists the checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A damaged
+ * manifest is logged and left out. *orphans: there are chunks that no manifest names, of whatever job.
  * *other: the newest of another job, where there is none of this one (job_name empty: none either);
  * gw_manifest_free frees. */
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,

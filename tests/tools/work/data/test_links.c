@@ -1,4 +1,5 @@
-/* The data plane of one peer by itself: what it does while nobody is there, or nothing can be had. */
+/* The data links of one peer by itself: what it does while no other peer is there, or no descriptor or memory
+ * can be had. */
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "last_words.h"
@@ -63,7 +64,7 @@ static void close_rig(void) {
     gw_loop_close(r.loop);
 }
 
-/* No descriptor is to be had any more. */
+/* Uses up all descriptors of the process. */
 static void use_up_descriptors(void) {
     struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -87,7 +88,8 @@ static void look_no_longer(void *context) {
 
 TestSuite(links, .init = open_rig, .fini = close_rig);
 
-/* What watches a reduction that was told to end counts from then, and a FREEZE may come again and again. */
+/* The watchdog of a reduction that was told to end counts from that time, although a FREEZE may come again
+ * and again. */
 Test(links, a_reduction_that_is_told_twice_to_end_was_told_at_first) {
     r.reduction.data_links = r.data_links;
     gw_reduction_stop(&r.reduction);
@@ -107,11 +109,11 @@ Test(links, dials_that_fail_are_not_all_told) {
     use_up_descriptors();
     for (uint8_t i = 0; i < OTHERS; i++) {
         gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
-        memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+        memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id, so this peer dials */
         remote.id.bytes[1] = i;
         gw_data_links_follow(r.data_links, &remote);
     }
-    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each is dialled five times more by then */
+    uint64_t end_ns = gw_now_ns() + UINT64_C(500000000); /* each peer is dialled five more times by then */
     cr_assert(gw_timer_set(r.loop, &timer, end_ns, look_no_longer, &over, &err), "%s", err.text);
     while (!over) gw_loop_turn(r.loop, UINT64_MAX);
     cr_expect_eq(warnings, 1);
@@ -134,7 +136,7 @@ gw_stream *__wrap_gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_
 
 Test(links, who_cannot_be_dialled_is_dialled_ever_later) {
     gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
-    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id, so this peer dials */
     use_up_descriptors();
     gw_data_links_follow(r.data_links, &remote);
     while (dials < 6) gw_loop_turn(r.loop, UINT64_MAX);
@@ -159,7 +161,7 @@ bool __wrap_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_er
 static void fail_to_dial(void *unused) {
     (void)unused;
     gw_remote remote = {.listen = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7}};
-    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id: ours to dial */
+    memset(&remote.id, 0xFF, sizeof remote.id); /* the higher id, so this peer dials */
     use_up_descriptors();
     no_memory = true;
     gw_data_links_follow(r.data_links, &remote);
@@ -173,7 +175,7 @@ Test(links, a_look_at_a_lost_link_that_cannot_be_posted_ends_the_process) {
     cr_expect_not_null(strstr(words, "gw_loop_post"), "%s", words);
 }
 
-/* Each look tells of every peer: one for each of many that change together would be quadratic. */
+/* Each look reports every peer: one look for each of many links that change together would be quadratic. */
 Test(links, links_that_change_together_are_looked_at_once) {
     use_up_descriptors();
     posts = 0;
@@ -200,7 +202,7 @@ Test(links, whose_links_do_not_last_is_dialled_ever_later) {
     cr_expect_eq(gw_data_links_pause_ns(UINT32_MAX), gw_data_links_pause_ns(12));
 }
 
-/* A peer without its fence leaves. */
+/* A peer that cannot move its fence leaves. */
 Test(links, a_fence_is_had_while_descriptors_have_run_out) {
     gw_view view = {.epoch = 1, .count = 1, .members = {{.id = r.self.id}}};
     gw_err err;
@@ -216,11 +218,12 @@ Test(links, peers_that_are_not_wanted_any_more_are_forgotten) {
     enum { MET = 3000, MOST_BYTES = 300000 };
     size_t before = mallinfo2().uordblks;
     for (uint32_t i = 1; i <= MET; i++) {
-        gw_remote remote = {.incarnation = {.boot = 1, .nonce = i}}; /* the lower id: it dials */
+        gw_remote remote = {
+            .incarnation = {.boot = 1, .nonce = i}}; /* the lower id, so the other peer dials */
         memcpy(remote.id.bytes + 4, &i, sizeof i);
         gw_data_links_follow(r.data_links, &remote);
         gw_data_links_drop(r.data_links, &remote.id);
-        gw_incarnation life; /* what refuses a connection now was that */
+        gw_incarnation life; /* the life that refuses a connection now is this one */
         gw_data_links_life(r.data_links, &remote.id, &life);
         cr_assert(gw_same_life(&life, &remote.incarnation));
     }
@@ -228,9 +231,9 @@ Test(links, peers_that_are_not_wanted_any_more_are_forgotten) {
     cr_assert_lt(after, before + MOST_BYTES, "%zu bytes", after - before);
 }
 
-/* ---- links ---- */
+/* Links. */
 
-/* The streams of a link that the other peer has dialled; the test holds its ends. */
+/* Adopts the streams of a link that the other peer has dialled; the test holds the other ends. */
 static void adopt_streams(const gw_peer_id *other, uint64_t attempt, int fds[STREAMS]) {
     static const uint8_t key[32];
     for (uint32_t i = 0; i < STREAMS; i++) {
@@ -258,7 +261,7 @@ static void say_tcp_alone(int fd) {
     cr_assert_eq(send(fd, frame, FRAME + count, 0), (ssize_t)(FRAME + count));
 }
 
-/* Turns the loop until the connection goes so (0: it does not stand). */
+/* Turns the loop until data take this path to the peer (0: no link stands). */
 static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
     uint64_t end = gw_now_ns() + PATIENCE_S * UINT64_C(1000000000);
     while (gw_data_links_path(r.data_links, other) != kind) {
@@ -269,7 +272,8 @@ static void turn_until(const gw_peer_id *other, gw_path_kind kind) {
 }
 
 Test(links, nothing_stands_when_a_newer_link_did_not_come_up) {
-    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    gw_remote remote = {.id = {{0}},
+                        .incarnation = {.boot = 1, .nonce = 1}}; /* the lower id, so the other peer dials */
     int fds[2][STREAMS];
     gw_data_links_follow(r.data_links, &remote);
     adopt_streams(&remote.id, 1, fds[0]);
@@ -281,7 +285,7 @@ Test(links, nothing_stands_when_a_newer_link_did_not_come_up) {
     for (uint32_t i = 0; i < STREAMS; i++) close(fds[0][i]);
 }
 
-/* ---- a reduction ---- */
+/* A reduction. */
 
 static bool own_is_wrong;
 static uint32_t looks;
@@ -294,7 +298,7 @@ static bool begin_alone(gw_device *device, gw_reduce mode, gw_place place, gw_se
     return true;
 }
 
-/* Not all shards are this peer's. */
+/* This peer's sum lacks some shards. */
 static bool end_alone(gw_device *device, gw_verdict *verdict, gw_err *err) {
     (void)device, (void)err;
     looks++;
@@ -320,7 +324,7 @@ static void deliver(void *context, gw_mail *mail) {
 static gw_layout layout = {.boundary_words = 2 * GW_SLOTS};
 static gw_device device = {.layout = &layout};
 
-/* In a view with one more, the lower one. */
+/* Begins a reduction in a view with one other member, which has the lower id. */
 static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
     gw_err err;
     device.ops = ops;
@@ -330,7 +334,7 @@ static void open_reductions(const gw_device_ops *ops, const gw_peer_id *other) {
     r.reduction.self = r.self.id;
     r.reduction.time_scale_percent = 1;
     r.view = (gw_view){.epoch = 1, .count = 2, .members = {{.id = *other}, {.id = r.self.id}}};
-    cr_assert_gt(gw_peer_id_compare(&r.self.id, other), 0); /* views are sorted */
+    cr_assert_gt(gw_peer_id_compare(&r.self.id, other), 0); /* the members of a view are sorted */
     pthread_mutex_init(&r.reduction.lock, NULL);
     pthread_cond_init(&r.reduction.changed, NULL);
     r.reduction.mail = gw_mailbox_open(r.loop, deliver, NULL, &err);
@@ -342,7 +346,6 @@ static void close_reductions(void) {
     gw_mailbox_close(r.reduction.mail);
 }
 
-/* Of a step. */
 static void reduce(uint64_t step) {
     gw_action action = {.kind = GW_ACT_REDUCE};
     reduced = (gw_event){0};
@@ -353,12 +356,13 @@ static void reduce(uint64_t step) {
 
 static void expect_nobody_there(uint32_t looked) {
     cr_assert_eq(reduced.outcome, GW_FAILED);
-    cr_assert_not_null(strstr(reduced_text, "no data connection to"), "%s", reduced_text);
+    cr_assert_not_null(strstr(reduced_text, "no data link to"), "%s", reduced_text);
     cr_assert_not(reduced.reduced.damaged);
     cr_assert_eq(looks, looked);
 }
 
-/* Before any sum of it: so that this peer says it, however soon others end this reduction. */
+/* The check comes before any sum: then this peer reports the damage, however soon the others end the
+ * reduction. */
 Test(links, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself) {
     static const gw_device_ops ops = {
         .reduce_begin = begin_alone, .reduce_end = end_alone, .set_boundary = set_boundary};
@@ -376,13 +380,13 @@ Test(links, who_reduces_a_step_again_looks_first_at_what_it_has_added_up_itself)
     cr_assert_eq(reduced.outcome, GW_DONE);
     cr_assert(reduced.reduced.coverage_ok && !reduced.reduced.fingerprint_ok && reduced.reduced.damaged);
     cr_assert_str_eq(reduced_text, "bucket 1");
-    r.reduction.fast = true; /* as floats are made of it */
+    r.reduction.fast = true; /* floats are made of the sum */
     reduce(8);
     expect_nobody_there(2);
     close_reductions();
 }
 
-/* What the data plane says of a sum that has not come about, or, where it has a code, the device. */
+/* What the data links report of a sum that failed, or, if it has a code, what the device reports. */
 static gw_collective_result broken;
 static gw_code refused;
 
@@ -398,7 +402,8 @@ static bool begin_broken(gw_device *ours, gw_reduce mode, gw_place place, gw_seg
 
 Test(links, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
     static const gw_device_ops ops = {.reduce_begin = begin_broken, .set_boundary = set_boundary};
-    gw_remote remote = {.id = {{0}}, .incarnation = {.boot = 1, .nonce = 1}}; /* the lower one: it dials */
+    gw_remote remote = {.id = {{0}},
+                        .incarnation = {.boot = 1, .nonce = 1}}; /* the lower id, so the other peer dials */
     gw_err err;
     int fds[STREAMS];
     gw_data_links_follow(r.data_links, &remote);
@@ -410,7 +415,7 @@ Test(links, a_sum_that_fails_by_bits_of_this_peers_is_its_own_part) {
     for (int whose = 0; whose < 3; whose++) {
         broken = (gw_collective_result){
             .status = GW_COLLECTIVE_FAILED, .err = &err, .changed = whose > 0, .suspect = {{0}}};
-        if (whose == 2) broken.suspect = r.self.id; /* anybody's but nobody's */
+        if (whose == 2) broken.suspect = r.self.id; /* any peer but none */
         reduce(1 + (uint64_t)whose);
         cr_expect_eq(reduced.outcome, whose == 1 ? GW_DONE : GW_FAILED);
         cr_expect_eq(reduced.reduced.damaged, whose == 1);

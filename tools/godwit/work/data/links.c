@@ -73,8 +73,8 @@ struct gw_data_links {
     uint64_t attempts;
     int spare;              /* a descriptor, for the fence; -1 = none could be opened */
     gw_rate_limit failures; /* of this peer to open or take over a stream */
-    /* The list and its index are changed by the loop's thread alone, under the lock. So that thread reads them
-     * without the lock. */
+    /* The list and its index are changed by the loop's thread alone, under the lock. That thread may
+     * therefore read them without it. */
     data_link **list;
     uint32_t count, capacity;
     gw_id_index index;

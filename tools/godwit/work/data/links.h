@@ -52,8 +52,8 @@ gw_data_links *gw_data_links_open(gw_loop *loop, const gw_local *local, const gw
                                   const gw_fetch_provider *provider, gw_collective_done *done,
                                   void *done_context, gw_err *err);
 /* The first step of closing. No stream or timer of the loop is left, and no peer is reached any more: outstanding
- * operations complete, later ones complete as unreachable, and gw_data_links_wait returns. So every thread that
- * fetches comes to an end. NULL is allowed. */
+ * operations complete, later ones complete as unreachable, and gw_data_links_wait returns. Threads that fetch come to an
+ * end thereby. NULL is allowed. */
 void gw_data_links_stop(gw_data_links *links);
 /* Ends all connections and threads; every operation has completed afterwards. NULL is allowed. */
 void gw_data_links_close(gw_data_links *links);

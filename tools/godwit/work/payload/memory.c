@@ -63,7 +63,7 @@ uint64_t gw_payload_memory_bytes(const gw_payload_memory *m) {
     return m->capacity * m->stride;
 }
 
-/* Takes memory for `more` slots. */
+/* Takes memory for `more` further slots. */
 static bool grow(gw_payload_memory *m, uint32_t more, gw_err *err) {
     GW_ASSERT(more <= m->shards - m->capacity);
     uint64_t bytes = (m->capacity + more) * m->stride;
@@ -95,7 +95,7 @@ uint32_t gw_payload_memory_want(gw_payload_memory *m, const gw_holders *holders,
         lacking += block->wanted && block->slot == NONE;
     }
     for (uint32_t i = 0; i < m->capacity; i++) empty += m->owner[i] == NONE;
-    if (lacking > empty) (void)grow(m, lacking - empty, err); /* else fewer are held, as is said */
+    if (lacking > empty) (void)grow(m, lacking - empty, err); /* on failure fewer blocks are held */
     for (uint32_t s = 0; s < m->shards && lacking > 0; s++) {
         if (!m->blocks[s].wanted || m->blocks[s].slot != NONE) continue;
         while (slot < m->capacity && m->owner[slot] != NONE) slot++;
@@ -122,7 +122,7 @@ void gw_payload_memory_trim(gw_payload_memory *m) {
     for (uint32_t slot = 0; slot < m->capacity; slot++) {
         if (!is_surplus(m, slot)) continue;
         take_slot(m, slot);
-        /* Slots smaller than a page share theirs with others. Refused: the memory stays ours, unused. */
+        /* Slots smaller than a page share their page with others. If the kernel refuses, the memory stays unused. */
         if (m->stride % PAGE_BYTES == 0) (void)madvise(m->slots + slot * m->stride, m->stride, MADV_DONTNEED);
     }
 }

@@ -15,18 +15,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* How long a reader waits for a holder that is not linked or not in the view yet, and how often it asks. */
 enum { EARLY_PAUSE_NS = 500000, IMPATIENT_NS = 20000000, PATIENT_NS = 1000000000 };
 enum { FETCHERS = 2, FETCHER_NICE = 5, NOBODY = UINT32_MAX, MOST_SOURCES = 32 };
 
-/* A block that is not held here: for a shard that was stolen, or will be computed next. */
+/* A buffer for a block that is not held here: of a shard that was stolen, or that will be computed next. */
 typedef struct staged {
-    uint32_t shard; /* NOBODY: the buffer is free */
+    uint32_t shard; /* NOBODY = the buffer is free */
     gw_block_state state;
-    uint32_t users; /* shards that read it, or wait for it */
-    void *bytes;    /* NULL until it is needed first */
+    uint32_t users; /* number of shards that read the block or wait for it */
+    void *bytes;    /* NULL until the buffer is needed first */
 } staged;
 
-/* Who held what in a view that this peer was in. */
+/* The holders of each block in a view. */
 typedef struct placement {
     gw_holders holders;
     gw_peer_id *members;
@@ -36,23 +37,23 @@ typedef struct placement {
 struct gw_payloads {
     gw_payloads_options options;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* some block's state, the view, the end */
+    pthread_cond_t changed; /* the state of a block, the view, or `closing` */
     gw_payload_memory memory;
-    placement now, before;
+    placement now, before; /* of this view, and of the view before it */
     gw_fence fence;
-    bool in_view, closing, said_lost;
+    bool in_view, closing, lost_logged;
     uint64_t shared_bytes; /* of the slots; 0 = nothing is shared */
-    uint64_t generation;   /* of the view: what began in another is given up */
+    uint64_t generation;   /* changes with the view: a read that began in another one is given up */
     staged *staged;
     uint32_t staged_count;
-    uint32_t *ahead;   /* unclaimed, and worth fetching */
-    uint32_t *claimed; /* shards that are claimed and not taken yet: their blocks must stay */
+    uint32_t *ahead;   /* unclaimed shards whose blocks are worth fetching */
+    uint32_t *claimed; /* shards that are claimed and whose blocks are not taken yet: these must stay */
     uint32_t ahead_count, claimed_count;
-    uint32_t fill_next;         /* held blocks below this are here, on their way, or could not be had */
-    _Atomic uint64_t landed_ns; /* any piece; not under the lock */
-    uint64_t trim_ns;           /* when to give up surplus blocks; 0 = there are none */
+    uint32_t fill_next; /* wanted blocks below this number are here, on their way, or could not be had */
+    _Atomic uint64_t landed_ns; /* when a piece of any block arrived last; not under the lock */
+    uint64_t trim_ns;           /* when surplus blocks are to be given up; 0 = there are none */
     pthread_t fetchers[FETCHERS];
-    uint32_t fetcher_count, fetchers_through;
+    uint32_t fetcher_count, fetchers_ended;
     gw_payload_counts counts;
 };
 
@@ -62,7 +63,7 @@ static void free_placement(placement *p) {
     *p = (placement){0};
 }
 
-/* ---- bringing one block ---- */
+/* Gets one block. */
 
 typedef struct sources {
     gw_peer_id list[MOST_SOURCES];
@@ -112,8 +113,8 @@ static void count_read(gw_payloads *p, gw_payload_read_end end) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Reads from one peer. A member that is not linked or not in the view yet will be at once: it is waited for,
- * for long by who is `patient`, for a moment by a worker. */
+/* Reads from one peer. A member that is not linked or not in the view yet will be so in a moment: a fetcher, which
+ * is `patient`, waits long for it, a worker only for a moment. */
 static gw_payload_read_end read_from(gw_payloads *p, uint32_t shard, const sources *s, uint32_t source,
                                      bool patient, void *into, gw_err *err) {
     uint64_t bytes = p->options.plan.bytes, until_ns = gw_now_ns() + (patient ? PATIENT_NS : IMPATIENT_NS);
@@ -127,7 +128,7 @@ static gw_payload_read_end read_from(gw_payloads *p, uint32_t shard, const sourc
     }
 }
 
-/* Without the lock: from whoever has it, else from the job. */
+/* Reads a block from the first source that has it, or has the job write it. Called without the lock. */
 static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, bool patient, void *into,
                              gw_err *err) {
     const gw_payloads_options *o = &p->options;
@@ -139,7 +140,7 @@ static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, b
         if (!given_up) count_read(p, end);
         if (end == GW_PAYLOAD_READ_OK) return GW_PAYLOAD_HERE;
         if (end == GW_PAYLOAD_READ_FAILED && !given_up)
-            gw_log(GW_DEBUG, "node/payload", "shard %u: %s", shard, failure.text);
+            gw_log(GW_DEBUG, "work/payload", "shard %u: %s", shard, failure.text);
     }
     if (is_over(p, s)) return GW_PAYLOAD_GIVEN_UP;
     if (!o->type->payload(o->job, shard, into, err)) return GW_PAYLOAD_LOST;
@@ -149,7 +150,7 @@ static gw_payload_end obtain(gw_payloads *p, uint32_t shard, const sources *s, b
     return GW_PAYLOAD_HERE;
 }
 
-/* ---- blocks held and blocks staged, with the lock held ---- */
+/* Blocks held and blocks staged. All of these are called with the lock held. */
 
 static bool is_expected(const gw_payloads *p, uint32_t shard) {
     for (uint32_t i = 0; i < p->ahead_count; i++)
@@ -165,21 +166,22 @@ static staged *find_staged(gw_payloads *p, uint32_t shard) {
     return NULL;
 }
 
-/* A buffer for another block: a free one, else one that nobody uses; one that is expected only `even` so. */
-static staged *claim_staged(gw_payloads *p, bool even) {
+/* A buffer for another block: a free one, else one without users. One whose block is expected is taken only if
+ * `expected_too`, and only if there is no other. */
+static staged *claim_staged(gw_payloads *p, bool expected_too) {
     staged *best = NULL;
     for (uint32_t i = 0; i < p->staged_count; i++) {
         staged *at = &p->staged[i];
         if (at->users > 0 || at->state == GW_BLOCK_LOADING) continue;
         if (at->shard == NOBODY) return at;
         bool expected = is_expected(p, at->shard);
-        if (expected && (!even || best != NULL)) continue;
+        if (expected && (!expected_too || best != NULL)) continue;
         best = at;
     }
     return best;
 }
 
-/* Brings a block into its slot. The lock is given up meanwhile. */
+/* Brings a block into its slot. The lock is released meanwhile. */
 static gw_payload_end fill_slot(gw_payloads *p, uint32_t shard, bool patient, gw_err *err) {
     gw_block *block = &p->memory.blocks[shard];
     void *into = gw_payload_memory_block(&p->memory, shard);
@@ -198,7 +200,7 @@ static gw_payload_end fill_slot(gw_payloads *p, uint32_t shard, bool patient, gw
     return end;
 }
 
-/* The same into a buffer that was claimed. */
+/* Brings a block into a buffer that claim_staged returned. The lock is released meanwhile. */
 static gw_payload_end fill_staged(gw_payloads *p, staged *at, uint32_t shard, gw_err *err) {
     sources s = sources_of(p, shard);
     *at = (staged){.shard = shard, .state = GW_BLOCK_LOADING, .bytes = at->bytes};
@@ -213,9 +215,10 @@ static gw_payload_end fill_staged(gw_payloads *p, staged *at, uint32_t shard, gw
     return end;
 }
 
-/* ---- the workers' side ---- */
+/* What workers call. */
 
-/* One look, with the lock held: HERE, or what ended the attempt to bring it, or 0: something has changed. */
+/* Looks for a block once, and brings it or waits for a change if it is not here. Returns HERE, or why the block could
+ * not be brought, or 0: look again. Called with the lock held. */
 static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, gw_err *err) {
     gw_block *held = &p->memory.blocks[shard];
     staged *at = find_staged(p, shard);
@@ -257,7 +260,7 @@ void gw_payloads_expect(gw_payloads *p, uint32_t shard, const uint32_t *next, ui
     pthread_mutex_unlock(&p->lock);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static void forget_claim(gw_payloads *p, uint32_t shard) {
     for (uint32_t i = 0; i < p->claimed_count; i++)
         if (p->claimed[i] == shard) p->claimed[i--] = p->claimed[--p->claimed_count];
@@ -298,7 +301,7 @@ void gw_payloads_release(gw_payloads *p, uint32_t shard, const void *block) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- what others may read, with the lock held ---- */
+/* Shares the blocks with other peers. Called with the lock held. */
 
 static void stop_sharing(gw_payloads *p) {
     if (p->shared_bytes > 0) p->options.world.unshare(p->options.world.way.context);
@@ -314,20 +317,21 @@ static void start_sharing(gw_payloads *p) {
     if (world->share(world->way.context, p->memory.slots, bytes, &err))
         p->shared_bytes = bytes;
     else
-        gw_log(GW_WARN, "node/payload", "not shared: %s", err.text);
+        gw_log(GW_WARN, "work/payload", "the blocks here are not shared with other peers: %s", err.text);
 }
 
-/* ---- the fetchers: ahead of the workers first, then what this peer holds ---- */
+/* The fetchers: they fetch ahead of the workers first, then the blocks that this peer holds. */
 
 static bool is_missing(gw_payloads *p, uint32_t shard) {
     return p->memory.blocks[shard].state == GW_BLOCK_EMPTY && find_staged(p, shard) == NULL;
 }
 
-/* All with the lock held, which is given up while bytes are on their way. False: nothing to do. */
+/* Fetches one block ahead of the workers. False: there is none to fetch. Called with the lock held, which is
+ * released while bytes are on their way. */
 static bool fetch_ahead(gw_payloads *p) {
     for (uint32_t i = 0; i < p->ahead_count; i++) {
         uint32_t shard = p->ahead[i];
-        gw_err err; /* the worker that takes the shard will try again and say why */
+        gw_err err; /* the worker that takes the shard will try again and report it */
         if (!is_missing(p, shard)) continue;
         bool held = p->memory.blocks[shard].slot != NOBODY;
         staged *at = held ? NULL : claim_staged(p, false);
@@ -345,9 +349,9 @@ static bool fetch_held(gw_payloads *p) {
         if (!block->wanted || block->slot == NOBODY || block->state != GW_BLOCK_EMPTY) continue;
         gw_err err;
         uint32_t shard = p->fill_next++;
-        if (fill_slot(p, shard, true, &err) == GW_PAYLOAD_LOST && !p->said_lost) {
-            p->said_lost = true;
-            gw_log(GW_WARN, "node/payload", "the payload of shard %u cannot be held here: %s", shard,
+        if (fill_slot(p, shard, true, &err) == GW_PAYLOAD_LOST && !p->lost_logged) {
+            p->lost_logged = true;
+            gw_log(GW_WARN, "work/payload", "the payload of shard %u cannot be held here: %s", shard,
                    err.text);
         }
         return true;
@@ -355,7 +359,8 @@ static bool fetch_held(gw_payloads *p) {
     return false;
 }
 
-/* The region is not shared while its memory goes: whoever reads then turns to another holder. */
+/* Gives up surplus blocks when it is time. The region is not shared while its memory is returned: a peer that reads
+ * then turns to another holder. */
 static bool trim(gw_payloads *p) {
     if (p->trim_ns == 0 || gw_now_ns() < p->trim_ns) return false;
     p->trim_ns = 0;
@@ -365,7 +370,7 @@ static bool trim(gw_payloads *p) {
     return true;
 }
 
-/* Until something has changed, or surplus blocks are due. */
+/* Waits until something has changed, or surplus blocks are to be given up. */
 static void wait_for_work(gw_payloads *p) {
     gw_cond_wait_until(&p->changed, &p->lock, p->trim_ns == 0 ? UINT64_MAX : p->trim_ns);
 }
@@ -373,20 +378,21 @@ static void wait_for_work(gw_payloads *p) {
 static void *fetcher_main(void *context) {
     gw_payloads *p = context;
     pthread_setname_np(pthread_self(), GW_PAYLOAD_THREADS);
-    /* Best effort: as workers, below the thread that keeps this peer alive for others. */
+    /* As for workers: the loop's thread, which keeps this peer alive for others, comes first. A refused priority changes
+     * no result. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), FETCHER_NICE);
     pthread_mutex_lock(&p->lock);
     while (!p->closing) {
         bool busy = p->in_view && (fetch_ahead(p) || fetch_held(p) || trim(p));
         if (!busy) wait_for_work(p);
     }
-    p->fetchers_through++;
+    p->fetchers_ended++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
-/* ---- views ---- */
+/* Views. */
 
 void gw_payloads_freeze(gw_payloads *p) {
     if (p == NULL) return;
@@ -405,7 +411,7 @@ static placement place(const gw_payloads *p, const gw_peer_id *members, uint32_t
     return made;
 }
 
-/* What others may still have from the view before. A newcomer was not in it: it was the view without it. */
+/* The placement of the view before. A newcomer was not in it, and takes it for the present view without itself. */
 static placement place_before(gw_payloads *p, const gw_peer_id *members, uint32_t count) {
     if (p->now.count > 0) return p->now;
     gw_peer_id others[GW_MAX_MEMBERS];
@@ -432,9 +438,10 @@ void gw_payloads_install(gw_payloads *p, const gw_view *view) {
     gw_err err;
     uint32_t lacking = gw_payload_memory_want(&p->memory, &p->now.holders, (uint32_t)rank, &err);
     if (lacking > 0)
-        gw_log(GW_WARN, "node/payload",
-               "no memory to hold the payload of %u shards: it will be read when needed: %s", lacking,
-               err.text);
+        gw_log(
+            GW_WARN, "work/payload",
+            "there is no memory to hold the payload of %u shards, which will be read when it is needed: %s",
+            lacking, err.text);
     if (p->shared_bytes != gw_payload_memory_bytes(&p->memory)) {
         stop_sharing(p);
         start_sharing(p);
@@ -442,7 +449,7 @@ void gw_payloads_install(gw_payloads *p, const gw_view *view) {
     p->fence = (gw_fence){.epoch = view->epoch, .view = view->name};
     p->trim_ns = gw_payload_memory_has_surplus(&p->memory) ? gw_now_ns() + p->options.spare_ns : 0;
     p->fill_next = 0;
-    p->said_lost = false;
+    p->lost_logged = false;
     p->in_view = true;
     p->generation++;
     pthread_cond_broadcast(&p->changed);
@@ -468,7 +475,7 @@ uint64_t gw_payloads_landed_ns(const gw_payloads *p) {
     return p == NULL ? 0 : atomic_load(&p->landed_ns);
 }
 
-/* ---- life ---- */
+/* Opening and closing. */
 
 static bool open_inside(gw_payloads *p, gw_err *err) {
     const gw_payload_world *world = &p->options.world;
@@ -515,13 +522,13 @@ bool gw_payloads_end(gw_payloads *p, uint64_t patience_ns) {
     pthread_mutex_lock(&p->lock);
     p->closing = true;
     pthread_cond_broadcast(&p->changed);
-    while (p->fetchers_through < p->fetcher_count && gw_cond_wait_until(&p->changed, &p->lock, end_ns))
+    while (p->fetchers_ended < p->fetcher_count && gw_cond_wait_until(&p->changed, &p->lock, end_ns))
         ;
-    bool through = p->fetchers_through == p->fetcher_count;
+    bool through = p->fetchers_ended == p->fetcher_count;
     pthread_mutex_unlock(&p->lock);
     if (!through) return false;
     for (uint32_t i = 0; i < p->fetcher_count; i++) pthread_join(p->fetchers[i], NULL);
-    p->fetcher_count = p->fetchers_through = 0;
+    p->fetcher_count = p->fetchers_ended = 0;
     stop_sharing(p);
     return true;
 }

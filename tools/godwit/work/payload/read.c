@@ -12,18 +12,18 @@
 enum { PLACE_MASK = 0xFFFF };
 
 typedef struct piece {
-    gw_data_op op; /* first */
+    gw_data_op op; /* must come first */
     struct reading *reading;
     bool flying;
 } piece;
 
-/* One run of READs on neighbouring bytes of one region. */
+/* A run of READs of adjacent bytes of one region. */
 typedef struct reading {
     pthread_mutex_t lock;
     pthread_cond_t landed;
     uint32_t flying;
     _Atomic uint64_t *landed_ns;
-    gw_op_status status; /* of the first that failed; OK so far */
+    gw_op_status status; /* of the first READ that failed; OK so far */
     piece pieces[GW_PAYLOAD_WINDOW];
 } reading;
 
@@ -39,8 +39,8 @@ static void piece_done(gw_data_op *op, const gw_completion *completion) {
     pthread_mutex_unlock(&r->lock);
 }
 
-/* With the lock held: until a piece has landed. A peer that is silent for too long is abandoned: then all its
- * operations complete, and the memory is ours again. */
+/* Waits until a piece has landed. A peer that is silent for too long is abandoned: then all operations on it
+ * complete, and none writes to the buffers any more. Called with the lock held. */
 static void wait_landed(const gw_payload_way *way, const gw_peer_id *peer, reading *r) {
     uint64_t end = gw_now_ns() + way->patience_ns;
     uint32_t flying = r->flying;
@@ -60,7 +60,7 @@ static piece *free_piece(reading *r) {
     return NULL;
 }
 
-static void run(const gw_payload_way *way, const gw_op *whole, reading *r) {
+static void read_pieces(const gw_payload_way *way, const gw_op *whole, reading *r) {
     uint64_t next = 0;
     pthread_mutex_lock(&r->lock);
     while (r->flying > 0 || (r->status == GW_OP_OK && next < whole->bytes)) {
@@ -88,7 +88,7 @@ static gw_op_status read_range(const gw_payload_way *way, const gw_op *whole, gw
     reading r = {.status = GW_OP_OK, .landed_ns = way->landed_ns};
     pthread_mutex_init(&r.lock, NULL);
     gw_cond_init(&r.landed);
-    run(way, whole, &r);
+    read_pieces(way, whole, &r);
     pthread_cond_destroy(&r.landed);
     pthread_mutex_destroy(&r.lock);
     char id[GW_SHORT_TEXT];

@@ -14,7 +14,7 @@ enum { WORKER_NICE = 5 }; /* gossip stays responsive when the machine is oversub
 
 static uint32_t idle_workers(const gw_workers *pool) {
     uint32_t idle = 0;
-    for (uint32_t i = 0; i < pool->count; i++) idle += pool->list[i].doing == GW_WORKER_IDLE;
+    for (uint32_t i = 0; i < pool->count; i++) idle += pool->list[i].state == GW_WORKER_IDLE;
     return idle;
 }
 
@@ -37,13 +37,14 @@ static bool refill(gw_workers *pool) {
 static bool claim(gw_workers *pool, uint32_t *shard) {
     if (pool->private_first == pool->private_end && !refill(pool)) return false;
     uint32_t position = pool->private_first++;
-    pool->claimed++;
+    pool->claimed_count++;
     GW_ASSERT(!pool->positions || position < pool->position_count);
     *shard = pool->positions ? pool->positions[position] : position;
     return true;
 }
 
-/* Takes the next shard, or says once that there is none. */
+/* Takes the next shard: first those of this peer that are computed twice, then those of the range. Reports once that
+ * the range is dry. */
 static bool next_shard(gw_workers *pool, gw_worker *worker) {
     const gw_verify_part *part = &pool->part;
     worker->again = false;
@@ -59,8 +60,8 @@ static bool next_shard(gw_workers *pool, gw_worker *worker) {
     if (!pool->dealt) return false;
     do
         if (!claim(pool, &worker->shard)) {
-            if (!pool->dry_said) pool->events.dry(pool->events.context, pool->tag);
-            pool->dry_said = true;
+            if (!pool->dry_reported) pool->events.dry(pool->events.context, pool->tag);
+            pool->dry_reported = true;
             return false;
         }
     while (gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard));
@@ -77,17 +78,17 @@ static bool has_shard(gw_workers *pool) {
     return pool->private_first < pool->private_end || (word.tag == pool->tag && gw_word_left(word) > 0);
 }
 
-/* Whether this worker leaves the next shard to an idle worker on a part of the device that has less to do, so
- * that each GPU gets one where there are as many shards as GPUs. While there is a shard, one of the idle
- * workers on the least busy parts is awake: a worker waits only if it found no shard or left it to another,
- * and a deal or a claim (spread) wakes it. */
-static bool leaves_it(gw_workers *pool, const gw_worker *worker) {
+/* Whether this worker leaves the next shard to an idle worker on a part of the device that has less to do, so that
+ * each GPU gets one where there are as many shards as GPUs. While there is a shard, one of the idle workers on the
+ * least busy parts is awake: a worker waits only if it found no shard or left it to another, and a deal or a claim
+ * (wake_other_parts) wakes it. */
+static bool leaves_to_idle_part(gw_workers *pool, const gw_worker *worker) {
     uint32_t busy[GW_DEVICE_PARTS] = {0};
     bool idle[GW_DEVICE_PARTS] = {false};
     if (pool->device->part_count == 1 || !has_shard(pool)) return false;
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *other = &pool->list[i];
-        if (other->doing == GW_WORKER_IDLE)
+        if (other->state == GW_WORKER_IDLE)
             idle[other->part] = true;
         else
             busy[other->part]++;
@@ -97,24 +98,26 @@ static bool leaves_it(gw_workers *pool, const gw_worker *worker) {
     return false;
 }
 
-/* After a claim: its part has more to do now, and another one may be next. */
-static void spread(gw_workers *pool) {
+/* To be called after a claim: the part of the claimer has more to do now, and another part may be next. */
+static void wake_other_parts(gw_workers *pool) {
     if (pool->device->part_count > 1 && has_shard(pool)) pthread_cond_broadcast(&pool->wake);
 }
 
-/* What came of a shard of this deal that is computed twice. */
+/* Keeps the fingerprint of a shard of this deal that is computed twice. */
 static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     if (worker->dropped || !gw_verify_is_chosen(pool->chosen, pool->chosen_count, worker->shard)) return;
     gw_recheck check = {.shard = worker->shard, .again = worker->again, .fingerprint = fingerprint};
-    for (uint32_t i = 0; i < pool->check_count; i++) /* it was dealt again while this worker was at it */
+    for (uint32_t i = 0; i < pool->check_count;
+         i++) /* it was dealt again, and computed by another worker meanwhile */
         if (pool->checks[i].shard == check.shard && pool->checks[i].again == check.again) return;
     GW_ASSERT(pool->check_count < 2 * GW_VERIFY_MOST);
     pool->checks[pool->check_count++] = check;
 }
 
-/* Careful deals: tells who may need to know before anything can crash. False: revoked. */
-static bool ask(gw_workers *pool, gw_worker *worker) {
-    worker->doing = GW_WORKER_CLAIMING;
+/* In a careful deal: reports the claim, and waits until the other members know of it, before the shard can crash
+ * this process. False: the claim was revoked. */
+static bool wait_for_grant(gw_workers *pool, gw_worker *worker) {
+    worker->state = GW_WORKER_CLAIMING;
     worker->granted = worker->revoked = false;
     worker->claimed = true;
     worker->ticket = ++pool->last_ticket;
@@ -122,11 +125,11 @@ static bool ask(gw_workers *pool, gw_worker *worker) {
     while (!worker->granted && !worker->revoked && !pool->closing)
         pthread_cond_wait(&pool->wake, &pool->lock);
     bool go = worker->granted && !worker->revoked && !pool->closing;
-    worker->doing = GW_WORKER_IDLE;
+    worker->state = GW_WORKER_IDLE;
     return go;
 }
 
-/* Withdraws a claim. If this peer dies of something else later, the shard must not be blamed. */
+/* Withdraws a claim: if this peer dies of something else later, the shard must not be blamed. */
 static void withdraw(gw_workers *pool, gw_worker *worker) {
     if (!worker->claimed) return;
     worker->claimed = false;
@@ -144,14 +147,14 @@ static uint32_t look_ahead(gw_workers *pool, uint32_t *upcoming) {
     return count;
 }
 
-/* Lets the job and the payload's fetchers know what comes next, and brings the payload of the worker's shard.
- * False: the claim was revoked, or is lost. */
-static bool load(gw_workers *pool, gw_worker *worker) {
+/* Lets the job and the fetchers of payload know which shards come next, and brings the payload of the worker's
+ * shard. False: the claim was revoked, or the payload cannot be had. */
+static bool bring_payload(gw_workers *pool, gw_worker *worker) {
     uint32_t count = look_ahead(pool, worker->upcoming);
     uint64_t step = pool->step;
     gw_err err = {0};
     gw_payload_end end = GW_PAYLOAD_HERE;
-    worker->doing = GW_WORKER_LOADING;
+    worker->state = GW_WORKER_LOADING;
     worker->revoked = false;
     worker->started_ns = gw_now_ns();
     if (pool->payloads) gw_payloads_expect(pool->payloads, worker->shard, worker->upcoming, count);
@@ -159,19 +162,19 @@ static bool load(gw_workers *pool, gw_worker *worker) {
     if (count > 0) pool->device->ops->prefetch(pool->device, worker->lane, step, worker->upcoming[0]);
     if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
     pthread_mutex_lock(&pool->lock);
-    worker->doing = GW_WORKER_IDLE;
+    worker->state = GW_WORKER_IDLE;
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
     if (end == GW_PAYLOAD_HERE && pool->payloads)
         gw_payloads_release(pool->payloads, worker->shard, worker->payload);
     if (end == GW_PAYLOAD_LOST && !worker->revoked && !worker->again)
         pool->events.shard_lost(pool->events.context, worker->shard, err.text);
-    pthread_cond_broadcast(&pool->quiet);
+    pthread_cond_broadcast(&pool->idle);
     return false;
 }
 
 static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed result, const gw_err *err) {
     uint64_t took = gw_now_ns() - worker->started_ns; /* the wait for its payload counts */
-    worker->doing = GW_WORKER_IDLE;
+    worker->state = GW_WORKER_IDLE;
     pool->running--;
     pool->moved++;
     if (result == GW_SHARD_HELD) {
@@ -180,18 +183,18 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
         pool->done++;
         pool->step_done++;
         pool->step_busy_ns += took;
-        gw_durations_note(&pool->took, took);
+        gw_durations_note(&pool->durations, took);
     } else if (result == GW_SHARD_FAILED && !worker->dropped) {
-        worker->claimed = false; /* this claim stands */
+        worker->claimed = false; /* a shard that failed keeps its claim */
         pool->events.shard_failed(pool->events.context, worker->shard, err->text);
     }
     gw_pool_check_sealed(pool);
-    if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
+    if (pool->running == 0) pthread_cond_broadcast(&pool->idle);
 }
 
-/* With the lock held, which is given back: from here on the shard counts as running. */
+/* Releases the lock, which the caller holds. From here on the shard counts as running. */
 static void begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
-    worker->doing = GW_WORKER_RUNNING;
+    worker->state = GW_WORKER_RUNNING;
     worker->began_ns = gw_now_ns();
     worker->dropped = false;
     pool->running++;
@@ -200,7 +203,7 @@ static void begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
         pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
 }
 
-/* Takes the lock. */
+/* Takes the lock, which the caller releases. */
 static void end_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
     if (pool->payloads) gw_payloads_release(pool->payloads, worker->shard, worker->payload);
     if (pool->events.running)
@@ -219,7 +222,8 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
     finish_shard(pool, worker, result, &err);
 }
 
-/* Computes a shard that another member adds. One that cannot be computed here is not compared. */
+/* Computes the fingerprint of a shard that another member adds. A shard that cannot be computed here is not
+ * compared. */
 static void run_again(gw_workers *pool, gw_worker *worker) {
     uint64_t step = pool->step, fingerprint = 0;
     begin_running(pool, worker, step);
@@ -228,27 +232,27 @@ static void run_again(gw_workers *pool, gw_worker *worker) {
     ops->payload(pool->device, worker->lane, worker->payload);
     bool good = ops->probe(pool->device, worker->lane, step, worker->shard, &fingerprint, &err);
     end_running(pool, worker, step);
-    worker->doing = GW_WORKER_IDLE;
+    worker->state = GW_WORKER_IDLE;
     pool->running--;
     pool->moved++;
-    gw_durations_note(&pool->took, gw_now_ns() - worker->started_ns);
+    gw_durations_note(&pool->durations, gw_now_ns() - worker->started_ns);
     if (good)
         keep_check(pool, worker, fingerprint);
     else
-        gw_log(GW_WARN, "node", "shard %u of step %llu is not verified: %s", worker->shard,
+        gw_log(GW_WARN, "work/workers", "shard %u of step %llu is not verified: %s", worker->shard,
                (unsigned long long)step, err.text);
     gw_pool_check_sealed(pool);
-    if (pool->running == 0) pthread_cond_broadcast(&pool->quiet);
+    if (pool->running == 0) pthread_cond_broadcast(&pool->idle);
 }
 
-/* With the lock held. Whether there is a unit of the task that this worker can do. */
+/* Whether there is a unit of the task that this worker can do. Called with the lock held. */
 static bool has_unit(const gw_pool_task *task, const gw_worker *worker) {
     bool mine = !task->probe || !(task->probed >> worker->part & 1);
     return mine && !task->failed && task->next < task->count;
 }
 
-/* With the lock held: probes must all find the same. */
-static void take_probe(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
+/* Compares the fingerprint of a probe with that of the first part: all must be equal. Called with the lock held. */
+static void compare_probe(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     gw_pool_task *task = &pool->task;
     const gw_device *device = pool->device;
     if (task->ended == 0) {
@@ -279,15 +283,15 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
         ops->payload(pool->device, worker->lane, task->payload);
         good = ops->probe(pool->device, worker->lane, task->step, task->shard, &fingerprint, &err);
     } else {
-        if (task->look) good = ops->unit(pool->device, GW_UNIT_HASH, unit, &before, &err);
+        if (task->check) good = ops->unit(pool->device, GW_UNIT_HASH, unit, &before, &err);
         good = good && ops->unit(pool->device, task->work, unit, &part, &err);
     }
     pthread_mutex_lock(&pool->lock);
     uint64_t took = gw_now_ns() - started_ns;
-    if (task->probe) gw_durations_note(&pool->took, took); /* it is a whole shard */
+    if (task->probe) gw_durations_note(&pool->durations, took); /* a probe computes a whole shard */
     task->busy--;
     pool->moved++;
-    if (good && task->probe) take_probe(pool, worker, fingerprint);
+    if (good && task->probe) compare_probe(pool, worker, fingerprint);
     if (good) task->ended++;
     gw_state_print_add(&task->print, part);
     gw_state_print_add(&task->before, before);
@@ -295,7 +299,7 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
         task->failed = true;
         task->err = err;
     }
-    if (task->busy == 0 && (task->failed || task->next == task->count)) pthread_cond_broadcast(&pool->quiet);
+    if (task->busy == 0 && (task->failed || task->next == task->count)) pthread_cond_broadcast(&pool->idle);
 }
 
 static bool open_lane(gw_workers *pool, gw_worker *worker) {
@@ -307,7 +311,7 @@ static bool open_lane(gw_workers *pool, gw_worker *worker) {
         pool->opened++;
     else
         pool->open_err = err;
-    pthread_cond_broadcast(&pool->quiet);
+    pthread_cond_broadcast(&pool->idle);
     pthread_mutex_unlock(&pool->lock);
     return good;
 }
@@ -328,9 +332,9 @@ void *gw_worker_main(void *context) {
                 run_unit(pool, worker);
             else
                 pthread_cond_wait(&pool->wake, &pool->lock);
-        } else if (!leaves_it(pool, worker) && next_shard(pool, worker)) {
-            spread(pool);
-            if ((pool->careful && !ask(pool, worker)) || !load(pool, worker))
+        } else if (!leaves_to_idle_part(pool, worker) && next_shard(pool, worker)) {
+            wake_other_parts(pool);
+            if ((pool->grants_claims && !wait_for_grant(pool, worker)) || !bring_payload(pool, worker))
                 gw_pool_check_sealed(pool);
             else if (worker->again)
                 run_again(pool, worker);

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TELL_NS       UINT64_C(1000000000) /* so long people wait without a word */
-#define TELL_AGAIN_NS UINT64_C(10000000000)
+#define LOG_NS       UINT64_C(1000000000) /* before the log says what people wait for */
+#define LOG_AGAIN_NS UINT64_C(10000000000)
 
-/* Waits until every thread has its lane, or one could not have it. */
+/* Waits until every thread has its lane, or one failed to get it. */
 static bool wait_open(gw_workers *pool, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
     while (pool->opened < pool->count && pool->open_err.code == GW_OK)
-        pthread_cond_wait(&pool->quiet, &pool->lock);
+        pthread_cond_wait(&pool->idle, &pool->lock);
     bool good = pool->open_err.code == GW_OK;
     if (!good) *err = pool->open_err;
     pthread_mutex_unlock(&pool->lock);
@@ -25,7 +25,7 @@ static bool wait_open(gw_workers *pool, gw_err *err) {
 }
 
 static void free_pool(gw_workers *pool) {
-    pthread_cond_destroy(&pool->quiet);
+    pthread_cond_destroy(&pool->idle);
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     free(pool->positions);
@@ -51,7 +51,7 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
     pool->list = list;
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
-    gw_cond_init(&pool->quiet);
+    gw_cond_init(&pool->idle);
 
     for (uint32_t i = 0; i < count; i++) {
         gw_worker *worker = &pool->list[i];
@@ -74,10 +74,10 @@ gw_workers *gw_workers_open(gw_device *device, uint32_t count, gw_payloads *payl
     return pool;
 }
 
-/* Claims that wait for their grant or their payload are given up: nothing of them has happened. */
+/* Gives up claims that wait for their grant or their payload. Nothing has been computed for them. */
 static void revoke_claims(gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_CLAIMING || pool->list[i].doing == GW_WORKER_LOADING)
+        if (pool->list[i].state == GW_WORKER_CLAIMING || pool->list[i].state == GW_WORKER_LOADING)
             pool->list[i].revoked = true;
     pthread_cond_broadcast(&pool->wake);
 }
@@ -89,23 +89,24 @@ static void forget_deal(gw_workers *pool) {
     free(pool->positions);
     pool->positions = NULL;
     pool->position_count = 0;
-    pool->given = pool->claimed = 0;
+    pool->dealt_count = pool->claimed_count = 0;
     pool->part.first_count = pool->next_first = 0;
     revoke_claims(pool);
 }
 
 static bool is_loading(const gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_LOADING) return true;
+        if (pool->list[i].state == GW_WORKER_LOADING) return true;
     return false;
 }
 
-/* Waits until no shard runs, nor, if `all` counts, waits for its payload, and no unit is worked at. */
+/* Waits until no shard runs and, with `all`, no shard waits for its payload and no unit runs. False: `patience_ns`
+ * has passed. Called with the lock held. */
 static bool wait_idle(gw_workers *pool, bool all, uint64_t patience_ns) {
     uint64_t now = gw_now_ns(), end = patience_ns > UINT64_MAX - now ? UINT64_MAX : now + patience_ns;
     bool idle;
     while (!(idle = pool->running == 0 && !(all && (is_loading(pool) || pool->task.busy > 0))))
-        if (!gw_cond_wait_until(&pool->quiet, &pool->lock, end)) break;
+        if (!gw_cond_wait_until(&pool->idle, &pool->lock, end)) break;
     return idle;
 }
 
@@ -115,7 +116,7 @@ bool gw_workers_end(gw_workers *pool, uint64_t patience_ns) {
     forget_deal(pool);
     if (pool->task.active && !pool->task.failed)
         pool->task.failed = !gw_fail(&pool->task.err, GW_E_ABORTED, "this peer is ending");
-    pthread_cond_broadcast(&pool->quiet);
+    pthread_cond_broadcast(&pool->idle);
     bool idle = wait_idle(pool, true, patience_ns);
     pthread_mutex_unlock(&pool->lock);
     return idle;
@@ -142,7 +143,7 @@ void gw_workers_begin_step(gw_workers *pool, uint64_t step) {
     pthread_mutex_lock(&pool->lock);
     forget_deal(pool);
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_RUNNING) pool->list[i].dropped = true;
+        if (pool->list[i].state == GW_WORKER_RUNNING) pool->list[i].dropped = true;
     pool->device->ops->step_begin(pool->device, step);
     pool->begun = true;
     pool->chosen_count = pool->check_count = pool->next_again = 0;
@@ -187,11 +188,12 @@ static void set_chosen(gw_workers *pool, const gw_action *deal) {
                      deal->deal.rank, pool->step, pool->checks, pool->check_count, &pool->part);
 }
 
-/* What runs already: members may be new, and nobody may have had to be careful when it began. */
-static void claim_what_runs(gw_workers *pool) {
+/* Reports the shards that already run as claims: they may have begun under a deal that was not careful, and members
+ * may be new. */
+static void report_running_claims(gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++) {
         gw_worker *worker = &pool->list[i];
-        if (worker->doing != GW_WORKER_RUNNING || worker->dropped) continue;
+        if (worker->state != GW_WORKER_RUNNING || worker->dropped) continue;
         worker->claimed = true;
         pool->events.claim(pool->events.context, i, worker->shard, 0);
     }
@@ -205,11 +207,11 @@ void gw_workers_deal(gw_workers *pool, const gw_action *deal) {
     set_positions(pool, deal);
     set_chosen(pool, deal);
     pool->dealt = true;
-    pool->careful = deal->deal.careful;
-    if (pool->careful) claim_what_runs(pool);
-    pool->dry_said = false;
+    pool->grants_claims = deal->deal.careful;
+    if (pool->grants_claims) report_running_claims(pool);
+    pool->dry_reported = false;
     pool->tag = deal->deal.tag;
-    pool->given = deal->deal.end - deal->deal.first;
+    pool->dealt_count = deal->deal.end - deal->deal.first;
     gw_pool_set_word(pool, gw_word_pack((gw_word){
                                .tag = deal->deal.tag, .next = deal->deal.first, .end = deal->deal.end}));
     pthread_cond_broadcast(&pool->wake);
@@ -223,19 +225,19 @@ void gw_workers_take(gw_workers *pool, uint32_t first, uint32_t end) {
     /* The word is empty, so no thief can change it; and only this thread fills it. */
     gw_word word = gw_word_unpack(gw_pool_word(pool));
     GW_ASSERT(gw_word_left(word) == 0);
-    pool->dry_said = false;
-    pool->given += end - first;
+    pool->dry_reported = false;
+    pool->dealt_count += end - first;
     gw_pool_set_word(pool, gw_word_pack((gw_word){.tag = pool->tag, .next = first, .end = end}));
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Claims that will still be launched. */
+/* Whether there are claims that will still be launched. */
 static bool has_claims(const gw_workers *pool) {
     bool found = false;
     for (uint32_t i = 0; i < pool->count; i++) {
-        gw_worker_doing doing = pool->list[i].doing;
-        found |= (doing == GW_WORKER_CLAIMING || doing == GW_WORKER_LOADING) && !pool->list[i].revoked;
+        gw_worker_state state = pool->list[i].state;
+        found |= (state == GW_WORKER_CLAIMING || state == GW_WORKER_LOADING) && !pool->list[i].revoked;
     }
     return found;
 }
@@ -258,10 +260,10 @@ void gw_workers_seal(gw_workers *pool, gw_token token) {
     pool->dealt = false;
     pool->private_first = pool->private_end = 0;
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_CLAIMING && !pool->list[i].granted) pool->list[i].revoked = true;
+        if (pool->list[i].state == GW_WORKER_CLAIMING && !pool->list[i].granted) pool->list[i].revoked = true;
     pthread_cond_broadcast(&pool->wake);
-    if (pool->given > pool->claimed) pool->lost += pool->given - pool->claimed;
-    pool->given = pool->claimed = 0;
+    if (pool->dealt_count > pool->claimed_count) pool->lost += pool->dealt_count - pool->claimed_count;
+    pool->dealt_count = pool->claimed_count = 0;
     pool->sealing = true;
     pool->seal_token = token;
     gw_pool_check_sealed(pool);
@@ -271,7 +273,7 @@ void gw_workers_seal(gw_workers *pool, gw_token token) {
 void gw_workers_grant(gw_workers *pool, uint64_t ticket) {
     pthread_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++)
-        if (pool->list[i].doing == GW_WORKER_CLAIMING && pool->list[i].ticket == ticket)
+        if (pool->list[i].state == GW_WORKER_CLAIMING && pool->list[i].ticket == ticket)
             pool->list[i].granted = true;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
@@ -292,7 +294,7 @@ void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
     frozen->claimed = gw_set_of(held.shards);
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *worker = &pool->list[i];
-        if (worker->doing == GW_WORKER_RUNNING && !worker->dropped && !worker->again)
+        if (worker->state == GW_WORKER_RUNNING && !worker->dropped && !worker->again)
             gw_set_add(&frozen->claimed, worker->shard);
     }
     /* After the claims, as nothing is claimed now: a shard that ends in between is held, not claimed. */
@@ -304,36 +306,37 @@ void gw_workers_freeze(gw_workers *pool, gw_frozen *frozen) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-void gw_workers_quiet(gw_workers *pool) {
+void gw_workers_wait_idle(gw_workers *pool) {
     pthread_mutex_lock(&pool->lock);
     wait_idle(pool, false, UINT64_MAX);
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* With the lock held, of what somebody who looks at a terminal may wait for. */
-static void tell_task(const gw_workers *pool) {
+/* Logs a task that people at a terminal may be waiting for. Called with the lock held. */
+static void log_task(const gw_workers *pool) {
     const gw_pool_task *task = &pool->task;
     double gib = (double)pool->device->layout->image_bytes * 0x1p-30;
     if (task->probe)
-        gw_log(GW_INFO, "node", "computing shard %u of step %llu, whose bits are compared with others'",
-               task->shard, (unsigned long long)task->step);
+        gw_log(GW_INFO, "work/workers",
+               "computing shard %u of step %llu, to compare its bits with those of other peers", task->shard,
+               (unsigned long long)task->step);
     else if (task->work == GW_UNIT_INIT)
-        gw_log(GW_INFO, "node", "making the state, %.1f of %.1f GiB",
+        gw_log(GW_INFO, "work/workers", "making the state, %.1f of %.1f GiB",
                gib * (double)task->ended / (double)task->count, gib);
 }
 
-/* With the lock held. */
+/* Waits until the task has ended. Called with the lock held. */
 static void await_task(gw_workers *pool) {
     const gw_pool_task *task = &pool->task;
-    uint64_t tell_ns = gw_now_ns() + TELL_NS;
+    uint64_t log_ns = gw_now_ns() + LOG_NS;
     while (task->busy > 0 || (task->next < task->count && !task->failed)) {
-        if (gw_cond_wait_until(&pool->quiet, &pool->lock, tell_ns)) continue;
-        tell_task(pool);
-        tell_ns = gw_now_ns() + TELL_AGAIN_NS;
+        if (gw_cond_wait_until(&pool->idle, &pool->lock, log_ns)) continue;
+        log_task(pool);
+        log_ns = gw_now_ns() + LOG_AGAIN_NS;
     }
 }
 
-/* Fills in *task what came of it. */
+/* Runs a task on the workers; *task becomes its result. */
 static bool run_task(gw_workers *pool, gw_pool_task *task, gw_err *err) {
     pthread_mutex_lock(&pool->lock);
     GW_ASSERT(!pool->task.active);
@@ -359,7 +362,7 @@ bool gw_workers_units(gw_workers *pool, gw_unit_work work, gw_state_print *print
 
 bool gw_workers_check_and_apply(gw_workers *pool, gw_state_print *before, gw_state_print *after,
                                 gw_err *err) {
-    gw_pool_task task = {.look = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
+    gw_pool_task task = {.check = true, .work = GW_UNIT_APPLY, .count = pool->device->unit_count};
     bool good = run_task(pool, &task, err);
     *before = task.before;
     *after = task.print;
@@ -379,14 +382,15 @@ uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {
     pthread_mutex_lock(&pool->lock);
     uint64_t moved = pool->moved;
     *running = pool->running > 0;
-    *usual_ns = gw_durations_usual(&pool->took);
+    *usual_ns = gw_durations_usual(&pool->durations);
     pthread_mutex_unlock(&pool->lock);
     return moved;
 }
 
-/* Payload may take long over a slow link, as long as some of it arrives. */
-static uint64_t at_it_since(const gw_workers *pool, const gw_worker *worker) {
-    if (worker->doing == GW_WORKER_RUNNING) return worker->began_ns;
+/* Since when a worker has been busy without progress. Bringing payload counts from the last piece that arrived: it
+ * may take long over a slow link. */
+static uint64_t busy_since(const gw_workers *pool, const gw_worker *worker) {
+    if (worker->state == GW_WORKER_RUNNING) return worker->began_ns;
     uint64_t landed_ns = gw_payloads_landed_ns(pool->payloads);
     return landed_ns > worker->started_ns ? landed_ns : worker->started_ns;
 }
@@ -396,16 +400,16 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     pthread_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++) {
         const gw_worker *worker = &pool->list[i];
-        bool busy = worker->doing == GW_WORKER_RUNNING || worker->doing == GW_WORKER_LOADING;
-        uint64_t since_ns = busy ? at_it_since(pool, worker) : 0;
+        bool busy = worker->state == GW_WORKER_RUNNING || worker->state == GW_WORKER_LOADING;
+        uint64_t since_ns = busy ? busy_since(pool, worker) : 0;
         if (!busy || (found && since_ns >= oldest->started_ns)) continue;
         found = true;
         *oldest = (gw_running){.worker = i,
                                .shard = worker->shard,
                                .part = worker->part,
-                               .loads = worker->doing == GW_WORKER_LOADING,
+                               .loads = worker->state == GW_WORKER_LOADING,
                                .started_ns = since_ns,
-                               .usual_ns = gw_durations_usual(&pool->took)};
+                               .usual_ns = gw_durations_usual(&pool->durations)};
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
