@@ -72,13 +72,13 @@ static void put_report(gw_writer *w, const gw_report *report) {
     gw_put_u32(w, report->failures);
     gw_put_u64(w, report->speed);
     for (int i = 0; i < 2; i++) gw_put_peer_id(w, &report->accused[i]);
-    gw_put_u32(w, report->changes.count);
-    gw_put_u32(w, report->changes.of_two);
-    gw_put_u32(w, report->changes.arrangement);
+    gw_put_u32(w, report->path_errors.count);
+    gw_put_u32(w, report->path_errors.of_two);
+    gw_put_u32(w, report->path_errors.arrangement);
     for (int i = 0; i < 2; i++) {
-        gw_put_peer_id(w, &report->changes.from[i]);
-        gw_put_u64(w, report->changes.epoch[i]);
-        gw_put_u64(w, report->changes.boot[i]);
+        gw_put_peer_id(w, &report->path_errors.from[i]);
+        gw_put_u64(w, report->path_errors.epoch[i]);
+        gw_put_u64(w, report->path_errors.boot[i]);
     }
     gw_put_u64(w, report->heard_epoch);
     gw_convictions_put(w, &report->convictions);
@@ -314,13 +314,13 @@ static gw_report *get_report(gw_reader *r) {
     report->failures = gw_get_u32(r);
     report->speed = gw_get_u64(r);
     for (int i = 0; i < 2; i++) gw_get_peer_id(r, &report->accused[i]);
-    report->changes.count = gw_get_u32(r);
-    report->changes.of_two = gw_get_u32(r);
-    report->changes.arrangement = gw_get_u32(r);
+    report->path_errors.count = gw_get_u32(r);
+    report->path_errors.of_two = gw_get_u32(r);
+    report->path_errors.arrangement = gw_get_u32(r);
     for (int i = 0; i < 2; i++) {
-        gw_get_peer_id(r, &report->changes.from[i]);
-        report->changes.epoch[i] = gw_get_epoch(r);
-        report->changes.boot[i] = gw_get_u64(r);
+        gw_get_peer_id(r, &report->path_errors.from[i]);
+        report->path_errors.epoch[i] = gw_get_epoch(r);
+        report->path_errors.boot[i] = gw_get_u64(r);
     }
     report->heard_epoch = gw_get_epoch(r);
     gw_convictions_get(r, &report->convictions);

@@ -60,7 +60,7 @@ typedef enum gw_refusal {
 } gw_refusal;
 
 /* Failures at this peer because bits that a member had sent had changed: of sums, and of loads from peers. */
-typedef struct gw_changes {
+typedef struct gw_path_errors {
     uint32_t count; /* in all */
     /* The latest ones in a row in which this peer, with its state, and one other member were the whole
      * view. */
@@ -71,7 +71,7 @@ typedef struct gw_changes {
     gw_peer_id from[2];
     uint64_t epoch[2];
     uint64_t boot[2];
-} gw_changes;
+} gw_path_errors;
 
 /* What a voter holds when it is frozen. A checkpoint is whole if the disks of the flock had all of it when it
  * was completed or loaded. */
@@ -102,7 +102,7 @@ typedef struct gw_report {
     uint32_t failures; /* how often the checks of this step's sum failed */
     uint64_t speed;    /* thousandths of a shard a second */
     gw_peer_id accused[2];      /* members whose contributions to step `step` are in doubt; zeros: none */
-    gw_changes changes;         /* since the voter last had a right sum */
+    gw_path_errors path_errors; /* since the voter last had a right sum */
     gw_convictions convictions; /* of other peers, that it knows of */
     uint64_t heard_epoch;    /* epoch of the last conviction of the voter that it has heard of; 0 = of none */
     uint64_t recorded_epoch; /* epoch of the last such conviction that is in its durable record */

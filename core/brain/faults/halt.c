@@ -39,7 +39,7 @@ static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_m
 }
 
 /* Whoever says so may have no link to some: those who hear it pass it on. */
-void gw_halt_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
+void gw_halt_receive(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
     GW_ASSERT(m->kind == GW_MSG_HALT && m->halt.reason != NULL);
     bool here = is_of_this_step(p, from, m);

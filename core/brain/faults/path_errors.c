@@ -28,8 +28,8 @@ static bool concerns_both(const gw_peer *p, const gw_event *event) {
     return p->view.current.count == 2 && p->state.present && could_go_on;
 }
 
-bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
-    gw_changes *c = &p->faults.changes;
+bool gw_path_errors_note(gw_peer *p, const gw_event *event, const char *what) {
+    gw_path_errors *c = &p->faults.path_errors;
     char from[GW_SHORT_TEXT], to[GW_SHORT_TEXT];
     GW_ASSERT(event->outcome == GW_FAILED);
     GW_ASSERT(event->kind == GW_EV_REDUCED ? event->reduced.changed : event->loaded.changed);
@@ -47,15 +47,16 @@ bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what) {
     }
     c->epoch[0] = p->view.current.epoch;
     c->boot[0] = p->view.current.members[rank].boot;
-    gw_verify_tell(p, &event->peer,
-                   "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
-                   "peer %s, which noticed",
-                   what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
+    gw_verify_report(
+        p, &event->peer,
+        "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
+        "peer %s, which noticed",
+        what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
     return (same || in_turn) && p->view.current.count > 2; /* of two, neither is to go on alone */
 }
 
-void gw_changes_forget(gw_peer *p) {
-    p->faults.changes = (gw_changes){0};
+void gw_path_errors_forget(gw_peer *p) {
+    p->faults.path_errors = (gw_path_errors){0};
 }
 
 /* Between whom: members of the proposal by rank. */
@@ -76,7 +77,7 @@ static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_
 static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
-        const gw_changes *told = &a->reports[to]->changes;
+        const gw_path_errors *told = &a->reports[to]->path_errors;
         for (int k = 0; k < depth; k++) {
             int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
             if (from < 0 || (uint32_t)from == to || told->boot[k] != a->view.members[from].boot) continue;
@@ -141,7 +142,7 @@ static int find_one_of_two(const gw_attempt *a, const pairs *all) {
 static uint32_t next_arrangement(const gw_attempt *a) {
     uint32_t next = 0;
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
-        const gw_changes *told = &a->reports[rank]->changes;
+        const gw_path_errors *told = &a->reports[rank]->path_errors;
         if (told->count > 0 && told->arrangement >= next) next = told->arrangement + 1;
     }
     return next;
@@ -159,7 +160,7 @@ static bool is_only_holder(const gw_attempt *a, const gw_convictions *conviction
     return own->has_state;
 }
 
-int gw_changes_judge(gw_peer *p, gw_install *i) {
+int gw_path_errors_judge(gw_peer *p, gw_install *i) {
     const gw_attempt *a = &p->view.attempt;
     const pairs all = collect(a, 2), last = collect(a, 1);
     i->arrangement = next_arrangement(a);
@@ -178,20 +179,20 @@ int gw_changes_judge(gw_peer *p, gw_install *i) {
     return rank;
 }
 
-void gw_changes_tell(gw_peer *p, const gw_install *i, int rank) {
+void gw_path_errors_report(gw_peer *p, const gw_install *i, int rank) {
     const gw_peer_id *id = rank < 0 ? NULL : &i->view.members[rank].id;
     if (id == NULL || gw_peer_id_equal(id, &p->config.id)) return;
     if (gw_convictions_of(&i->convictions, id) == NULL) return; /* it is needed, where a majority rules */
-    gw_verify_tell(p, id,
-                   "bits changed between it and more than one other peer: it must fetch the state anew");
+    gw_verify_report(p, id,
+                     "bits changed between it and more than one other peer: it must fetch the state anew");
 }
 
-bool gw_changes_halt(gw_peer *p) {
+bool gw_path_errors_halt(gw_peer *p) {
     const gw_attempt *a = &p->view.attempt;
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
     uint32_t times = 0;
     for (uint32_t to = 0; to < a->view.count && a->view.count == 2; to++) {
-        const gw_changes *told = &a->reports[to]->changes;
+        const gw_path_errors *told = &a->reports[to]->path_errors;
         if (gw_peer_id_equal(&told->from[0], &a->view.members[1 - to].id)) times += told->of_two;
     }
     if (times < MOST_BETWEEN_TWO) return false;
@@ -205,8 +206,8 @@ bool gw_changes_halt(gw_peer *p) {
     return true;
 }
 
-void gw_changes_installed(gw_peer *p, const gw_install *i) {
+void gw_path_errors_view_begins(gw_peer *p, const gw_install *i) {
     p->faults.arrangement = i->arrangement;
     for (uint32_t k = 0; k < i->convictions.count; k++)
-        if (i->convictions.list[k].epoch >= p->faults.changes.epoch[0]) gw_changes_forget(p);
+        if (i->convictions.list[k].epoch >= p->faults.path_errors.epoch[0]) gw_path_errors_forget(p);
 }

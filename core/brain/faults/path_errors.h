@@ -5,14 +5,14 @@
 
 /* A reduction or a load failed with `changed`; `what` was sent. True: it is the path to that member, as it
  * seems. */
-bool gw_changes_note(gw_peer *p, const gw_event *event, const char *what);
-void gw_changes_forget(gw_peer *p); /* a sum is right */
+bool gw_path_errors_note(gw_peer *p, const gw_event *event, const char *what);
+void gw_path_errors_forget(gw_peer *p); /* a sum is right */
 /* At a proposer that has all votes, with all convictions that they tell of: the view's arrangement, and whose
  * conviction is to go with it, by rank; -1: nobody's. */
-int gw_changes_judge(gw_peer *p, gw_install *install);
+int gw_path_errors_judge(gw_peer *p, gw_install *install);
 /* When it does; this peer hears of its own by the install. */
-void gw_changes_tell(gw_peer *p, const gw_install *install, int rank);
-bool gw_changes_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
-void gw_changes_installed(gw_peer *p, const gw_install *install);
+void gw_path_errors_report(gw_peer *p, const gw_install *install, int rank);
+bool gw_path_errors_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
+void gw_path_errors_view_begins(gw_peer *p, const gw_install *install);
 
 #endif

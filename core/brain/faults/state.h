@@ -23,7 +23,7 @@ typedef struct gw_testimony {
 } gw_testimony;
 
 typedef struct gw_faults_state {
-    gw_changes changes;
+    gw_path_errors path_errors;
     uint32_t arrangement;                          /* the order of this view's members for sums */
     uint32_t chosen[GW_VERIFY_MOST], chosen_count; /* shards of this step that are computed twice */
     gw_dispute dispute;                            /* while DISPUTING */

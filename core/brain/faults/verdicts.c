@@ -127,7 +127,7 @@ void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
 /* ---- at who is told
  * --------------------------------------------------------------------------------------------------- */
 
-bool gw_verdicts_hear(gw_peer *p, const gw_install *i, bool *changed) {
+bool gw_verdicts_take_over(gw_peer *p, const gw_install *i, bool *changed) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
     bool hears = own != NULL && own->epoch > p->faults.heard_epoch;
     gw_convictions others = i->convictions;

@@ -19,7 +19,7 @@ void gw_verdicts_spare(const gw_attempt *attempt, gw_install *install);
 /* Of what is installed here. True: others have convicted this peer, which hears of it only now, and is not
  * to keep the state that it holds. */
 /* *changed: the durable record is to be written. */
-bool gw_verdicts_hear(gw_peer *p, const gw_install *install, bool *changed);
+bool gw_verdicts_take_over(gw_peer *p, const gw_install *install, bool *changed);
 /* What the durable record of this peer said. */
 void gw_verdicts_open(gw_peer *p, const gw_convictions *convictions, uint64_t heard_epoch);
 /* The durable record has what this peer has heard. */

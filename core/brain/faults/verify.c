@@ -39,7 +39,7 @@ enum {
 
 static const char OUTVOTED[] = "this peer holds other bits of the state than most";
 
-void gw_verify_tell(gw_peer *p, const gw_peer_id *peer, const char *format, ...) {
+void gw_verify_report(gw_peer *p, const gw_peer_id *peer, const char *format, ...) {
     char text[400], id[GW_SHORT_TEXT];
     va_list args;
     va_start(args, format);
@@ -106,10 +106,10 @@ static uint64_t before(uint64_t step) {
 }
 
 static void tell_outvoted(gw_peer *p, const gw_peer_id *peer, uint64_t held, uint64_t most) {
-    gw_verify_tell(p, peer,
-                   "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
-                   "): it must fetch them anew",
-                   held, most);
+    gw_verify_report(p, peer,
+                     "it holds other bits of the state than most (%016" PRIx64 ", not %016" PRIx64
+                     "): it must fetch them anew",
+                     held, most);
 }
 
 /* The odd ones out fetch the state anew; where as many hold one as another, nobody can tell who that is, and
@@ -117,9 +117,9 @@ static void tell_outvoted(gw_peer *p, const gw_peer_id *peer, uint64_t held, uin
 bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
     poll held = poll_states(p, slots);
     if (held.second_count == held.most_count) {
-        gw_verify_tell(p, NULL,
-                       "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
-                       held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
+        gw_verify_report(p, NULL,
+                         "%" PRIu32 " members hold %016" PRIx64 " as the state, %" PRIu32 " hold %016" PRIx64,
+                         held.most_count, (uint64_t)held.most, held.second_count, (uint64_t)held.second);
         gw_halt(p, &p->view.current,
                 "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64 ", %016" PRIx64
                 "), and nobody can tell which are right: start again to resume from the newest checkpoint, "
@@ -163,7 +163,7 @@ static bool is_of_this_state(const gw_peer *p, const gw_conviction *own) {
     return own->boot == p->config.incarnation.boot && p->view.loaded_epoch <= own->epoch;
 }
 
-bool gw_verify_takes(gw_peer *p, const gw_install *i, bool hears) {
+bool gw_verify_accepts(gw_peer *p, const gw_install *i, bool hears) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);
     if (hears && !is_of_this_state(p, own)) {
         gw_peer_say(p, GW_WARN, "%s was found to compute or to hold other bits%s",
@@ -178,7 +178,7 @@ bool gw_verify_takes(gw_peer *p, const gw_install *i, bool hears) {
         return own_fault(p, OUTVOTED);
     }
     if (!hears) return true;
-    gw_verify_tell(p, &p->config.id, "others found that it computed or held other bits");
+    gw_verify_report(p, &p->config.id, "others found that it computed or held other bits");
     return own_fault(p, "others found that this peer computed or held other bits");
 }
 
@@ -285,10 +285,10 @@ static void convict(gw_peer *p, int wrong) {
     const gw_peer_id *id = &p->faults.doubt.accused[wrong];
     char name[GW_SHORT_TEXT], what[160];
     gw_verdicts_remember(p, id, p->state.step);
-    gw_verify_tell(p, id,
-                   "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
-                   "; asked once more it got %016" PRIx64,
-                   d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
+    gw_verify_report(p, id,
+                     "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
+                     "; asked once more it got %016" PRIx64,
+                     d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
     snprintf(what, sizeof what, "this peer computed other bits of shard %" PRIu32 " than others", d->shard);
     if (gw_peer_id_equal(id, &p->config.id) && !own_fault(p, what)) return;
     gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, VERDICT_MS));
@@ -324,9 +324,9 @@ static void judge(gw_peer *p) {
         return;
     }
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
-    gw_verify_tell(p, NULL, "peers %s and %s differ about shard %" PRIu32,
-                   gw_peer_id_short(&p->faults.doubt.accused[0], one),
-                   gw_peer_id_short(&p->faults.doubt.accused[1], other), d->shard);
+    gw_verify_report(p, NULL, "peers %s and %s differ about shard %" PRIu32,
+                     gw_peer_id_short(&p->faults.doubt.accused[0], one),
+                     gw_peer_id_short(&p->faults.doubt.accused[1], other), d->shard);
     gw_halt(p, &p->view.current,
             "peers %s and %s compute different bits of shard %" PRIu32 " of step %" PRIu64
             ", and nobody can tell which are right: start again with a third peer, or without the one that "
@@ -364,7 +364,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
     judge(p);
 }
 
-void gw_verify_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
+void gw_verify_receive_witness(gw_peer *p, const gw_contact *from, const gw_message *m) {
     int rank = gw_view_rank(&p->view.current, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) return;
     if (m->witness.step > p->state.step) return;
@@ -407,7 +407,7 @@ bool gw_verify_looked(gw_peer *p, const gw_event *event) {
     return false;
 }
 
-void gw_verify_stop(gw_peer *p) {
+void gw_verify_freeze(gw_peer *p) {
     p->faults.probe_token = 0;
 }
 
@@ -416,8 +416,8 @@ void gw_verify_forget_doubt(gw_peer *p) {
 }
 
 void gw_verify_damaged(gw_peer *p) {
-    gw_verify_tell(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
-                   p->state.fingerprint);
+    gw_verify_report(p, &p->config.id, "its state changed in memory after it was made (%016" PRIx64 ")",
+                     p->state.fingerprint);
     if (p->view.current.count == 1) {
         gw_peer_finish(
             p, GW_FINISH_FAILED, NULL,
@@ -435,7 +435,7 @@ void gw_verify_damaged(gw_peer *p) {
 }
 
 void gw_verify_own_part(gw_peer *p) {
-    gw_verify_tell(p, &p->config.id, "its part of the sum changed in memory after it was added up");
+    gw_verify_report(p, &p->config.id, "its part of the sum changed in memory after it was added up");
     p->faults.doubt = (gw_doubt){.any = true, .step = p->state.step, .accused = {p->config.id}};
     if (p->view.current.count > 1) may_stay(p, "what this peer had added up changed in memory");
 }

@@ -266,13 +266,13 @@ static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (!lived)
         return NULL; /* its end is known already; or its life was not, and the peers that knew it handle its end */
     contact->gone_ns = p->now;
-    gw_poison_as_told(contact);
+    gw_poison_apply_last_words(contact);
     contact->joining_until_ns = 0;
     /* A peer that fell silent may merely be cut off. A peer that left without wishing to leave, and before
      * the job's end, could not go on. */
     bool ended = contact->at_end || contact->sent_end;
     bool fell = !ended && (left ? !contact->leaving : event->proven);
-    if (fell && !contact->blameless) gw_poison_member_fell(p, contact);
+    if (fell && !contact->blameless) gw_poison_note_death(p, contact);
     if (!left) drop_link(p, contact); /* messages that a leaving peer has sent may still be on their way */
     gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
     return contact;
@@ -323,7 +323,7 @@ const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *ev
         contact = gw_peer_contact(p, &event->member->id);
         if (contact == NULL) break;
         read_words(p, contact, event);
-        gw_poison_last_words(p, contact);
+        gw_poison_note_last_words(p, contact);
         break;
     case GW_GOSSIP_CLONED:
         peer_cloned(p, event);
@@ -396,7 +396,7 @@ static void greet(gw_contact *from) {
     from->ran_this_job = true;
 }
 
-bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
+bool gw_contacts_receive_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
     from->ways = message->hello.ways;
     if (gw_strangers_is_one(p, message))
         gw_strangers_met(p, from, message);

@@ -11,7 +11,7 @@ const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *ev
 /* Handles LINK_UP and LINK_DOWN. */
 void gw_contacts_link(gw_peer *p, const gw_event *event);
 /* Handles the message HELLO. Returns whether its sender runs this very job. */
-bool gw_contacts_hello(gw_peer *p, gw_contact *from, const gw_message *message);
+bool gw_contacts_receive_hello(gw_peer *p, gw_contact *from, const gw_message *message);
 /* Gossips this peer's metadata if it has changed. */
 void gw_contacts_announce(gw_peer *p);
 /* Dials a peer that fell silent, as a refused connection shows that its process has ended. */

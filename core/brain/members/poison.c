@@ -19,7 +19,7 @@
 
 enum { MOST_LOST_CLAIMS = 2 }; /* of one step: a peer that loses more cannot do its share */
 
-void gw_poison_stood_still(gw_peer *p) {
+void gw_poison_note_gap(gw_peer *p) {
     p->members.claims_old = true;
 }
 
@@ -48,7 +48,7 @@ void gw_poison_left_out(gw_contact *contact) {
 
 /* Notes a claim. It may be about any view, since views may follow each other fast when several peers die, and
  * about the next step, if the sender has applied the sum before this peer. */
-void gw_poison_claimed_by(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_poison_receive_claim(gw_peer *p, gw_contact *from, const gw_message *m) {
     gw_reported_claims *claims = &from->claims;
     if (m->claim.step < p->state.step) return;
     if (!claims->heard || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
@@ -129,7 +129,7 @@ static void judge(gw_peer *p, uint64_t step) {
     if (gw_shard_deaths_poison(&p->members.deaths, step, &poison)) end_by(p, &poison);
 }
 
-void gw_poison_learn(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
+void gw_poison_unite(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
     if (p->state.step != step) p->members.lost_claims = 0;
     bool changed = gw_shard_deaths_unite(&p->members.deaths, losses);
     if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_peer_record_write(p);
@@ -176,7 +176,7 @@ static bool note_claims(gw_peer *p, const gw_contact *contact) {
     return known && (computed || !claims->more) ? changed : note_death(p, contact, GW_SHARD_ANY);
 }
 
-void gw_poison_member_fell(gw_peer *p, gw_contact *contact) {
+void gw_poison_note_death(gw_peer *p, gw_contact *contact) {
     const gw_incarnation *life = &contact->incarnation;
     if (p->view.current.epoch == 0 ||
         gw_view_rank_of_life(&p->view.current, &contact->id, life->boot, life->nonce) < 0)
@@ -197,7 +197,7 @@ void gw_poison_farewell(gw_peer *p, bool failed) {
     gw_peer_send_members(p, &message);
 }
 
-void gw_poison_told(gw_contact *from, const gw_message *m) {
+void gw_poison_receive_last_words(gw_contact *from, const gw_message *m) {
     from->sent_fell = true;
     from->fell.epoch = m->epoch;
     from->fell.step = m->fell.step;
@@ -205,7 +205,7 @@ void gw_poison_told(gw_contact *from, const gw_message *m) {
     from->fell.blameless = m->fell.blameless;
 }
 
-void gw_poison_as_told(gw_contact *contact) {
+void gw_poison_apply_last_words(gw_contact *contact) {
     if (!contact->sent_fell) return;
     if (contact->fell.epoch > contact->epoch) contact->epoch = contact->fell.epoch;
     contact->step = contact->fell.step;
@@ -213,7 +213,7 @@ void gw_poison_as_told(gw_contact *contact) {
     contact->blameless = contact->fell.blameless;
 }
 
-void gw_poison_last_words(gw_peer *p, gw_contact *contact) {
+void gw_poison_note_last_words(gw_peer *p, gw_contact *contact) {
     if (!has_last_words(p, contact) ||
         !gw_shard_deaths_lacks_shard(&p->members.deaths, &contact->id, contact->incarnation.boot,
                                      step_of_death(p, contact)))

@@ -222,27 +222,27 @@ static void on_message(gw_peer *p, const gw_event *event) {
     }
     bool same_job = gw_hash_equal(&message.job, &p->job);
     if (message.kind == GW_MSG_HELLO) {
-        if (gw_contacts_hello(p, from, &message)) gw_views_link_up(p, from);
+        if (gw_contacts_receive_hello(p, from, &message)) gw_views_link_up(p, from);
     } else if (same_job && !from->differs) {
         switch (message.kind) {
         case GW_MSG_JOIN:
-            gw_waiting_join(p, from, &message);
+            gw_admit_receive_join(p, from, &message);
             break;
         case GW_MSG_WITNESS:
-            gw_verify_witness(p, from, &message);
+            gw_verify_receive_witness(p, from, &message);
             break;
         case GW_MSG_CLAIM:
-            gw_poison_claimed_by(p, from, &message);
+            gw_poison_receive_claim(p, from, &message);
             break;
         case GW_MSG_FELL:
-            gw_poison_told(from, &message);
+            gw_poison_receive_last_words(from, &message);
             break;
         case GW_MSG_HALT:
-            gw_halt_told(p, from, &message);
+            gw_halt_receive(p, from, &message);
             break;
         case GW_MSG_END:
-            gw_end_told(p, from, &message);
-            if (p->phase != GW_AT_OVER) gw_saves_message(p, from, &message);
+            gw_end_receive(p, from, &message);
+            if (p->phase != GW_AT_OVER) gw_saves_receive(p, from, &message);
             break;
         case GW_MSG_STORED:
         case GW_MSG_MANIFEST:
@@ -250,7 +250,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_COMPLETE:
         case GW_MSG_ASK_STOP:
         case GW_MSG_ASK_SAVE:
-            gw_saves_message(p, from, &message);
+            gw_saves_receive(p, from, &message);
             break;
         case GW_MSG_PROPOSE:
         case GW_MSG_VOTE:
@@ -260,7 +260,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_REPAIR:
         case GW_MSG_ASK_VIEW:
         case GW_MSG_VIEW:
-            gw_views_message(p, from, &message);
+            gw_views_receive(p, from, &message);
             break;
         case GW_MSG_HELLO: /* handled above: a peer of another job sends it, too */
             break;
@@ -373,7 +373,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         if (gw_peer_record_written(p, event)) gw_verdicts_recorded(p);
         break;
     case GW_EV_PROGRESS:
-        gw_patience_progress(p, event);
+        gw_deadlines_progress(p, event);
         break;
     case GW_EV_SHARD_FAILED:
         gw_poison_give_up(p, event->shard_failed.shard, event);
@@ -402,28 +402,28 @@ static void dispatch(gw_peer *p, const gw_event *event) {
 /* What the handlers of an event have left to the view, which stands above them. */
 static void hand_to_view(gw_peer *p) {
     gw_votes_freeze_after_apply(p);
-    if (gw_agenda_take_boundary(p)) gw_waiting_at_boundary(p);
+    if (gw_agenda_take_boundary(p)) gw_admit_at_boundary(p);
     if (gw_leave_saved(p)) {
-        gw_waiting_at_pause(p); /* admits the peers that came meanwhile */
+        gw_admit_at_pause(p); /* admits the peers that came meanwhile */
         gw_leave_after_save(p);
     }
     gw_votes_send_if_ready(p);
 }
 
 static void consider_deadlines(gw_peer *p) {
-    if (gw_patience_consider(p)) gw_saves_disk_hangs(p);
+    if (gw_deadlines_consider(p)) gw_saves_disk_hangs(p);
 }
 
 static void consider_leaving(gw_peer *p) {
     if (!gw_leave_consider(p)) return;
-    gw_waiting_at_pause(p); /* between two saves whoever has come may come in */
+    gw_admit_at_pause(p); /* between two saves whoever has come may come in */
     gw_leave_save_again(p);
 }
 
 /* What a peer does as time goes by, in this order; each may be the end of it. */
 static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,  gw_saves_consider,   consider_leaving,
                                                  consider_deadlines, gw_install_consider, gw_links_consider,
-                                                 gw_views_consider,  gw_waiting_consider};
+                                                 gw_views_consider,  gw_admit_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_ASSERT(now_ns > 0 && now_ns >= p->now && p->actions == NULL);
@@ -432,8 +432,8 @@ void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions
     p->actions = actions;
     p->now = now_ns;
     if (gw_gossip_stood_still(p->gossip, now_ns)) {
-        gw_poison_stood_still(p);
-        gw_leave_stood_still(p, slept_ns);
+        gw_poison_note_gap(p);
+        gw_leave_note_gap(p, slept_ns);
     }
     if (p->phase != GW_AT_OVER) {
         dispatch(p, event);
@@ -459,10 +459,10 @@ uint64_t gw_peer_deadline(const gw_peer *p) {
     uint64_t next = gw_gossip_next_deadline(p->gossip);
     next = earlier(next, gw_views_deadline(p));
     next = earlier(next, gw_install_deadline(p));
-    next = earlier(next, gw_waiting_deadline(p));
+    next = earlier(next, gw_admit_deadline(p));
     next = earlier(next, gw_saves_deadline(p));
     next = earlier(next, gw_leave_deadline(p));
-    next = earlier(next, gw_patience_deadline(p));
+    next = earlier(next, gw_deadlines_next(p));
     next = earlier(next, gw_retry_deadline(p));
     if (p->step.thief.active && p->step.thief.retry_ns != 0) next = earlier(next, p->step.thief.retry_ns);
     return next;

@@ -92,7 +92,7 @@ bool gw_saves_anyone_writes(const gw_peer *p, int but) {
     return false;
 }
 
-void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable) {
+void gw_saves_note_disk(gw_peer *p, uint32_t rank, bool unwritable) {
     p->save.member_unwritable[rank] = p->save.unwritable_to_all[rank] = unwritable;
 }
 
@@ -118,7 +118,7 @@ static void store_chunks(gw_peer *p, bool hash_only) {
     }
     gw_action *save = gw_peer_act(p, GW_ACT_SAVE);
     save->token = p->save.open.store_token = gw_peer_token(p);
-    gw_patience_disk(p, save->token);
+    gw_deadlines_disk_begins(p, save->token);
     save->step = p->save.open.step;
     save->save.hash_only = hash_only;
     if (!hash_only) p->save.part_step = p->save.open.step;
@@ -230,7 +230,7 @@ static void record_manifest(gw_peer *p) {
     manifest->manifest.hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
     manifest->manifest.hash_only = s->incomplete || p->save.unwritable;
     manifest->manifest.ended = s->final && !p->state.stopped;
-    if (!manifest->manifest.hash_only) gw_patience_disk(p, manifest->token);
+    if (!manifest->manifest.hash_only) gw_deadlines_disk_begins(p, manifest->token);
 }
 
 static gw_message list_of_chunks(const gw_peer *p) {
@@ -300,7 +300,7 @@ static void all_answered(gw_peer *p) {
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
         p->save.given_up_logged = true;
         if (s->final) {
-            gw_final_not_hashed(p);
+            gw_final_retry_hashing(p);
             return;
         }
         ended_unsaved(p);
@@ -552,7 +552,7 @@ void gw_saves_disk_hangs(gw_peer *p) {
 
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save.open;
-    gw_patience_disk_answered(p, event->token);
+    gw_deadlines_disk_ends(p, event->token);
     if (!s->active || event->token != s->store_token) return;
     s->store_token = 0;
     bool failed = event->outcome != GW_DONE;
@@ -575,7 +575,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event) {
 
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save.open;
-    gw_patience_disk_answered(p, event->token);
+    gw_deadlines_disk_ends(p, event->token);
     if (!s->active || event->token != s->manifest_token) return;
     s->manifest_token = 0;
     if (event->outcome != GW_DONE) {
@@ -627,10 +627,10 @@ static bool is_open(const gw_peer *p, uint64_t step) {
     return p->save.open.active && step == p->save.open.step;
 }
 
-void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
+void gw_saves_receive(gw_peer *p, gw_contact *from, gw_message *m) {
     int rank = p->view.current.epoch == 0 ? -1 : gw_view_rank(&p->view.current, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) {
-        if (m->kind == GW_MSG_COMPLETE) gw_kept_complete_late(p, m);
+        if (m->kind == GW_MSG_COMPLETE) gw_kept_receive_complete(p, m);
         return;
     }
     bool leads = gw_peer_id_equal(&from->id, &p->view.current.leader), led = gw_peer_is_leader(p);
@@ -654,7 +654,7 @@ void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *m) {
         if (leads && is_open(p, m->complete.step))
             complete(p, m->complete.step, &m->complete.root, m->complete.unsaved);
         else if (leads)
-            gw_kept_complete_late(p, m);
+            gw_kept_receive_complete(p, m);
         break;
     case GW_MSG_END:
         if (leads && is_open(p, m->end.step)) complete(p, m->end.step, &m->end.root, m->end.unsaved);

@@ -25,12 +25,12 @@ void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p);
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 /* Handles a message about checkpoints. It may take what the message owns. */
-void gw_saves_message(gw_peer *p, gw_contact *from, gw_message *message);
+void gw_saves_receive(gw_peer *p, gw_contact *from, gw_message *message);
 /* Sends a member again what the last link to it may have lost. */
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact);
 void gw_saves_consider(gw_peer *p);
 /* Notes whether a member's disk takes checkpoints, as a sum or a view tells all members alike. */
-void gw_saves_told_disk(gw_peer *p, uint32_t rank, bool unwritable);
+void gw_saves_note_disk(gw_peer *p, uint32_t rank, bool unwritable);
 /* Whether the disk of a member other than rank `but` (-1: of any member) takes checkpoints. */
 bool gw_saves_anyone_writes(const gw_peer *p, int but);
 /* A member has left. If it was the leader, which ended the job before its END reached this peer, and this

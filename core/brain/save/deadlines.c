@@ -17,23 +17,23 @@ enum {
     GAP_MS = 5000,            /* a longer pause between two checks means that this process did not run */
 };
 
-void gw_patience_load(gw_peer *p) {
+void gw_deadlines_load_begins(gw_peer *p) {
     p->save.load_moved_ns = p->now;
 }
 
-void gw_patience_disk(gw_peer *p, gw_token token) {
+void gw_deadlines_disk_begins(gw_peer *p, gw_token token) {
     if (p->save.disk_token == 0) p->save.disk_moved_ns = p->now;
     p->save.disk_token = token;
 }
 
-void gw_patience_disk_answered(gw_peer *p, gw_token token) {
+void gw_deadlines_disk_ends(gw_peer *p, gw_token token) {
     p->save.disk_moved_ns = p->now;
     if (token != p->save.disk_token) return; /* the world ends several in order, and this is not the last */
     p->save.disk_token = 0;
     p->save.disk_hangs = false;
 }
 
-void gw_patience_progress(gw_peer *p, const gw_event *event) {
+void gw_deadlines_progress(gw_peer *p, const gw_event *event) {
     if (event->token == 0) return;
     if (event->token == p->view.load_token) p->save.load_moved_ns = p->now;
     if (event->token != p->save.disk_token) return;
@@ -68,7 +68,7 @@ static double seconds(const gw_peer *p, uint64_t milliseconds) {
     return (double)gw_peer_ms(p, milliseconds) * 1e-9;
 }
 
-bool gw_patience_consider(gw_peer *p) {
+bool gw_deadlines_consider(gw_peer *p) {
     forgive_gap(p);
     if (p->now >= load_deadline(p)) {
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
@@ -96,7 +96,7 @@ bool gw_patience_consider(gw_peer *p) {
     return false;
 }
 
-uint64_t gw_patience_deadline(const gw_peer *p) {
+uint64_t gw_deadlines_next(const gw_peer *p) {
     uint64_t next = load_deadline(p), disk = disk_deadline(p), persist = persist_deadline(p);
     if (disk < next) next = disk;
     if (persist < next) next = persist;

@@ -4,15 +4,15 @@
 #include "core/brain/state.h"
 
 /* A LOAD begins. */
-void gw_patience_load(gw_peer *p);
+void gw_deadlines_load_begins(gw_peer *p);
 /* A SAVE or a MANIFEST begins. */
-void gw_patience_disk(gw_peer *p, gw_token token);
+void gw_deadlines_disk_begins(gw_peer *p, gw_token token);
 /* A SAVE or a MANIFEST has ended. */
-void gw_patience_disk_answered(gw_peer *p, gw_token token);
+void gw_deadlines_disk_ends(gw_peer *p, gw_token token);
 /* Handles the event PROGRESS. */
-void gw_patience_progress(gw_peer *p, const gw_event *event);
+void gw_deadlines_progress(gw_peer *p, const gw_event *event);
 /* Checks the deadlines. Returns true if the disk has just been found to hang. */
-bool gw_patience_consider(gw_peer *p);
-uint64_t gw_patience_deadline(const gw_peer *p);
+bool gw_deadlines_consider(gw_peer *p);
+uint64_t gw_deadlines_next(const gw_peer *p);
 
 #endif

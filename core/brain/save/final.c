@@ -15,7 +15,7 @@ enum {
     AGAIN_MS = 5000,   /* between two tries to store the state */
 };
 
-void gw_final_not_hashed(gw_peer *p) {
+void gw_final_retry_hashing(gw_peer *p) {
     char id[GW_SHORT_TEXT];
     const char *culprit = "no peer's disk is known to fail";
     p->save.final_failures++;

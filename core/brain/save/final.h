@@ -4,7 +4,7 @@
 #include "core/brain/state.h"
 
 /* No peer could even hash some chunk of the final state. It is tried again, a few times. */
-void gw_final_not_hashed(gw_peer *p);
+void gw_final_retry_hashing(gw_peer *p);
 /* At the leader: no disks have room for the whole final state. Returns whether it is tried again; false: that
  * has lasted long enough. */
 bool gw_final_waits_for_room(gw_peer *p);

@@ -81,7 +81,7 @@ void gw_end_decided(gw_peer *p, const gw_install *with) {
     end_as_recorded(p, "");
 }
 
-void gw_end_told(gw_peer *p, gw_contact *from, const gw_message *message) {
+void gw_end_receive(gw_peer *p, gw_contact *from, const gw_message *message) {
     memcpy(from->job, p->job.bytes, sizeof from->job);
     from->sent_end = true;
     from->end_root = message->end.root;
@@ -109,7 +109,7 @@ static bool tells_of_end(const gw_peer *p, const gw_contact *c) {
     return told && !c->alive && gw_contacts_same_job(p, c);
 }
 
-bool gw_end_of_others(gw_peer *p) {
+bool gw_end_with_others(gw_peer *p) {
     bool ended = false, saved = false, as_recorded = false;
     const gw_end *end = &p->save.end;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
@@ -222,6 +222,6 @@ void gw_end_consider(gw_peer *p) {
     }
 }
 
-void gw_end_hope(gw_peer *p) {
+void gw_end_forget_loneliness(gw_peer *p) {
     p->save.lonely_ns = p->save.hopeless_ns = 0;
 }

@@ -94,7 +94,7 @@ void gw_kept_took_state(gw_peer *p) {
     p->save.lineage = p->save.view_lineage;
     if (p->view.load_kind == GW_LOAD_MANIFEST) gw_kept_recorded(p, &loaded);
     p->save.saved_behind = known != NULL && p->config.fast && gw_kept_is_behind(p, known);
-    gw_kept_told_whole(p, &p->save.load_whole);
+    gw_kept_note_whole(p, &p->save.load_whole);
 }
 
 /* Whether it is news that this checkpoint is whole: this peer has recorded it, and does not know that it or a
@@ -138,7 +138,7 @@ void gw_kept_tell_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
  * as it is. The news is passed on to the other members: they may not have heard it, and may have recorded the
  * checkpoint even if this disk has not. Parts of a checkpoint are of use only if all members keep the same
  * one. */
-void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
+void gw_kept_receive_complete(gw_peer *p, const gw_message *m) {
     const gw_checkpoint_ref whole = {m->complete.step, m->complete.root};
     if (m->complete.unsaved) return;
     if (is_behind_load(p, &whole)) gw_kept_note_load(p, &whole);
@@ -153,7 +153,7 @@ void gw_kept_complete_late(gw_peer *p, const gw_message *m) {
     if ((news || others) && p->view.current.epoch > 0 && p->view.own_ready) gw_kept_tell_whole(p, &whole);
 }
 
-void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
+void gw_kept_note_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
     const gw_checkpoint_ref *known = gw_kept_newest(p);
     if (known != NULL && known->step == whole->step && gw_hash_equal(&known->root, &whole->root))
         p->save.saved_behind = true;

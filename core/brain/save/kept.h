@@ -21,11 +21,11 @@ void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one);
 /* The state of the view was loaded, with its lineage. */
 void gw_kept_took_state(gw_peer *p);
 /* Members of a view know that this checkpoint is whole. This peer may not have heard that it is complete. */
-void gw_kept_told_whole(gw_peer *p, const gw_checkpoint_ref *whole);
+void gw_kept_note_whole(gw_peer *p, const gw_checkpoint_ref *whole);
 /* All members have recorded this checkpoint, this peer included. Earlier ones are deleted. */
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
 /* Handles a COMPLETE that is not about the checkpoint in progress. */
-void gw_kept_complete_late(gw_peer *p, const gw_message *message);
+void gw_kept_receive_complete(gw_peer *p, const gw_message *message);
 /* Makes room before a checkpoint is stored. `lacks_room`: the disk has refused to write for a while. */
 void gw_kept_make_room(gw_peer *p, bool lacks_room);
 /* The view goes on from the present state, though another one is on record as the job's last: deletes that

@@ -65,7 +65,7 @@ bool gw_leave_comes_first(const gw_peer *p) {
     return last && (p->save.open.active || !tried) && p->now < p->save.leave_ns + patience_ns(p) / 2;
 }
 
-void gw_leave_stood_still(gw_peer *p, uint64_t time_ns) {
+void gw_leave_note_gap(gw_peer *p, uint64_t time_ns) {
     if (!p->save.leaving || time_ns < gw_peer_ms(p, STILL_MS)) return;
     p->save.leave_ns += time_ns;
     if (gw_saves_before_leaving(p)) gw_agenda_set_patience(p, p->agenda.patience_ns + time_ns);

@@ -7,7 +7,7 @@
 void gw_leave_asked(gw_peer *p);
 /* This process stood still for this time, which does not count: meanwhile the peers that stay may have
  * died. */
-void gw_leave_stood_still(gw_peer *p, uint64_t time_ns);
+void gw_leave_note_gap(gw_peer *p, uint64_t time_ns);
 /* Whether members stay that go on with the results of this peer. */
 bool gw_leave_somebody_stays(const gw_peer *p);
 /* The time until which this peer waits for a checkpoint; UINT64_MAX: it is not leaving. */

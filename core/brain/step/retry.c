@@ -41,7 +41,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
     snprintf(r->why, sizeof r->why, "%s", gw_peer_why(event));
     r->at_ns = p->now;
     if (event->outcome == GW_FAILED) {
-        if (!event->reduced.changed || gw_changes_note(p, event, "a sum"))
+        if (!event->reduced.changed || gw_path_errors_note(p, event, "a sum"))
             gw_links_blame_path(p, &event->peer);
         gw_hash members = name_of_members(&p->view.current);
         if (!gw_hash_equal(&members, &r->members)) r->failures = 0;
@@ -60,7 +60,7 @@ void gw_retry_failed(gw_peer *p, const gw_event *event) {
 void gw_retry_succeeded(gw_peer *p) {
     gw_links_clear_paths(p);
     gw_retry_begin_anew(p);
-    gw_changes_forget(p);
+    gw_path_errors_forget(p);
 }
 
 void gw_retry_begin_anew(gw_peer *p) {

@@ -325,7 +325,7 @@ static void take_decisions(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
         p->step.speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
-        gw_saves_told_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
+        gw_saves_note_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
     }
 }
 
@@ -465,7 +465,7 @@ void gw_steps_open(gw_peer *p) {
     p->step.accumulator_step = UINT64_MAX;
 }
 
-void gw_steps_stop(gw_peer *p) {
+void gw_steps_freeze(gw_peer *p) {
     p->step.thief.active = false;
     p->step.seal_token = 0;
 }

@@ -6,7 +6,7 @@
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts); /* missing NULL: all */
 void gw_steps_open(gw_peer *p);
 /* This peer freezes: it steals and seals nothing. */
-void gw_steps_stop(gw_peer *p);
+void gw_steps_freeze(gw_peer *p);
 /* The event FROZEN says to which step the accumulator belongs. */
 void gw_steps_frozen(gw_peer *p, const gw_event *event);
 /* A view is installed, and this says what its step begins with. */

@@ -365,7 +365,7 @@ static bool goes_past(gw_peer *p, const gw_contact *flock) {
 
 /* Admitting. */
 
-void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
     bool may_propose = gw_peer_is_leader(p) || ((inside || p->agenda.view_change) && !m->join.whole_view);
     if (!may_propose || p->save.end_sent) return;
@@ -389,7 +389,7 @@ void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *m) {
         c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
         c->offered = m->join.whole_view ? m->name : (gw_view_name){0};
     }
-    if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_waiting_at_pause(p);
+    if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_admit_at_pause(p);
 }
 
 /* Healing. */
@@ -460,13 +460,13 @@ static void consider_healing(gw_peer *p) {
     offer_view(p);
 }
 
-void gw_waiting_at_boundary(gw_peer *p) {
+void gw_admit_at_boundary(gw_peer *p) {
     p->view.pause_since_ns = p->now;
     gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));
-    gw_waiting_at_pause(p);
+    gw_admit_at_pause(p);
 }
 
-void gw_waiting_at_pause(gw_peer *p) {
+void gw_admit_at_pause(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING);
     if (!gw_peer_is_leader(p) || p->view.attempt.active || p->save.end_sent) return;
     bool saves = p->phase == GW_AT_ENDING || gw_saves_before_leaving(p);
@@ -524,7 +524,7 @@ static void consider_admitting(gw_peer *p) {
 
 /* Time. */
 
-void gw_waiting_consider(gw_peer *p) {
+void gw_admit_consider(gw_peer *p) {
     consider_admitting(p);
     if (p->view.current.epoch > 0) {
         consider_healing(p);
@@ -545,17 +545,17 @@ void gw_waiting_consider(gw_peer *p) {
         if (p->save.end.known && !p->config.fast && is_asked_in_vain(p, flock) && may_be_remnant(p, flock))
             gw_end_consider(p);
         else
-            gw_end_hope(p);
+            gw_end_forget_loneliness(p);
         if (p->phase != GW_AT_OVER) ask_to_join(p, flock);
         return;
     }
-    if (gw_end_of_others(p)) return;
+    if (gw_end_with_others(p)) return;
     gw_end_consider(p);
     if (p->phase != GW_AT_OVER) gw_strangers_consider(p);
     if (p->phase != GW_AT_OVER) consider_founding(p);
 }
 
-uint64_t gw_waiting_deadline(const gw_peer *p) {
+uint64_t gw_admit_deadline(const gw_peer *p) {
     uint64_t poll = p->now + gw_peer_ms(p, POLL_MS);
     if (p->phase == GW_AT_WAITING || (p->view.attempt.active && p->view.attempt.deciding)) return poll;
     uint64_t next = p->view.healing || p->view.heal_since_ns != 0 ? poll : UINT64_MAX;

@@ -4,13 +4,13 @@
 #include "core/brain/state.h"
 
 /* Called as time passes: founds a view, asks to be admitted, admits, heals. */
-void gw_waiting_consider(gw_peer *p);
+void gw_admit_consider(gw_peer *p);
 /* Handles the message JOIN. */
-void gw_waiting_join(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *message);
 /* The members pause at a boundary. */
-void gw_waiting_at_boundary(gw_peer *p);
+void gw_admit_at_boundary(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */
-void gw_waiting_at_pause(gw_peer *p);
-uint64_t gw_waiting_deadline(const gw_peer *p);
+void gw_admit_at_pause(gw_peer *p);
+uint64_t gw_admit_deadline(const gw_peer *p);
 
 #endif

@@ -113,7 +113,7 @@ static const gw_peer_id *list_donors(gw_peer *p, const gw_install *i, bool holde
     for (uint32_t rank = 0; rank < i->view.count; rank++)
         if (holders || !gw_set_has(&i->fetchers, rank)) donors[(*count)++] = i->view.members[rank].id;
     for (uint32_t k = 0; k < *count; k++)
-        turned[k] = donors[holders ? k : (p->faults.changes.count + k) % *count];
+        turned[k] = donors[holders ? k : (p->faults.path_errors.count + k) % *count];
     return gw_actions_copy(p->actions, turned, *count * sizeof turned[0]);
 }
 
@@ -170,7 +170,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     load->step = i->step;
     load->load.fingerprint = i->fingerprint;
     load->load.root = i->root;
-    gw_patience_load(p);
+    gw_deadlines_load_begins(p);
     const gw_peer_id *peers = list_donors(p, i, i->load == GW_LOAD_MANIFEST, &load->load.source_count);
     if (i->load == GW_LOAD_MANIFEST) {
         load->load.sources = peers;
@@ -244,10 +244,10 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->view.repair_sent_ns = 0;
     p->view.wait_since_ns = 0;
     gw_links_look_anew(p);
-    gw_end_hope(p);
+    gw_end_forget_loneliness(p);
     p->view.healing = p->view.view_override = false;
     for (uint32_t k = 0; k < p->view.current.count; k++)
-        gw_saves_told_disk(p, k, gw_set_has(&i->unwritable, k));
+        gw_saves_note_disk(p, k, gw_set_has(&i->unwritable, k));
     for (uint32_t k = 0; k < p->members.contact_count; k++) {
         gw_contact *contact = &p->members.contacts[k];
         bool member = gw_view_rank(&p->view.current, &contact->id) >= 0;
@@ -278,12 +278,12 @@ static void mourn(gw_peer *p) {
 
 /* What members were convicted of, this peer perhaps among them. False: this peer has ended. */
 static bool hear_verdicts(gw_peer *p, const gw_install *i) {
-    bool changed = false, hears = gw_verdicts_hear(p, i, &changed);
+    bool changed = false, hears = gw_verdicts_take_over(p, i, &changed);
     if (hears && !p->view.ballot.majority)
         gw_kept_give_up_after(p, gw_convictions_of(&i->convictions, &p->config.id)->step, i->spared,
                               i->spared_count);
     if (changed) gw_peer_record_write(p);
-    return gw_verify_takes(p, i, hears);
+    return gw_verify_accepts(p, i, hears);
 }
 
 void gw_install_adopt(gw_peer *p, const gw_install *i) {
@@ -292,8 +292,8 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     uint64_t cause_ns = p->agenda.cause_ns;
     adopt_view(p, i);
     note_install(p, i, grew, cause_ns);
-    gw_changes_installed(p, i);
-    gw_poison_learn(p, &i->losses, i->step);
+    gw_path_errors_view_begins(p, i);
+    gw_poison_unite(p, &i->losses, i->step);
     if (p->phase == GW_AT_OVER || !hear_verdicts(p, i)) return;
     uint32_t rank = (uint32_t)gw_peer_own_rank(p);
     gw_verify_forget_doubt(p);
@@ -310,7 +310,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     const gw_checkpoint_ref whole = {i->whole_step, i->whole_root};
     gw_checkpoint_ref_take_newer(&p->view.ready_whole, &whole);
     bool later = p->config.fast && !holds && gw_set_has(&i->fetchers, rank);
-    if (!later) gw_kept_told_whole(p, &p->view.ready_whole);
+    if (!later) gw_kept_note_whole(p, &p->view.ready_whole);
     gw_kept_view_begins(p, i, holds);
     gw_set_free(&p->view.missing);
     p->view.missing = gw_set_copy(&i->missing);
@@ -339,7 +339,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
 }
 
-void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *m) {
+void gw_install_receive(gw_peer *p, const gw_contact *from, const gw_message *m) {
     const gw_install *i = m->install.install;
     if (!gw_peer_id_equal(&i->view.leader, &from->id)) return;
     if (p->phase != GW_AT_FROZEN || !gw_view_name_equal(&i->view.name, &p->view.voted.name)) return;
@@ -354,10 +354,10 @@ static void note_whole(gw_peer *p, bool installed, const gw_checkpoint_ref *whol
     if (whole->step == 0) return;
     if (installed && p->view.load_token != 0) gw_kept_note_load(p, whole);
     bool of_view = installed && p->view.own_ready && whole->step <= p->state.step;
-    if (of_view || gw_kept_is_behind(p, whole)) gw_kept_told_whole(p, whole);
+    if (of_view || gw_kept_is_behind(p, whole)) gw_kept_note_whole(p, whole);
 }
 
-void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
+void gw_install_receive_ready(gw_peer *p, const gw_contact *from, const gw_message *m) {
     bool installed = gw_view_name_equal(&m->name, &p->view.current.name);
     bool voted = p->phase == GW_AT_FROZEN && gw_view_name_equal(&m->name, &p->view.voted.name);
     if (!installed && !voted) return;
@@ -443,7 +443,7 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
             const gw_inventory what = loaded_checkpoint(p);
             gw_peer_inventory_failed(&p->inventory, &what, event->loaded.held);
         }
-        if (event->loaded.changed && gw_changes_note(p, event, "the state"))
+        if (event->loaded.changed && gw_path_errors_note(p, event, "the state"))
             gw_links_blame_path(p, &event->peer);
         /* If the view changes, the sources may have died, which is no fault of this state. */
         bool changing = p->phase == GW_AT_FROZEN || p->agenda.view_change || p->view.current.epoch == 0;

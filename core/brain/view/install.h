@@ -6,8 +6,8 @@
 /* Installs the view for which this peer is frozen. */
 void gw_install_adopt(gw_peer *p, const gw_install *install);
 /* Handle the messages INSTALL and READY, and the event LOADED. */
-void gw_install_told(gw_peer *p, const gw_contact *from, const gw_message *message);
-void gw_install_member_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_install_receive(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_install_receive_ready(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_install_loaded(gw_peer *p, const gw_event *event);
 /* Begins the step if what it waits for is there. */
 void gw_install_consider(gw_peer *p);

@@ -427,10 +427,10 @@ void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count) {
         if (p->view.current.epoch == 0)
             p->phase = GW_AT_WAITING; /* it may be frozen for an earlier proposal */
         gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, 500));
-        if (!gw_end_of_others(p)) gw_end_consider(p);
+        if (!gw_end_with_others(p)) gw_end_consider(p);
         return;
     }
-    if (p->view.current.epoch > 0 && !is_aside(p)) gw_end_hope(p);
+    if (p->view.current.epoch > 0 && !is_aside(p)) gw_end_forget_loneliness(p);
     absorb_views(p, &a->view);
     a->active = true;
     a->started_ns = p->now;
@@ -604,7 +604,7 @@ static void found_too_few(gw_peer *p, uint32_t here) {
 
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->view.attempt;
-    if (gw_changes_halt(p)) return;
+    if (gw_path_errors_halt(p)) return;
     gw_repair_rules rules = {.steps = p->config.steps,
                              .shards = p->config.shards,
                              .shards_context = p->config.shards_context,
@@ -618,7 +618,7 @@ static void conclude(gw_peer *p) {
     GW_ASSERT_MEMORY(i != NULL);
     i->view = a->view;
     gw_verdicts_unite(a, p->view.ballot.majority, &i->convictions);
-    int changes_bits = gw_changes_judge(p, i);
+    int changes_bits = gw_path_errors_judge(p, i);
     gw_verify_doubted(a, &rules.doubted);
     gw_verdicts_discount(a, p->view.ballot.majority, i);
     char text[240];
@@ -659,7 +659,7 @@ static void conclude(gw_peer *p) {
         return;
     }
     if (text[0] != '\0') gw_peer_say(p, GW_WARN, "%s", text);
-    gw_changes_tell(p, i, changes_bits);
+    gw_path_errors_report(p, i, changes_bits);
     gw_verify_name_outvoted(p, i);
     gw_verdicts_spare(a, i);
     unite_losses(p, i);
@@ -726,23 +726,23 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
     gw_saves_link_up(p, contact);
 }
 
-void gw_views_message(gw_peer *p, gw_contact *from, gw_message *m) {
+void gw_views_receive(gw_peer *p, gw_contact *from, gw_message *m) {
     char id[GW_SHORT_TEXT];
     switch (m->kind) {
     case GW_MSG_PROPOSE:
-        gw_votes_propose(p, from, m);
+        gw_votes_receive_proposal(p, from, m);
         break;
     case GW_MSG_VOTE:
-        gw_votes_vote(p, from, m);
+        gw_votes_receive_vote(p, from, m);
         break;
     case GW_MSG_REFUSE:
         on_refuse(p, from, m);
         break;
     case GW_MSG_INSTALL:
-        gw_install_told(p, from, m);
+        gw_install_receive(p, from, m);
         break;
     case GW_MSG_READY:
-        gw_install_member_ready(p, from, m);
+        gw_install_receive_ready(p, from, m);
         break;
     case GW_MSG_REPAIR:
         if (!gw_view_name_equal(&m->name, &p->view.current.name)) break;

@@ -102,7 +102,7 @@ void gw_votes_drop_attempt(gw_peer *p) {
     p->view.attempt = (gw_attempt){0};
 }
 
-void gw_votes_propose(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_votes_receive_proposal(gw_peer *p, gw_contact *from, const gw_message *m) {
     const gw_view *view = m->propose.view;
     const gw_view_ref *base = &m->propose.base;
     if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;
@@ -159,8 +159,8 @@ void gw_votes_freeze(gw_peer *p) {
     if (p->phase != GW_AT_FROZEN) p->view.frozen_since_ns = p->now;
     p->phase = GW_AT_FROZEN;
     p->view.frozen = p->view.vote_sent = false;
-    gw_steps_stop(p);
-    gw_verify_stop(p);
+    gw_steps_freeze(p);
+    gw_verify_freeze(p);
     p->view.freeze_token = 0;
     if (p->view.ballot.majority) gw_peer_record_write(p);
     p->view.freeze_after_apply = p->step.applying;
@@ -254,7 +254,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->orphans = p->inventory.orphans;
     if (p->faults.doubt.any && p->faults.doubt.step == p->state.step)
         memcpy(r->accused, p->faults.doubt.accused, sizeof r->accused);
-    r->changes = p->faults.changes;
+    r->path_errors = p->faults.path_errors;
     r->heard_epoch = p->faults.heard_epoch;
     r->convictions = p->faults.convictions;
     r->recorded_epoch = p->faults.recorded_epoch;
@@ -294,7 +294,7 @@ void gw_votes_send_if_ready(gw_peer *p) {
     gw_report_free(report);
 }
 
-void gw_votes_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
+void gw_votes_receive_vote(gw_peer *p, const gw_contact *from, gw_message *m) {
     if (!p->view.attempt.active || !gw_view_name_equal(&m->name, &p->view.attempt.view.name)) return;
     count_vote(p, &from->id, m->vote.report);
     m->vote.report = NULL;

@@ -166,7 +166,7 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
         .claimed = gw_set_of(5),
         .convictions = {.count = 1, .list = {{.id = {{7}}, .epoch = 5, .step = 3, .boot = 2}}},
         .recorded_epoch = 6,
-        .changes = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}, .boot = {2, 1}},
+        .path_errors = {.count = 3, .from = {{{8}}, {{7}}}, .epoch = {5, 4}, .boot = {2, 1}},
         .heard_epoch = 3,
         .inventory_count = 1};
     report.inventory[0].chunks = gw_set_of(3);
@@ -192,10 +192,11 @@ Test(message, every_kind_survives_the_wire_and_no_prefix_or_extension_does) {
                   (back.refuse.highest_epoch == 42 && back.refuse.given_up_since == 41));
         cr_assert(kind != GW_MSG_VOTE ||
                   (back.vote.report->whole_step == 16 && back.vote.report->recorded_epoch == 6 &&
-                   back.vote.report->changes.count == 3 && back.vote.report->changes.epoch[0] == 5 &&
-                   gw_peer_id_equal(&back.vote.report->changes.from[1], &(gw_peer_id){{7}}) &&
-                   back.vote.report->changes.epoch[1] == 4 && back.vote.report->changes.boot[0] == 2 &&
-                   back.vote.report->changes.boot[1] == 1 && back.vote.report->heard_epoch == 3));
+                   back.vote.report->path_errors.count == 3 && back.vote.report->path_errors.epoch[0] == 5 &&
+                   gw_peer_id_equal(&back.vote.report->path_errors.from[1], &(gw_peer_id){{7}}) &&
+                   back.vote.report->path_errors.epoch[1] == 4 &&
+                   back.vote.report->path_errors.boot[0] == 2 && back.vote.report->path_errors.boot[1] == 1 &&
+                   back.vote.report->heard_epoch == 3));
         const gw_convictions *convictions = kind == GW_MSG_VOTE      ? &back.vote.report->convictions
                                             : kind == GW_MSG_INSTALL ? &back.install.install->convictions
                                                                      : NULL;
@@ -307,12 +308,12 @@ static gw_report full_report(void) {
         .failures = 0x0106,
         .speed = 0x0107,
         .accused = {{{0xA6}}, {{0xA7}}},
-        .changes = {.count = 0x0108,
-                    .of_two = 0x0109,
-                    .arrangement = 0x010A,
-                    .from = {{{0xA8}}, {{0xA9}}},
-                    .epoch = {0x010B, 0x010C},
-                    .boot = {0x010D, 0x010E}},
+        .path_errors = {.count = 0x0108,
+                        .of_two = 0x0109,
+                        .arrangement = 0x010A,
+                        .from = {{{0xA8}}, {{0xA9}}},
+                        .epoch = {0x010B, 0x010C},
+                        .boot = {0x010D, 0x010E}},
         .heard_epoch = 0x010F,
         .convictions = {.count = 1,
                         .list = {{.id = {{0xAA}}, .epoch = 0x0110, .step = 0x0111, .boot = 0x0112}}},
@@ -520,7 +521,7 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
         cr_expect_eq(is_read(&m), i == 0, "of a verdict that it heard");
         for (uint32_t k = 0; k < 2; k++) {
             report = (gw_report){0};
-            report.changes.epoch[k] = epochs[i];
+            report.path_errors.epoch[k] = epochs[i];
             cr_expect_eq(is_read(&m), i == 0, "in which bits changed");
         }
         report = (gw_report){.inventory_count = 1, .inventory[0].epoch = epochs[i]};

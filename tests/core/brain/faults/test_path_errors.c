@@ -112,7 +112,7 @@ Test(peer_changes, what_an_earlier_life_changed_is_not_held_against_the_next_one
     f.peers[faulty].changes = 2;
     cr_assert(flock_run(&f, two_have_named_the_faulty, MOST_EVENTS));
     for (uint32_t i = 0; i < 5; i++)
-        if (i == faulty || f.peers[i].brain->faults.changes.count == 0) flock_kill(&f, i);
+        if (i == faulty || f.peers[i].brain->faults.path_errors.count == 0) flock_kill(&f, i);
     flock_start(&f, faulty);
     cr_assert(flock_run(&f, all_that_run_compute, MOST_EVENTS));
     cr_expect_eq(f.peers[faulty].brain->faults.times_wrong, 0);
@@ -373,10 +373,10 @@ static int judge(const told *t) {
         a->reports[k]->has_state = true;
         a->reports[k]->heard_epoch = t->heard[k];
         if (k == 0) continue;
-        a->reports[k]->changes =
-            (gw_changes){.count = 1, .from = {a->view.members[0].id}, .epoch = {4 + k}, .boot = {1}};
+        a->reports[k]->path_errors =
+            (gw_path_errors){.count = 1, .from = {a->view.members[0].id}, .epoch = {4 + k}, .boot = {1}};
     }
-    int judged = gw_changes_judge(p, i);
+    int judged = gw_path_errors_judge(p, i);
     cr_expect(judged < 0 || i->convictions.list[0].boot == t->boot);
     for (uint32_t k = 0; k < MEMBERS; k++) gw_report_free(a->reports[k]);
     gw_install_free(i);
@@ -397,11 +397,11 @@ Test(peer_changes, what_was_seen_before_somebody_was_found_is_forgotten) {
         gw_peer *p = calloc(1, sizeof *p);
         gw_install *i = calloc(1, sizeof *i);
         cr_assert(p != NULL && i != NULL);
-        p->faults.changes = (gw_changes){.count = 1, .from = {{{1}}}, .epoch = {5}, .boot = {1}};
+        p->faults.path_errors = (gw_path_errors){.count = 1, .from = {{{1}}}, .epoch = {5}, .boot = {1}};
         i->view.epoch = JUDGES;
         i->convictions = (gw_convictions){.count = 1, .list = {{.id = {{1}}, .epoch = found}}};
-        gw_changes_installed(p, i);
-        cr_expect_eq(p->faults.changes.count, found < 5);
+        gw_path_errors_view_begins(p, i);
+        cr_expect_eq(p->faults.path_errors.count, found < 5);
         gw_install_free(i);
         free(p);
     }
