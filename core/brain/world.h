@@ -195,6 +195,10 @@ typedef struct gw_event {
         struct {
             const gw_addr *addrs;
             uint32_t count;
+            /* The addresses to tell others for this peer from now on, chosen by the routes to these seeds; at most
+             * GW_MAX_ADDRS. 0: as before. */
+            uint32_t own_count;
+            const gw_addr *own;
         } seeds;
     };
 } gw_event;

@@ -101,6 +101,17 @@ static bool is_seed(const gw_gossip *g, const gw_addr *addr) {
     return false;
 }
 
+void gw_gossip_set_addresses(gw_gossip *g, const gw_addr *addrs, uint32_t count, uint64_t now_ns) {
+    gw_gossip_member *self = &g->self->public;
+    GW_ASSERT(count <= GW_GOSSIP_ADDRS);
+    bool same = count == self->addr_count;
+    for (uint32_t i = 0; i < count && same; i++) same = gw_addr_equal(&addrs[i], &self->addr[i]);
+    if (same) return;
+    for (uint32_t i = 0; i < count; i++) self->addr[i] = addrs[i];
+    self->addr_count = (uint8_t)count;
+    if (g->started && !g->leaving) gw_gossip_spread(g, g->self, GW_NEWS, now_ns);
+}
+
 void gw_gossip_seek(gw_gossip *g, const gw_addr *seeds, uint32_t count, uint64_t now_ns) {
     GW_ASSERT(count <= GW_GOSSIP_SEEDS);
     uint32_t first_new = 0;

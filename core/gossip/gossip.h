@@ -160,6 +160,10 @@ void gw_gossip_start(gw_gossip *gossip, uint64_t now_ns);
  * tick is due at once and asks that seed first. */
 void gw_gossip_seek(gw_gossip *gossip, const gw_addr *seeds, uint32_t count, uint64_t now_ns);
 
+/* Replaces the addresses at which others reach this peer, and tells the other members. `addrs` is copied; at
+ * most GW_GOSSIP_ADDRS (asserted). */
+void gw_gossip_set_addresses(gw_gossip *gossip, const gw_addr *addrs, uint32_t count, uint64_t now_ns);
+
 /* Receives one datagram, already decrypted. Its contents are not trusted: malformed datagrams are dropped and
  * counted. Sinks. */
 void gw_gossip_datagram(gw_gossip *gossip, const gw_addr *from, const void *bytes, size_t length,

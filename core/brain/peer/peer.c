@@ -291,13 +291,17 @@ static void on_stop(gw_peer *p) {
 }
 
 static void on_seeds(gw_peer *p, const gw_event *event) {
-    GW_ASSERT(event->seeds.count <= GW_MAX_SEEDS);
+    GW_ASSERT(event->seeds.count <= GW_MAX_SEEDS && event->seeds.own_count <= GW_MAX_ADDRS);
     for (uint32_t i = 0; i < event->seeds.count; i++) p->config.seeds[i] = event->seeds.addrs[i];
     p->config.seed_count = event->seeds.count;
     if (p->seeds_ns == 0 && event->seeds.count > 0) p->seeds_ns = p->now;
     gw_addr seeds[GW_GOSSIP_SEEDS];
     uint32_t count = sought(&p->config, seeds);
     gw_gossip_seek(p->gossip, seeds, count, p->now);
+    if (event->seeds.own_count == 0) return;
+    for (uint32_t i = 0; i < event->seeds.own_count; i++) p->config.addrs[i] = event->seeds.own[i];
+    p->config.addr_count = event->seeds.own_count;
+    gw_gossip_set_addresses(p->gossip, p->config.addrs, p->config.addr_count, p->now);
 }
 
 static void on_device_lost(gw_peer *p, const gw_event *event) {

@@ -148,6 +148,27 @@ Test(peer_config, seeds_that_are_told_later_are_joined) {
     flock_close(&f);
 }
 
+/* The routes to seeds whose names have been looked up decide which addresses a peer tells others first. */
+Test(peer_config, own_addresses_that_come_with_the_seeds_are_told_to_others) {
+    flock f;
+    flock_open(&f, 2, 1, 100000, GW_QUORUM_ANY);
+    const gw_addr own[] = {f.peers[1].config.addrs[0], {.family = 4, .ip = {10, 7, 0, 5}, .port = 7117}};
+    f.peers[1].config.seed_count = 0;
+    f.peers[1].config.joins = true;
+    flock_start_all(&f);
+    flock_tell(&f, 1,
+               (gw_event){.kind = GW_EV_SEEDS,
+                          .seeds.addrs = f.peers[0].config.addrs,
+                          .seeds.count = 1,
+                          .seeds.own = own,
+                          .seeds.own_count = 2});
+    flock_run_for(&f, f.peers[1].config.join_timeout_ns / 4);
+    cr_assert(flock_in_view_of(&f, 0, 2) && flock_in_view_of(&f, 1, 2));
+    cr_assert_eq(f.peers[1].brain->config.addr_count, 2);
+    cr_assert(gw_addr_equal(&f.peers[1].brain->config.addrs[1], &own[1]));
+    flock_close(&f);
+}
+
 /* And is no seed that does not answer. */
 Test(peer_config, a_seed_that_is_told_of_at_the_last_moment_has_time_to_answer) {
     flock f;

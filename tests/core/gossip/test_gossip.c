@@ -316,6 +316,27 @@ Test(gossip, other_seeds_are_asked_instead_and_new_ones_at_once) {
     gw_gossip_destroy(w.gossip);
 }
 
+Test(gossip, own_addresses_that_are_known_later_are_told_to_others) {
+    const gw_addr own = {.family = 4, .ip = {10, 7, 0, 5}, .port = 7117};
+    gossip_world w = {0};
+    gossip_world_open(&w);
+    gossip_meet_alice_and_bob(&w);
+    for (uint32_t i = 0; i < 200 && w.gossip->rumours[GW_NEWS].count > 0; i++) /* else they come first */
+        gw_gossip_rumour_round(w.gossip, w.now_ns);
+    gw_gossip_set_addresses(w.gossip, &own, 1, w.now_ns);
+    cr_assert(gw_gossip_self(w.gossip)->addr_count == 1 &&
+              gw_addr_equal(&gw_gossip_self(w.gossip)->addr[0], &own));
+    uint32_t before = w.sent, told = 0;
+    gossip_run(&w, 2 * GOSSIP_SECOND);
+    for (uint32_t i = before; i < w.sent && i < before + GOSSIP_KEPT; i++) {
+        const gw_gossip_record *record = &w.record[i % GOSSIP_KEPT];
+        told += w.records[i % GOSSIP_KEPT] > 0 && gw_peer_id_equal(&record->id, &self_id) &&
+                record->addr_count == 1 && gw_addr_equal(&record->addr[0], &own);
+    }
+    cr_assert_gt(told, 0);
+    gw_gossip_destroy(w.gossip);
+}
+
 Test(gossip, without_seeds_none_is_asked_any_more) {
     gw_addr seed = {.family = 4, .ip = {10, 9, 0, 1}, .port = 1000};
     gossip_world w = {.now_ns = GOSSIP_SECOND};

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "net/loop/own_address.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/watch/stacks.h"
 
@@ -182,7 +183,9 @@ static void take_request(void *context, gw_control_request request) {
 static void seeds_found(void *context, const gw_addr *addrs, uint32_t count) {
     const gw_node *node = context;
     gw_mail *mail = gw_mail_new(GW_EV_SEEDS, 0);
-    gw_mail_seeds(mail, addrs, count);
+    gw_addr own[GW_MAX_ADDRS];
+    size_t own_count = gw_own_addresses(&node->network.local.listen, addrs, count, own, GW_MAX_ADDRS);
+    gw_mail_seeds(mail, addrs, count, own, (uint32_t)own_count);
     gw_mailbox_post(node->mail, mail);
 }
 

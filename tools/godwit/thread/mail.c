@@ -69,12 +69,16 @@ void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length) {
     }
 }
 
-void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count) {
-    mail->seeds = calloc(count + 1, sizeof *addrs);
+void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count, const gw_addr *own,
+                   uint32_t own_count) {
+    mail->seeds = calloc(count + own_count + 1, sizeof *addrs);
     GW_ASSERT_MEMORY(mail->seeds != NULL);
     memcpy(mail->seeds, addrs, count * sizeof *addrs);
+    memcpy(mail->seeds + count, own, own_count * sizeof *own);
     mail->event.seeds.addrs = mail->seeds;
     mail->event.seeds.count = count;
+    mail->event.seeds.own = mail->seeds + count;
+    mail->event.seeds.own_count = own_count;
 }
 
 void gw_mail_free(gw_mail *mail) {

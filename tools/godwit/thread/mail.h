@@ -42,8 +42,9 @@ void gw_mail_text(gw_mail *mail, const char *text);
 void gw_mail_outcome(gw_mail *mail, const gw_err *why);
 /* Copies the bytes, and lets the event of a MESSAGE or a DATAGRAM point to the copy. */
 void gw_mail_bytes(gw_mail *mail, const void *bytes, size_t length);
-/* Copies the addresses, and lets the event point to the copy. */
-void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count);
+/* Copies the addresses, those of seeds and this peer's own, and lets the event point to the copy. */
+void gw_mail_seeds(gw_mail *mail, const gw_addr *addrs, uint32_t count, const gw_addr *own,
+                   uint32_t own_count);
 /* Posts the mail, which the mailbox owns from here on. Thread: any. */
 void gw_mailbox_post(gw_mailbox *box, gw_mail *mail);
 /* Frees a mail; the mailbox calls it after the delivery. */
