@@ -17,99 +17,106 @@ typedef enum gw_quorum { GW_QUORUM_ANY = 1, GW_QUORUM_MAJORITY = 2 } gw_quorum;
 
 enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64, GW_MAX_KNOWN = 32 };
 
-/* Ways that data may travel, bits; what each is, only the world knows. */
+/* Ways that data may travel, as bits. Only the world knows what each is. */
 enum { GW_WAY_TCP = 1 << 1, GW_WAY_SHM = 1 << 2, GW_WAY_RDMA = 1 << 3 };
 
+/* What a peer is created with. `tensors` and `shards_context` must outlive the peer; everything else is
+ * copied, or read during gw_peer_create only. */
 typedef struct gw_peer_config {
     gw_peer_id id;
     gw_incarnation incarnation;
     gw_hash cluster;
     gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
     uint32_t addr_count;
-    gw_addr seeds[GW_MAX_SEEDS]; /* known now; later ones come by GW_EV_SEEDS */
+    /* The addresses of seeds that are known now; GW_EV_SEEDS brings later ones. */
+    gw_addr seeds[GW_MAX_SEEDS];
     uint32_t seed_count;
-    bool joins; /* there are seeds to join, though no address of one may be known yet; implied by a seed */
-    /* Where peers of this job were met by an earlier life: tried like seeds, but nobody waits for them, and
-     * who is found there running another job is left alone. */
+    bool joins; /* there are seeds, though no address of one may be known yet; a seed implies it */
+    /* Addresses at which an earlier life met peers of this job. They are tried like seeds, but this peer does
+     * not wait for them, and a peer of another job that is found there is left alone. */
     gw_addr known[GW_MAX_KNOWN];
     uint32_t known_count;
 
-    /* Everything that affects S_t, one "name=value" a line (job, parameters, data digest, build, compute
-     * class). The job id is its hash; two peers that differ name the lines that do. Copied. */
+    /* Everything that affects S_t, as lines "name=value" (job, parameters, data digest, build, compute
+     * class). The job id is its hash; two peers that differ name the lines that do. */
     const char *identity;
-    const gw_tensor *tensors; /* of the job, for their names in messages; NULL: numbers do */
+    const gw_tensor *tensors; /* of the job, for their names in messages; NULL: messages have their numbers */
     uint32_t tensor_count;
-    uint64_t
-        probe; /* fingerprint of one full shard of step 0 from S_0, computed here: must equal the flock's */
-    uint32_t
-        ways; /* that are allowed here, GW_WAY_*; 0: any. Peers with none in common turn each other away */
+    uint64_t probe; /* fingerprint of one full shard of step 0 from S_0; all peers of a flock have the same */
+    uint32_t ways;  /* GW_WAY_* that are allowed; 0: all. Peers with no way in common turn each other away */
     uint64_t steps; /* of the whole job */
-    uint32_t (*shards)(const void *context, uint64_t step);
+    uint32_t (*shards)(const void *context, uint64_t step); /* the number of shards of a step; pure */
     const void *shards_context;
-    uint32_t state_chunks; /* of 4 MiB in the state image */
+    uint32_t state_chunks; /* chunks of 4 MiB in the state image */
 
-    uint32_t peers; /* that begin a job at step 0, at least; 1 = at once. Majority: the founding size */
+    uint32_t peers; /* how many begin the job at step 0, at least; 1 = at once. Majority: the founding size */
     gw_quorum quorum;
     bool fast; /* float sums: states may differ between lineages, so only the latest view's state counts */
-    bool skip_bad;   /* --on-bad skip */
-    uint32_t verify; /* --verify: millionths of the shards that are computed twice; of all peers alike */
-    bool effects;    /* the job's steps have effects: the brain asks for them (GW_ACT_COMMIT) */
-    uint64_t checkpoint_steps, checkpoint_ns; /* 0 = not by this measure */
-    uint32_t keep, replicas;                  /* 1 at least; 1 to GW_MAX_REPLICAS (core/state/placement.h) */
-    bool fresh;                               /* ignore checkpoints of this job */
-    bool forget_losses;                       /* and what is known of peers that were lost at a shard */
-    const gw_shard_death *fell; /* what its last life was computing when it ended unexpectedly; copied */
-    uint32_t fell_count;        /* 0 = nothing, or not known */
-    uint64_t join_timeout_ns;   /* who joins: found nothing before one is reached or this has passed */
-    uint64_t resume_timeout_ns; /* how long to wait for the holders of a newer checkpoint (with exact sums,
-                                   where no older one is whole); ten times as long for peers whose processes
-                                   have ended, where nothing can go on without them */
-    uint64_t save_timeout_ns; /* how long the last state is tried to be stored where no disk has room, and how
-                                 long who leaves waits for a checkpoint where nobody stays */
+    bool skip_bad; /* --on-bad skip: a step with bad elements is skipped */
+    /* --verify, in millionths of the shards that are computed twice; all peers have the same. */
+    uint32_t verify;
+    bool effects; /* the job's steps have effects, for which the brain asks by GW_ACT_COMMIT */
+    uint64_t checkpoint_steps,
+        checkpoint_ns;          /* checkpoints come after so many steps, so much time; 0 = not */
+    uint32_t keep;              /* checkpoints that are kept, at least 1 */
+    uint32_t replicas;          /* copies of each chunk, 1 to GW_MAX_REPLICAS */
+    bool fresh;                 /* --fresh: checkpoints of this job are ignored */
+    bool forget_losses;         /* --forget-losses: known deaths at shards are ignored */
+    const gw_shard_death *fell; /* the shards that this peer's last life computed when it died */
+    uint32_t fell_count;        /* 0 = none, or they are not known */
+    uint64_t join_timeout_ns;   /* with `joins`: how long a seed is waited for before a flock is founded */
+    /* How long the holders of a newer checkpoint are waited for (with exact sums, if no older one is whole).
+     * If nothing can go on without peers whose processes have ended, they are waited for ten times as
+     * long. */
+    uint64_t resume_timeout_ns;
+    /* How long the final state is tried to be stored while no disk has room, and how long a leaving peer
+     * waits for a checkpoint if no others stay. */
+    uint64_t save_timeout_ns;
 
-    uint64_t seed;               /* of this peer's jitter */
-    uint64_t probe_interval_ns;  /* gossip; 0 = default */
-    uint64_t time_scale_percent; /* 100; more for emulated machines: widens every protocol timeout */
-    const uint8_t *record;       /* what was persisted last for this very job, or NULL */
+    uint64_t seed;              /* of this peer's jitter */
+    uint64_t probe_interval_ns; /* period of gossip's probes; 0 = default */
+    /* By which the protocol's timeouts are multiplied; more than 100 for slow machines. */
+    uint64_t time_scale_percent;
+    const uint8_t *record; /* what was persisted last for this very job, or NULL */
     size_t record_length;
-    const gw_inventory *inventory; /* checkpoints on this peer's disk, newest first; copied */
+    const gw_inventory *inventory; /* checkpoints on this peer's disk, newest first */
     uint32_t inventory_count;
-    bool
-        orphans; /* it has chunks, too, that no manifest there names: perhaps of a checkpoint that others know
-                  */
+    bool orphans; /* the disk has chunks that no manifest there names (core/record/inventory.h) */
 } gw_peer_config;
 
-/* NULL and *err when the configuration makes no sense (GW_E_USAGE). */
+/* Creates a peer, which the caller destroys. Returns NULL, with *err, if the configuration makes no sense
+ * (GW_E_USAGE) or memory runs out. */
 gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err);
 void gw_peer_destroy(gw_peer *peer);
 
-/* Tells the peer one event; what it wants done is appended to `actions`. */
+/* Gives the peer one event, and appends to `actions` what the peer asks for. */
 void gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_actions *actions);
-/* When the peer wants a GW_EV_TIMER; UINT64_MAX = never. */
+/* The time at which the peer needs GW_EV_TIMER; UINT64_MAX = never. It changes with every step. */
 uint64_t gw_peer_deadline(const gw_peer *peer);
 
-/* What it knows, for people. */
+/* What a peer shows to people. */
 typedef struct gw_peer_status {
     const char *phase; /* a constant: "computing", "waiting for peers" ... */
-    bool waits;        /* for other peers, or for room on a disk */
-    const char
-        *waits_for; /* the newest reason, valid until the next step; "" = none since a view was installed */
+    bool waits;        /* it waits for other peers, or for room on a disk */
+    /* The newest reason for which it waits, valid until the next step; "" = none since a view was
+     * installed. */
+    const char *waits_for;
     const gw_view *view;  /* NULL = none */
-    uint64_t step;        /* next step to compute */
-    uint64_t fingerprint; /* of the current state */
-    /* The same of the newest state that others may see (GW_NOTICE_STEP): at most one step behind, but for a
-     * peer that is about to fetch the state. */
+    uint64_t step;        /* the step in progress */
+    uint64_t fingerprint; /* of the state with which it began */
+    /* The same for the newest state that others may see (GW_NOTICE_STEP), which is at most one step behind,
+     * unless the peer is about to fetch the state. */
     uint64_t committed_step, committed_fingerprint;
     bool has_state;
-    bool disk_writable;       /* as far as is known: nothing that was to be written has failed since */
-    uint64_t checkpoint_step; /* newest complete one known; UINT64_MAX = none */
+    bool disk_writable;       /* no checkpoint has failed here since one was last written */
+    uint64_t checkpoint_step; /* of the newest checkpoint that is known to be complete; UINT64_MAX = none */
     gw_hash checkpoint_root;
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
     gw_gossip_stats gossip;
 } gw_peer_status;
 void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
 
-/* A peer as gossip knows it. Index from 0 until false is returned. */
+/* Another peer, or this one, as gossip and the links show it. */
 typedef struct gw_peer_contact_info {
     gw_peer_id id;
     gw_incarnation incarnation;
@@ -118,8 +125,9 @@ typedef struct gw_peer_contact_info {
     bool linked, member, leader;
     uint64_t step, speed, checkpoint_step; /* speed in thousandths of a shard a second */
 } gw_peer_contact_info;
+/* Describes the peer with this index, from 0 on; returns false if there is none. */
 bool gw_peer_contact_at(const gw_peer *peer, uint32_t index, gw_peer_contact_info *info);
-/* The same of the peer with this id, without a search; false = gossip does not know it. */
+/* Describes the peer with this id, by an index; returns false if gossip does not know it. */
 bool gw_peer_contact_find(const gw_peer *peer, const gw_peer_id *id, gw_peer_contact_info *info);
 
 #endif

@@ -1,6 +1,6 @@
-/* Where nobody can tell which bits are right, nobody goes on. Whoever finds that out says so as it ends: to
- * the others, who may have yet to find it, it would only be one that left, and of those who stay the wrong
- * ones could be more. */
+/* Halting: where nobody can tell which bits are right, no member goes on. The member that finds this out
+ * sends HALT as it ends. Otherwise the others, which may not have found it out yet, would take it for a
+ * member that left, and the wrong members could be the majority of those that stay. */
 #include "core/brain/faults/halt.h"
 
 #include "core/base/assert.h"
@@ -31,14 +31,14 @@ void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) {
     gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s", text);
 }
 
-/* In the view that this peer lives in: of the step that it is at. Of one that it has made its own sum told
- * nothing of the kind. */
+/* Whether a HALT is about the step in progress, in the view in which this peer lives. In steps before, its
+ * own sums showed no such fault. */
 static bool is_of_this_step(const gw_peer *p, const gw_contact *from, const gw_message *m) {
     return p->view.current.epoch > 0 && gw_view_name_equal(&p->view.current.name, &m->name) &&
            m->halt.step == p->state.step && gw_view_rank(&p->view.current, &from->id) >= 0;
 }
 
-/* Whoever says so may have no link to some: those who hear it pass it on. */
+/* The sender may have no link to some members, so each receiver passes the message on. */
 void gw_halt_receive(gw_peer *p, const gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
     GW_ASSERT(m->kind == GW_MSG_HALT && m->halt.reason != NULL);

@@ -3,11 +3,12 @@
 
 #include "core/brain/state.h"
 
-/* Nobody can tell which bits are right, for the reason given: ends this peer, and, as far as they can be
- * reached, all members of the view, which is the one that it lives in or has proposed. */
+/* Ends this peer because nobody can tell which bits are right, for the reason given, and sends HALT to all
+ * other members of the view, which is the one that it lives in or has proposed. */
 void gw_halt(gw_peer *p, const gw_view *view, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Handles the message HALT. */
 void gw_halt_receive(gw_peer *p, const gw_contact *from, const gw_message *message);
-/* A member that has left in the middle of a sum, or of a dispute about one, may have said why. */
+/* Whether HALT may be on its way: a member has left in the middle of a sum, or of a dispute about one. */
 bool gw_halt_may_come(const gw_peer *p);
 
 #endif

@@ -1,10 +1,11 @@
-/* Bits that change between two members: what came to one is not what the other had, of a sum
- * (net/collective/collective.h) or of a state. That sum counts for nothing here, and the next one goes round
- * in another order, so that each member has other neighbours: a bit that a particle has flipped is right now,
- * and where a machine flips some again and again it is in both pairs. It is found to hold other bits then, as
- * one that is outvoted: what it has of the job counts for nothing, and the second time it leaves. Where the
- * same two see it again, or one with two others in turn, it is the way between them, as with any path that
- * fails (core/brain/step/retry.c); but of two members that are all, nobody can tell which it is. */
+/* Bits that change between two members: what one member received is not what the other one had, of a sum
+ * (net/collective/collective.h) or of a state. The result counts for nothing, and the next sum is arranged
+ * differently, so that each member has other neighbours. If a particle has flipped a bit, the next sum is
+ * right. If a machine flips bits again and again, it is the member that both pairs have in common. It is then
+ * convicted like a member that holds wrong bits: its state counts for nothing, and the second time it leaves.
+ * If the same pair sees changes again, or one member with two others in turn, the fault lies in the path
+ * between them, which is treated like any path that fails (core/brain/step/retry.c). In a view of two members
+ * nobody can tell which of them is at fault. */
 #include "core/brain/faults/path_errors.h"
 
 #include "core/base/assert.h"
@@ -16,13 +17,15 @@
 #include <inttypes.h>
 
 enum {
-    MOST_BETWEEN_TWO = 3,
-    LEAST_IN_TURN = 5, /* from so many on two members in turn are taken as the same one again and again */
+    MOST_BETWEEN_TWO = 3, /* changes in a row in a view of two members, after which both end */
+    LEAST_IN_TURN =
+        5, /* from this many changes on, two senders in turn count like one sender again and again */
 };
 
-/* Of two members neither is to go on alone when nobody can tell which of them it is: who has the state that
- * is summed from, or that of the step before the one it fetches. Who has none loses nothing as it leaves, and
- * whom it comes to was alone before. */
+/* Whether a change concerns both members of a view of two, so that neither may go on alone, as nobody can
+ * tell which of them is at fault. That is so if this peer could go on alone: it has the state from which the
+ * sum is made, or that of the step before the one it fetches. A peer without a state loses nothing when it
+ * leaves, and the other one was alone before. */
 static bool concerns_both(const gw_peer *p, const gw_event *event) {
     bool could_go_on = event->kind == GW_EV_REDUCED || p->view.load_step <= p->state.step + 1;
     return p->view.current.count == 2 && p->state.present && could_go_on;
@@ -52,14 +55,14 @@ bool gw_path_errors_note(gw_peer *p, const gw_event *event, const char *what) {
         "bits of what it sent of %s changed: in the memory of peer %s, on the way, or in that of "
         "peer %s, which noticed",
         what, gw_peer_id_short(&event->peer, from), gw_peer_id_short(&p->config.id, to));
-    return (same || in_turn) && p->view.current.count > 2; /* of two, neither is to go on alone */
+    return (same || in_turn) && p->view.current.count > 2; /* neither of two may go on alone */
 }
 
 void gw_path_errors_forget(gw_peer *p) {
     p->faults.path_errors = (gw_path_errors){0};
 }
 
-/* Between whom: members of the proposal by rank. */
+/* The pairs of members between which bits have changed, by rank in the proposal. */
 typedef struct pairs {
     uint32_t count;
     struct {
@@ -67,13 +70,14 @@ typedef struct pairs {
     } list[2 * GW_MAX_MEMBERS];
 } pairs;
 
-/* One of them was found to hold other bits then or since: that was what it was for. (Who has told of it may
- * not have been in the view that found so.) */
+/* Whether a change between two members is explained: one of them was convicted then or since. (The member
+ * that reports the change may not have been in the view that convicted.) */
 static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
     return gw_verdicts_has_heard(a, from, epoch) || gw_verdicts_has_heard(a, to, epoch);
 }
 
-/* Of the latest `depth` senders that each has told of, and that live. */
+/* Collects the pairs of each member and the latest `depth` senders that it has reported, as far as they
+ * live. */
 static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
@@ -89,7 +93,7 @@ static pairs collect(const gw_attempt *a, int depth) {
     return all;
 }
 
-/* With how many others this member has seen it, or they with it. */
+/* The number of other members with which this one is in a pair. */
 static uint32_t partners(const pairs *all, uint32_t rank) {
     bool seen[GW_MAX_MEMBERS] = {false};
     uint32_t count = 0;
@@ -102,7 +106,8 @@ static uint32_t partners(const pairs *all, uint32_t rank) {
     return count;
 }
 
-/* Who is in pairs with several others, and with more than anybody else; -1: nobody. */
+/* The member that is in pairs with several others, and with more than any other member is; -1: there is
+ * none. */
 static int find_common(const gw_attempt *a, const pairs *all) {
     int most = -1;
     uint32_t most_count = 1;
@@ -124,8 +129,8 @@ static bool are_in_all(const pairs *all, uint32_t one, uint32_t other) {
     return true;
 }
 
-/* Where no single one stands out: the first of the only two that explain it all; -1: there are none, or
- * several. */
+/* If no single member stands out: the first one of the only pair that has a member in all pairs; -1: there is
+ * none, or there are several. */
 static int find_one_of_two(const gw_attempt *a, const pairs *all) {
     int found = -1;
     if (a->view.count <= 2) return -1;
@@ -138,7 +143,7 @@ static int find_one_of_two(const gw_attempt *a, const pairs *all) {
     return found;
 }
 
-/* One further than that in which bits have changed last. */
+/* The arrangement after the one in which bits have changed last. */
 static uint32_t next_arrangement(const gw_attempt *a) {
     uint32_t next = 0;
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
@@ -148,8 +153,8 @@ static uint32_t next_arrangement(const gw_attempt *a) {
     return next;
 }
 
-/* Whether all that the others would go on from without it is further behind than the step that is being made.
- * Then whoever fetches, and cannot, is left out, as the path to it is broken. */
+/* Whether the other members' states are all older than the step before this member's. Then it is not
+ * convicted; a member that cannot fetch the state from it is left out, as the path between them is broken. */
 static bool is_only_holder(const gw_attempt *a, const gw_convictions *convictions, uint32_t rank) {
     const gw_report *own = a->reports[rank];
     for (uint32_t i = 0; i < a->view.count; i++) {
@@ -164,16 +169,16 @@ int gw_path_errors_judge(gw_peer *p, gw_install *i) {
     const gw_attempt *a = &p->view.attempt;
     const pairs all = collect(a, 2), last = collect(a, 1);
     i->arrangement = next_arrangement(a);
-    int rank = find_common(a, &last); /* what was seen before that may have been with another faulty one */
+    int rank = find_common(a, &last); /* earlier changes may have had another cause */
     if (rank < 0) rank = find_common(a, &all);
     if (rank < 0) rank = find_one_of_two(a, &all);
     if (rank < 0 || is_only_holder(a, &i->convictions, (uint32_t)rank)) return -1;
     const gw_report *r = a->reports[rank];
-    gw_conviction one = {/* in this one it hears so, and may be found wrong again */
+    gw_conviction one = {/* the member hears of it in the new view, and may be convicted there again */
                          .id = a->view.members[rank].id,
                          .boot = a->view.members[rank].boot,
                          .epoch = a->view.epoch - 1,
-                         .step = UINT64_MAX}; /* of its checkpoints none is of bits that it held then */
+                         .step = UINT64_MAX}; /* its checkpoints have none of the bits that it held then */
     if (r->has_state) one.step = r->step > 0 ? r->step - 1 : 0;
     gw_convictions_add(&i->convictions, &one);
     return rank;
@@ -182,7 +187,8 @@ int gw_path_errors_judge(gw_peer *p, gw_install *i) {
 void gw_path_errors_report(gw_peer *p, const gw_install *i, int rank) {
     const gw_peer_id *id = rank < 0 ? NULL : &i->view.members[rank].id;
     if (id == NULL || gw_peer_id_equal(id, &p->config.id)) return;
-    if (gw_convictions_of(&i->convictions, id) == NULL) return; /* it is needed, where a majority rules */
+    if (gw_convictions_of(&i->convictions, id) == NULL)
+        return; /* its state is needed (gw_verdicts_discount) */
     gw_verify_report(p, id,
                      "bits changed between it and more than one other peer: it must fetch the state anew");
 }

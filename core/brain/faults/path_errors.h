@@ -3,16 +3,22 @@
 
 #include "core/brain/state.h"
 
-/* A reduction or a load failed with `changed`; `what` was sent. True: it is the path to that member, as it
- * seems. */
+/* Notes that a reduction or a load failed because the bits of `what` had changed. Returns whether the fault
+ * seems to lie in the path to the member that sent them. */
 bool gw_path_errors_note(gw_peer *p, const gw_event *event, const char *what);
-void gw_path_errors_forget(gw_peer *p); /* a sum is right */
-/* At a proposer that has all votes, with all convictions that they tell of: the view's arrangement, and whose
- * conviction is to go with it, by rank; -1: nobody's. */
+/* Forgets all that was noted, as a sum is right. */
+void gw_path_errors_forget(gw_peer *p);
+/* At a proposer that has all votes: sets the arrangement of the view, and judges the changes that the reports
+ * name.
+ * *install has all convictions that the reports name; that of the member that is found at fault is added. Returns its
+ * rank; -1: none is found. */
 int gw_path_errors_judge(gw_peer *p, gw_install *install);
-/* When it does; this peer hears of its own by the install. */
+/* Tells people of the member that gw_path_errors_judge has found, if its conviction is still in *install. */
 void gw_path_errors_report(gw_peer *p, const gw_install *install, int rank);
-bool gw_path_errors_halt(gw_peer *p); /* likewise; true: this peer has ended, as all are to */
+/* At a proposer that has all votes of two members: if bits have changed between them too often, ends this
+ * peer and has the other one end, and returns true. */
+bool gw_path_errors_halt(gw_peer *p);
+/* A view is installed. */
 void gw_path_errors_view_begins(gw_peer *p, const gw_install *install);
 
 #endif

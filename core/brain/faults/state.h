@@ -1,5 +1,5 @@
-/* Who computed, held or sent other bits than it should have.
- * The state belongs to this room; the other rooms of the brain read it. */
+/* Faults: which members computed, held or sent wrong bits. The state belongs to this room; the other rooms of
+ * the brain read it. */
 #ifndef GODWIT_CORE_BRAIN_FAULTS_STATE_H
 #define GODWIT_CORE_BRAIN_FAULTS_STATE_H
 
@@ -7,19 +7,20 @@
 #include "core/record/convictions.h"
 #include "core/shard/double_check.h"
 
-/* Whose contributions to a step are in doubt. */
+/* The members whose contributions to a step are in doubt. */
 typedef struct gw_doubt {
-    bool any;
+    bool any; /* otherwise nothing is in doubt */
     uint64_t step;
     gw_peer_id accused[2];
 } gw_doubt;
 
-/* What members get when they compute a disputed shard once more; it may come before the dispute is known. */
+/* The results of members that computed a disputed shard once more (WITNESS). They may come before this peer
+ * knows of the dispute. */
 typedef struct gw_testimony {
     gw_view_name view;
     uint64_t step;
-    uint32_t shard[GW_MAX_MEMBERS]; /* plus 1; 0 = not heard */
-    uint64_t told[GW_MAX_MEMBERS];
+    uint32_t shard[GW_MAX_MEMBERS]; /* by rank: the shard, plus 1; 0 = no result has come */
+    uint64_t told[GW_MAX_MEMBERS];  /* by rank: the fingerprint of the result */
 } gw_testimony;
 
 typedef struct gw_faults_state {
@@ -31,10 +32,10 @@ typedef struct gw_faults_state {
     gw_testimony testimony;
     gw_doubt doubt;             /* until a view is installed, or the step is over */
     gw_convictions convictions; /* of peers that have not heard of them; part of the durable record */
-    uint64_t heard_epoch;       /* epoch of this peer's last conviction that it has heard of; part of the
-                                   durable record */
-    uint64_t recorded_epoch;    /* the heard_epoch that the durable record has */
-    uint32_t times_wrong;       /* how often this life was found to compute or hold other bits */
+    /* Epoch of this peer's last conviction that it has heard of; part of the durable record. */
+    uint64_t heard_epoch;
+    uint64_t recorded_epoch; /* the heard_epoch that the durable record has */
+    uint32_t times_wrong;    /* how often this life was found to compute or hold other bits */
 } gw_faults_state;
 
 #endif

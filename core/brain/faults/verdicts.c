@@ -1,9 +1,10 @@
-/* What comes of a verdict (core/brain/faults/verify.c) for who does not hear it. A peer that was found to
- * compute or to hold other bits may be cut off before, go on alone, and come back ahead of those who found
- * it, or be started again and bring what it saved meanwhile. Until it has heard, what it holds counts for
- * nothing, nor do checkpoints of later steps that it alone tells of. Convictions are kept as losses are
- * (core/brain/members/poison.c): in the durable record, told with every vote, united in every install. With
- * the install the peer hears of its own, gives up what must not count, and its next vote says so. */
+/* Convictions of peers that do not hear of them. A peer that was found to compute or to hold wrong bits
+ * (core/brain/faults/verify.c) may be cut off before it hears of the verdict. It may go on alone and come
+ * back ahead of those that convicted it, or be started again and bring what it has saved meanwhile. Until it
+ * has heard, its state counts for nothing, and neither do checkpoints of later steps that it alone has.
+ * Convictions are kept like deaths at shards (core/brain/members/poison.c): in the durable record, told with
+ * every vote, united in every installation. By the installation the peer hears of its own conviction, gives
+ * up what must not count, and its next vote says so. */
 #include "core/brain/faults/verdicts.h"
 
 #include "core/base/assert.h"
@@ -23,18 +24,17 @@ void gw_verdicts_remember(gw_peer *p, const gw_peer_id *id, uint64_t step) {
     if (news) gw_peer_record_write(p);
 }
 
-/* ---- at a proposer
- * ---------------------------------------------------------------------------------------------------- */
+/* At a proposer. */
 
-/* Where a majority rules nobody goes on alone: those with whom it has installed a view since agree with it,
- * and may have shown what it holds. */
+/* Whether a conviction is served: the voter has heard of it, and its durable record says so. If a majority
+ * rules, no peer goes on alone, so a view that the voter has installed since serves it as well: the members
+ * of that view agree with it, and may have shown what it holds. */
 static bool is_served(const gw_attempt *a, uint32_t rank, const gw_conviction *conviction, bool majority) {
     const gw_report *r = a->reports[rank];
     bool recorded = r->recorded_epoch >= conviction->epoch && r->recorded_epoch < a->view.epoch;
     return recorded || (majority && r->installed_epoch > conviction->epoch);
 }
 
-/* Those that have been served say nothing of the others. */
 void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_convictions *told = &a->reports[i]->convictions;
@@ -46,7 +46,7 @@ void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) 
     }
 }
 
-/* It may be as wrong in this as in its bits. */
+/* A heard epoch beyond the proposal's is ignored: it may be as wrong as the voter's other bits. */
 bool gw_verdicts_has_heard(const gw_attempt *a, uint32_t rank, uint64_t epoch) {
     uint64_t heard = a->reports[rank]->heard_epoch;
     return heard >= epoch && heard < a->view.epoch;
@@ -57,7 +57,7 @@ bool gw_verdicts_count_against(const gw_attempt *a, const gw_convictions *all, u
     return one != NULL && !gw_verdicts_has_heard(a, rank, one->epoch);
 }
 
-/* Whether a voter that is not convicted tells of that checkpoint, which its own disk may have refused. */
+/* Whether a voter that is not convicted reports this checkpoint, even if its own disk has refused it. */
 static bool others_have(const gw_attempt *a, const gw_convictions *convictions, const gw_hash *root) {
     for (uint32_t i = 0; i < a->view.count; i++) {
         const gw_report *r = a->reports[i];
@@ -69,7 +69,7 @@ static bool others_have(const gw_attempt *a, const gw_convictions *convictions, 
     return false;
 }
 
-/* Of what this voter saved after that step keeps what others have as well. */
+/* Removes from a report the checkpoints after `step` that no other voter has. */
 static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step, const gw_convictions *all) {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < r->inventory_count; k++) {
@@ -83,8 +83,8 @@ static void discount_inventory(const gw_attempt *a, gw_report *r, uint64_t step,
     if (r->whole_step > step) r->whole_step = 0;
 }
 
-/* Where a majority rules: it holds what all had agreed on, and may have shown, before it was found wrong, and
- * nobody else does. */
+/* If a majority rules: whether the state of a convicted voter is needed. It holds a state from before the
+ * conviction, on which all had agreed and which they may have shown, and no other voter does. */
 static bool is_needed(const gw_attempt *a, const gw_convictions *all, const gw_conviction *one,
                       const gw_report *r) {
     if (!r->has_state || r->step > one->step) return false;
@@ -124,8 +124,7 @@ void gw_verdicts_spare(const gw_attempt *a, gw_install *i) {
     }
 }
 
-/* ---- at who is told
- * --------------------------------------------------------------------------------------------------- */
+/* At a member of the new view. */
 
 bool gw_verdicts_take_over(gw_peer *p, const gw_install *i, bool *changed) {
     const gw_conviction *own = gw_convictions_of(&i->convictions, &p->config.id);

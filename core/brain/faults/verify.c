@@ -1,18 +1,18 @@
-/* Silent corruption: shards that are computed twice (core/shard/double_check.h), states that are no longer
- * what they were.
+/* Silent data corruption: shards that are computed twice (core/shard/double_check.h), and states that are no
+ * longer what they were.
  *
- * Where two members differ about a shard, the sum is not applied. All members compute that shard once more
- * from the same state and tell each other what they get; from the same testimonies all come to the same
- * verdict. What the two have added to the step is dropped in any case. Whoever is found wrong is thrown out
- * of the step with its state, which may be what is wrong: in the next view it is a newcomer that fetches the
- * state from the others; and so it is in a later one, where it did not hear of that and has gone on alone
- * (core/brain/faults/verdicts.c).
- * One cosmic ray costs a peer no more than that. A second fault in one life of the process shows a machine
- * that computes wrong: that peer ends, for a person to look at. When nobody can tell who is wrong, as with
- * two members that both insist, the job stops: it may be resumed with a third.
+ * If two members differ about a shard, the sum is not applied. All members compute the shard once more from
+ * the same state and send each other their results (WITNESS), from which all come to the same verdict. What
+ * the two have added to the step is dropped in any case. The member that is found wrong loses its state,
+ * which may be the cause: in the next view it fetches the state from the others like a newcomer. It does so
+ * in a later view if it did not hear of the verdict and has gone on alone (core/brain/faults/verdicts.c). One
+ * cosmic ray costs a peer no more than that. A second fault in one life of the process shows a machine that
+ * computes wrong; then the peer ends, and a person must look at it. If nobody can tell which member is wrong,
+ * as with two members that both get their own result again, the job stops, and may be resumed with a third
+ * peer.
  *
- * A vote tells of whom its sender is in doubt, so that a repair before the verdict does not take for good
- * what was held of the step. */
+ * A vote names the members that are in doubt, so that a repair before the verdict does not keep what they
+ * have added to the step. */
 #include "core/brain/faults/verify.h"
 
 #include "core/base/assert.h"
@@ -32,9 +32,8 @@
 #include <string.h>
 
 enum {
-    MOST_FAULTS = 1, /* that a peer may go on after, in one life */
-    VERDICT_MS =
-        20, /* a new view waits this long: so the others, too, will have heard all there is to hear */
+    MOST_FAULTS = 1, /* faults in one life after which a peer may go on */
+    VERDICT_MS = 20, /* a new view waits this long, in which the others come to the same verdict */
 };
 
 static const char OUTVOTED[] = "this peer holds other bits of the state than most";
@@ -52,7 +51,7 @@ void gw_verify_report(gw_peer *p, const gw_peer_id *peer, const char *format, ..
                 peer == NULL ? "(not known)" : gw_peer_id_short(peer, id), text);
 }
 
-/* False: it was not the first time that bits changed on this machine, and this peer ends. */
+/* Counts a fault of this machine. Returns false if it was not the first one, and ends this peer. */
 static bool may_stay(gw_peer *p, const char *what) {
     if (++p->faults.times_wrong <= MOST_FAULTS) return true;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
@@ -62,16 +61,16 @@ static bool may_stay(gw_peer *p, const char *what) {
     return false;
 }
 
-/* This peer was found to compute or hold other bits: what it has of the job counts for nothing. */
+/* This peer was found to compute or hold wrong bits, so its state counts for nothing. Returns false if it
+ * ends. */
 static bool own_fault(gw_peer *p, const char *what) {
     gw_job_state_drop(p);
     return may_stay(p, what);
 }
 
-/* ---- states ---- */
+/* States. */
 
-/* The fingerprint that most members give for their state, and how many do; another one that most of the rest
- * give, and how many. */
+/* Two fingerprints of states: the one that most members hold, and the one that most of the rest hold. */
 typedef struct poll {
     int64_t most, second;
     uint32_t most_count, second_count;
@@ -100,7 +99,8 @@ static poll poll_states(const gw_peer *p, const int64_t *slots) {
     return result;
 }
 
-/* The state of that step is what is wrong; of a shard only what comes of it. */
+/* The step to which a conviction of a wrong state of step `step` goes back: the state itself is wrong. (If a
+ * shard was wrong, the state before is not.) */
 static uint64_t before(uint64_t step) {
     return step > 0 ? step - 1 : 0;
 }
@@ -112,8 +112,8 @@ static void tell_outvoted(gw_peer *p, const gw_peer_id *peer, uint64_t held, uin
                      held, most);
 }
 
-/* The odd ones out fetch the state anew; where as many hold one as another, nobody can tell who that is, and
- * this peer ends, as do all. */
+/* The members that hold another state than most fetch it anew. If as many hold one state as another, nobody
+ * can tell which is right, and all members end. */
 bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
     poll held = poll_states(p, slots);
     if (held.second_count == held.most_count) {
@@ -147,18 +147,20 @@ void gw_verify_name_outvoted(gw_peer *p, gw_install *i) {
     for (uint32_t rank = 0; rank < i->view.count; rank++) {
         const gw_report *r = p->view.attempt.reports[rank];
         if (!is_outvoted(p, i, r->has_state, r->step, r->fingerprint)) continue;
-        const gw_conviction one = {/* in this one it hears so, and may be found wrong again */
-                                   .id = i->view.members[rank].id,
-                                   .boot = i->view.members[rank].boot,
-                                   .epoch = i->view.epoch - 1,
-                                   .step = before(i->step)};
+        const gw_conviction one = {
+            /* the member hears of it in the new view, and may be convicted there again */
+            .id = i->view.members[rank].id,
+            .boot = i->view.members[rank].boot,
+            .epoch = i->view.epoch - 1,
+            .step = before(i->step)};
         gw_convictions_add(&i->convictions, &one);
         tell_outvoted(p, &one.id, r->fingerprint, i->fingerprint);
     }
 }
 
-/* Else it is an earlier life's fault, or this one has given up what it held then. What it has loaded since
- * may be of its own checkpoints, and as wrong; but it is no fault of its own. */
+/* Whether a conviction is of the state that this life of the peer holds. Otherwise it is of an earlier life,
+ * or of a state that this life has given up since. The state that it has loaded since may be from its own
+ * checkpoints, and as wrong, but that is no new fault of the machine. */
 static bool is_of_this_state(const gw_peer *p, const gw_conviction *own) {
     return own->boot == p->config.incarnation.boot && p->view.loaded_epoch <= own->epoch;
 }
@@ -182,10 +184,10 @@ bool gw_verify_accepts(gw_peer *p, const gw_install *i, bool hears) {
     return own_fault(p, "others found that this peer computed or held other bits");
 }
 
-/* ---- a deal, and its results ---- */
+/* A deal and its results. */
 
-/* A shard that may kill whoever computes it is computed by one at a time. Those that somebody holds have
- * killed nobody. */
+/* Removes dealt shards from the chosen ones, as a shard that may kill its peers is computed by one peer at a
+ * time. Shards that are held have killed none. */
 static void leave_out_dealt(gw_peer *p, const gw_set *dealt) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < p->faults.chosen_count && dealt != NULL; i++)
@@ -193,8 +195,8 @@ static void leave_out_dealt(gw_peer *p, const gw_set *dealt) {
     p->faults.chosen_count = kept;
 }
 
-/* Alone, too, nobody else computes them, but what this peer got is kept: what it holds may be added to what
- * others have of this very step. */
+/* A peer that is alone chooses shards, too: no other computes them again, but its results are kept, as its
+ * accumulator may yet be added to those of other peers in this very step. */
 void gw_verify_deal(gw_peer *p, gw_action *deal) {
     p->faults.chosen_count = 0;
     deal->deal.rank = (uint32_t)gw_peer_own_rank(p);
@@ -219,7 +221,7 @@ void gw_verify_reduce(gw_peer *p, const gw_event *sealed, gw_action *reduce) {
     reduce->reduce.check_table = gw_actions_copy(p->actions, table, sizeof table);
 }
 
-/* ---- a dispute ---- */
+/* A dispute. */
 
 static void forget_old_testimony(gw_peer *p) {
     gw_testimony *t = &p->faults.testimony;
@@ -238,8 +240,9 @@ static void disagree(gw_peer *p, uint32_t rank) {
                           gw_peer_id_short(&p->view.current.members[rank].id, id));
 }
 
-/* The table of a sum tells all members the same, unless one of them reads it wrong: it would wait for their
- * testimony, or they for its, for ever. `disputed`: a shard, plus 1; 0 = none. */
+/* Whether the other members dispute the same shard as this peer: `disputed` is the shard, plus 1; 0 = none.
+ * All have the same table of the sum, unless one of them reads it wrong. It would then wait for the results
+ * of the others for ever, or they for its, so a new view is asked for. */
 static bool others_agree(gw_peer *p, uint32_t disputed) {
     const gw_testimony *t = &p->faults.testimony;
     bool heard = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step,
@@ -269,7 +272,7 @@ bool gw_verify_disputes(gw_peer *p, const gw_event *reduced) {
                 gw_peer_id_short(&p->faults.doubt.accused[0], one),
                 gw_peer_id_short(&p->faults.doubt.accused[1], other), d.shard, p->state.step,
                 d.fingerprints[0], d.fingerprints[1]);
-    if (p->phase == GW_AT_FROZEN) return true; /* the next view deals it again */
+    if (p->phase == GW_AT_FROZEN) return true; /* the next view deals the shard again */
     p->phase = GW_AT_DISPUTING;
     p->faults.dispute = d;
     gw_action *probe = gw_peer_act(p, GW_ACT_PROBE);
@@ -296,8 +299,9 @@ static void convict(gw_peer *p, int wrong) {
                           d->shard);
 }
 
-/* Whether the verdict will be the same whoever is heard yet. Where the others differ in number the word of
- * the two who are accused does not count, and one of them that hangs must not put it off for ever. */
+/* Whether the verdict no longer depends on results that are missing. If the other members are not equally
+ * divided, the results of the two accused ones do not count, and an accused member that hangs must not delay
+ * the verdict for ever. */
 static bool may_judge(const gw_peer *p) {
     const gw_dispute *d = &p->faults.dispute;
     const gw_testimony *t = &p->faults.testimony;
@@ -369,7 +373,7 @@ void gw_verify_receive_witness(gw_peer *p, const gw_contact *from, const gw_mess
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) return;
     if (m->witness.step > p->state.step) return;
     if (m->witness.step < p->state.step ||
-        p->step.applying) { /* made here, or about to be, without a dispute */
+        p->step.applying) { /* the step was, or is being, applied here without a dispute */
         disagree(p, (uint32_t)rank);
         return;
     }
@@ -379,7 +383,7 @@ void gw_verify_receive_witness(gw_peer *p, const gw_contact *from, const gw_mess
     judge(p);
 }
 
-/* Not where it could not compute that shard once more. */
+/* Sends a member this peer's result again, if it has one: the link may have lost it. */
 void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
     const gw_testimony *t = &p->faults.testimony;
     bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step;
@@ -388,7 +392,7 @@ void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
     if (told) bear_witness(p, &contact->id);
 }
 
-/* ---- what comes of it ---- */
+/* A damaged state. */
 
 void gw_verify_look(gw_peer *p) {
     gw_peer_act(p, GW_ACT_LOOK)->token = p->faults.look_token = gw_peer_token(p);
@@ -429,7 +433,7 @@ void gw_verify_damaged(gw_peer *p) {
     }
     char id[GW_SHORT_TEXT];
     if (!own_fault(p, "this peer's state changed in memory")) return;
-    if (p->phase == GW_AT_FROZEN || p->view.current.epoch == 0) return; /* another view is under way */
+    if (p->phase == GW_AT_FROZEN || p->view.current.epoch == 0) return; /* a change of views is under way */
     gw_agenda_change_view(p, "the state of peer %s changed in its memory",
                           gw_peer_id_short(&p->config.id, id));
 }

@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Says what others and gossip are to hear of this peer's end, and ends it. */
+/* Tells other peers, by messages and gossip, that this peer ends, and ends it. */
 static void say_farewell(gw_peer *p) {
     gw_farewell farewell;
     if (!gw_peer_take_farewell(p, &farewell)) return;
@@ -57,7 +57,7 @@ static void sink_send(void *context, const gw_addr *to, const void *bytes, size_
     action->datagram.bytes = gw_actions_copy(p->actions, bytes, length);
 }
 
-/* A peer's life has ended, as gossip tells. */
+/* Gossip reports that a peer's life has ended. */
 static void on_gone(gw_peer *p, const gw_contact *gone, const gw_gossip_event *event) {
     const gw_view *view = &p->view.current;
     bool left = event->kind == GW_GOSSIP_LEFT;
@@ -75,11 +75,10 @@ static void sink_event(void *context, const gw_gossip_event *event) {
     gw_peer *p = context;
     const gw_contact *gone = gw_contacts_gossip_event(p, event);
     if (gone != NULL && p->phase != GW_AT_OVER) on_gone(p, gone, event);
-    say_farewell(
-        p); /* at once: what gossip does with the rest of a packet would change what it says as it leaves */
+    say_farewell(p); /* at once, as the rest of a packet may change what gossip sends as it leaves */
 }
 
-/* Where gossip looks for others; returns how many they are. */
+/* Lists the addresses at which gossip looks for others, and returns how many there are. */
 static uint32_t sought(const gw_peer_config *c, gw_addr seeds[GW_GOSSIP_SEEDS]) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->seed_count && count < GW_GOSSIP_SEEDS; i++) seeds[count++] = c->seeds[i];
@@ -133,13 +132,14 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
     return true;
 }
 
-/* What two peers must agree on without its being part of the job: a flock with two rules for who may go on
- * after a partition could go on twice, and one that skips what others stop at would go on without them. */
+/* The lines on which two peers must agree: the job's identity, and the rules of this run, which are not part
+ * of the job. A flock with two rules for which side may go on after a partition could go on twice, and a peer
+ * that skips a bad step at which others stop would go on without them. */
 static char *identity_and_rules(const gw_peer_config *c) {
     char *text, peers[32] = "", verify[40] = "off";
     bool majority = c->quorum == GW_QUORUM_MAJORITY;
     if (majority) snprintf(peers, sizeof peers, "peers=%" PRIu32 "\n", c->peers);
-    /* All digits of it: others would choose other shards. */
+    /* with all digits, as peers with another share choose other shards */
     if (c->verify > 0) snprintf(verify, sizeof verify, "%.7g%%", (double)c->verify / 1e4);
     int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n", c->identity,
                           majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop");
@@ -155,12 +155,12 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     gw_peer_inventory_open(&p->inventory, config->inventory, config->inventory_count, config->fresh);
     p->inventory.orphans = config->orphans;
     p->config.identity = p->identity;
-    p->config.inventory = NULL; /* the caller's */
+    p->config.inventory = NULL; /* the pointer is the caller's */
     p->config.inventory_count = 0;
     gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
-/* The rooms from the ground up: each may read those before it. */
+/* Opens the rooms in their order, as each may read those before it. */
 static bool open_rooms(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_peer_record_content recorded = {0};
     gw_ballot_open(&recorded.ballot, config->quorum == GW_QUORUM_MAJORITY);
@@ -171,8 +171,8 @@ static bool open_rooms(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_poison_open(p, &recorded.deaths);
     gw_verdicts_open(p, &recorded.convictions, recorded.heard_epoch);
     gw_steps_open(p);
-    gw_views_open(
-        p, &recorded.ballot); /* before checkpoints that were given up are forgotten: they tell of views */
+    gw_views_open(p,
+                  &recorded.ballot); /* before gw_kept_open, as checkpoints that were given up name views */
     gw_kept_open(p, &recorded.given_up);
     return true;
 }
@@ -262,7 +262,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
         case GW_MSG_VIEW:
             gw_views_receive(p, from, &message);
             break;
-        case GW_MSG_HELLO: /* handled above: a peer of another job sends it, too */
+        case GW_MSG_HELLO: /* handled above, as peers of other jobs send it, too */
             break;
         }
     }
@@ -315,7 +315,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
         on_start(p);
         break;
     case GW_EV_TIMER:
-        break; /* the considerations below look at the clock */
+        break; /* the time is handled below, after every event */
     case GW_EV_DATAGRAM:
         gw_gossip_datagram(p->gossip, &event->datagram.from, event->datagram.bytes, event->datagram.length,
                            p->now);
@@ -420,11 +420,11 @@ static void consider_deadlines(gw_peer *p) {
 
 static void consider_leaving(gw_peer *p) {
     if (!gw_leave_consider(p)) return;
-    gw_admit_at_pause(p); /* between two saves whoever has come may come in */
+    gw_admit_at_pause(p); /* newcomers are admitted between two saves */
     gw_leave_save_again(p);
 }
 
-/* What a peer does as time goes by, in this order; each may be the end of it. */
+/* What a peer does as time passes, in this order. Each may end it. */
 static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,  gw_saves_consider,   consider_leaving,
                                                  consider_deadlines, gw_install_consider, gw_links_consider,
                                                  gw_views_consider,  gw_admit_consider};

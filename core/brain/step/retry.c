@@ -1,7 +1,7 @@
-/* Reductions that fail again and again although nobody dies: each is tried again in a new view, with the same
- * members and less and less often, and after a bounded number this peer gives up and says why. What fails for
- * a reason of its own thus ends one peer, and the others go on; what fails everywhere ends all. Whom the
- * others have gone on without meanwhile, as a path to it is broken, begins anew: nothing waits for it,
+/* Reductions that fail again and again although no peer dies. Each is tried again in a new view with the same
+ * members, ever more rarely, and after a bounded number of failures this peer gives up and says why. A fault
+ * of one peer thus ends that peer, and the others go on; a fault that all have ends all. A peer without which
+ * the others have gone on, because a path to it is broken, begins the count anew: nothing waits for it,
  * however long that lasts. */
 #include "core/brain/step/retry.h"
 
@@ -17,10 +17,10 @@
 #include <string.h>
 
 enum {
-    PROMPT_RETRIES = 2,
-    RETRY_MS = 100, /* then this long, doubled each time, */
+    PROMPT_RETRIES = 2, /* failures after which the reduction is tried again at once */
+    RETRY_MS = 100,     /* pause after the next failure; it doubles each time, up to the most */
     MOST_RETRY_MS = 10000,
-    MOST_FAILURES = 20, /* which is some two minutes */
+    MOST_FAILURES = 20, /* failures after which this peer gives up, after some two minutes */
 };
 
 static gw_hash name_of_members(const gw_view *view) {
