@@ -14,7 +14,7 @@
 enum { IMAGE_SIDE_MOST = 1024 };
 static const uint64_t file_limit = UINT64_C(1) << 32; /* elements of one file */
 
-/* Finds the file's name in `directory`: plain if it exists, else with .gz. */
+/* Finds the path of a file in `directory`: the plain file if it exists, else the one with .gz. */
 static bool locate(const char *directory, const char *set, const char *kind, char path[PATH_MAX],
                    gw_err *err) {
     int length = snprintf(path, PATH_MAX - 4, "%s/%s-%s-ubyte", directory, set, kind);
@@ -56,7 +56,7 @@ static bool read_labels(const char *directory, const char *set, uint32_t images,
     return true;
 }
 
-/* Reads one of the two sets. *images owns what was read, also on failure. */
+/* Reads one of the two sets. *images owns what was read, also after a failure. */
 static bool read_set(const char *directory, const char *set, gw_images *images, uint32_t size[2],
                      gw_err *err) {
     gw_idx pixels = {0}, labels = {0};
@@ -105,7 +105,7 @@ static bool draw_images(uint64_t seed, uint64_t first, uint32_t count, gw_images
 bool gw_dataset_draw(uint64_t seed, uint32_t train_count, uint32_t test_count, gw_dataset *set, gw_err *err) {
     GW_ASSERT(train_count > 0 && test_count > 0);
     *set = (gw_dataset){.rows = GW_STROKES_SIDE, .columns = GW_STROKES_SIDE};
-    /* Test digits are numbered from here on, so that they do not depend on the number of training digits. */
+    /* The number of the first test digit; test digits do not depend on the number of training digits. */
     const uint64_t first_test = UINT64_C(1) << 32;
     if (draw_images(seed, 0, train_count, &set->train, err) &&
         draw_images(seed, first_test, test_count, &set->test, err))

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { GW_CLASSES = 10 }; /* of MNIST, Fashion-MNIST and the drawn digits */
+enum { GW_CLASSES = 10 }; /* number of classes of MNIST, Fashion-MNIST and the drawn digits */
 
 typedef struct gw_images {
     uint32_t count;
@@ -29,11 +29,11 @@ bool gw_dataset_read(const char *directory, gw_dataset *set, gw_err *err);
 /* Draws train_count and test_count digits of 28 x 28 pixels (kernels/data/strokes.h). They need no file and
  * have the same bytes on every machine. Fails only for lack of memory; *set is empty then. */
 bool gw_dataset_draw(uint64_t seed, uint32_t train_count, uint32_t test_count, gw_dataset *set, gw_err *err);
-/* Bytes of memory that drawn digits take. */
+/* The bytes of memory that gw_dataset_draw allocates. */
 uint64_t gw_dataset_drawn_bytes(uint32_t train_count, uint32_t test_count);
 
-/* BLAKE2b-256 of the sizes, pixels and labels. Equal data have equal digests, whatever files they come from.
- */
+/* Returns the BLAKE2b-256 of the sizes, pixels and labels. Equal data have equal digests, from whatever files they
+ * were read. */
 gw_hash gw_dataset_digest(const gw_dataset *set);
 
 void gw_dataset_free(gw_dataset *set);

@@ -12,14 +12,14 @@ enum { INPUT_BYTES = 64 * 1024, TYPE_U8 = 0x08 };
 /* A file being read, plain or through zlib. `offset` counts bytes after decompression. */
 typedef struct source {
     gw_plain_file file;
-    uint64_t taken; /* bytes taken from the buffer */
+    uint64_t taken; /* bytes of the file that have been read into `input` */
     bool gzip, stream_ended, padded;
     z_stream stream;
     uint64_t offset;
     uint8_t input[INPUT_BYTES];
 } source;
 
-/* Reads more bytes; at the end of the file there are none to take. */
+/* Reads more bytes of the file into `input`; none at the end of the file. */
 static bool fill(source *s, gw_err *err) {
     uint64_t left = s->file.bytes - s->taken;
     size_t count = left < sizeof s->input ? left : sizeof s->input;
@@ -46,8 +46,8 @@ static void source_close(source *s) {
     gw_plain_close(&s->file);
 }
 
-/* Skips zeros between the last gzip member and the end of the file: tapes and disks pad their last block so.
- */
+/* Skips zeros between the last gzip member and the end of the file, with which tapes and disks pad their last
+ * block. */
 static void skip_padding(source *s) {
     while (s->stream.avail_in > 0 && *s->stream.next_in == 0) {
         s->stream.next_in++;
@@ -63,7 +63,7 @@ static bool inflate_some(source *s, gw_err *err) {
         skip_padding(s);
         if (s->stream.avail_in == 0) return true;
         if (s->padded)
-            return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream goes on after zeros at offset %llu",
+            return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream continues after zeros at offset %llu",
                            s->file.path, (unsigned long long)s->offset);
         s->stream_ended = false;
         inflateReset(&s->stream);
@@ -149,10 +149,10 @@ static bool read_elements(source *s, gw_idx *idx, gw_err *err) {
     uint64_t end = s->offset, got;
     if (!source_read(s, &extra, 1, &got, err)) return false;
     if (got != 0)
-        return gw_fail(err, GW_E_INVALID, "%s: goes on after its last element at offset %llu", s->file.path,
+        return gw_fail(err, GW_E_INVALID, "%s: continues after its last element at offset %llu", s->file.path,
                        (unsigned long long)end);
     if (s->gzip && !s->stream_ended)
-        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream breaks off at offset %llu", s->file.path,
+        return gw_fail(err, GW_E_CORRUPT, "%s: the gzip stream ends early at offset %llu", s->file.path,
                        (unsigned long long)end);
     return true;
 }

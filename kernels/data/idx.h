@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { GW_IDX_RANK = 3 };
+enum { GW_IDX_RANK = 3 }; /* the most dimensions */
 
 /* An array of unsigned bytes, row-major. */
 typedef struct gw_idx {

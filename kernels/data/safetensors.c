@@ -520,7 +520,7 @@ bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t 
     return written;
 }
 
-bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err) {
+bool gw_safetensors_from_memory(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err) {
     char *header = make_header(list, count);
     *file = (gw_safetensors){.list = list, .count = count};
     if (header == NULL) {

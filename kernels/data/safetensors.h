@@ -60,7 +60,7 @@ bool gw_safetensors_is_folder(const char *path);
  * order, as gw_safetensors_open would find it, but in memory. The tensors' bytes must stay valid until it is
  * closed. `list` was allocated by malloc together with what follows the tensors in the same block (their
  * names); the call takes ownership of it, also on failure. Fails with GW_E_NOMEM. */
-bool gw_safetensors_take(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
+bool gw_safetensors_from_memory(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
 
 /* Fails with GW_E_CORRUPT if a file has changed since it was opened. Callers ask before they read tensors'
  * bytes, since reading behind the end of a file that has shrunk kills the process, and again after it. */

@@ -9,20 +9,20 @@ enum {
     SIDE = GW_STROKES_SIDE,
     PIXELS = SIDE * SIDE,
     GLYPH_STROKES = 4,
-    LINE_SEGMENTS = 3, /* a line bends under the warp too */
+    LINE_SEGMENTS = 3, /* more than one, since the warp bends lines too */
     ARC_SEGMENTS = 12,
 };
 
 static const double pi = 0x1.921fb54442d18p1;
 
-/* Coordinates of a glyph: x to the right, y down, both 0 to 1. */
 typedef enum stroke_kind { NONE, LINE, ARC } stroke_kind;
 
+/* A stroke of a glyph. Coordinates are 0 to 1; x points to the right, y down. */
 typedef struct stroke {
     stroke_kind kind;
-    double x, y;     /* LINE: from; ARC: centre */
-    double x2, y2;   /* LINE: to; ARC: radii */
-    double from, to; /* ARC: degrees, 0 = right, 90 = down */
+    double x, y;     /* the start of a LINE, the centre of an ARC */
+    double x2, y2;   /* the end of a LINE, the radii of an ARC */
+    double from, to; /* an ARC's first and last angle in degrees: 0 is right, 90 is down */
 } stroke;
 
 static const stroke glyphs[10][GLYPH_STROKES] = {
@@ -42,29 +42,31 @@ static const stroke glyphs[10][GLYPH_STROKES] = {
     {{ARC, 0.5, 0.3, 0.28, 0.3, 0, 360}, {ARC, 0.22, 0.38, 0.58, 0.64, 0, 82}},
 };
 
-/* Philox, four numbers at a time. */
-typedef struct dice {
-    uint64_t seed, index, drawn;
-    gw_philox words;
-} dice;
+/* A stream of random numbers: the words of Philox for (seed, index), four at a time. */
+typedef struct generator {
+    uint64_t seed, index;
+    uint64_t drawn;  /* words returned so far */
+    gw_philox words; /* the latest four words */
+} generator;
 
-static uint32_t roll(dice *d) {
+static uint32_t next_word(generator *d) {
     if (d->drawn % 4 == 0) d->words = gw_philox_at(d->seed, d->index, d->drawn / 4);
     return d->words.words[d->drawn++ % 4];
 }
 
-static double between(dice *d, double least, double most) {
-    return least + (most - least) * ((double)roll(d) * 0x1p-32);
+/* A number uniform in [least, most). */
+static double between(generator *d, double least, double most) {
+    return least + (most - least) * ((double)next_word(d) * 0x1p-32);
 }
 
-/* How one digit is distorted: a smooth warp in glyph coordinates, then an affine map to pixels. */
-typedef struct hand {
-    double wave_x, wave_y, phase_x, phase_y;
-    double xx, xy, yx, yy, shift_x, shift_y;
-} hand;
+/* The distortion of one digit: a smooth warp in glyph coordinates, then an affine map to pixels. */
+typedef struct distortion {
+    double wave_x, wave_y, phase_x, phase_y; /* amplitudes and phases of the warp */
+    double xx, xy, yx, yy, shift_x, shift_y; /* the affine map */
+} distortion;
 
-static hand pick_hand(dice *d) {
-    hand h;
+static distortion draw_distortion(generator *d) {
+    distortion h;
     h.wave_x = between(d, -0.09, 0.09);
     h.wave_y = between(d, -0.09, 0.09);
     h.phase_x = between(d, -pi, pi);
@@ -85,7 +87,7 @@ typedef struct point {
     float x, y;
 } point;
 
-static point to_pixels(const hand *h, double x, double y) {
+static point to_pixels(const distortion *h, double x, double y) {
     double bend_x, bend_y, unused;
     gw_sincos(2.0 * pi * 0.7 * y + h->phase_x, &bend_x, &unused);
     gw_sincos(2.0 * pi * 0.7 * x + h->phase_y, &bend_y, &unused);
@@ -93,7 +95,8 @@ static point to_pixels(const hand *h, double x, double y) {
     return (point){(float)(h->xx * u + h->xy * v + h->shift_x), (float)(h->yx * u + h->yy * v + h->shift_y)};
 }
 
-/* The first and one past the last pixel within `reach` of a segment's ends along one axis. */
+/* Along one axis, finds the first pixel within `reach` of a segment with ends a and b, and the one behind the
+ * last. */
 static void span(float a, float b, float reach, int *first, int *end) {
     float low = (a < b ? a : b) - reach, high = (a < b ? b : a) + reach;
     *first = low < 0.0f ? 0 : low > (float)SIDE ? SIDE : (int)low;
@@ -119,14 +122,14 @@ GW_CLONES static void add_segment(float *restrict squared, point a, point b, flo
     }
 }
 
-static point stroke_point(const stroke *s, const hand *h, double t) {
+static point stroke_point(const stroke *s, const distortion *h, double t) {
     if (s->kind == LINE) return to_pixels(h, s->x + (s->x2 - s->x) * t, s->y + (s->y2 - s->y) * t);
     double sine, cosine;
     gw_sincos((s->from + (s->to - s->from) * t) * (pi / 180.0), &sine, &cosine);
     return to_pixels(h, s->x + s->x2 * cosine, s->y + s->y2 * sine);
 }
 
-static void add_glyph(float *squared, const stroke *strokes, const hand *h, float reach) {
+static void add_glyph(float *squared, const stroke *strokes, const distortion *h, float reach) {
     for (int i = 0; i < GLYPH_STROKES && strokes[i].kind != NONE; i++) {
         int segments = strokes[i].kind == LINE ? LINE_SEGMENTS : ARC_SEGMENTS;
         point from = stroke_point(&strokes[i], h, 0.0);
@@ -138,7 +141,8 @@ static void add_glyph(float *squared, const stroke *strokes, const hand *h, floa
     }
 }
 
-/* From squared distances to ink: full within half the pen's width, falling to nothing over one pixel. */
+/* Converts squared distances from the strokes to pixels. The ink is full within half the pen's width and falls to
+ * 0 over one pixel; noise is added. */
 GW_CLONES static void spread_ink(const float *restrict squared, const uint8_t *restrict noise,
                                  float half_width, float ink, float noise_scale, uint8_t *restrict pixels) {
     for (int i = 0; i < PIXELS; i++) {
@@ -151,18 +155,19 @@ GW_CLONES static void spread_ink(const float *restrict squared, const uint8_t *r
 }
 
 uint8_t gw_strokes_draw(uint64_t seed, uint64_t index, uint8_t *pixels) {
-    dice d = {.seed = seed, .index = index};
-    uint8_t digit = (uint8_t)((uint64_t)roll(&d) * 10 >> 32);
+    generator d = {.seed = seed, .index = index};
+    uint8_t digit = (uint8_t)((uint64_t)next_word(&d) * 10 >> 32);
     GW_ASSERT(digit < 10);
-    hand h = pick_hand(&d);
+    distortion h = draw_distortion(&d);
     float half_width = (float)between(&d, 0.5, 1.6), ink = (float)between(&d, 150.0, 255.0);
     float noise_scale = (float)between(&d, 0.0, 0.35);
     float squared[PIXELS];
     for (int i = 0; i < PIXELS; i++) squared[i] = 1e6f;
     float reach = half_width + 1.0f;
     add_glyph(squared, glyphs[digit], &h, reach);
-    if (roll(&d) % 4 == 0) { /* a stray mark */
-        point from, to;      /* one statement each: a list says nothing of what is rolled first */
+    if (next_word(&d) % 4 == 0) { /* a stray mark */
+        /* One statement draws one number, since C leaves the order within an initializer open. */
+        point from, to;
         from.x = (float)between(&d, 0, SIDE);
         from.y = (float)between(&d, 0, SIDE);
         to.x = from.x + (float)between(&d, -7, 7);

@@ -50,7 +50,7 @@ static bool allocate(gw_accumulator *acc, gw_err *err) {
     for (; acc->stripe_count < stripes; acc->stripe_count++)
         pthread_mutex_init(&acc->stripes[acc->stripe_count].lock, NULL);
     void *words;
-    if (!gw_memory_take(layout->words * sizeof *acc->words, &words, err))
+    if (!gw_memory_map(layout->words * sizeof *acc->words, &words, err))
         return gw_fail_in(err, "accumulator");
     acc->words = words;
     return true;
@@ -77,7 +77,7 @@ void gw_accumulator_close(gw_accumulator *acc) {
     if (acc == NULL) return;
     if (acc->own) gw_ledger_close(acc->ledger);
     for (uint64_t s = 0; s < acc->stripe_count; s++) pthread_mutex_destroy(&acc->stripes[s].lock);
-    gw_memory_give(acc->words, acc->layout->words * sizeof *acc->words);
+    gw_memory_unmap(acc->words, acc->layout->words * sizeof *acc->words);
     free(acc->stripes);
     free(acc->first_stripe);
     free(acc);
@@ -91,49 +91,49 @@ gw_ledger *gw_accumulator_ledger(const gw_accumulator *acc) {
     return acc->ledger;
 }
 
-bool gw_accumulator_enter(gw_accumulator *acc, uint64_t step, uint32_t shard, gw_deposit *deposit,
+bool gw_accumulator_enter(gw_accumulator *acc, uint64_t step, uint32_t shard, gw_contribution *contribution,
                           gw_err *err) {
-    deposit->accumulator = acc;
-    return gw_ledger_enter(acc->ledger, step, shard, &deposit->entry, err);
+    contribution->accumulator = acc;
+    return gw_ledger_enter(acc->ledger, step, shard, &contribution->entry, err);
 }
 
-/* Locks stripe `number` of a bucket and clears it if it is stale. Returns NULL with nothing locked if the
- * deposit's generation has passed. The ledger may be emptied right after this check without harm: what is
+/* Locks stripe `number` of a bucket and clears it if it is stale. Returns NULL, and locks nothing, if the
+ * accumulator has been emptied since the contribution began. The ledger may be emptied right after this check without harm: what is
  * then added is of the old generation and counts as zero. */
-static stripe *lock_stripe(gw_deposit *deposit, uint32_t bucket, uint64_t number) {
-    gw_accumulator *acc = deposit->accumulator;
+static stripe *lock_stripe(gw_contribution *contribution, uint32_t bucket, uint64_t number) {
+    gw_accumulator *acc = contribution->accumulator;
     stripe *s = &acc->stripes[acc->first_stripe[bucket] + number];
     pthread_mutex_lock(&s->lock);
-    if (!gw_ledger_fresh(acc->ledger, &deposit->entry)) {
+    if (!gw_ledger_fresh(acc->ledger, &contribution->entry)) {
         pthread_mutex_unlock(&s->lock);
         return NULL;
     }
-    GW_ASSERT(s->generation <= deposit->entry.generation);
-    if (s->generation != deposit->entry.generation) {
+    GW_ASSERT(s->generation <= contribution->entry.generation);
+    if (s->generation != contribution->entry.generation) {
         const gw_layout_bucket *of = &acc->layout->buckets[bucket];
         uint64_t from = number * STRIPE_ELEMENTS;
         uint64_t count = of->count - from < STRIPE_ELEMENTS ? of->count - from : STRIPE_ELEMENTS;
         memset(acc->words + of->data + from, 0, count * sizeof *acc->words);
         s->part = (gw_exact_part){0, 0};
-        s->generation = deposit->entry.generation;
+        s->generation = contribution->entry.generation;
     }
-    deposit->entry.emitted = true;
+    contribution->entry.emitted = true;
     return s;
 }
 
 /* Adds one piece, stripe by stripe. The caller gives either `floats` or `integers`. */
-static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
+static void add_piece(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
                       const float *floats, const int64_t *integers) {
-    gw_accumulator *acc = deposit->accumulator;
-    if (!gw_ledger_check(acc->ledger, &deposit->entry, tensor, first, count)) return;
+    gw_accumulator *acc = contribution->accumulator;
+    if (!gw_ledger_check(acc->ledger, &contribution->entry, tensor, first, count)) return;
     const gw_layout_tensor *of = &acc->layout->of[tensor];
     gw_exact_format format =
-        gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, deposit->entry.shards);
+        gw_exact_format_of(acc->layout->tensors[tensor].frac_bits, contribution->entry.shards);
     for (uint64_t done = 0; done < count;) {
         uint64_t at = of->first + first + done; /* position in the bucket */
         uint64_t room = STRIPE_ELEMENTS - at % STRIPE_ELEMENTS;
         uint64_t n = count - done < room ? count - done : room;
-        stripe *s = lock_stripe(deposit, of->bucket, at / STRIPE_ELEMENTS);
+        stripe *s = lock_stripe(contribution, of->bucket, at / STRIPE_ELEMENTS);
         if (s == NULL) return;
         int64_t *sum = acc->words + acc->layout->buckets[of->bucket].data + at;
         gw_exact_part part = {0, 0};
@@ -142,7 +142,7 @@ static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint
         else
             gw_exact_add_integers(&format, at, n, integers + done, sum, &part);
         s->part.fingerprint += part.fingerprint;
-        deposit->entry.fingerprint += gw_exact_contribution(tensor, &part);
+        contribution->entry.fingerprint += gw_exact_contribution(tensor, &part);
         s->part.bad += part.bad;
         pthread_mutex_unlock(&s->lock);
         for (uint64_t i = 0; part.bad > 0 && i < n; i++) {
@@ -150,35 +150,35 @@ static void add_piece(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint
             bool good = floats != NULL ? gw_exact_round(&format, floats[done + i], &q)
                                        : gw_exact_round_integer(&format, integers[done + i], &q);
             if (good) continue;
-            gw_ledger_note_bad(acc->ledger, &deposit->entry, tensor, first + done + i);
+            gw_ledger_note_bad(acc->ledger, &contribution->entry, tensor, first + done + i);
             break;
         }
         done += n;
     }
 }
 
-void gw_accumulator_add(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
+void gw_accumulator_add(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *values) {
-    add_piece(deposit, tensor, first, count, values, NULL);
+    add_piece(contribution, tensor, first, count, values, NULL);
 }
 
-void gw_accumulator_add_integers(gw_deposit *deposit, uint32_t tensor, uint64_t first, uint64_t count,
-                                 const int64_t *values) {
-    add_piece(deposit, tensor, first, count, NULL, values);
+void gw_accumulator_add_integers(gw_contribution *contribution, uint32_t tensor, uint64_t first,
+                                 uint64_t count, const int64_t *values) {
+    add_piece(contribution, tensor, first, count, NULL, values);
 }
 
-gw_contributed gw_accumulator_leave(gw_deposit *deposit, bool whole, gw_err *err) {
-    return gw_ledger_leave(deposit->accumulator->ledger, &deposit->entry, whole, err);
+gw_contributed gw_accumulator_leave(gw_contribution *contribution, bool whole, gw_err *err) {
+    return gw_ledger_leave(contribution->accumulator->ledger, &contribution->entry, whole, err);
 }
 
 /* Returns the fingerprint and bad count of a bucket's stripes, after clearing stale ones. */
-static gw_exact_part settle_bucket(gw_accumulator *acc, uint32_t b, uint64_t generation) {
+static gw_exact_part finish_bucket(gw_accumulator *acc, uint32_t b, uint64_t generation) {
     const gw_layout_bucket *bucket = &acc->layout->buckets[b];
     gw_exact_part part = {0, 0};
     for (uint64_t number = 0; number < stripes_of(bucket); number++) {
-        gw_deposit any = {.accumulator = acc, .entry = {.generation = generation}};
+        gw_contribution any = {.accumulator = acc, .entry = {.generation = generation}};
         stripe *s = lock_stripe(&any, b, number);
-        GW_ASSERT(s != NULL); /* the accumulator is not emptied while it settles */
+        GW_ASSERT(s != NULL); /* the accumulator is not emptied meanwhile */
         part.fingerprint += s->part.fingerprint;
         part.bad += s->part.bad;
         pthread_mutex_unlock(&s->lock);
@@ -186,12 +186,12 @@ static gw_exact_part settle_bucket(gw_accumulator *acc, uint32_t b, uint64_t gen
     return part;
 }
 
-int64_t *gw_accumulator_settle(gw_accumulator *acc) {
+int64_t *gw_accumulator_finish(gw_accumulator *acc) {
     for (uint32_t b = 0; b < acc->layout->bucket_count; b++) {
         const gw_layout_bucket *bucket = &acc->layout->buckets[b];
         gw_exact_part part = {0, 0};
         if (b + 1 < acc->layout->bucket_count) {
-            part = settle_bucket(acc, b, gw_ledger_generation(acc->ledger));
+            part = finish_bucket(acc, b, gw_ledger_generation(acc->ledger));
         } else {
             gw_ledger_boundary(acc->ledger, acc->own, acc->words + bucket->data);
             part.fingerprint = acc->path->fingerprint(0, bucket->count, acc->words + bucket->data);

@@ -15,8 +15,8 @@
 /* This number rises when the program's own kernels give other bits than before. */
 enum { KERNEL_SET = 1 };
 
-/* The environment variables of the choice. When the first is set, OpenBLAS no longer tells what it would have
- * chosen by itself; the second carries that to the program that is executed again. */
+/* The environment variables of the choice. Once the first is set, OpenBLAS no longer reports which family it
+ * would choose by itself; the second passes this to the program that is executed again. */
 static const char core_variable[] = "OPENBLAS_CORETYPE", found_variable[] = "GODWIT_CORE_FOUND";
 
 typedef struct cpu_class {
@@ -61,7 +61,7 @@ static const cpu_class classes[] = {{"armv8", runs_armv8}};
 static const char class_names[] = "armv8";
 #endif
 
-/* Returns NULL and fills *err where there is no such class on this processor. */
+/* Finds a class that this processor can run. Returns NULL and fills *err where there is none of that name. */
 static const cpu_class *find_class(const char *name, gw_err *err) {
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         if (strcasecmp(classes[i].name, name) != 0) continue;
@@ -163,9 +163,9 @@ static bool clean_environment(settings *wanted, char **clean) {
     return changed || missing > 0;
 }
 
-/* Warns on stderr about NCCL variables that are not used: the user set them on purpose, and the log is not
- * open yet. */
-static void tell_refused(const settings *wanted) {
+/* Warns on stderr about NCCL variables that are not used, since the user has set them and the log is not open
+ * yet. */
+static void warn_refused(const settings *wanted) {
     for (char **entry = environ; *entry != NULL; entry++)
         if ((begins(*entry, nccl_blocking) || begins(*entry, nccl_id)) && !is_setting(wanted, *entry))
             fprintf(stderr,
@@ -173,16 +173,16 @@ static void tell_refused(const settings *wanted) {
                     *entry);
 }
 
-/* Returns true if the environment is as it must be. Otherwise executes the program again, and returns false
- * if that fails. */
-static bool live_with(settings *wanted, char **argv, gw_err *err) {
+/* Returns true if the environment has all settings and nothing harmful. Otherwise executes the program again in
+ * such an environment, and returns false if that fails. */
+static bool apply_settings(settings *wanted, char **argv, gw_err *err) {
     size_t entries = 0;
     while (environ[entries] != NULL) entries++;
     char **clean = calloc(entries + SETTINGS + 1, sizeof *clean);
     if (clean == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %zu environment entries", entries);
     bool good = !clean_environment(wanted, clean);
     if (!good) {
-        tell_refused(wanted);
+        warn_refused(wanted);
         execve("/proc/self/exe", argv, clean);
         gw_fail_errno(err, errno, "cannot run this program again with a clean environment");
     }
@@ -211,7 +211,7 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
         snprintf(wanted.entry[0], sizeof wanted.entry[0], "%s=%s", core_variable, class->name);
     else
         prefer(&wanted);
-    if (!live_with(&wanted, argv, err)) return false;
+    if (!apply_settings(&wanted, argv, err)) return false;
     if (name != NULL && strcasecmp(openblas_get_corename(), class->name) != 0)
         return gw_fail(err, GW_E_UNSUPPORTED,
                        "--cpu-class %s: this OpenBLAS has no such kernels (it uses %s)", name,

@@ -1,8 +1,7 @@
 /* The processor as a compute device: state and sums in host memory, one accumulator for all lanes. */
 #include "core/base/assert.h"
 #include "kernels/device/class.h"
-#include "kernels/device/device.h"
-#include "kernels/device/job.h"
+#include "kernels/device/common.h"
 #include "kernels/device/sums.h"
 #include "kernels/host/fpmode.h"
 #include "kernels/host/memory.h"
@@ -18,14 +17,11 @@ typedef struct cpu {
     void *job;
     const gw_exact_path *path;
     gw_accumulator *accumulator;
-    gw_ledger *ledger; /* the accumulator's */
-    bool own_ledger;   /* the ledger is not shared with another device */
     gw_sum_store *sums;
     uint64_t lanes_bytes; /* scratch of all workers */
     void **state;         /* by tensor; NULL for sums */
     const int64_t **sum;  /* by tensor, pointers into the present step's sum; NULL for state */
-    gw_sum_verdict verdict;
-    uint64_t step; /* the accumulator's step; written by the control thread */
+    gw_step_result result;
 } cpu;
 
 struct gw_lane {
@@ -33,7 +29,7 @@ struct gw_lane {
     cpu *owner;
     void *job_lane;
     pthread_t thread;
-    gw_deposit deposit;
+    gw_contribution contribution;
 };
 
 /* The emitter of a probe: it rounds and fingerprints pieces and discards the sums. */
@@ -58,13 +54,13 @@ static void count_memory(cpu *c) {
 static void emit_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *values) {
     gw_lane *lane = (gw_lane *)(void *)emitter;
-    gw_accumulator_add(&lane->deposit, tensor, first, count, values);
+    gw_accumulator_add(&lane->contribution, tensor, first, count, values);
 }
 
 static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                           const int64_t *values) {
     gw_lane *lane = (gw_lane *)(void *)emitter;
-    gw_accumulator_add_integers(&lane->deposit, tensor, first, count, values);
+    gw_accumulator_add_integers(&lane->contribution, tensor, first, count, values);
 }
 
 static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
@@ -101,7 +97,7 @@ static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range
     for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
         const gw_tensor *tensor = &c->layout.tensors[t];
         if (tensor->role != GW_STATE || tensor->group != range->group) continue;
-        if (work == GW_UNIT_LOOK && tensor->apply_only) continue;
+        if (work == GW_UNIT_HASH_READ && tensor->apply_only) continue;
         size_t width = gw_dtype_bytes(tensor->dtype);
         uint64_t from = range->first * width;
         GW_ASSERT(from % 8 == 0);
@@ -110,11 +106,6 @@ static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range
                                 (const uint8_t *)c->state[t] + from);
     }
     return print;
-}
-
-static uint32_t lane_part(gw_device *device, const gw_lane *lane) {
-    (void)device, (void)lane;
-    return 0;
 }
 
 static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
@@ -126,10 +117,11 @@ static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_sta
     if (work == GW_UNIT_INIT) {
         if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
     } else if (work == GW_UNIT_APPLY) {
-        GW_ASSERT(c->verdict.ready);
+        GW_ASSERT(c->result.ready);
         gw_sums sums = {c->sum, c->layout.tensors, NULL};
-        if (!c->type->apply(c->job, c->step, range, &sums, &c->verdict.scalars, &state, err))
-            return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)c->step);
+        uint64_t step = c->result.step;
+        if (!c->type->apply(c->job, step, range, &sums, &c->result.scalars, &state, err))
+            return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)step);
     }
     if (!gw_fpmode_right()) {
         gw_fpmode_set();
@@ -161,27 +153,14 @@ static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, cons
     return true;
 }
 
-static void set_key(gw_device *device, uint64_t job_key) {
-    gw_ledger_set_key(cpu_of(device)->ledger, job_key);
-}
-
 static void begin_step(gw_device *device, uint64_t step) {
-    cpu *c = cpu_of(device);
-    uint32_t shards;
-    gw_err unknown;
-    gw_sum_store_release(c->sums);
-    c->verdict.ready = false;
-    c->step = step;
-    if (!c->own_ledger) return;
-    /* a failure is reported when the step is computed */
-    (void)gw_step_shards(c->type, c->job, step, &shards, &unknown);
-    gw_ledger_begin(c->ledger, step, shards);
+    gw_sum_store_release(cpu_of(device)->sums);
+    gw_device_begin(device, step);
 }
 
 static void zero(gw_device *device) {
-    cpu *c = cpu_of(device);
-    gw_sum_store_release(c->sums);
-    if (c->own_ledger) gw_ledger_zero(c->ledger);
+    gw_sum_store_release(cpu_of(device)->sums);
+    gw_device_empty(device);
 }
 
 static void prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard) {
@@ -198,7 +177,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
                                  gw_err *err) {
     cpu *c = cpu_of(device);
     check_lane(c, lane);
-    if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->deposit, err)) return GW_SHARD_FAILED;
+    if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->contribution, err)) return GW_SHARD_FAILED;
     gw_state state = {c->state};
     gw_fpmode_set(); /* a library that the job has loaded may have changed the mode */
     bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &lane->emitter, err);
@@ -209,7 +188,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
                         c->type->name, (unsigned long long)step, shard);
     }
     gw_fpmode_set();
-    return gw_accumulator_leave(&lane->deposit, whole, err);
+    return gw_accumulator_leave(&lane->contribution, whole, err);
 }
 
 /* Adds the contribution of a piece to the probe's fingerprint. The caller gives either `floats` or
@@ -218,7 +197,7 @@ static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, ui
                         const float *floats, const int64_t *integers) {
     prober *p = (prober *)(void *)emitter;
     const gw_layout *layout = &p->owner->layout;
-    if (!gw_ledger_check(p->owner->ledger, &p->entry, tensor, first, count)) return;
+    if (!gw_ledger_check(p->owner->device.ledger, &p->entry, tensor, first, count)) return;
     gw_exact_format format = gw_exact_format_of(layout->tensors[tensor].frac_bits, p->entry.shards);
     uint64_t at = layout->of[tensor].first + first; /* position in the bucket */
     int64_t nowhere[PROBE_BLOCK] = {0};
@@ -245,7 +224,7 @@ static void probe_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first,
 
 static uint64_t last_fingerprint(gw_device *device, gw_lane *lane) {
     check_lane(cpu_of(device), lane);
-    return lane->deposit.entry.fingerprint;
+    return lane->contribution.entry.fingerprint;
 }
 
 static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard, uint64_t *fingerprint,
@@ -274,23 +253,11 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
     return true;
 }
 
-static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
-    gw_ledger_held(cpu_of(device)->ledger, held_now, bits);
-}
-
-static void bad(gw_device *device, gw_exact_bad *least) {
-    gw_ledger_bad(cpu_of(device)->ledger, least);
-}
-
-static void set_boundary(gw_device *device, const int64_t *words) {
-    gw_ledger_set_boundary(cpu_of(device)->ledger, words);
-}
-
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
     cpu *c = cpu_of(device);
     GW_ASSERT(place == GW_PLACE_HOST);
-    c->verdict.ready = false;
+    c->result.ready = false;
     return gw_sum_store_begin(c->sums, mode, send, receive, err);
 }
 
@@ -303,7 +270,7 @@ static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
 
 static void read_boundary(gw_device *device, int64_t *words) {
     cpu *c = cpu_of(device);
-    const int64_t *sum = gw_sum_store_words(c->sums, c->step);
+    const int64_t *sum = gw_sum_store_words(c->sums, c->result.step);
     GW_ASSERT(sum != NULL);
     const gw_layout_bucket *bucket = &c->layout.buckets[c->layout.bucket_count - 1];
     memcpy(words, sum + bucket->data, c->layout.boundary_words * sizeof *words);
@@ -311,25 +278,11 @@ static void read_boundary(gw_device *device, int64_t *words) {
 
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     cpu *c = cpu_of(device);
-    const int64_t *words = gw_sum_store_words(c->sums, c->step);
+    const int64_t *words = gw_sum_store_words(c->sums, c->result.step);
     GW_ASSERT(words != NULL); /* only a checked sum is applied */
     for (uint32_t t = 0; t < c->layout.tensor_count; t++)
-        if (c->layout.tensors[t].role != GW_STATE)
-            c->sum[t] = words + c->layout.buckets[c->layout.of[t].bucket].data + c->layout.of[t].first;
-    return gw_sum_verdict_scalars(&c->verdict, c->ledger, c->step, scalars, err);
-}
-
-static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    return gw_sum_verdict_commit(&cpu_of(device)->verdict, step, err);
-}
-
-static void report(gw_device *device, char *text, size_t size) {
-    cpu *c = cpu_of(device);
-    gw_sum_verdict_report(&c->verdict, c->step, text, size);
-}
-
-static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_sum_verdict_summary(&cpu_of(device)->verdict, steps_done, text, size);
+        if (gw_is_summed(&c->layout, t)) c->sum[t] = words + gw_sum_word(&c->layout, t);
+    return gw_device_scalars(device, scalars, err);
 }
 
 static void close_cpu(gw_device *device) {
@@ -338,7 +291,7 @@ static void close_cpu(gw_device *device) {
     gw_sum_store_close(c->sums);
     gw_accumulator_close(c->accumulator);
     for (uint32_t t = 0; c->state != NULL && t < c->layout.tensor_count; t++)
-        gw_memory_give(c->state[t], c->layout.of[t].bytes);
+        gw_memory_unmap(c->state[t], c->layout.of[t].bytes);
     free(c->state);
     free(c->sum);
     gw_layout_free(&c->layout);
@@ -346,14 +299,14 @@ static void close_cpu(gw_device *device) {
 }
 
 static const gw_device_ops cpu_ops = {
+    GW_DEVICE_COMMON_OPS,
     .close = close_cpu,
     .lane_open = open_lane,
     .lane_close = close_lane,
-    .lane_part = lane_part,
+    .lane_part = gw_device_only_part,
     .unit = run_unit,
     .state_read = read_state,
     .state_write = write_state,
-    .set_key = set_key,
     .step_begin = begin_step,
     .zero = zero,
     .prefetch = prefetch,
@@ -361,16 +314,10 @@ static const gw_device_ops cpu_ops = {
     .contribute = contribute,
     .fingerprint = last_fingerprint,
     .probe = probe,
-    .held = held,
-    .bad = bad,
-    .set_boundary = set_boundary,
     .reduce_begin = begin_reduce,
     .reduce_end = end_reduce,
     .boundary = read_boundary,
     .scalars = run_scalars,
-    .commit = commit,
-    .report = report,
-    .summary = summary,
 };
 
 static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
@@ -380,13 +327,13 @@ static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", c->layout.tensor_count);
     for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
         if (c->layout.tensors[t].role != GW_STATE) continue;
-        if (!gw_memory_take(c->layout.of[t].bytes, &c->state[t], err))
+        if (!gw_memory_map(c->layout.of[t].bytes, &c->state[t], err))
             return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
     }
-    c->verdict = (gw_sum_verdict){
+    c->result = (gw_step_result){
         .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
     if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;
-    c->device.ledger = c->ledger = gw_accumulator_ledger(c->accumulator);
+    c->device.ledger = gw_accumulator_ledger(c->accumulator);
     return gw_sum_store_open(&c->layout, c->path, c->accumulator, &c->sums, err);
 }
 
@@ -399,7 +346,8 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
     c->device.layout = &c->layout;
     c->type = options->type;
     c->job = options->job;
-    c->own_ledger = options->ledger == NULL;
+    c->device.owns_ledger = options->ledger == NULL;
+    c->device.result = &c->result;
     c->path = gw_exact_path_best();
     if (!gw_layout_make(options->plan, options->boundary_words, &c->layout, err)) {
         free(c);

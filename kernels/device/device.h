@@ -1,8 +1,7 @@
 /* A compute device of one peer. It holds the job's state and one accumulator, and computes shards.
  *
- * The node owns one device and drives it through the table below. A GPU is another table behind the same
- * calls: its state and accumulator are in its memory, and contribute is ordered on its stream. A step, as the
- * node sees it:
+ * The node owns one device and drives it through the table gw_device_ops, of which each kind of device has
+ * one. A GPU's state and accumulator are in its memory, and its shards run on streams. The calls of a step:
  *
  *     step_begin(t)                            the accumulator is empty
  *     contribute(lane, t, shard) ...           from the worker threads, in any order
@@ -29,8 +28,9 @@
 #include "core/state/layout.h"
 
 typedef struct gw_device gw_device;
-typedef struct gw_lane gw_lane;     /* one worker's place on a device */
-typedef struct gw_ledger gw_ledger; /* kernels/device/ledger.h */
+typedef struct gw_lane gw_lane;               /* one worker's place on a device */
+typedef struct gw_ledger gw_ledger;           /* kernels/device/ledger.h */
+typedef struct gw_step_result gw_step_result; /* kernels/device/common.h */
 
 enum { GW_DEVICE_PARTS = 16 }; /* the most parts that one device consists of */
 
@@ -71,7 +71,7 @@ typedef enum gw_contributed {
     GW_SHARD_FAILED = 3,
 } gw_contributed;
 
-/* The contents of the accumulator at one instant. */
+/* What the accumulator holds at one instant. */
 typedef struct gw_held {
     uint64_t step;
     uint64_t generation; /* rises with every step_begin and zero */
@@ -106,7 +106,8 @@ typedef enum gw_unit_work {
     GW_UNIT_INIT = 1, /* writes S_0 */
     GW_UNIT_APPLY = 2,
     GW_UNIT_HASH = 3, /* changes nothing: fingerprints the present state */
-    GW_UNIT_LOOK = 4, /* as HASH, for what contributions read only; the rest is not read and counts 0 */
+    /* fingerprints the tensors that contributions may read; the others are not read and count 0 */
+    GW_UNIT_HASH_READ = 4,
 } gw_unit_work;
 
 /* The fingerprint of a state, or of a part of one, in two parts. Their wrapping sum is the number that peers
@@ -223,14 +224,16 @@ typedef struct gw_device_ops {
 struct gw_device {
     const gw_device_ops *ops;
     const gw_layout *layout;
-    gw_ledger *ledger;         /* of the accumulator */
+    gw_ledger *ledger;         /* the accumulator's */
+    bool owns_ledger;          /* false in a part of a group other than the first */
+    gw_step_result *result;    /* of the present step; a group's is its first part's */
     uint64_t unit_count;       /* units of the work that `unit` does: the layout's units, or groups of them */
     uint32_t part_count;       /* 1, or the number of devices in a group */
     uint32_t gpu_count;        /* 0, or part_count */
     int gpus[GW_DEVICE_PARTS]; /* CUDA's ordinals, by part */
     /* the compute class, equal on all peers of an exact job (kernels/device/class.h) */
     char class_text[200];
-    /* taken for state, accumulator, sums, the workers' scratch and, on a GPU, the job's side */
+    /* bytes taken by state, accumulator, sums, the workers' scratch and, on a GPU, the job's side */
     uint64_t memory_bytes;
 };
 

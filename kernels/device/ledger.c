@@ -203,23 +203,23 @@ uint64_t gw_ledger_generation(const gw_ledger *ledger) {
     return atomic_load(&ledger->generation);
 }
 
-void gw_ledger_boundary(gw_ledger *ledger, bool speaks, int64_t *words) {
+void gw_ledger_boundary(gw_ledger *ledger, bool states, int64_t *words) {
     size_t bytes = ledger->layout->boundary_words * sizeof *words;
     pthread_mutex_lock(&ledger->mark);
-    if (speaks)
+    if (states)
         memcpy(words, ledger->boundary, bytes);
     else
         memset(words, 0, bytes);
     pthread_mutex_unlock(&ledger->mark);
 }
 
-void gw_ledger_header(gw_ledger *ledger, bool speaks, const gw_exact_part *part,
+void gw_ledger_header(gw_ledger *ledger, bool states, const gw_exact_part *part,
                       int64_t header[GW_EXACT_HEADER]) {
     pthread_mutex_lock(&ledger->mark);
     GW_ASSERT(ledger->in_flight == 0);
     GW_ASSERT(!ledger->poisoned);
     memset(header, 0, GW_EXACT_HEADER * sizeof *header);
-    if (speaks) {
+    if (states) {
         header[GW_EXACT_COUNT] = (int64_t)ledger->held;
         header[GW_EXACT_COVERAGE] = (int64_t)ledger->coverage;
     }

@@ -16,7 +16,7 @@ typedef struct gw_entry {
     uint32_t shard, shards; /* `shards`: number of shards of the step */
     bool emitted;           /* at least one piece was added */
     bool invalid;           /* a piece was outside its tensor; `err` names it */
-    uint64_t fingerprint;   /* of the contribution added so far (gw_exact_contribution) */
+    uint64_t fingerprint;   /* fingerprint of what was added so far (gw_exact_contribution) */
     gw_err err;
 } gw_entry;
 
@@ -48,18 +48,19 @@ void gw_ledger_note_bad(gw_ledger *ledger, const gw_entry *entry, uint32_t tenso
  * and *err is filled; otherwise *err is left alone. */
 gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool whole, gw_err *err);
 
-/* As gw_device_ops.held, .bad and .set_boundary. */
+/* Do what the ops held, bad and set_boundary of gw_device_ops do. */
 void gw_ledger_held(gw_ledger *ledger, gw_held *held, uint64_t *bits);
 void gw_ledger_bad(gw_ledger *ledger, gw_exact_bad *bad);
 void gw_ledger_set_boundary(gw_ledger *ledger, const int64_t *words);
 uint64_t gw_ledger_generation(const gw_ledger *ledger);
 
-/* The ledger's share of a sum. Where several accumulators share a ledger and their sums are added, one of
- * them `speaks` for all, and the others add zeros. gw_ledger_boundary copies the boundary words. */
-void gw_ledger_boundary(gw_ledger *ledger, bool speaks, int64_t *words);
+/* The ledger's part of a sum. Where several accumulators share a ledger and their sums are added, one of them
+ * states the ledger's values (`states`), and the others add zeros. gw_ledger_boundary copies the boundary
+ * words. */
+void gw_ledger_boundary(gw_ledger *ledger, bool states, int64_t *words);
 /* Fills a bucket's header from the ledger, and from `part`, the fingerprint and bad count of the bucket's
  * data. No shard may be in flight, and the accumulator must not be poisoned. */
-void gw_ledger_header(gw_ledger *ledger, bool speaks, const gw_exact_part *part,
+void gw_ledger_header(gw_ledger *ledger, bool states, const gw_exact_part *part,
                       int64_t header[GW_EXACT_HEADER]);
 
 #endif

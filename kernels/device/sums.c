@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct sum {
-    int64_t *words; /* NULL until needed; those of `alone` are the accumulator's */
+    int64_t *words; /* NULL until needed; the words of `alone` are the accumulator's */
     uint64_t step;
     bool finished;
 } sum;
@@ -25,7 +25,7 @@ struct gw_sum_store {
     gw_reduce mode; /* of the reduction that was begun; 0: none */
     uint64_t step;
     uint32_t shards;
-    int64_t *own; /* the accumulator's settled words */
+    int64_t *own; /* the accumulator's finished words */
 };
 
 bool gw_sum_store_open(const gw_layout *layout, const gw_exact_path *path, gw_accumulator *accumulator,
@@ -56,8 +56,8 @@ static uint64_t bytes_of_floats(const gw_layout *layout) {
 
 void gw_sum_store_close(gw_sum_store *s) {
     if (s == NULL) return;
-    gw_memory_give(s->received.words, bytes_of_words(s->layout));
-    for (int i = 0; i < 2; i++) gw_memory_give(s->floats[i], bytes_of_floats(s->layout));
+    gw_memory_unmap(s->received.words, bytes_of_words(s->layout));
+    for (int i = 0; i < 2; i++) gw_memory_unmap(s->floats[i], bytes_of_floats(s->layout));
     for (int i = 0; i < 2; i++) free(s->segments[i]);
     free(s);
 }
@@ -87,63 +87,55 @@ bool gw_segments_fit(gw_segments segments) {
     return true;
 }
 
-bool gw_fail_own_part(gw_err *err) {
-    return gw_fail(err, GW_E_CORRUPT, "its own sum has other bits than were added up");
+bool gw_fail_own_sum(gw_err *err) {
+    return gw_fail(err, GW_E_CORRUPT, "its own sum has other bits than were added");
 }
 
-static gw_segments list_exact(const gw_sum_store *s, gw_segment *list, int64_t *words) {
-    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
-        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+gw_segments gw_list_exact(const gw_layout *layout, int64_t *words, gw_segment *list) {
+    for (uint32_t b = 0; b < layout->bucket_count; b++) {
+        const gw_layout_bucket *bucket = &layout->buckets[b];
         list[b] = (gw_segment){words + bucket->header, GW_EXACT_HEADER + bucket->count, false};
     }
-    return (gw_segments){list, s->layout->bucket_count};
+    return (gw_segments){list, layout->bucket_count};
 }
 
-/* Lists each of the job's buckets as two segments, header and data; the boundary bucket stays integers. */
-static gw_segments list_fast(const gw_sum_store *s, gw_segment *list, int64_t *words, float *floats) {
-    uint32_t count = 0, job_buckets = s->layout->bucket_count - 1;
+gw_segments gw_list_fast(const gw_layout *layout, int64_t *words, float *floats, gw_segment *list) {
+    uint32_t count = 0, job_buckets = layout->bucket_count - 1;
     for (uint32_t b = 0; b < job_buckets; b++) {
-        const gw_layout_bucket *bucket = &s->layout->buckets[b];
+        const gw_layout_bucket *bucket = &layout->buckets[b];
         list[count++] = (gw_segment){words + bucket->header, GW_EXACT_HEADER, false};
         list[count++] = (gw_segment){floats + bucket->data, bucket->count, true};
     }
-    const gw_layout_bucket *boundary = &s->layout->buckets[job_buckets];
+    const gw_layout_bucket *boundary = &layout->buckets[job_buckets];
     list[count++] = (gw_segment){words + boundary->header, GW_EXACT_HEADER + boundary->count, false};
     return (gw_segments){list, count};
-}
-
-/* Finds the word of a summed tensor's first element; returns false for a state tensor. */
-static bool find_sum(const gw_layout *layout, uint32_t tensor, uint64_t *word) {
-    if (layout->tensors[tensor].role == GW_STATE) return false;
-    *word = layout->buckets[layout->of[tensor].bucket].data + layout->of[tensor].first;
-    return true;
 }
 
 static void pack_floats(gw_sum_store *s, const int64_t *words) {
     gw_fpmode_set();
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        uint64_t at;
-        if (!find_sum(s->layout, t, &at)) continue;
+        if (!gw_is_summed(s->layout, t)) continue;
+        uint64_t at = gw_sum_word(s->layout, t);
         gw_exact_to_float(s->layout->tensors[t].frac_bits, s->layout->of[t].elements, words + at,
                           s->floats[0] + at);
     }
 }
 
-/* Whether the floats are what this peer's sum converts to, and the sum still is what was added up. After the
- * reduction no fingerprint can tell either. The sum is checked after it was read, so that a bit that changed
- * before the reading is found as well. */
+/* Whether the floats are what this peer's sum converts to, and the sum still has the fingerprint of what was
+ * added. After a float reduction no fingerprint can tell. The sum is checked after it was converted, so that a
+ * bit that changed before the conversion is found as well. */
 static bool own_fits(gw_sum_store *s, int64_t *words) {
     float again[1024];
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        uint64_t at, count = s->layout->of[t].elements;
-        if (!find_sum(s->layout, t, &at)) continue;
+        if (!gw_is_summed(s->layout, t)) continue;
+        uint64_t at = gw_sum_word(s->layout, t), count = s->layout->of[t].elements;
         for (uint64_t i = 0, some; i < count; i += some) {
             some = count - i < 1024 ? count - i : 1024;
             gw_exact_to_float(s->layout->tensors[t].frac_bits, some, words + at + i, again);
             if (memcmp(again, s->floats[0] + at + i, some * sizeof *again) != 0) return false;
         }
     }
-    return gw_segments_fit(list_exact(s, s->segments[0], words));
+    return gw_segments_fit(gw_list_exact(s->layout, words, s->segments[0]));
 }
 
 /* Converts the received floats back to integers. The headers get the fingerprints of the result, so that one
@@ -156,8 +148,8 @@ static void unpack_floats(gw_sum_store *s, int64_t *words) {
         words[bucket->header + GW_EXACT_FINGERPRINT] = 0;
     }
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        uint64_t at;
-        if (!find_sum(s->layout, t, &at)) continue;
+        if (!gw_is_summed(s->layout, t)) continue;
+        uint64_t at = gw_sum_word(s->layout, t);
         gw_exact_format format = gw_exact_format_of(s->layout->tensors[t].frac_bits, 1);
         gw_exact_part part = {0, 0};
         s->path->add(&format, s->layout->of[t].first, s->layout->of[t].elements, s->floats[1] + at,
@@ -171,12 +163,12 @@ static void unpack_floats(gw_sum_store *s, int64_t *words) {
 static bool need_buffers(gw_sum_store *s, gw_reduce mode, sum *into, gw_err *err) {
     void *memory;
     if (into->words == NULL) {
-        if (!gw_memory_take(bytes_of_words(s->layout), &memory, err)) return gw_fail_in(err, "sums");
+        if (!gw_memory_map(bytes_of_words(s->layout), &memory, err)) return gw_fail_in(err, "sums");
         into->words = memory;
     }
     for (int i = 0; mode == GW_REDUCE_FAST && i < 2; i++) {
         if (s->floats[i] != NULL) continue;
-        if (!gw_memory_take(bytes_of_floats(s->layout), &memory, err)) return gw_fail_in(err, "sums");
+        if (!gw_memory_map(bytes_of_floats(s->layout), &memory, err)) return gw_fail_in(err, "sums");
         s->floats[i] = memory;
     }
     return true;
@@ -196,21 +188,21 @@ bool gw_sum_store_begin(gw_sum_store *s, gw_reduce mode, gw_segments *send, gw_s
     sum *into = &s->received;
     into->finished = false;
     if (mode != GW_REDUCE_ALONE && !need_buffers(s, mode, into, err)) return false;
-    int64_t *own = gw_accumulator_settle(s->accumulator);
+    int64_t *own = gw_accumulator_finish(s->accumulator);
     s->own = own;
     switch (mode) {
     case GW_REDUCE_ALONE:
         s->alone.words = own;
         break;
     case GW_REDUCE_EXACT:
-        *send = list_exact(s, s->segments[0], own);
-        *receive = list_exact(s, s->segments[1], into->words);
+        *send = gw_list_exact(s->layout, own, s->segments[0]);
+        *receive = gw_list_exact(s->layout, into->words, s->segments[1]);
         break;
     case GW_REDUCE_FAST:
         pack_floats(s, own);
-        if (!own_fits(s, own)) return gw_fail_own_part(err);
-        *send = list_fast(s, s->segments[0], own, s->floats[0]);
-        *receive = list_fast(s, s->segments[1], into->words, s->floats[1]);
+        if (!own_fits(s, own)) return gw_fail_own_sum(err);
+        *send = gw_list_fast(s->layout, own, s->floats[0], s->segments[0]);
+        *receive = gw_list_fast(s->layout, into->words, s->floats[1], s->segments[1]);
         break;
     default:
         GW_ASSERT(false && "a known way to reduce");
@@ -239,7 +231,7 @@ bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
         done->finished = true;
     }
     if (!verdict->fingerprint_ok)
-        verdict->own_wrong = !gw_segments_fit(list_exact(s, s->segments[0], s->own));
+        verdict->own_wrong = !gw_segments_fit(gw_list_exact(s->layout, s->own, s->segments[0]));
     s->mode = 0;
     return true;
 }

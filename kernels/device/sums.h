@@ -17,10 +17,10 @@ uint64_t gw_sum_store_bytes(const gw_sum_store *store);
 /* Bytes that a store of this layout has allocated after its first reduction of `mode`. */
 uint64_t gw_sum_store_need(const gw_layout *layout, gw_reduce mode);
 
-/* As gw_device_ops.reduce_begin, for the accumulator's step. */
+/* Does what gw_device_ops.reduce_begin does, for the accumulator's step. */
 bool gw_sum_store_begin(gw_sum_store *store, gw_reduce mode, gw_segments *send, gw_segments *receive,
                         gw_err *err);
-/* As gw_device_ops.reduce_end. Fails with GW_E_INVALID where no reduction was begun. */
+/* Does what gw_device_ops.reduce_end does. Fails with GW_E_INVALID where no reduction was begun. */
 bool gw_sum_store_end(gw_sum_store *store, gw_verdict *verdict, gw_err *err);
 /* Must be called before the accumulator is emptied. Forgets a sum that lies in the accumulator (ALONE), and a
  * reduction that was begun. */
@@ -29,10 +29,27 @@ void gw_sum_store_release(gw_sum_store *store);
 /* The layout->words words of the finished sum of `step`; NULL where there is none. */
 const int64_t *gw_sum_store_words(const gw_sum_store *store, uint64_t step);
 
-/* Whether segments in host memory still hold what was added up: each is a whole bucket with its header
+/* What sums in host memory and in a GPU's have in common. */
+
+static inline bool gw_is_summed(const gw_layout *layout, uint32_t tensor) {
+    return layout->tensors[tensor].role != GW_STATE;
+}
+
+/* The number of the word that holds a summed tensor's first element. */
+static inline uint64_t gw_sum_word(const gw_layout *layout, uint32_t tensor) {
+    return layout->buckets[layout->of[tensor].bucket].data + layout->of[tensor].first;
+}
+
+/* Fills `list`, which has room for two segments a bucket, with the segments of a sum whose layout->words
+ * words are `words`. gw_list_exact: one for each bucket, header and data. gw_list_fast: for each of the job's
+ * buckets the header, and the data in `floats`, which is indexed like `words`; the boundary bucket stays
+ * integers. Any thread. */
+gw_segments gw_list_exact(const gw_layout *layout, int64_t *words, gw_segment *list);
+gw_segments gw_list_fast(const gw_layout *layout, int64_t *words, float *floats, gw_segment *list);
+/* Whether segments in host memory still hold what was added: each is a whole bucket with its header
  * (core/state/exact.h), and its data must have the fingerprint that the header states. Any thread. */
 bool gw_segments_fit(gw_segments segments);
 /* Fills *err with the failure of reduce_begin where they do not (GW_E_CORRUPT). Returns false. */
-bool gw_fail_own_part(gw_err *err);
+bool gw_fail_own_sum(gw_err *err);
 
 #endif

@@ -18,13 +18,13 @@ typedef uint64_t gw_group_measure(gw_group_version version, const char *folder);
  * `controller` is read. UINT64_MAX: no group sets a bound. Any thread. */
 uint64_t gw_groups_least(const char *list, const char *mounts, const char *controller, gw_group_measure *of);
 
-/* This process's: the first two arguments. */
+/* The first two arguments of gw_groups_least for this process's own groups. */
 #define GW_OWN_GROUPS "/proc/self/cgroup", "/sys/fs/cgroup"
 
-/* The first line of a group's file; false where there is none, or nothing in it. */
+/* Reads the first line of a group's file. Returns false where the file is missing or empty. */
 bool gw_group_line(const char *folder, const char *name, char line[GW_GROUP_LINE]);
-/* The whole number that a text begins with, before a blank or its end; UINT64_MAX where there is none ("max",
- * "-1"). */
+/* The unsigned number at the start of a text, which a blank or the text's end must follow; UINT64_MAX where
+ * there is none ("max", "-1"). */
 uint64_t gw_group_number(const char *text);
 
 #endif

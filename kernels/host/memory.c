@@ -11,7 +11,7 @@ static size_t mapped(size_t bytes) {
     return bytes > 0 ? bytes : 1;
 }
 
-bool gw_memory_take(size_t bytes, void **memory, gw_err *err) {
+bool gw_memory_map(size_t bytes, void **memory, gw_err *err) {
     void *taken = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (taken == MAP_FAILED) {
         *memory = NULL;
@@ -23,7 +23,7 @@ bool gw_memory_take(size_t bytes, void **memory, gw_err *err) {
     return true;
 }
 
-void gw_memory_give(void *memory, size_t bytes) {
+void gw_memory_unmap(void *memory, size_t bytes) {
     if (memory == NULL) return;
     int result = munmap(memory, mapped(bytes));
     GW_ASSERT(result == 0);

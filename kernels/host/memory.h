@@ -4,9 +4,9 @@
 
 #include "core/base/err.h"
 
-/* Allocates at least one byte. Fails with GW_E_IO or GW_E_NOMEM as mmap does; *memory is NULL then.
- * gw_memory_give takes the same size. Any thread. */
-bool gw_memory_take(size_t bytes, void **memory, gw_err *err);
-void gw_memory_give(void *memory, size_t bytes); /* NULL is allowed */
+/* Maps `bytes` bytes, at least one. Fails with GW_E_IO or GW_E_NOMEM where mmap fails; *memory is NULL then. The
+ * caller passes the same size to gw_memory_unmap. Any thread. */
+bool gw_memory_map(size_t bytes, void **memory, gw_err *err);
+void gw_memory_unmap(void *memory, size_t bytes); /* NULL is allowed */
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Writes what makes the part smaller that does not fit. */
+/* Writes how to make the part smaller that does not fit. */
 static void advise(const gw_need *need, char *text, size_t size) {
     const char *lighter = need->lighter;
     if (need->rest_bytes > need->most_bytes)

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 typedef struct gw_read_progress {
-    uint64_t bytes; /* to be read in all */
+    uint64_t bytes; /* total to be read */
     int64_t began_ns;
-    _Atomic uint64_t done; /* bytes read so far */
-    _Atomic int64_t tell_ns;
+    _Atomic uint64_t done;       /* bytes read so far */
+    _Atomic int64_t next_log_ns; /* time of the next line */
 } gw_read_progress;
 
 /* Begins a reading of `bytes` bytes; called before other threads use `progress`. */

@@ -20,8 +20,8 @@ struct gw_team {
     pthread_mutex_t turn; /* held by the thread whose task the team runs */
     pthread_mutex_t lock; /* guards all fields below */
     pthread_cond_t begin, ended;
-    uint64_t run; /* number of the task: rises with each one */
-    uint32_t busy;
+    uint64_t run;  /* number of the latest task */
+    uint32_t busy; /* members that have not finished it */
     bool closing;
     gw_team_task *task;
     void *context;

@@ -3,7 +3,7 @@
 #include "core/base/assert.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
-#include "kernels/math/lanes.h"
+#include "kernels/math/vector.h"
 #include "kernels/math/vmath.h"
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ static void scores_of(const head *h, size_t q, size_t rows, size_t k, size_t col
     gw_blas_multiply(rows, columns, h->width, (gw_operand){h->query + q * h->stride, h->stride, GW_PLAIN},
                      (gw_operand){h->key + k * h->stride, h->stride, GW_TRANSPOSED}, 0.0f, scores, columns);
     if (q != k) return;
-    for (size_t r = 0; r < rows; r++) /* a query sees no later key */
+    for (size_t r = 0; r < rows; r++) /* the mask is causal: a query has no weight on later keys */
         for (size_t c = r + 1; c < columns; c++) scores[r * columns + c] = -__builtin_inff();
 }
 
@@ -54,8 +54,8 @@ static void drop(const head *h, size_t q, size_t rows, size_t k, size_t columns,
                          weights + r * columns);
 }
 
-/* The state of a block of queries, row by row: the largest score so far, and the sum of e^(score - largest).
- */
+/* The state of the online softmax of a block of queries, by row: the largest score so far, and the sum of
+ * e^(score - largest). */
 typedef struct progress {
     float largest[BLOCK], total[BLOCK];
 } progress;
@@ -64,16 +64,16 @@ typedef struct progress {
  * apart, which holds the sums so far. */
 GW_CLONES static void weigh(size_t rows, size_t columns, float scale, bool first, float *restrict scores,
                             progress *restrict p, float *restrict out, size_t width, size_t stride) {
-    size_t whole = columns / GW_LANES * GW_LANES;
+    size_t whole = columns / GW_VECTOR_ELEMENTS * GW_VECTOR_ELEMENTS;
     for (size_t r = 0; r < rows; r++, scores += columns, out += stride) {
         for (size_t c = 0; c < columns; c++) scores[c] *= scale;
         float before = first ? scores[0] : p->largest[r];
-        float largest = gw_lanes_largest(scores, columns, before);
+        float largest = gw_vector_largest(scores, columns, before);
         for (size_t c = 0; c < columns; c++) scores[c] = gw_expf_quick(scores[c] - largest);
-        gw_lanes sum = {0.0f};
-        for (size_t c = 0; c < whole; c += GW_LANES) sum += *(const gw_lanes *)(scores + c);
+        gw_vector sum = {0.0f};
+        for (size_t c = 0; c < whole; c += GW_VECTOR_ELEMENTS) sum += *(const gw_vector *)(scores + c);
         for (size_t c = whole; c < columns; c++) sum[c - whole] += scores[c];
-        float total = gw_lanes_sum(&sum);
+        float total = gw_vector_sum(&sum);
         if (!first) {
             float shrink = gw_expf_quick(before - largest);
             total += p->total[r] * shrink;
@@ -128,9 +128,9 @@ void gw_attention_forward(const gw_attention *shape, const float *qkv, float *ou
         }
 }
 
-/* Recomputes weights from scores, by the row's normaliser. */
-GW_CLONES static void weigh_again(size_t rows, size_t columns, float scale, float *restrict scores,
-                                  const float *restrict norms, size_t norm_stride) {
+/* Recomputes weights from scores and each row's normaliser. */
+GW_CLONES static void recompute_weights(size_t rows, size_t columns, float scale, float *restrict scores,
+                                        const float *restrict norms, size_t norm_stride) {
     for (size_t r = 0; r < rows; r++, scores += columns) {
         float norm = norms[r * norm_stride];
         for (size_t c = 0; c < columns; c++) scores[c] = gw_expf_quick(scores[c] * scale - norm);
@@ -138,8 +138,9 @@ GW_CLONES static void weigh_again(size_t rows, size_t columns, float scale, floa
 }
 
 /* Replaces the gradient of the weights by that of the unscaled scores. */
-GW_CLONES static void through_softmax(size_t rows, size_t columns, float scale, const float *restrict weights,
-                                      const float *restrict inner, float *restrict gradient) {
+GW_CLONES static void softmax_backward(size_t rows, size_t columns, float scale,
+                                       const float *restrict weights, const float *restrict inner,
+                                       float *restrict gradient) {
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++) {
             size_t i = r * columns + c;
@@ -147,16 +148,17 @@ GW_CLONES static void through_softmax(size_t rows, size_t columns, float scale, 
         }
 }
 
-/* inner[r] = out[r] . dout[r], which is also the mean of a row's weight gradients under its weights. */
+/* Sets inner[r] to the dot product of out[r] and dout[r]. It equals the mean of the row's weight gradients
+ * under its weights, which the softmax's gradient needs. */
 GW_CLONES static void inner_products(size_t rows, size_t width, size_t stride, const float *restrict out,
                                      const float *restrict dout, float *restrict inner) {
-    size_t whole = width / GW_LANES * GW_LANES;
+    size_t whole = width / GW_VECTOR_ELEMENTS * GW_VECTOR_ELEMENTS;
     for (size_t r = 0; r < rows; r++, out += stride, dout += stride) {
-        gw_lanes sum = {0.0f};
-        for (size_t i = 0; i < whole; i += GW_LANES)
-            sum += *(const gw_lanes *)(out + i) * *(const gw_lanes *)(dout + i);
+        gw_vector sum = {0.0f};
+        for (size_t i = 0; i < whole; i += GW_VECTOR_ELEMENTS)
+            sum += *(const gw_vector *)(out + i) * *(const gw_vector *)(dout + i);
         for (size_t i = whole; i < width; i++) sum[i - whole] += out[i] * dout[i];
-        inner[r] = gw_lanes_sum(&sum);
+        inner[r] = gw_vector_sum(&sum);
     }
 }
 
@@ -170,12 +172,12 @@ static void backward_block(const head *h, size_t q, size_t k, const float *norms
     float *dkey = dquery + shape->channels, *dvalue = dkey + shape->channels;
     gw_operand dout_rows = {dout + q * shape->channels, shape->channels, GW_PLAIN};
     scores_of(h, q, rows, k, columns, weights);
-    weigh_again(rows, columns, h->scale, weights, norms + q * shape->heads, shape->heads);
+    recompute_weights(rows, columns, h->scale, weights, norms + q * shape->heads, shape->heads);
     gw_blas_multiply(rows, columns, h->width, dout_rows,
                      (gw_operand){h->value + k * h->stride, h->stride, GW_TRANSPOSED}, 0.0f, gradient,
                      columns);
     drop(h, q, rows, k, columns, gradient);
-    through_softmax(rows, columns, h->scale, weights, inner + q, gradient);
+    softmax_backward(rows, columns, h->scale, weights, inner + q, gradient);
     drop(h, q, rows, k, columns, weights);
     gw_operand weights_transposed = {weights, columns, GW_TRANSPOSED};
     gw_operand gradient_transposed = {gradient, columns, GW_TRANSPOSED};

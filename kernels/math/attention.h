@@ -11,11 +11,11 @@
 
 #include <stddef.h>
 
-enum { GW_ATTENTION_BLOCK = 64 }; /* positions of a block */
+enum { GW_ATTENTION_BLOCK = 64 }; /* number of positions of a block */
 
 typedef struct gw_attention {
     size_t sequences, positions, heads, channels;
-    /* of the attention weights; elements are numbered by sequence, head, query and key */
+    /* dropout of the attention weights; elements are numbered by sequence, head, query and key */
     gw_dropout dropout;
 } gw_attention;
 

@@ -10,16 +10,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* The size that Debian's library maps for each buffer. Where that fails the library retries for ever. */
+/* The size that Debian's library maps for each buffer. Where mmap fails, the library retries for ever. */
 #define BUFFER_BYTES ((size_t)128 << 20)
 
 static pthread_mutex_t buffers = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t buffer_freed = PTHREAD_COND_INITIALIZER;
-/* Guarded by `buffers`. The library keeps what it has mapped. */
+/* The counts of buffers are guarded by `buffers`. The library keeps the buffers that it has mapped. */
 static uint64_t buffers_asked;
 static uint32_t buffers_used, buffers_mapped;
 
-/* The library's functions that the two below replace. */
+/* The types of the library's functions that blas_memory_alloc and blas_memory_free replace. */
 typedef void *alloc_function(int position);
 typedef void free_function(void *buffer);
 
@@ -33,7 +33,7 @@ static bool can_map_buffer(void) {
     return true;
 }
 
-/* Waits, where memory for another buffer is short, until another thread returns one. At least one exists
+/* Where memory for another buffer is short, waits until another thread returns one. At least one buffer exists
  * since gw_blas_check. */
 static void await_buffer(void) {
     while (buffers_mapped > 0 && buffers_used == buffers_mapped && !can_map_buffer())
@@ -82,7 +82,7 @@ static bool check_serial(gw_err *err) {
         err, GW_E_UNSUPPORTED,
         "kernels/blas: the OpenBLAS that was loaded (%s) computes with threads, and other bytes on "
         "machines with other numbers of processors: install the package libopenblas0-serial, and "
-        "see that LD_LIBRARY_PATH names no other one",
+        "check that LD_LIBRARY_PATH names no other one",
         openblas_get_config());
 }
 

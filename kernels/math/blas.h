@@ -28,15 +28,17 @@ typedef struct gw_operand {
     gw_transpose transpose;
 } gw_operand;
 
-/* C = A B + beta C, row-major, where A (after transposition) is rows x inner and B is inner x columns. Sizes
- * are 1 to INT_MAX. Any thread, up to GW_BLAS_THREADS at once. */
+/* Replaces C by A B + beta C. All matrices are row-major; A, after its transposition, is [rows, inner], B is
+ * [inner, columns] and C [rows, columns]. Sizes are 1 to INT_MAX. With beta 0, C is not read. Any thread, up
+ * to GW_BLAS_THREADS at once. */
 void gw_blas_multiply(size_t rows, size_t columns, size_t inner, gw_operand a, gw_operand b, float beta,
                       float *c, size_t c_stride);
 
 /* Checks that the loaded library is a serial one and uses this program's buffer functions, since the dynamic
- * linker takes any library of that name; fails with GW_E_UNSUPPORTED otherwise. Also checks that there is
- * memory for a first buffer, without which the library would retry for ever (GW_E_NOMEM). Threads that find
- * no memory for further buffers wait for each other. Called once before threads start. */
+ * linker takes any library of that name; fails with GW_E_UNSUPPORTED otherwise. It also checks that there is
+ * memory for a first buffer, without which the library would retry for ever, and fails with GW_E_NOMEM.
+ * Threads that find no memory for further buffers wait for each other. The program calls it once, before
+ * threads start. */
 bool gw_blas_check(gw_err *err);
 
 #endif

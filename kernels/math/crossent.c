@@ -2,26 +2,28 @@
 
 #include "core/base/assert.h"
 #include "kernels/math/clones.h"
-#include "kernels/math/lanes.h"
+#include "kernels/math/vector.h"
 #include "kernels/math/vmath.h"
 
-enum { STRETCH = 1024 }; /* elements that are summed in float before the sum continues in double */
+enum {
+    STRETCH = 1024
+}; /* number of elements that are summed in float; the sums of stretches are added in double */
 
 GW_CLONES static float largest_of(const float *row, size_t count) {
-    return gw_lanes_largest(row, count, row[0]);
+    return gw_vector_largest(row, count, row[0]);
 }
 
-/* row = e^(row - shift); returns its sum. */
+/* Replaces each element x of the row by e^(x - shift), and returns their sum. */
 GW_CLONES static double exponentiate(float *restrict row, size_t count, float shift) {
     double total = 0.0;
     for (size_t begin = 0; begin < count; begin += STRETCH) {
         size_t end = count - begin < STRETCH ? count : begin + STRETCH;
-        size_t whole = begin + (end - begin) / GW_LANES * GW_LANES;
+        size_t whole = begin + (end - begin) / GW_VECTOR_ELEMENTS * GW_VECTOR_ELEMENTS;
         for (size_t i = begin; i < end; i++) row[i] = gw_expf_quick(row[i] - shift);
-        gw_lanes sum = {0.0f};
-        for (size_t i = begin; i < whole; i += GW_LANES) sum += *(const gw_lanes *)(row + i);
+        gw_vector sum = {0.0f};
+        for (size_t i = begin; i < whole; i += GW_VECTOR_ELEMENTS) sum += *(const gw_vector *)(row + i);
         for (size_t i = whole; i < end; i++) sum[i - whole] += row[i];
-        total += (double)gw_lanes_sum(&sum);
+        total += (double)gw_vector_sum(&sum);
     }
     return total;
 }

@@ -12,7 +12,7 @@
 typedef struct gw_dropout {
     float rate;      /* the fraction that is dropped, in [0, 1); with 0 the other fields are ignored */
     uint64_t key;    /* key of the generator */
-    uint64_t stream; /* upper half of the counter: the shard and the site */
+    uint64_t stream; /* upper half of the generator's counter: the shard and the site */
 } gw_dropout;
 
 /* For a rate above 0: elements whose word is below the threshold are dropped, and the others are multiplied

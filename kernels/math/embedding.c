@@ -33,8 +33,8 @@ size_t gw_embedding_piece(const gw_embedding *shape) {
     return words > places ? words : places;
 }
 
-void gw_embedding_emit_places(const gw_embedding *shape, const float *dx, uint32_t dplaces, float *piece,
-                              gw_emitter *emitter) {
+void gw_embedding_emit_positions(const gw_embedding *shape, const float *dx, uint32_t dplaces, float *piece,
+                                 gw_emitter *emitter) {
     size_t channels = shape->channels, step = piece_rows(shape->positions, channels);
     for (size_t first = 0; first < shape->positions; first += step) {
         size_t count = (shape->positions - first < step ? shape->positions - first : step) * channels;
@@ -67,9 +67,9 @@ void gw_embedding_group(size_t rows, const uint32_t *tokens, uint64_t *sorted, u
     for (; distinct <= rows; distinct++) starts[distinct] = (uint32_t)rows;
 }
 
-void gw_embedding_emit_words(const gw_embedding *shape, const uint32_t *tokens, const float *dx,
-                             const float *dlogits, size_t stride, const float *hidden, uint32_t dwords,
-                             float *piece, uint64_t *order, gw_emitter *emitter) {
+void gw_embedding_emit_tokens(const gw_embedding *shape, const uint32_t *tokens, const float *dx,
+                              const float *dlogits, size_t stride, const float *hidden, uint32_t dwords,
+                              float *piece, uint64_t *order, gw_emitter *emitter) {
     size_t channels = shape->channels, rows = shape->sequences * shape->positions;
     size_t step = piece_rows(shape->vocabulary, channels), next = 0;
     sort_rows(rows, tokens, order);

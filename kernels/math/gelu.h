@@ -8,7 +8,7 @@
 /* Replaces x by y and writes dy/dx to `slope`, which is all that the backward pass needs. */
 void gw_gelu_forward(size_t count, float *x, float *slope);
 
-/* gradient *= slope. */
+/* Multiplies the gradient of y by `slope`, element by element, which makes it the gradient of x. */
 void gw_gelu_backward(size_t count, const float *slope, float *gradient);
 
 #endif

@@ -9,7 +9,7 @@
 #define GW_GELU_TWICE 1.5957691216f /* 2 sqrt(2/pi) */
 #define GW_GELU_CUBIC 0.044715f
 
-/* -2u of x. */
+/* Returns -2u for x. */
 GW_ANYWHERE static inline float gw_gelu_exponent(float x) {
     return -(GW_GELU_TWICE * x * (1.0f + GW_GELU_CUBIC * (x * x)));
 }

@@ -1,7 +1,7 @@
 /* Layer normalisation (Ba, Kiros and Hinton, 2016) of the rows of a matrix, forward and backward.
  *
- * Matrices are row-major [rows, channels]. Sums over a row are in lane order (kernels/math/lanes.h), sums
- * over rows in row order. Any thread. */
+ * Matrices are row-major [rows, channels]. Sums over a row have the order of kernels/math/vector.h, sums
+ * over rows run in row order. Any thread. */
 #ifndef GODWIT_KERNELS_MATH_LAYERNORM_H
 #define GODWIT_KERNELS_MATH_LAYERNORM_H
 
@@ -9,8 +9,8 @@
 
 #define GW_LAYERNORM_EPSILON 1e-5f
 
-/* y = (x - mean) / sqrt(variance + epsilon) * weight + bias. Writes each row's mean and 1 / sqrt(...) to
- * mean[rows] and scale[rows], for backward. */
+/* Writes (x - mean) / sqrt(variance + epsilon) * weight + bias to y, where mean and variance are the row's. It
+ * also writes each row's mean to mean[rows] and 1 / sqrt(variance + epsilon) to scale[rows], for backward. */
 void gw_layernorm_forward(size_t rows, size_t channels, const float *x, const float *weight,
                           const float *bias, float *y, float *mean, float *scale);
 

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Gradients computed and emitted at a time: few enough to stay in the cache until they are added, and enough
- * that packing the product's other operand pays. */
+/* The number of gradients that are computed and emitted at a time: few enough to stay in the cache until they
+ * are added, and enough that packing the product's other operand pays. */
 enum { PIECE = 256 * 1024 };
 
 /* The number of rows of the weights' gradient in a piece: even shares of at most PIECE elements. */

@@ -3,24 +3,25 @@
 #include "kernels/math/clones.h"
 #include "kernels/math/vmath.h"
 
-enum { LANES = 16 };
+enum { PARTIALS = 16 };
 
-/* The sum of the squares of one block: element i is in lane i mod 16, and the lanes are added as a tree. */
+/* The sum of the squares of one block: element i is added to partial sum i mod 16, and the partial sums are
+ * added as a tree. */
 GW_CLONES static double square_block(size_t count, const int64_t *restrict sum, double scale) {
-    double lane[LANES] = {0.0};
-    size_t whole = count / LANES * LANES;
-    for (size_t i = 0; i < whole; i += LANES)
-        for (size_t l = 0; l < LANES; l++) {
-            double x = gw_widen(sum[i + l]) * scale;
-            lane[l] += x * x;
+    double partial[PARTIALS] = {0.0};
+    size_t whole = count / PARTIALS * PARTIALS;
+    for (size_t i = 0; i < whole; i += PARTIALS)
+        for (size_t l = 0; l < PARTIALS; l++) {
+            double x = gw_int_to_double(sum[i + l]) * scale;
+            partial[l] += x * x;
         }
     for (size_t i = whole; i < count; i++) {
-        double x = gw_widen(sum[i]) * scale;
-        lane[i - whole] += x * x;
+        double x = gw_int_to_double(sum[i]) * scale;
+        partial[i - whole] += x * x;
     }
-    for (size_t width = LANES / 2; width > 0; width /= 2)
-        for (size_t l = 0; l < width; l++) lane[l] += lane[l + width];
-    return lane[0];
+    for (size_t width = PARTIALS / 2; width > 0; width /= 2)
+        for (size_t l = 0; l < width; l++) partial[l] += partial[l + width];
+    return partial[0];
 }
 
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale) {

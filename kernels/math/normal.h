@@ -10,8 +10,8 @@ typedef struct gw_normals {
     float value[4];
 } gw_normals;
 
-/* Numbers 4 * block to 4 * block + 3, times `deviation`: two from each pair of random words (Box and Muller,
- * 1958). */
+/* Returns numbers 4 * block to 4 * block + 3, times `deviation`. Each pair of random words gives two numbers
+ * (Box and Muller, 1958). */
 GW_ANYWHERE static inline gw_normals gw_normals_at(uint64_t key, uint64_t group, uint64_t block,
                                                    double deviation) {
     const double turn = 0x1.921fb54442d18p2;

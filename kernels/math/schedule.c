@@ -15,7 +15,7 @@ bool gw_schedule_named(const char *name, gw_schedule_kind *kind) {
     return false;
 }
 
-/* The fraction of the way from `most` to `least` that has passed, 0 to 1. */
+/* The progress of the rate's descent from `most` to `least`, 0 to 1. */
 static double done(const gw_schedule *s, uint64_t update) {
     uint64_t begin = s->kind == GW_SCHEDULE_WSD && s->decay < s->updates ? s->updates - s->decay : 0;
     if (s->kind != GW_SCHEDULE_WSD) begin = s->warmup;

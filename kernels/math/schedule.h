@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 typedef enum gw_schedule_kind {
-    /* Half a cosine down to `least` (Loshchilov and Hutter, "SGDR", ICLR 2017). */
+    /* falls to `least` along half a cosine (Loshchilov and Hutter, "SGDR", ICLR 2017) */
     GW_SCHEDULE_COSINE = 1,
-    GW_SCHEDULE_LINEAR, /* a line down to `least` */
-    GW_SCHEDULE_WSD,    /* constant, then a line down over the last `decay` updates (Hu et al., 2024) */
+    GW_SCHEDULE_LINEAR, /* falls linearly to `least` */
+    GW_SCHEDULE_WSD,    /* constant, then linear to `least` over the last `decay` updates (Hu et al., 2024) */
     GW_SCHEDULE_CONSTANT,
 } gw_schedule_kind;
 
@@ -17,15 +17,15 @@ typedef struct gw_schedule {
     gw_schedule_kind kind;
     /* Rates after the warm-up, and after the last update, whose own rate is still above `least`. */
     double most, least;
-    uint64_t updates;       /* of the whole training, at least 1 */
+    uint64_t updates;       /* number of updates of the training, at least 1 */
     uint64_t warmup, decay; /* in updates; where both phases overlap, the lower rate counts */
 } gw_schedule;
 
 /* Finds a kind by name ("cosine"); false where there is none of that name. */
 bool gw_schedule_named(const char *name, gw_schedule_kind *kind);
 
-/* The rate of update `update`, counted from 0: a line up over the first `warmup` updates, then the course of
- * the kind. Pure. */
+/* The rate of update `update`, counted from 0. It rises linearly over the first `warmup` updates and then takes
+ * the course of the kind. Pure. */
 double gw_schedule_rate(const gw_schedule *schedule, uint64_t update);
 
 #endif

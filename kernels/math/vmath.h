@@ -1,11 +1,11 @@
 /* Elementary functions with the same result on every machine. libm selects other algorithms where the
  * processor has fused multiply-add, and its results then differ in the last bit; these functions use plain
  * IEEE additions, multiplications and divisions in a fixed order. They have no tables and no branches, so
- * that loops over them are vectorised.
+ * that the compiler vectorises loops over them.
  *
- * Accuracy is stated in units in the last place (ulp) and tested by tests/kernels/math/test_vmath.c. The
- * method is range reduction (Cody and Waite, "Software manual for the elementary functions", 1980) and a
- * series. Pure; any thread. */
+ * Accuracy is stated in units in the last place (ulp); tests/kernels/math/test_vmath.c tests it. The method is
+ * range reduction (Cody and Waite, "Software manual for the elementary functions", 1980) and a series. All
+ * functions are pure and may be called on any thread. */
 #ifndef GODWIT_KERNELS_MATH_VMATH_H
 #define GODWIT_KERNELS_MATH_VMATH_H
 
@@ -14,8 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GW_LN2_HIGH 0x1.62e42fee00000p-1 /* 32 bits, so that its product with an exponent is exact */
-#define GW_LN2_LOW  0x1.a39ef35793c76p-33
+#define GW_LN2_HIGH                                                                                          \
+    0x1.62e42fee00000p-1 /* ln 2 in two parts; this one has 32 bits, so that its product with an exponent is exact */
+#define GW_LN2_LOW 0x1.a39ef35793c76p-33
 
 GW_ANYWHERE static inline double gw_from_bits(uint64_t bits) {
     double x;
@@ -29,28 +30,29 @@ GW_ANYWHERE static inline uint64_t gw_to_bits(double x) {
     return bits;
 }
 
-/* (double)q, rounded once, by operations that every instruction set has for vectors: each half becomes an
- * exact double by being placed in the mantissa of a power of two. */
-GW_ANYWHERE static inline double gw_widen(int64_t q) {
+/* Converts q to a double, rounded once as (double)q is, by operations that every instruction set has for
+ * vectors. Each half of q becomes an exact double when it is placed in the mantissa of a power of two. */
+GW_ANYWHERE static inline double gw_int_to_double(int64_t q) {
     uint64_t offset = (uint64_t)q ^ UINT64_C(1) << 63;
     double high = gw_from_bits(offset >> 32 | UINT64_C(0x4530000000000000));          /* 2^84 + high 2^32 */
     double low = gw_from_bits((offset & 0xffffffffu) | UINT64_C(0x4330000000000000)); /* 2^52 + low */
-    return (high - 0x1.00000801p84) + low; /* minus 2^84, minus the offset 2^63, minus 2^52 */
+    return (high - 0x1.00000801p84) + low; /* subtracts 2^84, the offset 2^63 and 2^52 */
 }
 
-/* The whole number nearest to x, |x| < 2^51, ties to even: adding 1.5 * 2^52 leaves no bits for a fraction.
- */
+/* Returns the integer nearest to x, ties to even, for |x| < 2^51. Adding 1.5 * 2^52 leaves no bits for a
+ * fraction. */
 GW_ANYWHERE static inline double gw_nearest(double x) {
     return (x + 0x1.8p52) - 0x1.8p52;
 }
 
-/* e^x within 2 ulp. Infinity above 709.78; below -708 zero, never a subnormal; NaN stays NaN. */
+/* Returns e^x within 2 ulp: infinity above 709.78, and 0, never a subnormal, below -708. NaN stays NaN. */
 GW_ANYWHERE static inline double gw_exp(double x) {
     double inside = x > 709.79 ? 709.79 : x;
     inside = inside < -709.0 ? -709.0 : inside;
     double n = gw_nearest(inside * 0x1.71547652b82fep0);
     double r = (inside - n * GW_LN2_HIGH) - n * GW_LN2_LOW;
-    double p = 1.0 / 6227020800.0; /* Taylor to r^13: the rest is below 2^-57 for |r| <= ln(2)/2 */
+    double p =
+        1.0 / 6227020800.0; /* Taylor series to r^13: the remainder is below 2^-57 for |r| <= ln(2)/2 */
     p = p * r + 1.0 / 479001600.0;
     p = p * r + 1.0 / 39916800.0;
     p = p * r + 1.0 / 3628800.0;
@@ -63,32 +65,33 @@ GW_ANYWHERE static inline double gw_exp(double x) {
     p = p * r + 1.0 / 6.0;
     p = p * r + 0.5;
     p = p * r * r + r + 1.0;
-    /* 2^n in two factors, as n may be 1024. The sum below leaves n + 1022 in the low bits of the mantissa. */
+    /* 2^n is two factors, since n may be 1024. The sum leaves n + 1022 in the low bits of the mantissa. */
     uint64_t exponent = gw_to_bits(n + (0x1.8p52 + 1022.0)) & 0xfffu;
     double y = p * gw_from_bits(exponent << 52) * 2.0;
     return x < -708.0 ? 0.0 : y;
 }
 
-/* e^x within 0.51 ulp of float; below -87.3 zero, never a subnormal (these are slow to compute with). */
+/* Returns e^x within 0.51 ulp of float: 0 below -87.3, never a subnormal, since arithmetic on subnormals is
+ * slow. NaN stays NaN. */
 GW_ANYWHERE static inline float gw_expf(float x) {
     return x < -87.3f ? 0.0f : (float)gw_exp((double)x);
 }
 
-/* e^x within 2 ulp of float, in float arithmetic: twice as many at a time as gw_expf. Infinity above 88.73;
- * below -86.6 zero, never a subnormal; NaN stays NaN. */
+/* Returns e^x within 2 ulp of float: infinity above 88.73, and 0, never a subnormal, below -86.6. NaN stays
+ * NaN. It computes in float, so that a vector holds twice as many elements as for gw_expf. */
 GW_ANYWHERE static inline float gw_expf_quick(float x) {
     float inside = x > 89.0f ? 89.0f : x;
     inside = inside < -87.0f ? -87.0f : inside;
     float shifted = inside * 0x1.715476p0f + 0x1.8p23f, n = shifted - 0x1.8p23f;
     float r = (inside - n * 0x1.63p-1f) + n * 0x1.bd0106p-13f; /* ln 2 = 355/512 - 2.1219e-4 */
-    float p = 1.9875691500e-4f;                                /* of Cephes' expf: minimax to r^7 */
+    float p = 1.9875691500e-4f; /* the minimax polynomial to r^7 of Cephes' expf */
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    uint32_t exponent; /* the low bits of the shifted mantissa hold n; 2^n in two factors, as n may be 128 */
+    uint32_t exponent; /* the low bits of `shifted` hold n; 2^n is two factors, since n may be 128 */
     memcpy(&exponent, &shifted, sizeof exponent);
     exponent = (exponent + 126u) << 23;
     float power;
@@ -97,17 +100,17 @@ GW_ANYWHERE static inline float gw_expf_quick(float x) {
     return x < -86.6f ? 0.0f : y;
 }
 
-/* Natural logarithm of a normal positive x within 2 ulp; minus infinity for zero and subnormals, infinity for
- * infinity, NaN for negative x and NaN. */
+/* Returns the natural logarithm of x within 2 ulp for a normal positive x, minus infinity for 0 and positive
+ * subnormals, infinity for infinity, and NaN for negative x and NaN. */
 GW_ANYWHERE static inline double gw_log(double x) {
     uint64_t bits = gw_to_bits(x);
-    /* x = m * 2^e with m in [sqrt(1/2), sqrt(2)), both cut out of the bits. */
+    /* Splits x into m * 2^e with m in [sqrt(1/2), sqrt(2)) by integer operations on its bits. */
     uint64_t shifted = bits - 0x3fe6a09e667f3bcdu;
-    uint64_t exponent = (shifted >> 52) ^ 0x800u; /* e + 2048: the sign bit turned into an offset */
+    uint64_t exponent = (shifted >> 52) ^ 0x800u; /* e + 2048, which is positive */
     double e = gw_from_bits(exponent | 0x4330000000000000u) - (0x1p52 + 2048.0);
     double m = gw_from_bits(bits - (shifted & 0xfff0000000000000u));
     double f = m - 1.0, s = f / (2.0 + f), z = s * s;
-    double p = 2.0 / 21.0; /* log(m) = 2 atanh(s); |s| < 0.172, the rest is below 2^-55 */
+    double p = 2.0 / 21.0; /* log(m) = 2 atanh(s) with |s| < 0.172; the remainder is below 2^-55 */
     p = p * z + 2.0 / 19.0;
     p = p * z + 2.0 / 17.0;
     p = p * z + 2.0 / 15.0;
@@ -117,14 +120,14 @@ GW_ANYWHERE static inline double gw_log(double x) {
     p = p * z + 2.0 / 7.0;
     p = p * z + 2.0 / 5.0;
     p = p * z + 2.0 / 3.0;
-    /* 2s = f - s * f exactly in real numbers, and f is exact: the leading term carries no rounding. */
+    /* In real numbers 2s = f - s * f. Since f is exact, the leading term has no rounding error. */
     double y = e * GW_LN2_HIGH + (f + (s * (z * p - f) + e * GW_LN2_LOW));
     y = x < 0x1p-1022 ? -__builtin_inf() : y;
     y = x > 0x1.fffffffffffffp1023 ? x : y;
     return x >= 0.0 ? y : __builtin_nan("");
 }
 
-/* Hyperbolic tangent within 0.51 ulp of float. */
+/* Returns the hyperbolic tangent within 0.51 ulp of float; NaN stays NaN. */
 GW_ANYWHERE static inline float gw_tanhf(float x) {
     double wide = (double)x, size = wide < 0.0 ? -wide : wide;
     double e = gw_exp(2.0 * (size < 20.0 ? size : 20.0));
@@ -136,10 +139,10 @@ GW_ANYWHERE static inline float gw_tanhf(float x) {
     return (float)(wide < 0.0 ? -y : y);
 }
 
-/* Sine and cosine for |x| <= 1e5, within 2^-52 (absolute). */
+/* Computes sine and cosine with an absolute error below 2^-52, for |x| <= 1e5. */
 GW_ANYWHERE static inline void gw_sincos(double x, double *sine, double *cosine) {
     double n = gw_nearest(x * 0x1.45f306dc9c883p-1);
-    /* pi/2 in three parts of 33 bits, so that n times each is exact. */
+    /* pi/2 consists of three parts of 33 bits, so that the product of n and each part is exact. */
     double r = x - n * 0x1.921fb54400000p0;
     r = r - n * 0x1.0b4611a600000p-34;
     r = r - n * 0x1.3198a2e037073p-69;
@@ -167,7 +170,8 @@ GW_ANYWHERE static inline void gw_sincos(double x, double *sine, double *cosine)
     *cosine = ((quadrant + 1u) & 2u) ? -from_cosine : from_cosine;
 }
 
-/* x^n by repeated squaring: for bias corrections, where one result matters more than the last ulp. */
+/* Returns x^n by repeated squaring. It serves bias corrections, for which equal results on all machines matter
+ * and the last ulp does not. */
 GW_ANYWHERE static inline double gw_power(double x, uint64_t n) {
     double y = 1.0;
     for (; n != 0; n >>= 1, x *= x)

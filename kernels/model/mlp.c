@@ -1,6 +1,7 @@
 #include "kernels/model/mlp.h"
 
 #include "core/base/assert.h"
+#include "kernels/host/arena.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
 
@@ -9,57 +10,47 @@
 
 enum { ALIGNMENT = 64 };
 
-static size_t aligned(size_t floats) {
-    size_t bytes = floats * sizeof(float);
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* Rows of a layer's weight gradient that are computed at a time: even shares of about GW_MLP_PIECE elements.
- */
+/* The number of rows of a layer's weight gradient that are computed at a time: even shares of about
+ * GW_MLP_PIECE elements. */
 static uint32_t piece_rows(const gw_mlp *mlp, uint32_t layer) {
     uint32_t inputs = mlp->width[layer], most = GW_MLP_PIECE / mlp->width[layer + 1];
     uint32_t pieces = (inputs + most - 1) / most;
     return (inputs + pieces - 1) / pieces;
 }
 
-/* The sizes in bytes of a lane's arrays other than the activations. */
-static void scratch_bytes(const gw_mlp *mlp, uint32_t rows, size_t *delta, size_t *piece) {
+/* Sets a lane's arrays. */
+static void lay_out(gw_arena *a, const gw_mlp *mlp, uint32_t rows, gw_mlp_lane *lane) {
     size_t widest = 0, most = 0;
     for (uint32_t l = 0; l < mlp->layers; l++) {
         size_t elements = (size_t)piece_rows(mlp, l) * mlp->width[l + 1];
         if (elements > most) most = elements;
         if (l > 0 && mlp->width[l] > widest) widest = mlp->width[l];
     }
-    *delta = aligned(rows * widest);
-    *piece = aligned(most);
+    for (uint32_t l = 0; l <= mlp->layers; l++)
+        lane->activation[l] = gw_arena_floats(a, (size_t)rows * mlp->width[l]);
+    lane->delta = gw_arena_floats(a, rows * widest);
+    lane->piece = gw_arena_floats(a, most);
 }
 
 size_t gw_mlp_lane_bytes(const gw_mlp *mlp, uint32_t rows) {
-    size_t delta, piece, bytes = 0;
-    scratch_bytes(mlp, rows, &delta, &piece);
-    for (uint32_t l = 0; l <= mlp->layers; l++) bytes += aligned((size_t)rows * mlp->width[l]);
-    return bytes + delta + piece;
+    gw_arena counted = {.alignment = ALIGNMENT};
+    gw_mlp_lane lane;
+    lay_out(&counted, mlp, rows, &lane);
+    return counted.used;
 }
 
 bool gw_mlp_lane_open(const gw_mlp *mlp, uint32_t rows, gw_mlp_lane *lane, gw_err *err) {
     GW_ASSERT(mlp->layers >= 1 && mlp->layers <= GW_MLP_LAYERS && rows >= 1 && rows <= GW_MLP_ROWS);
     for (uint32_t l = 0; l <= mlp->layers; l++)
         GW_ASSERT(mlp->width[l] >= 1 && mlp->width[l] <= GW_MLP_WIDTH);
-    size_t delta, piece, bytes = gw_mlp_lane_bytes(mlp, rows);
-    scratch_bytes(mlp, rows, &delta, &piece);
+    size_t bytes = gw_mlp_lane_bytes(mlp, rows);
     *lane = (gw_mlp_lane){.rows = rows};
     lane->memory = aligned_alloc(ALIGNMENT, bytes);
     if (lane->memory == NULL)
         return gw_fail(err, GW_E_NOMEM, "kernels/mlp: no memory for %zu bytes of scratch", bytes);
     memset(lane->memory, 0, bytes);
-    char *next = lane->memory;
-    for (uint32_t l = 0; l <= mlp->layers; l++) {
-        lane->activation[l] = (float *)(void *)next;
-        next += aligned((size_t)rows * mlp->width[l]);
-    }
-    lane->delta = (float *)(void *)next;
-    lane->piece = (float *)(void *)(next + delta);
-    GW_ASSERT(next + delta + piece == (char *)lane->memory + bytes);
+    gw_arena arena = {.base = lane->memory, .alignment = ALIGNMENT};
+    lay_out(&arena, mlp, rows, lane);
     return true;
 }
 
@@ -69,7 +60,7 @@ void gw_mlp_lane_close(gw_mlp_lane *lane) {
 }
 
 GW_CLONES static void rectify(float *values, size_t count) {
-    /* a NaN stays one */
+    /* a NaN stays NaN */
     for (size_t i = 0; i < count; i++) values[i] = values[i] < 0.0f ? 0.0f : values[i];
 }
 

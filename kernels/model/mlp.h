@@ -7,11 +7,11 @@
 #include "core/godwit.h"
 
 enum {
-    GW_MLP_LAYERS = 16, /* at most */
-    /* weight gradients that are computed and emitted at a time, approximately */
+    GW_MLP_LAYERS = 16, /* the most layers */
+    /* approximate number of weight gradients that are computed and emitted at a time */
     GW_MLP_PIECE = 48 * 1024,
-    GW_MLP_WIDTH = GW_MLP_PIECE, /* at most */
-    GW_MLP_ROWS = 1 << 16,       /* of a shard, at most */
+    GW_MLP_WIDTH = GW_MLP_PIECE, /* the largest width of a layer */
+    GW_MLP_ROWS = 1 << 16,       /* the most rows of a shard */
 };
 
 typedef struct gw_mlp {

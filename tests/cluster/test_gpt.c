@@ -455,7 +455,7 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     said = output(&code, RUN "p0,p1 --channels 64 2>&1", l->dir);
     cr_assert(code == 1 && strstr(said, "is 256x128, and this model's is 256x64") != NULL, "%s", said);
     said = output(&code, RUN "p0,p1 --heads 2 --updates 1 2>&1", l->dir);
-    cr_assert(code == 2 && strstr(said, "its model has 4 heads, and this one 2") != NULL, "%s", said);
+    cr_assert(code == 2 && strstr(said, "its model has 4 heads, and this job 2") != NULL, "%s", said);
     said = output(&code, RUN "p0,p1 --layers 1 --updates 1 2>&1", l->dir);
     cr_assert(code == 2 &&
                   strstr(said, "has 2 layers, and this model 1; its weights are of --layers 2") != NULL,

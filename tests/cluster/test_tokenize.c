@@ -197,7 +197,7 @@ Test(tokenize, what_makes_no_sense_is_refused) {
     refused(1, "--tokenizer: there is no file folder/vocab.json", "--tokenizer folder --to t.bin a");
     refused(1, "cannot open b: No such file", "--tokenizer . --to t.bin a b");
     refused(1, "there is no file in the folder folder", "--tokenizer . --to t.bin a folder");
-    refused(1, "--to: a is there and is no token shard", "--tokenizer . --to a a");
+    refused(1, "--to: a exists and is no token shard", "--tokenizer . --to a a");
     refused(1, "--to: /dev/null is there and is not a regular file", "--tokenizer . --to /dev/null a");
     write_vocabulary(65535);
     cr_expect_eq(shell(TOKENIZE "a && rm t.bin"), 0, "%s", said);

@@ -60,7 +60,7 @@ static outcome add(const arrays *a, gw_exact_format format, uint64_t first, uint
                            .found = &at->found,
                            .of_shard = &at->of_shard,
                            .least = &at->least};
-    GPU(gw_cuda_add_floats(&piece, adding, values, adding == GW_CUDA_LOOK ? NULL : sum, NULL));
+    GPU(gw_cuda_add_floats(&piece, adding, values, adding == GW_CUDA_PROBE ? NULL : sum, NULL));
     gpu_fetch(&start, at, sizeof start);
     gpu_fetch(a->result, sum, count * sizeof *sum);
     return start;
@@ -111,7 +111,7 @@ Test(gpu_exact, looks_and_leaves_the_sum_alone) {
     gw_exact_part part = {0, 0};
     gw_exact_add(&format, 5, 100003, a.values, a.expected, &part);
     memcpy(a.expected, a.sum, 100003 * sizeof *a.sum);
-    outcome got = add(&a, format, 5, 100003, GW_CUDA_LOOK, 0, 0);
+    outcome got = add(&a, format, 5, 100003, GW_CUDA_PROBE, 0, 0);
     expect_equal(&a, 100003, &got, &part);
     close_arrays(&a);
 }

@@ -128,8 +128,8 @@ Test(gpu_gpt, gradients_of_embeddings_have_the_bits_of_a_processor) {
             gpu_shuffle(seed);
             float *gpu_words = gpu_copy_of(before, words_bytes, 0), *gpu_places = gpu_take(places_bytes, 0);
             gw_cuda_embedding of = drawn_every_other(shape, seed);
-            GPU(gw_cuda_embedding_places(&of, gpu_delta, gpu_places, NULL));
-            GPU(gw_cuda_embedding_words(&of, gpu_tokens, gpu_order, gpu_starts, gpu_delta, gpu_words, NULL));
+            GPU(gw_cuda_embedding_positions(&of, gpu_delta, gpu_places, NULL));
+            GPU(gw_cuda_embedding_tokens(&of, gpu_tokens, gpu_order, gpu_starts, gpu_delta, gpu_words, NULL));
             gpu_expect_bits(gpu_places, dplaces, places_bytes, "gradient of places", n);
             gpu_expect_bits(gpu_words, dwords, words_bytes, "gradient of words", n);
         }

@@ -169,7 +169,7 @@ static void add_shard(bench *b, uint32_t shard, uint32_t kind) {
 static int64_t *words_of(const bench *b, const side *s) {
     int64_t *words, *host = malloc(b->layout.words * sizeof *host);
     gw_err err;
-    good(gw_cuda_accumulator_settle(s->sum, b->stream, &words, &err), &err);
+    good(gw_cuda_accumulator_finish(s->sum, b->stream, &words, &err), &err);
     gpu_fetch(host, words, b->layout.words * sizeof *host);
     return host;
 }

@@ -178,7 +178,7 @@ Test(gpu_kernels, pixels_are_normalised_and_rounded) {
     }
 }
 
-static float *turned(const float *values, uint64_t rows, uint64_t columns) {
+static float *transposed(const float *values, uint64_t rows, uint64_t columns) {
     float *to = malloc(rows * columns * sizeof *to);
     for (uint64_t i = 0; i < rows * columns; i++) to[i % columns * rows + i / columns] = values[i];
     return to;
@@ -201,7 +201,7 @@ static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded
     /* In place, as the passes do it: over the activations, or, for the logits, over what came. */
     gw_cuda_factor to = {gated ? gpu_active : gpu_above, false};
     if (rounded) to = (gw_cuda_factor){gpu_take(n * sizeof *narrow, 0), true};
-    float *across = turned(expected, rows, columns), *gpu_across = rounded ? NULL : gpu_take(bytes, 0);
+    float *across = transposed(expected, rows, columns), *gpu_across = rounded ? NULL : gpu_take(bytes, 0);
     GPU(gw_cuda_gate(rows, columns, gpu_above, gated ? gpu_active : NULL, to, gpu_across, parts, gpu_sum,
                      NULL));
     if (!rounded) gpu_expect_bits(gpu_across, across, bytes, "gradient, transposed", n);
@@ -233,9 +233,9 @@ Test(gpu_kernels, what_is_transposed) {
                                          {64, 10}, {72, 10}, {130, 33}, {1000, 257}, {200, 1}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         uint64_t rows = shapes[s][0], columns = shapes[s][1], n = rows * columns;
-        float *values = gpu_floats(s, n), *expected = turned(values, rows, columns);
+        float *values = gpu_floats(s, n), *expected = transposed(values, rows, columns);
         float *gpu = gpu_take(n * sizeof *gpu, 0);
-        GPU(gw_cuda_turn(rows, columns, gpu_copy_of(values, n * sizeof *values, 0), gpu, NULL));
+        GPU(gw_cuda_transpose(rows, columns, gpu_copy_of(values, n * sizeof *values, 0), gpu, NULL));
         gpu_expect_bits(gpu, expected, n * sizeof *expected, "transposed", n);
         free(values);
         free(expected);

@@ -108,9 +108,9 @@ inline uint32_t gw_pack_bf16(float low, float high) {
            (uint32_t)__bfloat16_as_ushort(__float2bfloat16_rn(high)) << 16;
 }
 
-inline void gw_compute_anew(int &) {}
+inline void gw_hide_value(int &) {}
 
-inline uint64_t gw_load_again(const uint64_t *at) {
+inline uint64_t gw_reload(const uint64_t *at) {
     return *at;
 }
 

@@ -118,7 +118,7 @@ Test(gpu_failures, full_memory_of_the_host_is_not_called_the_gpus) {
     cr_expect_null(strstr(err.text, "less of the GPU's memory"), "%s", err.text);
     cr_expect_eq(cudaGetLastError(), cudaSuccess);
     fake_fail(1, cudaErrorMemoryAllocation);
-    cr_assert_not(gw_cuda_take(1, 3 << 20, &memory, &err));
+    cr_assert_not(gw_cuda_allocate(1, 3 << 20, &memory, &err));
     cr_expect_not_null(strstr(err.text, "less of the GPU's memory"), "%s", err.text);
     fake_fail(1, cudaErrorDevicesUnavailable);
     cr_assert_not(gw_cuda_pin(1, 3 << 20, &memory, &err));

@@ -135,7 +135,7 @@ static uint64_t contribution(rig *r, uint64_t step) {
 /* In the state that was made `flipped` alone is another now; NULL: nothing is. */
 static void expect_seen(rig *r, const gw_tensor *flipped) {
     const char *name = flipped != NULL ? flipped->name : "nothing";
-    gw_state_print whole = rig_print(r, 0, GW_UNIT_HASH), part = rig_print(r, 0, GW_UNIT_LOOK);
+    gw_state_print whole = rig_print(r, 0, GW_UNIT_HASH), part = rig_print(r, 0, GW_UNIT_HASH_READ);
     cr_assert_eq(whole.read != r->made.read, flipped != NULL && !flipped->apply_only, "%s", name);
     cr_assert_eq(whole.rest != r->made.rest, flipped != NULL && flipped->apply_only, "%s", name);
     cr_assert_eq(part.read, whole.read, "%s", name);

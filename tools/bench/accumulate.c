@@ -91,9 +91,9 @@ int gw_bench_accumulate(int argc, char **argv) {
     arrays a = {.count = UNCACHED};
     void *values, *sum, *copied;
     gw_err err;
-    bool taken = gw_memory_take(UNCACHED * sizeof(float), &values, &err) &&
-                 gw_memory_take(UNCACHED * sizeof(int64_t), &sum, &err) &&
-                 gw_memory_take(UNCACHED * sizeof(int64_t), &copied, &err);
+    bool taken = gw_memory_map(UNCACHED * sizeof(float), &values, &err) &&
+                 gw_memory_map(UNCACHED * sizeof(int64_t), &sum, &err) &&
+                 gw_memory_map(UNCACHED * sizeof(int64_t), &copied, &err);
     if (!taken) { /* what was taken goes with the process, which ends */
         fprintf(stderr, "%s: %s\n", argv[0], err.text);
         return 1;
@@ -106,8 +106,8 @@ int gw_bench_accumulate(int argc, char **argv) {
     measure_all(&a, "in the second-level cache");
     a.count = UNCACHED;
     measure_all(&a, "in memory");
-    gw_memory_give(values, UNCACHED * sizeof(float));
-    gw_memory_give(sum, UNCACHED * sizeof(int64_t));
-    gw_memory_give(copied, UNCACHED * sizeof(int64_t));
+    gw_memory_unmap(values, UNCACHED * sizeof(float));
+    gw_memory_unmap(sum, UNCACHED * sizeof(int64_t));
+    gw_memory_unmap(copied, UNCACHED * sizeof(int64_t));
     return a.sink == 1 ? 3 : 0; /* practically never 3: the sums must be looked at */
 }

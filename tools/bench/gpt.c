@@ -121,18 +121,18 @@ typedef struct alone {
 static bool alone_open(const bench *b, alone *a, gw_err *err) {
     void *products, *sums;
     *a = (alone){.values = calloc(ADD_ELEMENTS, sizeof(float))};
-    if (a->values == NULL || !gw_memory_take(products_floats(b) * sizeof(float), &products, err))
+    if (a->values == NULL || !gw_memory_map(products_floats(b) * sizeof(float), &products, err))
         return false;
     a->products = products;
     for (size_t i = 0; i < products_floats(b); i++) a->products[i] = (float)(i % 17) * 1e-3f;
-    if (!gw_memory_take(gradient_elements(b) * sizeof(int64_t), &sums, err)) return false;
+    if (!gw_memory_map(gradient_elements(b) * sizeof(int64_t), &sums, err)) return false;
     a->sums = sums;
     return true;
 }
 
 static void alone_close(const bench *b, alone *a) {
-    gw_memory_give(a->products, products_floats(b) * sizeof(float));
-    gw_memory_give(a->sums, gradient_elements(b) * sizeof(int64_t));
+    gw_memory_unmap(a->products, products_floats(b) * sizeof(float));
+    gw_memory_unmap(a->sums, gradient_elements(b) * sizeof(int64_t));
     free(a->values);
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/device/sums.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,9 +38,9 @@ static bool allocate(gw_cuda_accumulator *acc, gw_err *err) {
     acc->generation = calloc(layout->tensor_count, sizeof *acc->generation);
     if (acc->generation == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", layout->tensor_count);
-    if (!gw_cuda_take(acc->gpu, layout->words * sizeof(int64_t), &words, err)) return false;
+    if (!gw_cuda_allocate(acc->gpu, layout->words * sizeof(int64_t), &words, err)) return false;
     acc->words = words;
-    if (!gw_cuda_take(acc->gpu, layout->tensor_count * sizeof *acc->found, &found, err)) return false;
+    if (!gw_cuda_allocate(acc->gpu, layout->tensor_count * sizeof *acc->found, &found, err)) return false;
     acc->found = found;
     if (!gw_cuda_pin(acc->gpu, layout->tensor_count * sizeof *acc->found, &found_host, err)) return false;
     acc->found_host = found_host;
@@ -76,8 +77,8 @@ void gw_cuda_accumulator_close(gw_cuda_accumulator *acc) {
     if (acc->own) gw_ledger_close(acc->ledger);
     pthread_mutex_destroy(&acc->lock);
     if (acc->added != NULL) (void)cudaEventDestroy(acc->added);
-    gw_cuda_give(acc->gpu, acc->words);
-    gw_cuda_give(acc->gpu, acc->found);
+    gw_cuda_free(acc->gpu, acc->words);
+    gw_cuda_free(acc->gpu, acc->found);
     gw_cuda_unpin(acc->gpu, acc->found_host);
     gw_cuda_unpin(acc->gpu, acc->headers);
     gw_cuda_unpin(acc->gpu, acc->boundary);
@@ -94,11 +95,10 @@ gw_ledger *gw_cuda_accumulator_ledger(const gw_cuda_accumulator *acc) {
 }
 
 static int64_t *sum_of(const gw_cuda_accumulator *acc, uint32_t tensor) {
-    const gw_layout_tensor *of = &acc->layout->of[tensor];
-    return acc->words + acc->layout->buckets[of->bucket].data + of->first;
+    return acc->words + gw_sum_word(acc->layout, tensor);
 }
 
-/* Work started on `stream` from here on comes after all earlier additions, and what was found is of this
+/* Makes later work on `stream` wait for all earlier additions, and clears `found` if it is of an older
  * generation. The caller holds the lock. */
 static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     if (!gw_cuda_try(acc->gpu, cudaStreamWaitEvent(stream, acc->added, 0), err, "cudaStreamWaitEvent"))
@@ -107,15 +107,15 @@ static bool begin(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t st
     if (acc->found_generation == generation) return true;
     if (!gw_cuda_try(acc->gpu,
                      cudaMemsetAsync(acc->found, 0, acc->layout->tensor_count * sizeof *acc->found, stream),
-                     err, "cudaMemset of what was found"))
+                     err, "cudaMemset of the tensors' fingerprints"))
         return false;
     acc->found_generation = generation;
     return true;
 }
 
-/* Ends what begin has begun, if it succeeded. It is also called after a failure (`good` false, reason in
- * *err), since a clearing that was started must not come after later additions. Returns whether all was good.
- */
+/* Makes later additions wait for the work that was started since `begin`; `begun` is the result of that call.
+ * It is also called after a failure (`good` is false, and *err has the reason), since a clearing that was
+ * started must not come after later additions. Returns whether all was good. */
 static bool end(gw_cuda_accumulator *acc, bool begun, bool good, cudaStream_t stream, gw_err *err) {
     gw_err other;
     bool ended = begun && gw_cuda_try(acc->gpu, cudaEventRecord(acc->added, stream), good ? err : &other,
@@ -239,7 +239,7 @@ bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const
     return good;
 }
 
-/* Fills headers and boundary on the host from what was found. The caller holds the lock. */
+/* Fills headers and boundary words on the host from `found_host`. The caller holds the lock. */
 static void fill_headers(gw_cuda_accumulator *acc) {
     const gw_layout *layout = acc->layout;
     gw_ledger_boundary(acc->ledger, acc->own, acc->boundary);
@@ -273,7 +273,7 @@ static bool copy_headers(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *
 }
 
 /* The caller holds the lock, between begin and end. */
-static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
+static bool finish(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t stream, gw_err *err) {
     for (uint32_t t = 0; t < acc->layout->tensor_count; t++) {
         if (acc->layout->tensors[t].role == GW_STATE) continue;
         if (!clear_stale(acc, t, generation, stream, err)) return false;
@@ -282,7 +282,7 @@ static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t s
                      cudaMemcpyAsync(acc->found_host, acc->found,
                                      acc->layout->tensor_count * sizeof *acc->found, cudaMemcpyDeviceToHost,
                                      stream),
-                     err, "copying what was found") ||
+                     err, "copying the tensors' fingerprints") ||
         !gw_cuda_try(acc->gpu, cudaStreamSynchronize(stream), err, "adding the shards"))
         return false;
     fill_headers(acc);
@@ -290,10 +290,10 @@ static bool settle(gw_cuda_accumulator *acc, uint64_t generation, cudaStream_t s
            gw_cuda_try(acc->gpu, cudaStreamSynchronize(stream), err, "copying headers");
 }
 
-bool gw_cuda_accumulator_settle(gw_cuda_accumulator *acc, cudaStream_t stream, int64_t **words, gw_err *err) {
+bool gw_cuda_accumulator_finish(gw_cuda_accumulator *acc, cudaStream_t stream, int64_t **words, gw_err *err) {
     pthread_mutex_lock(&acc->lock);
     uint64_t generation = gw_ledger_generation(acc->ledger);
-    bool begun = begin(acc, generation, stream, err), good = begun && settle(acc, generation, stream, err);
+    bool begun = begin(acc, generation, stream, err), good = begun && finish(acc, generation, stream, err);
     good = end(acc, begun, good, stream, err);
     pthread_mutex_unlock(&acc->lock);
     *words = acc->words;

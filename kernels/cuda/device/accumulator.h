@@ -19,7 +19,7 @@ typedef struct gw_cuda_accumulator gw_cuda_accumulator;
  * then serves both; with NULL this accumulator has its own. */
 bool gw_cuda_accumulator_open(int gpu, const gw_layout *layout, gw_ledger *shared,
                               gw_cuda_accumulator **accumulator, gw_err *err);
-/* no work on it may be running; NULL is allowed */
+/* No work on it may be running; NULL is allowed. */
 void gw_cuda_accumulator_close(gw_cuda_accumulator *accumulator);
 uint64_t gw_cuda_accumulator_bytes(const gw_cuda_accumulator *accumulator);
 gw_ledger *gw_cuda_accumulator_ledger(const gw_cuda_accumulator *accumulator);
@@ -47,9 +47,10 @@ bool gw_cuda_accumulator_record(gw_cuda_accumulator *accumulator, uint32_t shard
 bool gw_cuda_accumulator_launch(gw_cuda_accumulator *accumulator, gw_entry *entry, const gw_cuda_graph *graph,
                                 cudaStream_t stream, bool *started, gw_err *err);
 
-/* Clears stale tensors, fills headers and boundary, and returns the layout->words words of the sum in the
- * GPU's memory. Waits for the GPU. No shard may be in flight, and the accumulator must not be poisoned. */
-bool gw_cuda_accumulator_settle(gw_cuda_accumulator *accumulator, cudaStream_t stream, int64_t **words,
+/* Completes the sum: clears stale tensors, fills headers and boundary words, and sets *words to the
+ * layout->words words of the sum in the GPU's memory. Waits for the GPU. No shard may be in flight, and the
+ * accumulator must not be poisoned. */
+bool gw_cuda_accumulator_finish(gw_cuda_accumulator *accumulator, cudaStream_t stream, int64_t **words,
                                 gw_err *err);
 
 #endif

@@ -8,8 +8,10 @@
 #include "kernels/cuda/runtime/driver.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/device/class.h"
-#include "kernels/device/job.h"
+#include "kernels/device/common.h"
+#include "kernels/device/sums.h"
 #include "kernels/host/fpmode.h"
+#include "kernels/host/need.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,39 +26,102 @@ bool gw_cuda_device_use(const gw_cuda_device *d, gw_err *err) {
     return gw_cuda_try(d->gpu.ordinal, cudaSetDevice(d->gpu.ordinal), err, "cudaSetDevice");
 }
 
-static void set_key(gw_device *device, uint64_t job_key) {
-    gw_ledger_set_key(gw_cuda_device_of(device)->ledger, job_key);
+/* Losses. CUDA returns the error of a GPU that can no longer be used from every later call, whichever code
+ * received it first: this program's kernels, cuBLASLt or the job. */
+
+/* A kernel fault may be the fault of a shard while one is being computed; the shard then fails and is counted
+ * against. A breakdown of the GPU itself is not. */
+static bool shard_may_be_cause(const gw_cuda_device *d, cudaError_t status) {
+    gw_held held;
+    gw_ledger_held(d->device.ledger, &held, NULL);
+    return held.running > 0 && !gw_cuda_broken(status);
 }
 
+/* Calls the options' callback at the first loss. Returns false. */
+static bool report_loss(gw_cuda_device *d, const gw_err *why) {
+    pthread_mutex_lock(&d->lost_lock);
+    if (!d->lost && d->lost_callback != NULL) d->lost_callback(d->lost_context, why);
+    d->lost = true;
+    pthread_mutex_unlock(&d->lost_lock);
+    return false;
+}
+
+bool gw_cuda_device_failed(gw_cuda_device *d, const char *doing) {
+    gw_err why;
+    cudaError_t status = cudaSetDevice(d->gpu.ordinal);
+    if (status == cudaSuccess) status = cudaStreamQuery(d->control);
+    (void)cudaGetLastError(); /* querying a busy stream counts as an error, which is cleared here */
+    if (!gw_cuda_sticky(status) || shard_may_be_cause(d, status)) return false;
+    (void)gw_cuda_try(d->gpu.ordinal, status, &why, "%s", doing);
+    return report_loss(d, &why);
+}
+
+bool gw_cuda_device_shard_failed(gw_cuda_device *d, const gw_err *why) {
+    return why->code == GW_E_NOMEM ? report_loss(d, why) : gw_cuda_device_failed(d, "computing a shard");
+}
+
+/* Memory. */
+
+/* On an integrated GPU the amount of free memory means little, since the kernel's caches count as used. */
+static bool is_integrated(const gw_cuda_device *d) {
+    int integrated = 0;
+    return cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, d->gpu.ordinal) == cudaSuccess &&
+           integrated != 0;
+}
+
+/* Bytes of the GPU's memory that are free; 0: unknown, or not meaningful. */
+static uint64_t free_memory(const gw_cuda_device *d) {
+    size_t free_bytes, all_bytes;
+    if (is_integrated(d)) return 0;
+    return cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess ? free_bytes : 0;
+}
+
+/* Bytes of the GPU's memory that a worker's lane takes, with its inputs. The job's side must be open. */
+static uint64_t lane_memory(const gw_cuda_device *d) {
+    const gw_job_gpu *gpu = d->type->gpu;
+    return 2 * d->input_bytes + (gpu->lane_bytes != NULL ? gpu->lane_bytes(d->job, d->side) : 0);
+}
+
+/* The reserve for memory whose amount is not known before a job runs: kernels of this program and of cuBLASLt,
+ * which are loaded on first use, graphs, and NCCL's buffers, some 20 MiB for each channel and connection. */
+enum { KERNELS_MIB = 128, NCCL_MIB = 384 };
+
+static uint64_t reserve(const gw_device_options *options) {
+    return (uint64_t)(options->reduce != 0 ? KERNELS_MIB + NCCL_MIB : KERNELS_MIB) << 20;
+}
+
+/* Whether the rest of the device fits into free memory. If not, *err says how much is needed, for what, and
+ * what needs less. The job's side must be open: the memory that it has taken is no longer free. */
+static bool check_memory(const gw_cuda_device *d, const gw_device_options *options, gw_err *err) {
+    size_t free_bytes, all_bytes;
+    char of[40], has[100];
+    if (is_integrated(d)) return true;
+    if (!gw_cuda_try(d->gpu.ordinal, cudaMemGetInfo(&free_bytes, &all_bytes), err, "cudaMemGetInfo"))
+        return false;
+    const uint64_t kept = reserve(options);
+    const gw_need need = {.lane_bytes = lane_memory(d),
+                          .workers = options->workers,
+                          .rest_bytes = gw_cuda_state_bytes(&d->layout) + d->layout.words * sizeof(int64_t) +
+                                        gw_cuda_sums_need(&d->layout, options->reduce),
+                          .most_bytes = free_bytes > kept ? free_bytes - kept : 0,
+                          .lighter = options->plan->lighter,
+                          .smaller = options->plan->smaller};
+    snprintf(of, sizeof of, "GPU %d's memory", d->gpu.ordinal);
+    snprintf(has, sizeof has, "free of its %.1f GiB, without %.1f GiB that libraries take, are",
+             (double)all_bytes * 0x1p-30, (double)kept * 0x1p-30);
+    return gw_need_check(&need, of, has, err);
+}
+
+/* Steps and sums. */
+
 static void begin_step(gw_device *device, uint64_t step) {
-    gw_cuda_device *d = gw_cuda_device_of(device);
-    uint32_t shards;
-    gw_err unknown;
-    gw_cuda_sums_release(d->sums);
-    d->verdict.ready = false;
-    d->step = step;
-    if (!d->own_ledger) return;
-    /* a failure is reported when the step is computed */
-    (void)gw_step_shards(d->type, d->job, step, &shards, &unknown);
-    gw_ledger_begin(d->ledger, step, shards);
+    gw_cuda_sums_release(gw_cuda_device_of(device)->sums);
+    gw_device_begin(device, step);
 }
 
 static void zero(gw_device *device) {
-    gw_cuda_device *d = gw_cuda_device_of(device);
-    gw_cuda_sums_release(d->sums);
-    if (d->own_ledger) gw_ledger_zero(d->ledger);
-}
-
-static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
-    gw_ledger_held(gw_cuda_device_of(device)->ledger, held_now, bits);
-}
-
-static void bad(gw_device *device, gw_exact_bad *least) {
-    gw_ledger_bad(gw_cuda_device_of(device)->ledger, least);
-}
-
-static void set_boundary(gw_device *device, const int64_t *words) {
-    gw_ledger_set_boundary(gw_cuda_device_of(device)->ledger, words);
+    gw_cuda_sums_release(gw_cuda_device_of(device)->sums);
+    gw_device_empty(device);
 }
 
 static void count_memory(gw_cuda_device *d) {
@@ -67,7 +132,7 @@ static void count_memory(gw_cuda_device *d) {
 static bool begin_reduce(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    d->verdict.ready = false;
+    d->result.ready = false;
     return (gw_cuda_device_use(d, err) && gw_cuda_sums_begin(d->sums, mode, place, send, receive, err)) ||
            gw_cuda_device_failed(d, "preparing a sum");
 }
@@ -82,56 +147,44 @@ static bool end_reduce(gw_device *device, gw_verdict *verdict, gw_err *err) {
 
 static void read_boundary(gw_device *device, int64_t *words) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    GW_ASSERT(gw_cuda_sums_words(d->sums, d->step) != NULL);
+    GW_ASSERT(gw_cuda_sums_words(d->sums, d->result.step) != NULL);
     memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
 }
 
-/* Computes what the job's scalars need of sums that only the GPU can read. */
+/* Runs the job's measure, which reduces sums that only the GPU can read to the words that its scalars need. */
 static bool measure(gw_cuda_device *d, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
     const gw_sums sums = {d->sum, d->layout.tensors, NULL};
+    const uint64_t step = d->result.step;
     if (gpu->measure == NULL) return true;
     bool good = gw_cuda_device_use(d, err) &&
                 gw_cuda_try(d->gpu.ordinal, cudaMemsetAsync(d->measured, 0, MEASURED_BYTES, d->control), err,
                             "cudaMemset") &&
-                gpu->measure(d->job, d->side, d->step, &sums, d->measured, d->control, err) &&
+                gpu->measure(d->job, d->side, step, &sums, d->measured, d->control, err) &&
                 gw_cuda_try(d->gpu.ordinal,
                             cudaMemcpyAsync(d->measured_host, d->measured, MEASURED_BYTES,
                                             cudaMemcpyDeviceToHost, d->control),
-                            err, "copying what was measured");
+                            err, "copying the measured words");
     gw_err waiting; /* waits also after a failure: the work that was started reads the sum */
     if (!gw_cuda_try(d->gpu.ordinal, cudaStreamSynchronize(d->control), &waiting, "measuring the sum") &&
         good) {
         *err = waiting;
         good = false;
     }
-    return good || gw_fail_in(err, "job %s: step %llu: measure", d->type->name, (unsigned long long)d->step);
+    return good || gw_fail_in(err, "job %s: step %llu: measure", d->type->name, (unsigned long long)step);
 }
 
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
-    const int64_t *words = gw_cuda_sums_words(d->sums, d->step);
+    const int64_t *words = gw_cuda_sums_words(d->sums, d->result.step);
     GW_ASSERT(words != NULL); /* only a checked sum is applied */
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
-        if (d->layout.tensors[t].role == GW_STATE) continue;
-        d->sum[t] = words + d->layout.buckets[d->layout.of[t].bucket].data + d->layout.of[t].first;
+        if (!gw_is_summed(&d->layout, t)) continue;
+        d->sum[t] = words + gw_sum_word(&d->layout, t);
         d->sum_small[t] = gw_cuda_sums_small(d->sums, t);
     }
     if (!measure(d, err)) return gw_cuda_device_failed(d, "measuring a sum");
-    return gw_sum_verdict_scalars(&d->verdict, d->ledger, d->step, scalars, err);
-}
-
-static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    return gw_sum_verdict_commit(&gw_cuda_device_of(device)->verdict, step, err);
-}
-
-static void report(gw_device *device, char *text, size_t size) {
-    gw_cuda_device *d = gw_cuda_device_of(device);
-    gw_sum_verdict_report(&d->verdict, d->step, text, size);
-}
-
-static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_sum_verdict_summary(&gw_cuda_device_of(device)->verdict, steps_done, text, size);
+    return gw_device_scalars(device, scalars, err);
 }
 
 static void close_cuda(gw_device *device) {
@@ -141,7 +194,7 @@ static void close_cuda(gw_device *device) {
     gw_cuda_sums_close(d->sums);
     gw_cuda_accumulator_close(d->accumulator);
     gw_cuda_state_close(d);
-    gw_cuda_give(d->gpu.ordinal, d->measured);
+    gw_cuda_free(d->gpu.ordinal, d->measured);
     gw_cuda_unpin(d->gpu.ordinal, d->measured_host);
     if (d->side != NULL) d->type->gpu->close(d->job, d->side);
     if (d->control != NULL) (void)cudaStreamDestroy(d->control);
@@ -154,14 +207,14 @@ static void close_cuda(gw_device *device) {
 }
 
 static const gw_device_ops cuda_ops = {
+    GW_DEVICE_COMMON_OPS,
     .close = close_cuda,
     .lane_open = gw_cuda_lane_open,
     .lane_close = gw_cuda_lane_close,
-    .lane_part = gw_cuda_lane_part,
+    .lane_part = gw_device_only_part,
     .unit = gw_cuda_state_unit,
     .state_read = gw_cuda_state_read,
     .state_write = gw_cuda_state_write,
-    .set_key = set_key,
     .step_begin = begin_step,
     .zero = zero,
     .prefetch = gw_cuda_lane_prefetch,
@@ -169,16 +222,10 @@ static const gw_device_ops cuda_ops = {
     .contribute = gw_cuda_lane_contribute,
     .fingerprint = gw_cuda_lane_fingerprint,
     .probe = gw_cuda_lane_probe,
-    .held = held,
-    .bad = bad,
-    .set_boundary = set_boundary,
     .reduce_begin = begin_reduce,
     .reduce_end = end_reduce,
     .boundary = read_boundary,
     .scalars = run_scalars,
-    .commit = commit,
-    .report = report,
-    .summary = summary,
 };
 
 static const char *precision_name(gw_precision precision) {
@@ -193,8 +240,8 @@ static const char *precision_name(gw_precision precision) {
     gw_assert_failed("a known precision", __FILE__, __LINE__, __func__);
 }
 
-/* Names everything that must be equal for a shard to give the same bytes. Code that the driver compiled
- * depends on the driver too. */
+/* Writes the class, which names everything that must be equal for a shard to give the same bytes. Code that the
+ * driver compiled depends on the driver too. */
 static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *plan, gw_err *err) {
     char build[GW_BUILD_ID_TEXT], code[64], driver[40];
     uint32_t made_for;
@@ -215,23 +262,23 @@ static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *
 static bool open_measured(gw_cuda_device *d, gw_err *err) {
     void *words, *words_host;
     if (d->type->gpu->measure == NULL) return true;
-    if (!gw_cuda_take(d->gpu.ordinal, MEASURED_BYTES, &words, err)) return false;
+    if (!gw_cuda_allocate(d->gpu.ordinal, MEASURED_BYTES, &words, err)) return false;
     d->measured = words;
     if (!gw_cuda_pin(d->gpu.ordinal, MEASURED_BYTES, &words_host, err)) return false;
     d->measured_host = words_host;
     return true;
 }
 
-/* Opens the job's side and measures its memory, which only the GPU knows: libraries allocate the products'
- * workspaces. */
+/* Opens the job's side and measures the GPU memory that it takes. Only the GPU knows it, since libraries
+ * allocate memory of their own. */
 static bool open_side(gw_cuda_device *d, uint32_t workers, char *plan, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
-    uint64_t before = gw_cuda_device_free(d);
+    uint64_t before = free_memory(d);
     if (!gpu->open(d->job, &d->gpu, &d->side, plan, err)) return gw_fail_in(err, "job %s", d->type->name);
-    uint64_t after = gw_cuda_device_free(d);
+    uint64_t after = free_memory(d);
     d->side_bytes = after > 0 && after < before ? before - after : 0;
     d->input_bytes = gpu->input_bytes != NULL ? gpu->input_bytes(d->job) : 0;
-    d->lanes_bytes = workers * gw_cuda_device_lane_bytes(d);
+    d->lanes_bytes = workers * lane_memory(d);
     return true;
 }
 
@@ -246,15 +293,15 @@ static bool open_parts(gw_cuda_device *d, const gw_cuda_info *info, const gw_dev
         !gw_cuda_try(d->gpu.ordinal, cudaStreamCreateWithFlags(&d->control, cudaStreamNonBlocking), err,
                      "cudaStreamCreate"))
         return false;
-    if (!open_side(d, options->workers, plan, err) || !gw_cuda_device_fits(d, options, err) ||
+    if (!open_side(d, options->workers, plan, err) || !check_memory(d, options, err) ||
         !name_class(d, info, plan, err) || !gw_cuda_state_open(d, err) || !open_measured(d, err))
         return false;
-    d->verdict = (gw_sum_verdict){.type = d->type,
-                                  .job = d->job,
-                                  .tensors = d->layout.tensors,
-                                  .sum = d->sum_small,
-                                  .measured = d->measured_host,
-                                  .state = d->state_small};
+    d->result = (gw_step_result){.type = d->type,
+                                 .job = d->job,
+                                 .tensors = d->layout.tensors,
+                                 .sum = d->sum_small,
+                                 .measured = d->measured_host,
+                                 .state = d->state_small};
     return gw_cuda_accumulator_open(d->gpu.ordinal, &d->layout, options->ledger, &d->accumulator, err) &&
            gw_cuda_sums_open(d->gpu.ordinal, &d->layout, d->accumulator, d->control, options->reduce,
                              &d->sums, err);
@@ -285,16 +332,17 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
     if (d == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the device of GPU %d", gpu->ordinal);
     d->device = (gw_device){.ops = &cuda_ops,
                             .layout = &d->layout,
+                            .owns_ledger = options->ledger == NULL,
+                            .result = &d->result,
                             .unit_count = 1,
                             .part_count = 1,
                             .gpu_count = 1,
                             .gpus = {gpu->ordinal}};
-    d->own_ledger = options->ledger == NULL;
     d->type = options->type;
     d->job = options->job;
     d->gpu = *gpu;
-    d->tell_lost = options->lost;
-    d->tell_context = options->context;
+    d->lost_callback = options->lost;
+    d->lost_context = options->context;
     pthread_mutex_init(&d->transfer_lock, NULL);
     pthread_mutex_init(&d->lost_lock, NULL);
     if (!gw_layout_make(options->plan, options->boundary_words, &d->layout, err)) {
@@ -307,7 +355,7 @@ bool gw_device_cuda_open(const gw_device_options *options, const gw_gpu *gpu, gw
         close_cuda(&d->device);
         return false;
     }
-    d->device.ledger = d->ledger = gw_cuda_accumulator_ledger(d->accumulator);
+    d->device.ledger = gw_cuda_accumulator_ledger(d->accumulator);
     count_memory(d);
     begin_step(&d->device, 0);
     *device = &d->device;

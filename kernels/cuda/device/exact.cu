@@ -1,6 +1,6 @@
-/* A thread takes two neighbours at a time, 8 bytes of floats and 16 of sums, so that a warp reads and writes
- * whole lines; PAIRS such loads are in flight before the first is used. A block works through a tile and adds
- * what it found at the end: one atomic for 16 Ki elements. */
+/* A thread takes two neighbouring elements at a time, 8 bytes of floats and 16 of sums, so that a warp reads and
+ * writes whole lines; PAIRS such loads are in flight before the first is used. A block processes a tile and
+ * adds its fingerprint and bad count at the end, which takes one atomic operation for 16 Ki elements. */
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/math/launch.cuh"
 
@@ -19,8 +19,8 @@ __device__ word sum_of_warp(word value) {
     return value;
 }
 
-/* Adds the threads' values to *total and, unless it is NULL, to *other, once a block. All threads of the
- * block take part. */
+/* Adds the sum of the threads' values to *total and, unless it is NULL, to *other, with one atomic operation
+ * each. All threads of the block call it. */
 __device__ void add_of_block(word value, word *total, word *other) {
     __shared__ word of_warp[THREADS / 32];
     value = sum_of_warp(value);
@@ -78,7 +78,7 @@ __device__ void add_one(const gw_cuda_piece &piece, const format &how, typename 
     *after = adding == GW_CUDA_ADD ? (int64_t)((uint64_t)before + (uint64_t)q) : q;
 }
 
-/* One round of a tile that lies wholly inside the piece, in pairs. */
+/* Adds one round of a tile in pairs. The round lies wholly inside the piece. */
 template <gw_cuda_adding adding, typename format>
 __device__ void add_round(const gw_cuda_piece &piece, const format &how, const typename format::value *values,
                           int64_t *sum, uint64_t base, tally *t) {
@@ -96,12 +96,12 @@ __device__ void add_round(const gw_cuda_piece &piece, const format &how, const t
         int64_t left, right;
         add_one<adding>(piece, how, x[k].x, i, adding == GW_CUDA_ADD ? s[k].x : 0, &left, t);
         add_one<adding>(piece, how, x[k].y, i + 1, adding == GW_CUDA_ADD ? s[k].y : 0, &right, t);
-        if (adding != GW_CUDA_LOOK)
+        if (adding != GW_CUDA_PROBE)
             __stcs(reinterpret_cast<longlong2 *>(sum + i), make_longlong2(left, right));
     }
 }
 
-/* `paired`: pairs of values and of sums are aligned. */
+/* `paired` tells that pairs of values and of sums are aligned. */
 template <gw_cuda_adding adding, typename format>
 __global__ void __launch_bounds__(THREADS)
     add_kernel(gw_cuda_piece piece, format how, const typename format::value *__restrict__ values,
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(THREADS)
     for (uint64_t i = base + threadIdx.x; i < end; i += THREADS) {
         int64_t after;
         add_one<adding>(piece, how, values[i], i, adding == GW_CUDA_ADD ? sum[i] : 0, &after, &t);
-        if (adding != GW_CUDA_LOOK) sum[i] = after;
+        if (adding != GW_CUDA_PROBE) sum[i] = after;
     }
     add_of_block(t.fingerprint, &piece.found->fingerprint,
                  piece.of_shard != NULL ? &piece.of_shard->fingerprint : NULL);
@@ -141,8 +141,8 @@ cudaError_t add(const gw_cuda_piece *piece, gw_cuda_adding adding, const format 
     case GW_CUDA_STORE:
         GW_LAUNCH(add_kernel<GW_CUDA_STORE>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
         break;
-    case GW_CUDA_LOOK:
-        GW_LAUNCH(add_kernel<GW_CUDA_LOOK>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
+    case GW_CUDA_PROBE:
+        GW_LAUNCH(add_kernel<GW_CUDA_PROBE>, blocks, THREADS, 0, stream, *piece, how, values, sum, paired);
         break;
     default:
         return cudaErrorInvalidValue;
@@ -150,8 +150,8 @@ cudaError_t add(const gw_cuda_piece *piece, gw_cuda_adding adding, const format 
     return cudaGetLastError();
 }
 
-/* The words of a state are spread. */
-template <bool spread> __device__ word printed(int64_t x, uint64_t i) {
+/* A word's term of a fingerprint. `spread` is true for the words of a state (gw_exact_state_fingerprint). */
+template <bool spread> __device__ word print_term(int64_t x, uint64_t i) {
     return (spread ? gw_exact_spread((uint64_t)x) : (word)x) * key_of(i);
 }
 
@@ -172,11 +172,12 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int k = 0; k < PAIRS; k++) {
             uint64_t i = first + base + 2 * (k * THREADS + threadIdx.x);
-            sum += printed<spread>(x[k].x, i) + printed<spread>(x[k].y, i + 1);
+            sum += print_term<spread>(x[k].x, i) + print_term<spread>(x[k].y, i + 1);
         }
     }
 #pragma unroll 1
-    for (uint64_t i = base + threadIdx.x; i < end; i += THREADS) sum += printed<spread>(words[i], first + i);
+    for (uint64_t i = base + threadIdx.x; i < end; i += THREADS)
+        sum += print_term<spread>(words[i], first + i);
     add_of_block(sum, total, NULL);
 }
 
@@ -204,7 +205,7 @@ cudaError_t gw_cuda_add_floats(const gw_cuda_piece *piece, gw_cuda_adding adding
 
 cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding adding, const int64_t *values,
                                  int64_t *sum, cudaStream_t stream) {
-    /* both are powers of two, or it is 0 */
+    /* format.most is a power of two, so that the shift is exact or gives 0 */
     int64_t most = piece->format.most >> piece->format.frac_bits;
     return add(piece, adding, shifted_integer{most > 0 ? most : 1, piece->format.frac_bits}, values, sum,
                stream);

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* What was found in a tensor so far, summed over pieces. */
+/* The fingerprint and the number of bad elements of a tensor, summed over pieces. */
 typedef struct gw_cuda_found {
     unsigned long long fingerprint, bad;
 } gw_cuda_found;
@@ -28,17 +28,16 @@ typedef struct gw_cuda_piece {
     gw_exact_format format;
     uint64_t first; /* element of the bucket that receives the piece's first value; selects the keys */
     uint64_t count;
-    unsigned long long place; /* GW_CUDA_PLACE of the first value */
-    gw_cuda_found *found;     /* of the tensor: what the piece has is added here */
-    /* of the shard alone: what the piece has is also added here; NULL: nowhere */
-    gw_cuda_found *of_shard;
+    unsigned long long place;  /* GW_CUDA_PLACE of the first value */
+    gw_cuda_found *found;      /* the tensor's, to which the piece's are added */
+    gw_cuda_found *of_shard;   /* the shard's alone, to which they are also added; NULL: it has none */
     unsigned long long *least; /* becomes the place of the first bad value, if that is less */
 } gw_cuda_piece;
 
 typedef enum gw_cuda_adding {
     GW_CUDA_ADD = 1,   /* sum += rounded values */
     GW_CUDA_STORE = 2, /* sum = rounded values: the old sum counts as zero */
-    GW_CUDA_LOOK = 3,  /* updates only `found` and `least`; the sum is not touched and may be NULL */
+    GW_CUDA_PROBE = 3, /* updates only `found` and `least`; the sum is not touched and may be NULL */
 } gw_cuda_adding;
 
 /* Rounds values[0 .. count) and adds them to sum[0 .. count), in one pass. */
@@ -48,7 +47,7 @@ cudaError_t gw_cuda_add_floats(const gw_cuda_piece *piece, gw_cuda_adding adding
 cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding adding, const int64_t *values,
                                  int64_t *sum, cudaStream_t stream);
 
-/* Both add to *total the sum of words[i] * key(first + i) modulo 2^64 over i < count; `words` is aligned to
+/* Add to *total the sum of words[i] * key(first + i) modulo 2^64 over i < count; `words` is aligned to
  * 16 bytes. For sums the result is that of gw_exact_fingerprint, for state that of gw_exact_state_fingerprint
  * over 8 * count bytes. */
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, unsigned long long *total,

@@ -6,7 +6,7 @@
 #include "kernels/cuda/device/accumulator.h"
 #include "kernels/cuda/device/sums.h"
 #include "kernels/cuda/runtime/cuda.h"
-#include "kernels/device/job.h"
+#include "kernels/device/common.h"
 
 #include <pthread.h>
 
@@ -23,11 +23,8 @@ typedef struct gw_cuda_device {
 
     cudaStream_t control; /* stream of reductions and updates */
     gw_cuda_accumulator *accumulator;
-    gw_ledger *ledger; /* the accumulator's */
-    bool own_ledger;   /* the ledger is not shared with another device */
     gw_cuda_sums *sums;
-    gw_sum_verdict verdict;
-    uint64_t step; /* the ledger's step; written by the control thread */
+    gw_step_result result;
 
     char *image;        /* the state's memory on the GPU */
     size_t image_bytes; /* size of the image, with tensors aligned */
@@ -37,7 +34,7 @@ typedef struct gw_cuda_device {
     /* by tensor, on the GPU: pointers into the present step's sum; NULL for state */
     const int64_t **sum;
     const int64_t **sum_small; /* by tensor, on the host: copies of small sums */
-    /* what the job measures of a sum, on the GPU and pinned; NULL: it measures nothing */
+    /* the words of the job's measure, on the GPU and pinned on the host; NULL: the job has no measure */
     int64_t *measured, *measured_host;
     unsigned long long *print;      /* on the GPU: the state's fingerprint, in two parts */
     unsigned long long *print_host; /* the same, pinned on the host */
@@ -45,13 +42,13 @@ typedef struct gw_cuda_device {
     /* guards `lost`; a second thread waits here until the first has reported */
     pthread_mutex_t lost_lock;
     bool lost;
-    void (*tell_lost)(void *context, const gw_err *why); /* from the options */
-    void *tell_context;
+    void (*lost_callback)(void *context, const gw_err *why); /* from the options */
+    void *lost_context;
 
     pthread_mutex_t transfer_lock; /* guards the three fields below, for state_read and state_write */
     cudaStream_t transfer;
-    void *bounce[2]; /* pinned */
-    cudaEvent_t bounced[2];
+    void *bounce[2];        /* pinned buffers */
+    cudaEvent_t bounced[2]; /* the latest copy from or to each buffer */
 } gw_cuda_device;
 
 static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
@@ -61,27 +58,18 @@ static inline gw_cuda_device *gw_cuda_device_of(gw_device *device) {
 /* Makes the GPU current for the calling thread. */
 bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
 
-/* need.c. Bytes of the GPU's memory that are free; 0: unknown, or not meaningful. */
-uint64_t gw_cuda_device_free(const gw_cuda_device *device);
-/* Bytes of the GPU's memory that a worker's lane takes, with its inputs. The job's side must be open. */
-uint64_t gw_cuda_device_lane_bytes(const gw_cuda_device *device);
-/* Whether the rest of the device fits into free memory. If not, *err says how much is needed, for what, and
- * what needs less. The job's side must be open. */
-bool gw_cuda_device_fits(const gw_cuda_device *device, const gw_device_options *options, gw_err *err);
-
-/* lost.c. To be called after a call of the device has failed while `doing` something ("checking a sum").
- * Reports the loss (gw_device_options.lost) if the GPU can no longer be used. Returns false. Any thread;
- * contribute calls it before it leaves the ledger. */
+/* Called after a call of the device has failed while `doing` something ("checking a sum"). Reports the loss
+ * (gw_device_options.lost) if the GPU can no longer be used. Returns false. Any thread; contribute calls it
+ * before it leaves the ledger. */
 bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
-/* To be called after the computation of a shard has failed with `why`. Reports a loss also where memory has
- * run out, which is not the shard's fault: another GPU, or this one at another time, may have enough. Returns
- * false. Any thread, before the shard leaves the ledger. */
+/* Called after the computation of a shard has failed with `why`. Reports a loss also where memory has run out,
+ * which is not the shard's fault: another GPU, or this one at another time, may have enough. Returns false.
+ * Any thread, before the shard leaves the ledger. */
 bool gw_cuda_device_shard_failed(gw_cuda_device *device, const gw_err *why);
 
 /* lane.c: the device's ops of these names. */
 bool gw_cuda_lane_open(gw_device *device, gw_lane **lane, gw_err *err);
 void gw_cuda_lane_close(gw_device *device, gw_lane *lane);
-uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane);
 void gw_cuda_lane_prefetch(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard);
 void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes);
 gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,

@@ -1,6 +1,6 @@
-/* A lane: a stream, the scratch of one shard in flight, and two places for inputs, so that the next shard's
- * input is loaded and copied while the GPU computes the present one. Two lanes keep a GPU busy: one shard
- * waits behind the one that runs. */
+/* A lane of a GPU: a stream, the scratch of one shard in flight, and two places for inputs, so that the next
+ * shard's input is loaded and copied while the GPU computes the present one. With two lanes a shard is ready
+ * when the one that runs ends. */
 #include "kernels/cuda/device/inside.h"
 
 #include "core/base/assert.h"
@@ -9,7 +9,7 @@
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/graph.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/device/job.h"
+#include "kernels/device/common.h"
 #include "kernels/host/fpmode.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ struct gw_lane {
     pthread_t thread;
     cudaStream_t stream, copies;
     input inputs[2];
-    /* the shard that may come next, and the one that this lane began its step with */
+    /* the shard that the latest prefetch announced, and the first shard of the lane's step */
     uint64_t hint_step, first_step;
     uint32_t hint_shard, first_shard;
     bool hinted, started;
@@ -40,10 +40,11 @@ struct gw_lane {
     gw_cuda_graphs graphs;
     gw_cuda_graph *recording; /* emissions are recorded into this graph; NULL: they are added */
     gw_cuda_adding adding;    /* how the graph that is recorded adds */
-    bool failed;              /* an emission could not be started; `err` says why */
+    bool failed;              /* an emission could not be started; `err` has the reason */
     gw_err err;
-    unsigned long long *least, *least_host; /* of the shard's bad elements: on the GPU, and pinned */
-    gw_cuda_found *found, *found_host;      /* of the shard, by tensor: on the GPU, and pinned */
+    /* the place of the shard's first bad element; on the GPU, and pinned on the host */
+    unsigned long long *least, *least_host;
+    gw_cuda_found *found, *found_host; /* what the shard has, by tensor; on the GPU, and pinned on the host */
 };
 
 void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
@@ -53,11 +54,11 @@ void gw_cuda_lane_check(const gw_cuda_device *d, const gw_lane *lane) {
 
 /* Emitting. */
 
-/* Rounds and fingerprints a probe's piece without adding it. */
-static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
-                          const int64_t *integers, gw_err *err) {
+/* Starts the rounding and fingerprinting of a probe's piece, which is not added. */
+static bool probe_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
+                        const int64_t *integers, gw_err *err) {
     const gw_layout *layout = &lane->owner->layout;
-    if (!gw_ledger_check(lane->owner->ledger, &lane->entry, tensor, first, count)) return true;
+    if (!gw_ledger_check(lane->owner->device.ledger, &lane->entry, tensor, first, count)) return true;
     gw_cuda_piece piece = {.format =
                                gw_exact_format_of(layout->tensors[tensor].frac_bits, lane->entry.shards),
                            .first = layout->of[tensor].first + first,
@@ -66,17 +67,17 @@ static bool look_at_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64
                            .found = &lane->found[tensor],
                            .least = lane->least};
     cudaError_t status = floats != NULL
-                             ? gw_cuda_add_floats(&piece, GW_CUDA_LOOK, floats, NULL, lane->stream)
-                             : gw_cuda_add_integers(&piece, GW_CUDA_LOOK, integers, NULL, lane->stream);
-    return gw_cuda_try(lane->owner->gpu.ordinal, status, err, "looking at tensor '%s'",
+                             ? gw_cuda_add_floats(&piece, GW_CUDA_PROBE, floats, NULL, lane->stream)
+                             : gw_cuda_add_integers(&piece, GW_CUDA_PROBE, integers, NULL, lane->stream);
+    return gw_cuda_try(lane->owner->gpu.ordinal, status, err, "probing tensor '%s'",
                        layout->tensors[tensor].name);
 }
 
-/* Records the work for a piece while a graph is recorded. */
+/* Records the addition of a piece in the graph that is recorded. */
 static bool record_piece(gw_lane *lane, uint32_t tensor, uint64_t first, uint64_t count, const float *floats,
                          const int64_t *integers, gw_err *err) {
     const gw_layout *layout = &lane->owner->layout;
-    if (!gw_ledger_check(lane->owner->ledger, &lane->entry, tensor, first, count)) {
+    if (!gw_ledger_check(lane->owner->device.ledger, &lane->entry, tensor, first, count)) {
         *err = lane->entry.err;
         return false;
     }
@@ -93,7 +94,7 @@ static void emit(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t 
     if (lane->failed || count == 0) return;
     bool good;
     if (lane->probing)
-        good = look_at_piece(lane, tensor, first, count, floats, integers, &lane->err);
+        good = probe_piece(lane, tensor, first, count, floats, integers, &lane->err);
     else if (lane->recording != NULL)
         good = record_piece(lane, tensor, first, count, floats, integers, &lane->err);
     else
@@ -116,7 +117,7 @@ static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, 
 
 static bool open_input(gw_cuda_device *d, input *in, gw_err *err) {
     return gw_cuda_pin(d->gpu.ordinal, d->input_bytes, &in->host, err) &&
-           gw_cuda_take(d->gpu.ordinal, d->input_bytes, &in->gpu, err) &&
+           gw_cuda_allocate(d->gpu.ordinal, d->input_bytes, &in->gpu, err) &&
            gw_cuda_try(d->gpu.ordinal, cudaEventCreateWithFlags(&in->copied, cudaEventDisableTiming), err,
                        "cudaEventCreate");
 }
@@ -124,11 +125,11 @@ static bool open_input(gw_cuda_device *d, input *in, gw_err *err) {
 static bool open_memory(gw_cuda_device *d, gw_lane *lane, gw_err *err) {
     void *least, *least_host, *found, *found_host;
     int gpu = d->gpu.ordinal;
-    if (!gw_cuda_take(gpu, sizeof *lane->least, &least, err)) return false;
+    if (!gw_cuda_allocate(gpu, sizeof *lane->least, &least, err)) return false;
     lane->least = least;
     if (!gw_cuda_pin(gpu, sizeof *lane->least_host, &least_host, err)) return false;
     lane->least_host = least_host;
-    if (!gw_cuda_take(gpu, d->layout.tensor_count * sizeof *lane->found, &found, err)) return false;
+    if (!gw_cuda_allocate(gpu, d->layout.tensor_count * sizeof *lane->found, &found, err)) return false;
     lane->found = found;
     if (!gw_cuda_pin(gpu, d->layout.tensor_count * sizeof *lane->found, &found_host, err)) return false;
     lane->found_host = found_host;
@@ -171,21 +172,16 @@ void gw_cuda_lane_close(gw_device *device, gw_lane *lane) {
     if (lane->job_lane != NULL) d->type->gpu->lane_close(d->job, d->side, lane->job_lane);
     for (int i = 0; i < 2; i++) {
         gw_cuda_unpin(gpu, lane->inputs[i].host);
-        gw_cuda_give(gpu, lane->inputs[i].gpu);
+        gw_cuda_free(gpu, lane->inputs[i].gpu);
         if (lane->inputs[i].copied != NULL) (void)cudaEventDestroy(lane->inputs[i].copied);
     }
     if (lane->stream != NULL) (void)cudaStreamDestroy(lane->stream);
     if (lane->copies != NULL) (void)cudaStreamDestroy(lane->copies);
-    gw_cuda_give(gpu, lane->least);
+    gw_cuda_free(gpu, lane->least);
     gw_cuda_unpin(gpu, lane->least_host);
-    gw_cuda_give(gpu, lane->found);
+    gw_cuda_free(gpu, lane->found);
     gw_cuda_unpin(gpu, lane->found_host);
     free(lane);
-}
-
-uint32_t gw_cuda_lane_part(gw_device *device, const gw_lane *lane) {
-    (void)device, (void)lane;
-    return 0;
 }
 
 /* Inputs. */
@@ -256,7 +252,8 @@ void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes) {
 
 /* Shards. */
 
-/* Has the job start all of a shard, or record it while the lane's stream is being recorded. */
+/* Calls the job's contribute, which starts all of a shard; while the lane's stream is recorded, it records it.
+ */
 static bool contribute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     const gw_cuda_device *d = lane->owner;
     gw_state state = {d->state};
@@ -292,7 +289,7 @@ static void note_failure(gw_cuda_graph *graph, const char *what, const gw_err *e
            last ? ", and so are all of its kind from now on" : "", err->text);
 }
 
-/* The graph of a shard. NULL: the shard must be started piece by piece, as the first of its kind always is.
+/* Returns the graph of a shard. NULL: the shard is started kernel by kernel, as the first of its kind always is.
  */
 static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     const gw_cuda_device *d = lane->owner;
@@ -313,7 +310,7 @@ static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     return graph;
 }
 
-/* Computes a shard by its graph where one exists and can be started, otherwise piece by piece. */
+/* Starts a shard by its graph where one exists and can be started, otherwise kernel by kernel. */
 static bool compute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     gw_cuda_graph *graph = graph_of(lane, what);
     bool started;
@@ -326,7 +323,7 @@ static bool compute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     return contribute(lane, what, err);
 }
 
-/* Starts all of a shard, and the copy of what was found. */
+/* Starts all of a shard, and the copies of its fingerprints and its first bad element to the host. */
 static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **used, gw_err *err) {
     gw_cuda_device *d = lane->owner;
     int gpu = d->gpu.ordinal;
@@ -343,14 +340,14 @@ static bool start(gw_lane *lane, uint64_t step, uint32_t shard, const input **us
            gw_cuda_try(gpu,
                        cudaMemcpyAsync(lane->found_host, lane->found, found_bytes, cudaMemcpyDeviceToHost,
                                        lane->stream),
-                       err, "copying what was found") &&
+                       err, "copying a shard's fingerprints") &&
            gw_cuda_try(gpu,
                        cudaMemcpyAsync(lane->least_host, lane->least, sizeof *lane->least,
                                        cudaMemcpyDeviceToHost, lane->stream),
-                       err, "copying what was found");
+                       err, "copying a shard's fingerprints");
 }
 
-/* Waits for the work started on the lane. `started` says whether it is all of the shard. */
+/* Waits for the work of the lane's stream. `started` tells whether all of the shard was started. */
 static bool finish(gw_lane *lane, bool started, uint64_t step, uint32_t shard, gw_err *err) {
     gw_err waiting;
     if (gw_cuda_try(lane->owner->gpu.ordinal, cudaStreamSynchronize(lane->stream), &waiting,
@@ -368,7 +365,7 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
         (void)gw_cuda_device_failed(d, "beginning a shard");
         return GW_SHARD_FAILED;
     }
-    if (!gw_ledger_enter(d->ledger, step, shard, &lane->entry, err)) return GW_SHARD_FAILED;
+    if (!gw_ledger_enter(d->device.ledger, step, shard, &lane->entry, err)) return GW_SHARD_FAILED;
     if (!lane->started || lane->first_step != step) {
         lane->first_step = step;
         lane->first_shard = shard;
@@ -379,9 +376,9 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     if (good) load_ahead(lane, used);
     good = finish(lane, good, step, shard, err) || gw_cuda_device_shard_failed(d, err);
     if (good && *lane->least_host != GW_CUDA_NO_PLACE)
-        gw_ledger_note_bad(d->ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
+        gw_ledger_note_bad(d->device.ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
                            *lane->least_host & ((UINT64_C(1) << 44) - 1));
-    return gw_ledger_leave(d->ledger, &lane->entry, good, err);
+    return gw_ledger_leave(d->device.ledger, &lane->entry, good, err);
 }
 
 /* The fingerprint of the latest shard's contribution, equal to the one a processor computes. */

@@ -1,6 +1,6 @@
-/* The state in the GPU's memory. One unit of work is all of it: large work keeps a GPU busy, and waiting
- * leaves it idle. Copies for checkpoints and joins go through two pinned buffers on a stream of their own, so
- * that one is filled while the other is emptied, and shards continue meanwhile. */
+/* The state in the GPU's memory. One unit of work is all of it, since a GPU is idle while the host waits
+ * between small units. Copies for checkpoints and joins go through two pinned buffers on a stream of their own,
+ * so that one is filled while the other is emptied, and shards continue meanwhile. */
 #include "kernels/cuda/device/inside.h"
 
 #include "core/base/assert.h"
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An eighth of what readers ask for at once (core/state/chunk.h), so that most of it is passed on while the
- * rest is copied. */
+/* The size of a pinned buffer: an eighth of a chunk (core/state/chunk.h), which readers ask for at once, so that
+ * most of a chunk is passed on while the rest is copied. */
 enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
-/* Words in which the two parts of a gw_state_print are summed. */
+/* The words in which the two parts of a gw_state_print are summed. */
 enum { PRINT_READ, PRINT_REST, PRINT_WORDS };
 
 static bool is_small(const gw_layout *layout, uint32_t tensor) {
@@ -35,7 +35,7 @@ static bool lay_out(gw_cuda_device *d, gw_err *err) {
     void *memory;
     for (uint32_t t = 0; t < d->layout.tensor_count; t++)
         if (is_small(&d->layout, t)) small += GW_GPU_SMALL * sizeof(int64_t);
-    if (!gw_cuda_take(d->gpu.ordinal, bytes, &memory, err)) return gw_fail_in(err, "state");
+    if (!gw_cuda_allocate(d->gpu.ordinal, bytes, &memory, err)) return gw_fail_in(err, "state");
     d->image = memory;
     d->image_bytes = bytes;
     if (!gw_cuda_pin(d->gpu.ordinal, small, &d->small_memory, err)) return gw_fail_in(err, "state");
@@ -60,7 +60,7 @@ bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
     if (d->state == NULL || d->state_small == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
     if (!lay_out(d, err)) return false;
-    if (!gw_cuda_take(gpu, print_bytes, &print, err)) return false;
+    if (!gw_cuda_allocate(gpu, print_bytes, &print, err)) return false;
     d->print = print;
     if (!gw_cuda_pin(gpu, print_bytes, &print_host, err)) return false;
     d->print_host = print_host;
@@ -80,8 +80,8 @@ void gw_cuda_state_close(gw_cuda_device *d) {
         if (d->bounced[i] != NULL) (void)cudaEventDestroy(d->bounced[i]);
         gw_cuda_unpin(gpu, d->bounce[i]);
     }
-    gw_cuda_give(gpu, d->image);
-    gw_cuda_give(gpu, d->print);
+    gw_cuda_free(gpu, d->image);
+    gw_cuda_free(gpu, d->print);
     gw_cuda_unpin(gpu, d->print_host);
     gw_cuda_unpin(gpu, d->small_memory);
     free(d->state);
@@ -98,8 +98,9 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
                gw_fail_in(err, "job %s: init", d->type->name);
     GW_ASSERT(work == GW_UNIT_APPLY);
     gw_sums sums = {d->sum, d->layout.tensors, NULL};
-    return gpu->apply(d->job, d->side, d->step, range, &sums, &d->verdict.scalars, &state, d->control, err) ||
-           gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)d->step);
+    const uint64_t step = d->result.step;
+    return gpu->apply(d->job, d->side, step, range, &sums, &d->result.scalars, &state, d->control, err) ||
+           gw_fail_in(err, "job %s: step %llu: apply", d->type->name, (unsigned long long)step);
 }
 
 /* Works on each group as a whole: the layout's units of one group are consecutive. */
@@ -136,9 +137,9 @@ static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         const gw_layout_tensor *of = &d->layout.of[t];
         const gw_tensor *tensor = &d->layout.tensors[t];
-        if (d->state[t] == NULL || (work == GW_UNIT_LOOK && tensor->apply_only)) continue;
+        if (d->state[t] == NULL || (work == GW_UNIT_HASH_READ && tensor->apply_only)) continue;
         unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
-        /* The bytes behind a tensor's last must be zeros, as padding of the last word. */
+        /* The last word is padded: the bytes behind the tensor are zeros. */
         if (!gw_cuda_try(
                 gpu,
                 gw_cuda_state_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
@@ -155,9 +156,9 @@ bool gw_cuda_state_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_
     gw_cuda_device *d = gw_cuda_device_of(device);
     GW_ASSERT(unit < device->unit_count);
     gw_fpmode_set();
-    GW_ASSERT(work != GW_UNIT_APPLY || d->verdict.ready);
+    GW_ASSERT(work != GW_UNIT_APPLY || d->result.ready);
     if (!gw_cuda_device_use(d, err)) return gw_cuda_device_failed(d, "changing the state");
-    bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_LOOK;
+    bool only_hash = work == GW_UNIT_HASH || work == GW_UNIT_HASH_READ;
     bool good = only_hash || (work_on_all(d, work, err) && follow_state(d, d->control, err));
     good = good && start_hash(d, work, err);
     gw_err waiting;
@@ -196,7 +197,8 @@ static bool wait_bounce(gw_cuda_device *d, int which, gw_err *err) {
     return gw_cuda_try(d->gpu.ordinal, cudaEventSynchronize(d->bounced[which]), err, "copying state");
 }
 
-/* Piece i + 1 arrives while piece i is passed on. The caller holds the lock. */
+/* Reads the image in pieces: piece i + 1 is copied from the GPU while piece i is copied to `to`. The caller
+ * holds the lock. */
 static bool read_pieces(gw_cuda_device *d, uint64_t offset, uint64_t bytes, char *to, gw_err *err) {
     uint64_t pieces = (bytes + BOUNCE_BYTES - 1) / BOUNCE_BYTES;
     for (uint64_t i = 0; i <= pieces; i++) {

@@ -21,8 +21,8 @@ typedef struct small_part {
     int64_t *headers;             /* by bucket */
     int64_t *boundary;            /* data of the boundary bucket */
     unsigned long long *computed; /* fingerprints of the data, by bucket */
-    gw_cuda_found *unpacked;      /* for GW_REDUCE_FAST: what the conversion to integers found, by tensor */
-    int64_t *values;              /* of the small tensors, GW_GPU_SMALL each */
+    gw_cuda_found *unpacked;      /* for GW_REDUCE_FAST: fingerprints after the conversion, by tensor */
+    int64_t *values;              /* the small tensors, GW_GPU_SMALL elements each */
     void *memory;
 } small_part;
 
@@ -35,9 +35,9 @@ struct gw_cuda_sums {
     sum received;
     sum alone;           /* its words lie in the accumulator */
     float *floats[2];    /* for GW_REDUCE_FAST: sent, received; indexed like the words */
-    void *mirror[2];     /* for segments in host memory: sent, received; the segments one after the other */
+    void *mirror[2];     /* for segments in host memory: sent, received; one segment behind the other */
     size_t mirror_bytes; /* size of each mirror */
-    /* on the GPU, and their mirrors on the host; two per bucket */
+    /* segments on the GPU, and their mirrors on the host; two for each bucket */
     gw_segment *segments[2], *mirrored[2];
     uint32_t segment_count;
     uint32_t *small_index; /* by tensor: index among the small tensors; UINT32_MAX: it is not small */
@@ -50,24 +50,16 @@ struct gw_cuda_sums {
     gw_place place;
     uint64_t step;
     uint32_t shards;
-    const int64_t *own; /* the accumulator's settled words */
+    const int64_t *own; /* the accumulator's finished words */
 };
 
 static const gw_layout_bucket *boundary_of(const gw_layout *layout) {
     return &layout->buckets[layout->bucket_count - 1];
 }
 
-static bool is_summed(const gw_layout *layout, uint32_t tensor) {
-    return layout->tensors[tensor].role != GW_STATE;
-}
-
-static uint64_t word_of(const gw_layout *layout, uint32_t tensor) {
-    return layout->buckets[layout->of[tensor].bucket].data + layout->of[tensor].first;
-}
-
 static bool take(gw_cuda_sums *s, size_t bytes, void *pointer, gw_err *err) {
     void *memory;
-    if (!gw_cuda_take(s->gpu, bytes, &memory, err)) return false;
+    if (!gw_cuda_allocate(s->gpu, bytes, &memory, err)) return false;
     memcpy(pointer, &memory, sizeof memory);
     return true;
 }
@@ -77,7 +69,7 @@ static bool open_small(gw_cuda_sums *s, gw_err *err) {
     const gw_layout *layout = s->layout;
     uint32_t small = 0;
     for (uint32_t t = 0; t < layout->tensor_count; t++) {
-        bool fits = is_summed(layout, t) && layout->of[t].elements <= GW_GPU_SMALL;
+        bool fits = gw_is_summed(layout, t) && layout->of[t].elements <= GW_GPU_SMALL;
         s->small_index[t] = fits ? small++ : UINT32_MAX;
     }
     size_t headers = (size_t)layout->bucket_count * GW_EXACT_HEADER * sizeof(int64_t);
@@ -146,13 +138,13 @@ bool gw_cuda_sums_open(int gpu, const gw_layout *layout, gw_cuda_accumulator *ac
 
 void gw_cuda_sums_close(gw_cuda_sums *s) {
     if (s == NULL) return;
-    gw_cuda_give(s->gpu, s->received.words);
-    gw_cuda_give(s->gpu, s->computed);
-    gw_cuda_give(s->gpu, s->unpacked);
-    gw_cuda_give(s->gpu, s->least);
+    gw_cuda_free(s->gpu, s->received.words);
+    gw_cuda_free(s->gpu, s->computed);
+    gw_cuda_free(s->gpu, s->unpacked);
+    gw_cuda_free(s->gpu, s->least);
     gw_cuda_unpin(s->gpu, s->host.memory);
     for (int i = 0; i < 2; i++) {
-        gw_cuda_give(s->gpu, s->floats[i]);
+        gw_cuda_free(s->gpu, s->floats[i]);
         gw_cuda_unpin(s->gpu, s->mirror[i]);
         free(s->segments[i]);
         free(s->mirrored[i]);
@@ -167,27 +159,6 @@ uint64_t gw_cuda_sums_bytes(const gw_cuda_sums *s) {
     for (int i = 0; i < 2; i++)
         if (s->floats[i] != NULL) bytes += s->layout->words * sizeof(float);
     return bytes;
-}
-
-static uint32_t list_exact(const gw_layout *layout, gw_segment *list, int64_t *words) {
-    for (uint32_t b = 0; b < layout->bucket_count; b++) {
-        const gw_layout_bucket *bucket = &layout->buckets[b];
-        list[b] = (gw_segment){words + bucket->header, GW_EXACT_HEADER + bucket->count, false};
-    }
-    return layout->bucket_count;
-}
-
-/* Lists each of the job's buckets as two segments, header and data; the boundary bucket stays integers. */
-static uint32_t list_fast(const gw_layout *layout, gw_segment *list, int64_t *words, float *floats) {
-    uint32_t count = 0;
-    for (uint32_t b = 0; b + 1 < layout->bucket_count; b++) {
-        const gw_layout_bucket *bucket = &layout->buckets[b];
-        list[count++] = (gw_segment){words + bucket->header, GW_EXACT_HEADER, false};
-        list[count++] = (gw_segment){floats + bucket->data, bucket->count, true};
-    }
-    const gw_layout_bucket *boundary = boundary_of(layout);
-    list[count++] = (gw_segment){words + boundary->header, GW_EXACT_HEADER + boundary->count, false};
-    return count;
 }
 
 static size_t segment_bytes(const gw_segment *segment) {
@@ -232,8 +203,8 @@ static bool wait_for(gw_cuda_sums *s, const char *what, gw_err *err) {
 
 static bool pack_floats(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        if (!is_summed(s->layout, t)) continue;
-        uint64_t at = word_of(s->layout, t);
+        if (!gw_is_summed(s->layout, t)) continue;
+        uint64_t at = gw_sum_word(s->layout, t);
         if (!gw_cuda_try(s->gpu,
                          gw_cuda_to_floats(s->layout->tensors[t].frac_bits, s->layout->of[t].elements,
                                            words + at, s->floats[0] + at, s->stream),
@@ -243,16 +214,16 @@ static bool pack_floats(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
     return true;
 }
 
-/* Converts the received floats back to integers. The headers get what the conversion found, so that one check
- * serves both modes. A float sum out of range is bad, on all peers alike. */
+/* Converts the received floats back to integers. Their fingerprints go to `unpacked` and from there to the
+ * headers, so that one check serves both modes. A float sum out of range is bad, on all peers alike. */
 static bool unpack_floats(gw_cuda_sums *s, int64_t *words, gw_err *err) {
     if (!gw_cuda_try(
             s->gpu, cudaMemsetAsync(s->unpacked, 0, s->layout->tensor_count * sizeof *s->unpacked, s->stream),
             err, "cudaMemset"))
         return false;
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        if (!is_summed(s->layout, t)) continue;
-        uint64_t at = word_of(s->layout, t);
+        if (!gw_is_summed(s->layout, t)) continue;
+        uint64_t at = gw_sum_word(s->layout, t);
         gw_cuda_piece piece = {.format = gw_exact_format_of(s->layout->tensors[t].frac_bits, 1),
                                .first = s->layout->of[t].first,
                                .count = s->layout->of[t].elements,
@@ -266,9 +237,9 @@ static bool unpack_floats(gw_cuda_sums *s, int64_t *words, gw_err *err) {
     return true;
 }
 
-/* Starts the computation of the data's fingerprints, and the copies of them and of all that the host reads.
- */
-static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
+/* Starts the computation of the data's fingerprints, and the copies of all that the host reads: fingerprints,
+ * headers, boundary words and small tensors. */
+static bool start_check(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
     const gw_layout *layout = s->layout;
     size_t bytes = layout->bucket_count * sizeof *s->computed;
     bool good = gw_cuda_try(s->gpu, cudaMemsetAsync(s->computed, 0, bytes, s->stream), err, "cudaMemset");
@@ -288,7 +259,7 @@ static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
         if (s->small_index[t] != UINT32_MAX)
             good = gw_cuda_try(s->gpu,
                                cudaMemcpyAsync(s->host.values + (size_t)s->small_index[t] * GW_GPU_SMALL,
-                                               words + word_of(layout, t),
+                                               words + gw_sum_word(layout, t),
                                                layout->of[t].elements * sizeof(int64_t),
                                                cudaMemcpyDeviceToHost, s->stream),
                                err, "copying tensor '%s'", layout->tensors[t].name);
@@ -306,12 +277,12 @@ static bool look(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
                        cudaMemcpyAsync(s->host.unpacked, s->unpacked,
                                        layout->tensor_count * sizeof *s->unpacked, cudaMemcpyDeviceToHost,
                                        s->stream),
-                       err, "copying what was found");
+                       err, "copying the tensors' fingerprints");
 }
 
-/* Finds out whether the accumulator's words still are what was added up. */
+/* Sets *wrong if the accumulator's words no longer have the fingerprints of what was added. */
 static bool find_own_wrong(gw_cuda_sums *s, bool *wrong, gw_err *err) {
-    if (!look(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
+    if (!start_check(s, s->own, err) || !wait_for(s, "checking the own sum", err)) return false;
     for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
         int64_t stated = s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT];
         *wrong = *wrong || s->host.computed[b] != (uint64_t)stated;
@@ -323,12 +294,12 @@ static bool prepare(gw_cuda_sums *s, gw_reduce mode, gw_place place, int64_t *ow
     if (mode == GW_REDUCE_FAST) {
         bool wrong = false;
         if (!pack_floats(s, own, err) || !find_own_wrong(s, &wrong, err)) return false;
-        if (wrong) return gw_fail_own_part(err);
-        list_fast(s->layout, s->segments[0], own, s->floats[0]);
-        s->segment_count = list_fast(s->layout, s->segments[1], s->received.words, s->floats[1]);
+        if (wrong) return gw_fail_own_sum(err);
+        gw_list_fast(s->layout, own, s->floats[0], s->segments[0]);
+        s->segment_count = gw_list_fast(s->layout, s->received.words, s->floats[1], s->segments[1]).count;
     } else {
-        list_exact(s->layout, s->segments[0], own);
-        s->segment_count = list_exact(s->layout, s->segments[1], s->received.words);
+        gw_list_exact(s->layout, own, s->segments[0]);
+        s->segment_count = gw_list_exact(s->layout, s->received.words, s->segments[1]).count;
     }
     if (place == GW_PLACE_HOST &&
         (!mirror(s, err) || !copy_segments(s, s->segments[0], s->mirrored[0], cudaMemcpyDeviceToHost, err)))
@@ -350,7 +321,7 @@ bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segm
     s->alone.finished = s->received.finished = false;
     int64_t *own;
     if (mode != GW_REDUCE_ALONE && !need_buffers(s, mode, err)) return gw_fail_in(err, "sums");
-    if (!gw_cuda_accumulator_settle(s->accumulator, s->stream, &own, err)) return false;
+    if (!gw_cuda_accumulator_finish(s->accumulator, s->stream, &own, err)) return false;
     s->own = own;
     if (mode == GW_REDUCE_ALONE) {
         s->alone.words = own;
@@ -367,12 +338,12 @@ bool gw_cuda_sums_begin(gw_cuda_sums *s, gw_reduce mode, gw_place place, gw_segm
     return true;
 }
 
-/* Puts what rounding float sums found into the headers on the host. */
+/* Puts the fingerprints and bad counts of the converted float sums into the headers on the host. */
 static void correct_headers(gw_cuda_sums *s) {
     for (uint32_t b = 0; b + 1 < s->layout->bucket_count; b++)
         s->host.headers[(size_t)b * GW_EXACT_HEADER + GW_EXACT_FINGERPRINT] = 0;
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {
-        if (!is_summed(s->layout, t)) continue;
+        if (!gw_is_summed(s->layout, t)) continue;
         int64_t *header = s->host.headers + (size_t)s->layout->of[t].bucket * GW_EXACT_HEADER;
         header[GW_EXACT_FINGERPRINT] =
             (int64_t)((uint64_t)header[GW_EXACT_FINGERPRINT] + s->host.unpacked[t].fingerprint);
@@ -388,7 +359,7 @@ bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {
         !copy_segments(s, s->mirrored[1], s->segments[1], cudaMemcpyHostToDevice, err))
         return false;
     if (s->mode == GW_REDUCE_FAST && !unpack_floats(s, done->words, err)) return false;
-    if (!look(s, done->words, err) || !wait_for(s, "checking the sum", err)) return false;
+    if (!start_check(s, done->words, err) || !wait_for(s, "checking the sum", err)) return false;
     if (s->mode == GW_REDUCE_FAST) correct_headers(s);
     uint64_t coverage = gw_exact_coverage_of_all(gw_ledger_key(s->ledger), s->step, s->shards);
     for (uint32_t b = 0; b < s->layout->bucket_count; b++)

@@ -1,5 +1,5 @@
-/* The finished sum of a GPU, as kernels/device/sums.h is for a processor: a collective receives into it, it
- * is checked on the GPU, and parts of it are copied to the host. Used from one thread at a time. */
+/* The finished sum of a GPU, the counterpart of kernels/device/sums.h: a collective receives into it, it is
+ * checked on the GPU, and parts of it are copied to the host. One thread at a time uses it. */
 #ifndef GODWIT_KERNELS_CUDA_DEVICE_SUMS_H
 #define GODWIT_KERNELS_CUDA_DEVICE_SUMS_H
 
@@ -19,7 +19,7 @@ void gw_cuda_sums_close(gw_cuda_sums *sums); /* NULL is allowed */
 uint64_t gw_cuda_sums_need(const gw_layout *layout, gw_reduce with_others);
 uint64_t gw_cuda_sums_bytes(const gw_cuda_sums *sums); /* bytes of the GPU's memory allocated so far */
 
-/* As gw_device_ops.reduce_begin and .reduce_end, for the accumulator's step. */
+/* Do what gw_device_ops.reduce_begin and .reduce_end do, for the accumulator's step. */
 bool gw_cuda_sums_begin(gw_cuda_sums *sums, gw_reduce mode, gw_place place, gw_segments *send,
                         gw_segments *receive, gw_err *err);
 bool gw_cuda_sums_end(gw_cuda_sums *sums, gw_verdict *verdict, gw_err *err);

@@ -1,12 +1,15 @@
-/* One algorithm for both types: what depends on the type are the products of tiles, `tiles` below
- * (attention_tensor.cuh, attention_plain.cuh). Three kernels go over the scores:
+/* Attention after Dao, "FlashAttention-2" (2023). The algorithm is the same for both types; the products of
+ * tiles depend on the type, and come from the template parameter `tiles` (attention_tensor.cuh,
+ * attention_plain.cuh). Three kernels go over the scores:
  *
- *   forward     a block owns queries and goes through keys and values, up to the diagonal
- *   keys        a block owns keys and values and goes through queries, from the diagonal on: their gradients
- *   queries     a block owns queries and goes through keys and values again: the gradient of the queries
+ * - forward: a block owns queries and goes through keys and values, up to the diagonal;
+ * - keys: a block owns keys and values, goes through queries from the diagonal on, and computes the gradients
+ *   of its keys and values;
+ * - queries: a block owns queries, goes through keys and values again, and computes the gradient of its
+ *   queries.
  *
- * so that no two blocks write to one place, and every sum has one order. Backward computes scores twice
- * instead. While a pair of tiles is worked on, the next is on its way to shared memory. */
+ * So no two blocks write to one place, and every sum has one order; the price is that backward computes the
+ * scores twice. While a block works on a pair of tiles, the next pair is copied to shared memory. */
 #include "kernels/cuda/math/attention.h"
 
 #include "kernels/cuda/math/attention_plain.cuh"
@@ -24,24 +27,24 @@ constexpr unsigned ALL = 0xffffffffu;
 
 struct shape_of {
     uint32_t positions, heads, channels, width;
-    float scale; /* of scores */
-    float unit;  /* the same for powers of 2 */
+    float scale; /* factor of scores */
+    float unit;  /* factor of scores as exponents of 2 */
     gw_dropping dropping;
 };
 
-/* One head of one sequence, whose number are the grid's y and z. */
+/* One head of one sequence; the grid's y is the head's number, its z the sequence's. */
 struct head {
-    size_t row;      /* the sequence's first */
-    uint32_t number; /* of the head in its sequence */
-    size_t stride;   /* from a row of qkv to the next */
-    uint64_t first;  /* what dropout calls weight (0, 0) */
+    size_t row;      /* the sequence's first row */
+    uint32_t number; /* the head's number in its sequence */
+    size_t stride;   /* elements from a row of qkv to the next */
+    uint64_t first;  /* dropout's element number of weight (0, 0) */
 
     __device__ explicit head(const shape_of &s)
         : row((size_t)blockIdx.z * s.positions), number(blockIdx.y), stride(3 * (size_t)s.channels),
           first(((uint64_t)blockIdx.z * s.heads + blockIdx.y) * s.positions * s.positions) {}
 
-    /* Of `position`: in qkv the queries (part 0), keys (1) or values (2); in what is as wide as the model; in
-     * what has one value for each head. */
+    /* The offset of the head's elements at `position`: in qkv, of its query (part 0), key (1) or value (2); in
+     * an array [rows, channels]; in an array [rows, heads]. */
     __device__ size_t in_qkv(const shape_of &s, uint32_t position, uint32_t part) const {
         return (row + position) * stride + (size_t)part * s.channels + (size_t)number * s.width;
     }
@@ -53,7 +56,7 @@ struct head {
     }
 };
 
-/* Pairs of tiles of the other rows, in two places by turns. `memory` holds room for four tiles. */
+/* The pairs of tiles of the other rows, which take turns in two places. `memory` has room for four tiles. */
 template <typename tiles> struct stream {
     typedef typename tiles::element element;
     static constexpr int TILE = tiles::OTHER * tiles::STRIDE;
@@ -73,26 +76,57 @@ template <typename tiles> struct stream {
                                                positions - first, width);
         gw_copy_commit();
     }
-    /* The tiles of `index` have come, and nobody reads those before them any more. */
+    /* Waits until the block's copies of the tiles `index` are complete and no thread reads the pair before. */
     __device__ void arrived() const {
         gw_copy_wait<0>();
         __syncthreads();
     }
 };
 
-/* Values of shared memory that own rows, other rows and the scratch of products take. */
+/* Bytes of shared memory that own rows, other rows and the scratch of products take. */
 template <typename tiles> constexpr size_t shared_bytes(int own_tiles, int other_floats) {
     return sizeof(typename tiles::element) * tiles::STRIDE * (own_tiles * tiles::OWN + 4 * tiles::OTHER) +
            sizeof(float) * (tiles::SCRATCH_FLOATS + other_floats);
 }
 
-/* Where the block's tiles of own rows lie, and what comes after them. */
+/* The block's own tile `index` in shared memory, and the scratch behind own and other tiles. */
 template <typename tiles> __device__ typename tiles::element *own_tile(int index) {
     return static_cast<typename tiles::element *>(gw_dynamic_shared()) + index * tiles::OWN * tiles::STRIDE;
 }
 
 template <typename tiles> __device__ float *scratch_after(int own_tiles) {
     return reinterpret_cast<float *>(own_tile<tiles>(own_tiles) + 4 * tiles::OTHER * tiles::STRIDE);
+}
+
+/* The pairs of key and value tiles of a head, behind `own_tiles` tiles of own rows in shared memory. */
+template <typename tiles>
+__device__ stream<tiles> keys_and_values(const shape_of &shape, const head &h,
+                                         const typename tiles::element *qkv, int own_tiles) {
+    return {own_tile<tiles>(own_tiles),
+            {qkv + h.in_qkv(shape, 0, 1), qkv + h.in_qkv(shape, 0, 2)},
+            {h.stride, h.stride},
+            (int)shape.positions,
+            (int)shape.width};
+}
+
+/* The number of key tiles that a block attends to whose first query is `first`. */
+template <typename tiles> __device__ int key_tiles(int first, int positions) {
+    return (min(first + tiles::OWN, positions) + tiles::OTHER - 1) / tiles::OTHER;
+}
+
+/* Starts the copy of the block's own rows, from row `first` of part `part` of qkv on, to own tile `tile`. */
+template <typename tiles>
+__device__ void load_own(const shape_of &shape, const head &h, const typename tiles::element *qkv, int first,
+                         uint32_t part, int tile) {
+    tiles::template load<tiles::OWN>(own_tile<tiles>(tile), qkv + h.in_qkv(shape, (uint32_t)first, part),
+                                     h.stride, (int)shape.positions - first, (int)shape.width);
+}
+
+template <typename tiles> __device__ void scale_by(typename tiles::sums *sums, float factor) {
+#pragma unroll
+    for (int slot = 0; slot < tiles::SLOTS; slot++)
+#pragma unroll
+        for (int i = 0; i < tiles::sums::PER; i++) sums->at(slot, i) *= factor;
 }
 
 template <typename tiles> __device__ float row_sum(float value) {
@@ -108,8 +142,8 @@ template <typename tiles> __device__ float row_largest(float value) {
     return value;
 }
 
-/* use(slot, i, what dropping multiplies by) for every score. Own rows are keys if `by_keys`, else queries,
- * and the first query's weight of the first key is element `first` of what is dropped. */
+/* Calls use(slot, i, factor) for every score, with the factor of dropout: 0 or its scale. Own rows are keys if
+ * `by_keys`, else queries. The first query's weight of the first key is dropout's element `first`. */
 template <typename tiles, bool dropped, bool by_keys, typename user>
 __device__ void for_each_score(const shape_of &shape, uint64_t first, user use) {
     if constexpr (dropped && tiles::SHARES_DRAWS) {
@@ -130,14 +164,14 @@ __device__ void for_each_score(const shape_of &shape, uint64_t first, user use) 
         }
 }
 
-/* ---- forward ---- */
+/* Forward. */
 
-/* Where rows stand: the largest score so far, and this thread's part of the sum of 2^(score - largest), with
- * scores as powers of 2. */
+/* The state of the online softmax of a thread's rows: the largest score so far, and this thread's part of the
+ * sum of 2^(score - largest), with scores as exponents of 2. */
 template <typename tiles> struct progress { float largest[tiles::SLOTS], total[tiles::SLOTS]; };
 
-/* Turns scores into weights, and rescales what was added up so far if a row has a larger score now; where
- * none has, that would multiply by 1. */
+/* Turns scores into weights. If a row has a larger score now, the sums so far are rescaled; where no row of
+ * the warp has one, that would multiply by 1 and is left out. */
 template <typename tiles>
 __device__ void weigh(float unit, typename tiles::scores *s, progress<tiles> *p, typename tiles::sums *out) {
     float before[tiles::SLOTS];
@@ -176,18 +210,13 @@ template <typename tiles, bool dropped>
 __global__ void __launch_bounds__(tiles::THREADS, 1)
     forward_kernel(shape_of shape, const typename tiles::element *__restrict__ qkv,
                    typename tiles::element *__restrict__ out, float *__restrict__ norms) {
-    int first = (int)(gridDim.x - 1 - blockIdx.x) * tiles::OWN; /* those with most to do begin */
+    int first = (int)(gridDim.x - 1 - blockIdx.x) * tiles::OWN; /* blocks with most tiles start first */
     int positions = (int)shape.positions, width = (int)shape.width;
     head h(shape);
-    stream<tiles> others = {own_tile<tiles>(1),
-                            {qkv + h.in_qkv(shape, 0, 1), qkv + h.in_qkv(shape, 0, 2)},
-                            {h.stride, h.stride},
-                            positions,
-                            width};
-    int count = (min(first + tiles::OWN, positions) + tiles::OTHER - 1) / tiles::OTHER;
+    stream<tiles> others = keys_and_values<tiles>(shape, h, qkv, 1);
+    int count = key_tiles<tiles>(first, positions);
     int warp_first = first + tiles::warp_row(), warp_last = warp_first + tiles::WARP_ROWS - 1;
-    tiles::template load<tiles::OWN>(own_tile<tiles>(0), qkv + h.in_qkv(shape, (uint32_t)first, 0), h.stride,
-                                     positions - first, width);
+    load_own<tiles>(shape, h, qkv, first, 0, 0);
     others.begin(0);
 
     progress<tiles> p;
@@ -203,7 +232,7 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
         int key = index * tiles::OTHER;
         others.arrived();
         if (index + 1 < count) others.begin(index + 1);
-        if (key > warp_last) continue; /* nobody looks ahead */
+        if (key > warp_last) continue; /* the mask is causal: later keys have no weight */
         typename tiles::scores s;
         tiles::multiply(&s, own_tile<tiles>(0), others.tile(index, 0), width);
         if (key + tiles::OTHER - 1 > warp_first) {
@@ -233,9 +262,10 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
                  positions - first, width);
 }
 
-/* ---- backward ---- */
+/* Backward. */
 
-/* dots [rows, heads] = dout . out, which is also the mean of a row's weight gradients under its weights. */
+/* Writes dots[rows, heads], the dot product of a head's rows of dout and out. It equals the mean of the row's
+ * weight gradients under its weights, which the softmax's gradient needs. */
 enum { DOT_THREADS = 256, DOT_LANES = 8 };
 
 template <typename T, int n>
@@ -257,22 +287,24 @@ __global__ void __launch_bounds__(DOT_THREADS)
     if (number < count && threadIdx.x % DOT_LANES == 0) dots[number] = sum;
 }
 
-/* The weight again from its score, by its row's normaliser (a power of 2), and 0 where nobody looks. */
-__device__ float weight_of(float score, float unit, float norm, bool ahead) {
+/* The weight, computed again from its score and its row's normaliser (an exponent of 2); 0 where the causal
+ * mask hides the key. */
+__device__ float weight_of(float score, float unit, float norm, bool masked) {
     float weight = gw_exp2(fmaf(score, unit, -norm));
-    return ahead ? 0.0f : weight;
+    return masked ? 0.0f : weight;
 }
 
-/* Of queries: their normaliser as a power of 2, and their dot. Those that do not exist have no weights. */
-struct of_query {
+/* What backward needs of a query: its normaliser as an exponent of 2, and its element of `dots`. A query
+ * behind the last position gets a normaliser that makes its weights 0. */
+struct query_terms {
     float norm, dot;
 };
 
-__device__ of_query look_up(const shape_of &shape, const head &h, int position, const float *norms,
-                            const float *dots) {
-    if (position >= (int)shape.positions) return of_query{INFINITY, 0.0f};
+__device__ query_terms look_up(const shape_of &shape, const head &h, int position, const float *norms,
+                               const float *dots) {
+    if (position >= (int)shape.positions) return query_terms{INFINITY, 0.0f};
     size_t i = h.in_norms(shape, (uint32_t)position);
-    return of_query{norms[i] * LOG2_E, dots[i]};
+    return query_terms{norms[i] * LOG2_E, dots[i]};
 }
 
 template <typename tiles, bool dropped>
@@ -281,7 +313,7 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
                 const typename tiles::element *__restrict__ dout, const float *__restrict__ norms,
                 const float *__restrict__ dots, typename tiles::element *__restrict__ dqkv) {
     constexpr int OTHER = tiles::OTHER;
-    static_assert(OTHER <= tiles::THREADS, "a thread brings one query's norm");
+    static_assert(OTHER <= tiles::THREADS, "a thread loads one query's terms");
     int first = (int)blockIdx.x * tiles::OWN;
     int positions = (int)shape.positions, width = (int)shape.width, lane = (int)threadIdx.x;
     head h(shape);
@@ -291,14 +323,12 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
                             positions,
                             width};
     float *scratch = scratch_after<tiles>(2);
-    of_query *queries = reinterpret_cast<of_query *>(scratch + tiles::SCRATCH_FLOATS); /* two tiles' */
+    query_terms *queries =
+        reinterpret_cast<query_terms *>(scratch + tiles::SCRATCH_FLOATS); /* of two tiles */
     int begin = first / OTHER, end = (positions + OTHER - 1) / OTHER;
     int warp_first = first + tiles::warp_row(), warp_last = warp_first + tiles::WARP_ROWS - 1;
 #pragma unroll
-    for (int part = 0; part < 2; part++)
-        tiles::template load<tiles::OWN>(own_tile<tiles>(part),
-                                         qkv + h.in_qkv(shape, (uint32_t)first, (uint32_t)part + 1), h.stride,
-                                         positions - first, width);
+    for (int part = 0; part < 2; part++) load_own<tiles>(shape, h, qkv, first, (uint32_t)part + 1, part);
     others.begin(begin);
     if (lane < OTHER)
         queries[begin % 2 * OTHER + lane] = look_up(shape, h, begin * OTHER + lane, norms, dots);
@@ -309,7 +339,7 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
 #pragma unroll 1
     for (int index = begin; index < end; index++) {
         int query = index * OTHER;
-        of_query next = {0.0f, 0.0f};
+        query_terms next = {0.0f, 0.0f};
         others.arrived();
         if (index + 1 < end) {
             others.begin(index + 1);
@@ -324,7 +354,7 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
                 shape, h.first + (uint64_t)query * shape.positions + (uint64_t)first,
                 [&](int slot, int i, float kept) {
                     int other = tiles::scores::column(i);
-                    of_query q = queries[index % 2 * OTHER + other];
+                    query_terms q = queries[index % 2 * OTHER + other];
                     float weight = weight_of(weights.at(slot, i), shape.unit, q.norm,
                                              cut && first + tiles::row(slot) > query + other);
                     weights.at(slot, i) = weight * kept;
@@ -335,10 +365,7 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
         }
         if (index + 1 < end && lane < OTHER) queries[(index + 1) % 2 * OTHER + lane] = next;
     }
-#pragma unroll
-    for (int slot = 0; slot < tiles::SLOTS; slot++)
-#pragma unroll
-        for (int i = 0; i < tiles::sums::PER; i++) dkey.at(slot, i) *= shape.scale;
+    scale_by<tiles>(&dkey, shape.scale);
     tiles::store(&dkey, own_tile<tiles>(0), dqkv + h.in_qkv(shape, (uint32_t)first, 1), h.stride,
                  positions - first, width);
     tiles::store(&dvalue, own_tile<tiles>(1), dqkv + h.in_qkv(shape, (uint32_t)first, 2), h.stride,
@@ -353,20 +380,15 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
     int first = (int)(gridDim.x - 1 - blockIdx.x) * tiles::OWN;
     int positions = (int)shape.positions, width = (int)shape.width;
     head h(shape);
-    stream<tiles> others = {own_tile<tiles>(2),
-                            {qkv + h.in_qkv(shape, 0, 1), qkv + h.in_qkv(shape, 0, 2)},
-                            {h.stride, h.stride},
-                            positions,
-                            width};
-    int count = (min(first + tiles::OWN, positions) + tiles::OTHER - 1) / tiles::OTHER;
+    stream<tiles> others = keys_and_values<tiles>(shape, h, qkv, 2);
+    int count = key_tiles<tiles>(first, positions);
     int warp_first = first + tiles::warp_row(), warp_last = warp_first + tiles::WARP_ROWS - 1;
-    tiles::template load<tiles::OWN>(own_tile<tiles>(0), qkv + h.in_qkv(shape, (uint32_t)first, 0), h.stride,
-                                     positions - first, width);
+    load_own<tiles>(shape, h, qkv, first, 0, 0);
     tiles::template load<tiles::OWN>(own_tile<tiles>(1), dout + h.in_out(shape, (uint32_t)first),
                                      shape.channels, positions - first, width);
     others.begin(0);
 
-    of_query queries[tiles::SLOTS];
+    query_terms queries[tiles::SLOTS];
 #pragma unroll
     for (int slot = 0; slot < tiles::SLOTS; slot++)
         queries[slot] = look_up(shape, h, first + tiles::row(slot), norms, dots);
@@ -391,19 +413,16 @@ __global__ void __launch_bounds__(tiles::THREADS, 1)
             });
         tiles::add(&dquery, &gradient, others.tile(index, 0), scratch_after<tiles>(2));
     }
-#pragma unroll
-    for (int slot = 0; slot < tiles::SLOTS; slot++)
-#pragma unroll
-        for (int i = 0; i < tiles::sums::PER; i++) dquery.at(slot, i) *= shape.scale;
+    scale_by<tiles>(&dquery, shape.scale);
     tiles::store(&dquery, own_tile<tiles>(0), dqkv + h.in_qkv(shape, (uint32_t)first, 0), h.stride,
                  positions - first, width);
 }
 
-/* ---- starting ---- */
+/* Launches. */
 
-/* Tiles of tensor cores by the width of heads: what a thread adds up must fit its registers, and the tiles
- * shared memory, several blocks at once. A warp that owns twice the rows reads the others' half as often;
- * dropping takes the registers for that. */
+/* The tiles for tensor cores, by the width of heads: a thread's sums must fit its registers, and the tiles of
+ * several blocks the shared memory. A warp that owns twice as many rows reads the other rows half as often;
+ * with dropout the registers do not suffice for that. */
 template <int D, bool dropped> struct on_tensor_cores {
     static constexpr int WARPS = dropped ? 8 : 4, HEIGHT = dropped ? 1 : 2;
     typedef gw_tensor_tiles<D, WARPS, HEIGHT, D == 64 ? 64 : 32> forward;
@@ -428,12 +447,12 @@ template <typename tiles> dim3 grid_of(const gw_cuda_attention *shape) {
     return dim3(gw_cuda_blocks(shape->positions, tiles::OWN), shape->heads, shape->sequences);
 }
 
-/* More shared memory than a kernel has unasked. */
+/* Lets a kernel use more shared memory than a kernel has by default. */
 template <typename kernel> cudaError_t allow(kernel *of, size_t bytes) {
     return cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
 }
 
-/* Of the backward pass, the keys' kernel takes most. */
+/* The shared memory of the kernel that takes most in the backward pass, keys_kernel. */
 template <typename tiles> constexpr size_t backward_bytes() {
     return shared_bytes<tiles>(2, 4 * tiles::OTHER);
 }
@@ -459,7 +478,7 @@ cudaError_t forward(const gw_cuda_attention *shape, const void *qkv, void *out, 
                : start_forward<typename on<D, false>::forward, false>(shape, qkv, out, norms, stream);
 }
 
-/* What both kernels of backward are given. */
+/* The arguments of both kernels of backward. */
 struct gradients {
     const gw_cuda_attention *shape;
     const void *qkv, *dout;
@@ -492,7 +511,7 @@ constexpr size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* What the hungriest of the kernels takes, those that drop and those that do not. */
+/* The most shared memory that a kernel takes, with dropout or without. */
 template <template <int, bool> typename on, int D> constexpr size_t most_shared() {
     return larger(larger(shared_bytes<typename on<D, true>::forward>(1, 0),
                          backward_bytes<typename on<D, true>::backward>()),

@@ -1,8 +1,8 @@
-/* Products of attention's tiles in float32, without tensor cores: the same interface as
- * kernels/cuda/math/attention_tensor.cuh, for heads of any width up to D.
+/* Products of attention's tiles in float32, without tensor cores. Their interface is the one of
+ * kernels/cuda/math/attention_tensor.cuh; heads may have any width up to D.
  *
- * Thread (16 y + x) has rows 4 y to 4 y + 3 of the block's, and every 16th of the other rows from x on, or
- * columns 4 x to 4 x + 3 of every 64. */
+ * Thread (16 y + x) has rows 4 y to 4 y + 3 of the block's own rows. In a tile of scores it has every 16th
+ * column from x on, in a tile of sums columns 4 x to 4 x + 3 of every 64. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_ATTENTION_PLAIN_CUH
 #define GODWIT_KERNELS_CUDA_MATH_ATTENTION_PLAIN_CUH
 
@@ -72,7 +72,7 @@ template <int D_> struct gw_plain_tiles {
         }
     }
 
-    /* A row's scores are with lanes of one warp: they meet in `scratch`. */
+    /* The threads of one warp have a row's scores, and exchange them through `scratch`. */
     static __device__ void add(sums *to, const scores *s, const float *other, float *scratch) {
         __syncwarp();
 #pragma unroll

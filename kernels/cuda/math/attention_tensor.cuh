@@ -10,7 +10,7 @@
 #include "kernels/cuda/math/dropout.cuh"
 #include "kernels/cuda/math/tensor_core.cuh"
 
-/* What a warp adds up, [16 HEIGHT, N]: a thread has SLOTS rows of it, PER values of each. */
+/* The sums of a warp, [16 HEIGHT, N]: a thread has SLOTS rows of them, PER values of each. */
 template <int HEIGHT, int N> struct gw_tensor_sums {
     static constexpr int PER = N / 4;
     float c[HEIGHT][N / 8][4];
@@ -24,7 +24,7 @@ template <int HEIGHT, int N> struct gw_tensor_sums {
 #pragma unroll
                 for (int r = 0; r < 4; r++) c[m][n][r] = 0.0f;
     }
-    /* Where value i of every slot lies. */
+    /* The column of value i of every slot. */
     static __device__ int column(int i) {
         return i / 2 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
     }
@@ -34,9 +34,9 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
     typedef uint16_t element;
     static constexpr int D = D_, THREADS = 32 * WARPS, SLOTS = 2 * HEIGHT, WARP_ROWS = 16 * HEIGHT,
                          OWN = WARPS * WARP_ROWS, OTHER = OTHER_, STRIDE = D;
-    static constexpr int ROW_LANES = 4;        /* neighbours that share a row */
-    static constexpr int SCRATCH_FLOATS = 0;   /* that `add` needs */
-    static constexpr bool SHARES_DRAWS = true; /* it has for_each_kept */
+    static constexpr int ROW_LANES = 4;        /* neighbouring threads that share a row */
+    static constexpr int SCRATCH_FLOATS = 0;   /* scratch that `add` needs */
+    static constexpr bool SHARES_DRAWS = true; /* for_each_kept exists */
     typedef gw_tensor_sums<HEIGHT, OTHER> scores;
     typedef gw_tensor_sums<HEIGHT, D> sums;
 
@@ -45,16 +45,16 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
         return warp_row() + slot / 2 * 16 + slot % 2 * 8 + (int)threadIdx.x % 32 / 4;
     }
 
-    /* How far from a tile's begin a chunk of a row lies. */
+    /* The offset of a chunk of a row from the tile's start. */
     static __device__ int place(int row, int chunk) { return row * D + (chunk ^ (row & 7)) * 8; }
     static __device__ element *at(element *tile, int row, int chunk) { return tile + place(row, chunk); }
-    /* `rows` rows (a multiple of 8) and 2 k chunks beyond a place whose chunk is 0 or 1: one operation, as
-     * both are known when this is compiled. */
+    /* The address `rows` rows (a multiple of 8) and 2 k chunks beyond a place whose chunk is 0 or 1. It takes
+     * one operation, since `rows` and `k` are constants. */
     static __device__ const element *beyond(const element *tile, int place, int k, int rows) {
         return tile + (place ^ (k * 16)) + rows * D;
     }
 
-    /* Begins to copy `rows` rows, of which `there` exist, `stride` values apart in memory. */
+    /* Begins to copy `rows` rows, of which `there` exist, and which lie `stride` values apart in memory. */
     template <int rows>
     static __device__ void load(element *tile, const element *from, size_t stride, int there, int width) {
         constexpr int CHUNKS = D / 8;
@@ -67,13 +67,13 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
         }
     }
 
-    /* s = own rows of the warp times the other rows, transposed: how each of both fits the other. */
+    /* Sets the scores *s to the product of the warp's own rows and the transposed other rows. */
     static __device__ void multiply(scores *s, const element *own, const element *other, int) {
         int lane = (int)threadIdx.x % 32;
         int own_place = place(warp_row() + lane % 16, lane / 16);
         int other_place = place(lane / 16 * 8 + lane % 8, lane / 8 % 2);
-        gw_compute_anew(own_place);
-        gw_compute_anew(other_place);
+        gw_hide_value(own_place);
+        gw_hide_value(other_place);
         s->clear();
 #pragma unroll
         for (int k = 0; k < D / 16; k++) {
@@ -93,10 +93,10 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
         }
     }
 
-    /* to += s, rounded, times the other rows. */
+    /* Adds to *to the product of *s, rounded to bfloat16, and the other rows. */
     static __device__ void add(sums *to, const scores *s, const element *other, float *) {
         int lane = (int)threadIdx.x % 32, other_place = place(lane % 16, lane / 16);
-        gw_compute_anew(other_place);
+        gw_hide_value(other_place);
 #pragma unroll
         for (int k = 0; k < OTHER / 16; k++) {
             uint32_t a[HEIGHT][4];
@@ -120,10 +120,10 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
         }
     }
 
-    /* use(slot, i, 0 or what dropping multiplies by) for every score. The weight of query q and key k is
-     * element first + q * positions + k of what is dropped; own rows are keys if `by_keys`, else queries.
-     * `positions` and `first` are multiples of 4: what is drawn for four keys at once is drawn by one of the
-     * lanes that have them, and told to the others. */
+    /* Calls use(slot, i, factor) for every score, with the factor of dropout: 0 or its scale. The weight of
+     * query q and key k is dropout's element first + q * positions + k; own rows are keys if `by_keys`, else
+     * queries. `positions` and `first` are multiples of 4: the generator gives bits for four keys at once,
+     * and one of the threads that have these keys computes them and shuffles them to the others. */
     template <bool by_keys, typename user>
     static __device__ void for_each_kept(const gw_dropping &d, uint64_t first, uint32_t positions, user use) {
         int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -131,7 +131,7 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
         for (int m = 0; m < HEIGHT; m++)
 #pragma unroll
             for (int n = 0; n < OTHER / 8; n++) {
-                /* Lanes with the same keys: two that have two each, or four that have one each. */
+                /* The same four keys belong to two threads with two each, or to four with one each. */
                 int part = by_keys ? g % 4 : t % 2, lower = by_keys ? part / 2 : part;
                 int query = by_keys ? 8 * n + 2 * t + part % 2 : row(2 * m + lower);
                 int key = by_keys ? row(2 * m + lower) - g % 4 : 8 * n + t / 2 * 4;
@@ -146,7 +146,7 @@ template <int D_, int WARPS, int HEIGHT, int OTHER_> struct gw_tensor_tiles {
             }
     }
 
-    /* Writes the sums to memory by way of the warp's rows of `tile`, which nobody needs any more. */
+    /* Writes the sums to memory by way of the warp's rows of `tile`, whose contents are lost. */
     static __device__ void store(sums *from, element *tile, element *to, size_t stride, int there,
                                  int width) {
         __syncwarp();

@@ -1,4 +1,4 @@
-/* Sums and the like over the threads of a block, each in one order. All threads take part. */
+/* Sums over the threads of a block, each in one order. All threads of the block call these functions. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_BLOCK_CUH
 #define GODWIT_KERNELS_CUDA_MATH_BLOCK_CUH
 
@@ -6,12 +6,12 @@
 
 enum { GW_WARP = 32, GW_MOST_WARPS = 32 };
 
-/* Room in shared memory for the sums of n values. Before it is used again the block has to have met once
- * more: two of them taken by turns need no waiting of their own. */
-template <int n> struct gw_block_room { float of_warp[n][GW_MOST_WARPS]; };
+/* Shared memory for the sums of n values. A barrier must lie between two uses of one room; a loop that
+ * alternates between two rooms needs none of its own. */
+template <int n> struct gw_block_scratch { float of_warp[n][GW_MOST_WARPS]; };
 
-/* Puts into each of the n values its sum over the block. */
-template <int n> __device__ void gw_block_sums(float (&value)[n], gw_block_room<n> *room) {
+/* Replaces each of the n values by its sum over the block. */
+template <int n> __device__ void gw_block_sums(float (&value)[n], gw_block_scratch<n> *room) {
     unsigned warps = blockDim.x / GW_WARP, warp = threadIdx.x / GW_WARP;
 #pragma unroll
     for (int k = 0; k < n; k++) {
@@ -28,8 +28,8 @@ template <int n> __device__ void gw_block_sums(float (&value)[n], gw_block_room<
     }
 }
 
-/* The sum over the block, of a power of two threads, as a tree; the result is thread 0's. `values`: shared
- * memory for one a thread. */
+/* Adds the values of a block, which has a power of two threads, as a tree. Thread 0 gets the sum; what the
+ * other threads get is undefined. `values` is shared memory for one double a thread. */
 __device__ inline double gw_block_tree(double value, double *values) {
     values[threadIdx.x] = value;
     for (unsigned width = blockDim.x / 2; width > 0; width /= 2) {
@@ -39,7 +39,7 @@ __device__ inline double gw_block_tree(double value, double *values) {
     return values[0];
 }
 
-/* The same of of_row[0 .. rows): thread t adds rows t, t + blockDim.x, ... before the tree. */
+/* Adds of_row[0 .. rows) likewise: thread t adds rows t, t + blockDim.x, ... before the tree. */
 __device__ inline double gw_block_rows(uint64_t rows, const double *__restrict__ of_row, double *values) {
     constexpr int batch = 8; /* read before the first is added */
     double sum = 0.0;

@@ -5,7 +5,7 @@ namespace {
 
 enum { SUM_COLUMNS = 32, SUM_GROUPS = 8, SUM_BATCH = 16 };
 
-template <typename T> struct as_they_are {
+template <typename T> struct unchanged {
     typedef T element;
     template <int n> struct held { float value[n]; };
     const T *values;
@@ -16,15 +16,15 @@ template <typename T> struct as_they_are {
 template <typename T>
 cudaError_t sum_columns(uint64_t rows, uint64_t columns, const void *values, float *parts, float *sum,
                         cudaStream_t stream) {
-    return gw_column_sums(rows, columns, as_they_are<T>{static_cast<const T *>(values)}, parts, sum, stream);
+    return gw_column_sums(rows, columns, unchanged<T>{static_cast<const T *>(values)}, parts, sum, stream);
 }
 
 struct column_sums {
     float *of[GW_CUDA_COLUMN_ARRAYS];
 };
 
-/* Of parts group, group + SUM_GROUPS, ..., in order. A batch is read before the first is added: one after the
- * other they would take as many times as long as memory takes to answer. */
+/* The sum of parts group, group + SUM_GROUPS, ..., in order. A batch is read before its first part is added:
+ * read one after the other, each part would wait for memory. */
 __device__ float sum_of_group(uint64_t count, uint64_t columns, const float *part, unsigned group) {
     float sum = 0.0f;
     uint64_t p = group;
@@ -41,7 +41,7 @@ __device__ float sum_of_group(uint64_t count, uint64_t columns, const float *par
     return sum;
 }
 
-/* Group g of a column's threads adds parts g, g + SUM_GROUPS, ...; then the groups, in order. */
+/* Group g of a column's threads adds parts g, g + SUM_GROUPS, ...; the groups' sums are then added in order. */
 __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     add_parts_kernel(uint64_t count, uint64_t columns, const float *__restrict__ parts, column_sums sums) {
     __shared__ float groups[SUM_GROUPS][SUM_COLUMNS];

@@ -1,4 +1,4 @@
-/* Sums of the columns of something that is read, and perhaps computed and written, on the way. A thread goes
+/* Sums of the columns of a matrix that a `source` reads, and may compute and write on the way. A thread goes
  * down its columns through the rows of one part. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_COLUMNS_CUH
 #define GODWIT_KERNELS_CUDA_MATH_COLUMNS_CUH
@@ -9,11 +9,11 @@
 
 enum { GW_COLUMN_THREADS = 64, GW_COLUMN_BATCH = 4 };
 
-/* n columns of `count` rows whose first element is i; all are read before the first is finished, as what is
- * written may be what was read.
+/* Adds n columns of `count` rows whose first element is i. All rows are read before the first is finished,
+ * since a source may write where it has read.
  *
- * `source`: element is its factor's type; held<n> is what it reads for n neighbours; read() reads them;
- * finish() turns them into what is added. */
+ * A source has the type `element` of its factor, the type held<n> of what it reads for n neighbouring
+ * elements, read(), which reads them, and finish(), which turns them into the values that are added. */
 template <int n, int count, typename source>
 __device__ void gw_add_rows(const source &from, uint64_t i, uint64_t columns, float (&sum)[n]) {
     typename source::template held<n> held[count];
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(GW_COLUMN_THREADS)
     gw_write(parts + blockIdx.y * columns + column, sum);
 }
 
-/* As gw_cuda_sum_columns, of what `from` gives. */
+/* Sums the columns of `from` as gw_cuda_sum_columns does. */
 template <typename source>
 cudaError_t gw_column_sums(uint64_t rows, uint64_t columns, const source &from, float *parts, float *sum,
                            cudaStream_t stream) {

@@ -1,9 +1,10 @@
 #include "kernels/cuda/math/crossent.h"
 
-/* A block a row. A thread takes the same neighbours in both passes: the first finds the largest logit and the
- * sum of exponentials as it goes (Milakov and Gimelshein, 2018). Where shared memory has room for two rows,
- * so that one is read while another is written, the second pass finds the row there; else it goes backwards,
- * as the end of the row is what a cache still has. Both give the same bits. */
+/* Each row has a block. A thread takes the same elements in both passes. The first pass finds the largest
+ * logit and the sum of exponentials together (Milakov and Gimelshein, "Online normalizer calculation for
+ * softmax", 2018). Where a multiprocessor's shared memory has room for two rows, so that one block reads
+ * while another writes, the first pass keeps the row there for the second. Otherwise the second pass goes
+ * backwards, since caches still hold the end of the row. Both ways give the same bits. */
 #include "kernels/cuda/math/block.cuh"
 #include "kernels/cuda/math/factor.cuh"
 #include "kernels/cuda/math/launch.cuh"
@@ -14,7 +15,10 @@
 namespace {
 
 enum { THREADS = 512, BATCH = 4, SUM_THREADS = 256 };
-enum { STATIC = 1 << 10, RESERVED = 1 << 10 }; /* bytes of a block's shared memory: the kernel's, CUDA's */
+enum {
+    STATIC = 1 << 10,
+    RESERVED = 1 << 10
+}; /* bytes of a block's shared memory that the kernel's static arrays and CUDA take */
 
 /* The sum of e^(x - largest) over some x. */
 struct partition {
@@ -34,7 +38,7 @@ __device__ partition of_warp(partition p) {
     return p;
 }
 
-/* Of the block; all threads get it. */
+/* Joins the partitions of a block's threads; all threads get the result. */
 __device__ partition of_block(partition p) {
     __shared__ partition warps[GW_MOST_WARPS];
     p = of_warp(p);
@@ -44,7 +48,8 @@ __device__ partition of_block(partition p) {
     return of_warp(lane < blockDim.x / GW_WARP ? warps[lane] : partition{-FLT_MAX, 0.0f});
 }
 
-/* Logits i to i + n - 1, i below the vocabulary; what lies beyond it counts for nothing. */
+/* Converts logits i to i + n - 1, where i is below the vocabulary. Logits beyond it become -FLT_MAX, so that
+ * they add nothing. */
 template <int n, typename T>
 __device__ void widen_logits(const gw_neighbours<T, n> &logits, uint32_t i, uint32_t vocabulary,
                              float (&x)[n]) {
@@ -64,7 +69,8 @@ template <int n> __device__ partition with_logits(partition p, const float (&x)[
     return {largest, p.sum * __expf(p.largest - largest) + sum};
 }
 
-/* A batch is read before its first logit is used. `kept`: where the row is kept, too; NULL: it is not. */
+/* The partition of a thread's logits. A batch is read before its first logit is used. `kept` receives a copy
+ * of the row unless it is NULL. */
 template <int n, typename T> __device__ partition of_thread(const T *row, uint32_t vocabulary, T *kept) {
     partition p = {-FLT_MAX, 0.0f};
     uint32_t each = blockDim.x * n;
@@ -72,7 +78,7 @@ template <int n, typename T> __device__ partition of_thread(const T *row, uint32
         gw_neighbours<T, n> logits[BATCH];
 #pragma unroll
         for (int b = 0; b < BATCH; b++)
-            if (first + b * each < vocabulary) logits[b] = gw_neighbours_at<T, n>(row + first + b * each);
+            if (first + b * each < vocabulary) logits[b] = gw_load_neighbours<T, n>(row + first + b * each);
 #pragma unroll
         for (int b = 0; b < BATCH; b++) {
             uint32_t i = first + b * each;
@@ -95,11 +101,11 @@ __device__ void write_gradient(const T *logits, T *row, uint32_t vocabulary, uin
         uint32_t i = round * each + threadIdx.x * n;
         float x[n] = {};
         if (i < vocabulary) {
-            widen_logits(gw_neighbours_at<T, n>(logits + i), i, vocabulary, x);
+            widen_logits(gw_load_neighbours<T, n>(logits + i), i, vocabulary, x);
 #pragma unroll
             for (int k = 0; k < n; k++) x[k] = __expf(x[k] - p.largest) * factor;
         }
-        if (target - i < n) { /* unsigned: not before i either */
+        if (target - i < n) { /* false also for a target before i, where the difference wraps */
 #pragma unroll
             for (int k = 0; k < n; k++)
                 if (i + k == target) x[k] -= scale;
@@ -115,14 +121,15 @@ __global__ void __launch_bounds__(THREADS)
     T *row = logits + (uint64_t)blockIdx.x * stride;
     uint32_t target = targets[blockIdx.x];
     float at_target = target < vocabulary ? gw_wide(row[target]) : __int_as_float(0x7fc00000);
-    T *kept = keeps ? static_cast<T *>(gw_dynamic_shared()) : NULL; /* each thread its own neighbours */
-    partition p = of_block(of_thread<n>(row, vocabulary, kept)); /* where all meet before the first writes */
+    T *kept =
+        keeps ? static_cast<T *>(gw_dynamic_shared()) : NULL; /* a thread reads and writes its own elements */
+    partition p = of_block(of_thread<n>(row, vocabulary, kept)); /* no thread writes before all have read */
     if (scale != 0.0f) write_gradient<n>(keeps ? kept : row, row, vocabulary, stride, target, p, scale);
     if (threadIdx.x == 0)
         of_row[blockIdx.x] = gw_log((double)p.sum) - ((double)at_target - (double)p.largest);
 }
 
-/* One block. */
+/* Runs as one block. */
 __global__ void __launch_bounds__(SUM_THREADS)
     sum_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_crossent_loss *loss) {
     __shared__ double sums[SUM_THREADS];
@@ -130,14 +137,14 @@ __global__ void __launch_bounds__(SUM_THREADS)
     if (threadIdx.x == 0) *loss = {(int64_t)rows, (float)sum};
 }
 
-/* Threads of a row's block: whole warps, no more than have something to do. */
+/* The number of threads of a row's block: whole warps, as many as have elements. */
 unsigned row_threads(uint32_t stride, uint32_t each) {
     unsigned warps = gw_cuda_blocks(stride, GW_WARP * each), most = THREADS / GW_WARP;
     return GW_WARP * (warps < most ? warps : most);
 }
 
-/* Most of a row that is kept on this GPU, of which two have room in a multiprocessor's shared memory; less
- * than nothing where that is not known. */
+/* The most bytes of a row that this GPU keeps: two such rows fit a multiprocessor's shared memory. Negative
+ * where that is unknown. */
 int most_kept() {
     int gpu, of_block, of_all;
     if (cudaGetDevice(&gpu) != cudaSuccess ||
@@ -148,13 +155,13 @@ int most_kept() {
     return most < of_block - STATIC ? most : of_block - STATIC;
 }
 
-/* Whether a row of so many bytes is kept, and the kernel was told: of the most that may be, as others start
- * it meanwhile. */
+/* Whether a row of so many bytes is kept; if so, it lets the kernel use the shared memory. It allows the most
+ * that any row takes, since other threads may start the kernel with other rows meanwhile. */
 template <typename kernel> bool can_keep(kernel *of, size_t bytes) {
     int most = most_kept();
     bool good = most >= 0 && bytes <= (size_t)most &&
                 cudaFuncSetAttribute(of, cudaFuncAttributeMaxDynamicSharedMemorySize, most) == cudaSuccess;
-    if (!good) (void)cudaGetLastError(); /* it goes without */
+    if (!good) (void)cudaGetLastError(); /* clears the error: the row is not kept */
     return good;
 }
 

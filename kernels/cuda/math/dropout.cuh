@@ -1,4 +1,4 @@
-/* Dropout (kernels/math/dropout.h) inside of kernels. */
+/* Dropout (kernels/math/dropout.h) inside kernels. An element's number is its number in the site. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_DROPOUT_CUH
 #define GODWIT_KERNELS_CUDA_MATH_DROPOUT_CUH
 
@@ -7,13 +7,14 @@
 #include "kernels/cuda/math/tensor_core.cuh"
 #include "kernels/math/dropout.h"
 
-/* A site's dropout as kernels take it. */
+/* A site's dropout in the form that kernels use. */
 struct gw_dropping {
-    bool any;
-    uint32_t threshold;
-    float scale;
+    bool any;           /* false: the rate is 0, and nothing is dropped */
+    uint32_t threshold; /* an element is dropped if its 32 random bits are below */
+    float scale;        /* factor of the elements that are kept */
     uint64_t key, stream;
-    const gw_cuda_draw *drawn; /* key, and what is added to stream; nullptr: what there is here */
+    /* in the GPU's memory: replaces `key`, and is added to `stream`; nullptr: they stay as they are */
+    const gw_cuda_draw *drawn;
 };
 
 static inline gw_dropping gw_dropping_of(const gw_dropout &dropout, const gw_cuda_draw *drawn) {
@@ -23,17 +24,17 @@ static inline gw_dropping gw_dropping_of(const gw_dropout &dropout, const gw_cud
         drawn};
 }
 
-/* Those of elements 4 n to 4 n + 3. */
+/* The random bits of elements 4 n to 4 n + 3. */
 __device__ inline gw_philox gw_drop_bits(const gw_dropping &d, uint64_t n) {
     uint64_t key = d.key, stream = d.stream;
     if (d.drawn != nullptr) {
-        key = gw_load_again(&d.drawn->key);
-        stream += gw_load_again(&d.drawn->stream);
+        key = gw_reload(&d.drawn->key);
+        stream += gw_reload(&d.drawn->stream);
     }
     return gw_philox_at(key, stream, n);
 }
 
-/* Element i of the site. */
+/* Drops or scales element i. */
 __device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[1]) {
     if (!d.any) return;
     gw_philox bits = gw_drop_bits(d, i / 4);
@@ -42,7 +43,7 @@ __device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[
     value[0] = (i % 4 < 2 ? left : right) < d.threshold ? 0.0f : value[0] * d.scale;
 }
 
-/* Elements i to i + 3; i is a multiple of 4. */
+/* Drops or scales elements i to i + 3, where i is a multiple of 4. */
 __device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[4]) {
     if (!d.any) return;
     gw_philox bits = gw_drop_bits(d, i / 4);
@@ -50,7 +51,7 @@ __device__ inline void gw_drop(const gw_dropping &d, uint64_t i, float (&value)[
     for (int k = 0; k < 4; k++) value[k] = bits.words[k] < d.threshold ? 0.0f : value[k] * d.scale;
 }
 
-/* Bit k: whether element i + k is kept, k < 4; i is a multiple of 4, and something is dropped at all. */
+/* Returns four bits: bit k tells whether element i + k is kept. `i` is a multiple of 4, and d.any is true. */
 __device__ inline unsigned gw_kept_of_four(const gw_dropping &d, uint64_t i) {
     gw_philox bits = gw_drop_bits(d, i / 4);
     unsigned kept = 0;

@@ -8,7 +8,7 @@ namespace {
 
 enum { THREADS = 256, AT_ONCE = 16 };
 
-/* A block a row; a thread takes n neighbouring columns at a time. */
+/* Each row has a block; a thread takes n neighbouring columns at a time. */
 template <int n>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(gw_cuda_embedding shape, gw_dropping dropping, const uint32_t *__restrict__ tokens,
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* A thread takes n neighbouring columns of a position through all sequences. */
+/* A thread adds n neighbouring columns of a position over all sequences. */
 template <int n>
 __global__ void __launch_bounds__(THREADS)
     places_kernel(gw_cuda_embedding shape, gw_dropping dropping, const float *__restrict__ delta,
@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(THREADS)
     gw_write(dplaces + i, sum);
 }
 
-/* `count` rows of the order, from its `first`, at column c: all are read before the first is added. */
+/* Adds column c of `count` rows: those that `order` lists from `first` on. All are read before the first is
+ * added. */
 template <int n, int count>
 __device__ void add_rows(const gw_dropping &dropping, uint64_t channels, const uint32_t *order,
                          uint32_t first, uint64_t c, const float *delta, float (&sum)[n]) {
@@ -68,7 +69,8 @@ __device__ void add_rows(const gw_dropping &dropping, uint64_t channels, const u
         for (int k = 0; k < n; k++) sum[k] += value[r][k];
 }
 
-/* A block for each token that occurs, and for what `starts` has after them, which finds nothing to do. */
+/* Each token that occurs has a block. The remaining elements of `starts` are equal, and their blocks end at
+ * once. */
 template <int n>
 __global__ void __launch_bounds__(THREADS)
     words_kernel(gw_dropping dropping, uint64_t channels, const uint32_t *__restrict__ tokens,
@@ -94,10 +96,10 @@ bool takes(const gw_cuda_embedding *shape) {
     return shape->sequences > 0 && shape->positions > 0 && shape->channels > 0 && shape->vocabulary > 0;
 }
 
-/* Columns of a thread where rows allow it. */
+/* The columns that a thread takes at once where their number is a multiple of it. */
 enum { WIDE = 4 };
 
-/* Threads of a block that takes a row. */
+/* The number of threads of a row's block. */
 unsigned row_threads(uint32_t channels) {
     unsigned warps = gw_cuda_blocks(channels, channels % WIDE == 0 ? 32 * WIDE : 32);
     return 32 * (warps < THREADS / 32 ? warps : (unsigned)THREADS / 32);
@@ -120,8 +122,8 @@ cudaError_t gw_cuda_embedding_forward(const gw_cuda_embedding *shape, const uint
     return cudaGetLastError();
 }
 
-cudaError_t gw_cuda_embedding_places(const gw_cuda_embedding *shape, const float *delta, float *dplaces,
-                                     cudaStream_t stream) {
+cudaError_t gw_cuda_embedding_positions(const gw_cuda_embedding *shape, const float *delta, float *dplaces,
+                                        cudaStream_t stream) {
     if (!takes(shape)) return cudaErrorInvalidValue;
     gw_dropping dropping = gw_dropping_of(shape->dropout, shape->drawn);
     uint64_t size = (uint64_t)shape->positions * shape->channels;
@@ -134,9 +136,9 @@ cudaError_t gw_cuda_embedding_places(const gw_cuda_embedding *shape, const float
     return cudaGetLastError();
 }
 
-cudaError_t gw_cuda_embedding_words(const gw_cuda_embedding *shape, const uint32_t *tokens,
-                                    const uint32_t *order, const uint32_t *starts, const float *delta,
-                                    float *dwords, cudaStream_t stream) {
+cudaError_t gw_cuda_embedding_tokens(const gw_cuda_embedding *shape, const uint32_t *tokens,
+                                     const uint32_t *order, const uint32_t *starts, const float *delta,
+                                     float *dwords, cudaStream_t stream) {
     if (!takes(shape)) return cudaErrorInvalidValue;
     gw_dropping dropping = gw_dropping_of(shape->dropout, shape->drawn);
     unsigned rows = shape->sequences * shape->positions, threads = row_threads(shape->channels);

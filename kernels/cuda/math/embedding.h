@@ -23,23 +23,23 @@ typedef struct gw_cuda_embedding {
     const gw_cuda_draw *drawn;
 } gw_cuda_embedding;
 
-/* residual[rows, channels] = dropout of the token's row of `words` plus the position's row of `places`. A
+/* Writes residual[rows, channels]: the dropout of the token's row of `words` plus the position's row of `places`. A
  * token that is not below `vocabulary` makes a row of NaN. */
 cudaError_t gw_cuda_embedding_forward(const gw_cuda_embedding *shape, const uint32_t *tokens,
                                       const float *words, const float *places, float *residual,
                                       cudaStream_t stream);
 
-/* dplaces[positions, channels] = the sum of delta, the gradient of `residual`, over the sequences in their
- * order. */
-cudaError_t gw_cuda_embedding_places(const gw_cuda_embedding *shape, const float *delta, float *dplaces,
-                                     cudaStream_t stream);
+/* Writes dplaces[positions, channels]: the sum of delta, the gradient of `residual`, over the sequences in
+ * their order. */
+cudaError_t gw_cuda_embedding_positions(const gw_cuda_embedding *shape, const float *delta, float *dplaces,
+                                        cudaStream_t stream);
 
 /* Adds each token's rows of delta to its row of dwords[vocabulary, channels], in row order. `order` and
  * `starts` are what gw_embedding_group (kernels/math/embedding.h) makes of `tokens`, which are all below
  * `vocabulary`. */
-cudaError_t gw_cuda_embedding_words(const gw_cuda_embedding *shape, const uint32_t *tokens,
-                                    const uint32_t *order, const uint32_t *starts, const float *delta,
-                                    float *dwords, cudaStream_t stream);
+cudaError_t gw_cuda_embedding_tokens(const gw_cuda_embedding *shape, const uint32_t *tokens,
+                                     const uint32_t *order, const uint32_t *starts, const float *delta,
+                                     float *dwords, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,12 +1,12 @@
-/* Values of a factor on their way to registers and back. T is float, or uint16_t for bfloat16's bits; n
- * neighbours are read and written at once, and aligned to n elements. */
+/* Loads and stores of a factor's values, which are float32 in registers. T is float, or uint16_t for the bits
+ * of bfloat16. n neighbouring values are read or written at once; their address is aligned to n values. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_FACTOR_CUH
 #define GODWIT_KERNELS_CUDA_MATH_FACTOR_CUH
 
 #include <cuda_bf16.h>
 #include <stdint.h>
 
-/* How many make 16 bytes, the most that a thread reads at once. */
+/* The number of values in 16 bytes, the most that a thread reads at once. */
 template <typename T> constexpr int gw_at_once = 16 / (int)sizeof(T);
 
 template <typename T, int n> struct alignas(sizeof(T) * n) gw_neighbours { T value[n]; };
@@ -27,7 +27,7 @@ __device__ inline void gw_narrow(float value, uint16_t *to) { /* to nearest, tie
     *to = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
 
-template <typename T, int n> __device__ gw_neighbours<T, n> gw_neighbours_at(const T *from) {
+template <typename T, int n> __device__ gw_neighbours<T, n> gw_load_neighbours(const T *from) {
     return *reinterpret_cast<const gw_neighbours<T, n> *>(from);
 }
 
@@ -37,7 +37,7 @@ template <typename T, int n> __device__ void gw_widen(const gw_neighbours<T, n> 
 }
 
 template <typename T, int n> __device__ void gw_read(const T *from, float (&to)[n]) {
-    gw_widen(gw_neighbours_at<T, n>(from), to);
+    gw_widen(gw_load_neighbours<T, n>(from), to);
 }
 
 template <typename T, int n> __device__ void gw_write(T *to, const float (&values)[n]) {

@@ -30,7 +30,7 @@ template <typename T> cudaError_t forward(uint64_t count, const void *from, void
     return cudaGetLastError();
 }
 
-/* The gradient of y, turned into that of x where it lies. */
+/* A source of column sums (columns.cuh) that replaces the gradient of y by that of x. */
 template <typename T> struct through_gelu {
     typedef T element;
     template <int n> struct held { float x[n], value[n]; };

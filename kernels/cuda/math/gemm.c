@@ -13,10 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* of all matrices and biases: what the library assumes if not told otherwise */
-enum { ANSWERS = 8, SHORT_INNER = 1024, MOST_TILES = 3 }; /* for one of the first answer's */
+/* bytes to which all matrices and biases are aligned: the library's default */
+enum { ALIGNMENT = 256 };
+/* For short products: the answers of the heuristics that are compared, the largest inner dimension, and the
+ * most waves that an answer may have for one wave of the first answer. */
+enum { ANSWERS = 8, SHORT_INNER = 1024, MOST_WAVES = 3 };
 
-/* cuBLASLt's functions, by their names without the prefix. */
+/* The functions of cuBLASLt that are used, named without the prefix "cublasLt". */
 #define FUNCTIONS(ONE)                                                                                       \
     ONE(Create)                                                                                              \
     ONE(Destroy)                                                                                             \
@@ -40,7 +43,7 @@ typedef struct lt_functions {
 #undef MEMBER
 } lt_functions;
 
-/* Opened once in a process, and kept. */
+/* The library is opened once in a process, and stays open. */
 static struct {
     pthread_mutex_t lock;
     bool open;
@@ -50,8 +53,9 @@ static struct {
 
 typedef struct plan {
     gw_gemm_shape shape;
-    gw_gemm_finish in_product; /* what of the finish the library does; the rest a kernel of ours */
-    cublasLtMatmulDesc_t how;  /* for products without a bias: its address is part of the description */
+    gw_gemm_finish in_product; /* the finish that the library computes; if it is PLAIN, our kernel finishes */
+    /* the description of products without a bias; a bias's address is part of a description */
+    cublasLtMatmulDesc_t how;
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
 } plan;
@@ -60,7 +64,7 @@ struct gw_gemm {
     gw_gpu gpu;
     const lt_functions *lt;
     cublasLtHandle_t handle;
-    bool hopper; /* or later */
+    bool hopper; /* the GPU's architecture is Hopper or later */
     plan *plans;
     uint32_t count;
 };
@@ -90,7 +94,7 @@ static bool is_new_enough(const void *context, const char *path, const void *tab
                    version_text(version, theirs), version_text(CUBLAS_VERSION, ours));
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static bool open_library(gw_err *err) {
     if (library.open) return true;
     const gw_library_wanted wanted = {.file = library_name,
@@ -202,7 +206,7 @@ static cublasLtEpilogue_t epilogue_of(gw_gemm_finish finish) {
     }
 }
 
-/* Adds to a description what the library finishes the product with. */
+/* Adds to a description the finish that the library computes. */
 static bool describe_finish(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands,
                             cublasLtMatmulDesc_t how, gw_err *err) {
     if (p->in_product == GW_GEMM_PLAIN) return true;
@@ -219,8 +223,8 @@ static bool describe_finish(const gw_gemm *gemm, const plan *p, const gw_gemm_op
                                         sizeof operands->before))));
 }
 
-/* cuBLASLt's matrices are column-major, in which a row-major one looks transposed: so it is asked for
- * C^T = B^T A^T, with B as its first factor and bias along its columns. */
+/* The matrices of cuBLASLt are column-major; read so, a row-major matrix is its transpose. The library therefore
+ * computes C^T = B^T A^T, with B as its first factor and the bias along its columns. */
 static bool describe_how(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands,
                          cublasLtMatmulDesc_t *how, gw_err *err) {
     cublasOperation_t first = p->shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -239,7 +243,7 @@ static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
     uint64_t b_fast = s->b_transposed ? s->inner : s->columns,
              b_slow = s->b_transposed ? s->columns : s->inner;
     uint64_t a_fast = s->a_transposed ? s->rows : s->inner, a_slow = s->a_transposed ? s->inner : s->rows;
-    /* Nothing lies there: the library is only asked what it would do with what is aligned so. */
+    /* This address is never read: the library is only asked which algorithm it takes at this alignment. */
     void *somewhere = (void *)(uintptr_t)ALIGNMENT;
     const gw_gemm_operands operands = {.bias = somewhere, .before = somewhere};
     return describe_how(gemm, p, &operands, &p->how, err) &&
@@ -248,18 +252,18 @@ static bool describe(const gw_gemm *gemm, plan *p, gw_err *err) {
            TRY(MatrixLayoutCreate(&p->result, result_of(gemm, s), s->columns, s->rows, (int64_t)s->columns));
 }
 
-/* What makes an algorithm: what the library tells of it. Its own bytes are opaque, and some of them differ
- * between answers that are the same. */
+/* The attributes that identify an algorithm, as the library reports them. The bytes of a cublasLtMatmulAlgo_t
+ * are opaque, and some of them differ between equal algorithms. */
 typedef struct algorithm_config {
     int32_t id, split;
     uint32_t tile, stages, reduction, swizzling, custom;
     uint16_t inner, cluster;
 } algorithm_config;
 
-/* What an algorithm does not have stays 0. */
+/* An attribute that the algorithm does not have stays 0. */
 static algorithm_config config_of(const gw_gemm *gemm, const cublasLtMatmulAlgo_t *algorithm) {
     algorithm_config c;
-    memset(&c, 0, sizeof c); /* it is hashed */
+    memset(&c, 0, sizeof c); /* padding too, since all bytes are hashed */
     const struct {
         cublasLtMatmulAlgoConfigAttributes_t attribute;
         void *to;
@@ -281,16 +285,17 @@ static algorithm_config config_of(const gw_gemm *gemm, const cublasLtMatmulAlgo_
     return c;
 }
 
-/* Whether the library should be asked for more than its first answer: it reckons badly how much of a short
- * product is the writing of its tiles. */
+/* Whether the library is asked for more than its first answer: its heuristics misjudge the share of a short
+ * product's time that writing the tiles takes. */
 static bool is_short(const gw_gemm *gemm, const gw_gemm_shape *shape) {
     return gemm->hopper && result_of(gemm, shape) == CUDA_R_16BF && shape->inner <= SHORT_INNER;
 }
 
-/* Of answers that come best first, by the library's reckoning. The smaller tiles are, the more of their
- * writing is hidden behind other tiles' products: on an H200, of GPT-2's products with 768 channels inside,
- * the answer with most waves took 9 to 20 % less time than the first. One wave has no other tiles to hide
- * behind. Parts of a split product are waves, too, but are added by another kernel. */
+/* Picks one of the answers, which the library lists by its estimate of their time. The smaller tiles are, the
+ * more of their writing overlaps with other tiles' products: for GPT-2's products with an inner dimension of
+ * 768, the answer with most waves took 9 to 20 % less time on an H200 than the first. A single wave has nothing
+ * to overlap with. The parts of a split product count as waves as well, but another kernel adds them, so split
+ * answers are not picked. */
 static const cublasLtMatmulHeuristicResult_t *
 pick(const gw_gemm *gemm, const cublasLtMatmulHeuristicResult_t *answers, int count) {
     const cublasLtMatmulHeuristicResult_t *picked = &answers[0];
@@ -298,32 +303,34 @@ pick(const gw_gemm *gemm, const cublasLtMatmulHeuristicResult_t *answers, int co
     for (int i = 1; i < count; i++) {
         const cublasLtMatmulHeuristicResult_t *answer = &answers[i];
         if (answer->state == CUBLAS_STATUS_SUCCESS && answer->wavesCount > picked->wavesCount &&
-            answer->wavesCount <= MOST_TILES * answers[0].wavesCount &&
+            answer->wavesCount <= MOST_WAVES * answers[0].wavesCount &&
             config_of(gemm, &answer->algo).split <= 1)
             picked = answer;
     }
     return picked;
 }
 
-/* Splitting the inner dimension is allowed where the parts are added by a kernel, in a fixed order; not where
- * blocks take turns in the output. */
+/* Chooses the plan's algorithm. The inner dimension may be split where a kernel adds the parts in a fixed order;
+ * it may not where blocks add to the output in turns. */
 static bool choose(gw_gemm *gemm, plan *p, gw_err *err) {
-    cublasLtMatmulPreference_t wishes = NULL;
+    cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t answers[ANSWERS];
     memset(answers, 0, sizeof answers);
     size_t workspace = GW_GEMM_WORKSPACE;
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
     int count = 0;
-    bool good = TRY(MatmulPreferenceCreate(&wishes)) &&
-                TRY(MatmulPreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                 sizeof workspace)) &&
-                TRY(MatmulPreferenceSetAttribute(wishes, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                 &reductions, sizeof reductions)) &&
-                TRY(MatmulAlgoGetHeuristic(gemm->handle, p->how, p->first, p->second, p->result, p->result,
-                                           wishes, is_short(gemm, &p->shape) ? ANSWERS : 1, answers, &count));
-    if (wishes != NULL) (void)gemm->lt->MatmulPreferenceDestroy(wishes);
+    bool good =
+        TRY(MatmulPreferenceCreate(&preference)) &&
+        TRY(MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                         sizeof workspace)) &&
+        TRY(MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                         sizeof reductions)) &&
+        TRY(MatmulAlgoGetHeuristic(gemm->handle, p->how, p->first, p->second, p->result, p->result,
+                                   preference, is_short(gemm, &p->shape) ? ANSWERS : 1, answers, &count));
+    if (preference != NULL) (void)gemm->lt->MatmulPreferenceDestroy(preference);
     if (good && (count < 1 || answers[0].state != CUBLAS_STATUS_SUCCESS))
-        good = gw_fail(err, GW_E_UNSUPPORTED, "GPU %d: cuBLASLt has no algorithm for it", gemm->gpu.ordinal);
+        good = gw_fail(err, GW_E_UNSUPPORTED, "GPU %d: cuBLASLt has no algorithm for this product",
+                       gemm->gpu.ordinal);
     p->algorithm = pick(gemm, answers, count)->algo;
     return good;
 }
@@ -334,7 +341,7 @@ static bool same_shape(const gw_gemm_shape *a, const gw_gemm_shape *b) {
            a->factor == b->factor && a->finish == b->finish;
 }
 
-/* *p is empty after a failure: GW_E_UNSUPPORTED where there is no algorithm. */
+/* Fails with GW_E_UNSUPPORTED where there is no algorithm. After a failure *p is empty. */
 static bool make_plan(gw_gemm *gemm, const gw_gemm_shape *shape, gw_gemm_finish in_product, plan *p,
                       gw_err *err) {
     *p = (plan){.shape = *shape, .in_product = in_product};
@@ -351,11 +358,12 @@ bool gw_gemm_plan(gw_gemm *gemm, const gw_gemm_shape *shape, uint32_t *number, g
     if (gemm->count == GW_GEMM_PLANS)
         return gw_fail(err, GW_E_LIMIT, "more than %d shapes of matrix products", (int)GW_GEMM_PLANS);
     plan *p = &gemm->plans[gemm->count];
-    bool rough = shape->finish == GW_GEMM_BIAS_GELU && result_of(gemm, shape) == CUDA_R_32F;
-    bool made = !rough && make_plan(gemm, shape, shape->finish, p, err);
-    /* The library calls some finishes at some sizes invalid, others not supported. */
-    bool refused = !made && !rough && (err->code == GW_E_UNSUPPORTED || err->code == GW_E_INVALID);
-    if (rough || (refused && shape->finish != GW_GEMM_PLAIN))
+    /* the library's GELU has an approximate tanh, which float32 would show */
+    bool inexact = shape->finish == GW_GEMM_BIAS_GELU && result_of(gemm, shape) == CUDA_R_32F;
+    bool made = !inexact && make_plan(gemm, shape, shape->finish, p, err);
+    /* The library refuses some finishes at some sizes as invalid, others as not supported. */
+    bool refused = !made && !inexact && (err->code == GW_E_UNSUPPORTED || err->code == GW_E_INVALID);
+    if (inexact || (refused && shape->finish != GW_GEMM_PLAIN))
         made = make_plan(gemm, shape, GW_GEMM_PLAIN, p, err);
     if (!made)
         return gw_fail_in(err, "product of [%llu, %llu] and [%llu, %llu]", (unsigned long long)shape->rows,
@@ -386,7 +394,7 @@ void gw_gemm_text(const gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
 static bool multiply(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands, void *c,
                      void *workspace, cudaStream_t stream, gw_err *err) {
     const float one = 1.0f, kept = operands->add ? 1.0f : 0.0f;
-    cublasLtMatmulDesc_t own = NULL; /* other threads may be at a product with another bias */
+    cublasLtMatmulDesc_t own = NULL; /* threads may run the plan with different biases at once */
     bool good = p->in_product == GW_GEMM_PLAIN || describe_how(gemm, p, operands, &own, err);
     good = good && TRY(Matmul(gemm->handle, own != NULL ? own : p->how, &one, operands->b, p->first,
                               operands->a, p->second, &kept, c, p->result, c, p->result, &p->algorithm,

@@ -1,21 +1,21 @@
 /* Matrix products on a GPU by cuBLASLt, which is opened when the first one is planned.
  *
- * The result of a product depends on the *algorithm* that cuBLASLt takes: tiles, the order in which the inner
- * dimension is added, kernels. It is chosen once for each shape, when it is planned, by asking the library's
- * heuristics the same question on every peer: shape, types, alignment and workspace, never a measurement. The
- * answers depend on the library's version, the GPU's kind and its processors alone, and so does which of them
- * is taken; the digest of all that were, by their attributes, goes into the compute class, so that peers that
- * were answered otherwise are told apart before they compute. Nothing is chosen at any later time. Where the
- * library has no algorithm that finishes the product as asked (a bias at an awkward size), it is planned
- * plain, and a kernel of ours finishes it: that, too, is part of the digest, as it may round otherwise. The
- * library's GELU has an approximate tanh, so it is asked for it only where C is bfloat16.
+ * The bits of a product depend on the *algorithm* that cuBLASLt uses: tiles, the order in which the inner
+ * dimension is added, kernels. An algorithm is chosen once for each shape, when the shape is planned, and never
+ * later. Every peer asks the library's heuristics the same question (shape, types, alignment, workspace) and
+ * makes no measurement, so the choice depends only on the library's version, the GPU's kind and the number of
+ * its multiprocessors. The digest of all chosen algorithms, by their attributes, is part of the compute class,
+ * which tells peers with other answers apart before they compute. Where the library has no algorithm with the
+ * finish that is asked for (a bias at an awkward size), the product is planned plain, and a kernel of ours
+ * finishes it; the digest covers this too, since rounding may differ. The library's GELU has an approximate
+ * tanh, so it is used only where C is bfloat16.
  *
- * Peers are not told what the first of them chose: an algorithm can be restored by the same version of the
- * library on the same kind of GPU alone, where the heuristics answer alike anyway, and a peer would need it
- * before it can name its class and compute its probe, that is, before it speaks to anybody.
+ * A choice is not sent to other peers. Only the same version of the library on the same kind of GPU can restore
+ * an algorithm, and there the heuristics give the same answer anyway; and a peer needs its plans before it
+ * connects to others, to name its class and to compute its probe.
  *
- * Row-major: C [rows, columns] = A [rows, inner] B [inner, columns], either factor also transposed in memory;
- * rows lie one after the other without gaps. Sums are float32. */
+ * Matrices are row-major: C [rows, columns] = A [rows, inner] B [inner, columns]. Either factor may be stored
+ * transposed; rows lie one after the other without gaps. Sums are float32. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_GEMM_H
 #define GODWIT_KERNELS_CUDA_MATH_GEMM_H
 

@@ -7,7 +7,7 @@ namespace {
 
 enum { THREADS = 256 };
 
-/* A thread does n neighbours of a row; a row is a whole number of these. */
+/* A thread finishes n neighbouring elements of a row, whose length is a multiple of n. */
 template <typename T, int n>
 __global__ void __launch_bounds__(THREADS)
     finish_kernel(uint64_t count, uint64_t columns, gw_gemm_finish finish, const T *bias, T *from, T *c) {

@@ -1,5 +1,5 @@
-/* The finishes of products, and those that cuBLASLt does not compute itself. (kernels/cuda/math/gemm.h asks
- * the library first.) */
+/* The finishes of products (bias, activation), and kernels for those that cuBLASLt does not compute itself;
+ * kernels/cuda/math/gemm.h asks the library first. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_GEMM_FINISH_H
 #define GODWIT_KERNELS_CUDA_MATH_GEMM_FINISH_H
 
@@ -17,7 +17,7 @@ typedef enum gw_gemm_finish {
     GW_GEMM_PLAIN = 0,
     GW_GEMM_BIAS = 1,      /* + bias[column] */
     GW_GEMM_BIAS_RELU = 2, /* max(0, product + bias[column]) */
-    /* GELU (kernels/math/gelu.h) of product + bias[column], which is kept besides */
+    /* GELU (kernels/math/gelu.h) of product + bias[column]; its input is kept as well */
     GW_GEMM_BIAS_GELU = 3,
 } gw_gemm_finish;
 

@@ -41,13 +41,13 @@ __global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *r
     gw_narrow(values[i], rounded + i);
 }
 
-/* A block's values on their way from columns to rows: those of a column lie next to each other, those of a
- * row in different banks. */
-struct turning {
+/* The tile in which a block transposes its values: those of a column are neighbours, and those of a row lie in
+ * different banks. */
+struct transpose_tile {
     float value[COLUMN_THREADS][GW_CUDA_PART_ROWS + 1];
 };
 
-/* Rows of the block's part: where they begin and end. */
+/* The rows of the block's part: from `begin` to before `end`. */
 struct part {
     uint64_t begin, end;
 };
@@ -57,8 +57,9 @@ __device__ part part_of_block(uint64_t rows) {
     return {begin, end < rows ? end : rows};
 }
 
-/* Writes the block's columns as rows, a warp one after the other. All threads take part. */
-__device__ void put_turned(const turning &from, part p, uint64_t rows, uint64_t columns, float *turned) {
+/* Writes the block's columns as rows; a warp takes one after the other. All threads of the block call it. */
+__device__ void write_transposed(const transpose_tile &from, part p, uint64_t rows, uint64_t columns,
+                                 float *transposed) {
     __syncthreads();
     uint64_t first = (uint64_t)blockIdx.x * COLUMN_THREADS;
     unsigned count = (unsigned)(p.end - p.begin), lane = threadIdx.x % GW_WARP;
@@ -66,18 +67,19 @@ __device__ void put_turned(const turning &from, part p, uint64_t rows, uint64_t 
     for (unsigned c = threadIdx.x / GW_WARP; c < COLUMN_THREADS; c += COLUMN_THREADS / GW_WARP)
         if (first + c < columns)
             for (unsigned r = lane; r < count; r += GW_WARP)
-                turned[(first + c) * rows + p.begin + r] = from.value[c][r];
+                transposed[(first + c) * rows + p.begin + r] = from.value[c][r];
 }
 
-/* What becomes of a gradient on its way down a layer. */
+/* The arrays of gw_cuda_gate. */
 struct gating {
     const float *above, *active;
     gw_cuda_factor gradient;
-    bool same; /* it is there already */
+    bool same; /* `above` is the result, which lies in `gradient` already */
 };
 
-/* `batch` rows of a column: all are read before the first is written, as the arrays may be one. */
-template <bool gated, bool turns, int batch>
+/* Processes `batch` rows of a column and adds them to `sum`. All are read before the first is written, since
+ * the arrays may be the same. */
+template <bool gated, bool transposes, int batch>
 __device__ float gate_rows(const gating &of, uint64_t first, uint64_t columns, uint64_t column, float *kept,
                            float sum) {
     float value[batch], gate[batch];
@@ -91,18 +93,19 @@ __device__ float gate_rows(const gating &of, uint64_t first, uint64_t columns, u
     for (int k = 0; k < batch; k++) {
         if (gated) value[k] = gate[k] > 0.0f ? value[k] : 0.0f;
         if (!of.same) write(of.gradient, (first + k) * columns + column, value[k]);
-        if (turns) kept[k] = value[k];
+        if (transposes) kept[k] = value[k];
         sum += value[k];
     }
     return sum;
 }
 
 /* A thread goes down a column through the rows of one part. */
-template <bool gated, bool turns>
+template <bool gated, bool transposes>
 __global__ void __launch_bounds__(COLUMN_THREADS)
-    gate_kernel(uint64_t rows, uint64_t columns, gating of, float *__restrict__ turned,
+    gate_kernel(uint64_t rows, uint64_t columns, gating of, float *__restrict__ transposed,
                 float *__restrict__ parts) {
-    __shared__ turning tile; /* not there if nothing is turned, as nothing then reads it */
+    __shared__ transpose_tile
+        tile; /* takes no memory where nothing is transposed, since nothing reads it then */
     uint64_t column = index();
     part p = part_of_block(rows);
     if (column < columns) {
@@ -110,19 +113,19 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         uint64_t row = p.begin;
 #pragma unroll 1
         for (; row + BATCH <= p.end; row += BATCH)
-            sum = gate_rows<gated, turns, BATCH>(of, row, columns, column, kept + (row - p.begin), sum);
+            sum = gate_rows<gated, transposes, BATCH>(of, row, columns, column, kept + (row - p.begin), sum);
 #pragma unroll 1
         for (; row < p.end; row++)
-            sum = gate_rows<gated, turns, 1>(of, row, columns, column, kept + (row - p.begin), sum);
+            sum = gate_rows<gated, transposes, 1>(of, row, columns, column, kept + (row - p.begin), sum);
         parts[blockIdx.y * columns + column] = sum;
     }
-    if (turns) put_turned(tile, p, rows, columns, turned);
+    if (transposes) write_transposed(tile, p, rows, columns, transposed);
 }
 
 __global__ void __launch_bounds__(COLUMN_THREADS)
-    turn_kernel(uint64_t rows, uint64_t columns, const float *__restrict__ values,
-                float *__restrict__ turned) {
-    __shared__ turning tile;
+    transpose_kernel(uint64_t rows, uint64_t columns, const float *__restrict__ values,
+                     float *__restrict__ transposed) {
+    __shared__ transpose_tile tile;
     uint64_t column = index();
     part p = part_of_block(rows);
     if (column < columns) {
@@ -130,28 +133,28 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         for (uint64_t row = p.begin; row < p.end; row++)
             tile.value[threadIdx.x][row - p.begin] = values[row * columns + column];
     }
-    put_turned(tile, p, rows, columns, turned);
+    write_transposed(tile, p, rows, columns, transposed);
 }
 
 dim3 column_grid(uint64_t rows, uint64_t columns) {
     return dim3(gw_cuda_blocks(columns, COLUMN_THREADS), (unsigned)gw_cuda_parts(rows));
 }
 
-void start_gate(uint64_t rows, uint64_t columns, const gating &gate, float *turned, float *parts,
+void start_gate(uint64_t rows, uint64_t columns, const gating &gate, float *transposed, float *parts,
                 cudaStream_t stream) {
     dim3 grid = column_grid(rows, columns);
-    if (gate.active != NULL && turned != NULL)
-        GW_LAUNCH((gate_kernel<true, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
+    if (gate.active != NULL && transposed != NULL)
+        GW_LAUNCH((gate_kernel<true, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, transposed,
                   parts);
     else if (gate.active != NULL)
-        GW_LAUNCH((gate_kernel<true, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
-                  parts);
-    else if (turned != NULL)
-        GW_LAUNCH((gate_kernel<false, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
-                  parts);
+        GW_LAUNCH((gate_kernel<true, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate,
+                  transposed, parts);
+    else if (transposed != NULL)
+        GW_LAUNCH((gate_kernel<false, true>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate,
+                  transposed, parts);
     else
-        GW_LAUNCH((gate_kernel<false, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate, turned,
-                  parts);
+        GW_LAUNCH((gate_kernel<false, false>), grid, COLUMN_THREADS, 0, stream, rows, columns, gate,
+                  transposed, parts);
 }
 
 } // namespace
@@ -173,16 +176,16 @@ cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *round
 }
 
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                         gw_cuda_factor gradient, float *turned, float *parts, float *sum,
+                         gw_cuda_factor gradient, float *transposed, float *parts, float *sum,
                          cudaStream_t stream) {
     const gating of = {above, active, gradient, active == NULL && gradient.values == above};
-    start_gate(rows, columns, of, turned, parts, stream);
+    start_gate(rows, columns, of, transposed, parts, stream);
     return gw_cuda_add_parts(gw_cuda_parts(rows), columns, parts, 1, &sum, stream);
 }
 
-cudaError_t gw_cuda_turn(uint64_t rows, uint64_t columns, const float *values, float *turned,
-                         cudaStream_t stream) {
-    GW_LAUNCH(turn_kernel, column_grid(rows, columns), COLUMN_THREADS, 0, stream, rows, columns, values,
-              turned);
+cudaError_t gw_cuda_transpose(uint64_t rows, uint64_t columns, const float *values, float *transposed,
+                              cudaStream_t stream) {
+    GW_LAUNCH(transpose_kernel, column_grid(rows, columns), COLUMN_THREADS, 0, stream, rows, columns, values,
+              transposed);
     return cudaGetLastError();
 }

@@ -15,24 +15,25 @@
 extern "C" {
 #endif
 
-/* values[i] = pixels[i] * scale + shift. */
+/* Sets values[i] to pixels[i] * scale + shift for i below `count`. */
 cudaError_t gw_cuda_normalise(uint64_t count, const uint8_t *pixels, float scale, float shift,
                               gw_cuda_factor values, cudaStream_t stream);
 
-/* Rounds to bfloat16, ties to even. */
+/* Rounds `count` values to bfloat16, ties to even. */
 cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *rounded, cudaStream_t stream);
 
-/* The gradient of a layer's input to ReLU: `above` where `active` is above 0, else 0; with `active` NULL it is
- * `above`. All are [rows, columns]. The result goes to `gradient` as a factor, whose values may be `above` or
- * `active`; transposed to turned[columns, rows] unless that is NULL; and its columns' sums go to sum[columns].
- * `parts` is scratch for gw_cuda_parts(rows) * columns floats. */
+/* Computes the gradient of ReLU's input: `above`, the gradient of its output, where its output `active` is
+ * positive, else 0; where `active` is NULL, it is `above`. All are [rows, columns]. The result is written to
+ * `gradient` as a factor, whose values may be `above` or `active`, and, transposed, to transposed[columns, rows]
+ * unless that is NULL; the sums of its columns are written to sum[columns]. `parts` is scratch for
+ * gw_cuda_parts(rows) * columns floats. */
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
-                         gw_cuda_factor gradient, float *turned, float *parts, float *sum,
+                         gw_cuda_factor gradient, float *transposed, float *parts, float *sum,
                          cudaStream_t stream);
 
-/* turned[columns, rows] = the transpose of values[rows, columns]. */
-cudaError_t gw_cuda_turn(uint64_t rows, uint64_t columns, const float *values, float *turned,
-                         cudaStream_t stream);
+/* Writes the transpose of values[rows, columns] to transposed[columns, rows]. */
+cudaError_t gw_cuda_transpose(uint64_t rows, uint64_t columns, const float *values, float *transposed,
+                              cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 #include "kernels/cuda/math/layernorm.h"
 
-/* A block takes whole rows, a few at a time; a thread has the same four columns of each of them in registers,
- * so that sums over rows need no memory until a part's end, and everything is read once. */
+/* A block takes whole rows, a few at a time. A thread has the same four columns of each row in registers, so
+ * that sums over rows need no memory until a part's end, and everything is read once. */
 #include "kernels/cuda/math/block.cuh"
 #include "kernels/cuda/math/dropout.cuh"
 #include "kernels/cuda/math/factor.cuh"
@@ -10,7 +10,7 @@
 
 namespace {
 
-enum { OWN = 4 }; /* columns of a thread */
+enum { OWN = 4 }; /* number of a thread's columns */
 
 /* A thread's columns: four neighbours, or, where rows are not a multiple of that, four that lie a block's
  * width apart. What lies outside of a row reads as 0 and is not written. */
@@ -43,7 +43,7 @@ template <bool whole> struct columns {
         }
     }
 
-    /* Of the row whose first element is `first` of the site. */
+    /* Drops or scales the columns of the row whose first element is dropout's element `first`. */
     __device__ void drop(const gw_dropping &dropping, uint64_t first, float (&value)[OWN]) const {
         if constexpr (whole) {
             gw_drop(dropping, first + at(0), value);
@@ -73,14 +73,14 @@ template <typename T> struct forward_arrays {
 
 template <typename T, bool whole, int batch, int threads>
 __global__ void __launch_bounds__(threads) forward_kernel(forward_arrays<T> a) {
-    __shared__ gw_block_room<batch> room_of_sums, room_of_squares;
+    __shared__ gw_block_scratch<batch> room_of_sums, room_of_squares;
     uint64_t first = (uint64_t)blockIdx.x * batch, channels = a.norm.channels;
     columns<whole> mine = {a.norm.channels};
     float value[batch][OWN], mean[batch], scale[batch];
 #pragma unroll
     for (int r = 0; r < batch; r++) {
         uint64_t row = first + r;
-        if (row >= a.norm.rows) row = a.norm.rows - 1; /* once more; it is not written */
+        if (row >= a.norm.rows) row = a.norm.rows - 1; /* the last row is read again and not written */
         mine.read(a.x + row * channels, value[r]);
         if (a.branch != NULL) {
             float branch[OWN];
@@ -129,24 +129,24 @@ template <typename T> struct backward_arrays {
     const T *dy;
     const float *above; /* NULL: zeros */
     float *delta;
-    T *branch; /* NULL: nobody asks */
+    T *branch; /* NULL: it is not written */
     gw_dropping dropping;
     float *parts;
 };
 
-/* Sums over the rows of a part, of a thread's columns. */
+/* The sums of a thread's columns over the rows of a part. */
 struct part_sums {
     float weight[OWN], bias[OWN], branch[OWN];
 };
 
-/* `batch` rows from `first`. */
+/* Computes the gradients of `batch` rows, from row `first` on. */
 template <typename T, bool whole, int batch>
 __device__ void backward_rows(const backward_arrays<T> &a, uint64_t first, const float (&weight)[OWN],
-                              gw_block_room<2 * batch> *room, part_sums *sums) {
+                              gw_block_scratch<2 * batch> *room, part_sums *sums) {
     uint64_t channels = a.norm.channels;
     columns<whole> mine = {a.norm.channels};
     float unit[batch][OWN], g[batch][OWN], delta[batch][OWN] = {}, scale[batch];
-    float dot[2 * batch]; /* of dy weight, alone and times the normalised x */
+    float dot[2 * batch]; /* by row: the sums of dy weight and of dy weight times the normalised x */
 #pragma unroll
     for (int r = 0; r < batch; r++) {
         uint64_t row = first + r;
@@ -186,7 +186,7 @@ __device__ void backward_rows(const backward_arrays<T> &a, uint64_t first, const
 
 template <typename T, bool whole, int batch, int threads>
 __global__ void __launch_bounds__(threads) backward_kernel(backward_arrays<T> a) {
-    __shared__ gw_block_room<2 * batch> room[2];
+    __shared__ gw_block_scratch<2 * batch> room[2];
     columns<whole> mine = {a.norm.channels};
     uint64_t channels = a.norm.channels, part = blockIdx.x;
     uint64_t row = part * GW_CUDA_PART_ROWS, end = row + GW_CUDA_PART_ROWS;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(threads) backward_kernel(backward_arrays<T> a)
 #pragma unroll 1
     for (; row + batch <= end; row += batch, turn ^= 1)
         backward_rows<T, whole, batch>(a, row, weight, &room[turn], &sums);
-    __shared__ gw_block_room<2> room_of_one[2];
+    __shared__ gw_block_scratch<2> room_of_one[2];
 #pragma unroll 1
     for (; row < end; row++, turn ^= 1) backward_rows<T, whole, 1>(a, row, weight, &room_of_one[turn], &sums);
     uint64_t array = gridDim.x * channels;
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(threads) backward_kernel(backward_arrays<T> a)
     if (a.branch != NULL) mine.write(parts + 2 * array, sums.branch);
 }
 
-/* Threads for rows of so many channels: whole warps. */
+/* The number of threads for rows of so many channels: whole warps. */
 unsigned threads_for(uint32_t channels) {
     return gw_cuda_blocks(channels, OWN * GW_WARP) * GW_WARP;
 }
@@ -217,7 +217,7 @@ bool takes(const gw_cuda_layernorm *norm) {
     return norm->rows > 0 && norm->channels > 0 && norm->channels <= GW_CUDA_LAYERNORM_CHANNELS;
 }
 
-/* Rows at a time: as many as registers hold. */
+/* A block takes as many rows at a time as its registers hold. */
 enum { NARROW = 512, WIDE = GW_CUDA_LAYERNORM_CHANNELS / OWN, NARROW_BATCH = 4, WIDE_BATCH = 1 };
 
 template <typename T, bool whole> cudaError_t forward_rows(const forward_arrays<T> &a, cudaStream_t stream) {

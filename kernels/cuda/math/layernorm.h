@@ -39,11 +39,12 @@ typedef struct gw_cuda_branch {
     const gw_cuda_draw *drawn;
 } gw_cuda_branch;
 
-/* y = the norm of x. */
+/* Writes the layer norm of x to y. */
 cudaError_t gw_cuda_layernorm_forward(const gw_cuda_layernorm *norm, const float *x, gw_cuda_factor y,
                                       cudaStream_t stream);
 
-/* sum = x + dropout(branch), y = the norm of the sum. `sum` may be `x`; y's values may be the branch's. */
+/* Writes x + dropout(branch) to `sum`, and the layer norm of the sum to y. `sum` may be `x`; y's values may be
+ * the branch's. */
 cudaError_t gw_cuda_layernorm_add(const gw_cuda_layernorm *norm, const float *x, const gw_cuda_branch *branch,
                                   float *sum, gw_cuda_factor y, cudaStream_t stream);
 
@@ -58,10 +59,10 @@ static inline uint64_t gw_cuda_layernorm_parts(uint64_t rows, uint32_t channels)
     return 3 * gw_cuda_parts(rows) * channels;
 }
 
-/* delta = above + the gradient of x by way of the norm, from dy, the gradient of y, and `above`, the gradient
- * of x by other ways (NULL: zero). `delta` may be `above`. With `branch`, the branch that was added to make x,
- * its gradient dropout(delta) goes to branch->values, which may be dy's, and its column sums to sums->branch;
- * with NULL, sums->branch is left alone. `norm->bias` is not read. */
+/* Writes the gradient of x to delta: `above`, its part that does not pass through the norm (NULL: 0), plus the
+ * part that does, from dy, the gradient of y. `delta` may be `above`. Where `branch` is the branch that was
+ * added to make x, its gradient dropout(delta) goes to branch->values, which may be dy's, and the column sums
+ * of that to sums->branch; where it is NULL, sums->branch is left alone. `norm->bias` is not read. */
 cudaError_t gw_cuda_layernorm_backward(const gw_cuda_layernorm *norm, const float *x, gw_cuda_factor dy,
                                        const float *above, float *delta, const gw_cuda_branch *branch,
                                        float *parts, const gw_cuda_layernorm_sums *sums, cudaStream_t stream);

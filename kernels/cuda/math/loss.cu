@@ -12,7 +12,8 @@ __device__ uint64_t index() {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-/* One row, as kernels/math/loss.c does it; returns its loss. */
+/* Computes a row as kernels/math/loss.c does: replaces its logits by the gradient and returns its loss. *right
+ * tells whether the largest logit is the label's. */
 __device__ double row_loss(uint32_t classes, float *row, uint32_t label, float scale, bool *right) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < classes; i++)
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x % 32 == 0 && votes != 0) atomicAdd(correct, (unsigned long long)__popc(votes));
 }
 
-/* One block. */
+/* Runs as one block. */
 __global__ void __launch_bounds__(THREADS)
     sum_loss_kernel(uint64_t rows, const double *__restrict__ of_row, gw_cuda_loss *loss) {
     __shared__ double sums[THREADS];

@@ -1,32 +1,32 @@
 #include "kernels/cuda/math/norm.h"
 
-/* A block of the norm has 16 lanes (kernels/math/norm.c), which are added up one after the other: eight
- * threads take two neighbouring lanes each, and so 16 bytes at a time. */
+/* The sum of a norm's block has 16 partial sums (kernels/math/norm.c), each with its own order of additions.
+ * Eight threads, a team, compute two neighbouring partial sums each, and so read 16 bytes at a time. */
 #include "kernels/cuda/math/launch.cuh"
 #include "kernels/math/vmath.h"
 
 namespace {
 
-enum { THREADS = 256, LANES = 16, TEAM = LANES / 2, TEAMS = THREADS / TEAM, AT_ONCE = 8 };
+enum { THREADS = 256, PARTIALS = 16, TEAM = PARTIALS / 2, TEAMS = THREADS / TEAM, AT_ONCE = 8 };
 
-typedef unsigned long long word; /* what CUDA's atomics take */
+typedef unsigned long long word; /* the type of CUDA's 64-bit atomics */
 
-__device__ void add_square(double *lane, int64_t q, double scale) {
-    double x = gw_widen(q) * scale;
-    *lane += x * x;
+__device__ void add_square(double *partial, int64_t q, double scale) {
+    double x = gw_int_to_double(q) * scale;
+    *partial += x * x;
 }
 
-/* The squares of `count` sums in the lanes' order; the result is the team's first thread's. `pair` is the
- * thread's number in its team. */
+/* Adds the squares of `count` sums in the order of kernels/math/norm.c; the team's first thread gets the
+ * result. `pair` is the thread's number in its team. */
 __device__ double square_block(uint64_t count, const int64_t *sum, double scale, unsigned pair) {
     double even = 0.0, odd = 0.0;
     uint64_t i = 2 * pair;
 #pragma unroll 1
-    for (; i + (AT_ONCE - 1) * LANES + 1 < count; i += AT_ONCE * LANES) {
+    for (; i + (AT_ONCE - 1) * PARTIALS + 1 < count; i += AT_ONCE * PARTIALS) {
         longlong2 q[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
-            q[k] = __ldcs(reinterpret_cast<const longlong2 *>(sum + i + k * LANES));
+            q[k] = __ldcs(reinterpret_cast<const longlong2 *>(sum + i + k * PARTIALS));
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++) {
             add_square(&even, q[k].x, scale);
@@ -34,7 +34,7 @@ __device__ double square_block(uint64_t count, const int64_t *sum, double scale,
         }
     }
 #pragma unroll 1
-    for (; i < count; i += LANES) {
+    for (; i < count; i += PARTIALS) {
         add_square(&even, sum[i], scale);
         if (i + 1 < count) add_square(&odd, sum[i + 1], scale);
     }
@@ -46,8 +46,8 @@ __device__ double square_block(uint64_t count, const int64_t *sum, double scale,
     return even + odd;
 }
 
-/* A team a block of the norm; then each of the words, which are the term's 32 bits at a time, is added over
- * the teams of this block. */
+/* Each team takes a block of the norm. Then each of the words, which are 32 bits of the term, is added over the
+ * teams of the GPU's block. */
 __global__ void __launch_bounds__(THREADS)
     norm_kernel(uint64_t count, const int64_t *__restrict__ sum, double scale, word *words) {
     __shared__ word of_team[GW_NORM_WORDS][TEAMS];

@@ -1,4 +1,4 @@
-/* As in exact.cu, a thread takes neighbours in pairs, several pairs at once. */
+/* A thread takes neighbouring elements in pairs, and reads several pairs before it uses the first. */
 #include "kernels/cuda/math/launch.cuh"
 #include "kernels/cuda/math/optimizer.h"
 #include "kernels/math/optimizer_element.h"
@@ -7,7 +7,7 @@ namespace {
 
 enum { THREADS = 256, PAIRS = 2, TILE = THREADS * PAIRS * 2 };
 
-/* Where pair k of this thread begins. */
+/* The first element of this thread's pair k. */
 __device__ uint64_t pair_at(int k) {
     return (uint64_t)blockIdx.x * TILE + 2 * ((uint64_t)k * THREADS + threadIdx.x);
 }

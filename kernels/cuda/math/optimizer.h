@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+/* Do what gw_optimizer_sgd and gw_optimizer_adamw do for `count` elements; `sum` holds the gradient's exact
+ * sums. They return how the start went. */
 cudaError_t gw_cuda_sgd(const gw_sgd *sgd, uint64_t count, const int64_t *sum, float *parameters,
                         float *velocity, cudaStream_t stream);
 cudaError_t gw_cuda_adamw(const gw_adamw *adamw, uint64_t count, const int64_t *sum, float *parameters,

@@ -9,7 +9,7 @@ namespace {
 
 enum { THREADS = 256 };
 
-/* A thread takes one block of four numbers. */
+/* A thread computes one block of four numbers. */
 __global__ void __launch_bounds__(THREADS) normal_kernel(uint64_t key, uint64_t group, double deviation,
                                                          uint64_t count, float *__restrict__ values) {
     uint64_t block = (uint64_t)blockIdx.x * THREADS + threadIdx.x;

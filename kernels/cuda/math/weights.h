@@ -10,18 +10,20 @@
 extern "C" {
 #endif
 
-/* values[i] = the normal number i of (key, group) (kernels/math/normal.h) times `deviation`. */
+/* Sets values[i], for i below `count`, to the normal number i of (key, group) (kernels/math/normal.h) times
+ * `deviation`. */
 cudaError_t gw_cuda_normal(uint64_t key, uint64_t group, double deviation, uint64_t count, float *values,
                            cudaStream_t stream);
 
-/* values[i] = the uniform number i of (key, group) in (-bound, bound) (kernels/math/uniform.h). */
+/* Sets values[i], for i below `count`, to the uniform number i of (key, group) in (-bound, bound)
+ * (kernels/math/uniform.h). */
 cudaError_t gw_cuda_uniform(uint64_t key, uint64_t group, double bound, uint64_t count, float *values,
                             cudaStream_t stream);
 
-/* values[i] = value. */
+/* Sets values[i], for i below `count`, to `value`. */
 cudaError_t gw_cuda_fill(uint64_t count, float value, float *values, cudaStream_t stream);
 
-/* *to = value. */
+/* Sets *to to `value`. */
 cudaError_t gw_cuda_set_double(double *to, double value, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "kernels/cuda/math/layer.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/host/arena.h"
 
 #include <stdlib.h>
 
@@ -11,12 +12,12 @@
 typedef struct size_plans {
     uint32_t rows;
     uint32_t forward[GW_MLP_LAYERS], weights[GW_MLP_LAYERS], inputs[GW_MLP_LAYERS];
-    bool turned[GW_MLP_LAYERS]; /* whether the factors of `weights` are transposed first */
+    bool transposed[GW_MLP_LAYERS]; /* whether the factors of `weights` are transposed first */
 } size_plans;
 
-/* The width from which transposing a layer's factors should pay, estimated from the times of the 8192 by 8192
- * product both ways on an H200. */
-enum { TURNED_WIDTH = 512 };
+/* The least width of layers whose factors are transposed, estimated from the times of the 8192 by 8192 product
+ * both ways on an H200. */
+enum { TRANSPOSED_WIDTH = 512 };
 
 struct gw_cuda_mlp {
     gw_gpu gpu;
@@ -33,9 +34,10 @@ static bool is_bf16(const gw_cuda_mlp *m) {
     return m->gpu.precision == GW_PRECISION_BF16;
 }
 
-/* Rows of transposed factors are aligned to 16 bytes, which fast products need. */
-static bool is_turned(const gw_cuda_mlp *m, uint32_t rows, uint64_t in, uint64_t out) {
-    return gw_gemm_along_inner(m->gemm) && in >= TURNED_WIDTH && out >= TURNED_WIDTH && rows % 4 == 0;
+/* Whether a layer's factors are transposed first. The rows of the transposed factors must be aligned to 16
+ * bytes, which fast products need. */
+static bool is_transposed(const gw_cuda_mlp *m, uint32_t rows, uint64_t in, uint64_t out) {
+    return gw_gemm_along_inner(m->gemm) && in >= TRANSPOSED_WIDTH && out >= TRANSPOSED_WIDTH && rows % 4 == 0;
 }
 
 static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
@@ -55,9 +57,12 @@ static bool plan_size(gw_cuda_mlp *m, uint32_t rows, gw_err *err) {
                                  .columns = out,
                                  .inner = in,
                                  .finish = l + 1 < m->shape.layers ? GW_GEMM_BIAS_RELU : GW_GEMM_BIAS};
-        bool turned = plans->turned[l] = is_turned(m, rows, in, out);
-        gw_gemm_shape weights = {
-            .rows = in, .columns = out, .inner = rows, .a_transposed = !turned, .b_transposed = turned};
+        bool transposed = plans->transposed[l] = is_transposed(m, rows, in, out);
+        gw_gemm_shape weights = {.rows = in,
+                                 .columns = out,
+                                 .inner = rows,
+                                 .a_transposed = !transposed,
+                                 .b_transposed = transposed};
         gw_gemm_shape inputs = {.rows = rows, .columns = in, .inner = out, .b_transposed = true};
         if (!gw_gemm_plan(m->gemm, &forward, &plans->forward[l], err) ||
             !gw_gemm_plan(m->gemm, &weights, &plans->weights[l], err) ||
@@ -73,7 +78,7 @@ static bool open_rounded(gw_cuda_mlp *m, gw_err *err) {
     size_t bytes = 0;
     for (uint32_t l = 0; l < m->shape.layers; l++)
         bytes += gw_cuda_aligned((size_t)m->shape.width[l] * m->shape.width[l + 1] * sizeof(uint16_t));
-    if (!gw_cuda_take(m->gpu.ordinal, bytes, &m->memory, err)) return false;
+    if (!gw_cuda_allocate(m->gpu.ordinal, bytes, &m->memory, err)) return false;
     char *next = m->memory;
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         m->rounded[l] = (void *)next;
@@ -103,7 +108,7 @@ bool gw_cuda_mlp_open(const gw_gpu *gpu, const gw_mlp *mlp, const uint32_t *rows
 void gw_cuda_mlp_close(gw_cuda_mlp *m) {
     if (m == NULL) return;
     gw_gemm_close(m->gemm);
-    gw_cuda_give(m->gpu.ordinal, m->memory);
+    gw_cuda_free(m->gpu.ordinal, m->memory);
     free(m);
 }
 
@@ -125,11 +130,11 @@ bool gw_cuda_mlp_derive(gw_cuda_mlp *m, const gw_mlp_parameters *parameters, cud
 
 /* A lane. */
 
-/* The most rows of shards for which a lane transposes a layer's factors; 0: it never does. */
-static size_t turned_rows(const gw_cuda_mlp *m, uint32_t layer) {
+/* The most rows of a shard for which a lane transposes a layer's factors; 0: it transposes none. */
+static size_t transposed_rows(const gw_cuda_mlp *m, uint32_t layer) {
     size_t rows = 0;
     for (uint32_t i = 0; i < m->size_count; i++)
-        if (m->sizes[i].turned[layer] && m->sizes[i].rows > rows) rows = m->sizes[i].rows;
+        if (m->sizes[i].transposed[layer] && m->sizes[i].rows > rows) rows = m->sizes[i].rows;
     return rows;
 }
 
@@ -137,60 +142,57 @@ static size_t larger(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
-/* Returns the bytes of a lane's arrays; with `memory`, also sets the arrays. */
-static size_t lay_out(const gw_cuda_mlp *m, char *memory, gw_cuda_mlp_lane *lane) {
-    size_t at = 0, rows = m->most_rows, widest = 0, most = 0, turned_in = 0, turned_out = 0;
+/* Sets a lane's arrays. */
+static void lay_out(gw_arena *a, const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane) {
+    size_t rows = m->most_rows, widest = 0, most = 0, transposed_in = 0, transposed_out = 0;
     bool bf16 = is_bf16(m);
-#define PLACE(pointer, bytes)                                                                                \
-    do {                                                                                                     \
-        (pointer) = memory == NULL ? NULL : (void *)(memory + at);                                           \
-        at += gw_cuda_aligned(bytes);                                                                        \
-    } while (0)
     for (uint32_t l = 0; l < m->shape.layers; l++) {
         size_t in = m->shape.width[l], out = m->shape.width[l + 1];
         if (out > widest) widest = out;
         if (in * out > most) most = in * out;
-        turned_in = larger(turned_in, turned_rows(m, l) * in);
-        turned_out = larger(turned_out, turned_rows(m, l) * out);
+        transposed_in = larger(transposed_in, transposed_rows(m, l) * in);
+        transposed_out = larger(transposed_out, transposed_rows(m, l) * out);
         lane->factor[l].bf16 = bf16;
-        PLACE(lane->activation[l + 1], rows * out * sizeof(float));
+        lane->activation[l + 1] = gw_arena_floats(a, rows * out);
         if (l == 0)
-            PLACE(lane->factor[0].values, rows * in * (bf16 ? sizeof(uint16_t) : sizeof(float)));
+            lane->factor[0].values = gw_arena_array(a, rows * in * (bf16 ? sizeof(uint16_t) : sizeof(float)));
         else if (bf16)
-            PLACE(lane->factor[l].values, rows * in * sizeof(uint16_t));
+            lane->factor[l].values = gw_arena_array(a, rows * in * sizeof(uint16_t));
         else
             lane->factor[l].values = lane->activation[l];
     }
     lane->inputs = lane->factor[0];
     lane->gradient.bf16 = bf16;
-    PLACE(lane->gradient.values, bf16 ? rows * widest * sizeof(uint16_t) : 0);
-    PLACE(lane->delta, rows * widest * sizeof(float));
-    PLACE(lane->weights, most * sizeof(float));
-    PLACE(lane->bias, widest * sizeof(float));
-    PLACE(lane->turned_inputs, turned_in * sizeof(float));
-    PLACE(lane->turned_gradient, turned_out * sizeof(float));
-    PLACE(lane->parts, gw_cuda_parts(rows) * widest * sizeof(float));
-    PLACE(lane->workspace, (size_t)GW_GEMM_WORKSPACE);
-#undef PLACE
-    return at;
+    lane->gradient.values = gw_arena_array(a, bf16 ? rows * widest * sizeof(uint16_t) : 0);
+    lane->delta = gw_arena_floats(a, rows * widest);
+    lane->weights = gw_arena_floats(a, most);
+    lane->bias = gw_arena_floats(a, widest);
+    lane->transposed_inputs = gw_arena_floats(a, transposed_in);
+    lane->transposed_gradient = gw_arena_floats(a, transposed_out);
+    lane->parts = gw_arena_floats(a, gw_cuda_parts(rows) * widest);
+    lane->workspace = gw_arena_array(a, GW_GEMM_WORKSPACE);
 }
 
 uint64_t gw_cuda_mlp_lane_bytes(const gw_cuda_mlp *m) {
-    gw_cuda_mlp_lane counted;
-    return lay_out(m, NULL, &counted);
+    gw_arena counted = {.alignment = GW_CUDA_ALIGN};
+    gw_cuda_mlp_lane lane;
+    lay_out(&counted, m, &lane);
+    return counted.used;
 }
 
 bool gw_cuda_mlp_lane_open(const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane, gw_err *err) {
     *lane = (gw_cuda_mlp_lane){0};
-    size_t bytes = lay_out(m, NULL, lane);
-    if (!gw_cuda_take(m->gpu.ordinal, bytes, &lane->memory, err))
+    void *memory;
+    if (!gw_cuda_allocate(m->gpu.ordinal, gw_cuda_mlp_lane_bytes(m), &memory, err))
         return gw_fail_in(err, "scratch of a shard");
-    lay_out(m, lane->memory, lane);
+    gw_arena arena = {.base = memory, .alignment = GW_CUDA_ALIGN};
+    lay_out(&arena, m, lane);
+    lane->memory = memory;
     return true;
 }
 
 void gw_cuda_mlp_lane_close(const gw_cuda_mlp *m, gw_cuda_mlp_lane *lane) {
-    gw_cuda_give(m->gpu.ordinal, lane->memory);
+    gw_cuda_free(m->gpu.ordinal, lane->memory);
     *lane = (gw_cuda_mlp_lane){0};
 }
 
@@ -232,12 +234,12 @@ bool gw_cuda_mlp_forward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramete
 static bool start_weights(const gw_cuda_mlp *m, const size_plans *plans, gw_cuda_mlp_lane *lane,
                           uint32_t layer, const void *gradient, cudaStream_t stream, gw_err *err) {
     gw_gemm_operands product = {.a = lane->factor[layer].values, .b = gradient, .c = lane->weights};
-    if (plans->turned[layer]) {
-        cudaError_t status = gw_cuda_turn(plans->rows, m->shape.width[layer], lane->factor[layer].values,
-                                          lane->turned_inputs, stream);
+    if (plans->transposed[layer]) {
+        cudaError_t status = gw_cuda_transpose(plans->rows, m->shape.width[layer], lane->factor[layer].values,
+                                               lane->transposed_inputs, stream);
         if (!gw_cuda_try(m->gpu.ordinal, status, err, "transposing the inputs")) return false;
-        product.a = lane->turned_inputs;
-        product.b = lane->turned_gradient;
+        product.a = lane->transposed_inputs;
+        product.b = lane->transposed_gradient;
     }
     return gw_gemm_run(m->gemm, plans->weights[layer], &product, lane->workspace, stream, err);
 }
@@ -254,7 +256,7 @@ bool gw_cuda_mlp_backward(const gw_cuda_mlp *m, const gw_mlp_parameters *paramet
         if (!gradient.bf16) gradient.values = lane->activation[l + 1];
         if (!gw_cuda_try(m->gpu.ordinal,
                          gw_cuda_gate(rows, out, above, active, gradient,
-                                      plans->turned[l] ? lane->turned_gradient : NULL, lane->parts,
+                                      plans->transposed[l] ? lane->transposed_gradient : NULL, lane->parts,
                                       lane->bias, stream),
                          err, "gradient of the bias of layer %u", l + 1))
             return false;

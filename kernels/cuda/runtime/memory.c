@@ -10,7 +10,7 @@ static bool no_room(int gpu, size_t bytes, cudaError_t status, gw_err *err) {
                        free_bytes >> 20, all_bytes >> 20);
 }
 
-bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
+bool gw_cuda_allocate(int gpu, size_t bytes, void **memory, gw_err *err) {
     *memory = NULL;
     size_t taken = bytes > 0 ? bytes : 1;
     if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
@@ -20,12 +20,12 @@ bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err) {
     if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
         gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
         return true;
-    gw_cuda_give(gpu, *memory);
+    gw_cuda_free(gpu, *memory);
     *memory = NULL;
     return false;
 }
 
-void gw_cuda_give(int gpu, void *memory) {
+void gw_cuda_free(int gpu, void *memory) {
     if (memory == NULL) return;
     (void)cudaSetDevice(gpu); /* a failure is ignored: a lost GPU takes its memory with it */
     (void)cudaFree(memory);

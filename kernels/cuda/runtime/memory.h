@@ -11,8 +11,8 @@ enum { GW_CUDA_ALIGN = 256 }; /* alignment of allocations, and of what is laid o
 
 /* Allocates zeroed memory, at least one byte. Makes the GPU current for the calling thread. Waits for the
  * default stream. */
-bool gw_cuda_take(int gpu, size_t bytes, void **memory, gw_err *err);
-void gw_cuda_give(int gpu, void *memory); /* NULL is allowed */
+bool gw_cuda_allocate(int gpu, size_t bytes, void **memory, gw_err *err);
+void gw_cuda_free(int gpu, void *memory); /* NULL is allowed */
 
 /* Allocates pinned host memory with undefined contents, at least one byte. */
 bool gw_cuda_pin(int gpu, size_t bytes, void **memory, gw_err *err);

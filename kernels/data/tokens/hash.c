@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum { PIECE_BYTES = 1 << 20 }; /* bytes read at once */
-enum { THREADS_MOST = 16 };     /* more threads than this are faster than any disk */
+enum { THREADS_MOST = 16 };     /* as many threads as read faster than any disk */
 
 typedef struct reading {
     const gw_plain_file *files;
@@ -54,8 +54,8 @@ static bool read_file(reading *r, uint32_t number, uint8_t *piece, gw_err *err) 
     return true;
 }
 
-/* Files are begun in order and read to their end. The first of the failing files has therefore been begun
- * before any later one fails, whatever the threads' speeds. */
+/* Reads files until none is left. Files are begun in order and read to their end, so that the first of the
+ * failing files is begun before any later one fails, at whatever speeds the threads run. */
 static bool read_files(void *context, uint32_t member, gw_err *err) {
     reading *r = context;
     uint8_t *piece = malloc(PIECE_BYTES);

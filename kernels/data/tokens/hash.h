@@ -1,4 +1,4 @@
-/* The contents of token files: hash and largest token. It takes reading all files, several at a time, as the
+/* The contents of token files: hash and largest token. All files are read for them, several at a time, as the
  * processors allow. Where that takes long, the log shows the progress. */
 #ifndef GODWIT_KERNELS_DATA_TOKENS_HASH_H
 #define GODWIT_KERNELS_DATA_TOKENS_HASH_H
@@ -19,7 +19,7 @@ static inline uint32_t gw_token_at(const uint8_t *bytes, uint32_t width, size_t 
 /* The number of processors of this process, bounded by what a disk can use. */
 uint32_t gw_token_hash_threads(void);
 
-/* Reads `count` files. A token has `width` bytes, 1 or 2, and the first `head` bytes of a file are no tokens.
+/* Reads `count` files. A token has `width` bytes, 1 or 2; the first `head` bytes of a file are its header.
  * At most `threads` threads read; neither *contents nor a failure depends on their number. Fails as
  * gw_plain_read does, for the first file that cannot be read. Blocks on the disk. */
 bool gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,

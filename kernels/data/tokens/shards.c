@@ -30,13 +30,13 @@ struct gw_token_shards {
 
 static const char extension[] = ".bin";
 
-/* The length of the name without the extension, if it has that one. */
+/* The length of the name without the extension .bin. */
 static size_t stem_length(const char *name) {
     size_t length = strlen(name), end = strlen(extension);
     return length > end && strcmp(name + length - end, extension) == 0 ? length - end : length;
 }
 
-/* The name of the file with this number, from 1 on; the caller frees it. */
+/* Makes the name of the file with this number, from 1 on; the caller frees it. */
 static bool number_name(const char *name, uint32_t number, char **numbered, gw_err *err) {
     if (asprintf(numbered, "%.*s_%0*u%s", (int)stem_length(name), name, NUMBER_DIGITS, number, extension) >=
         0)
@@ -45,12 +45,12 @@ static bool number_name(const char *name, uint32_t number, char **numbered, gw_e
     return gw_fail(err, GW_E_NOMEM, "out of memory");
 }
 
-static bool there_is(const char *path) {
+static bool exists(const char *path) {
     struct stat status;
     return stat(path, &status) == 0;
 }
 
-/* Checks that `path` is free, empty, or an older shard: a mistaken name may be that of a text. */
+/* Checks that `path` is missing, empty, or an older shard, since a mistaken name may be that of a text. */
 static bool may_replace(const char *path, gw_err *err) {
     uint8_t magic[4];
     FILE *file = fopen(path, "re");
@@ -61,10 +61,10 @@ static bool may_replace(const char *path, gw_err *err) {
     gw_reader r = gw_reader_on(magic, got);
     bool may = !failed && (got == 0 || gw_get_u32(&r) == GW_TOKENS_MAGIC);
     return may || gw_fail(err, GW_E_DENIED,
-                          "%s is there and is no token shard: name another file, or move it away", path);
+                          "%s exists and is no token shard: name another file, or move it away", path);
 }
 
-/* Whether a file's name is the one with this stem and some number. */
+/* Whether a file's name consists of this stem and a number. */
 static bool is_numbered(const char *file, const char *stem, size_t length) {
     if (strncmp(file, stem, length) != 0 || file[length] != '_') return false;
     const char *number = file + length + 1;
@@ -83,8 +83,9 @@ static bool find_numbered(DIR *folder, const char *stem, size_t length, char fou
     return errno == 0;
 }
 
-/* Any number of another run may be left, since its first file may have been moved away. */
-static bool have_none_numbered(const char *name, gw_err *err) {
+/* Checks that no numbered file of another run exists. All numbers count, since the run's first file may have been
+ * moved away. */
+static bool check_none_numbered(const char *name, gw_err *err) {
     char found[NAME_MAX + 1] = "";
     const char *slash = strrchr(name, '/');
     size_t before = slash != NULL ? (size_t)(slash + 1 - name) : 0;
@@ -96,13 +97,12 @@ static bool have_none_numbered(const char *name, gw_err *err) {
     if (folder != NULL) closedir(folder);
     free(parent);
     if (!known || found[0] == '\0') return known;
-    return gw_fail(
-        err, GW_E_DENIED,
-        "%.*s%s is there, of another run: name another file, or remove all files of that run first",
-        (int)before, name, found);
+    return gw_fail(err, GW_E_DENIED,
+                   "%.*s%s of another run exists: name another file, or remove all files of that run first",
+                   (int)before, name, found);
 }
 
-/* Leaves room for the header, which is written when the tokens have been counted. */
+/* Begins a file with room for the header, which is written when the tokens have been counted. */
 static bool begin_file(gw_token_shards *s, const char *path, gw_err *err) {
     static const uint8_t zeros[GW_TOKENS_HEADER];
     gw_output *grown = realloc(s->files, (s->count + 1) * sizeof *grown);
@@ -132,7 +132,7 @@ bool gw_token_shards_open(const char *path, uint64_t most, gw_token_shards **out
     if (begin_file(s, path, err)) {
         s->name = strdup(s->files[0].target);
         if (s->name == NULL) gw_fail(err, GW_E_NOMEM, "out of memory");
-        if (s->name != NULL && may_replace(s->name, err) && have_none_numbered(s->name, err)) {
+        if (s->name != NULL && may_replace(s->name, err) && check_none_numbered(s->name, err)) {
             *out = s;
             return true;
         }
@@ -143,11 +143,11 @@ bool gw_token_shards_open(const char *path, uint64_t most, gw_token_shards **out
 static bool next_file(gw_token_shards *s, gw_err *err) {
     char *path;
     if (s->count == GW_TOKENS_FILES)
-        return gw_fail(err, GW_E_LIMIT, "the tokens take more than %d files, which is what a job reads",
+        return gw_fail(err, GW_E_LIMIT, "the tokens take more than %d files, the most that a job reads",
                        GW_TOKENS_FILES);
-    if (s->count == 1 && there_is(s->name))
+    if (s->count == 1 && exists(s->name))
         return gw_fail(err, GW_E_DENIED,
-                       "%s is there, and the tokens take several files: name another one, or move it away",
+                       "%s exists, and the tokens take several files: name another file, or move it away",
                        s->name);
     bool done = end_file(s, err);
     if (done && s->count == 1) {
@@ -174,7 +174,7 @@ static bool put(gw_token_shards *s, uint32_t count, gw_err *err) {
     return true;
 }
 
-/* Another file is begun when enough tokens wait that it will not be too small. */
+/* Writes waiting tokens. A further file is begun only when so many tokens wait that it is not too small. */
 static bool make_room(gw_token_shards *s, gw_err *err) {
     if (s->in_last == s->most && !next_file(s, err)) return false;
     uint64_t room = s->most - s->in_last;
@@ -201,7 +201,7 @@ static bool describe(const gw_token_shards *s, gw_token_shards_written *written,
     return gw_fail(err, GW_E_NOMEM, "out of memory");
 }
 
-/* Several files are all new ones: none stays if one cannot be moved to its place. */
+/* Moves all files to their places. Several files are all new ones, and none stays if one cannot be moved. */
 static bool place_files(gw_token_shards *s, bool good, gw_err *err) {
     bool several = s->count > 1, placed = good;
     uint32_t done = 0;

@@ -11,11 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char extension[] = ".bin"; /* of a shard */
+static const char extension[] = ".bin"; /* a shard's */
 
 enum { HEADER_WORDS = 3, TOKEN_BYTES = 2 };
 
-typedef struct header { /* the first bytes of a file; zeros behind its end */
+/* The first bytes of a file; zeros behind its end. */
+typedef struct header {
     uint8_t bytes[4 * HEADER_WORDS];
 } header;
 
@@ -54,7 +55,7 @@ static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     return added;
 }
 
-/* A name is a pattern unless it is a file's own name. */
+/* Whether a name is a pattern: it has special characters, and no file has that very name. */
 static bool is_pattern(const char *name) {
     return strpbrk(name, "*?[") != NULL && access(name, F_OK) != 0;
 }
@@ -72,7 +73,8 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-/* A shard is recognised by its header; a file with the extension of one but without its header is damaged. */
+/* Whether a file is a shard, by its header or its extension. A file with the extension and without the header is
+ * damaged. */
 static bool is_shard(const gw_token_file *file, const header *head) {
     size_t length = strlen(file->path), end = strlen(extension);
     return word_at(head, 0) == GW_TOKENS_MAGIC ||
@@ -83,8 +85,8 @@ static bool check_header(gw_token_file *file, const header *head, gw_err *err) {
     uint64_t bytes = file->file.bytes;
     if (word_at(head, 0) != GW_TOKENS_MAGIC)
         return gw_fail(err, GW_E_INVALID,
-                       "%s is no token shard: it does not begin with %d. Plain bytes need a name that "
-                       "does not end in %s",
+                       "%s is no token shard: it does not begin with %d. The name of plain bytes must not "
+                       "end in %s",
                        file->path, GW_TOKENS_MAGIC, extension);
     if (bytes < GW_TOKENS_HEADER)
         return gw_fail(err, GW_E_CORRUPT, "%s ends after %llu bytes, within its header of %d", file->path,
@@ -119,8 +121,9 @@ static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     return true;
 }
 
-/* All files without a window are reported at once, since among texts there may be many. */
-static bool cut(gw_tokens *tokens, gw_err *err) {
+/* Divides the files into windows. All files without a window are reported at once, since there may be many among
+ * texts. */
+static bool divide(gw_tokens *tokens, gw_err *err) {
     const gw_token_file *first = NULL;
     char others[40] = "";
     uint32_t small = 0;
@@ -135,11 +138,12 @@ static bool cut(gw_tokens *tokens, gw_err *err) {
     }
     if (small == 0) return true;
     if (small > 1) snprintf(others, sizeof others, ", and %u more have too few", small - 1);
-    return gw_fail(err, GW_E_INVALID,
-                   "%s has %llu tokens%s; a window of %u and what follows it need %u: join such files with "
-                   "others%s, or take a smaller --context",
-                   first->path, (unsigned long long)first->tokens, others, tokens->context,
-                   tokens->context + 1, small < tokens->file_count ? ", leave them out" : "");
+    return gw_fail(
+        err, GW_E_INVALID,
+        "%s has %llu tokens%s; a window of %u and the token after it need %u: join such files with "
+        "others%s, or take a smaller --context",
+        first->path, (unsigned long long)first->tokens, others, tokens->context, tokens->context + 1,
+        small < tokens->file_count ? ", leave them out" : "");
 }
 
 /* The hash of kind, context, and every file's length and hash. */
@@ -180,7 +184,7 @@ bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_e
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, err);
-    if (opened && cut(tokens, err)) return true;
+    if (opened && divide(tokens, err)) return true;
     gw_tokens_close(tokens);
     return false;
 }
@@ -220,7 +224,7 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
     uint64_t first = (window - file->first_window) * tokens->context;
     uint32_t width = token_bytes(tokens);
     size_t bytes = (size_t)width * (tokens->context + 1);
-    /* the end of the buffer, so that tokens can be widened in place */
+    /* Raw tokens are read to the end of the buffer, so that they can be widened in place. */
     uint8_t *raw = (uint8_t *)(inputs + tokens->context) - bytes;
     if (!gw_plain_read(&file->file, (tokens->shards ? GW_TOKENS_HEADER : 0) + first * width, raw, bytes,
                        err) ||

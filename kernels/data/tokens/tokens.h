@@ -15,7 +15,7 @@
 /* The first two numbers of a shard, and the bytes of its header. */
 enum { GW_TOKENS_MAGIC = 20240520, GW_TOKENS_VERSION = 1, GW_TOKENS_HEADER = 1024 };
 
-/* The most files: each takes a descriptor, of which a process may often have no more than 65536. */
+/* The most files. Each takes a descriptor, and the usual limit of a process is 65536. */
 enum { GW_TOKENS_FILES = 32768 };
 
 typedef struct gw_token_file {
@@ -30,9 +30,9 @@ typedef struct gw_tokens {
     bool shards; /* .bin shards; otherwise bytes */
     uint32_t file_count;
     gw_token_file *files;
-    uint64_t tokens, windows; /* of all files */
+    uint64_t tokens, windows; /* numbers of all files together */
     uint32_t largest;         /* the largest token in any file */
-    gw_hash digest;           /* of kind, context and tokens in order; names do not count */
+    gw_hash digest;           /* hash of kind, context and the files' tokens in order, without names */
 } gw_tokens;
 
 /* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list` holds

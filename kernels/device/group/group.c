@@ -1,6 +1,7 @@
 #include "kernels/device/group/group.h"
 
 #include "core/base/assert.h"
+#include "kernels/device/common.h"
 #include "kernels/device/group/sums.h"
 #include "kernels/host/team.h"
 
@@ -16,11 +17,11 @@ typedef struct group {
     uint32_t count;
     gw_team *team;
     gw_group_sums *sums;
-    void (*tell_lost)(void *context, const gw_err *why); /* from the options */
-    void *tell_context;
+    void (*lost_callback)(void *context, const gw_err *why); /* from the options */
+    void *lost_context;
     pthread_mutex_t lock;            /* guards the two fields below */
     uint32_t lanes[GW_DEVICE_PARTS]; /* open lanes of each part */
-    bool lost;                       /* the loss of a part has been reported; later losses are not */
+    bool lost;                       /* the loss of a part has been reported; later ones are not reported */
 } group;
 
 /* A gw_lane of a group is one of these. */
@@ -50,10 +51,10 @@ static gw_device *first_of(gw_device *device) {
 static void part_lost(void *context, const gw_err *why) {
     group *g = context;
     pthread_mutex_lock(&g->lock);
-    bool told = g->lost;
+    bool reported = g->lost;
     g->lost = true;
     pthread_mutex_unlock(&g->lock);
-    if (!told && g->tell_lost != NULL) g->tell_lost(g->tell_context, why);
+    if (!reported && g->lost_callback != NULL) g->lost_callback(g->lost_context, why);
 }
 
 /* Lanes. */
@@ -191,15 +192,10 @@ static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, cons
     return gw_team_run(task.g->team, part_write, &task, err);
 }
 
-/* What is held: the first part's ledger. */
+/* The accumulators. */
 
-static void set_key(gw_device *device, uint64_t job_key) {
-    gw_device *first = first_of(device);
-    first->ops->set_key(first, job_key);
-}
-
-/* The first part is last, since its step_begin empties the shared ledger; by then no other part has a sum
- * that lies in an emptied accumulator. */
+/* Begins the step in the first part last: its step_begin empties the shared ledger, and by then no other part
+ * has a sum that lies in its accumulator. */
 static void begin_step(gw_device *device, uint64_t step) {
     group *g = group_of(device);
     gw_group_sums_release(g->sums);
@@ -210,21 +206,6 @@ static void zero(gw_device *device) {
     group *g = group_of(device);
     gw_group_sums_release(g->sums);
     for (uint32_t i = g->count; i-- > 0;) g->part[i]->ops->zero(g->part[i]);
-}
-
-static void held(gw_device *device, gw_held *held_now, uint64_t *bits) {
-    gw_device *first = first_of(device);
-    first->ops->held(first, held_now, bits);
-}
-
-static void bad(gw_device *device, gw_exact_bad *least) {
-    gw_device *first = first_of(device);
-    first->ops->bad(first, least);
-}
-
-static void set_boundary(gw_device *device, const int64_t *words) {
-    gw_device *first = first_of(device);
-    first->ops->set_boundary(first, words);
 }
 
 /* Sums. */
@@ -251,27 +232,12 @@ static void read_boundary(gw_device *device, int64_t *words) {
     first->ops->boundary(first, words);
 }
 
-/* One part after the other: a job's `scalars` runs alone. */
+/* Runs the job's `scalars` for one part after the other, since it must not run twice at once. */
 static bool run_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     group *g = group_of(device);
     for (uint32_t i = g->count; i-- > 0;)
         if (!g->part[i]->ops->scalars(g->part[i], scalars, err)) return false;
     return true;
-}
-
-static bool commit(gw_device *device, uint64_t step, gw_err *err) {
-    gw_device *first = first_of(device);
-    return first->ops->commit(first, step, err);
-}
-
-static void report(gw_device *device, char *text, size_t size) {
-    gw_device *first = first_of(device);
-    first->ops->report(first, text, size);
-}
-
-static void summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
-    gw_device *first = first_of(device);
-    first->ops->summary(first, steps_done, text, size);
 }
 
 /* Opening and closing. */
@@ -288,31 +254,16 @@ static void close_group(gw_device *device) {
 }
 
 static const gw_device_ops group_ops = {
-    .close = close_group,
-    .lane_open = open_lane,
-    .lane_close = close_lane,
-    .lane_part = lane_part,
-    .unit = run_unit,
-    .state_read = read_state,
-    .state_write = write_state,
-    .set_key = set_key,
-    .step_begin = begin_step,
-    .zero = zero,
-    .prefetch = prefetch,
-    .payload = set_payload,
-    .contribute = contribute,
-    .fingerprint = last_fingerprint,
-    .probe = probe,
-    .held = held,
-    .bad = bad,
-    .set_boundary = set_boundary,
-    .reduce_begin = begin_reduce,
-    .reduce_end = end_reduce,
-    .boundary = read_boundary,
+    GW_DEVICE_COMMON_OPS,     .close = close_group,
+    .lane_open = open_lane,   .lane_close = close_lane,
+    .lane_part = lane_part,   .unit = run_unit,
+    .state_read = read_state, .state_write = write_state,
+    .step_begin = begin_step, .zero = zero,
+    .prefetch = prefetch,     .payload = set_payload,
+    .contribute = contribute, .fingerprint = last_fingerprint,
+    .probe = probe,           .reduce_begin = begin_reduce,
+    .reduce_end = end_reduce, .boundary = read_boundary,
     .scalars = run_scalars,
-    .commit = commit,
-    .report = report,
-    .summary = summary,
 };
 
 /* Names the first word of the classes that differs. */
@@ -331,7 +282,7 @@ static bool fail_other_class(const gw_device *first, const gw_device *other, uin
 static bool open_parts(group *g, const gw_device_options *options, uint32_t parts, gw_group_opener *open,
                        void *context, gw_err *err) {
     gw_device_options each = *options;
-    /* the parts' sums are added even where the peer is alone */
+    /* a group adds its parts' sums even where the peer is alone */
     if (each.reduce == 0) each.reduce = GW_REDUCE_EXACT;
     each.lost = part_lost;
     each.context = g;
@@ -357,6 +308,7 @@ static void describe(group *g) {
     g->device = (gw_device){.ops = &group_ops,
                             .layout = first->layout,
                             .ledger = first->ledger,
+                            .result = first->result,
                             .unit_count = first->unit_count,
                             .part_count = g->count,
                             .gpu_count = first->gpu_count * g->count};
@@ -372,8 +324,8 @@ bool gw_device_group_open(const gw_device_options *options, uint32_t parts, gw_g
     group *g = calloc(1, sizeof *g);
     if (g == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a group of devices");
     pthread_mutex_init(&g->lock, NULL);
-    g->tell_lost = options->lost;
-    g->tell_context = options->context;
+    g->lost_callback = options->lost;
+    g->lost_context = options->context;
     bool good = open_parts(g, options, parts, open, context, err) &&
                 (g->team = gw_team_open(parts, err)) != NULL &&
                 (g->sums = gw_group_sums_open(g->part, parts, g->team, err)) != NULL;

@@ -53,7 +53,7 @@ gw_group_sums *gw_group_sums_open(gw_device *const *parts, uint32_t count, gw_te
 
 void gw_group_sums_close(gw_group_sums *s) {
     if (s == NULL) return;
-    gw_memory_give(s->total, s->total_bytes);
+    gw_memory_unmap(s->total, s->total_bytes);
     for (int i = 0; i < 2; i++) free(s->list[i]);
     free(s);
 }
@@ -62,7 +62,7 @@ uint64_t gw_group_sums_bytes(const gw_group_sums *s) {
     return s->total != NULL ? s->total_bytes : 0;
 }
 
-/* Beginning a reduction. */
+/* The beginning of a reduction. */
 
 static bool begin_part(void *context, uint32_t i, gw_err *err) {
     gw_group_sums *s = context;
@@ -83,7 +83,7 @@ static void add(const gw_segment *from, const gw_segment *to, uint64_t first, ui
     for (uint64_t i = first; i < end && !from->is_float; i++) ((uint64_t *)to->data)[i] += words[i];
 }
 
-/* A member adds its slice of every segment over all parts, in the order of the parts. */
+/* Adds a member's slice of every segment over all parts, in the order of the parts. */
 static bool add_slice(void *context, uint32_t member, gw_err *err) {
     gw_group_sums *s = context;
     (void)err;
@@ -100,9 +100,9 @@ static bool add_slice(void *context, uint32_t member, gw_err *err) {
     return true;
 }
 
-/* Adds the parts' sums into memory of the group's own, since the accumulators must stay as they are. */
+/* Lays out the list to send in memory of the group's own, since the accumulators must not change. */
 static bool lay_out_total(gw_group_sums *s, gw_err *err) {
-    if (s->total == NULL && !gw_memory_take(s->total_bytes, &s->total, err)) return gw_fail_in(err, "sums");
+    if (s->total == NULL && !gw_memory_map(s->total_bytes, &s->total, err)) return gw_fail_in(err, "sums");
     char *next = s->total;
     for (uint32_t k = 0; k < s->send[0].count; k++) {
         s->list[0][k] = s->send[0].list[k];
@@ -113,8 +113,8 @@ static bool lay_out_total(gw_group_sums *s, gw_err *err) {
     return true;
 }
 
-/* Adds the parts' sums in host memory: the result is this peer's sum, and the first part receives for all. A
- * peer that is alone adds straight into the parts' received lists. */
+/* Adds the parts' sums in host memory. The result is this peer's sum, and the first part receives for all. A
+ * peer that is alone adds directly into the first part's received list. */
 static bool add_parts(gw_group_sums *s, gw_err *err) {
     if (s->mode == GW_REDUCE_ALONE)
         memcpy(s->list[0], s->receive[0].list, s->receive[0].count * sizeof *s->list[0]);
@@ -156,7 +156,7 @@ bool gw_group_sums_begin(gw_group_sums *s, gw_reduce mode, gw_place place, gw_se
     return true;
 }
 
-/* Ending a reduction. */
+/* The end of a reduction. */
 
 static bool copy_received(void *context, uint32_t i, gw_err *err) {
     const gw_group_sums *s = context;
@@ -174,9 +174,9 @@ static bool end_part(void *context, uint32_t i, gw_err *err) {
     return s->parts[i]->ops->reduce_end(s->parts[i], &s->verdict[i], err);
 }
 
-/* The verdict is right if every part received the right sum. Where some parts did and others did not, a
- * warning names those that did not. */
-static gw_verdict judge(const gw_group_sums *s) {
+/* Combines the parts' verdicts: the sum is right if every part received the right sum. Where only some parts
+ * did, a warning names the others. */
+static gw_verdict combine_verdicts(const gw_group_sums *s) {
     gw_verdict all = s->verdict[0];
     uint32_t right = 0;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -205,7 +205,7 @@ bool gw_group_sums_end(gw_group_sums *s, gw_verdict *verdict, gw_err *err) {
     s->mode = 0;
     if (s->place == GW_PLACE_HOST && !gw_team_run(s->team, copy_received, s, err)) return false;
     if (!gw_team_run(s->team, end_part, s, err)) return false;
-    *verdict = judge(s);
+    *verdict = combine_verdicts(s);
     if (added && !verdict->fingerprint_ok && !verdict->own_wrong)
         verdict->own_wrong = !gw_segments_fit((gw_segments){s->list[0], s->send[0].count});
     return true;

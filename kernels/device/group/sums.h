@@ -13,7 +13,7 @@ gw_group_sums *gw_group_sums_open(gw_device *const *parts, uint32_t count, gw_te
 void gw_group_sums_close(gw_group_sums *sums); /* NULL is allowed */
 uint64_t gw_group_sums_bytes(const gw_group_sums *sums);
 
-/* As gw_device_ops.reduce_begin and .reduce_end. */
+/* Do what gw_device_ops.reduce_begin and .reduce_end do. */
 bool gw_group_sums_begin(gw_group_sums *sums, gw_reduce mode, gw_place place, gw_segments *send,
                          gw_segments *receive, gw_err *err);
 bool gw_group_sums_end(gw_group_sums *sums, gw_verdict *verdict, gw_err *err);

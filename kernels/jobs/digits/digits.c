@@ -15,7 +15,7 @@
 
 enum { SCALE = 0, RATE, CORRECTION1, CORRECTION2 }; /* scalars of a training step, for apply */
 
-/* Less than the usual 0.999, because a short training has no time for long averages. */
+/* AdamW's beta2 is below the usual 0.999, because a short training has no time for long averages. */
 static const double beta2 = 0.99;
 
 typedef struct digits_lane {
@@ -153,7 +153,8 @@ static void mean_results(const digits_job *job, const gw_sums *sums, uint64_t sa
     *accuracy = gw_sum_value(sums, job->correct, 0) / count;
 }
 
-/* The learning rate: up over the first tenth of the updates, then down to 0, both linear. */
+/* The learning rate's factor: it rises linearly over the first tenth of the updates, and falls linearly to 0
+ * from the first update to the last; the lower of both counts. */
 static double schedule(uint64_t update, uint64_t updates) {
     double done = (double)update / (double)updates, up = (double)(update + 1) / ((double)updates * 0.1);
     return up < 1.0 - done ? up : 1.0 - done;
@@ -164,7 +165,7 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
     const digits_job *job = job_pointer;
     (void)state;
     digits_place place = digits_place_of(job, step);
-    /* the sum has been checked, so the data are at fault */
+    /* The sum's bits have been checked, so another count means that the data are wrong. */
     if (!gw_sum_counted(sums, job->count, place.count))
         return gw_fail(err, GW_E_CORRUPT, "digits: step %llu summed %.0f samples, expected %llu",
                        (unsigned long long)step, gw_sum_value(sums, job->count, 0),
@@ -173,7 +174,7 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
         mean_results(job, sums, place.count, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
         return true;
     }
-    /* evaluations do not count as updates */
+    /* an epoch's last step is an evaluation and no update */
     uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps;
     scalars->value[SCALE] = 0x1p-40 * (job->batch / (double)place.count);
     scalars->value[RATE] = job->rate * schedule(update, updates);

@@ -24,7 +24,7 @@ typedef struct side {
 
 typedef struct lane {
     gw_cuda_mlp_lane mlp;
-    double *of_row;     /* on the GPU: the loss of each row */
+    double *of_row;     /* on the GPU: each row's loss */
     gw_cuda_loss *loss; /* on the GPU */
 } lane;
 
@@ -32,7 +32,7 @@ static uint32_t most_rows(const digits_job *job) {
     return job->micro_batch > job->test_rows ? job->micro_batch : job->test_rows;
 }
 
-/* Offset of the labels in a shard's input. */
+/* The offset of the labels in a shard's input. */
 static size_t labels_at(const digits_job *job) {
     return gw_cuda_aligned((size_t)most_rows(job) * job->mlp.width[0]);
 }
@@ -57,8 +57,8 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     return true;
 }
 
-/* Lists the rows of a full shard and of the last one, in training (the last step of an epoch may be smaller)
- * and in an evaluation. */
+/* Lists the numbers of rows of the first and the last shard of the first and the last training step of an epoch,
+ * which may be smaller, and of an evaluation. */
 static void list_rows(const digits_job *job, uint32_t rows[GW_CUDA_MLP_SIZES]) {
     const uint64_t steps[] = {0, job->train_steps - 1, job->train_steps};
     for (int i = 0; i < 3; i++) {
@@ -96,8 +96,8 @@ static void gpu_lane_close(void *job, void *side_pointer, void *lane_pointer) {
     lane *l = lane_pointer;
     (void)job;
     gw_cuda_mlp_lane_close(s->mlp, &l->mlp);
-    gw_cuda_give(s->gpu.ordinal, l->of_row);
-    gw_cuda_give(s->gpu.ordinal, l->loss);
+    gw_cuda_free(s->gpu.ordinal, l->of_row);
+    gw_cuda_free(s->gpu.ordinal, l->loss);
     free(l);
 }
 
@@ -113,8 +113,8 @@ static bool gpu_lane_open(void *job_pointer, void *side_pointer, void **lane_out
     lane *l = calloc(1, sizeof *l);
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     bool good = gw_cuda_mlp_lane_open(s->mlp, &l->mlp, err) &&
-                gw_cuda_take(s->gpu.ordinal, most_rows(job) * sizeof *l->of_row, &of_row, err) &&
-                gw_cuda_take(s->gpu.ordinal, sizeof *l->loss, &loss, err);
+                gw_cuda_allocate(s->gpu.ordinal, most_rows(job) * sizeof *l->of_row, &of_row, err) &&
+                gw_cuda_allocate(s->gpu.ordinal, sizeof *l->loss, &loss, err);
     l->of_row = of_row;
     l->loss = loss;
     if (!good) {

@@ -12,12 +12,12 @@
 
 enum {
     SAMPLES_DEFAULT = 24000, /* drawn digits for training; a sixth as many are drawn for the test set */
-    TELL_FROM = 1000000,     /* drawing this many takes long, and is logged */
+    LOG_FROM = 1000000,      /* drawing this many digits takes long and is logged */
     TEST_SHARDS = 48,
     TEST_ROWS_MOST = 500,
 };
 
-/* Drawn digits are one data set for any --seed: seeds compare trainings. */
+/* The drawn digits are the same for every --seed, so that seeds compare trainings on the same data. */
 static const uint64_t drawing_seed = 1;
 
 const gw_option digits_options[] = {
@@ -33,7 +33,7 @@ const gw_option digits_options[] = {
     {"momentum", "X", "0.9", "decay of the mean gradient (beta1 of adamw)", false},
     {"weight-decay", "X", NULL, "weight decay; biases have none (default 0.01, sgd 0.0001)", false},
     {"epsilon", "X", "1e-8", "adamw: added to the root of the second moment", false},
-    {"seed", "N", "1", "of the initial weights and of the order of the samples", false},
+    {"seed", "N", "1", "seed of the initial weights and of the order of the samples", false},
     {NULL, NULL, NULL, NULL, false},
 };
 
@@ -106,7 +106,8 @@ static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err
            gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err);
 }
 
-/* Sums whole numbers, so that the order of addition does not matter. */
+/* Computes the scale and shift that normalise the pixels, from sums of integers, so that the order of addition
+ * does not matter. */
 static void measure_pixels(digits_job *job) {
     const gw_images *train = &job->data.train;
     size_t pixels = (size_t)train->count * job->data.rows * job->data.columns;
@@ -123,7 +124,7 @@ static void measure_pixels(digits_job *job) {
     job->pixel_shift = (float)(-mean / deviation);
 }
 
-/* Drawing fills memory that would otherwise only be reserved, so memory is checked before it starts. */
+/* Draws the digits. Memory is checked first, since drawing fills it at once. */
 static bool draw_data(uint32_t count, gw_dataset *data, gw_err *err) {
     uint32_t test_count = count / 6;
     const gw_need need = {.workers = 1,
@@ -132,8 +133,8 @@ static bool draw_data(uint32_t count, gw_dataset *data, gw_err *err) {
                           .smaller = "fewer --samples"};
     if (!gw_need_check(&need, "memory here", "the machine, or the container that this is, has", err))
         return false;
-    if (count >= TELL_FROM)
-        gw_log(GW_INFO, "data", "drawing %u digits, %.2f GB: some seconds a million", count + test_count,
+    if (count >= LOG_FROM)
+        gw_log(GW_INFO, "data", "drawing %u digits, %.2f GB, at some seconds a million", count + test_count,
                (double)need.rest_bytes * 1e-9);
     return gw_dataset_draw(drawing_seed, count, test_count, data, err);
 }

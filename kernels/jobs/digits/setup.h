@@ -25,7 +25,7 @@ typedef struct digits_job {
     double rate, momentum, decay, epsilon;
     uint64_t seed;
     uint32_t epochs, batch, micro_batch;
-    uint32_t test_rows; /* of a shard of an evaluation */
+    uint32_t test_rows; /* samples of a full shard of an evaluation */
     uint64_t train_steps, steps;
     gw_dataset data;
     /* scale and shift that give the training set's pixels mean 0 and variance 1 */
@@ -61,8 +61,8 @@ bool digits_plan_steps(digits_job *job, gw_err *err);
 typedef struct digits_place {
     gw_phase phase;
     uint64_t epoch;
-    uint64_t first, count; /* of samples */
-    uint32_t shard_rows;   /* of every shard but the last */
+    uint64_t first, count; /* the samples' positions: from `first` on, `count` of them */
+    uint32_t shard_rows;   /* samples of every shard but the last */
     uint32_t shards;
 } digits_place;
 
@@ -81,13 +81,13 @@ digits_samples digits_samples_of(const digits_job *job, const digits_place *plac
 /* The sample in row `row` of the shard. */
 uint64_t digits_sample_at(const digits_samples *samples, uint32_t row);
 
-/* What processors and GPUs must do alike (digits.c). */
+/* Functions of digits.c that processors and GPUs share, so that they compute alike. */
 
 /* First weights are uniform within this bound (He et al., "Delving deep into rectifiers", ICCV 2015), with
  * half the variance where no ReLU follows. Biases and moments start at 0. */
 double digits_weight_bound(const digits_job *job, const digits_group *group);
 
-/* The scalars of an evaluation: its results. */
+/* The scalars of an evaluation, its results: the mean loss, and the fraction of samples classified right. */
 enum { DIGITS_LOSS = 0, DIGITS_ACCURACY };
 /* The update of a group, from the scalars of a training step. */
 gw_sgd digits_sgd(const digits_job *job, uint32_t group, const gw_scalars *scalars);

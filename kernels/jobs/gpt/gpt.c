@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The scalars of a training step. An evaluation has LOSS alone. */
+/* The scalars of a training step. An evaluation has only LOSS. */
 enum { LOSS, SCALE, RATE, NORM, CORRECTION1, CORRECTION2 };
 
 static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, NULL, job, err);
 }
 
-/* Advice that reduces the memory of a shard. With one layer, nothing can be recomputed. */
+/* The options that reduce the memory of a shard. With one layer, --recompute has no effect. */
 static const char *lighter(const gpt_job *job) {
     bool windows = job->micro_batch > 1;
     bool recompute = gw_gpt_lane_bytes(&job->gpt, job->micro_batch, true) <
@@ -135,7 +135,7 @@ static bool gpt_contribute(void *job_pointer, void *lane_pointer, uint64_t step,
     return true;
 }
 
-/* The norm of the mean gradient over those parameters whose sums are in host memory. */
+/* The norm of the mean gradient from sums in host memory. */
 static gw_norm add_norms(const gpt_job *job, const gw_sums *sums) {
     gw_norm norm = 0;
     for (uint32_t i = 0; i < job->parameters; i++)
@@ -154,8 +154,8 @@ static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, c
     (void)state;
     gpt_place place = gpt_place_of(job, step);
     uint64_t tokens = place.windows * (uint64_t)job->gpt.context;
-    if (!gw_sum_counted(sums, job->results + GPT_SUM_COUNT,
-                        tokens)) /* the sum has been checked, so the data are at fault */
+    /* The sum's bits have been checked, so another count means that the data are wrong. */
+    if (!gw_sum_counted(sums, job->results + GPT_SUM_COUNT, tokens))
         return gw_fail(err, GW_E_CORRUPT, "gpt: step %llu summed %.0f tokens, expected %llu",
                        (unsigned long long)step, gw_sum_value(sums, job->results + GPT_SUM_COUNT, 0),
                        (unsigned long long)tokens);
@@ -211,7 +211,8 @@ static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, c
     return true;
 }
 
-/* The key differs from a validation's, so that each is a column and a curve of its own. */
+/* The report's key of a training's bits per byte. It differs from a validation's, so that each is a column and a
+ * curve of its own. */
 static const char train_bits[] = "train_bits_per_byte";
 
 /* Appends to `text`, which has room for `size` bytes, as much as fits. */
@@ -223,8 +224,8 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
     va_end(args);
 }
 
-/* Adds what a loss means where tokens are bytes: the bits per byte. (Everything is reported with as many
- * digits as shards' losses have in float32.) */
+/* Appends a loss in bits per byte where tokens are bytes. (All values are reported with the seven digits that
+ * shards' losses have in float32.) */
 static void add_bits(const gpt_job *job, const char *key, double loss, char *text, size_t size) {
     if (!job->data.shards) append(text, size, " %s=%.7g", key, loss * 0x1.71547652b82fep0);
 }

@@ -1,7 +1,7 @@
 /* `gpt` on a GPU. Initial weights, updates and the norm for clipping have a processor's bits; gradients have
  * those of cuBLASLt and of this program's kernels. A shard's input consists of its tokens and targets, its
- * rows grouped by token, which is the order in which the words' gradient is added, and the source of its
- * dropout. Shards of one size differ in nothing else. */
+ * rows grouped by token, which is the order in which the token embedding's gradient is added, and the source of
+ * its dropout. Shards of one size differ only by their inputs, so that they can run as one graph. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
 #include "core/base/assert.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* bytes of weights that are read from a file and copied to the GPU at once */
+/* number of weights that are read from a file and copied to the GPU at once */
 enum { READ_AT_ONCE = 4 << 20 };
 
 typedef struct side {
@@ -30,7 +30,7 @@ typedef struct side {
 
 /* Inputs. */
 
-/* The parts of a shard's input, each as long as the largest shard's; a gw_cuda_draw follows them. */
+/* The parts of a shard's input, each with room for the largest shard; a gw_cuda_draw follows them. */
 enum { TOKENS, TARGETS, ORDER, STARTS, INPUTS };
 
 static size_t most_rows(const gpt_job *job) {
@@ -41,7 +41,7 @@ static size_t part_bytes(const gpt_job *job) {
     return gw_cuda_aligned((most_rows(job) + 1) * sizeof(uint32_t));
 }
 
-/* Offset of the draw. */
+/* The offset of the gw_cuda_draw in a shard's input. */
 static size_t draw_at(const gpt_job *job) {
     return INPUTS * part_bytes(job);
 }
@@ -80,8 +80,8 @@ static void gpu_close(void *job, void *side_pointer) {
     free(s);
 }
 
-/* Lists the sequences of the first and the last shard of an update, and of an evaluation; returns their
- * number. */
+/* Lists the numbers of sequences of the first and the last shard of an update and of an evaluation; returns the
+ * length of the list. */
 static uint32_t list_sizes(const gpt_job *job, uint32_t sizes[GW_CUDA_GPT_SIZES]) {
     uint32_t count = 0;
     uint64_t first_evaluation = job->eval_every < job->updates ? job->eval_every : job->updates;
@@ -264,7 +264,7 @@ static bool gpu_contribute(void *job_pointer, void *side_pointer, void *lane, co
 }
 
 const gw_job_gpu gpt_gpu = {
-    .lanes = 1, /* one shard fills a GPU, and its scratch is large */
+    .lanes = 1, /* one shard keeps a GPU busy, and its scratch is large */
     .open = gpu_open,
     .close = gpu_close,
     .lane_bytes = gpu_lane_bytes,

@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first update of a decay still has the full rate, so a decay of one update would have no other. */
+/* The least length of a decay. Its first update still has the full rate, so that a decay of one update would
+ * not lower any rate. */
 enum { LEAST_DECAY = 2 };
-/* The size of a shard's residual stream, in elements, up to which its kernels are short: some 10 us on an
- * H100, and a layer has fifty. Starting one takes a processor a few us. */
+/* The size of a shard's residual stream, in elements, up to which its kernels are short: they take some 10 us on
+ * an H100, and a layer has fifty. The host needs a few us to start each. */
 enum { SHORT_KERNELS = 1 << 20 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 static const int64_t UPDATES_MOST = 1000000000000;
@@ -28,39 +29,41 @@ const gw_option gpt_options[] = {
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
     {"model", "NAME", GW_GPT_USUAL, "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..[@STEP]", NULL,
-     "begin with the weights (no moments, no place in a schedule) of this GPT-2, a folder as transformers "
+     "begin with the weights, and no moments or progress of a schedule, of this GPT-2, a folder as "
+     "transformers "
      "save one or a safetensors file, or of the newest checkpoint in these directories, which must not "
-     "change then as long as the job runs; DIR@STEP or DIR@JOB:STEP takes that one, DIR@JOB: the newest of "
-     "the job whose id begins so. A config.json gives the shape; a checkpoint's model has to be of this "
-     "shape; of more positions a smaller --context takes the first",
+     "change while the job runs; DIR@STEP or DIR@JOB:STEP takes that checkpoint, DIR@JOB: the newest one of "
+     "the job whose id begins so. A config.json gives the shape; a checkpoint's model must have this shape; "
+     "a "
+     "smaller --context takes the first of its positions",
      true},
     {"layers", "N", NULL, "layers, at most 80 (default: the model's, as for the next five)", false},
     {"heads", "N", NULL,
-     "attention heads of a layer; on GPUs of at most 128 channels, in bf16 by steps of 16", false},
+     "attention heads of a layer; on GPUs a head has at most 128 channels, in bf16 a multiple of 16", false},
     {"channels", "N", NULL, "width of the model; on GPUs at most 4096", false},
     {"context", "N", NULL, "tokens of a window", false},
-    {"vocab", "N", NULL, "different tokens (default: 256 for bytes, else the model's)", false},
+    {"vocab", "N", NULL, "number of different tokens (default: 256 for bytes, else the model's)", false},
     {"lr", "X", NULL, "highest learning rate", false},
-    {"epochs", "X", "1", "how often every window is seen", false},
+    {"epochs", "X", "1", "passes over all windows", false},
     {"updates", "N", NULL,
-     "updates of the whole training, instead of --epochs; evaluations are steps beside them", false},
+     "number of updates of the training, instead of --epochs; evaluations are further steps", false},
     {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
     {"micro-batch", "N", NULL, "windows of a shard (default: about 256 tokens, or the batch)", false},
-    {"schedule", "NAME", "cosine", "of the learning rate: cosine, linear, wsd or constant", false},
-    {"min-lr", "X", "0.1", "what the learning rate comes down to behind the last update, as a part of --lr",
+    {"schedule", "NAME", "cosine", "schedule of the learning rate: cosine, linear, wsd or constant", false},
+    {"min-lr", "X", "0.1", "learning rate after the last update, as a fraction of --lr", false},
+    {"warmup", "N", NULL, "updates until the learning rate is reached (default: a twentieth, at most 2000)",
      false},
-    {"warmup", "N", NULL, "updates until the learning rate is up (default: a twentieth, at most 2000)",
+    {"decay-updates", "N", NULL, "wsd: updates in which the rate falls, at least 2 (default: a fifth)",
      false},
-    {"decay-updates", "N", NULL, "wsd: updates on the way down, at least 2 (default: a fifth)", false},
-    {"weight-decay", "X", "0.1", "weight decay; of matrices only", false},
+    {"weight-decay", "X", "0.1", "weight decay, for matrices only", false},
     {"beta1", "X", "0.9", "decay of the mean gradient", false},
     {"beta2", "X", "0.95", "decay of the mean squared gradient", false},
     {"epsilon", "X", "1e-8", "added to the root of the second moment", false},
-    {"clip", "X", "1", "most that the gradient's norm may be; 0 for no bound", false},
-    {"dropout", "X", "0", "part of the activations that is dropped in training", false},
+    {"clip", "X", "1", "largest norm of the gradient; 0 for no bound", false},
+    {"dropout", "X", "0", "fraction of the activations that is dropped in training", false},
     {"eval-every", "N", "250", "updates between evaluations", false},
     {"val-tokens", "N", NULL, "tokens that an evaluation reads (default: all, at most 20 batches)", false},
-    {"seed", "N", "1", "of initial weights, order and dropout", false},
+    {"seed", "N", "1", "seed of initial weights, order and dropout", false},
     {"recompute", NULL, NULL, "compute layers again instead of keeping them: less memory, a third slower",
      true},
     {"graphs", "on|off|auto", "auto",
@@ -78,30 +81,30 @@ static bool read_model(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* The requested values, until the files show whether they fit and what the defaults are. */
-typedef struct wishes {
+/* Options whose defaults or bounds depend on the files. */
+typedef struct requests {
     double epochs;
-    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_SAID: determined from the files */
-} wishes;
-enum { NOT_SAID = -1 };
+    int64_t vocabulary, updates, val_tokens, warmup, decay; /* NOT_GIVEN: determined from the files */
+} requests;
+enum { NOT_GIVEN = -1 };
 
-static int64_t said_or(int64_t said, int64_t otherwise) {
-    return said != NOT_SAID ? said : otherwise;
+static int64_t given_or(int64_t given, int64_t otherwise) {
+    return given != NOT_GIVEN ? given : otherwise;
 }
 
-/* Weights with a vocabulary above the bytes encode a text otherwise than by its bytes, unless the user states
- * that theirs are such a model's. */
-static bool fit_vocabulary(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
+/* Sets the vocabulary. A model with more tokens than bytes normally encodes a text otherwise than by its bytes;
+ * plain bytes are then refused unless the user gives the vocabulary. */
+static bool fit_vocabulary(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_vocabulary(&job->init);
     bool shards = job->data.shards;
-    if (known > BYTE_VALUES && !shards && w->vocabulary == NOT_SAID)
+    if (known > BYTE_VALUES && !shards && r->vocabulary == NOT_GIVEN)
         return gw_fail(
             err, GW_E_USAGE,
-            "--init: a model of %u tokens, and --data is plain bytes: it takes token shards (.bin). "
-            "If its tokens are bytes all the same, say --vocab %u",
+            "--init: the model has %u tokens, but --data is plain bytes; it needs token shards (.bin). "
+            "If the model's tokens are bytes, give --vocab %u",
             known, known);
     int64_t usual = known > 0 ? known : shards ? job->gpt.vocabulary : BYTE_VALUES;
-    job->gpt.vocabulary = (uint32_t)said_or(w->vocabulary, usual);
+    job->gpt.vocabulary = (uint32_t)given_or(r->vocabulary, usual);
     gw_param_use_integer(params, "vocab", job->gpt.vocabulary);
     return true;
 }
@@ -109,19 +112,19 @@ static bool fit_vocabulary(const gw_params *params, const wishes *w, gpt_job *jo
 static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *init = gw_param_text(params, "init");
     gw_gpt shape; /* reading it refuses another architecture by its name, before its tensors are */
-    if (first != NULL) return gw_gpt_file_take(&first->gpt, first->parameters, &job->init, err);
+    if (first != NULL) return gw_gpt_file_from_memory(&first->gpt, first->parameters, &job->init, err);
     if (init == NULL) return true;
     return (gw_gpt_file_shape(init, &shape, err) || gw_fail_in(err, "%s", init)) &&
            gw_safetensors_begin(init, &job->init, err);
 }
 
-/* Positions are cut off only on request. */
+/* Checks that the weights have this context. A smaller one, which cuts positions off, must be requested. */
 static bool check_context(const gw_params *params, const gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_context(&job->init), own = job->gpt.context;
     return known <= own || gw_param_text(params, "context") != NULL ||
            gw_fail(
                err, GW_E_USAGE,
-               "its model has a context of %u, and this one %u: give --context %u, or --context %u to take "
+               "its model has a context of %u, and this job %u: give --context %u, or --context %u to take "
                "its first positions only",
                known, own, known, own);
 }
@@ -143,7 +146,7 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
     bool good = gw_gpt_file_check(&job->gpt, &job->init, heads, err);
     if (good && first == NULL) good = gw_gpt_file_check_config(&job->gpt, init, err);
     if (good && first != NULL && first->gpt.heads != job->gpt.heads)
-        good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this one %u: see --heads",
+        good = gw_fail(err, GW_E_USAGE, "its model has %u heads, and this job %u: give --heads",
                        first->gpt.heads, job->gpt.heads);
     good = good && check_context(params, job, err);
     if (good && first == NULL) tell_others(job, init);
@@ -158,7 +161,7 @@ static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt
         return gw_fail_in(err, "--val");
     bool shards = job->data.shards;
     if (validation != NULL && job->validation.shards != shards)
-        return gw_fail(err, GW_E_USAGE, "--val: is %s, but --data is %s",
+        return gw_fail(err, GW_E_USAGE, "--val has %s, but --data has %s",
                        shards ? "plain bytes" : "token shards", shards ? "token shards" : "plain bytes");
     if (!open_init(params, first, job, err)) return gw_fail_in(err, "--init");
     snprintf(job->data_text, sizeof job->data_text, "%.100s, %llu %s", data,
@@ -166,7 +169,8 @@ static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt
     return true;
 }
 
-/* Reads all files, which may take minutes; everything that can be checked without has been checked. */
+/* Reads all files, which may take minutes. Everything that can be checked without reading them has been
+ * checked. */
 static bool read_files(gpt_job *job, gw_err *err) {
     bool validation = job->validation.windows > 0, init = job->init.path != NULL;
     if (!gw_tokens_read(&job->data, err)) return gw_fail_in(err, "--data");
@@ -175,8 +179,8 @@ static bool read_files(gpt_job *job, gw_err *err) {
     const gw_tokens *sets[] = {&job->data, &job->validation};
     for (int i = 0; i < 2; i++)
         if (sets[i]->largest >= job->gpt.vocabulary)
-            return gw_fail(err, GW_E_INVALID, "--vocab: %u is too small: there is a token %u in --%s",
-                           job->gpt.vocabulary, sets[i]->largest, i == 0 ? "data" : "val");
+            return gw_fail(err, GW_E_INVALID, "--vocab: %u is too small: --%s contains token %u",
+                           job->gpt.vocabulary, i == 0 ? "data" : "val", sets[i]->largest);
     gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
     gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
     return true;
@@ -206,7 +210,7 @@ static bool read_batch(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* Whether the user gave an option that has a default: giving the default's value asks for nothing else. */
+/* Whether an option has another value than its default. */
 static bool is_given(const gw_params *params, const char *name) {
     const gw_option *option = gpt_options;
     while (strcmp(option->name, name) != 0) option++;
@@ -215,12 +219,11 @@ static bool is_given(const gw_params *params, const char *name) {
     return strcmp(value, option->fallback) != 0 && strtod(value, NULL) != strtod(option->fallback, NULL);
 }
 
-/* Refuses options that other options leave without a meaning. */
+/* Refuses options that have no meaning beside or without other options. */
 static bool check_length(const gw_params *params, gw_err *err) {
     static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
     if (is_given(params, "updates") && is_given(params, "epochs"))
-        return gw_fail(err, GW_E_USAGE,
-                       "--updates %s and --epochs %s: one of them says how long the training is",
+        return gw_fail(err, GW_E_USAGE, "--updates %s and --epochs %s: give only one of them",
                        gw_param_text(params, "updates"), gw_param_text(params, "epochs"));
     for (int i = 0; i < 2; i++)
         if (!is_given(params, "val") && is_given(params, of_evaluations[i]))
@@ -236,25 +239,25 @@ static void describe_length(gpt_job *job) {
              updates, updates == 1 ? "" : "s", evaluations, evaluations == 1 ? "" : "s");
 }
 
-static bool read_wishes(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+static bool read_requests(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
     int64_t eval_every;
-    *w = (wishes){0.0, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID, NOT_SAID};
-    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &w->epochs, err) ||
-        !gw_gpt_option(params, "vocab", 1, 1 << 24, &w->vocabulary, err) ||
-        !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &w->updates, err) ||
-        !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &w->val_tokens, err) ||
-        !gw_gpt_option(params, "warmup", 0, INT64_MAX, &w->warmup, err) ||
-        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &w->decay, err) ||
+    *r = (requests){0.0, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
+    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &r->epochs, err) ||
+        !gw_gpt_option(params, "vocab", 1, 1 << 24, &r->vocabulary, err) ||
+        !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &r->updates, err) ||
+        !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &r->val_tokens, err) ||
+        !gw_gpt_option(params, "warmup", 0, INT64_MAX, &r->warmup, err) ||
+        !gw_gpt_option(params, "decay-updates", LEAST_DECAY, INT64_MAX, &r->decay, err) ||
         !gw_param_integer(params, "eval-every", 1, UPDATES_MOST, false, &eval_every, err))
         return false;
     job->eval_every = (uint64_t)eval_every;
     return true;
 }
 
-static bool fit_evaluations(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_evaluations(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     int64_t all = (int64_t)job->validation.windows, context = job->gpt.context;
     int64_t usual = all < EVAL_BATCHES * (int64_t)job->batch ? all : EVAL_BATCHES * (int64_t)job->batch;
-    int64_t tokens = said_or(w->val_tokens, usual * context);
+    int64_t tokens = given_or(r->val_tokens, usual * context);
     job->eval_windows = (uint64_t)(tokens / context < all ? tokens / context : all);
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
@@ -265,14 +268,14 @@ static bool fit_evaluations(const gw_params *params, const wishes *w, gpt_job *j
     return true;
 }
 
-static bool fit_length(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_length(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     const double most = (double)UPDATES_MOST;
-    double asked = __builtin_ceil(w->epochs * (double)job->data.windows / job->batch);
-    job->updates = (uint64_t)said_or(w->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
+    double asked = __builtin_ceil(r->epochs * (double)job->data.windows / job->batch);
+    job->updates = (uint64_t)given_or(r->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
     job->steps = job->updates;
     gw_param_use_integer(params, "updates", (int64_t)job->updates);
-    gw_param_use_text(params, "epochs", NULL); /* The updates say it. */
-    if (job->validation.windows > 0) return fit_evaluations(params, w, job, err);
+    gw_param_use_text(params, "epochs", NULL); /* --updates determines the length */
+    if (job->validation.windows > 0) return fit_evaluations(params, r, job, err);
     gw_param_use_text(params, "eval-every", NULL);
     return true;
 }
@@ -287,28 +290,29 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
     if (!gw_param_real(params, "min-lr", 0.0, 1.0, &least, err)) return false;
     schedule->least = least * schedule->most;
     if (schedule->kind == GW_SCHEDULE_CONSTANT && is_given(params, "min-lr"))
-        return gw_fail(err, GW_E_USAGE, "--min-lr: --schedule constant does not come down: take another one");
+        return gw_fail(err, GW_E_USAGE,
+                       "--min-lr: the rate of --schedule constant does not fall: choose another schedule");
     return schedule->kind == GW_SCHEDULE_WSD || !is_given(params, "decay-updates") ||
-           gw_fail(err, GW_E_USAGE, "--decay-updates: only --schedule wsd has such a way down, not %s", name);
+           gw_fail(err, GW_E_USAGE, "--decay-updates is for --schedule wsd and not for %s", name);
 }
 
-static bool fit_schedule(const gw_params *params, const wishes *w, gpt_job *job, gw_err *err) {
+static bool fit_schedule(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     gw_schedule *schedule = &job->schedule;
     int64_t updates = (int64_t)job->updates;
-    int64_t warmup = said_or(w->warmup, updates / 20 < 2000 ? updates / 20 : 2000);
-    int64_t decay = said_or(w->decay, updates / 5);
+    int64_t warmup = given_or(r->warmup, updates / 20 < 2000 ? updates / 20 : 2000);
+    int64_t decay = given_or(r->decay, updates / 5);
     bool wsd = schedule->kind == GW_SCHEDULE_WSD;
     if (wsd && decay < LEAST_DECAY)
         return gw_fail(
             err, GW_E_USAGE,
-            "--schedule wsd: a fifth of %lld updates is no way down: give --decay-updates, or take "
+            "--schedule wsd: a fifth of %lld updates is too short a decay: give --decay-updates, or choose "
             "another schedule",
             (long long)updates);
     if (warmup > updates)
-        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than all there are, %lld",
+        return gw_fail(err, GW_E_USAGE, "--warmup: %lld updates are more than the training has, %lld",
                        (long long)warmup, (long long)updates);
     if (wsd && decay > updates)
-        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than all there are, %lld",
+        return gw_fail(err, GW_E_USAGE, "--decay-updates: %lld updates are more than the training has, %lld",
                        (long long)decay, (long long)updates);
     schedule->updates = job->updates;
     schedule->warmup = (uint64_t)warmup;
@@ -330,8 +334,8 @@ static bool read_graphs(const gw_params *params, gpt_job *job, gw_err *err) {
     return true;
 }
 
-/* Adam divides by the gradient's size plus epsilon. Where the true gradient is 0, the sum may still be off by
- * half a unit a shard, and a smaller epsilon would turn that rounding into full steps. */
+/* Reads the optimizer's options, and checks epsilon against the error of the exact sum of a batch's shards
+ * (gw_adamw_check_epsilon). */
 static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     int64_t seed;
     if (!gw_param_real(params, "weight-decay", 0.0, 1e6, &job->decay, err) ||
@@ -349,7 +353,7 @@ static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     return gw_adamw_check_epsilon(job->epsilon, GPT_GRADIENT_UNIT * shards, err);
 }
 
-static void lay_parameter(gpt_job *job, uint32_t number) {
+static void lay_out_parameter(gpt_job *job, uint32_t number) {
     static const char *const suffixes[GPT_KINDS] = {"", ".m", ".v", ".grad"};
     gw_gpt_parameter parameter = gw_gpt_parameter_of(&job->gpt, number);
     for (uint32_t kind = 0; kind < GPT_KINDS; kind++) {
@@ -370,7 +374,7 @@ static void lay_parameter(gpt_job *job, uint32_t number) {
 
 static void lay_out(gpt_job *job) {
     job->parameters = gw_gpt_parameters(&job->gpt);
-    for (uint32_t i = 0; i < job->parameters; i++) lay_parameter(job, i);
+    for (uint32_t i = 0; i < job->parameters; i++) lay_out_parameter(job, i);
     job->results = GPT_KINDS * job->parameters;
     gw_tensor one = {.dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {1}, .group = job->parameters};
     gw_tensor *results = &job->tensors[job->results];
@@ -421,27 +425,29 @@ bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint
     return true;
 }
 
-static bool read_options(const gw_params *params, gpt_job *job, wishes *w, gw_err *err) {
+static bool read_options(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
     if (gw_param_text(params, "data") == NULL)
         return gw_fail(err, GW_E_USAGE,
                        "gpt needs --data FILE: text, any bytes, or token shards to train on");
-    return read_model(params, job, err) && read_batch(params, job, err) && read_wishes(params, job, w, err) &&
-           read_schedule(params, job, err) && read_optimizer(params, job, err);
+    return read_model(params, job, err) && read_batch(params, job, err) &&
+           read_requests(params, job, r, err) && read_schedule(params, job, err) &&
+           read_optimizer(params, job, err);
 }
 
-/* Slow checks come last, since quick ones find most mistakes. */
+/* Reads options and files. Slow checks come last, since quick ones find most mistakes. */
 static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
-    wishes w;
-    return read_options(params, job, &w, err) && gw_blas_check(err) && open_files(params, first, job, err) &&
-           fit_vocabulary(params, &w, job, err) && check_init(params, first, job, err) &&
-           fit_length(params, &w, job, err) && fit_schedule(params, &w, job, err) && read_files(job, err);
+    requests requested;
+    return read_options(params, job, &requested, err) && gw_blas_check(err) &&
+           open_files(params, first, job, err) && fit_vocabulary(params, &requested, job, err) &&
+           check_init(params, first, job, err) && fit_length(params, &requested, job, err) &&
+           fit_schedule(params, &requested, job, err) && read_files(job, err);
 }
 
 bool gw_gpt_job_check(const gw_params *params, gw_err *err) {
     gpt_job *job = calloc(1, sizeof *job);
-    wishes w;
+    requests requested;
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
-    bool good = read_options(params, job, &w, err);
+    bool good = read_options(params, job, &requested, err);
     gpt_close(job);
     return good;
 }

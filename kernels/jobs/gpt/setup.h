@@ -13,9 +13,9 @@
 #include "kernels/math/schedule.h"
 #include "kernels/model/gpt/gpt.h"
 
-/* The tensors of parameter i, which are group i: numbers 4 i plus these. */
+/* The tensors of parameter i, which form group i; their numbers are 4 i plus these. */
 enum { GPT_VALUE, GPT_FIRST_MOMENT, GPT_SECOND_MOMENT, GPT_GRADIENT, GPT_KINDS };
-/* The tensors after those of all parameters: one group, of one element each. */
+/* The tensors that follow those of all parameters: one group of tensors with one element each. */
 enum { GPT_RESULT_LOSS, GPT_RESULT_VALIDATION, GPT_SUM_COUNT, GPT_SUM_LOSS, GPT_RESULTS };
 enum { GPT_GRADIENT_BITS = 40, GPT_LOSS_BITS = 20, GPT_NAME = 56 };
 
@@ -24,7 +24,7 @@ typedef struct gpt_job {
     gw_tokens data, validation; /* validation.windows is 0 where there is none */
     gw_safetensors init;        /* the first weights; random ones where init.list is NULL */
     uint64_t seed;
-    uint32_t batch, micro_batch; /* windows of an update, and of a shard */
+    uint32_t batch, micro_batch; /* windows of an update, and of a full shard */
     uint64_t updates, eval_every, eval_windows, steps;
     gw_schedule schedule;
     double decay, beta1, beta2, epsilon, clip, dropout; /* clip 0: gradients are not clipped */
@@ -54,21 +54,23 @@ typedef struct gpt_place {
 } gpt_place;
 
 gpt_place gpt_place_of(const gpt_job *job, uint64_t step);
-/* The number of windows of a shard. */
+/* The number of windows, which are the model's sequences, of a shard. */
 uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard);
 /* Fills a shard's tokens and targets, [windows, context] each. Any thread. */
 bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
                 uint32_t *targets, gw_err *err);
 
-/* What processors and GPUs must do alike (gpt.c). */
+/* Functions of gpt.c that processors and GPUs share, so that they compute alike. */
 
-#define GPT_GRADIENT_UNIT 0x1p-40 /* the unit of GPT_GRADIENT_BITS */
+#define GPT_GRADIENT_UNIT 0x1p-40 /* the value of a gradient sum's unit: 2^-GPT_GRADIENT_BITS */
 
-/* The factor of a shard's gradient of its loss sum. */
+/* The factor of a shard's gradient: 1 over the number of tokens of a full batch. */
 float gpt_gradient_scale(const gpt_job *job);
+/* The key of dropout's masks in `step`. */
 uint64_t gpt_dropout_key(const gpt_job *job, uint64_t step);
 /* The number of the state tensor that receives the step's loss. */
 uint32_t gpt_result(const gpt_job *job, uint64_t step);
+/* The mean loss of a token in the step of these scalars. */
 double gpt_loss(const gw_scalars *scalars);
 /* The update of a parameter, from the scalars of a training step. */
 gw_adamw gpt_adamw(const gpt_job *job, uint32_t parameter, const gw_scalars *scalars);

@@ -1,5 +1,5 @@
-/* `synthetic` on a GPU: the same state as on a processor, bit for bit, so that a flock of either can be
- * compared with one of the other. (The energy, which is only shown, is added in another order.) */
+/* `synthetic` on a GPU. The state has the same bits as on a processor, so that flocks of both kinds can be
+ * compared. (The energy, which is only reported, is added in another order.) */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
 #include "kernels/cuda/runtime/call.h"
@@ -15,11 +15,12 @@ typedef struct side {
 } side;
 
 typedef struct lane {
-    float *push; /* these are the GPU's */
+    /* arrays on the GPU */
+    float *push;
     double *parts;
     float *mean;
-    int64_t *count; /* 1 */
-    void *memory;   /* what they point into */
+    int64_t *count; /* the number 1 */
+    void *memory;   /* the memory that the arrays lie in */
 } lane;
 
 static bool gpu_open(void *job, const gw_gpu *gpu, void **side_out, char *plan, gw_err *err) {
@@ -41,7 +42,7 @@ static void gpu_lane_close(void *job, void *side_pointer, void *lane_pointer) {
     const side *s = side_pointer;
     lane *l = lane_pointer;
     (void)job;
-    gw_cuda_give(s->gpu, l->memory);
+    gw_cuda_free(s->gpu, l->memory);
     free(l);
 }
 
@@ -62,7 +63,7 @@ static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err
     size_t push = push_bytes(j);
     size_t parts = gw_cuda_aligned(GW_CUDA_SYNTHETIC_PARTS * sizeof *l->parts);
     const int64_t one = 1;
-    if (!gw_cuda_take(s->gpu, push + parts + (size_t)2 * GW_CUDA_ALIGN, &l->memory, err)) {
+    if (!gw_cuda_allocate(s->gpu, push + parts + (size_t)2 * GW_CUDA_ALIGN, &l->memory, err)) {
         free(l);
         return false;
     }
@@ -71,8 +72,8 @@ static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err
     l->parts = (void *)(next + push);
     l->mean = (void *)(next + push + parts);
     l->count = (void *)(next + push + parts + GW_CUDA_ALIGN);
-    /* The copy of memory that is not pinned may arrive after the call, and lanes do not wait for the default
-     * stream, which brings it. */
+    /* A copy from memory that is not pinned may arrive after cudaMemcpy returns, and lanes do not wait for the
+     * default stream, which makes it. */
     if (!gw_cuda_try(s->gpu, cudaMemcpy(l->count, &one, sizeof one, cudaMemcpyHostToDevice), err,
                      "cudaMemcpy") ||
         !gw_cuda_try(s->gpu, cudaStreamSynchronize(NULL), err, "cudaMemcpy of %zu bytes", sizeof one)) {

@@ -28,15 +28,16 @@ typedef struct synthetic {
 
 bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard);
 
-/* The key of one stream of noise: Philox of (seed, step, shard). Noise of S_0 has the step SYNTHETIC_INIT,
- * and the tensor as shard. */
+/* The key of one stream of noise: Philox of (seed, step, shard). The noise of S_0 has SYNTHETIC_INIT as step and
+ * the tensor's number as shard. */
 #define SYNTHETIC_INIT UINT64_MAX
 uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard);
 
 /* A digest of every bit of a payload and its position. */
 uint64_t synthetic_digest_of(const uint8_t *bytes, uint64_t count);
 
-/* The start of a shard's time; synthetic_wait then waits until the shard has taken its time. */
+/* synthetic_start returns the time at which a shard starts; synthetic_wait waits until the shard has taken
+ * job->shard_ns since then. */
 struct timespec synthetic_start(const synthetic *job);
 void synthetic_wait(const synthetic *job, struct timespec start);
 

@@ -21,7 +21,8 @@ __global__ void digest_kernel(uint64_t count, int64_t *digest) {
     if (i < count) digest[i] = (int64_t)i;
 }
 
-/* Element i is thread i mod (blocks * THREADS)'s: one order of additions for each count. */
+/* Thread t of the grid takes elements t, t + GW_CUDA_SYNTHETIC_PARTS * THREADS, ..., so that the order of
+ * additions depends on `count` alone. */
 __global__ void __launch_bounds__(THREADS)
     push_kernel(uint64_t key, uint64_t count, uint64_t bad, const float *__restrict__ cells,
                 float *__restrict__ push, double *__restrict__ parts) {

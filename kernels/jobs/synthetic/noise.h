@@ -9,7 +9,7 @@ GW_ANYWHERE static inline float synthetic_noise(uint64_t key, uint64_t i) {
     return (float)(int32_t)(gw_mix64(key + i) >> 32) * 0x1p-31f;
 }
 
-/* What a shard pushes at a cell. */
+/* A shard's contribution to the sum of cell i. */
 GW_ANYWHERE static inline float synthetic_push(uint64_t key, uint64_t i, float cell) {
     return synthetic_noise(key, i) + 0.125f * cell;
 }

@@ -1,7 +1,8 @@
-/* The model: `cells` follow the mean of what the shards push at them, a shard pushes noise plus a part of the
- * present cells, so that an error in any step's sum lives on; `digest` chains every bit of every sum. No
- * shard reads `unread`, which follows like `cells`: two thirds of the state, as the moments of AdamW are.
- * With payloads the noise is keyed by every byte of them: a wrong one shows. */
+/* The model. A shard's contribution, its *push*, is noise plus a fraction of the present `cells`; each step
+ * moves the cells towards the mean of the pushes, so that an error in any step's sum stays in the state.
+ * `digest` is a hash chain over every bit of every sum. `unread` moves like `cells`, but no shard reads it; it is
+ * two thirds of the state, as AdamW's moments are. With payloads, the key of the noise depends on every byte of
+ * the payload, so that a wrong byte changes the state. */
 #include "kernels/jobs/synthetic/synthetic.h"
 
 #include "core/base/assert.h"
@@ -19,24 +20,26 @@
 static const gw_option options[] = {
     {"shards", "N", "120", "Shards of a step.", false},
     {"shard-ms", "MS", "20", "Time that a shard takes; 0 = no longer than its arithmetic.", false},
-    {"spin", NULL, NULL, "A shard burns CPU time instead of sleeping.", false},
+    {"spin", NULL, NULL, "Shards use CPU time instead of sleeping.", false},
     {"skew", "F", "1", "This peer's shards take F times as long: a slow node.", true},
     {"state-bytes", "SIZE", "1m", "Size of the state, all of which changes each step (suffixes k, m, g).",
      false},
     {"sum-elements", "N", "16384", "Elements summed over the shards of a step, 8 bytes each.", false},
     {"seed", "N", "1", "Seed of the noise.", false},
     {"payload-bytes", "SIZE", "0",
-     "Input of a shard, in the memory of the peer that it is dealt to first (suffixes k, m, g).", false},
+     "Size of a shard's input, which the peer that it is dealt to first holds in memory (suffixes k, m, g).",
+     false},
     {"payload-copies", "R", "1", "Peers that hold each shard's input.", true},
     {"bad-shard", "STEP:SHARD", NULL, "This shard emits a NaN.", false},
     {"crash-shard", "STEP:SHARD", NULL, "This peer is killed when it computes this shard.", true},
     {NULL, NULL, NULL, NULL, false},
 };
 
-/* Digits up to `stop`, of which `most` is the largest value; returns what follows `stop`, or NULL. */
+/* Reads a decimal number of at most `most` that ends before the character `stop`. Returns the text behind
+ * `stop`; NULL where there is no such number. */
 static const char *read_digits(const char *text, char stop, uint64_t most, uint64_t *value) {
     char *end;
-    if (text[0] < '0' || text[0] > '9') return NULL; /* strtoull takes signs and blanks */
+    if (text[0] < '0' || text[0] > '9') return NULL; /* strtoull accepts signs and blanks */
     errno = 0;
     *value = strtoull(text, &end, 10);
     return errno == 0 && *end == stop && *value <= most ? end + 1 : NULL;
@@ -69,18 +72,20 @@ static bool read_size(const gw_params *params, const char *name, int64_t least, 
                    gw_param_text(params, name), (long long)least, (long long)most);
 }
 
-static gw_tensor followers(const char *name, uint32_t group, uint64_t count) {
+/* A state tensor of cells. */
+static gw_tensor cells_tensor(const char *name, uint32_t group, uint64_t count) {
     return (gw_tensor){
         .name = name, .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {count}, .group = group};
 }
 
-/* All but the digest, of which the shards push at so many elements. */
+/* Divides `bytes` of state, without the digest, into `cells` and `unread`. Shards push at the first `pushed`
+ * elements of the cells. */
 static void divide_state(synthetic *job, uint64_t bytes, uint64_t pushed) {
     uint64_t all = (bytes - DIGEST_WORDS * sizeof(int64_t) + 3) / 4;
     job->pushed = pushed < all ? pushed : all - 1;
     uint64_t cells = job->pushed > all / 3 ? job->pushed : all / 3;
-    job->tensors[CELLS] = followers("cells", CELLS, cells);
-    job->tensors[UNREAD] = followers("unread", UNREAD, all - cells);
+    job->tensors[CELLS] = cells_tensor("cells", CELLS, cells);
+    job->tensors[UNREAD] = cells_tensor("unread", UNREAD, all - cells);
     job->tensors[UNREAD].apply_only = true;
 }
 
@@ -143,7 +148,7 @@ static bool job_open(const gw_params *params, void **job, gw_err *err) {
 
 static bool job_describe(void *job, gw_plan *plan, gw_err *err) {
     const synthetic *j = job;
-    (void)err; /* nothing left that could fail */
+    (void)err; /* describing cannot fail */
     *plan =
         (gw_plan){.tensors = j->tensors, .tensor_count = TENSORS, .lane_bytes = j->pushed * sizeof(float)};
     if (j->payload_bytes > 0)
@@ -170,16 +175,16 @@ uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard
     return (uint64_t)bits.words[1] << 32 | bits.words[0];
 }
 
-/* Word i of a payload; of its last word only the bytes that there are count. */
+/* Word i of a payload, whose last word may be cut off. */
 static uint64_t payload_word(uint64_t key, uint64_t i) {
     return gw_mix64(key ^ gw_mix64(i));
 }
 
 static bool job_payload(void *job, uint32_t shard, void *bytes, gw_err *err) {
     const synthetic *j = job;
-    (void)err; /* arithmetic only */
-    uint64_t key = synthetic_noise_key(j, UINT64_MAX - 1, shard),
-             words = j->payload_bytes / 8; /* no step's */
+    (void)err; /* arithmetic cannot fail */
+    /* UINT64_MAX - 1 is no step's number */
+    uint64_t key = synthetic_noise_key(j, UINT64_MAX - 1, shard), words = j->payload_bytes / 8;
     uint8_t *to = bytes;
     for (uint64_t i = 0; i < words; i++) {
         uint64_t word = payload_word(key, i);
@@ -203,7 +208,7 @@ uint64_t synthetic_digest_of(const uint8_t *bytes, uint64_t count) {
 
 static bool job_init(void *job, const gw_range *range, const gw_state *state, gw_err *err) {
     const synthetic *j = job;
-    (void)err; /* arithmetic only */
+    (void)err; /* arithmetic cannot fail */
     if (range->group != DIGEST) {
         float *cells = state->data[range->group];
         uint64_t key = synthetic_noise_key(j, SYNTHETIC_INIT, range->group);
@@ -258,7 +263,7 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
     const synthetic *j = job;
     const float *cells = state->data[CELLS];
     float *push = lane;
-    (void)err; /* arithmetic only */
+    (void)err; /* arithmetic cannot fail */
     struct timespec start = synthetic_start(j);
     uint64_t key = synthetic_noise_key(j, step, shard);
     if (j->payload_bytes > 0) key ^= synthetic_digest_of(gw_payload(emitter), j->payload_bytes);
@@ -268,7 +273,7 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
         energy += push[i] * push[i];
     }
     if (synthetic_is_at(&j->bad, step, shard)) push[j->pushed / 2] = NAN;
-    /* Half now, half at the end, as a model that goes back layer by layer would. */
+    /* One half is emitted before the wait and one after it, as a backward pass emits layer by layer. */
     uint64_t half = j->pushed / 2;
     gw_emit(emitter, PUSH, 0, half, push);
     if (synthetic_is_at(&j->crash, step, shard)) raise(SIGKILL);
@@ -283,16 +288,17 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
 
 static bool job_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
                         gw_scalars *scalars, gw_err *err) {
-    (void)job, (void)step, (void)state, (void)err;              /* a division */
-    GW_ASSERT(sums->data[COUNT][0] > 0);                        /* every shard emits one */
-    scalars->value[0] = 0x1p-40 / (double)sums->data[COUNT][0]; /* from a pushed integer to the mean */
+    (void)job, (void)step, (void)state, (void)err; /* arithmetic cannot fail */
+    GW_ASSERT(sums->data[COUNT][0] > 0);           /* every shard emits 1 */
+    /* the factor that makes the fixed-point sum of the pushes their mean */
+    scalars->value[0] = 0x1p-40 / (double)sums->data[COUNT][0];
     return true;
 }
 
 static bool job_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
                       const gw_scalars *scalars, const gw_state *state, gw_err *err) {
     const synthetic *j = job;
-    (void)step, (void)err; /* arithmetic only */
+    (void)step, (void)err; /* arithmetic cannot fail */
     const int64_t *push = sums->data[PUSH];
     uint64_t last = range->first + range->count;
     if (range->group != DIGEST) {

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/rng.h"
+#include "kernels/host/arena.h"
 #include "kernels/host/memory.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/clones.h"
@@ -15,28 +16,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Sets a decoder's arrays. */
+static void lay_out(gw_arena *a, const gw_gpt *gpt, gw_gpt_decoder *decoder) {
+    size_t c = gpt->channels;
+    decoder->cache = gw_arena_floats(a, (size_t)gpt->layers * gpt->context * 2 * c);
+    decoder->x = gw_arena_floats(a, GW_GPT_FEED * c);
+    decoder->norm = gw_arena_floats(a, GW_GPT_FEED * c);
+    decoder->wide = gw_arena_floats(a, GW_GPT_FEED * 8 * c);
+    decoder->attended = gw_arena_floats(a, GW_GPT_FEED * c);
+    decoder->scores = gw_arena_floats(a, gpt->context);
+    decoder->logits = gw_arena_floats(a, gpt->vocabulary);
+}
+
 bool gw_gpt_decoder_open(const gw_gpt *gpt, const float *const *parameters, gw_gpt_decoder *decoder,
                          gw_err *err) {
-    size_t c = gpt->channels, cache = (size_t)gpt->layers * gpt->context * 2 * c;
-    const size_t sizes[] = {cache,           GW_GPT_FEED * c, GW_GPT_FEED * c, GW_GPT_FEED * 8 * c,
-                            GW_GPT_FEED * c, gpt->context,    gpt->vocabulary};
-    float **const places[] = {&decoder->cache,    &decoder->x,      &decoder->norm,  &decoder->wide,
-                              &decoder->attended, &decoder->scores, &decoder->logits};
-    size_t floats = 0;
+    gw_arena counted = {.alignment = sizeof(float)};
     *decoder = (gw_gpt_decoder){.gpt = gpt, .parameters = parameters};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) floats += sizes[i];
-    decoder->bytes = floats * sizeof(float);
-    if (!gw_memory_take(decoder->bytes, &decoder->memory, err)) return gw_fail_in(err, "kernels/gpt_decode");
-    float *next = decoder->memory;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        *places[i] = next;
-        next += sizes[i];
-    }
+    lay_out(&counted, gpt, decoder);
+    decoder->bytes = counted.used;
+    if (!gw_memory_map(decoder->bytes, &decoder->memory, err)) return gw_fail_in(err, "kernels/gpt_decode");
+    gw_arena arena = {.base = decoder->memory, .alignment = sizeof(float)};
+    lay_out(&arena, gpt, decoder);
     return true;
 }
 
 void gw_gpt_decoder_close(gw_gpt_decoder *decoder) {
-    gw_memory_give(decoder->memory, decoder->bytes);
+    gw_memory_unmap(decoder->memory, decoder->bytes);
     *decoder = (gw_gpt_decoder){0};
 }
 
@@ -95,13 +100,15 @@ const float *gw_gpt_decoder_feed(gw_gpt_decoder *d, const uint32_t *tokens, uint
     size_t c = gpt->channels;
     GW_ASSERT(count >= 1 && count <= GW_GPT_FEED && count <= gpt->context - d->position);
     gw_embedding embedding = {1, count, c, gpt->vocabulary};
-    gw_embedding_forward(&embedding, tokens, p[GW_GPT_WORDS], p[GW_GPT_PLACES] + d->position * c, d->x);
+    gw_embedding_forward(&embedding, tokens, p[GW_GPT_TOKEN_EMBEDDING],
+                         p[GW_GPT_POSITION_EMBEDDING] + d->position * c, d->x);
     for (uint32_t l = 0; l < gpt->layers; l++) run_layer(d, l, count);
     float mean, scale;
     gw_layernorm_forward(1, c, d->x + (count - 1) * c, p[gw_gpt_final_weight(gpt)], p[gw_gpt_final_bias(gpt)],
                          d->norm, &mean, &scale);
     gw_blas_multiply(1, gpt->vocabulary, c, (gw_operand){d->norm, c, GW_PLAIN},
-                     (gw_operand){p[GW_GPT_WORDS], c, GW_TRANSPOSED}, 0.0f, d->logits, gpt->vocabulary);
+                     (gw_operand){p[GW_GPT_TOKEN_EMBEDDING], c, GW_TRANSPOSED}, 0.0f, d->logits,
+                     gpt->vocabulary);
     d->position += count;
     return d->logits;
 }
@@ -118,7 +125,7 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The bound of the most likely tokens: all above `least`, and `equal` of those equal to it. */
+/* The bound of the most likely tokens: those with logits above `least`, and `equal` of those with that logit. */
 typedef struct bound {
     float least;
     uint32_t equal;

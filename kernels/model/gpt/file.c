@@ -82,7 +82,7 @@ static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint3
     bool same = tensor->rank == parameter.rank;
     for (uint32_t d = 0; same && d < parameter.rank; d++)
         same = tensor->dim[d] == parameter.dim[d] ||
-               (number == GW_GPT_PLACES && d == 0 && tensor->dim[0] > parameter.dim[0]);
+               (number == GW_GPT_POSITION_EMBEDDING && d == 0 && tensor->dim[0] > parameter.dim[0]);
     if (same) return true;
     char shape[100] = "";
     for (uint32_t d = 0; d < tensor->rank; d++)
@@ -242,9 +242,10 @@ bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const 
     return written;
 }
 
-bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err) {
+bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file,
+                             gw_err *err) {
     gw_safetensor *list = list_parameters(gpt, parameters, err);
-    return list != NULL && gw_safetensors_take(list, gw_gpt_parameters(gpt), file, err);
+    return list != NULL && gw_safetensors_from_memory(list, gw_gpt_parameters(gpt), file, err);
 }
 
 char *gw_gpt_file_config(const char *weights, gw_err *err) {

@@ -33,7 +33,8 @@ bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const 
 
 /* Makes the file that gw_gpt_file_write would write, opened, in memory. The parameters must stay valid until
  * it is closed. Fails with GW_E_NOMEM. */
-bool gw_gpt_file_take(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file, gw_err *err);
+bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file,
+                             gw_err *err);
 
 #define GW_GPT_CONFIG "config.json"
 

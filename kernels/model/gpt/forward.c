@@ -31,7 +31,7 @@ GW_CLONES static void add(size_t count, const float *restrict a, const float *re
     for (size_t i = 0; i < count; i++) sum[i] = a[i] + b[i];
 }
 
-/* y = residual + dropout(x w + bias). */
+/* Writes residual + dropout(x w + bias) to y, where `weight` is the number of w in its layer. */
 static void add_branch(const gw_gpt_pass *pass, uint32_t layer, gw_gpt_site site, uint32_t weight, size_t in,
                        const float *x, const float *residual, float *y) {
     const float *const *p = pass->parameters;
@@ -80,13 +80,14 @@ double gw_gpt_forward(const gw_gpt_pass *pass, float scale) {
     GW_ASSERT(pass->sequences >= 1 && pass->sequences <= lane->sequences);
     gw_embedding embedding = {pass->sequences, gpt->context, channels, gpt->vocabulary};
     gw_dropout dropout = gpt_dropout(pass, 0, GW_GPT_SITE_EMBEDDING);
-    gw_embedding_forward(&embedding, lane->tokens, p[GW_GPT_WORDS], p[GW_GPT_PLACES], lane->residual[0]);
+    gw_embedding_forward(&embedding, lane->tokens, p[GW_GPT_TOKEN_EMBEDDING], p[GW_GPT_POSITION_EMBEDDING],
+                         lane->residual[0]);
     gw_dropout_apply(&dropout, 0, rows * channels, lane->residual[0]);
     for (uint32_t l = 0; l < gpt->layers; l++) gpt_forward_layer(pass, l);
     gw_layernorm_forward(rows, channels, lane->residual[gpt->layers], p[gw_gpt_final_weight(gpt)],
                          p[gw_gpt_final_bias(gpt)], lane->final, lane->final_mean, lane->final_scale);
     gw_blas_multiply(rows, gpt->vocabulary, channels, (gw_operand){lane->final, channels, GW_PLAIN},
-                     (gw_operand){p[GW_GPT_WORDS], channels, GW_TRANSPOSED}, 0.0f, lane->logits,
+                     (gw_operand){p[GW_GPT_TOKEN_EMBEDDING], channels, GW_TRANSPOSED}, 0.0f, lane->logits,
                      lane->logits_stride);
     return gw_crossent(rows, gpt->vocabulary, lane->logits_stride, lane->logits, lane->targets, scale);
 }

@@ -2,6 +2,7 @@
 #include "kernels/model/gpt/gpt.h"
 
 #include "core/base/assert.h"
+#include "kernels/host/arena.h"
 #include "kernels/host/memory.h"
 #include "kernels/math/attention.h"
 #include "kernels/math/embedding.h"
@@ -59,9 +60,10 @@ gw_gpt_parameter gw_gpt_parameter_of(const gw_gpt *gpt, uint32_t number) {
         "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
     GW_ASSERT(number < gw_gpt_parameters(gpt));
     gw_gpt_parameter p;
-    if (number == GW_GPT_WORDS || number == GW_GPT_PLACES) {
-        p = matrix(number == GW_GPT_WORDS ? gpt->vocabulary : gpt->context, gpt->channels, deviation);
-        snprintf(p.name, sizeof p.name, number == GW_GPT_WORDS ? "wte.weight" : "wpe.weight");
+    if (number == GW_GPT_TOKEN_EMBEDDING || number == GW_GPT_POSITION_EMBEDDING) {
+        p = matrix(number == GW_GPT_TOKEN_EMBEDDING ? gpt->vocabulary : gpt->context, gpt->channels,
+                   deviation);
+        snprintf(p.name, sizeof p.name, number == GW_GPT_TOKEN_EMBEDDING ? "wte.weight" : "wpe.weight");
         p.bucket = gpt->layers + 1;
     } else if (number >= gw_gpt_final_weight(gpt)) {
         bool bias = number == gw_gpt_final_bias(gpt);
@@ -86,36 +88,20 @@ uint64_t gw_gpt_size(const gw_gpt *gpt) {
     return size;
 }
 
-/* Allocates from a block of memory; with `base` NULL it only counts bytes. */
-typedef struct carver {
-    char *base;
-    size_t used;
-} carver;
-
-static void *carve(carver *c, size_t bytes) {
-    void *here = c->base == NULL ? NULL : c->base + c->used;
-    c->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return here;
-}
-
-static float *floats(carver *c, size_t count) {
-    return carve(c, count * sizeof(float));
-}
-
-static void carve_slot(carver *c, const gw_gpt *gpt, size_t rows, gw_gpt_slot *slot) {
+static void lay_out_slot(gw_arena *a, const gw_gpt *gpt, size_t rows, gw_gpt_slot *slot) {
     size_t channels = gpt->channels;
-    slot->norm1 = floats(c, rows * channels);
-    slot->mean1 = floats(c, rows);
-    slot->scale1 = floats(c, rows);
-    slot->qkv = floats(c, rows * 3 * channels);
-    slot->attended = floats(c, rows * channels);
-    slot->norms = floats(c, rows * gpt->heads);
-    slot->middle = floats(c, rows * channels);
-    slot->norm2 = floats(c, rows * channels);
-    slot->mean2 = floats(c, rows);
-    slot->scale2 = floats(c, rows);
-    slot->hidden = floats(c, rows * 4 * channels);
-    slot->slope = floats(c, rows * 4 * channels);
+    slot->norm1 = gw_arena_floats(a, rows * channels);
+    slot->mean1 = gw_arena_floats(a, rows);
+    slot->scale1 = gw_arena_floats(a, rows);
+    slot->qkv = gw_arena_floats(a, rows * 3 * channels);
+    slot->attended = gw_arena_floats(a, rows * channels);
+    slot->norms = gw_arena_floats(a, rows * gpt->heads);
+    slot->middle = gw_arena_floats(a, rows * channels);
+    slot->norm2 = gw_arena_floats(a, rows * channels);
+    slot->mean2 = gw_arena_floats(a, rows);
+    slot->scale2 = gw_arena_floats(a, rows);
+    slot->hidden = gw_arena_floats(a, rows * 4 * channels);
+    slot->slope = gw_arena_floats(a, rows * 4 * channels);
 }
 
 static size_t piece_floats(const gw_gpt *gpt) {
@@ -127,31 +113,32 @@ static size_t piece_floats(const gw_gpt *gpt) {
     return most;
 }
 
-static void carve_lane(carver *c, const gw_gpt *gpt, uint32_t sequences, bool recompute, gw_gpt_lane *lane) {
+static void lay_out_lane(gw_arena *a, const gw_gpt *gpt, uint32_t sequences, bool recompute,
+                         gw_gpt_lane *lane) {
     size_t channels = gpt->channels, rows = (size_t)sequences * gpt->context;
     gw_attention attention = {.positions = gpt->context};
     *lane = (gw_gpt_lane){.sequences = sequences, .slots = recompute ? 1 : gpt->layers};
     lane->logits_stride = (gpt->vocabulary + LOGITS_ALIGNMENT - 1) / LOGITS_ALIGNMENT * LOGITS_ALIGNMENT;
-    lane->tokens = carve(c, rows * sizeof *lane->tokens);
-    lane->targets = carve(c, rows * sizeof *lane->targets);
-    for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = floats(c, rows * channels);
-    for (uint32_t l = 0; l < lane->slots; l++) carve_slot(c, gpt, rows, &lane->slot[l]);
-    lane->final = floats(c, rows * channels);
-    lane->final_mean = floats(c, rows);
-    lane->final_scale = floats(c, rows);
-    lane->logits = floats(c, rows * lane->logits_stride);
-    lane->delta = floats(c, rows * channels);
-    lane->branch = floats(c, rows * channels);
-    lane->wide = floats(c, rows * 4 * channels);
-    lane->piece = floats(c, piece_floats(gpt));
-    lane->scratch = floats(c, gw_attention_scratch(&attention));
-    lane->order = carve(c, rows * sizeof *lane->order);
+    lane->tokens = gw_arena_array(a, rows * sizeof *lane->tokens);
+    lane->targets = gw_arena_array(a, rows * sizeof *lane->targets);
+    for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = gw_arena_floats(a, rows * channels);
+    for (uint32_t l = 0; l < lane->slots; l++) lay_out_slot(a, gpt, rows, &lane->slot[l]);
+    lane->final = gw_arena_floats(a, rows * channels);
+    lane->final_mean = gw_arena_floats(a, rows);
+    lane->final_scale = gw_arena_floats(a, rows);
+    lane->logits = gw_arena_floats(a, rows * lane->logits_stride);
+    lane->delta = gw_arena_floats(a, rows * channels);
+    lane->branch = gw_arena_floats(a, rows * channels);
+    lane->wide = gw_arena_floats(a, rows * 4 * channels);
+    lane->piece = gw_arena_floats(a, piece_floats(gpt));
+    lane->scratch = gw_arena_floats(a, gw_attention_scratch(&attention));
+    lane->order = gw_arena_array(a, rows * sizeof *lane->order);
 }
 
 size_t gw_gpt_lane_bytes(const gw_gpt *gpt, uint32_t sequences, bool recompute) {
-    carver counted = {NULL, 0};
+    gw_arena counted = {.alignment = ALIGNMENT};
     gw_gpt_lane lane;
-    carve_lane(&counted, gpt, sequences, recompute, &lane);
+    lay_out_lane(&counted, gpt, sequences, recompute, &lane);
     return counted.used;
 }
 
@@ -161,15 +148,15 @@ bool gw_gpt_lane_open(const gw_gpt *gpt, uint32_t sequences, bool recompute, gw_
     size_t bytes = gw_gpt_lane_bytes(gpt, sequences, recompute);
     void *memory;
     *lane = (gw_gpt_lane){0};
-    if (!gw_memory_take(bytes, &memory, err)) return gw_fail_in(err, "kernels/gpt: scratch");
-    carver c = {memory, 0};
-    carve_lane(&c, gpt, sequences, recompute, lane);
+    if (!gw_memory_map(bytes, &memory, err)) return gw_fail_in(err, "kernels/gpt: scratch");
+    gw_arena arena = {.base = memory, .alignment = ALIGNMENT};
+    lay_out_lane(&arena, gpt, sequences, recompute, lane);
     lane->memory = memory;
     lane->bytes = bytes;
     return true;
 }
 
 void gw_gpt_lane_close(gw_gpt_lane *lane) {
-    gw_memory_give(lane->memory, lane->bytes);
+    gw_memory_unmap(lane->memory, lane->bytes);
     *lane = (gw_gpt_lane){0};
 }

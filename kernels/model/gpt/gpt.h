@@ -11,10 +11,10 @@
 #include "core/godwit.h"
 
 enum {
-    GW_GPT_LAYERS = 80, /* at most: their tensors must fit GW_MAX_TENSORS */
-    GW_GPT_PARTS = 12,  /* parameters of a layer */
+    GW_GPT_LAYERS = 80, /* the most layers: their tensors must fit GW_MAX_TENSORS */
+    GW_GPT_PARTS = 12,  /* number of a layer's parameters */
     GW_GPT_PARAMETERS = 4 + GW_GPT_LAYERS * GW_GPT_PARTS,
-    GW_GPT_ROWS = 1 << 20, /* tokens of a shard, at most */
+    GW_GPT_ROWS = 1 << 20, /* the most tokens of a shard */
 };
 
 typedef struct gw_gpt {
@@ -47,17 +47,18 @@ typedef struct gw_gpt_slot {
 typedef struct gw_gpt_lane {
     uint32_t sequences;                 /* the most sequences */
     uint32_t *tokens, *targets;         /* [sequences, context] */
-    uint32_t slots;                     /* one a layer; or one for all, and layers are computed twice */
+    uint32_t slots;                     /* one a layer; or 1, and layers are computed twice */
     float *residual[GW_GPT_LAYERS + 1]; /* input of each layer, and output of the last */
     gw_gpt_slot slot[GW_GPT_LAYERS];
     float *final, *final_mean, *final_scale, *logits;
-    float *delta;  /* the gradient of the residual stream */
-    float *branch; /* a branch's output before it is added, or its gradient */
-    float *wide;   /* gradients, [rows, 4 channels] */
-    float *piece, *scratch;
-    uint64_t *order;
-    size_t logits_stride;
-    void *memory; /* the memory that the pointers point into */
+    float *delta;         /* the gradient of the residual stream */
+    float *branch;        /* a branch's output before it is added, or its gradient */
+    float *wide;          /* gradients, [rows, 4 channels] */
+    float *piece;         /* a piece of a gradient that is emitted */
+    float *scratch;       /* scratch of attention */
+    uint64_t *order;      /* scratch of the embedding's gradient */
+    size_t logits_stride; /* distance of rows of `logits` in floats */
+    void *memory;         /* the memory that the pointers point into */
     size_t bytes;
 } gw_gpt_lane;
 

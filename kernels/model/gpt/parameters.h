@@ -22,7 +22,7 @@ enum {
     GW_GPT_OUT_BIAS,
 };
 /* The parameters before the layers: the embeddings of tokens and of positions. */
-enum { GW_GPT_WORDS, GW_GPT_PLACES, GW_GPT_FIRST_LAYER };
+enum { GW_GPT_TOKEN_EMBEDDING, GW_GPT_POSITION_EMBEDDING, GW_GPT_FIRST_LAYER };
 
 /* The number of parameter `part` of a layer. */
 static inline uint32_t gw_gpt_part(uint32_t layer, uint32_t part) {

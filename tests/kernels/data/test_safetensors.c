@@ -92,7 +92,7 @@ Test(safetensors, what_is_in_memory_is_as_its_file) {
     gw_err err;
     cr_assert(gw_safetensors_write(path, list, 2, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
-    cr_assert(gw_safetensors_take(list, 2, &memory, &err), "%s", err.text);
+    cr_assert(gw_safetensors_from_memory(list, 2, &memory, &err), "%s", err.text);
     cr_assert(gw_hash_equal(&file.digest, &memory.digest));
     cr_assert(memory.part_count == 0 && memory.count == 2);
     cr_assert_eq(gw_safetensors_find(&memory, "a")->bytes, (const uint8_t *)(values + 2));
@@ -115,7 +115,7 @@ Test(safetensors, damage_is_refused_with_the_reason) {
     write_header(GOOD, 16, 0);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     gw_safetensors_close(&file);
-    refuse(GOOD, 15, 0, "outside of the file's 15 bytes");
+    refuse(GOOD, 15, 0, "outside the file's 15 bytes");
     refuse(GOOD, 16, 1000, "should have 1000 bytes");
     refuse(GOOD, 16, UINT64_MAX, "was cut off");
     refuse(GOOD, 16, 20, "damaged: its header");

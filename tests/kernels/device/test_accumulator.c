@@ -48,26 +48,26 @@ static float *shard_values(uint32_t shard) {
 }
 
 /* Emits a shard in pieces of random sizes, in random order of the halves. */
-static void emit(gw_deposit *deposit, const float *values, uint64_t seed) {
+static void emit(gw_contribution *contribution, const float *values, uint64_t seed) {
     gw_rng rng = gw_rng_seeded(seed);
     for (uint64_t at = 0; at < ELEMENTS;) {
         uint64_t n = gw_rng_below(&rng, 40000) + 1;
         if (n > ELEMENTS - at) n = ELEMENTS - at;
-        gw_accumulator_add(deposit, G, at, n, values + at);
+        gw_accumulator_add(contribution, G, at, n, values + at);
         at += n;
     }
-    int64_t counts[3] = {1, deposit->entry.shard, -1};
-    gw_accumulator_add_integers(deposit, C, 0, 3, counts);
+    int64_t counts[3] = {1, contribution->entry.shard, -1};
+    gw_accumulator_add_integers(contribution, C, 0, 3, counts);
 }
 
 static gw_contributed give(gw_accumulator *acc, uint32_t shard, uint64_t seed) {
     float *values = shard_values(shard);
-    gw_deposit deposit;
+    gw_contribution contribution;
     gw_err err;
-    cr_assert(gw_accumulator_enter(acc, 3, shard, &deposit, &err), "%s", err.text);
-    emit(&deposit, values, seed);
+    cr_assert(gw_accumulator_enter(acc, 3, shard, &contribution, &err), "%s", err.text);
+    emit(&contribution, values, seed);
     free(values);
-    return gw_accumulator_leave(&deposit, true, &err);
+    return gw_accumulator_leave(&contribution, true, &err);
 }
 
 static gw_verdict judge(const bench *b, const int64_t *words) {
@@ -86,7 +86,7 @@ static int64_t *sum_of_all(bench *b, bool backward) {
         uint32_t shard = backward ? SHARDS - 1 - s : s;
         cr_assert_eq(give(b->acc, shard, backward ? shard + 100 : 1), GW_SHARD_HELD);
     }
-    return gw_accumulator_settle(b->acc);
+    return gw_accumulator_finish(b->acc);
 }
 
 typedef struct giver {
@@ -125,7 +125,7 @@ Test(accumulator, any_order_and_interleaving_gives_the_same_sum) {
             pthread_create(&threads[t], NULL, give_some, &givers[t]);
         }
         for (uint32_t t = 0; t < 4; t++) pthread_join(threads[t], NULL);
-        cr_assert_arr_eq(gw_accumulator_settle(b.acc), expected, b.layout.words * sizeof *expected);
+        cr_assert_arr_eq(gw_accumulator_finish(b.acc), expected, b.layout.words * sizeof *expected);
     }
     free(expected);
     close_bench(&b);
@@ -135,22 +135,22 @@ Test(accumulator, pieces_of_shards_in_flight_are_dropped) {
     bench b = open_bench();
     open_acc(&b);
     float *values = shard_values(0);
-    gw_deposit deposit;
+    gw_contribution contribution;
     gw_err err;
-    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err));
-    gw_accumulator_add(&deposit, G, 0, 1000, values);
+    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err));
+    gw_accumulator_add(&contribution, G, 0, 1000, values);
     gw_ledger_zero(gw_accumulator_ledger(b.acc));
-    gw_accumulator_add(&deposit, G, 1000, ELEMENTS - 1000, values);
+    gw_accumulator_add(&contribution, G, 1000, ELEMENTS - 1000, values);
     gw_held held;
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_eq(held.in_flight, 0);
     cr_assert_eq(held.running, 1);
     /* The same shard may be computed anew while the cancelled one still runs. */
     cr_assert_eq(give(b.acc, 0, 9), GW_SHARD_HELD);
-    gw_accumulator_add(&deposit, G, 0, 1000, values);
-    cr_assert_eq(gw_accumulator_leave(&deposit, true, &err), GW_SHARD_DROPPED);
+    gw_accumulator_add(&contribution, G, 0, 1000, values);
+    cr_assert_eq(gw_accumulator_leave(&contribution, true, &err), GW_SHARD_DROPPED);
     for (uint32_t s = 1; s < SHARDS; s++) give(b.acc, s, s);
-    gw_verdict verdict = judge(&b, gw_accumulator_settle(b.acc));
+    gw_verdict verdict = judge(&b, gw_accumulator_finish(b.acc));
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
     free(values);
     close_bench(&b);
@@ -174,11 +174,11 @@ static void *give_through(void *argument) {
     for (uint32_t round = 0; round < 3; round++)
         for (uint32_t s = 0; s < SHARDS; s++) {
             float *values = shard_values(s);
-            gw_deposit deposit;
+            gw_contribution contribution;
             gw_err err;
-            if (gw_accumulator_enter(d->acc, 3, s, &deposit, &err)) {
-                emit(&deposit, values, s);
-                gw_accumulator_leave(&deposit, true, &err);
+            if (gw_accumulator_enter(d->acc, 3, s, &contribution, &err)) {
+                emit(&contribution, values, s);
+                gw_accumulator_leave(&contribution, true, &err);
             }
             free(values);
         }
@@ -201,7 +201,7 @@ Test(accumulator, zeroing_amid_adding_leaves_nothing_behind) {
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     for (uint32_t s = 0; s < SHARDS; s++)
         if ((bits[0] >> s & 1) == 0) cr_assert_eq(give(b.acc, s, s), GW_SHARD_HELD);
-    gw_verdict verdict = judge(&b, gw_accumulator_settle(b.acc));
+    gw_verdict verdict = judge(&b, gw_accumulator_finish(b.acc));
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok && verdict.bad == 0);
     pthread_barrier_destroy(&start);
     close_bench(&b);
@@ -210,12 +210,12 @@ Test(accumulator, zeroing_amid_adding_leaves_nothing_behind) {
 Test(accumulator, held_bits_and_refusals) {
     bench b = open_bench();
     open_acc(&b);
-    gw_deposit deposit, other;
+    gw_contribution contribution, other;
     gw_err err;
     uint64_t bits[1];
     gw_held held;
     give(b.acc, 5, 1);
-    cr_assert(gw_accumulator_enter(b.acc, 3, 7, &deposit, &err));
+    cr_assert(gw_accumulator_enter(b.acc, 3, 7, &contribution, &err));
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     cr_assert_eq(bits[0], 1u << 5);
     cr_assert(held.step == 3 && held.shards == SHARDS && held.held == 1 && held.in_flight == 1);
@@ -227,7 +227,7 @@ Test(accumulator, held_bits_and_refusals) {
     cr_assert_eq(err.code, GW_E_INVALID);
     cr_assert_not(gw_accumulator_enter(b.acc, 4, 1, &other, &err));
     cr_assert_eq(err.code, GW_E_FENCED);
-    cr_assert_eq(gw_accumulator_leave(&deposit, true, &err), GW_SHARD_HELD);
+    cr_assert_eq(gw_accumulator_leave(&contribution, true, &err), GW_SHARD_HELD);
     gw_ledger_begin(gw_accumulator_ledger(b.acc), 4, SHARDS);
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, bits);
     cr_assert(held.held == 0 && bits[0] == 0);
@@ -237,17 +237,17 @@ Test(accumulator, held_bits_and_refusals) {
 Test(accumulator, a_shard_added_in_part_poisons) {
     bench b = open_bench();
     open_acc(&b);
-    gw_deposit deposit;
+    gw_contribution contribution;
     gw_err err = {0};
     gw_held held;
     float one = 1;
-    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err)); /* fails before it emits: harmless */
-    cr_assert_eq(gw_accumulator_leave(&deposit, false, &err), GW_SHARD_FAILED);
+    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err)); /* fails before it emits: harmless */
+    cr_assert_eq(gw_accumulator_leave(&contribution, false, &err), GW_SHARD_FAILED);
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_not(held.poisoned);
-    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err));
-    gw_accumulator_add(&deposit, G, 0, 1, &one);
-    cr_assert_eq(gw_accumulator_leave(&deposit, false, &err), GW_SHARD_FAILED);
+    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err));
+    gw_accumulator_add(&contribution, G, 0, 1, &one);
+    cr_assert_eq(gw_accumulator_leave(&contribution, false, &err), GW_SHARD_FAILED);
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert(held.poisoned);
     cr_assert_eq(held.held, 0);
@@ -267,12 +267,12 @@ Test(accumulator, pieces_outside_their_tensor_fail_the_shard) {
     bench b = open_bench();
     open_acc(&b);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        gw_deposit deposit;
+        gw_contribution contribution;
         gw_err err = {0};
         float values[2] = {1, 2};
-        cr_assert(gw_accumulator_enter(b.acc, 3, 0, &deposit, &err));
-        gw_accumulator_add(&deposit, wrong[i].tensor, wrong[i].first, wrong[i].count, values);
-        cr_assert_eq(gw_accumulator_leave(&deposit, true, &err), GW_SHARD_FAILED);
+        cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err));
+        gw_accumulator_add(&contribution, wrong[i].tensor, wrong[i].first, wrong[i].count, values);
+        cr_assert_eq(gw_accumulator_leave(&contribution, true, &err), GW_SHARD_FAILED);
         cr_assert_eq(err.code, GW_E_INVALID);
         cr_assert_not_null(strstr(err.text, "step 3, shard 0: the job emitted elements"), "%s", err.text);
     }
@@ -284,12 +284,12 @@ Test(accumulator, bad_elements_are_counted_and_the_least_is_named) {
     open_acc(&b);
     for (uint32_t s = SHARDS; s-- > 0;) {
         float *values = shard_values(s);
-        gw_deposit deposit;
+        gw_contribution contribution;
         gw_err err;
         if (s == 4 || s == 9) values[70000 + s] = NAN, values[140000] = INFINITY;
-        cr_assert(gw_accumulator_enter(b.acc, 3, s, &deposit, &err));
-        emit(&deposit, values, s);
-        cr_assert_eq(gw_accumulator_leave(&deposit, true, &err), GW_SHARD_HELD);
+        cr_assert(gw_accumulator_enter(b.acc, 3, s, &contribution, &err));
+        emit(&contribution, values, s);
+        cr_assert_eq(gw_accumulator_leave(&contribution, true, &err), GW_SHARD_HELD);
         free(values);
     }
     gw_exact_bad bad;
@@ -298,7 +298,7 @@ Test(accumulator, bad_elements_are_counted_and_the_least_is_named) {
     cr_assert_eq(bad.shard, 4);
     cr_assert_eq(bad.tensor, G);
     cr_assert_eq(bad.index, 70004);
-    gw_verdict verdict = judge(&b, gw_accumulator_settle(b.acc));
+    gw_verdict verdict = judge(&b, gw_accumulator_finish(b.acc));
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
     cr_assert_eq(verdict.bad, 4);
     gw_ledger_zero(gw_accumulator_ledger(b.acc));

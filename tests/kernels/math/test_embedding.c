@@ -34,8 +34,8 @@ static void check(gw_embedding shape, uint32_t pieces) {
         cr_assert_eq(x[i], words[tokens[i / c] * c + i % c] + places[i / c % shape.positions * c + i % c]);
 
     catcher *k = catcher_make(2, (const uint64_t[]){v * c, shape.positions * c});
-    gw_embedding_emit_places(&shape, dx, 1, piece, &k->emitter);
-    gw_embedding_emit_words(&shape, tokens, dx, dlogits, stride, hidden, 0, piece, order, &k->emitter);
+    gw_embedding_emit_positions(&shape, dx, 1, piece, &k->emitter);
+    gw_embedding_emit_tokens(&shape, tokens, dx, dlogits, stride, hidden, 0, piece, order, &k->emitter);
     catcher_whole(k);
     cr_assert_eq(k->pieces[0], pieces);
     for (size_t i = 0; i < v * c; i++) {

@@ -103,7 +103,7 @@ static bool unit(gw_device *device, gw_unit_work work, uint64_t number, gw_state
     while (rig->holds_units) pthread_cond_wait(&rig->changed, &rig->lock);
     bool good = rig->failing_unit == 0 || number != rig->failing_unit;
     pthread_mutex_unlock(&rig->lock);
-    *part = (gw_state_print){.read = number, .rest = work == GW_UNIT_LOOK ? 0 : 3 * number};
+    *part = (gw_state_print){.read = number, .rest = work == GW_UNIT_HASH_READ ? 0 : 3 * number};
     return good || gw_fail(err, GW_E_IO, "unit %u tore", (unsigned)number);
 }
 

@@ -537,7 +537,7 @@ Test(workers, a_look_at_a_part_finds_that_part) {
     rig_open(&rig, 3, false);
     gw_state_print print;
     gw_err err;
-    cr_assert(gw_workers_units(rig.pool, GW_UNIT_LOOK, &print, &err));
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_HASH_READ, &print, &err));
     cr_assert_eq(print.read, RIG_UNITS * (RIG_UNITS - 1) / 2);
     cr_assert_eq(print.rest, 0);
     rig_close(&rig);

@@ -65,7 +65,7 @@ static bool good(bench *b, cudaError_t status, const char *what) {
 }
 
 static bool take(bench *b, size_t bytes, void *pointer) {
-    return gw_cuda_take(b->gpu.ordinal, bytes, (void **)pointer, &b->err);
+    return gw_cuda_allocate(b->gpu.ordinal, bytes, (void **)pointer, &b->err);
 }
 
 static bool copy(bench *b) {
@@ -159,7 +159,7 @@ static bool open_arrays(bench *b) {
 
 static void close_arrays(bench *b) {
     void *all[] = {b->values, b->parameters, b->first, b->second, b->sum, b->copy, b->found, b->least};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_give(b->gpu.ordinal, all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_free(b->gpu.ordinal, all[i]);
 }
 
 typedef struct memory_row {
@@ -290,12 +290,12 @@ static bool open_product(bench *b) {
 
 static void close_product(bench *b) {
     for (int i = 0; i < TURNS; i++) {
-        gw_cuda_give(b->gpu.ordinal, b->a[i]);
-        gw_cuda_give(b->gpu.ordinal, b->b[i]);
+        gw_cuda_free(b->gpu.ordinal, b->a[i]);
+        gw_cuda_free(b->gpu.ordinal, b->b[i]);
         b->a[i] = b->b[i] = NULL;
     }
-    gw_cuda_give(b->gpu.ordinal, b->c);
-    gw_cuda_give(b->gpu.ordinal, b->workspace);
+    gw_cuda_free(b->gpu.ordinal, b->c);
+    gw_cuda_free(b->gpu.ordinal, b->workspace);
     gw_gemm_close(b->gemm);
     b->c = b->workspace = NULL;
     b->gemm = NULL;
@@ -364,7 +364,7 @@ static bool open_attention(attending *a) {
 
 static void close_attention(const attending *a) {
     void *all[] = {a->qkv.values, a->out.values, a->dout.values, a->dqkv.values, a->norms, a->dots, a->wide};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_give(a->b->gpu.ordinal, all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_free(a->b->gpu.ordinal, all[i]);
 }
 
 /* Operations as they are counted for attention: those below the diagonal, and nothing computed twice. */

@@ -52,13 +52,13 @@ bool gw_node_job_mixes_classes(const gw_node_job *job) {
 static bool probe_shard(gw_node_job *job, gw_workers *workers, gw_err *err) {
     const gw_payload_plan *plan = &job->plan.payload;
     void *payload = NULL;
-    if (plan->shards > 0 && (!gw_memory_take(plan->bytes, &payload, err) ||
+    if (plan->shards > 0 && (!gw_memory_map(plan->bytes, &payload, err) ||
                              !job->options->job->payload(job->instance, 0, payload, err))) {
-        gw_memory_give(payload, plan->bytes);
+        gw_memory_unmap(payload, plan->bytes);
         return gw_fail_in(err, "payload of shard 0, %llu bytes", (unsigned long long)plan->bytes);
     }
     bool good = gw_workers_probe(workers, 0, 0, payload, &job->probe, err);
-    gw_memory_give(payload, plan->bytes);
+    gw_memory_unmap(payload, plan->bytes);
     return good;
 }
 

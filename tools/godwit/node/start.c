@@ -5,7 +5,7 @@
 #include "core/state/chunk.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/device/group/group.h"
-#include "kernels/device/job.h"
+#include "kernels/device/common.h"
 #include "kernels/device/sums.h"
 #include "kernels/host/memory_limit.h"
 #include "kernels/host/need.h"

@@ -189,7 +189,7 @@ static uint64_t elements_of(const gw_model *model, uint32_t number) {
 
 static bool allocate(gw_model *model, gw_err *err) {
     model->bytes = gw_gpt_size(&model->gpt) * sizeof(float);
-    if (!gw_memory_take(model->bytes, &model->memory, err)) return false;
+    if (!gw_memory_map(model->bytes, &model->memory, err)) return false;
     float *next = model->memory;
     for (uint32_t i = 0; i < gw_gpt_parameters(&model->gpt); i++) {
         model->parameters[i] = next;
@@ -347,6 +347,6 @@ bool gw_model_is_job(const char *text) {
 }
 
 void gw_model_free(gw_model *model) {
-    gw_memory_give(model->memory, model->bytes);
+    gw_memory_unmap(model->memory, model->bytes);
     *model = (gw_model){0};
 }

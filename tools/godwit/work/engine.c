@@ -49,7 +49,7 @@ static bool state_is_sound(gw_engine *engine, bool *damaged, gw_err *err) {
 
 bool gw_engine_read_part_is_sound(gw_engine *engine, bool *damaged, gw_err *err) {
     gw_state_print found;
-    return hash_state(engine, GW_UNIT_LOOK, &found, damaged, err) &&
+    return hash_state(engine, GW_UNIT_HASH_READ, &found, damaged, err) &&
            compare_prints(found.read, engine->state.print.read, "what contributions read of the state",
                           damaged, err);
 }

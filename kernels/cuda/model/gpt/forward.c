@@ -55,7 +55,7 @@ bool cuda_gpt_multiply(const gw_cuda_gpt_pass *pass, uint32_t plan, const gw_gem
            gw_fail_in(err, "%s", what);
 }
 
-/* y = x w + bias; with `before` GELU of that, which is kept there. */
+/* Writes x w + bias to y. Where `before` is not NULL, x w + bias goes there, and GELU of it to y. */
 static bool apply_linear(const gw_cuda_gpt_pass *pass, uint32_t layer, cuda_gpt_linear which,
                          gw_cuda_factor x, void *before, gw_cuda_factor y, const char *what, gw_err *err) {
     uint32_t weight = gw_gpt_part(layer, cuda_gpt_widths[which].weight);
@@ -67,7 +67,7 @@ static bool apply_linear(const gw_cuda_gpt_pass *pass, uint32_t layer, cuda_gpt_
     return cuda_gpt_multiply(pass, cuda_gpt_plans_of(pass)->forward[which], &operands, what, err);
 }
 
-/* sum = x + what the lane's branch has left after dropout, and the norm of it to y. */
+/* Adds the lane's branch, after dropout, to x; writes the sum to `sum` and its norm to y. */
 static bool add_branch(const gw_cuda_gpt_pass *pass, const gw_cuda_layernorm *norm, const float *x,
                        uint32_t layer, gw_gpt_site site, float *sum, gw_cuda_factor y, gw_err *err) {
     gw_cuda_branch branch = {pass->lane->branch, cuda_gpt_dropout(pass, layer, site), pass->drawn};
@@ -75,7 +75,7 @@ static bool add_branch(const gw_cuda_gpt_pass *pass, const gw_cuda_layernorm *no
                          "adding to the residual stream", err);
 }
 
-/* From norm1 on. */
+/* Computes a layer from its first norm's output up to its hidden layer. */
 static bool run_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err) {
     gw_cuda_gpt_lane *lane = pass->lane;
     cuda_gpt_slot *slot = cuda_gpt_slot_of(pass, layer);
@@ -107,8 +107,8 @@ bool cuda_gpt_keep_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *e
            run_layer(pass, layer, err);
 }
 
-/* Ends the layer below: residual[layer], and the norm of it. */
-static bool enter_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err) {
+/* Adds the branch of the layer below, which gives residual[layer], and computes the layer. */
+static bool continue_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err) {
     cuda_gpt_slot *slot = cuda_gpt_slot_of(pass, layer);
     gw_cuda_layernorm norm1 =
         cuda_gpt_norm(pass, gw_gpt_part(layer, GW_GPT_NORM1_WEIGHT), slot->mean1, slot->scale1);
@@ -119,7 +119,7 @@ static bool enter_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *er
 
 static bool forward_layers(const gw_cuda_gpt_pass *pass, gw_err *err) {
     for (uint32_t l = 0; l < pass->model->shape.layers; l++) {
-        bool good = (l == 0 ? cuda_gpt_keep_layer(pass, l, err) : enter_layer(pass, l, err)) &&
+        bool good = (l == 0 ? cuda_gpt_keep_layer(pass, l, err) : continue_layer(pass, l, err)) &&
                     apply_linear(pass, l, LINEAR_OUT, cuda_gpt_slot_of(pass, l)->hidden, NULL,
                                  pass->lane->branch, "the hidden layer's projection", err);
         if (!good) return gw_fail_in(err, "layer %u", l);
@@ -143,9 +143,10 @@ bool gw_cuda_gpt_forward(const gw_cuda_gpt_pass *pass, float scale, const gw_cud
     gw_cuda_embedding embedding = cuda_gpt_embedding(pass);
     *loss = pass->lane->loss;
     return cuda_gpt_good(pass,
-                         gw_cuda_embedding_forward(&embedding, pass->tokens, pass->parameters[GW_GPT_WORDS],
-                                                   pass->parameters[GW_GPT_PLACES], pass->lane->residual[0],
-                                                   pass->stream),
+                         gw_cuda_embedding_forward(&embedding, pass->tokens,
+                                                   pass->parameters[GW_GPT_TOKEN_EMBEDDING],
+                                                   pass->parameters[GW_GPT_POSITION_EMBEDDING],
+                                                   pass->lane->residual[0], pass->stream),
                          "embedding", err) &&
            forward_layers(pass, err) && forward_head(pass, scale, err);
 }

@@ -5,6 +5,7 @@
 #include "kernels/cuda/model/gpt/inside.h"
 #include "kernels/cuda/runtime/call.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/host/arena.h"
 
 #include <stdlib.h>
 
@@ -62,7 +63,7 @@ const cuda_gpt_plans *cuda_gpt_plans_of(const gw_cuda_gpt_pass *pass) {
 
 /* Whether products read a copy of this parameter. */
 static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
-    if (number == GW_GPT_WORDS) return m->bf16 || m->columns != m->shape.vocabulary;
+    if (number == GW_GPT_TOKEN_EMBEDDING) return m->bf16 || m->columns != m->shape.vocabulary;
     if (!m->bf16 || number < GW_GPT_FIRST_LAYER || number >= gw_gpt_final_weight(&m->shape)) return false;
     uint32_t part = (number - GW_GPT_FIRST_LAYER) % GW_GPT_PARTS;
     for (uint32_t i = 0; i < LINEARS; i++)
@@ -71,19 +72,20 @@ static bool is_copied(const gw_cuda_gpt *m, uint32_t number) {
 }
 
 static size_t factor_bytes(const gw_cuda_gpt *m, uint32_t number) {
-    uint64_t elements =
-        number == GW_GPT_WORDS ? (uint64_t)m->columns * m->shape.channels : elements_of(&m->shape, number);
+    uint64_t elements = number == GW_GPT_TOKEN_EMBEDDING ? (uint64_t)m->columns * m->shape.channels
+                                                         : elements_of(&m->shape, number);
     return gw_cuda_aligned(elements * (m->bf16 ? sizeof(uint16_t) : sizeof(float)));
 }
 
-/* The memory is zeroed, as the rows behind the last word's must be. */
+/* Allocates the factors. Their memory is zeroed, as the rows behind the last token's must be. */
 static bool open_factors(gw_cuda_gpt *m, gw_err *err) {
     size_t bytes = 0;
     uint32_t count = gw_gpt_parameters(&m->shape);
     for (uint32_t i = 0; i < count; i++)
         if (is_copied(m, i)) bytes += factor_bytes(m, i);
     if (bytes == 0) return true;
-    if (!gw_cuda_take(m->gpu.ordinal, bytes, &m->memory, err)) return gw_fail_in(err, "weights as factors");
+    if (!gw_cuda_allocate(m->gpu.ordinal, bytes, &m->memory, err))
+        return gw_fail_in(err, "weights as factors");
     char *next = m->memory;
     for (uint32_t i = 0; i < count; i++) {
         if (!is_copied(m, i)) continue;
@@ -112,8 +114,8 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
 
 /* Opening. */
 
-/* Refuses shapes that need more shared memory than the GPU has: otherwise the first shard would fail, on
- * every peer. */
+/* Refuses shapes that need more shared memory than the GPU has. Without this check, the first shard would fail
+ * on every peer. */
 static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attention, gw_err *err) {
     int most;
     size_t need = gw_cuda_attention_shared(attention, m->bf16);
@@ -176,7 +178,7 @@ bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, cons
 void gw_cuda_gpt_close(gw_cuda_gpt *m) {
     if (m == NULL) return;
     gw_gemm_close(m->gemm);
-    gw_cuda_give(m->gpu.ordinal, m->memory);
+    gw_cuda_free(m->gpu.ordinal, m->memory);
     free(m);
 }
 
@@ -186,73 +188,57 @@ void gw_cuda_gpt_text(const gw_cuda_gpt *m, char text[GW_GPU_PLAN_TEXT]) {
 
 /* A lane. */
 
-/* Allocates from a block of memory; with `base` NULL it only counts bytes. */
-typedef struct carver {
-    char *base;
-    size_t used;
-    bool bf16;
-} carver;
-
-static void *carve(carver *c, size_t bytes) {
-    void *here = c->base == NULL ? NULL : c->base + c->used;
-    c->used += gw_cuda_aligned(bytes);
-    return here;
+static gw_cuda_factor factor(gw_arena *a, bool bf16, size_t count) {
+    return (gw_cuda_factor){gw_arena_array(a, count * (bf16 ? sizeof(uint16_t) : sizeof(float))), bf16};
 }
 
-static float *floats(carver *c, size_t count) {
-    return carve(c, count * sizeof(float));
-}
-
-static gw_cuda_factor factor(carver *c, size_t count) {
-    return (gw_cuda_factor){carve(c, count * (c->bf16 ? sizeof(uint16_t) : sizeof(float))), c->bf16};
-}
-
-static void carve_slot(carver *c, const gw_gpt *gpt, size_t rows, cuda_gpt_slot *slot) {
+static void lay_out_slot(gw_arena *a, const gw_gpt *gpt, bool bf16, size_t rows, cuda_gpt_slot *slot) {
     size_t channels = gpt->channels;
-    slot->norm1 = factor(c, rows * channels);
-    slot->mean1 = floats(c, rows);
-    slot->scale1 = floats(c, rows);
-    slot->qkv = factor(c, rows * 3 * channels);
-    slot->attended = factor(c, rows * channels);
-    slot->norms = floats(c, rows * gpt->heads);
-    slot->middle = floats(c, rows * channels);
-    slot->norm2 = factor(c, rows * channels);
-    slot->mean2 = floats(c, rows);
-    slot->scale2 = floats(c, rows);
-    slot->before = factor(c, rows * 4 * channels);
-    slot->hidden = factor(c, rows * 4 * channels);
+    slot->norm1 = factor(a, bf16, rows * channels);
+    slot->mean1 = gw_arena_floats(a, rows);
+    slot->scale1 = gw_arena_floats(a, rows);
+    slot->qkv = factor(a, bf16, rows * 3 * channels);
+    slot->attended = factor(a, bf16, rows * channels);
+    slot->norms = gw_arena_floats(a, rows * gpt->heads);
+    slot->middle = gw_arena_floats(a, rows * channels);
+    slot->norm2 = factor(a, bf16, rows * channels);
+    slot->mean2 = gw_arena_floats(a, rows);
+    slot->scale2 = gw_arena_floats(a, rows);
+    slot->before = factor(a, bf16, rows * 4 * channels);
+    slot->hidden = factor(a, bf16, rows * 4 * channels);
 }
 
-static void carve_lane(carver *c, const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
+static void lay_out_lane(gw_arena *a, const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
     const gw_gpt *gpt = &m->shape;
     size_t channels = gpt->channels, rows = (size_t)m->most * gpt->context;
-    size_t widest = larger(gpt->context, 4 * channels); /* rows of a gradient */
+    size_t widest = larger(gpt->context, 4 * channels); /* the most rows of a parameter */
     *lane = (gw_cuda_gpt_lane){.slots = m->recompute ? 1 : gpt->layers};
-    for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = floats(c, rows * channels);
-    for (uint32_t l = 0; l < lane->slots; l++) carve_slot(c, gpt, rows, &lane->slot[l]);
-    lane->final = factor(c, rows * channels);
-    lane->final_mean = floats(c, rows);
-    lane->final_scale = floats(c, rows);
-    lane->logits = factor(c, m->most_logits * m->columns);
-    lane->branch = factor(c, rows * channels);
-    lane->dout = factor(c, rows * channels);
-    lane->delta = floats(c, rows * channels);
-    lane->words = floats(c, m->columns * channels);
-    lane->gradient = floats(c, widest * channels);
-    lane->sums = (gw_cuda_layernorm_sums){
-        .weight = floats(c, 4 * channels), .bias = floats(c, channels), .branch = floats(c, channels)};
-    lane->parts =
-        floats(c, larger(gw_cuda_layernorm_parts(rows, gpt->channels), gw_cuda_parts(rows) * 4 * channels));
-    lane->dots = floats(c, rows * gpt->heads);
-    lane->of_row = carve(c, rows * sizeof *lane->of_row);
-    lane->loss = carve(c, sizeof *lane->loss);
-    lane->workspace = carve(c, GW_GEMM_WORKSPACE);
+    for (uint32_t l = 0; l <= gpt->layers; l++) lane->residual[l] = gw_arena_floats(a, rows * channels);
+    for (uint32_t l = 0; l < lane->slots; l++) lay_out_slot(a, gpt, m->bf16, rows, &lane->slot[l]);
+    lane->final = factor(a, m->bf16, rows * channels);
+    lane->final_mean = gw_arena_floats(a, rows);
+    lane->final_scale = gw_arena_floats(a, rows);
+    lane->logits = factor(a, m->bf16, m->most_logits * m->columns);
+    lane->branch = factor(a, m->bf16, rows * channels);
+    lane->dout = factor(a, m->bf16, rows * channels);
+    lane->delta = gw_arena_floats(a, rows * channels);
+    lane->words = gw_arena_floats(a, m->columns * channels);
+    lane->gradient = gw_arena_floats(a, widest * channels);
+    lane->sums = (gw_cuda_layernorm_sums){.weight = gw_arena_floats(a, 4 * channels),
+                                          .bias = gw_arena_floats(a, channels),
+                                          .branch = gw_arena_floats(a, channels)};
+    lane->parts = gw_arena_floats(
+        a, larger(gw_cuda_layernorm_parts(rows, gpt->channels), gw_cuda_parts(rows) * 4 * channels));
+    lane->dots = gw_arena_floats(a, rows * gpt->heads);
+    lane->of_row = gw_arena_array(a, rows * sizeof *lane->of_row);
+    lane->loss = gw_arena_array(a, sizeof *lane->loss);
+    lane->workspace = gw_arena_array(a, GW_GEMM_WORKSPACE);
 }
 
 uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *m) {
-    carver counted = {.bf16 = m->bf16};
+    gw_arena counted = {.alignment = GW_CUDA_ALIGN};
     gw_cuda_gpt_lane lane;
-    carve_lane(&counted, m, &lane);
+    lay_out_lane(&counted, m, &lane);
     return counted.used;
 }
 
@@ -261,12 +247,12 @@ bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *m, gw_cuda_gpt_lane **lane, gw_err
     void *memory;
     *lane = NULL;
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    if (!gw_cuda_take(m->gpu.ordinal, gw_cuda_gpt_lane_bytes(m), &memory, err)) {
+    if (!gw_cuda_allocate(m->gpu.ordinal, gw_cuda_gpt_lane_bytes(m), &memory, err)) {
         free(l);
         return gw_fail_in(err, "scratch of a shard (a smaller --micro-batch, or --recompute, takes less)");
     }
-    carver c = {.base = memory, .bf16 = m->bf16};
-    carve_lane(&c, m, l);
+    gw_arena arena = {.base = memory, .alignment = GW_CUDA_ALIGN};
+    lay_out_lane(&arena, m, l);
     l->memory = memory;
     *lane = l;
     return true;
@@ -274,6 +260,6 @@ bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *m, gw_cuda_gpt_lane **lane, gw_err
 
 void gw_cuda_gpt_lane_close(const gw_cuda_gpt *m, gw_cuda_gpt_lane *lane) {
     if (lane == NULL) return;
-    gw_cuda_give(m->gpu.ordinal, lane->memory);
+    gw_cuda_free(m->gpu.ordinal, lane->memory);
     free(lane);
 }

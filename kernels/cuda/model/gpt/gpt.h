@@ -1,20 +1,22 @@
-/* GPT-2 (kernels/model/gpt/gpt.h) on a GPU: forward and backward of one shard. Products by cuBLASLt,
- * attention and the rest by kernels of our own. What enters a product is a factor: bfloat16 at that
- * precision, else float32. The residual stream and its gradient are float32 at every precision, and so are
- * the gradients of parameters.
+/* GPT-2 (kernels/model/gpt/gpt.h) on a GPU: forward and backward pass of one shard. Matrix products are
+ * cuBLASLt's; attention and the rest are kernels of our own. The operands of products are factors
+ * (kernels/cuda/math/factor.h): bfloat16 at that precision, else float32. The residual stream, its gradient
+ * and the gradients of parameters are float32 at every precision.
  *
- * Factors of the weights are the state itself where they have its type; bfloat16 copies are made by derive
- * after each change of the state. Of the words there is a copy in any case where the vocabulary is no
- * multiple of GW_CUDA_GPT_COLUMNS: rows of zeros behind it make products of even sizes, whose surplus logits
- * the loss leaves out.
+ * Where factors of the weights have the state's type, they are the state itself; gw_cuda_gpt_derive makes
+ * bfloat16 copies after each change of the state. The token embedding is copied also where the vocabulary is no
+ * multiple of GW_CUDA_GPT_COLUMNS: the copy has rows of zeros behind the vocabulary, so that products have even
+ * sizes, and the loss ignores the surplus logits.
  *
- * Memory of a lane, in bytes, for R tokens, C channels, L layers, H heads, V words (rounded up), and F bytes
- * a factor: R ((8 + 14 F) C + 4 H + 16) for each layer, or with `recompute` 4 R C for each and the rest once;
- * V F for the logits of each of at most 8192 tokens, which are worked on at a time; R (8 + 3 F) C, 4 V C,
- * 4 C times the larger of 4 C and T, and 32 MiB besides. GPT-2 of 124M parameters with shards of 16 times
- * 1024 tokens in bfloat16: 5.4 GB, 0.8 GB and 0.4 GB. What backward needs for gradients it takes from what it
- * has no more use for.
- */
+ * A lane's memory in bytes depends on R tokens, C channels, L layers, H heads, T positions, V tokens of the
+ * vocabulary (rounded up), and F bytes a factor. It consists of
+ *
+ * - R ((8 + 14 F) C + 4 H + 16) for each layer; with `recompute`, 4 R C for each layer and the rest once;
+ * - V F for the logits of each of at most 8192 tokens, a chunk;
+ * - R (8 + 3 F) C, 4 V C, 4 C times the larger of 4 C and T, and 32 MiB.
+ *
+ * For GPT-2 of 124M parameters, with shards of 16 times 1024 tokens in bfloat16, these are 5.4 GB, 0.8 GB and
+ * 0.4 GB. The backward pass writes gradients over arrays that are no longer needed. */
 #ifndef GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
 #define GODWIT_KERNELS_CUDA_MODEL_GPT_GPT_H
 
@@ -37,13 +39,14 @@ enum {
 bool gw_cuda_gpt_open(const gw_gpu *gpu, const gw_gpt *gpt, bool recompute, const uint32_t *sequences,
                       uint32_t count, gw_cuda_gpt **opened, gw_err *err);
 void gw_cuda_gpt_close(gw_cuda_gpt *model); /* NULL is allowed */
-/* As gw_gemm_text. */
+/* Writes the text of the model's products, as gw_gemm_text does. */
 void gw_cuda_gpt_text(const gw_cuda_gpt *model, char text[GW_GPU_PLAN_TEXT]);
 
-/* Starts to make the parameters' factors; called after each change of the parameters. */
+/* Starts the copies of parameters to factors. The caller calls it after each change of the parameters. */
 bool gw_cuda_gpt_derive(gw_cuda_gpt *model, const float *const *parameters, cudaStream_t stream, gw_err *err);
 
-/* Bytes of GPU memory of a lane, which holds the largest planned shard; and its opening. */
+/* The bytes of GPU memory that gw_cuda_gpt_lane_open allocates for a lane, which holds the largest planned
+ * shard. */
 uint64_t gw_cuda_gpt_lane_bytes(const gw_cuda_gpt *model);
 bool gw_cuda_gpt_lane_open(const gw_cuda_gpt *model, gw_cuda_gpt_lane **lane, gw_err *err);
 void gw_cuda_gpt_lane_close(const gw_cuda_gpt *model, gw_cuda_gpt_lane *lane); /* NULL is allowed */

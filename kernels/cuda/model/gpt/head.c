@@ -1,5 +1,6 @@
-/* The head, a chunk of rows after the other: logits, their loss, and, as long as their gradient lies in their
- * place, what it is multiplied by. Logits of a whole shard would be the largest of a lane's arrays by far. */
+/* The head: logits, their loss, and the gradients of their input and of the token embedding. It computes one
+ * chunk of rows after the other, since the logits of a whole shard would be by far the largest array of a lane.
+ */
 #include "core/base/assert.h"
 #include "kernels/cuda/math/crossent.h"
 #include "kernels/cuda/model/gpt/inside.h"
@@ -24,17 +25,18 @@ bool cuda_gpt_plan_head(gw_cuda_gpt *m, uint64_t rows, cuda_gpt_chunk *chunk, gw
            gw_gemm_plan(m->gemm, &words, &chunk->words, err);
 }
 
-/* Row `first` of an array of so many columns. */
+/* The address of row `first` of an array with `columns` columns. */
 static void *row_of(gw_cuda_factor of, uint64_t first, uint64_t columns) {
     return (char *)of.values + first * columns * (of.bf16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-static bool lose(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first, float scale,
-                 gw_err *err) {
+/* Computes a chunk's logits and their loss. With a scale that is not 0, their gradient replaces the logits. */
+static bool chunk_forward(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first,
+                          float scale, gw_err *err) {
     const gw_cuda_gpt *m = pass->model;
     gw_cuda_gpt_lane *lane = pass->lane;
     gw_gemm_operands logits = {.a = row_of(lane->final, first, m->shape.channels),
-                               .b = cuda_gpt_factor_of(pass, GW_GPT_WORDS),
+                               .b = cuda_gpt_factor_of(pass, GW_GPT_TOKEN_EMBEDDING),
                                .c = lane->logits.values};
     return cuda_gpt_multiply(pass, chunk->logits, &logits, "logits", err) &&
            cuda_gpt_good(pass,
@@ -43,20 +45,21 @@ static bool lose(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint
                          "loss", err);
 }
 
-/* What the gradient of the chunk's logits is multiplied by: the words give that of their input, their input
- * that of the words. */
-static bool descend(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first, gw_err *err) {
+/* Multiplies the gradient of a chunk's logits by the token embedding, which gives the gradient of their input,
+ * and by their input, which gives the gradient of the token embedding. */
+static bool chunk_backward(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first,
+                           gw_err *err) {
     gw_cuda_gpt_lane *lane = pass->lane;
     uint64_t channels = pass->model->shape.channels;
     gw_gemm_operands final = {.a = lane->logits.values,
-                              .b = cuda_gpt_factor_of(pass, GW_GPT_WORDS),
+                              .b = cuda_gpt_factor_of(pass, GW_GPT_TOKEN_EMBEDDING),
                               .c = row_of(lane->branch, first, channels)};
     gw_gemm_operands words = {.a = lane->logits.values,
                               .b = row_of(lane->final, first, channels),
                               .c = lane->words,
                               .add = first > 0};
     return cuda_gpt_multiply(pass, chunk->final, &final, "gradient of the logits' input", err) &&
-           cuda_gpt_multiply(pass, chunk->words, &words, "gradient of the words", err);
+           cuda_gpt_multiply(pass, chunk->words, &words, "gradient of the token embedding", err);
 }
 
 bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err) {
@@ -65,7 +68,8 @@ bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err) {
     for (uint64_t first = 0; first < rows; first += each) {
         const cuda_gpt_chunk *chunk = rows - first < each ? &plans->last : &plans->head;
         GW_ASSERT(chunk->rows <= rows - first);
-        if (!lose(pass, chunk, first, scale, err) || (scale != 0.0f && !descend(pass, chunk, first, err)))
+        if (!chunk_forward(pass, chunk, first, scale, err) ||
+            (scale != 0.0f && !chunk_backward(pass, chunk, first, err)))
             return false;
     }
     return cuda_gpt_good(pass, gw_cuda_crossent_sum(rows, pass->lane->of_row, pass->lane->loss, pass->stream),

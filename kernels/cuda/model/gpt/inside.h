@@ -37,7 +37,7 @@ enum { GW_CUDA_GPT_CHUNK_ROWS = 8192, GW_CUDA_GPT_CHUNK_UNIT = 128 };
 /* The plans of the head's products for `rows` rows. */
 typedef struct cuda_gpt_chunk {
     uint64_t rows;
-    uint32_t logits, final, words; /* forward, gradient of the input, gradient of the words */
+    uint32_t logits, final, words; /* forward; gradients of the input and of the token embedding */
 } cuda_gpt_chunk;
 
 /* The plans of the products of shards of `sequences` sequences. */
@@ -51,12 +51,12 @@ struct gw_cuda_gpt {
     gw_gpu gpu;
     gw_gpt shape;
     bool recompute, bf16;
-    uint32_t columns; /* of the logits: the vocabulary rounded up */
+    uint32_t columns; /* columns of the logits: the vocabulary rounded up */
     gw_gemm *gemm;
     cuda_gpt_plans sizes[GW_CUDA_GPT_SIZES];
     uint32_t size_count, most;       /* most: the most sequences of a shard */
     size_t most_logits;              /* the most rows of a chunk of the head */
-    void *factor[GW_GPT_PARAMETERS]; /* by number: copies as factors; NULL: there is none */
+    void *factor[GW_GPT_PARAMETERS]; /* by number: copies as factors; NULL: the state itself is the factor */
     void *memory;                    /* the memory of the factors */
 };
 
@@ -72,17 +72,17 @@ struct gw_cuda_gpt_lane {
     uint32_t slots;                     /* one a layer, or one for all */
     float *residual[GW_GPT_LAYERS + 1]; /* input of each layer, and output of the last */
     cuda_gpt_slot slot[GW_GPT_LAYERS];
-    gw_cuda_factor final, logits; /* rows of a shard; of a chunk */
+    gw_cuda_factor final, logits; /* with the rows of a shard, and of a chunk */
     float *final_mean, *final_scale;
     gw_cuda_factor branch;       /* a branch's output before it is added; from the head on, a gradient */
     gw_cuda_factor dout;         /* the gradient of a branch's output */
     float *delta;                /* the gradient of the residual stream */
-    float *words;                /* the gradient of the words, accumulated */
+    float *words;                /* the gradient of the token embedding, accumulated */
     float *gradient;             /* the gradient of one other parameter */
     gw_cuda_layernorm_sums sums; /* `weight` has room for any bias's gradient */
     float *parts;                /* scratch of column sums */
     float *dots;                 /* scratch of attention */
-    double *of_row;              /* the loss of each row */
+    double *of_row;              /* each row's loss */
     gw_cuda_crossent_loss *loss;
     void *workspace;
     void *memory; /* the memory that the pointers point into */
@@ -97,8 +97,8 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number);
 /* Rows of a whole chunk, for a shard of `rows` rows. */
 uint64_t cuda_gpt_chunk_rows(uint64_t rows);
 bool cuda_gpt_plan_head(gw_cuda_gpt *model, uint64_t rows, cuda_gpt_chunk *chunk, gw_err *err);
-/* Computes the loss from the lane's `final`. With a scale that is not 0, also the gradient of `final`, in the
- * lane's branch, and the part of the words' gradient that comes from the logits. */
+/* Computes the loss from the lane's `final`. With a scale that is not 0, it also computes the gradient of
+ * `final`, in the lane's branch, and the part of the token embedding's gradient that comes from the logits. */
 bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err);
 
 /* forward.c */
@@ -114,11 +114,12 @@ gw_cuda_attention cuda_gpt_attention(const gw_cuda_gpt_pass *pass, uint32_t laye
 gw_cuda_embedding cuda_gpt_embedding(const gw_cuda_gpt_pass *pass);
 /* The layer norm whose weight is parameter `weight`. */
 gw_cuda_layernorm cuda_gpt_norm(const gw_cuda_gpt_pass *pass, uint32_t weight, float *mean, float *scale);
-/* Whether a kernel was started; `what` says in a message what it does. */
+/* Whether a kernel was started. `what` names its work in the message of a failure. */
 bool cuda_gpt_good(const gw_cuda_gpt_pass *pass, cudaError_t status, const char *what, gw_err *err);
 bool cuda_gpt_multiply(const gw_cuda_gpt_pass *pass, uint32_t plan, const gw_gemm_operands *operands,
                        const char *what, gw_err *err);
-/* Computes what a layer keeps from residual[layer], except for the product that ends the layer. */
+/* Computes a layer's slot from residual[layer]. It leaves out the product that ends the
+ * layer. */
 bool cuda_gpt_keep_layer(const gw_cuda_gpt_pass *pass, uint32_t layer, gw_err *err);
 
 #endif

@@ -153,17 +153,17 @@ static void refuse(const char *name, gw_code code, const char *words) {
 
 Test(token_shards, nothing_of_another_kind_or_run_is_overwritten) {
     scratch_write("text.txt", "This is a text.", 15);
-    refuse("text.txt", GW_E_DENIED, "text.txt is there and is no token shard");
+    refuse("text.txt", GW_E_DENIED, "text.txt exists and is no token shard");
     scratch_write("short", "abc", 3);
     refuse("short", GW_E_DENIED, "is no token shard");
     cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
     refuse("pipe", GW_E_INVALID, "not a regular file");
     refuse("nowhere/t.bin", GW_E_IO, "cannot write");
     scratch_write("old_000001.bin", "", 0);
-    refuse("old.bin", GW_E_DENIED, "old_000001.bin is there, of another run");
+    refuse("old.bin", GW_E_DENIED, "old_000001.bin of another run exists");
     scratch_write("left_000100.bin", "", 0);
     scratch_write("left_000007.bin", "", 0); /* the first ones were moved away */
-    refuse("left.bin", GW_E_DENIED, "left_000007.bin is there, of another run");
+    refuse("left.bin", GW_E_DENIED, "left_000007.bin of another run exists");
     refuse("left", GW_E_DENIED, "remove all files of that run");
     cr_assert_eq(files_there(), 6);
 }
@@ -175,7 +175,7 @@ Test(token_shards, a_name_is_free_beside_others) {
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) scratch_write(others[i], "", 0);
     write_all("t.bin", 2 * LEAST, 2, "t_000001.bin", "t_000002.bin");
     cr_assert_eq(chdir(scratch_folder()), 0);
-    refuse_path("t.bin", GW_E_DENIED, "t_000001.bin is there, of another run");
+    refuse_path("t.bin", GW_E_DENIED, "t_000001.bin of another run exists");
     scratch_write("empty", "", 0); /* as mktemp makes it */
     write_all("empty", 100, 1, "empty", "empty");
     cr_assert_eq(files_there(), 11);
@@ -186,8 +186,7 @@ Test(token_shards, several_files_take_no_place_beside_an_older_one) {
     write_all("t.bin", 1000, 1, "t.bin", "t.bin");
     gw_token_shards *shards = open_shards("t.bin");
     cr_assert_not(put(shards, 0, 2 * LEAST, &err));
-    cr_assert(err.code == GW_E_DENIED &&
-                  strstr(err.text, "t.bin is there, and the tokens take several files"),
+    cr_assert(err.code == GW_E_DENIED && strstr(err.text, "t.bin exists, and the tokens take several files"),
               "%s", err.text);
     cr_assert_not(gw_token_shards_end(shards, false, NULL, &err));
     cr_assert_eq(files_there(), 1);

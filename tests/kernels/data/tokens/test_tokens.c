@@ -134,9 +134,8 @@ Test(tokens, damaged_shards_are_refused_with_the_reason) {
     fwrite("\xff\xff\xff\xff", 1, 4, huge);
     fclose(huge);
     refuse(scratch_path("magic.bin"), 8, GW_E_INVALID,
-           "magic.bin is no token shard: it does not begin with 20240520. Plain bytes need a name that does "
-           "not end in "
-           ".bin");
+           "magic.bin is no token shard: it does not begin with 20240520. The name of plain bytes must not "
+           "end in .bin");
     refuse(scratch_path("version"), 8, GW_E_UNSUPPORTED, "version 2");
     refuse(scratch_path("short"), 8, GW_E_CORRUPT,
            "short has 1223 bytes; its header says 100 tokens, which take 1224");
@@ -186,10 +185,10 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(scratch_folder(), 8, GW_E_INVALID, "not a plain file");
     cr_assert_eq(mkfifo(scratch_path("fifo"), 0600), 0); /* nobody writes to it */
     refuse(scratch_path("fifo"), 8, GW_E_INVALID, "not a plain file");
-    refuse(
-        scratch_path("tiny"), 8, GW_E_INVALID,
-        "tiny has 8 tokens; a window of 8 and what follows it need 9: join such files with others, or take a "
-        "smaller --context");
+    refuse(scratch_path("tiny"), 8, GW_E_INVALID,
+           "tiny has 8 tokens; a window of 8 and the token after it need 9: join such files with others, or "
+           "take a "
+           "smaller --context");
     refuse(mixed, 4, GW_E_INVALID, "plain bytes");
     scratch_write("dump.bin", "12345678", 8);
     snprintf(mixed, sizeof mixed, "%s,%s", scratch_path("tiny"), scratch_path("dump.bin"));
@@ -224,10 +223,10 @@ Test(tokens, files_that_are_too_short_are_told_of_at_once) {
     scratch_write("d", "123456789", 9);
     char list[LIST];
     snprintf(list, sizeof list, "%s,%s", scratch_path("a"), scratch_path("b"));
-    refuse(
-        list, 8, GW_E_INVALID,
-        "b has 8 tokens; a window of 8 and what follows it need 9: join such files with others, leave them "
-        "out, or take a smaller --context");
+    refuse(list, 8, GW_E_INVALID,
+           "b has 8 tokens; a window of 8 and the token after it need 9: join such files with others, leave "
+           "them "
+           "out, or take a smaller --context");
     refuse(scratch_path("[a-d]"), 8, GW_E_INVALID, "b has 8 tokens, and 1 more have too few; a window");
     snprintf(list, sizeof list, "%s,%s,%s", scratch_path("d"), scratch_path("a"), scratch_path("d"));
     gw_tokens tokens = open_all(list, 4);

@@ -200,7 +200,7 @@ Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
                            __VA_ARGS__, NULL})
     cr_assert_not(trial_opens(&gw_job_gpt, BEGIN("data", text), &err));
     cr_assert_eq(err.code, GW_E_USAGE);
-    cr_assert_not_null(strstr(err.text, "--init: a model of 300 tokens, and --data is plain bytes"), "%s",
+    cr_assert_not_null(strstr(err.text, "--init: the model has 300 tokens, but --data is plain bytes"), "%s",
                        err.text);
     cr_assert(trial_opens(&gw_job_gpt, BEGIN("data", tokens), &err), "%s", err.text);
     cr_assert(trial_opens(&gw_job_gpt, BEGIN("data", text, "vocab", "300"), &err), "%s", err.text);
@@ -400,7 +400,7 @@ Test(gpt_file, positions_are_cut_off_for_who_asks_for_that) {
     ((const char *const[]){"data", text, "init", model, "layers", "1", "heads", "1", "channels", "2",        \
                            __VA_ARGS__, NULL})
     refuse_init(
-        "its model has a context of 65, and this one 64: give --context 65, or --context 64 to take its "
+        "its model has a context of 65, and this job 64: give --context 65, or --context 64 to take its "
         "first positions only",
         LONGER("model", "nano"));
     static const char *const given[] = {"64", "65"};

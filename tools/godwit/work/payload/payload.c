@@ -206,7 +206,7 @@ static gw_payload_end fill_staged(gw_payloads *p, staged *at, uint32_t shard, gw
     *at = (staged){.shard = shard, .state = GW_BLOCK_LOADING, .bytes = at->bytes};
     pthread_mutex_unlock(&p->lock);
     gw_payload_end end = GW_PAYLOAD_LOST;
-    if (at->bytes != NULL || gw_memory_take(gw_payload_stride(p->memory.bytes), &at->bytes, err))
+    if (at->bytes != NULL || gw_memory_map(gw_payload_stride(p->memory.bytes), &at->bytes, err))
         end = obtain(p, shard, &s, false, at->bytes, err);
     pthread_mutex_lock(&p->lock);
     at->state = end == GW_PAYLOAD_HERE ? GW_BLOCK_READY : GW_BLOCK_EMPTY;
@@ -537,7 +537,7 @@ void gw_payloads_close(gw_payloads *p) {
     if (p == NULL) return;
     GW_ASSERT(p->fetcher_count == 0);
     for (uint32_t i = 0; i < p->staged_count; i++)
-        gw_memory_give(p->staged[i].bytes, gw_payload_stride(p->memory.bytes));
+        gw_memory_unmap(p->staged[i].bytes, gw_payload_stride(p->memory.bytes));
     free(p->staged);
     free(p->ahead);
     free(p->claimed);
