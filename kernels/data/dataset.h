@@ -32,8 +32,8 @@ bool gw_dataset_draw(uint64_t seed, uint32_t train_count, uint32_t test_count, g
 /* The bytes of memory that gw_dataset_draw allocates. */
 uint64_t gw_dataset_drawn_bytes(uint32_t train_count, uint32_t test_count);
 
-/* Returns the BLAKE2b-256 of the sizes, pixels and labels. Equal data have equal digests, from whatever files they
- * were read. */
+/* Returns the BLAKE2b-256 of the sizes, pixels and labels. Equal data have equal digests, from whatever files
+ * they were read. */
 gw_hash gw_dataset_digest(const gw_dataset *set);
 
 void gw_dataset_free(gw_dataset *set);

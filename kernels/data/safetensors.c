@@ -48,7 +48,7 @@ static bool read_shape(const json_t *shape, gw_safetensor *tensor, uint64_t *ele
     return true;
 }
 
-/* Reads one entry of the header. The tensors' bytes begin at `data`, and there are `room` of them. */
+/* Reads one entry of the header. All tensors' bytes are data[0 .. room). */
 static bool read_entry(const char *name, const json_t *entry, const uint8_t *data, uint64_t room,
                        gw_safetensor *tensor, gw_err *err) {
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
@@ -68,14 +68,15 @@ static bool read_entry(const char *name, const json_t *entry, const uint8_t *dat
     json_int_t begin = json_integer_value(from), end = json_integer_value(to);
     if (begin < 0 || end < begin || (uint64_t)end > room)
         return gw_fail(err, GW_E_CORRUPT,
-                       "tensor '%.80s' lies at %lld to %lld, outside of the file's %llu bytes of data", name,
+                       "tensor '%.80s' lies at %lld to %lld, outside the file's %llu bytes of data", name,
                        (long long)begin, (long long)end, (unsigned long long)room);
     tensor->bytes = data + begin;
     tensor->size = (uint64_t)(end - begin);
     uint32_t width = element_bytes(dtype);
     if (width > 0 && (__builtin_mul_overflow(elements, width, &bytes) || bytes != tensor->size))
-        return gw_fail(err, GW_E_CORRUPT, "tensor '%.80s' takes %llu bytes, which is not what its shape says",
-                       name, (unsigned long long)tensor->size);
+        return gw_fail(err, GW_E_CORRUPT,
+                       "tensor '%.80s' takes %llu bytes, which does not agree with its shape", name,
+                       (unsigned long long)tensor->size);
     return true;
 }
 
@@ -94,14 +95,15 @@ static bool add_tensor(gw_safetensors *all, const gw_safetensor *tensor, gw_err 
     return true;
 }
 
-/* Whether a tensor of this name is to be taken from this file: always, or where the index says so. */
+/* Whether a tensor of this name is taken from this file: always without an index, else where the index says
+ * so. */
 static bool is_wanted(const json_t *map, const char *file, const char *name) {
     const char *where = map != NULL ? json_string_value(json_object_get(map, name)) : NULL;
     return map == NULL || (where != NULL && strcmp(where, file) == 0);
 }
 
-/* Adds the names that the metadata declare to be others of tensors that were taken from this file, from
- * number `first` on. Metadata of the same form say other things as well ("format": "pt"). */
+/* Adds the aliases that the metadata declare for tensors that were taken from this file, from number `first`
+ * on. Metadata of the same form have other meanings as well ("format": "pt"). */
 static bool add_aliases(gw_safetensors *all, uint32_t first, const json_t *header, gw_err *err) {
     const char *alias;
     json_t *value;
@@ -134,7 +136,7 @@ static bool read_header(gw_safetensors *all, const gw_safetensors_part *part, co
     return add_aliases(all, first, part->header, err);
 }
 
-/* The first bytes of a file, as a length; false where the file is too short. */
+/* Reads the first bytes of a file, which are the header's length. Fails where the file is too short. */
 static bool read_length(const gw_plain_file *file, uint8_t bytes[LENGTH_BYTES], uint64_t *length,
                         gw_err *err) {
     *length = 0;
@@ -146,7 +148,8 @@ static bool read_length(const gw_plain_file *file, uint8_t bytes[LENGTH_BYTES], 
     return true;
 }
 
-/* No text begins like a safetensors file: the upper bytes of a length are zeros. */
+/* Whether a file is JSON text. A safetensors file begins otherwise: the upper bytes of its length are zeros.
+ */
 static bool is_json(const uint8_t bytes[LENGTH_BYTES], uint64_t length) {
     return bytes[0] == '{' && length > HEADER_MOST;
 }
@@ -160,7 +163,7 @@ static bool refuse_pickle(const char *path, gw_err *err) {
                    path, strlen(path) <= 100 ? path : "FILE");
 }
 
-/* Says what a file is that does not begin like a safetensors file. */
+/* Fails with what a file is that does not begin like a safetensors file. */
 static bool refuse_format(const char *path, const uint8_t bytes[LENGTH_BYTES], uint64_t length, uint64_t left,
                           gw_err *err) {
     static const struct {
@@ -171,7 +174,7 @@ static bool refuse_format(const char *path, const uint8_t bytes[LENGTH_BYTES], u
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (memcmp(bytes, formats[i].magic, strlen(formats[i].magic)) == 0)
             return gw_fail(err, GW_E_UNSUPPORTED, "%s is no safetensors file, but %s", path, formats[i].what);
-    /* torch.save writes a zip archive, and wrote a stream of pickles (protocol 2 or later) */
+    /* torch.save writes a zip archive; earlier versions wrote a stream of pickles (protocol 2 or later) */
     if (memcmp(bytes, "PK\3\4", 4) == 0 || (bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5))
         return refuse_pickle(path, err);
     return gw_fail(err, GW_E_CORRUPT,
@@ -271,7 +274,7 @@ static bool open_listed(gw_safetensors *all, const char *path, const json_t *map
     return true;
 }
 
-/* Opens the files of an index, which `file` is. */
+/* Opens the files that an index names; `file` is the index. */
 static bool open_index(gw_safetensors *all, const gw_plain_file *file, gw_err *err) {
     json_error_t why;
     char *text = file->bytes <= INDEX_MOST ? malloc(file->bytes) : NULL;
@@ -312,7 +315,7 @@ static int is_safetensors(const struct dirent *entry) {
            strcmp(entry->d_name + length - end, EXTENSION) == 0;
 }
 
-/* What other libraries than safetensors call a folder's weights: refused by what they are. */
+/* The names of a folder's weights. The first READABLE are read; the others are refused with what they are. */
 static const char *const weights[] = {MODEL, MODEL ".index.json", "pytorch_model.bin",
                                       "pytorch_model.bin.index.json", "tf_model.h5"};
 enum { WEIGHTS = sizeof weights / sizeof weights[0], READABLE = 2 };
@@ -363,7 +366,7 @@ static char *find_weights(const char *folder, gw_err *err) {
     return name != NULL ? path : NULL;
 }
 
-/* Opens the file, or those that the index at `path` names. */
+/* Opens the file at `path`; where it is an index, the files that it names. */
 static bool open_files(gw_safetensors *all, const char *path, gw_err *err) {
     uint8_t bytes[LENGTH_BYTES];
     uint64_t length;
@@ -391,8 +394,9 @@ bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err) {
     return good;
 }
 
-/* Reads through the descriptor and not the mapping: a process that reads a mapping behind the end of a
- * shrunken file, or where the disk fails, is killed. `piece` is a buffer of PIECE_BYTES. */
+/* Computes a file's digest. It reads through the descriptor and not the mapping, since a process that reads a
+ * mapping behind the end of a shrunken file, or where the disk fails, is killed. `piece` is a buffer of
+ * PIECE_BYTES. */
 static bool hash_pieces(const gw_plain_file *file, uint8_t *piece, gw_read_progress *progress,
                         gw_hash *digest, gw_err *err) {
     crypto_generichash_state state;
@@ -486,7 +490,7 @@ static char *make_header(const gw_safetensor *list, uint32_t count) {
 /* Receives a file's bytes, one part after the other. */
 typedef bool sink(void *to, const void *bytes, size_t count, gw_err *err);
 
-/* The header is padded with spaces so that the data are aligned. */
+/* Passes the bytes of a file to `put`. Spaces pad the header so that the data are aligned. */
 static bool put_file(sink *put, void *to, const char *header, const gw_safetensor *list, uint32_t count,
                      gw_err *err) {
     size_t text = strlen(header), padded = (text + 7) / 8 * 8;

@@ -13,25 +13,26 @@ typedef struct gw_safetensor {
     uint32_t rank;
     uint64_t dim[GW_MAX_RANK];
     const uint8_t *bytes; /* at any alignment */
-    uint64_t size;        /* number of bytes; for a known dtype, that of the elements together */
+    uint64_t size;        /* number of bytes; for a known dtype, that of all elements */
 } gw_safetensor;
 
 /* The most files of one model. */
 enum { GW_SAFETENSORS_PARTS = 4096 };
 
-/* One file. */
+/* One file of a model, open and mapped. */
 typedef struct gw_safetensors_part {
     char *path;
     gw_plain_file file;
     const uint8_t *map;
-    struct json_t *header; /* the names of tensors lie in it */
+    struct json_t *header; /* contains the names of its tensors */
 } gw_safetensors_part;
 
 typedef struct gw_safetensors {
     gw_safetensor *list; /* sorted by name */
     uint32_t count;
-    gw_hash digest; /* of the whole file; of several, of their digests in the order of their names */
-    char *path;     /* as it was given; NULL: the tensors lie in their maker's memory */
+    gw_hash
+        digest; /* hash of the whole file; of several files, of their digests in the order of their names */
+    char *path; /* as the caller gave it; NULL: the tensors lie in memory of the caller */
     gw_safetensors_part *parts;
     uint32_t part_count;
 } gw_safetensors;
@@ -56,20 +57,21 @@ void gw_safetensors_close(gw_safetensors *file);
  * weights in some format, which gw_safetensors_begin need not be able to read. */
 bool gw_safetensors_is_folder(const char *path);
 
-/* Makes the file that gw_safetensors_write would write from these tensors (dtype and size as above), in this
- * order, as gw_safetensors_open would find it, but in memory. The tensors' bytes must stay valid until it is
- * closed. `list` was allocated by malloc together with what follows the tensors in the same block (their
- * names); the call takes ownership of it, also on failure. Fails with GW_E_NOMEM. */
+/* Makes, in memory, the file that gw_safetensors_write writes from these tensors (with dtype and size set),
+ * in this order, as gw_safetensors_open opens it. The tensors' bytes must stay valid until it is closed.
+ * `list` is one block from malloc that contains the tensors and, behind them, their names; the call takes
+ * ownership of it, also on failure. Fails with GW_E_NOMEM. */
 bool gw_safetensors_from_memory(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
 
-/* Fails with GW_E_CORRUPT if a file has changed since it was opened. Callers ask before they read tensors'
- * bytes, since reading behind the end of a file that has shrunk kills the process, and again after it. */
+/* Fails with GW_E_CORRUPT if a file has changed since it was opened. Callers call it before they read
+ * tensors' bytes, since reading behind the end of a file that has shrunk kills the process, and again
+ * afterwards. */
 bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err);
 
 /* The tensor of that name; NULL where there is none. */
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);
 
-/* Writes tensors (dtype and size as above) in their order, and flushes. The file appears as a whole
+/* Writes tensors (with dtype and size set) in their order, and flushes. The file appears as a whole
  * (core/os/output.h). Blocks on the disk. */
 bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err);
 

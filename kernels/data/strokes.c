@@ -141,8 +141,8 @@ static void add_glyph(float *squared, const stroke *strokes, const distortion *h
     }
 }
 
-/* Converts squared distances from the strokes to pixels. The ink is full within half the pen's width and falls to
- * 0 over one pixel; noise is added. */
+/* Converts squared distances from the strokes to pixels. The ink is full within half the pen's width and
+ * falls to 0 over one pixel; noise is added. */
 GW_CLONES static void spread_ink(const float *restrict squared, const uint8_t *restrict noise,
                                  float half_width, float ink, float noise_scale, uint8_t *restrict pixels) {
     for (int i = 0; i < PIXELS; i++) {

@@ -98,8 +98,8 @@ bool gw_accumulator_enter(gw_accumulator *acc, uint64_t step, uint32_t shard, gw
 }
 
 /* Locks stripe `number` of a bucket and clears it if it is stale. Returns NULL, and locks nothing, if the
- * accumulator has been emptied since the contribution began. The ledger may be emptied right after this check without harm: what is
- * then added is of the old generation and counts as zero. */
+ * accumulator has been emptied since the contribution began. The ledger may be emptied right after this check
+ * without harm: what is then added is of the old generation and counts as zero. */
 static stripe *lock_stripe(gw_contribution *contribution, uint32_t bucket, uint64_t number) {
     gw_accumulator *acc = contribution->accumulator;
     stripe *s = &acc->stripes[acc->first_stripe[bucket] + number];

@@ -1,7 +1,7 @@
 /* The accumulator of a device in host memory: the exact sum of the shards that its peer has computed.
  *
- * Workers add pieces of their shards' contributions to it, several at once. The data are divided into stripes,
- * each with a lock and a generation. A stripe whose generation is older than the ledger's
+ * Workers add pieces of their shards' contributions to it, several at once. The data are divided into
+ * stripes, each with a lock and a generation. A stripe whose generation is older than the ledger's
  * (kernels/device/ledger.h) counts as zero; the next thread that touches the stripe clears it. */
 #ifndef GODWIT_KERNELS_DEVICE_ACCUMULATOR_H
 #define GODWIT_KERNELS_DEVICE_ACCUMULATOR_H

@@ -173,8 +173,8 @@ static void warn_refused(const settings *wanted) {
                     *entry);
 }
 
-/* Returns true if the environment has all settings and nothing harmful. Otherwise executes the program again in
- * such an environment, and returns false if that fails. */
+/* Returns true if the environment has all settings and nothing harmful. Otherwise executes the program again
+ * in such an environment, and returns false if that fails. */
 static bool apply_settings(settings *wanted, char **argv, gw_err *err) {
     size_t entries = 0;
     while (environ[entries] != NULL) entries++;

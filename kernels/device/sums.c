@@ -122,8 +122,8 @@ static void pack_floats(gw_sum_store *s, const int64_t *words) {
 }
 
 /* Whether the floats are what this peer's sum converts to, and the sum still has the fingerprint of what was
- * added. After a float reduction no fingerprint can tell. The sum is checked after it was converted, so that a
- * bit that changed before the conversion is found as well. */
+ * added. After a float reduction no fingerprint can tell. The sum is checked after it was converted, so that
+ * a bit that changed before the conversion is found as well. */
 static bool own_fits(gw_sum_store *s, int64_t *words) {
     float again[1024];
     for (uint32_t t = 0; t < s->layout->tensor_count; t++) {

@@ -15,8 +15,8 @@ typedef struct gw_need {
     const char *lighter, *smaller; /* advice, as in gw_plan */
 } gw_need;
 
-/* Fails with GW_E_LIMIT where the job needs more than most_bytes. The message contains `of`, the memory's name
- * ("memory here"), and `has`, its owner ("the machine has"). Any thread. */
+/* Fails with GW_E_LIMIT where the job needs more than most_bytes. The message contains `of`, the memory's
+ * name ("memory here"), and `has`, its owner ("the machine has"). Any thread. */
 bool gw_need_check(const gw_need *need, const char *of, const char *has, gw_err *err);
 
 #endif

@@ -33,8 +33,8 @@ static bool can_map_buffer(void) {
     return true;
 }
 
-/* Where memory for another buffer is short, waits until another thread returns one. At least one buffer exists
- * since gw_blas_check. */
+/* Where memory for another buffer is short, waits until another thread returns one. At least one buffer
+ * exists since gw_blas_check. */
 static void await_buffer(void) {
     while (buffers_mapped > 0 && buffers_used == buffers_mapped && !can_map_buffer())
         pthread_cond_wait(&buffer_freed, &buffers);

@@ -21,9 +21,9 @@ size_t gw_embedding_piece(const gw_embedding *shape);
 void gw_embedding_emit_positions(const gw_embedding *shape, const float *dx, uint32_t dplaces, float *piece,
                                  gw_emitter *emitter);
 
-/* Emits the gradient of the token embedding as tensor `dwords`, from both uses of that matrix: dlogits^T hidden, where rows of dlogits[rows,
- * vocabulary] lie `stride` apart and hidden is [rows, channels], plus, for each token, the rows of dx with
- * that token in row order. `order` is scratch for a number a row. */
+/* Emits the gradient of the token embedding as tensor `dwords`, from both uses of that matrix: dlogits^T
+ * hidden, where rows of dlogits[rows, vocabulary] lie `stride` apart and hidden is [rows, channels], plus,
+ * for each token, the rows of dx with that token in row order. `order` is scratch for a number a row. */
 void gw_embedding_emit_tokens(const gw_embedding *shape, const uint32_t *tokens, const float *dx,
                               const float *dlogits, size_t stride, const float *hidden, uint32_t dwords,
                               float *piece, uint64_t *order, gw_emitter *emitter);

@@ -9,8 +9,9 @@
 
 #define GW_LAYERNORM_EPSILON 1e-5f
 
-/* Writes (x - mean) / sqrt(variance + epsilon) * weight + bias to y, where mean and variance are the row's. It
- * also writes each row's mean to mean[rows] and 1 / sqrt(variance + epsilon) to scale[rows], for backward. */
+/* Writes (x - mean) / sqrt(variance + epsilon) * weight + bias to y, where mean and variance are the row's.
+ * It also writes each row's mean to mean[rows] and 1 / sqrt(variance + epsilon) to scale[rows], for backward.
+ */
 void gw_layernorm_forward(size_t rows, size_t channels, const float *x, const float *weight,
                           const float *bias, float *y, float *mean, float *scale);
 

@@ -1,6 +1,6 @@
 /* The norm of a gradient from its exact sums. Blocks of 4096 elements are summed in floating point in a fixed
- * order of 16 partial sums and a tree, and each block is truncated once to fixed point. The total therefore does not depend on the
- * order in which the blocks are added. */
+ * order of 16 partial sums and a tree, and each block is truncated once to fixed point. The total therefore
+ * does not depend on the order in which the blocks are added. */
 #ifndef GODWIT_KERNELS_MATH_NORM_H
 #define GODWIT_KERNELS_MATH_NORM_H
 
@@ -33,8 +33,8 @@ GW_ANYWHERE static inline gw_norm_term gw_norm_cut(double squares) {
 /* Adds the squares of sum[i] * scale to *norm, in blocks counted from sum[0]. Any thread. */
 void gw_norm_add(gw_norm *norm, size_t count, const int64_t *sum, double scale);
 
-/* The norm whose words a GPU has added (kernels/cuda/math/norm.h); each word counts 2^32 times the one before.
- */
+/* The norm whose words a GPU has added (kernels/cuda/math/norm.h); each word counts 2^32 times the one
+ * before. */
 enum { GW_NORM_WORDS = 4 };
 gw_norm gw_norm_of_words(const int64_t words[GW_NORM_WORDS]);
 

@@ -24,14 +24,14 @@ typedef struct gw_adamw {
     float correction1, correction2; /* 1 / (1 - beta^t), with t = 1 in the first update */
 } gw_adamw;
 
-/* Updates `count` elements: the velocity v becomes momentum v + gradient + decay p, and the parameter p becomes
- * p - rate v. The gradient is sum[i] * scale. Any thread; disjoint ranges may run at once. */
+/* Updates `count` elements: the velocity v becomes momentum v + gradient + decay p, and the parameter p
+ * becomes p - rate v. The gradient is sum[i] * scale. Any thread; disjoint ranges may run at once. */
 void gw_optimizer_sgd(const gw_sgd *sgd, size_t count, const int64_t *sum, float *parameters,
                       float *velocity);
 
-/* Updates `count` elements. The moments m (`first`) and v (`second`) are running means of the gradient and its
- * square; m' and v' are these times their corrections; the parameter p becomes
- * p - rate (m' / (sqrt(v') + epsilon) + decay p). Any thread; disjoint ranges may run at once. */
+/* Updates `count` elements. The moments m (`first`) and v (`second`) are running means of the gradient and
+ * its square; m' and v' are these times their corrections; the parameter p becomes p - rate (m' / (sqrt(v') +
+ * epsilon) + decay p). Any thread; disjoint ranges may run at once. */
 void gw_optimizer_adamw(const gw_adamw *adamw, size_t count, const int64_t *sum, float *parameters,
                         float *first, float *second);
 

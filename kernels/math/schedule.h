@@ -24,8 +24,8 @@ typedef struct gw_schedule {
 /* Finds a kind by name ("cosine"); false where there is none of that name. */
 bool gw_schedule_named(const char *name, gw_schedule_kind *kind);
 
-/* The rate of update `update`, counted from 0. It rises linearly over the first `warmup` updates and then takes
- * the course of the kind. Pure. */
+/* The rate of update `update`, counted from 0. It rises linearly over the first `warmup` updates and then
+ * takes the course of the kind. Pure. */
 double gw_schedule_rate(const gw_schedule *schedule, uint64_t update);
 
 #endif

@@ -1,6 +1,7 @@
 /* Vectors of sixteen floats, which the compiler computes in registers of the processor's width. A sum over an
  * array adds array element i to vector element i mod 16, and adds the vector's elements as a tree at the end.
- * The order of additions, and so the result, is the same for every instruction set (kernels/math/clones.h). */
+ * The order of additions, and so the result, is the same for every instruction set (kernels/math/clones.h).
+ */
 #ifndef GODWIT_KERNELS_MATH_VECTOR_H
 #define GODWIT_KERNELS_MATH_VECTOR_H
 

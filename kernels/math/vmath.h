@@ -3,8 +3,8 @@
  * IEEE additions, multiplications and divisions in a fixed order. They have no tables and no branches, so
  * that the compiler vectorises loops over them.
  *
- * Accuracy is stated in units in the last place (ulp); tests/kernels/math/test_vmath.c tests it. The method is
- * range reduction (Cody and Waite, "Software manual for the elementary functions", 1980) and a series. All
+ * Accuracy is stated in units in the last place (ulp); tests/kernels/math/test_vmath.c tests it. The method
+ * is range reduction (Cody and Waite, "Software manual for the elementary functions", 1980) and a series. All
  * functions are pure and may be called on any thread. */
 #ifndef GODWIT_KERNELS_MATH_VMATH_H
 #define GODWIT_KERNELS_MATH_VMATH_H
@@ -170,8 +170,8 @@ GW_ANYWHERE static inline void gw_sincos(double x, double *sine, double *cosine)
     *cosine = ((quadrant + 1u) & 2u) ? -from_cosine : from_cosine;
 }
 
-/* Returns x^n by repeated squaring. It serves bias corrections, for which equal results on all machines matter
- * and the last ulp does not. */
+/* Returns x^n by repeated squaring. It serves bias corrections, for which equal results on all machines
+ * matter and the last ulp does not. */
 GW_ANYWHERE static inline double gw_power(double x, uint64_t n) {
     double y = 1.0;
     for (; n != 0; n >>= 1, x *= x)

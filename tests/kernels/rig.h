@@ -17,7 +17,8 @@ typedef struct rig {
     gw_state_print made;                    /* of the state, by the last rig_init or rig_finish */
 } rig;
 
-/* Devices that rig_open opens are groups (kernels/device/group/group.h) of so many processors; 1: a processor. */
+/* Devices that rig_open opens are groups (kernels/device/group/group.h) of so many processors; 1: a
+ * processor. */
 extern uint32_t rig_parts;
 
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */

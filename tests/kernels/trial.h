@@ -26,7 +26,8 @@ void trial_close(trial *t);
 /* Opens and closes the job; returns whether that worked, with *err. */
 bool trial_opens(const gw_job_type *type, const char *const *pairs, gw_err *err);
 
-/* The lines "name=value" that the job contributes to its identity when it is opened so; the caller frees them. */
+/* The lines "name=value" that the job contributes to its identity when it is opened so; the caller frees
+ * them. */
 char *trial_identity(const gw_job_type *type, const char *const *pairs);
 
 void trial_init(trial *t, uint64_t range_elements);

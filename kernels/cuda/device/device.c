@@ -82,8 +82,9 @@ static uint64_t lane_memory(const gw_cuda_device *d) {
     return 2 * d->input_bytes + (gpu->lane_bytes != NULL ? gpu->lane_bytes(d->job, d->side) : 0);
 }
 
-/* The reserve for memory whose amount is not known before a job runs: kernels of this program and of cuBLASLt,
- * which are loaded on first use, graphs, and NCCL's buffers, some 20 MiB for each channel and connection. */
+/* The reserve for memory whose amount is not known before a job runs: kernels of this program and of
+ * cuBLASLt, which are loaded on first use, graphs, and NCCL's buffers, some 20 MiB for each channel and
+ * connection. */
 enum { KERNELS_MIB = 128, NCCL_MIB = 384 };
 
 static uint64_t reserve(const gw_device_options *options) {
@@ -151,7 +152,8 @@ static void read_boundary(gw_device *device, int64_t *words) {
     memcpy(words, gw_cuda_sums_boundary(d->sums), d->layout.boundary_words * sizeof *words);
 }
 
-/* Runs the job's measure, which reduces sums that only the GPU can read to the words that its scalars need. */
+/* Runs the job's measure, which reduces sums that only the GPU can read to the words that its scalars need.
+ */
 static bool measure(gw_cuda_device *d, gw_err *err) {
     const gw_job_gpu *gpu = d->type->gpu;
     const gw_sums sums = {d->sum, d->layout.tensors, NULL};
@@ -240,8 +242,8 @@ static const char *precision_name(gw_precision precision) {
     gw_assert_failed("a known precision", __FILE__, __LINE__, __func__);
 }
 
-/* Writes the class, which names everything that must be equal for a shard to give the same bytes. Code that the
- * driver compiled depends on the driver too. */
+/* Writes the class, which names everything that must be equal for a shard to give the same bytes. Code that
+ * the driver compiled depends on the driver too. */
 static bool name_class(gw_cuda_device *d, const gw_cuda_info *info, const char *plan, gw_err *err) {
     char build[GW_BUILD_ID_TEXT], code[64], driver[40];
     uint32_t made_for;

@@ -1,6 +1,6 @@
-/* A thread takes two neighbouring elements at a time, 8 bytes of floats and 16 of sums, so that a warp reads and
- * writes whole lines; PAIRS such loads are in flight before the first is used. A block processes a tile and
- * adds its fingerprint and bad count at the end, which takes one atomic operation for 16 Ki elements. */
+/* A thread takes two neighbouring elements at a time, 8 bytes of floats and 16 of sums, so that a warp reads
+ * and writes whole lines; PAIRS such loads are in flight before the first is used. A block processes a tile
+ * and adds its fingerprint and bad count at the end, which takes one atomic operation for 16 Ki elements. */
 #include "kernels/cuda/device/exact.h"
 #include "kernels/cuda/math/launch.cuh"
 

@@ -62,9 +62,9 @@ bool gw_cuda_device_use(const gw_cuda_device *device, gw_err *err);
  * (gw_device_options.lost) if the GPU can no longer be used. Returns false. Any thread; contribute calls it
  * before it leaves the ledger. */
 bool gw_cuda_device_failed(gw_cuda_device *device, const char *doing);
-/* Called after the computation of a shard has failed with `why`. Reports a loss also where memory has run out,
- * which is not the shard's fault: another GPU, or this one at another time, may have enough. Returns false.
- * Any thread, before the shard leaves the ledger. */
+/* Called after the computation of a shard has failed with `why`. Reports a loss also where memory has run
+ * out, which is not the shard's fault: another GPU, or this one at another time, may have enough. Returns
+ * false. Any thread, before the shard leaves the ledger. */
 bool gw_cuda_device_shard_failed(gw_cuda_device *device, const gw_err *why);
 
 /* lane.c: the device's ops of these names. */

@@ -252,8 +252,8 @@ void gw_cuda_lane_payload(gw_device *device, gw_lane *lane, const void *bytes) {
 
 /* Shards. */
 
-/* Calls the job's contribute, which starts all of a shard; while the lane's stream is recorded, it records it.
- */
+/* Calls the job's contribute, which starts all of a shard; while the lane's stream is recorded, it records
+ * it. */
 static bool contribute(gw_lane *lane, const gw_gpu_shard *what, gw_err *err) {
     const gw_cuda_device *d = lane->owner;
     gw_state state = {d->state};
@@ -289,8 +289,8 @@ static void note_failure(gw_cuda_graph *graph, const char *what, const gw_err *e
            last ? ", and so are all of its kind from now on" : "", err->text);
 }
 
-/* Returns the graph of a shard. NULL: the shard is started kernel by kernel, as the first of its kind always is.
- */
+/* Returns the graph of a shard. NULL: the shard is started kernel by kernel, as the first of its kind always
+ * is. */
 static gw_cuda_graph *graph_of(gw_lane *lane, const gw_gpu_shard *what) {
     const gw_cuda_device *d = lane->owner;
     const gw_job_gpu *job = d->type->gpu;

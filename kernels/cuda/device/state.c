@@ -1,6 +1,6 @@
 /* The state in the GPU's memory. One unit of work is all of it, since a GPU is idle while the host waits
- * between small units. Copies for checkpoints and joins go through two pinned buffers on a stream of their own,
- * so that one is filled while the other is emptied, and shards continue meanwhile. */
+ * between small units. Copies for checkpoints and joins go through two pinned buffers on a stream of their
+ * own, so that one is filled while the other is emptied, and shards continue meanwhile. */
 #include "kernels/cuda/device/inside.h"
 
 #include "core/base/assert.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The size of a pinned buffer: an eighth of a chunk (core/state/chunk.h), which readers ask for at once, so that
- * most of a chunk is passed on while the rest is copied. */
+/* The size of a pinned buffer: an eighth of a chunk (core/state/chunk.h), which readers ask for at once, so
+ * that most of a chunk is passed on while the rest is copied. */
 enum { BOUNCE_BYTES = GW_CHUNK_BYTES / 8 };
 /* The words in which the two parts of a gw_state_print are summed. */
 enum { PRINT_READ, PRINT_REST, PRINT_WORDS };

@@ -43,8 +43,8 @@ struct head {
         : row((size_t)blockIdx.z * s.positions), number(blockIdx.y), stride(3 * (size_t)s.channels),
           first(((uint64_t)blockIdx.z * s.heads + blockIdx.y) * s.positions * s.positions) {}
 
-    /* The offset of the head's elements at `position`: in qkv, of its query (part 0), key (1) or value (2); in
-     * an array [rows, channels]; in an array [rows, heads]. */
+    /* The offset of the head's elements at `position`: in qkv, of its query (part 0), key (1) or value (2);
+     * in an array [rows, channels]; in an array [rows, heads]. */
     __device__ size_t in_qkv(const shape_of &s, uint32_t position, uint32_t part) const {
         return (row + position) * stride + (size_t)part * s.channels + (size_t)number * s.width;
     }
@@ -76,7 +76,8 @@ template <typename tiles> struct stream {
                                                positions - first, width);
         gw_copy_commit();
     }
-    /* Waits until the block's copies of the tiles `index` are complete and no thread reads the pair before. */
+    /* Waits until the block's copies of the tiles `index` are complete and no thread reads the pair before.
+     */
     __device__ void arrived() const {
         gw_copy_wait<0>();
         __syncthreads();
@@ -142,8 +143,8 @@ template <typename tiles> __device__ float row_largest(float value) {
     return value;
 }
 
-/* Calls use(slot, i, factor) for every score, with the factor of dropout: 0 or its scale. Own rows are keys if
- * `by_keys`, else queries. The first query's weight of the first key is dropout's element `first`. */
+/* Calls use(slot, i, factor) for every score, with the factor of dropout: 0 or its scale. Own rows are keys
+ * if `by_keys`, else queries. The first query's weight of the first key is dropout's element `first`. */
 template <typename tiles, bool dropped, bool by_keys, typename user>
 __device__ void for_each_score(const shape_of &shape, uint64_t first, user use) {
     if constexpr (dropped && tiles::SHARES_DRAWS) {

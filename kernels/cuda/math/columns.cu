@@ -41,7 +41,8 @@ __device__ float sum_of_group(uint64_t count, uint64_t columns, const float *par
     return sum;
 }
 
-/* Group g of a column's threads adds parts g, g + SUM_GROUPS, ...; the groups' sums are then added in order. */
+/* Group g of a column's threads adds parts g, g + SUM_GROUPS, ...; the groups' sums are then added in order.
+ */
 __global__ void __launch_bounds__(SUM_COLUMNS *SUM_GROUPS)
     add_parts_kernel(uint64_t count, uint64_t columns, const float *__restrict__ parts, column_sums sums) {
     __shared__ float groups[SUM_GROUPS][SUM_COLUMNS];

@@ -20,14 +20,14 @@ static inline uint64_t gw_cuda_parts(uint64_t rows) {
     return (rows + GW_CUDA_PART_ROWS - 1) / GW_CUDA_PART_ROWS;
 }
 
-/* Writes the column sums of values[rows, columns] to sum[columns]. `parts` is scratch for gw_cuda_parts(rows) *
- * columns floats. Arrays are aligned to 16 bytes. */
+/* Writes the column sums of values[rows, columns] to sum[columns]. `parts` is scratch for gw_cuda_parts(rows)
+ * * columns floats. Arrays are aligned to 16 bytes. */
 cudaError_t gw_cuda_sum_columns(uint64_t rows, uint64_t columns, gw_cuda_factor values, float *parts,
                                 float *sum, cudaStream_t stream);
 
-/* Writes the column sums of each of `arrays` arrays [count, columns], which lie one after the other in `parts`,
- * to sums[i][columns]. There are at most GW_CUDA_COLUMN_ARRAYS arrays. The array `sums` of pointers is in host
- * memory. */
+/* Writes the column sums of each of `arrays` arrays [count, columns], which lie one after the other in
+ * `parts`, to sums[i][columns]. There are at most GW_CUDA_COLUMN_ARRAYS arrays. The array `sums` of pointers
+ * is in host memory. */
 enum { GW_CUDA_COLUMN_ARRAYS = 3 };
 cudaError_t gw_cuda_add_parts(uint64_t count, uint64_t columns, const float *parts, uint32_t arrays,
                               float *const *sums, cudaStream_t stream);

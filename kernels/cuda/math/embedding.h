@@ -23,8 +23,8 @@ typedef struct gw_cuda_embedding {
     const gw_cuda_draw *drawn;
 } gw_cuda_embedding;
 
-/* Writes residual[rows, channels]: the dropout of the token's row of `words` plus the position's row of `places`. A
- * token that is not below `vocabulary` makes a row of NaN. */
+/* Writes residual[rows, channels]: the dropout of the token's row of `words` plus the position's row of
+ * `places`. A token that is not below `vocabulary` makes a row of NaN. */
 cudaError_t gw_cuda_embedding_forward(const gw_cuda_embedding *shape, const uint32_t *tokens,
                                       const float *words, const float *places, float *residual,
                                       cudaStream_t stream);

@@ -16,8 +16,8 @@ extern "C" {
 /* Writes gelu(x) to y, for `count` elements. y's values may be x's. */
 cudaError_t gw_cuda_gelu_forward(uint64_t count, gw_cuda_factor x, gw_cuda_factor y, cudaStream_t stream);
 
-/* Multiplies gradient[rows, columns], the gradient of y, by gelu'(x) in place, and writes the sums of its columns to
- * sum[columns]. `parts` is scratch for gw_cuda_parts(rows) * columns floats. */
+/* Multiplies gradient[rows, columns], the gradient of y, by gelu'(x) in place, and writes the sums of its
+ * columns to sum[columns]. `parts` is scratch for gw_cuda_parts(rows) * columns floats. */
 cudaError_t gw_cuda_gelu_backward(uint64_t rows, uint64_t columns, gw_cuda_factor x, gw_cuda_factor gradient,
                                   float *parts, float *sum, cudaStream_t stream);
 

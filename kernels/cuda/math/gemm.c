@@ -223,8 +223,8 @@ static bool describe_finish(const gw_gemm *gemm, const plan *p, const gw_gemm_op
                                         sizeof operands->before))));
 }
 
-/* The matrices of cuBLASLt are column-major; read so, a row-major matrix is its transpose. The library therefore
- * computes C^T = B^T A^T, with B as its first factor and the bias along its columns. */
+/* The matrices of cuBLASLt are column-major; read so, a row-major matrix is its transpose. The library
+ * therefore computes C^T = B^T A^T, with B as its first factor and the bias along its columns. */
 static bool describe_how(const gw_gemm *gemm, const plan *p, const gw_gemm_operands *operands,
                          cublasLtMatmulDesc_t *how, gw_err *err) {
     cublasOperation_t first = p->shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -293,9 +293,9 @@ static bool is_short(const gw_gemm *gemm, const gw_gemm_shape *shape) {
 
 /* Picks one of the answers, which the library lists by its estimate of their time. The smaller tiles are, the
  * more of their writing overlaps with other tiles' products: for GPT-2's products with an inner dimension of
- * 768, the answer with most waves took 9 to 20 % less time on an H200 than the first. A single wave has nothing
- * to overlap with. The parts of a split product count as waves as well, but another kernel adds them, so split
- * answers are not picked. */
+ * 768, the answer with most waves took 9 to 20 % less time on an H200 than the first. A single wave has
+ * nothing to overlap with. The parts of a split product count as waves as well, but another kernel adds them,
+ * so split answers are not picked. */
 static const cublasLtMatmulHeuristicResult_t *
 pick(const gw_gemm *gemm, const cublasLtMatmulHeuristicResult_t *answers, int count) {
     const cublasLtMatmulHeuristicResult_t *picked = &answers[0];
@@ -310,8 +310,8 @@ pick(const gw_gemm *gemm, const cublasLtMatmulHeuristicResult_t *answers, int co
     return picked;
 }
 
-/* Chooses the plan's algorithm. The inner dimension may be split where a kernel adds the parts in a fixed order;
- * it may not where blocks add to the output in turns. */
+/* Chooses the plan's algorithm. The inner dimension may be split where a kernel adds the parts in a fixed
+ * order; it may not where blocks add to the output in turns. */
 static bool choose(gw_gemm *gemm, plan *p, gw_err *err) {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t answers[ANSWERS];

@@ -1,18 +1,18 @@
 /* Matrix products on a GPU by cuBLASLt, which is opened when the first one is planned.
  *
  * The bits of a product depend on the *algorithm* that cuBLASLt uses: tiles, the order in which the inner
- * dimension is added, kernels. An algorithm is chosen once for each shape, when the shape is planned, and never
- * later. Every peer asks the library's heuristics the same question (shape, types, alignment, workspace) and
- * makes no measurement, so the choice depends only on the library's version, the GPU's kind and the number of
- * its multiprocessors. The digest of all chosen algorithms, by their attributes, is part of the compute class,
- * which tells peers with other answers apart before they compute. Where the library has no algorithm with the
- * finish that is asked for (a bias at an awkward size), the product is planned plain, and a kernel of ours
- * finishes it; the digest covers this too, since rounding may differ. The library's GELU has an approximate
- * tanh, so it is used only where C is bfloat16.
+ * dimension is added, kernels. An algorithm is chosen once for each shape, when the shape is planned, and
+ * never later. Every peer asks the library's heuristics the same question (shape, types, alignment,
+ * workspace) and makes no measurement, so the choice depends only on the library's version, the GPU's kind
+ * and the number of its multiprocessors. The digest of all chosen algorithms, by their attributes, is part of
+ * the compute class, which tells peers with other answers apart before they compute. Where the library has no
+ * algorithm with the finish that is asked for (a bias at an awkward size), the product is planned plain, and
+ * a kernel of ours finishes it; the digest covers this too, since rounding may differ. The library's GELU has
+ * an approximate tanh, so it is used only where C is bfloat16.
  *
- * A choice is not sent to other peers. Only the same version of the library on the same kind of GPU can restore
- * an algorithm, and there the heuristics give the same answer anyway; and a peer needs its plans before it
- * connects to others, to name its class and to compute its probe.
+ * A choice is not sent to other peers. Only the same version of the library on the same kind of GPU can
+ * restore an algorithm, and there the heuristics give the same answer anyway; and a peer needs its plans
+ * before it connects to others, to name its class and to compute its probe.
  *
  * Matrices are row-major: C [rows, columns] = A [rows, inner] B [inner, columns]. Either factor may be stored
  * transposed; rows lie one after the other without gaps. Sums are float32. */

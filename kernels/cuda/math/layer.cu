@@ -41,8 +41,8 @@ __global__ void last_to_bf16_kernel(uint64_t i, const float *values, uint16_t *r
     gw_narrow(values[i], rounded + i);
 }
 
-/* The tile in which a block transposes its values: those of a column are neighbours, and those of a row lie in
- * different banks. */
+/* The tile in which a block transposes its values: those of a column are neighbours, and those of a row lie
+ * in different banks. */
 struct transpose_tile {
     float value[COLUMN_THREADS][GW_CUDA_PART_ROWS + 1];
 };

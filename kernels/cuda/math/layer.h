@@ -1,6 +1,6 @@
-/* What a fully connected layer needs on a GPU besides its products. Calls start work on `stream` and return how
- * the start went; arrays are in the GPU's memory, row-major. Sums over rows run in an order that depends on the
- * sizes alone. */
+/* What a fully connected layer needs on a GPU besides its products. Calls start work on `stream` and return
+ * how the start went; arrays are in the GPU's memory, row-major. Sums over rows run in an order that depends
+ * on the sizes alone. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_LAYER_H
 #define GODWIT_KERNELS_CUDA_MATH_LAYER_H
 
@@ -24,8 +24,8 @@ cudaError_t gw_cuda_to_bf16(uint64_t count, const float *values, uint16_t *round
 
 /* Computes the gradient of ReLU's input: `above`, the gradient of its output, where its output `active` is
  * positive, else 0; where `active` is NULL, it is `above`. All are [rows, columns]. The result is written to
- * `gradient` as a factor, whose values may be `above` or `active`, and, transposed, to transposed[columns, rows]
- * unless that is NULL; the sums of its columns are written to sum[columns]. `parts` is scratch for
+ * `gradient` as a factor, whose values may be `above` or `active`, and, transposed, to transposed[columns,
+ * rows] unless that is NULL; the sums of its columns are written to sum[columns]. `parts` is scratch for
  * gw_cuda_parts(rows) * columns floats. */
 cudaError_t gw_cuda_gate(uint64_t rows, uint64_t columns, const float *above, const float *active,
                          gw_cuda_factor gradient, float *transposed, float *parts, float *sum,

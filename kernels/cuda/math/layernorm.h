@@ -1,6 +1,6 @@
 /* The layer norm of kernels/math/layernorm.h on a GPU, joined with the residual additions around it. Calls
- * start work on `stream` and return how the start went. Arrays are in the GPU's memory, row-major with a row a
- * token, and aligned to 16 bytes.
+ * start work on `stream` and return how the start went. Arrays are in the GPU's memory, row-major with a row
+ * a token, and aligned to 16 bytes.
  *
  * The residual stream, its gradient and parameters' gradients are float32. What enters or leaves a product is
  * a factor (kernels/cuda/math/factor.h), and all factors of one call have one type; arithmetic is float32,
@@ -43,8 +43,8 @@ typedef struct gw_cuda_branch {
 cudaError_t gw_cuda_layernorm_forward(const gw_cuda_layernorm *norm, const float *x, gw_cuda_factor y,
                                       cudaStream_t stream);
 
-/* Writes x + dropout(branch) to `sum`, and the layer norm of the sum to y. `sum` may be `x`; y's values may be
- * the branch's. */
+/* Writes x + dropout(branch) to `sum`, and the layer norm of the sum to y. `sum` may be `x`; y's values may
+ * be the branch's. */
 cudaError_t gw_cuda_layernorm_add(const gw_cuda_layernorm *norm, const float *x, const gw_cuda_branch *branch,
                                   float *sum, gw_cuda_factor y, cudaStream_t stream);
 
@@ -59,10 +59,10 @@ static inline uint64_t gw_cuda_layernorm_parts(uint64_t rows, uint32_t channels)
     return 3 * gw_cuda_parts(rows) * channels;
 }
 
-/* Writes the gradient of x to delta: `above`, its part that does not pass through the norm (NULL: 0), plus the
- * part that does, from dy, the gradient of y. `delta` may be `above`. Where `branch` is the branch that was
- * added to make x, its gradient dropout(delta) goes to branch->values, which may be dy's, and the column sums
- * of that to sums->branch; where it is NULL, sums->branch is left alone. `norm->bias` is not read. */
+/* Writes the gradient of x to delta: `above`, its part that does not pass through the norm (NULL: 0), plus
+ * the part that does, from dy, the gradient of y. `delta` may be `above`. Where `branch` is the branch that
+ * was added to make x, its gradient dropout(delta) goes to branch->values, which may be dy's, and the column
+ * sums of that to sums->branch; where it is NULL, sums->branch is left alone. `norm->bias` is not read. */
 cudaError_t gw_cuda_layernorm_backward(const gw_cuda_layernorm *norm, const float *x, gw_cuda_factor dy,
                                        const float *above, float *delta, const gw_cuda_branch *branch,
                                        float *parts, const gw_cuda_layernorm_sums *sums, cudaStream_t stream);

@@ -12,8 +12,8 @@ __device__ uint64_t index() {
     return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-/* Computes a row as kernels/math/loss.c does: replaces its logits by the gradient and returns its loss. *right
- * tells whether the largest logit is the label's. */
+/* Computes a row as kernels/math/loss.c does: replaces its logits by the gradient and returns its loss.
+ * *right tells whether the largest logit is the label's. */
 __device__ double row_loss(uint32_t classes, float *row, uint32_t label, float scale, bool *right) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < classes; i++)

@@ -46,8 +46,8 @@ __device__ double square_block(uint64_t count, const int64_t *sum, double scale,
     return even + odd;
 }
 
-/* Each team takes a block of the norm. Then each of the words, which are 32 bits of the term, is added over the
- * teams of the GPU's block. */
+/* Each team takes a block of the norm. Then each of the words, which are 32 bits of the term, is added over
+ * the teams of the GPU's block. */
 __global__ void __launch_bounds__(THREADS)
     norm_kernel(uint64_t count, const int64_t *__restrict__ sum, double scale, word *words) {
     __shared__ word of_team[GW_NORM_WORDS][TEAMS];

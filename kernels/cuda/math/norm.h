@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /* Adds to words[GW_NORM_WORDS] the norm's terms of `count` sums, as gw_norm_add does; `scale` is the value of
- * a sum's unit. The caller zeroes the words before the first tensor. Starts work on `stream`; calls may run at
- * the same time, since integers are added. Pointers are to the GPU's memory. */
+ * a sum's unit. The caller zeroes the words before the first tensor. Starts work on `stream`; calls may run
+ * at the same time, since integers are added. Pointers are to the GPU's memory. */
 cudaError_t gw_cuda_norm_add(uint64_t count, const int64_t *sum, double scale, int64_t *words,
                              cudaStream_t stream);
 

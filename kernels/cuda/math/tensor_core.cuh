@@ -8,7 +8,8 @@
  *
  * - a, 16 x 16: registers 0 to 3 hold rows g, g + 8, g, g + 8 and columns 2t, 2t, 2t + 8, 2t + 8 (and + 1);
  * - b, 16 x 8: registers 0 and 1 hold rows 2t and 2t + 8 (and + 1) of column g;
- * - c, 16 x 8: registers 0 and 1 hold row g, columns 2t and 2t + 1; registers 2 and 3 the same of row g + 8. */
+ * - c, 16 x 8: registers 0 and 1 hold row g, columns 2t and 2t + 1; registers 2 and 3 the same of row g + 8.
+ */
 #ifndef GODWIT_KERNELS_CUDA_MATH_TENSOR_CORE_CUH
 #define GODWIT_KERNELS_CUDA_MATH_TENSOR_CORE_CUH
 
@@ -31,7 +32,8 @@ __device__ __forceinline__ uint32_t gw_shared_address(const void *shared) {
 }
 
 /* Loads four matrices of 8 x 8 16-bit values: thread 8 i + r gives the address of row r of matrix i, 16 bytes
- * in shared memory; to[i] becomes row g, columns 2t and 2t + 1 of matrix i. All threads of the warp call it. */
+ * in shared memory; to[i] becomes row g, columns 2t and 2t + 1 of matrix i. All threads of the warp call it.
+ */
 __device__ __forceinline__ void gw_load_matrices(uint32_t (&to)[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -72,8 +74,8 @@ __device__ __forceinline__ uint32_t gw_pack_bf16(float low, float high) {
     return both;
 }
 
-/* Hides the value of x from the optimizer. What the code after it computes from x is then computed where it is
- * needed, and not kept in registers over the iterations of a loop. */
+/* Hides the value of x from the optimizer. What the code after it computes from x is then computed where it
+ * is needed, and not kept in registers over the iterations of a loop. */
 __device__ __forceinline__ void gw_hide_value(int &x) {
     asm volatile("" : "+r"(x));
 }

@@ -1,5 +1,5 @@
-/* First weights and constants in a GPU's memory. Random weights have the same bits as on a processor: number i
- * depends on (key, group, i) alone. Calls start work on `stream` and return how the start went. */
+/* First weights and constants in a GPU's memory. Random weights have the same bits as on a processor: number
+ * i depends on (key, group, i) alone. Calls start work on `stream` and return how the start went. */
 #ifndef GODWIT_KERNELS_CUDA_MATH_WEIGHTS_H
 #define GODWIT_KERNELS_CUDA_MATH_WEIGHTS_H
 

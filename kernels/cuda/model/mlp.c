@@ -15,8 +15,8 @@ typedef struct size_plans {
     bool transposed[GW_MLP_LAYERS]; /* whether the factors of `weights` are transposed first */
 } size_plans;
 
-/* The least width of layers whose factors are transposed, estimated from the times of the 8192 by 8192 product
- * both ways on an H200. */
+/* The least width of layers whose factors are transposed, estimated from the times of the 8192 by 8192
+ * product both ways on an H200. */
 enum { TRANSPOSED_WIDTH = 512 };
 
 struct gw_cuda_mlp {

@@ -2,10 +2,10 @@
  * products by cuBLASLt that include bias and ReLU. The shapes of a shard's products depend on its number of
  * rows and are planned beforehand.
  *
- * In TF32, the factors of large weights' gradients are transposed first (gw_gemm_along_inner), since the inner
- * dimension of these products is the samples. Where cuBLASLt transposed them itself, a product took 1.7 times as
- * long (an H200, 2048 samples, 8192 by 8192). For this a lane has one more array of its widest inputs, and one
- * of its widest outputs. */
+ * In TF32, the factors of large weights' gradients are transposed first (gw_gemm_along_inner), since the
+ * inner dimension of these products is the samples. Where cuBLASLt transposed them itself, a product took 1.7
+ * times as long (an H200, 2048 samples, 8192 by 8192). For this a lane has one more array of its widest
+ * inputs, and one of its widest outputs. */
 #ifndef GODWIT_KERNELS_CUDA_MODEL_MLP_H
 #define GODWIT_KERNELS_CUDA_MODEL_MLP_H
 

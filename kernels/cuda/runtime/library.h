@@ -1,4 +1,5 @@
-/* Libraries of the CUDA toolkit, which are opened when they are needed, so that the program starts without them. */
+/* Libraries of the CUDA toolkit, which are opened when they are needed, so that the program starts without
+ * them. */
 #ifndef GODWIT_KERNELS_CUDA_RUNTIME_LIBRARY_H
 #define GODWIT_KERNELS_CUDA_RUNTIME_LIBRARY_H
 

@@ -40,8 +40,8 @@ bool gw_bpe_end_of_text(const gw_bpe *bpe, uint32_t *token);
 bool gw_bpe_encode(const gw_bpe *bpe, const char *text, size_t length, uint32_t **tokens, size_t *count,
                    gw_err *err);
 
-/* Returns the *length bytes that a token stands for, which may be a part of a character; none where no token has
- * that number. The bytes are valid until `bpe` is closed. */
+/* Returns the *length bytes that a token stands for, which may be a part of a character; none where no token
+ * has that number. The bytes are valid until `bpe` is closed. */
 const char *gw_bpe_decode(const gw_bpe *bpe, uint32_t token, size_t *length);
 
 #endif

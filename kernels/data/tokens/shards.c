@@ -83,8 +83,8 @@ static bool find_numbered(DIR *folder, const char *stem, size_t length, char fou
     return errno == 0;
 }
 
-/* Checks that no numbered file of another run exists. All numbers count, since the run's first file may have been
- * moved away. */
+/* Checks that no numbered file of another run exists. All numbers count, since the run's first file may have
+ * been moved away. */
 static bool check_none_numbered(const char *name, gw_err *err) {
     char found[NAME_MAX + 1] = "";
     const char *slash = strrchr(name, '/');

@@ -11,8 +11,8 @@
 
 enum {
     GW_TOKEN_SHARDS_VOCABULARY = 1 << 16, /* tokens are below this */
-    /* The last file may have this many tokens more than the others, since a further file of so few tokens might
-     * hold no window. */
+    /* The last file may have this many tokens more than the others, since a further file of so few tokens
+     * might hold no window. */
     GW_TOKEN_SHARDS_REST = 1 << 15,
     /* The least and the most tokens of a file; the header counts them in int32. */
     GW_TOKEN_SHARDS_LEAST = 1 << 16,

@@ -73,8 +73,8 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-/* Whether a file is a shard, by its header or its extension. A file with the extension and without the header is
- * damaged. */
+/* Whether a file is a shard, by its header or its extension. A file with the extension and without the header
+ * is damaged. */
 static bool is_shard(const gw_token_file *file, const header *head) {
     size_t length = strlen(file->path), end = strlen(extension);
     return word_at(head, 0) == GW_TOKENS_MAGIC ||
@@ -121,8 +121,8 @@ static bool open_file(gw_tokens *tokens, uint32_t number, gw_err *err) {
     return true;
 }
 
-/* Divides the files into windows. All files without a window are reported at once, since there may be many among
- * texts. */
+/* Divides the files into windows. All files without a window are reported at once, since there may be many
+ * among texts. */
 static bool divide(gw_tokens *tokens, gw_err *err) {
     const gw_token_file *first = NULL;
     char others[40] = "";

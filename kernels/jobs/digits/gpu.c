@@ -57,8 +57,8 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     return true;
 }
 
-/* Lists the numbers of rows of the first and the last shard of the first and the last training step of an epoch,
- * which may be smaller, and of an evaluation. */
+/* Lists the numbers of rows of the first and the last shard of the first and the last training step of an
+ * epoch, which may be smaller, and of an evaluation. */
 static void list_rows(const digits_job *job, uint32_t rows[GW_CUDA_MLP_SIZES]) {
     const uint64_t steps[] = {0, job->train_steps - 1, job->train_steps};
     for (int i = 0; i < 3; i++) {

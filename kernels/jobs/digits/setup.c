@@ -106,8 +106,8 @@ static bool read_optimizer(const gw_params *params, digits_job *job, gw_err *err
            gw_param_real(params, "epsilon", 1e-30, 1.0, &job->epsilon, err);
 }
 
-/* Computes the scale and shift that normalise the pixels, from sums of integers, so that the order of addition
- * does not matter. */
+/* Computes the scale and shift that normalise the pixels, from sums of integers, so that the order of
+ * addition does not matter. */
 static void measure_pixels(digits_job *job) {
     const gw_images *train = &job->data.train;
     size_t pixels = (size_t)train->count * job->data.rows * job->data.columns;

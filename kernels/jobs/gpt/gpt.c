@@ -211,8 +211,8 @@ static bool gpt_apply(void *job_pointer, uint64_t step, const gw_range *range, c
     return true;
 }
 
-/* The report's key of a training's bits per byte. It differs from a validation's, so that each is a column and a
- * curve of its own. */
+/* The report's key of a training's bits per byte. It differs from a validation's, so that each is a column
+ * and a curve of its own. */
 static const char train_bits[] = "train_bits_per_byte";
 
 /* Appends to `text`, which has room for `size` bytes, as much as fits. */

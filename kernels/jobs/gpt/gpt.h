@@ -17,9 +17,9 @@ typedef struct gw_gpt_weights {
 /* Checks what can be decided from the options without reading a file. Fails with GW_E_USAGE. */
 bool gw_gpt_job_check(const gw_params *params, gw_err *err);
 
-/* Opens the job as gw_job_type.open does. Where `first` is not NULL, it replaces the weights that --init names,
- * and that file is not read: the job equals the one that starts from the file that gw_gpt_file_write writes
- * for these weights. */
+/* Opens the job as gw_job_type.open does. Where `first` is not NULL, it replaces the weights that --init
+ * names, and that file is not read: the job equals the one that starts from the file that gw_gpt_file_write
+ * writes for these weights. */
 bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job, gw_err *err);
 
 #endif

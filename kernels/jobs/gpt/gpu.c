@@ -1,7 +1,7 @@
 /* `gpt` on a GPU. Initial weights, updates and the norm for clipping have a processor's bits; gradients have
  * those of cuBLASLt and of this program's kernels. A shard's input consists of its tokens and targets, its
- * rows grouped by token, which is the order in which the token embedding's gradient is added, and the source of
- * its dropout. Shards of one size differ only by their inputs, so that they can run as one graph. */
+ * rows grouped by token, which is the order in which the token embedding's gradient is added, and the source
+ * of its dropout. Shards of one size differ only by their inputs, so that they can run as one graph. */
 #ifdef GODWIT_CUDA
 #include "core/gpu.h"
 #include "core/base/assert.h"
@@ -80,8 +80,8 @@ static void gpu_close(void *job, void *side_pointer) {
     free(s);
 }
 
-/* Lists the numbers of sequences of the first and the last shard of an update and of an evaluation; returns the
- * length of the list. */
+/* Lists the numbers of sequences of the first and the last shard of an update and of an evaluation; returns
+ * the length of the list. */
 static uint32_t list_sizes(const gpt_job *job, uint32_t sizes[GW_CUDA_GPT_SIZES]) {
     uint32_t count = 0;
     uint64_t first_evaluation = job->eval_every < job->updates ? job->eval_every : job->updates;

@@ -15,8 +15,8 @@
 /* The least length of a decay. Its first update still has the full rate, so that a decay of one update would
  * not lower any rate. */
 enum { LEAST_DECAY = 2 };
-/* The size of a shard's residual stream, in elements, up to which its kernels are short: they take some 10 us on
- * an H100, and a layer has fifty. The host needs a few us to start each. */
+/* The size of a shard's residual stream, in elements, up to which its kernels are short: they take some 10 us
+ * on an H100, and a layer has fifty. The host needs a few us to start each. */
 enum { SHORT_KERNELS = 1 << 20 };
 enum { DEFAULT_SHARDS = 24, DEFAULT_SHARD_TOKENS = 256, EVAL_BATCHES = 20, BYTE_VALUES = 256 };
 static const int64_t UPDATES_MOST = 1000000000000;
@@ -92,8 +92,8 @@ static int64_t given_or(int64_t given, int64_t otherwise) {
     return given != NOT_GIVEN ? given : otherwise;
 }
 
-/* Sets the vocabulary. A model with more tokens than bytes normally encodes a text otherwise than by its bytes;
- * plain bytes are then refused unless the user gives the vocabulary. */
+/* Sets the vocabulary. A model with more tokens than bytes normally encodes a text otherwise than by its
+ * bytes; plain bytes are then refused unless the user gives the vocabulary. */
 static bool fit_vocabulary(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     uint32_t known = gw_gpt_file_vocabulary(&job->init);
     bool shards = job->data.shards;

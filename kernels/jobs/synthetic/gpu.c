@@ -72,8 +72,8 @@ static bool gpu_lane_open(void *job, void *side_pointer, void **lane_out, gw_err
     l->parts = (void *)(next + push);
     l->mean = (void *)(next + push + parts);
     l->count = (void *)(next + push + parts + GW_CUDA_ALIGN);
-    /* A copy from memory that is not pinned may arrive after cudaMemcpy returns, and lanes do not wait for the
-     * default stream, which makes it. */
+    /* A copy from memory that is not pinned may arrive after cudaMemcpy returns, and lanes do not wait for
+     * the default stream, which makes it. */
     if (!gw_cuda_try(s->gpu, cudaMemcpy(l->count, &one, sizeof one, cudaMemcpyHostToDevice), err,
                      "cudaMemcpy") ||
         !gw_cuda_try(s->gpu, cudaStreamSynchronize(NULL), err, "cudaMemcpy of %zu bytes", sizeof one)) {

@@ -28,8 +28,8 @@ typedef struct synthetic {
 
 bool synthetic_is_at(const synthetic_place *at, uint64_t step, uint32_t shard);
 
-/* The key of one stream of noise: Philox of (seed, step, shard). The noise of S_0 has SYNTHETIC_INIT as step and
- * the tensor's number as shard. */
+/* The key of one stream of noise: Philox of (seed, step, shard). The noise of S_0 has SYNTHETIC_INIT as step
+ * and the tensor's number as shard. */
 #define SYNTHETIC_INIT UINT64_MAX
 uint64_t synthetic_noise_key(const synthetic *job, uint64_t step, uint64_t shard);
 

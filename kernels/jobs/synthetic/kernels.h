@@ -20,12 +20,12 @@ enum { GW_CUDA_SYNTHETIC_PARTS = 256 };
 cudaError_t gw_cuda_synthetic_push(uint64_t key, uint64_t count, uint64_t bad, const float *cells,
                                    float *push, double *parts, float *mean, cudaStream_t stream);
 
-/* Updates cells[0 .. count); cell i moves towards the mean of push[i mod pushed], and `scale` makes the sum the
- * mean. */
+/* Updates cells[0 .. count); cell i moves towards the mean of push[i mod pushed], and `scale` makes the sum
+ * the mean. */
 cudaError_t gw_cuda_synthetic_follow(uint64_t count, uint64_t pushed, const int64_t *push, double scale,
                                      float *cells, cudaStream_t stream);
-/* Extends each hash chain digest[k], for k < words, by every words-th element of push from k on and by *counted.
- */
+/* Extends each hash chain digest[k], for k < words, by every words-th element of push from k on and by
+ * *counted. */
 cudaError_t gw_cuda_synthetic_chain(uint64_t words, uint64_t pushed, const int64_t *push,
                                     const int64_t *counted, int64_t *digest, cudaStream_t stream);
 

@@ -1,8 +1,8 @@
 /* The model. A shard's contribution, its *push*, is noise plus a fraction of the present `cells`; each step
  * moves the cells towards the mean of the pushes, so that an error in any step's sum stays in the state.
- * `digest` is a hash chain over every bit of every sum. `unread` moves like `cells`, but no shard reads it; it is
- * two thirds of the state, as AdamW's moments are. With payloads, the key of the noise depends on every byte of
- * the payload, so that a wrong byte changes the state. */
+ * `digest` is a hash chain over every bit of every sum. `unread` moves like `cells`, but no shard reads it;
+ * it is two thirds of the state, as AdamW's moments are. With payloads, the key of the noise depends on every
+ * byte of the payload, so that a wrong byte changes the state. */
 #include "kernels/jobs/synthetic/synthetic.h"
 
 #include "core/base/assert.h"

@@ -125,7 +125,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The bound of the most likely tokens: those with logits above `least`, and `equal` of those with that logit. */
+/* The bound of the most likely tokens: those with logits above `least`, and `equal` of those with that logit.
+ */
 typedef struct bound {
     float least;
     uint32_t equal;

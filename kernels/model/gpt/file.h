@@ -16,11 +16,12 @@ uint32_t gw_gpt_file_context(const gw_safetensors *file);
 /* Checks that the file has every parameter of the model as F32, F16 or BF16 in the right shape, at least as
  * many positions as the context, no further layers, and no lm_head.weight other than the embedding (which may
  * be there under that name alone). Names may begin with "transformer."; other contents are ignored. Reads the
- * embedding where there is an lm_head.weight beside it. `own_heads` is the number of heads of the file's model, for the message; 0: unknown. */
+ * embedding where there is an lm_head.weight beside it. `own_heads` is the number of heads of the file's
+ * model, for the message; 0: unknown. */
 bool gw_gpt_file_check(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, gw_err *err);
 
-/* Writes the names of tensors that are none of the model's to `text`, as many as fit, separated by commas, and
- * returns the number of them. Masks of attention, which transformers once saved, are not counted. */
+/* Writes the names of tensors that are none of the model's to `text`, as many as fit, separated by commas,
+ * and returns the number of them. Masks of attention, which transformers once saved, are not counted. */
 uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char *text, size_t size);
 
 /* Copies elements [first, first + count) of parameter `number` to `values`, as floats, after a successful

@@ -124,14 +124,14 @@ Test(safetensors, damage_is_refused_with_the_reason) {
     refuse("{\"a\":{\"dtype\":\"F32_LONG\",\"shape\":[2,2],\"data_offsets\":[0,16]}}", 16, 0,
            "'a' has no dtype of up to 7 characters");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4,4],\"data_offsets\":[0,16]}}", 16, 0,
-           "not what its shape says");
+           "does not agree with its shape");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[-4],\"data_offsets\":[0,16]}}", 16, 0, "no shape");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,4],\"data_offsets\":[0,16]}}", 16, 0,
            "no shape");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,16]}}", 16, 0,
            "no shape");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,2],\"data_offsets\":[0,0]}}", 16, 0,
-           "not what its shape says");
+           "does not agree with its shape");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[16,0]}}", 16, 0, "outside");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[-16,0]}}", 16, 0, "outside");
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[0,16]},\"a\":{}}", 16, 0, "duplicate");

@@ -36,8 +36,8 @@ static void expect_line(const gw_job_type *type, const char *const *pairs, const
     free(identity);
 }
 
-/* Gives each option, one after the other, the value that the identity shows, in that spelling and in `others`, and
- * expects the same identity each time. */
+/* Gives each option, one after the other, the value that the identity shows, in that spelling and in
+ * `others`, and expects the same identity each time. */
 static void expect_values_count(const gw_job_type *type, const char *const *pairs) {
     char *identity = trial_identity(type, pairs), *rest = NULL;
     char *lines = strdup(identity);

@@ -40,9 +40,10 @@ static bool linear_backward(const backward_pass *d, uint32_t layer, cuda_gpt_lin
                              "gradient of a product's input", err);
 }
 
-/* Computes the gradient of a norm's input x from that of its output, which is in the lane's branch: adds it to
- * `above` and writes delta. The branch of `site`, whose output is part of x, gets its gradient in the lane's
- * dout; `bias` is the number of the bias of its product. Emits the gradients of the norm and of that bias. */
+/* Computes the gradient of a norm's input x from that of its output, which is in the lane's branch: adds it
+ * to `above` and writes delta. The branch of `site`, whose output is part of x, gets its gradient in the
+ * lane's dout; `bias` is the number of the bias of its product. Emits the gradients of the norm and of that
+ * bias. */
 static bool norm_backward(const backward_pass *d, uint32_t weight, float *mean, float *scale, const float *x,
                           const float *above, uint32_t layer, gw_gpt_site site, uint32_t bias, gw_err *err) {
     const gw_cuda_gpt_pass *pass = d->pass;
@@ -82,7 +83,8 @@ static bool backward_hidden(const backward_pass *d, uint32_t layer, gw_err *err)
            linear_backward(d, layer, LINEAR_HIDDEN, dhidden, lane->branch, err);
 }
 
-/* Computes the gradient of the first norm's output from dout, the gradient of the attention branch's output. */
+/* Computes the gradient of the first norm's output from dout, the gradient of the attention branch's output.
+ */
 static bool backward_attention(const backward_pass *d, uint32_t layer, gw_err *err) {
     const gw_cuda_gpt_pass *pass = d->pass;
     gw_cuda_gpt_lane *lane = pass->lane;

@@ -114,8 +114,8 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number) {
 
 /* Opening. */
 
-/* Refuses shapes that need more shared memory than the GPU has. Without this check, the first shard would fail
- * on every peer. */
+/* Refuses shapes that need more shared memory than the GPU has. Without this check, the first shard would
+ * fail on every peer. */
 static bool check_shared(const gw_cuda_gpt *m, const gw_cuda_attention *attention, gw_err *err) {
     int most;
     size_t need = gw_cuda_attention_shared(attention, m->bf16);

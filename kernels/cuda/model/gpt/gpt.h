@@ -4,9 +4,9 @@
  * and the gradients of parameters are float32 at every precision.
  *
  * Where factors of the weights have the state's type, they are the state itself; gw_cuda_gpt_derive makes
- * bfloat16 copies after each change of the state. The token embedding is copied also where the vocabulary is no
- * multiple of GW_CUDA_GPT_COLUMNS: the copy has rows of zeros behind the vocabulary, so that products have even
- * sizes, and the loss ignores the surplus logits.
+ * bfloat16 copies after each change of the state. The token embedding is copied also where the vocabulary is
+ * no multiple of GW_CUDA_GPT_COLUMNS: the copy has rows of zeros behind the vocabulary, so that products have
+ * even sizes, and the loss ignores the surplus logits.
  *
  * A lane's memory in bytes depends on R tokens, C channels, L layers, H heads, T positions, V tokens of the
  * vocabulary (rounded up), and F bytes a factor. It consists of

@@ -1,6 +1,6 @@
 /* The head: logits, their loss, and the gradients of their input and of the token embedding. It computes one
- * chunk of rows after the other, since the logits of a whole shard would be by far the largest array of a lane.
- */
+ * chunk of rows after the other, since the logits of a whole shard would be by far the largest array of a
+ * lane. */
 #include "core/base/assert.h"
 #include "kernels/cuda/math/crossent.h"
 #include "kernels/cuda/model/gpt/inside.h"
@@ -30,7 +30,8 @@ static void *row_of(gw_cuda_factor of, uint64_t first, uint64_t columns) {
     return (char *)of.values + first * columns * (of.bf16 ? sizeof(uint16_t) : sizeof(float));
 }
 
-/* Computes a chunk's logits and their loss. With a scale that is not 0, their gradient replaces the logits. */
+/* Computes a chunk's logits and their loss. With a scale that is not 0, their gradient replaces the logits.
+ */
 static bool chunk_forward(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first,
                           float scale, gw_err *err) {
     const gw_cuda_gpt *m = pass->model;
@@ -45,8 +46,8 @@ static bool chunk_forward(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *ch
                          "loss", err);
 }
 
-/* Multiplies the gradient of a chunk's logits by the token embedding, which gives the gradient of their input,
- * and by their input, which gives the gradient of the token embedding. */
+/* Multiplies the gradient of a chunk's logits by the token embedding, which gives the gradient of their
+ * input, and by their input, which gives the gradient of the token embedding. */
 static bool chunk_backward(const gw_cuda_gpt_pass *pass, const cuda_gpt_chunk *chunk, uint64_t first,
                            gw_err *err) {
     gw_cuda_gpt_lane *lane = pass->lane;

@@ -98,7 +98,8 @@ const void *cuda_gpt_factor_of(const gw_cuda_gpt_pass *pass, uint32_t number);
 uint64_t cuda_gpt_chunk_rows(uint64_t rows);
 bool cuda_gpt_plan_head(gw_cuda_gpt *model, uint64_t rows, cuda_gpt_chunk *chunk, gw_err *err);
 /* Computes the loss from the lane's `final`. With a scale that is not 0, it also computes the gradient of
- * `final`, in the lane's branch, and the part of the token embedding's gradient that comes from the logits. */
+ * `final`, in the lane's branch, and the part of the token embedding's gradient that comes from the logits.
+ */
 bool cuda_gpt_head(const gw_cuda_gpt_pass *pass, float scale, gw_err *err);
 
 /* forward.c */
