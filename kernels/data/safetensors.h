@@ -39,10 +39,10 @@ typedef struct gw_safetensors {
 
 /* Maps the weights at `path` and checks their headers: every tensor lies within its file and is as large as
  * its shape says. The path names a file, an index, or a folder, which stands for its model.safetensors, its
- * model.safetensors.index.json, or the only *.safetensors file in it. Where there are several files, a tensor is taken
- * from the one that the index names. A name that a file's metadata declare to be another name of a tensor
- * (as safetensors.torch.save_model does of tied weights) is listed like a tensor. The tensors are not read,
- * and `digest` stays 0. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID, GW_E_CORRUPT, GW_E_LIMIT, or
+ * model.safetensors.index.json, or the only *.safetensors file in it. Where there are several files, a tensor
+ * is taken from the one that the index names. A name that a file's metadata declare to be another name of a
+ * tensor (as safetensors.torch.save_model does of tied weights) is listed like a tensor. The tensors are not
+ * read, and `digest` stays 0. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_INVALID, GW_E_CORRUPT, GW_E_LIMIT, or
  * GW_E_UNSUPPORTED for another format that can be told (a PyTorch pickle, GGUF), naming the file and what is
  * wrong in it; *file is empty then. */
 bool gw_safetensors_begin(const char *path, gw_safetensors *file, gw_err *err);

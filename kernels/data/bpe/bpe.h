@@ -1,8 +1,9 @@
-/* Tokenizers: byte-pair encoding over bytes (Sennrich et al., 2016; Radford et al., 2019), as GPT-2's and many
- * later ones. Tokens that were added to a vocabulary, such as "<|endoftext|>", are recognised in a text first.
- * What is between them is cut into words, numbers, punctuation and blanks, by GPT-2's regular expression or
- * the tokenizer's own. Each of these pieces starts as single bytes; of all neighbours that have a merge, those
- * with the lowest rank are joined, until no merge is left. A piece of more than 1 MiB is cut there.
+/* Tokenizers: byte-pair encoding over bytes (Sennrich et al., 2016; Radford et al., 2019), as GPT-2's and
+ * many later ones. Tokens that were added to a vocabulary, such as "<|endoftext|>", are recognised in a text
+ * first. What is between them is cut into words, numbers, punctuation and blanks, by GPT-2's regular
+ * expression or the tokenizer's own. Each of these pieces starts as single bytes; of all neighbours that have
+ * a merge, those with the lowest rank are joined, until no merge is left. A piece of more than 1 MiB is cut
+ * there.
  *
  * The tokens are those that Hugging Face's tokenizers library makes of a text, without those that it puts
  * around a whole text (a post-processor's). The differences: characters that Unicode has assigned after the

@@ -40,9 +40,9 @@ typedef struct gw_bpe_cut {
     bool after_match; /* a match has ended at `at` */
 } gw_bpe_cut;
 
-/* Cuts from `at` on; advances `at` behind the last piece that is certain whatever follows. Where `ended`, that
- * is all. Fails as `take` does, or with GW_E_LIMIT where a pattern takes too many steps. Takes time linear in
- * the text, unless a pattern of the tokenizer is a malicious one. */
+/* Cuts from `at` on; advances `at` behind the last piece that is certain whatever follows. Where `ended`,
+ * that is all. Fails as `take` does, or with GW_E_LIMIT where a pattern takes too many steps. Takes time
+ * linear in the text, unless a pattern of the tokenizer is a malicious one. */
 bool gw_bpe_cutter_cut(gw_bpe_cutter *cutter, gw_bpe_cut *cut, gw_err *err);
 
 #endif

@@ -220,7 +220,8 @@ static bool put_group(translation *t) {
             t->at += strlen(same[i]);
             return true;
         }
-    /* options: an m is what others call s; without a group they hold to the end, which is alike at the start */
+    /* options: an m is what others call s; without a group they hold to the end, which is alike at the start
+     */
     size_t length = strspn(start + 2, "im-");
     char end = start[2 + length];
     if (length == 0 || !(end == ':' || (end == ')' && start == t->pattern))) return refuse(t, start, 3);

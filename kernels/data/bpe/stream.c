@@ -108,8 +108,8 @@ struct found {
     size_t end;
 };
 
-/* Looks for the first added token of a kind before `end`, where the text ends if it is `closed`. Returns where
- * it begins, with the white space that belongs to it; or the end of what certainly belongs to none. */
+/* Looks for the first added token of a kind before `end`, where the text ends if it is `closed`. Returns
+ * where it begins, with the white space that belongs to it; or the end of what certainly belongs to none. */
 static size_t seek(gw_bpe_stream *s, int kind, size_t end, bool closed, struct found *found) {
     const gw_bpe_added *added = &s->bpe->added[kind];
     size_t at = s->scanned[kind] > s->at ? s->scanned[kind] : s->at, bytes;

@@ -40,7 +40,8 @@ static size_t pack(gw_compression compression, size_t *first) {
     return total;
 }
 
-/* Decompresses in parts of up to `in` bytes into room of up to `room`; the number of bytes, or -1 with *err. */
+/* Decompresses in parts of up to `in` bytes into room of up to `room`; the number of bytes, or -1 with *err.
+ */
 static long unpack(size_t length, uint32_t in, uint32_t room, gw_err *err) {
     gw_compression compression;
     gw_inflater *inflater;

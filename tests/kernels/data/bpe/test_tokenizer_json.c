@@ -41,7 +41,8 @@ static bool is_left_out(const json_t *one, const char *merge) {
     return false;
 }
 
-/* The vocabulary of tests/cluster/tokenizers_tokens.py: byte b is token b, and then comes what merges make. */
+/* The vocabulary of tests/cluster/tokenizers_tokens.py: byte b is token b, and then comes what merges make.
+ */
 static json_t *make_model(const json_t *all, const json_t *one) {
     json_t *vocab = json_object(), *merges = json_array(), *model = json_object();
     const json_t *list = json_object_get(all, "merges");
