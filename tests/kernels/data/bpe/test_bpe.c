@@ -444,7 +444,7 @@ Test(bpe, damaged_merges_are_refused_with_the_line) {
     write_text("merges.txt", "h e\nx y\n");
     refuse("line 2: a part of 'x y' is no token");
     write_text("merges.txt", "h e\nl l\nh e\n");
-    refuse("line 3: 'h e' is listed twice");
+    refuse("line 3: 'h e' is there twice");
     write_text("merges.txt", "h e\n#version l\n");
     refuse("line 2: a part of '#version l' is no token");
     scratch_write("merges.txt", "h e\nl\0l\n", 8);
