@@ -38,8 +38,8 @@ typedef struct gw_collective_piece {
     uint64_t count;
 } gw_collective_piece;
 
-/* The identity of an all-reduce. Tags rise from call to call, compared by epoch, step, attempt and bucket in this order; the
- * view's name distinguishes views of one epoch. */
+/* The identity of an all-reduce. Tags rise from call to call, compared by epoch, step, attempt and bucket in
+ * this order; the view's name distinguishes views of one epoch. */
 typedef struct gw_collective_tag {
     gw_fence fence;
     uint64_t step;
@@ -53,23 +53,25 @@ typedef struct gw_collective_call {
     uint32_t member_count, rank;       /* rank: this peer's index in members */
     const gw_collective_piece *pieces; /* the array is copied; the memory must stand until `done` */
     uint32_t piece_count;
-    uint32_t
-        progress_ms; /* the call fails after this long without progress, once all members have entered. A small sum is done as soon as all have entered, and has no deadline */
-    uint64_t token;  /* returned in the result */
+    /* The call fails after this long without progress, once all members have entered. A small sum is done as
+     * soon as all have entered, and has no deadline. */
+    uint32_t progress_ms;
+    uint64_t token; /* returned in the result */
 } gw_collective_call;
 
 typedef enum gw_collective_status {
     GW_COLLECTIVE_OK = 1,
     GW_COLLECTIVE_ABORTED, /* ended by gw_collective_abort */
-    GW_COLLECTIVE_FAILED, /* err says why (a link was lost, or there was no progress); all calls that were started fail */
+    GW_COLLECTIVE_FAILED,  /* err says why; all calls that were started fail */
 } gw_collective_status;
 
 typedef struct gw_collective_result {
     uint64_t token;
     gw_collective_status status;
     gw_peer_id suspect; /* FAILED: the member with which the call failed, or zeros */
-    bool
-        changed; /* the bits that the suspect sent changed: that member, this peer or the way between them changes bits. If the suspect is zeros, this peer's own memory does */
+    /* The bits that the suspect sent changed: that member, this peer or the way between them changes bits. If
+     * the suspect is zeros, this peer's own memory does. */
+    bool changed;
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
     uint64_t sent_bytes,

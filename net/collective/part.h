@@ -112,8 +112,8 @@ bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header)
 /* Elements [first, first + count) of the inputs or outputs as parts of a message; `list` has room for every
  * piece of the call. Returns how many. */
 uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t count, struct iovec *list);
-/* Computes out = in + `theirs` over elements [first, first + count), or out = in + out if `theirs` is NULL. The checksums are
- * those of gw_sum_into. */
+/* Computes out = in + `theirs` over elements [first, first + count), or out = in + out if `theirs` is NULL.
+ * The checksums are those of gw_sum_into. */
 void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs,
                   gw_checksum *before, gw_checksum *after);
 /* The checksum of elements [first, first + count) of the inputs or outputs. */

@@ -38,8 +38,8 @@ static void take_element(gw_checksum *checksum, gw_sum_type type, uint64_t eleme
     if (type == GW_SUM_I64) take_value(checksum, (uint32_t)(element >> 32));
 }
 
-/* Reads an element exactly once, because faulty memory may give another value the next time. A float is the lower half of the
- * result. */
+/* Reads an element exactly once, because faulty memory may give another value the next time. A float is the
+ * lower half of the result. */
 static uint64_t read_once(gw_sum_type type, const void *from) {
     uint64_t element = 0;
     if (type == GW_SUM_I64)

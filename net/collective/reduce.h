@@ -10,11 +10,12 @@ uint64_t gw_sum_bytes(gw_sum_type type);
 
 enum { GW_CHECKSUM_ROW = 32 }; /* bytes that are added at a time */
 
-/* A checksum of 32-bit values in their order, which may be given in pieces of any size; all zeros is the checksum of no values.
- * It has, for each place in a row, the sum of the values at that place and the sum of their partial sums, as in Fletcher, "An
- * arithmetic checksum for serial transmissions" (1982). The sums do not wrap within 2 MiB: up to that length it always detects
- * one or two values that differ, and any number of values in which bits are stuck; beyond that almost always. (The sums of lower
- * halves are computed from those of 64-bit pairs by subtracting 2^32 times those of upper halves, which is cheaper than splitting
+/* A checksum of 32-bit values in their order, which may be given in pieces of any size; all zeros is the
+ * checksum of no values. It has, for each place in a row, the sum of the values at that place and the sum of
+ * their partial sums, as in Fletcher, "An arithmetic checksum for serial transmissions" (1982). The sums do
+ * not wrap within 2 MiB: up to that length it always detects one or two values that differ, and any number of
+ * values in which bits are stuck; beyond that almost always. (The sums of lower halves are computed from
+ * those of 64-bit pairs by subtracting 2^32 times those of upper halves, which is cheaper than splitting
  * every pair.) */
 typedef struct gw_checksum {
     uint64_t values; /* values so far */

@@ -1,5 +1,6 @@
-/* The two threads that look up the names of FETCHes, so that no data thread waits for a disk: gw-data-memory for names that are
- * found in memory, gw-data-files for all others. A disk that hangs holds up the latter alone. */
+/* The two threads that look up the names of FETCHes, so that no data thread waits for a disk: gw-data-memory
+ * for names that are found in memory, gw-data-files for all others. A disk that hangs holds up the latter
+ * alone. */
 #ifndef GODWIT_NET_DATA_PROVIDER_H
 #define GODWIT_NET_DATA_PROVIDER_H
 
@@ -13,8 +14,8 @@ typedef struct gw_lookup {
     gw_peer_id requester;
     gw_hash name;
     uint64_t channel, id; /* the requester's channel and request */
-    bool
-        of_path; /* the lookup is for a path's end rather than a channel, identified by `link` and `serial` */
+    /* The lookup is for a path's end rather than a channel, identified by `link` and `serial`. */
+    bool of_path;
     uint64_t link;
     uint32_t serial;
     uint64_t capacity;        /* the longest answer that the requester has room for */

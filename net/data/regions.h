@@ -1,7 +1,8 @@
-/* The regions that a peer exposes, their fence, and the execution of operations on them: the owner's side of the one-sided
- * operations that its threads serve (those over TCP, and those that a path passes on).
+/* The regions that a peer exposes, their fence, and the execution of operations on them: the owner's side of
+ * the one-sided operations that its threads serve (those over TCP, and those that a path passes on).
  *
- * There is no lock: a thread that changes the regions holds the gates of all serving threads (net/rail/thread.h). */
+ * There is no lock: a thread that changes the regions holds the gates of all serving threads
+ * (net/rail/thread.h). */
 #ifndef GODWIT_NET_DATA_REGIONS_H
 #define GODWIT_NET_DATA_REGIONS_H
 

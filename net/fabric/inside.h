@@ -36,12 +36,12 @@ typedef struct gw_settling {
         bool due; /* it is to be tried then, since it was neither offered nor tried after the failure */
     } excluded[GW_PATH_KINDS];
     bool reported; /* the log says why this pair has no path better than TCP, or no link */
-    gw_err
-        last_retry; /* why the last retry of a path beside TCP failed; the log repeats it only if it changes */
+    /* Why the last retry of a path beside TCP failed; the log repeats it only if it changes. */
+    gw_err last_retry;
 } gw_settling;
 
-/* The state of the data link to one peer, from its first stream until it is unlinked. The control thread may hold a pair without
- * a lock and therefore frees it; without a control thread, gw_fabric_unlink does. */
+/* The state of the data link to one peer, from its first stream until it is unlinked. The control thread may
+ * hold a pair without a lock and therefore frees it; without a control thread, gw_fabric_unlink does. */
 typedef struct gw_pair {
     struct gw_pair *next;
     struct gw_fabric *fabric;
@@ -54,8 +54,9 @@ typedef struct gw_pair {
     gw_data_link *base;           /* the TCP link, whose stream 0 is in its rail; NULL: none */
     gw_data_link *rails;          /* the channels of the other streams; NULL: there are none (yet) */
     uint64_t announced;           /* the number of the link that the last link_up named; 0: none */
-    bool
-        changing; /* the other side may replace `rails` by those of a path at any moment, so their end does not end the link */
+    /* The other side may replace `rails` by those of a path at any moment, so their end does not end the
+     * link. */
+    bool changing;
     /* The fields below are guarded by posts_lock. */
     gw_path_endpoint *direct; /* the endpoint that operations are offered to; NULL: they go by the rails */
     bool direct_over;         /* its link has ended: it takes no operations, and may only be abandoned */

@@ -95,7 +95,8 @@ void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
     gw_fabric *f = context;
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, &link->peer);
-    /* If neither matches, the link has ended already: another stream of it broke earlier, or it was ended on purpose. */
+    /* If neither matches, the link has ended already: another stream of it broke earlier, or it was ended on
+     * purpose. */
     if (pair != NULL && pair->rails == link && pair->changing) {
         end_data_link(&pair->rails);
         gw_fabric_wake(f);

@@ -1,7 +1,7 @@
-/* Settling, the choice of the path that a data link takes. The control threads of both sides settle it: each says which kinds it
- * allows and has (HELLO). The side that dialled tries the kinds that both have, the best first, by an end of the path on each
- * side (TRY, TELL, FAIL), and announces the kind that is established, or TCP (USE). A side that allows TCP alone uses TCP
- * without further messages and only answers a HELLO. */
+/* Settling, the choice of the path that a data link takes. The control threads of both sides settle it: each
+ * says which kinds it allows and has (HELLO). The side that dialled tries the kinds that both have, the best
+ * first, by an end of the path on each side (TRY, TELL, FAIL), and announces the kind that is established, or
+ * TCP (USE). A side that allows TCP alone uses TCP without further messages and only answers a HELLO. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
@@ -288,8 +288,8 @@ static void set_timer(gw_pair *pair, uint64_t at_ns, gw_loop_call *call) {
 static void plan_retry(gw_pair *pair);
 
 /* Tries a better path again on a link that had to use TCP, after the pause for a failed kind. What the two
- * sides told each other when the link began may be outdated or incomplete, so both post_endpoint_job it again, and the side
- * that leads chooses. */
+ * sides told each other when the link began may be outdated or incomplete, so both post_endpoint_job it
+ * again, and the side that leads chooses. */
 static void on_retry(void *context) {
     gw_pair *pair = context;
     tell_hello(pair);

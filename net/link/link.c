@@ -227,8 +227,8 @@ static void pursue(peer *p) {
 
 /* Dialling. */
 
-/* How much a failed dial leaves open whether the peer lives. A round of dialling is reported by its failure of
- * the highest rank. An address that leads back to this process tells nothing about the peer (bridges of
+/* How much a failed dial leaves open whether the peer lives. A round of dialling is reported by its failure
+ * of the highest rank. An address that leads back to this process tells nothing about the peer (bridges of
  * containers have the same address on every host), so it counts only where there is no other address. A round
  * in which every other address refused proves that the process is gone. */
 static int hope(gw_closed why, gw_fault fault) {
@@ -269,8 +269,8 @@ static void pursue_later(peer *p, uint64_t pause_ns) {
         gw_log(GW_ERROR, "net/link", "%s", err.text);
 }
 
-/* The pause before the next round of dialling. It doubles from round to round and is jittered, so that peers do not dial in
- * lockstep. */
+/* The pause before the next round of dialling. It doubles from round to round and is jittered, so that peers
+ * do not dial in lockstep. */
 static uint64_t next_pause(peer *p) {
     uint64_t pause_ns = p->pause_ns - p->pause_ns / 4 + gw_rng_below(&p->links->rng, p->pause_ns / 2);
     p->pause_ns = 2 * p->pause_ns < longest_pause_ns ? 2 * p->pause_ns : longest_pause_ns;
@@ -287,7 +287,8 @@ static void end_round(peer *p) {
     report_down(p, why, p->round_fault, text);
 }
 
-/* Notes that a dial or a connection has failed. The round of dialling has failed when no other connection is left. */
+/* Notes that a dial or a connection has failed. The round of dialling has failed when no other connection is
+ * left. */
 static void lose_way(peer *p, gw_closed why, gw_fault fault, const char *text) {
     note_failure(p, why, fault, text);
     if (p->connections == NULL && p->wanted)
@@ -346,8 +347,9 @@ static void dial(peer *p) {
 
 /* Events of a connection. */
 
-/* Whether a new connection may exist beside those of the same peer. A connection of an older life of the peer may not; one of a
- * newer life ends the older ones; of two clones (equal boot count, different nonce) the first one stays. */
+/* Whether a new connection may exist beside those of the same peer. A connection of an older life of the peer
+ * may not; one of a newer life ends the older ones; of two clones (equal boot count, different nonce) the
+ * first one stays. */
 static bool judge_life(connection *c, const gw_remote *remote) {
     peer *p = c->peer;
     const connection *held = p->link != NULL ? p->link : p->offered;
@@ -367,8 +369,8 @@ static bool judge_life(connection *c, const gw_remote *remote) {
     return true;
 }
 
-/* Uses the label of a dialler's handshake, the last ordinal that it took. If that is this side's link or offer, the link is
- * broken on the other side. */
+/* Uses the label of a dialler's handshake, the last ordinal that it took. If that is this side's link or
+ * offer, the link is broken on the other side. */
 static void apply_label(peer *p, uint64_t label) {
     if (!we_offer(p)) return;
     if (p->offered != NULL && label >= p->offered->ordinal) drop(p->offered);
@@ -468,8 +470,8 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
 
 /* Heartbeats. */
 
-/* Whether the other side is expected to send on this connection: heartbeats on a link, or an offer if there is no link. An
- * offered connection has a deadline of its own. */
+/* Whether the other side is expected to send on this connection: heartbeats on a link, or an offer if there
+ * is no link. An offered connection has a deadline of its own. */
 static bool is_owed(const connection *c) {
     return c->phase == UP || (c->phase == SPARE && c->peer->link == NULL && !we_offer(c->peer));
 }

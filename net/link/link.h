@@ -44,24 +44,25 @@ typedef struct gw_link_events {
     void *context;
     /* A link is up; `remote` is valid until it goes down. */
     void (*up)(void *context, const gw_peer_id *peer, const gw_remote *remote);
-    /* A link that was up broke, or a round of dialling failed. The latter is reported for every failed round. `fault` is that
-     * of gw_stream_events. gw_links_unwant causes no call. */
+    /* A link that was up broke, or a round of dialling failed. The latter is reported for every failed round.
+     * `fault` is that of gw_stream_events. gw_links_unwant causes no call. */
     void (*down)(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault, const char *text);
     void (*message)(void *context, const gw_peer_id *peer, const uint8_t *bytes, size_t count);
 } gw_link_events;
 
 /* `local` must outlive the links. NULL on failure. */
 gw_links *gw_links_open(gw_loop *loop, const gw_local *local, const gw_link_events *events, gw_err *err);
-/* Sets how long the other side of a link may be silent; the default is GW_SILENCE_NS. Called before there are any links. */
+/* Sets how long the other side of a link may be silent; the default is GW_SILENCE_NS. Called before there are
+ * any links. */
 void gw_links_set_silence(gw_links *links, uint64_t silence_ns);
 /* Closes every link without events. NULL is allowed. */
 void gw_links_close(gw_links *links);
 
-/* Keeps a link to `peer` (which is not this peer) from now on, and dials at once if there is none. `addrs` has 1 to
- * GW_LINK_ADDRS addresses, which replace those of an earlier call. Fails only when out of memory. */
+/* Keeps a link to `peer` (which is not this peer) from now on, and dials at once if there is none. `addrs`
+ * has 1 to GW_LINK_ADDRS addresses, which replace those of an earlier call. Fails only when out of memory. */
 bool gw_links_want(gw_links *links, const gw_peer_id *peer, const gw_addr *addrs, size_t count, gw_err *err);
-/* Stops keeping the link, and closes it if it is up. The other side may make a new one: links that other peers dial are
- * accepted whether they are wanted or not. */
+/* Stops keeping the link, and closes it if it is up. The other side may make a new one: links that other
+ * peers dial are accepted whether they are wanted or not. */
 void gw_links_unwant(gw_links *links, const gw_peer_id *peer);
 /* Takes a control stream that a listener accepted. */
 void gw_links_adopt(gw_links *links, gw_stream *stream);

@@ -145,8 +145,8 @@ static void half_closed(void *context, gw_stream *stream, gw_closed why, gw_faul
     failed(listener, &from, why, fault, text);
 }
 
-/* Whether two addresses count as one source. IPv6 addresses do if their upper 64 bits are equal, because the holder of one such
- * address has the whole subnet. */
+/* Whether two addresses count as one source. IPv6 addresses do if their upper 64 bits are equal, because the
+ * holder of one such address has the whole subnet. */
 static bool is_same_source(const gw_addr *a, const gw_addr *b) {
     return a->family == b->family && memcmp(a->ip, b->ip, a->family == 4 ? 4 : 8) == 0;
 }

@@ -1,5 +1,5 @@
-/* The listener binds one port number for TCP and UDP, accepts TCP connections, and hands them over once they are authenticated.
- * Thread: the loop's. */
+/* The listener binds one port number for TCP and UDP, accepts TCP connections, and hands them over once they
+ * are authenticated. Thread: the loop's. */
 #ifndef GODWIT_NET_LINK_LISTENER_H
 #define GODWIT_NET_LINK_LISTENER_H
 
@@ -10,9 +10,10 @@
 
 #include <stddef.h>
 
-/* The limit on handshakes in progress. A connection beyond it evicts another, so that a flood does not keep out peers that hold
- * the key. The candidates are those of the address with the most handshakes, if it has more than GW_HALF_OPEN_SHARE, else all;
- * among them a connection without a hello made with the key is preferred; among equals the oldest is evicted. */
+/* The limit on handshakes in progress. A connection beyond it evicts another, so that a flood does not keep
+ * out peers that hold the key. The candidates are those of the address with the most handshakes, if it has
+ * more than GW_HALF_OPEN_SHARE, else all; among them a connection without a hello made with the key is
+ * preferred; among equals the oldest is evicted. */
 enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
 
 /* Binds both sockets of a peer to `wanted`; port 0 picks one that is free for both. *bound becomes the
@@ -21,8 +22,8 @@ enum { GW_HALF_OPEN = 64, GW_HALF_OPEN_SHARE = 12 };
  * refused as if nobody listened. */
 bool gw_endpoint_bind(const gw_addr *wanted, int *tcp_fd, int *udp_fd, gw_addr *bound, gw_err *err);
 
-/* Whether accept(2) failed with the errno `why` because descriptors or memory ran out. The connection stays in the queue and
- * the socket stays readable, so the caller must pause before it tries again. */
+/* Whether accept(2) failed with the errno `why` because descriptors or memory ran out. The connection stays
+ * in the queue and the socket stays readable, so the caller must pause before it tries again. */
 bool gw_accept_lacks_resources(int why);
 
 typedef struct gw_listener gw_listener;
@@ -33,8 +34,8 @@ typedef struct gw_listener_events {
     /* An authenticated stream, of either kind. The receiver sets its events (gw_stream_set_events), or
      * detaches or closes it, before returning. */
     void (*accepted)(void *context, gw_stream *stream, const gw_remote *remote);
-    /* A connection failed before it was authenticated. The listener has logged it already, at a limited rate, if it is worth a
-     * person's attention. May be NULL. */
+    /* A connection failed before it was authenticated. The listener has logged it already, at a limited rate,
+     * if it is worth a person's attention. May be NULL. */
     void (*failed)(void *context, const gw_addr *from, gw_closed why, gw_fault fault, const char *text);
 } gw_listener_events;
 

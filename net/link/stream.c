@@ -43,8 +43,8 @@ struct gw_stream {
     gw_cipher seal, open;
     gw_loop *loop;
     gw_watch watch;
-    gw_timer
-        timer; /* before READY the handshake's deadline; afterwards it reports a break that was found while sending */
+    /* Before READY the handshake's deadline; afterwards it reports a break that was found while sending. */
+    gw_timer timer;
     stage stage;
     int fd;
     unsigned entered; /* callbacks of this stream on the stack: it is freed when the last one returns */
@@ -366,8 +366,8 @@ static void receive(gw_stream *stream) {
 
 /* Connecting. */
 
-/* Whether the socket is connected to itself. This happens when nobody listens on a local port and the kernel picks that very
- * port for the dialling socket. */
+/* Whether the socket is connected to itself. This happens when nobody listens on a local port and the kernel
+ * picks that very port for the dialling socket. */
 static bool met_itself(int fd) {
     struct sockaddr_storage own, other;
     socklen_t own_bytes = sizeof own, other_bytes = sizeof other;
@@ -406,9 +406,10 @@ static void on_ready(void *context, uint32_t events) {
     if (stream->stage == OVER) release(stream);
 }
 
-/* Shortens the retransmission timeout. A step is a chain of small messages, and every peer waits for each of them. By default
- * the kernel retransmits after 200 ms and doubles that each time, so that a link that was cut for a second stays silent for up
- * to another second. On kernels without these options the recovery is slower; nothing else changes. */
+/* Shortens the retransmission timeout. A step is a chain of small messages, and every peer waits for each of
+ * them. By default the kernel retransmits after 200 ms and doubles that each time, so that a link that was
+ * cut for a second stays silent for up to another second. On kernels without these options the recovery is
+ * slower; nothing else changes. */
 static void repeat_soon(int fd) {
     int on = 1, least_us = LEAST_REPEAT_US, most_ms = MOST_REPEAT_MS;
     setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof on);
@@ -416,8 +417,8 @@ static void repeat_soon(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &most_ms, sizeof most_ms);
 }
 
-/* SILENCE_MS (TCP_USER_TIMEOUT) also bounds the time for which a receiver may leave its window closed while it acknowledges
- * probes. */
+/* SILENCE_MS (TCP_USER_TIMEOUT) also bounds the time for which a receiver may leave its window closed while
+ * it acknowledges probes. */
 void gw_stream_tune(int fd) {
     int on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S, probes = KEEPALIVE_PROBES;
     unsigned silence_ms = SILENCE_MS;

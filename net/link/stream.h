@@ -1,8 +1,10 @@
-/* A *stream* is one authenticated TCP connection on a loop (net/secure/secure.h) that carries messages and never blocks. A
- * control link (net/link/link.h) is one stream; a data link (net/fabric/fabric.h) is a set of streams.
+/* A *stream* is one authenticated TCP connection on a loop (net/secure/secure.h) that carries messages and
+ * never blocks. A control link (net/link/link.h) is one stream; a data link (net/fabric/fabric.h) is a set of
+ * streams.
  *
- * Life: dialled or accepted -> ready (the other side is authenticated) -> closed. Sockets have TCP_NODELAY, keepalive (a
- * silent host is noticed in about 5 s) and TCP_USER_TIMEOUT. A handshake must finish within GW_HANDSHAKE_NS.
+ * Life: dialled or accepted -> ready (the other side is authenticated) -> closed. Sockets have TCP_NODELAY,
+ * keepalive (a silent host is noticed in about 5 s) and TCP_USER_TIMEOUT. A handshake must finish within
+ * GW_HANDSHAKE_NS.
  *
  * Thread: the loop's; a detached stream belongs to the thread that detached it. */
 #ifndef GODWIT_NET_LINK_STREAM_H
@@ -19,19 +21,20 @@
 #include <stdint.h>
 
 #define GW_HANDSHAKE_NS 5000000000u
-/* The period of heartbeats. An attacker who controls the network can discard a record and keep the connection. The next record
- * reveals that by its number, so every stream in use carries a record at least this often. An attacker who discards all later
- * records as well is revealed by the silence (GW_SILENCE_NS).
+/* The period of heartbeats. An attacker who controls the network can discard a record and keep the
+ * connection. The next record reveals that by its number, so every stream in use carries a record at least
+ * this often. An attacker who discards all later records as well is revealed by the silence (GW_SILENCE_NS).
  *
- * Both sides of a control stream send heartbeats from their loops while the stream is the control link (net/link/link.h). Both
- * sides of a sealed data stream send them from the threads of their rails while the rail has a user, even while an arrived
- * message is parked (net/rail/thread.h). No heartbeat stands between the records of one message. A plain data stream has no
- * records and no heartbeats. */
+ * Both sides of a control stream send heartbeats from their loops while the stream is the control link
+ * (net/link/link.h). Both sides of a sealed data stream send them from the threads of their rails while the
+ * rail has a user, even while an arrived message is parked (net/rail/thread.h). No heartbeat stands between
+ * the records of one message. A plain data stream has no records and no heartbeats. */
 #define GW_HEARTBEAT_NS 2000000000u
-/* The silence after which a reader ends a stream: at least this long, and at most GW_HEARTBEAT_NS longer, counted in the
- * reader's own heartbeats (net/loop/silence.h). It exceeds both the time that TCP may take to deliver a heartbeat
- * (TCP_USER_TIMEOUT, 5 s) and the time after which gossip expels a peer that does not run. Where gossip is configured to be
- * more patient, this limit must be raised with it (gw_links_set_silence). */
+/* The silence after which a reader ends a stream: at least this long, and at most GW_HEARTBEAT_NS longer,
+ * counted in the reader's own heartbeats (net/loop/silence.h). It exceeds both the time that TCP may take to
+ * deliver a heartbeat (TCP_USER_TIMEOUT, 5 s) and the time after which gossip expels a peer that does not
+ * run. Where gossip is configured to be more patient, this limit must be raised with it
+ * (gw_links_set_silence). */
 #define GW_SILENCE_NS (4 * (uint64_t)GW_HEARTBEAT_NS)
 
 enum {
@@ -66,16 +69,18 @@ typedef struct gw_stream_events {
     void (*closed)(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text);
 } gw_stream_events;
 
-/* Sets the options that every TCP socket of a peer has. Called before the socket connects or listens: accepted sockets inherit
- * the options, and the retransmission timeout is otherwise determined by the connection's first round trip. Any thread. */
+/* Sets the options that every TCP socket of a peer has. Called before the socket connects or listens:
+ * accepted sockets inherit the options, and the retransmission timeout is otherwise determined by the
+ * connection's first round trip. Any thread. */
 void gw_stream_tune(int fd);
 
-/* Dials `to`. `label` is given to the acceptor in the handshake (gw_remote.label). A failure to connect is reported by
- * `closed`, never from inside this call; the call itself fails only when out of memory or descriptors. `local` must outlive
- * the stream. */
+/* Dials `to`. `label` is given to the acceptor in the handshake (gw_remote.label). A failure to connect is
+ * reported by `closed`, never from inside this call; the call itself fails only when out of memory or
+ * descriptors. `local` must outlive the stream. */
 gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
                           uint64_t label, const gw_stream_events *events, gw_err *err);
-/* Answers on an accepted, non-blocking socket and takes ownership of it (it is closed on failure). For net/link/listener.c. */
+/* Answers on an accepted, non-blocking socket and takes ownership of it (it is closed on failure). For
+ * net/link/listener.c. */
 gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,
                             const gw_stream_events *events, gw_err *err);
 /* Reads what has already arrived, as the loop would in its next turn. Callbacks may come from inside. */
@@ -89,8 +94,8 @@ void gw_stream_set_events(gw_stream *stream, const gw_stream_events *events);
  * GW_E_LIMIT if more than GW_STREAM_QUEUE_BYTES would wait (nothing is queued then), and with GW_E_NOMEM. A
  * break of the connection is reported by `closed`, not from inside this call. */
 bool gw_stream_send(gw_stream *stream, const void *bytes, size_t count, gw_err *err);
-/* Called every GW_HEARTBEAT_NS by an owner whose other side sends heartbeats. Returns how many calls in a row have found that
- * nothing had arrived (net/loop/silence.h). */
+/* Called every GW_HEARTBEAT_NS by an owner whose other side sends heartbeats. Returns how many calls in a row
+ * have found that nothing had arrived (net/loop/silence.h). */
 uint32_t gw_stream_silence(gw_stream *stream);
 /* The sealed bytes that the kernel has not taken yet. */
 size_t gw_stream_queued(const gw_stream *stream);
@@ -109,8 +114,8 @@ typedef struct gw_detached {
     size_t ahead_bytes;
 } gw_detached;
 
-/* Takes a ready stream, with nothing queued, off its loop and frees the gw_stream. Fails only when out of memory and then
- * leaves the stream unchanged. It may be called from inside `ready` and `message`. */
+/* Takes a ready stream, with nothing queued, off its loop and frees the gw_stream. Fails only when out of
+ * memory and then leaves the stream unchanged. It may be called from inside `ready` and `message`. */
 bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err);
 
 #endif

@@ -36,8 +36,9 @@ static int receive_batch(gw_udp *udp) {
     return recvmmsg(udp->fd, udp->messages, BATCH, MSG_DONTWAIT, NULL);
 }
 
-/* Receives one batch per turn, so that a flood does not starve the loop's other work. Errors are ignored (ECONNREFUSED reports
- * that an earlier datagram was not deliverable): gossip detects dead peers by their silence. */
+/* Receives one batch per turn, so that a flood does not starve the loop's other work. Errors are ignored
+ * (ECONNREFUSED reports that an earlier datagram was not deliverable): gossip detects dead peers by their
+ * silence. */
 static void ready(void *context, uint32_t events) {
     (void)events;
     gw_udp *udp = context;
@@ -51,8 +52,8 @@ static void ready(void *context, uint32_t events) {
     if (udp->closed) free(udp);
 }
 
-/* Discards datagrams that arrived before the socket was served: they may be minutes old, and their senders dead. The number is
- * bounded because more may arrive meanwhile. */
+/* Discards datagrams that arrived before the socket was served: they may be minutes old, and their senders
+ * dead. The number is bounded because more may arrive meanwhile. */
 static void forget_early(int fd) {
     enum { MOST = 1 << 16 };
     char byte;

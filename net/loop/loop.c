@@ -266,8 +266,8 @@ static void run_ready(gw_loop *loop) {
 
 static void look(gw_loop *loop, int wait_ms) {
     int count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, wait_ms);
-    /* A process that was stopped (SIGSTOP) returns here with EINTR. What has arrived meanwhile is handled before any timer
-     * that is overdue. */
+    /* A process that was stopped (SIGSTOP) returns here with EINTR. What has arrived meanwhile is handled
+     * before any timer that is overdue. */
     if (count < 0 && errno == EINTR) count = epoll_wait(loop->epoll_fd, loop->ready, READY_BATCH, 0);
     GW_ASSERT(count >= 0 || errno == EINTR);
     loop->ready_count = count > 0 ? count : 0;

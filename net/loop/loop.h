@@ -1,4 +1,5 @@
-/* The event loop of one thread. It serves descriptors (epoll), one-shot timers, and calls posted by other threads.
+/* The event loop of one thread. It serves descriptors (epoll), one-shot timers, and calls posted by other
+ * threads.
  *
  * Watches and timers are structures that their owner embeds and keeps alive while they are set; the loop
  * allocates nothing for them. Everything runs on the thread that calls gw_loop_run or gw_loop_turn, one
@@ -52,15 +53,15 @@ void gw_loop_run(gw_loop *loop);
 void gw_loop_turn(gw_loop *loop, uint64_t wait_ns);
 /* Any thread, also from a callback. */
 void gw_loop_stop(gw_loop *loop);
-/* The time (gw_now_ns) at which the loop began the turn that it is running; 0 while it waits or does not run. Any thread:
- * watchdogs ask for it. */
+/* The time (gw_now_ns) at which the loop began the turn that it is running; 0 while it waits or does not run.
+ * Any thread: watchdogs ask for it. */
 uint64_t gw_loop_busy_since(const gw_loop *loop);
-/* Has the loop's thread run `call(context)`. Posted calls run in the order in which they were posted. Fails only when out of
- * memory. Any thread. */
+/* Has the loop's thread run `call(context)`. Posted calls run in the order in which they were posted. Fails
+ * only when out of memory. Any thread. */
 bool gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
 
-/* Calls `call` whenever `fd` has one of `events` (level-triggered). The descriptor stays the caller's, who removes the watch
- * before closing it. */
+/* Calls `call` whenever `fd` has one of `events` (level-triggered). The descriptor stays the caller's, who
+ * removes the watch before closing it. */
 bool gw_watch_add(gw_loop *loop, gw_watch *watch, int fd, uint32_t events, gw_watch_call *call, void *context,
                   gw_err *err);
 /* Changes the events that an added watch waits for. With 0 it reports errors and hang-ups only. */
@@ -68,8 +69,8 @@ void gw_watch_change(gw_watch *watch, uint32_t events);
 /* Removes the watch. Does nothing if it is not added. */
 void gw_watch_remove(gw_watch *watch);
 
-/* Sets a timer, or sets it anew: `call(context)` runs once, when gw_now_ns() has reached `deadline_ns`. Fails only when out
- * of memory. */
+/* Sets a timer, or sets it anew: `call(context)` runs once, when gw_now_ns() has reached `deadline_ns`. Fails
+ * only when out of memory. */
 bool gw_timer_set(gw_loop *loop, gw_timer *timer, uint64_t deadline_ns, gw_loop_call *call, void *context,
                   gw_err *err);
 /* Cancels the timer. Does nothing if it is not set or has run. */

@@ -50,7 +50,8 @@ size_t gw_own_addresses_choose(const gw_interface_address *found, size_t found_c
     return count;
 }
 
-/* The source address of the route to `to`. Connecting a datagram socket sends nothing; the kernel only looks the route up. */
+/* The source address of the route to `to`. Connecting a datagram socket sends nothing; the kernel only looks
+ * the route up. */
 static bool find_source(const gw_addr *to, gw_addr *source) {
     struct sockaddr_storage address;
     gw_addr target = *to;

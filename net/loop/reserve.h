@@ -1,5 +1,5 @@
-/* File descriptors that sockets to peers may not take. A peer whose connections reach the process's limit must still be able
- * to write to its disk and to answer `godwit status`. Any thread. */
+/* File descriptors that sockets to peers may not take. A peer whose connections reach the process's limit
+ * must still be able to write to its disk and to answer `godwit status`. Any thread. */
 #ifndef GODWIT_NET_LOOP_RESERVE_H
 #define GODWIT_NET_LOOP_RESERVE_H
 
@@ -10,8 +10,8 @@
 void gw_reserve_set(uint32_t count);
 /* Whether `fd`, which was just opened, is one of the reserved descriptors. */
 bool gw_reserve_holds(int fd);
-/* Takes the result of socket() or accept() and returns it unless it is a reserved descriptor. That one is closed, and the
- * result is -1 with errno EMFILE. */
+/* Takes the result of socket() or accept() and returns it unless it is a reserved descriptor. That one is
+ * closed, and the result is -1 with errno EMFILE. */
 int gw_reserve_spare(int fd);
 
 #endif

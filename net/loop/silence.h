@@ -1,11 +1,12 @@
-/* A silence counter: how long the other side of a stream has sent nothing. Each side of a stream sends a heartbeat every
- * GW_HEARTBEAT_NS (net/link/stream.h), so a side that is not heard for several beats is stuck, or somebody on the way discards
- * its records.
+/* A silence counter: how long the other side of a stream has sent nothing. Each side of a stream sends a
+ * heartbeat every GW_HEARTBEAT_NS (net/link/stream.h), so a side that is not heard for several beats is
+ * stuck, or somebody on the way discards its records.
  *
- * Silence is counted in the reader's own beats. A reader that was stopped, starved or asleep has not beaten meanwhile, and
- * reads what has arrived before its next beat; so it does not blame the other side. Bytes of an incomplete record count as
- * progress if there are GW_SILENCE_LEAST of them between two beats: a long record may take its time on a slow link, but a
- * forged record length cannot keep the reader waiting for more than minutes.
+ * Silence is counted in the reader's own beats. A reader that was stopped, starved or asleep has not beaten
+ * meanwhile, and reads what has arrived before its next beat; so it does not blame the other side. Bytes of
+ * an incomplete record count as progress if there are GW_SILENCE_LEAST of them between two beats: a long
+ * record may take its time on a slow link, but a forged record length cannot keep the reader waiting for more
+ * than minutes.
  *
  * Thread: the one that reads the stream. All zeros is the initial state. */
 #ifndef GODWIT_NET_LOOP_SILENCE_H

@@ -1,7 +1,8 @@
-/* A rate limit for warnings about conditions that may last for weeks, or that strangers can cause. The first occurrence is
- * logged at once, the next one at the earliest five seconds later, and then after pauses that double up to an hour. Each
- * warning says how many occurrences there were since the last one. After an hour without an occurrence the limit starts anew;
- * a condition that recurs every few minutes is still the same one. Thread: its owner's. */
+/* A rate limit for warnings about conditions that may last for weeks, or that strangers can cause. The first
+ * occurrence is logged at once, the next one at the earliest five seconds later, and then after pauses that
+ * double up to an hour. Each warning says how many occurrences there were since the last one. After an hour
+ * without an occurrence the limit starts anew; a condition that recurs every few minutes is still the same
+ * one. Thread: its owner's. */
 #ifndef GODWIT_NET_LOOP_WARNING_RATE_H
 #define GODWIT_NET_LOOP_WARNING_RATE_H
 
@@ -19,7 +20,8 @@ typedef struct gw_rate_limit {
     uint64_t pending;  /* occurrences since the last warning */
 } gw_rate_limit;
 
-/* Counts one occurrence. True if a warning is due now; *occurrences is then the number of occurrences since the last one. */
+/* Counts one occurrence. True if a warning is due now; *occurrences is then the number of occurrences since
+ * the last one. */
 static inline bool gw_rate_limit_admits(gw_rate_limit *limit, uint64_t now_ns, uint64_t *occurrences) {
     if (now_ns - limit->heard_ns > GW_WARNING_MOST_NS) limit->pause_ns = 0;
     limit->heard_ns = now_ns;

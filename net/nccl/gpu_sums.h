@@ -22,13 +22,13 @@ typedef struct gw_gpu_sums_events {
     void (*failed)(void *context, const gw_fence *fence, const gw_err *why);
     /* A GPU cannot be used any more. Called once; every sum fails from now on, and the peer should leave. */
     void (*lost)(void *context, const gw_err *why);
-    gw_collective_done *
-        done; /* the end of a call. Its bytes are those that a ring moves, since NCCL does not report its own */
+    /* The end of a call. Its bytes are those that a ring moves, since NCCL does not report its own. */
+    gw_collective_done *done;
 } gw_gpu_sums_events;
 
 typedef struct gw_gpu_call {
-    gw_fence
-        fence; /* the view of the communicator to use; fails with GW_E_FENCED if there is one of another view */
+    /* The view of the communicator to use; fails with GW_E_FENCED if there is one of another view. */
+    gw_fence fence;
     const gw_nccl_piece *pieces; /* as in gw_nccl_sum; the array is copied */
     uint32_t piece_count;        /* pieces on each GPU */
     uint64_t token;              /* returned in the result */

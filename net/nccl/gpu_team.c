@@ -11,8 +11,8 @@ enum {
     TEAM_BYTES = HEAD_BYTES + GW_NCCL_ID_BYTES + 2 + GW_MAX_MEMBERS
 };
 
-/* The kinds of messages. Each begins with mark u8 | version u8 | kind u8 | epoch u64 | view 16 | attempt u32. ENTER continues
- * with gpus u8, TEAM with id 128 | members u16 | gpus u8 of each; CALL has nothing more. */
+/* The kinds of messages. Each begins with mark u8 | version u8 | kind u8 | epoch u64 | view 16 | attempt u32.
+ * ENTER continues with gpus u8, TEAM with id 128 | members u16 | gpus u8 of each; CALL has nothing more. */
 typedef enum message { ENTER = 1, TEAM, CALL } message;
 
 /* An ENTER that arrived before this peer installed its view. Only the last one of each peer is kept. */

@@ -25,9 +25,10 @@ typedef struct gw_nccl gw_nccl;
 
 enum { GW_NCCL_GPUS = 16 }; /* most GPUs of one peer */
 #define GW_NCCL_GAP_NS UINT64_C(250000000)
-/* The default size of the parts of a sum. The end of a part is progress, so one part has to cross the slowest network within
- * progress_ns: for 64 MiB a rank sends and receives up to 128 MiB, which takes 5 s at 220 Mb/s. Later parts are queued
- * meanwhile, so fast networks do not wait; much smaller parts would cost bandwidth within a node. */
+/* The default size of the parts of a sum. The end of a part is progress, so one part has to cross the slowest
+ * network within progress_ns: for 64 MiB a rank sends and receives up to 128 MiB, which takes 5 s at 220
+ * Mb/s. Later parts are queued meanwhile, so fast networks do not wait; much smaller parts would cost
+ * bandwidth within a node. */
 #define GW_NCCL_BUCKET_BYTES ((uint64_t)64 << 20)
 
 typedef struct gw_nccl_options {

@@ -19,8 +19,8 @@ typedef struct slot {
 struct gw_requester {
     gw_transport_events events;
     uint32_t window;
-    gw_posted *first,
-        **last; /* operations that are not requested in full, in order; only the first may be requested in part */
+    /* Operations that are not requested in full, in order; only the first may be requested in part. */
+    gw_posted *first, **last;
     slot slots[GW_REQUESTER_WINDOW];
     uint64_t requests; /* requests so far, which makes ids unique */
     slot *landing;     /* the piece whose payload is arriving; NULL: none */

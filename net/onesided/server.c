@@ -140,8 +140,8 @@ void gw_server_sent(gw_server *server) {
     server->sending.lookup = NULL;
     if (a.lookup == NULL) return;
     a.reply.offset += server->sending_bytes;
-    if (a.reply.last)
-        gw_lookup_free(a.lookup);
+    if (a.reply.last) gw_lookup_free(a.lookup);
+    /* At the end of the queue, so that other replies get their turn. */
     else
-        enqueue(server, &a); /* at the end of the queue, so that other replies get their turn */
+        enqueue(server, &a);
 }

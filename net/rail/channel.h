@@ -1,12 +1,13 @@
-/* A *channel* carries the messages of one rail to and from one peer. Sockets (net/rail/tcp_channel.h), shared memory and RDMA
- * implement this interface. A channel never waits and has no thread: the rail's thread (net/rail/thread.h) calls every function
- * here, with the rail's gate held. */
+/* A *channel* carries the messages of one rail to and from one peer. Sockets (net/rail/tcp_channel.h), shared
+ * memory and RDMA implement this interface. A channel never waits and has no thread: the rail's thread
+ * (net/rail/thread.h) calls every function here, with the rail's gate held. */
 #ifndef GODWIT_NET_RAIL_CHANNEL_H
 #define GODWIT_NET_RAIL_CHANNEL_H
 
 #include "net/data/rail.h"
 
-/* A position in the parts of a message's payload (net/data/rail.h). The parts belong to the message's user. */
+/* A position in the parts of a message's payload (net/data/rail.h). The parts belong to the message's
+ * user. */
 typedef struct gw_cursor {
     const struct iovec *parts;
     uint32_t part_count, part;
@@ -39,14 +40,16 @@ typedef struct gw_channel_ops {
      * handlers. */
     gw_flow (*send)(gw_channel *, const gw_rail_user *, gw_err *);
     gw_flow (*receive)(gw_channel *, const gw_rail_user *, gw_err *);
-    /* NULL if `fd` itself reports, edge-triggered, when a blocked channel can go on (sockets). Otherwise the channel is
-     * *polled*: the rail calls it again and again while awake, and before the rail sleeps this function arranges for `fd` to
-     * become readable when a blocked receive or send can go on. False if it can go on already, so that the rail must not sleep.
-     * No event may be lost between the last receive or send and this call. */
+    /* NULL if `fd` itself reports, edge-triggered, when a blocked channel can go on (sockets). Otherwise the
+     * channel is *polled*: the rail calls it again and again while awake, and before the rail sleeps this
+     * function arranges for `fd` to become readable when a blocked receive or send can go on. False if it can
+     * go on already, so that the rail must not sleep. No event may be lost between the last receive or send
+     * and this call. */
     bool (*arm)(gw_channel *, bool receive, bool send);
-    /* NULL if the channel ends by itself whenever anything is lost. Otherwise called every GW_HEARTBEAT_NS: the next send
-     * transmits a heartbeat if there is nothing else, by which the other side detects lost records. Returns how many calls in a
-     * row have found that nothing had arrived; 0 if the other side sends no heartbeats or the channel is parked. */
+    /* NULL if the channel ends by itself whenever anything is lost. Otherwise called every GW_HEARTBEAT_NS:
+     * the next send transmits a heartbeat if there is nothing else, by which the other side detects lost
+     * records. Returns how many calls in a row have found that nothing had arrived; 0 if the other side sends
+     * no heartbeats or the channel is parked. */
     uint32_t (*heartbeat)(gw_channel *);
     /* Frees it; no handler is called. */
     void (*close)(gw_channel *);

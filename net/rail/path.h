@@ -1,14 +1,15 @@
-/* A *path* is a faster way to a peer than the TCP streams of its data link: shared memory (net/shm/shm.h) or RDMA. It upgrades a
- * link that is up. The fabric (net/fabric/fabric.h) keeps the TCP stream of small operations, over which the two sides agree on
- * the path and exchange what it needs, and which detects the death of the peer. That stream is authenticated and encrypted, so
- * a path needs no key exchange of its own.
+/* A *path* is a faster way to a peer than the TCP streams of its data link: shared memory (net/shm/shm.h) or
+ * RDMA. It upgrades a link that is up. The fabric (net/fabric/fabric.h) keeps the TCP stream of small
+ * operations, over which the two sides agree on the path and exchange what it needs, and which detects the
+ * death of the peer. That stream is authenticated and encrypted, so a path needs no key exchange of its own.
  *
- * Life. Each side describes itself by a *card*. One side of the pair *leads*: it compares the cards, opens an *end* of the path,
- * and has the other side open one. The ends exchange messages (`tell`, `message`) until the leading one is `ready`, which means
- * that both sides can take channels and operations. From then on all rails but that of small operations have channels of the
- * path, and operations are offered to `post`. A failure is reported by `failed`: before the path is ready the pair uses another
- * path, afterwards the link goes down with this reason. A channel may detect a failure first: it breaks with GW_E_TIMEOUT or
- * GW_E_IO if the path has failed, and with any other code if the path is good (the other side has ended it, or has sent
+ * Life. Each side describes itself by a *card*. One side of the pair *leads*: it compares the cards, opens an
+ * *end* of the path, and has the other side open one. The ends exchange messages (`tell`, `message`) until
+ * the leading one is `ready`, which means that both sides can take channels and operations. From then on all
+ * rails but that of small operations have channels of the path, and operations are offered to `post`. A
+ * failure is reported by `failed`: before the path is ready the pair uses another path, afterwards the link
+ * goes down with this reason. A channel may detect a failure first: it breaks with GW_E_TIMEOUT or GW_E_IO if
+ * the path has failed, and with any other code if the path is good (the other side has ended it, or has sent
  * garbage).
  *
  * Threads. The *control thread* runs host->loop: all functions of a path are called on it, but post and

@@ -3,13 +3,15 @@
  *
  * Header (GW_RAIL_HEADER bytes, little-endian): 3 | what u8 | kind u8 | 0 | serial u32 | 56 zeros. Payload:
  *    HELLO  kinds allowed u8 (bit of each gw_path_kind) | number of cards u8 | kind u8, length u16, card ...
- *           From each side when the link begins. Later, when a path that failed may be tried again, from the side
- *           that had excluded it; if that is the side that leads, the other side answers with its own.
+ *           From each side when the link begins. Later, when a path that failed may be tried again,
+ *           from the side that had excluded it; if that is the side that leads, the other side answers with
+ *           its own.
  *    TRY    the present card of the side that leads: open an endpoint of this kind for try `serial`, which
  *           rises from try to try on a link
  *    TELL   the path's own bytes, for its endpoint of that try
  *    FAIL   text: that try has failed here (from either side)
- *    USE    text: use this kind (of that try); kind 0: there is none, end the link. The text says why no better one */
+ *    USE    text: use this kind (of that try); kind 0: there is none, end the link. The text says why there
+ *           is no better one */
 #ifndef GODWIT_NET_RAIL_PATH_MESSAGE_H
 #define GODWIT_NET_RAIL_PATH_MESSAGE_H
 

@@ -141,10 +141,10 @@ static void on_parting(void *context) {
     part_later(cm);
 }
 
-/* Keeps a dropped connection until the port has stayed active for a while. The connection manager tells the other side of the
- * end by a packet. If that packet cannot leave, Soft-RoCE's queue pair for such packets stays in error, and no connection can be
- * made any more. That a port has gone down is reported some 30 ms late, and the connections that break meanwhile break because
- * of it. */
+/* Keeps a dropped connection until the port has stayed active for a while. The connection manager tells the
+ * other side of the end by a packet. If that packet cannot leave, Soft-RoCE's queue pair for such packets
+ * stays in error, and no connection can be made any more. That a port has gone down is reported some 30 ms
+ * late, and the connections that break meanwhile break because of it. */
 void gw_rdma_connection_drop(gw_rdma_connection *connection) {
     if (connection == NULL) return;
     gw_rdma_cm *cm = connection->cm;

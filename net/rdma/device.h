@@ -11,8 +11,8 @@
 /* Does not change while it is open, so any thread may read it. */
 typedef struct gw_rdma_device {
     char name[GW_RDMA_NAME];
-    struct ibv_context
-        *verbs; /* opened here: librdmacm never closes its own, which are of no use after a fork */
+    /* Opened here: librdmacm never closes its own, which are of no use after a fork. */
+    struct ibv_context *verbs;
     uint8_t port;
     uint32_t gid_index;
     union ibv_gid gid;

@@ -42,8 +42,9 @@ struct gw_rdma_endpoint {
     gw_rdma_guest guest;
     atomic_bool refused_by_fence; /* the other side's fence has refused this side's queue pair for words */
     bool keys_known;              /* the keys of the other side's words are known here */
-    bool
-        redialled; /* it was dialled again since the keys came, or since a connection lasted: the next dial waits for a pause */
+    /* It was dialled again since the keys came, or since a connection lasted: the next dial waits for a
+     * pause. */
+    bool redialled;
     gw_timer again; /* set while `words` has no connection and will be dialled */
     uint64_t connected_ns;
     gw_rdma_pause word_pause;

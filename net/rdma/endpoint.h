@@ -23,8 +23,8 @@ typedef struct gw_rdma_endpoints {
     gw_rdma_owner *owner;
     gw_rdma_requesters *requesters;
     gw_rdma_readers *readers;
-    bool
-        lost; /* the device is gone, or its port down: all endpoints have failed, and no others can be opened */
+    /* The device is gone, or its port down: all endpoints have failed, and no others can be opened. */
+    bool lost;
     bool removed; /* lost, and the device will not act again: everything made on it must be closed */
     gw_err why_lost;
     struct gw_rdma_endpoint *first;

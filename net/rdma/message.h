@@ -3,7 +3,8 @@
  *
  *    slots  1 | version u8 | 0 u16 | addressee 16 | secret 32 | count u32 |
  *             count x (address u64 | rkey u32 | slot bytes u32 | slots u32)
- *           The side that leads sends it first, then the other. With this secret the receiver may dial the sender.
+ *           The side that leads sends it first, then the other. With this secret the receiver may dial
+ *           the sender.
  *    words  2 | 0 u8 | 0 u16 | epoch u64 | view 16 | address u64 | rkey u32 | count u32 |
  *             count x (region u32 | offset u32 | bytes u32)
  *           The sender's words, for operations of that fence. Address 0 takes the receiver's access away.
@@ -12,7 +13,8 @@
  *             epoch u64 | view 16 | offset u64 (what 2: `bytes` bytes of a data region)
  *           The sender requests a loan, so that it can READ this. `id` is the sender's.
  *    lent   4 | answer u8 | 0 u16 | rkey u32 | id u64 | address u64 | bytes u64
- *           The answer to `want`: the loan; or there is nothing by that name; or the receiver must use the rails.
+ *           The answer to `want`: the loan; or there is nothing by that name; or the receiver must use the
+ *           rails.
  *    back   5 | 0 u8 | 0 u16 | id u64
  *           The sender of that `want` gives the loan back, or no longer needs the answer.
  *

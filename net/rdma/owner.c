@@ -272,7 +272,8 @@ static void republish(gw_rdma_owner *owner) {
     tell_all(owner);
 }
 
-/* Whether a fence stands. Between the beginning and the end of a fence none does: the words are being moved to fresh memory. */
+/* Whether a fence stands. Between the beginning and the end of a fence none does: the words are being moved
+ * to fresh memory. */
 static bool is_fenced(const gw_rdma_owner *owner) {
     return owner->fence.epoch > 0;
 }

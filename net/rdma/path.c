@@ -12,8 +12,8 @@ typedef struct rdma_path {
     uint16_t port;
     char name[GW_RDMA_NAME]; /* options.device */
     gw_rdma_options options;
-    gw_rdma_endpoints
-        endpoints; /* `memory` is NULL if the device was removed and none has been found since */
+    /* `memory` is NULL if the device was removed and none has been found since. */
+    gw_rdma_endpoints endpoints;
 } rdma_path;
 
 static rdma_path *path_of(gw_path *path) {
@@ -26,8 +26,9 @@ static const gw_rdma_device *device_of(const rdma_path *path) {
 
 /* Removed devices. */
 
-/* Makes librdmacm close devices that are gone. It has devices open itself, and closes a removed one when it next looks for
- * devices and finds any. If the last device of the machine is removed, librdmacm holds it until this process ends. */
+/* Makes librdmacm close devices that are gone. It has devices open itself, and closes a removed one when it
+ * next looks for devices and finds any. If the last device of the machine is removed, librdmacm holds it
+ * until this process ends. */
 static void make_library_release_devices(void) {
     struct ibv_context **devices = rdma_get_devices(NULL);
     if (devices != NULL) rdma_free_devices(devices);

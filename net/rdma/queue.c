@@ -345,8 +345,9 @@ static void note_trouble(gw_rdma_queue *queue, const struct ibv_wc *wc) {
             device->name, device->port, ibv_wc_status_str(wc->status), (int)wc->status, wc->vendor_err);
 }
 
-/* Handles the completion of work request `sequence`. All requests before it have completed without an error, since an error is
- * always signalled. Work that was split ends with its last piece, which cannot succeed after an error in an earlier one. */
+/* Handles the completion of work request `sequence`. All requests before it have completed without an error,
+ * since an error is always signalled. Work that was split ends with its last piece, which cannot succeed
+ * after an error in an earlier one. */
 static void retire(gw_rdma_queue *queue, uint64_t sequence, gw_rdma_outcome outcome,
                    const gw_rdma_handlers *handlers) {
     if (sequence >= queue->posted)

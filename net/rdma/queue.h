@@ -27,8 +27,8 @@ typedef enum gw_rdma_verb {
 /* A piece of work. It belongs to the caller and must live until `done`. */
 typedef struct gw_rdma_work {
     gw_rdma_verb verb;
-    bool
-        unsignalled; /* it need not complete soon: `done` comes with that of later work, or when much has gathered */
+    /* It need not complete soon: `done` comes with that of later work, or when much has gathered. */
+    bool unsignalled;
     uint32_t immediate;
     uint8_t *local; /* WRITEs of at most gw_rdma_queue_inline bytes need no lkey */
     uint32_t lkey, rkey;

@@ -37,8 +37,8 @@ typedef struct gw_rdma_info {
     char name[GW_RDMA_NAME];
     bool opened; /* false: `trouble` says why, and all fields below are zeros */
     gw_err trouble;
-    const char *
-        atomics; /* "none"; "device": atomic with the device's own operations; "global": with the CPU's too */
+    /* "none"; "device": atomic with the device's own operations; "global": with the CPU's too. */
+    const char *atomics;
     char firmware[GW_RDMA_NAME];
     uint32_t queue_pairs, completion_queues, regions, queue_depth;
     uint32_t reads_in, reads_out; /* most READs and atomics in flight on a queue pair: served, requested */
@@ -61,8 +61,9 @@ typedef struct gw_rdma_options {
  * says what to do. Any thread. */
 bool gw_rdma_list(gw_rdma_info **devices, uint32_t *count, gw_err *err);
 
-/* Chooses the device that `options` describe, and gives its index in `devices` and the places of the port and the GID in it.
- * Fails with GW_E_NOTFOUND and the reason if there is none, or if the one that is named cannot be used. Pure. */
+/* Chooses the device that `options` describe, and gives its index in `devices` and the places of the port and
+ * the GID in it. Fails with GW_E_NOTFOUND and the reason if there is none, or if the one that is named cannot
+ * be used. Pure. */
 bool gw_rdma_choose(const gw_rdma_info *devices, uint32_t count, const gw_rdma_options *options,
                     uint32_t *device, uint32_t *port, uint32_t *gid, gw_err *err);
 

@@ -69,9 +69,9 @@ struct gw_rdma_reader {
     uint32_t reporting;   /* threads that are reporting completions to the endpoint */
     gw_rdma_queue *queue; /* NULL: none */
     bool connected;       /* the queue pair is connected */
-    uint32_t
-        broken_unread; /* queue pairs in a row that broke before anything was READ (BROKEN_UNREAD_MOST) */
-    bool over;         /* READs do not work: nothing is READ before again_ns */
+    /* Queue pairs in a row that broke before anything was READ (BROKEN_UNREAD_MOST). */
+    uint32_t broken_unread;
+    bool over; /* READs do not work: nothing is READ before again_ns */
     uint64_t again_ns;
     gw_rdma_pause pause;
     uint64_t no_memory_ns; /* when memory to read into could last not be registered; 0: never */

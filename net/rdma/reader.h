@@ -7,12 +7,12 @@
  * operation is cut into parts that can each be lent; a FETCH is one part. Several parts are under way at
  * once. Small transfers go by the rails, where they take only one message each way.
  *
- * These transfers change nothing at the owner. Therefore whatever fails (it cannot be lent, the key was revoked, the
- * queue pair broke) is repeated by the rails from its beginning. A queue pair that broke is replaced whatever
- * the reason was, and the link stays up: when a key is revoked in the middle of a READ, Soft-RoCE refuses the
- * READ's first packet; the reader, which has had that packet, ignores the refusal, and its retries run out as
- * if the owner were gone. Whether the owner is gone shows on the rails, by the transfers that go there
- * instead.
+ * These transfers change nothing at the owner. Therefore whatever fails (it cannot be lent, the key was
+ * revoked, the queue pair broke) is repeated by the rails from its beginning. A queue pair that broke is
+ * replaced whatever the reason was, and the link stays up: when a key is revoked in the middle of a READ,
+ * Soft-RoCE refuses the READ's first packet; the reader, which has had that packet, ignores the refusal, and
+ * its retries run out as if the owner were gone. Whether the owner is gone shows on the rails, by the
+ * transfers that go there instead.
  *
  * If several queue pairs in a row break before anything was READ, or one cannot be connected, all transfers
  * go by the rails for a while (gw_rdma_pause).
@@ -26,14 +26,15 @@
 
 enum { GW_RDMA_READ_LEAST = 64 * 1024 /* transfers of more bytes than this are READ */ };
 
-/* How long something that failed between two peers is left alone (net/loop/backoff.h). The log says when that begins and when it
- * is over; tries in between that fail are logged at the level DEBUG. Thread: its owner's. All zeros: it works. */
+/* How long something that failed between two peers is left alone (net/loop/backoff.h). The log says when that
+ * begins and when it is over; tries in between that fail are logged at the level DEBUG. Thread: its owner's.
+ * All zeros: it works. */
 typedef struct gw_rdma_pause {
     uint64_t ns; /* the last pause; 0: it works */
 } gw_rdma_pause;
 
-/* Notes a failure, and returns how long the next try is to wait. `meanwhile` says what is done instead: "large transfers come
- * in messages". */
+/* Notes a failure, and returns how long the next try is to wait. `meanwhile` says what is done instead:
+ * "large transfers come in messages". */
 uint64_t gw_rdma_pause_begin(gw_rdma_pause *pause, const gw_peer_id *peer, const gw_err *why,
                              const char *meanwhile);
 /* Notes a success. `again` says what works again: "large transfers are READ again". */

@@ -1,11 +1,13 @@
-/* Records are the units in which bytes flow on a stream after its handshake. Each direction of a stream has one cipher.
+/* Records are the units in which bytes flow on a stream after its handshake. Each direction of a stream has
+ * one cipher.
  *
  *   header u32: bits 0-23 payload length, bit 31 "the message goes on in the next record" | payload | tag 16
  *
- * The cipher is AES-256-GCM where both CPUs support it, else ChaCha20-Poly1305 (RFC 8439). The nonce is the number of the
- * record, and the header is associated data, so a record that was changed, truncated, repeated or moved does not open, nor does
- * the one after a dropped record. In plain mode records have the same header, no encryption and no tag. A cipher fails for good
- * after 2^48 records, which is never reached. Thread: a cipher belongs to one thread at a time and may move between threads. */
+ * The cipher is AES-256-GCM where both CPUs support it, else ChaCha20-Poly1305 (RFC 8439). The nonce is the
+ * number of the record, and the header is associated data, so a record that was changed, truncated, repeated
+ * or moved does not open, nor does the one after a dropped record. In plain mode records have the same
+ * header, no encryption and no tag. A cipher fails for good after 2^48 records, which is never reached.
+ * Thread: a cipher belongs to one thread at a time and may move between threads. */
 #ifndef GODWIT_NET_SECURE_RECORD_H
 #define GODWIT_NET_SECURE_RECORD_H
 
@@ -30,8 +32,8 @@ typedef enum gw_algorithm {
 } gw_algorithm;
 
 typedef struct gw_cipher {
-    crypto_aead_aes256gcm_state
-        aes; /* the first field, because it needs an alignment of 16 bytes, which malloc gives */
+    /* The first field, because it needs an alignment of 16 bytes, which malloc gives. */
+    crypto_aead_aes256gcm_state aes;
     uint8_t key[32];
     uint64_t records;      /* records sealed or opened so far */
     uint32_t tag_bytes;    /* GW_RECORD_TAG, or 0 in plain mode */
@@ -60,9 +62,9 @@ bool gw_record_seal(gw_cipher *cipher, const void *payload, size_t payload_bytes
  * over payload_most or for reserved bits. Changes nothing. */
 bool gw_record_measure(const gw_cipher *cipher, const uint8_t header[GW_RECORD_HEADER], size_t *record_bytes,
                        bool *more, gw_err *err);
-/* Opens the next record, which lies whole at `record`, into `payload`, which has room for the payload and may be
- * record + GW_RECORD_HEADER (opening in place). Fails with GW_E_CORRUPT if it is not the record that was sealed next; the
- * stream must then be closed. */
+/* Opens the next record, which lies whole at `record`, into `payload`, which has room for the payload and may
+ * be record + GW_RECORD_HEADER (opening in place). Fails with GW_E_CORRUPT if it is not the record that was
+ * sealed next; the stream must then be closed. */
 bool gw_record_open(gw_cipher *cipher, const uint8_t *record, size_t record_bytes, uint8_t *payload,
                     gw_err *err);
 

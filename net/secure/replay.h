@@ -1,5 +1,6 @@
-/* The replay filter remembers which numbered packets it has seen, by the sliding window of RFC 6479 (IPsec), one window for
- * each life of a sender. net/secure/packet.h states the rules. Thread: belongs to one thread. Pure. */
+/* The replay filter remembers which numbered packets it has seen, by the sliding window of RFC 6479 (IPsec),
+ * one window for each life of a sender. net/secure/packet.h states the rules. Thread: belongs to one thread.
+ * Pure. */
 #ifndef GODWIT_NET_SECURE_REPLAY_H
 #define GODWIT_NET_SECURE_REPLAY_H
 
@@ -23,7 +24,8 @@ typedef enum gw_replay_verdict {
 gw_replay *gw_replay_open(size_t lives, gw_err *err);
 void gw_replay_close(gw_replay *replay);
 
-/* Judges an authentic packet and remembers it if it is fresh. A packet of a newer boot discards the sender's older lives. */
+/* Judges an authentic packet and remembers it if it is fresh. A packet of a newer boot discards the sender's
+ * older lives. */
 gw_replay_verdict gw_replay_accept(gw_replay *replay, const gw_peer_id *sender, uint64_t boot, uint64_t nonce,
                                    uint64_t counter);
 

@@ -54,8 +54,8 @@ typedef struct visitor {
 typedef struct shm {
     gw_path base; /* first */
     char boot_id[BOOT_ID];
-    uint64_t
-        network; /* the network namespace within that boot; names of sockets are known in one namespace only */
+    /* The network namespace within that boot; names of sockets are known in one namespace only. */
+    uint64_t network;
     char name[GW_DOOR_NAME];
     int door;
     gw_watch watch;

@@ -18,7 +18,7 @@ typedef enum meddling {
     MEDDLE_DROP,
     MEDDLE_TRUNCATE, /* delivers half of the unit; a connection is closed after that */
     MEDDLE_REFLECT,  /* returns the unit to its sender, and delivers it */
-    MEDDLE_SPLICE, /* puts one of an earlier connection in its place; of datagrams, delivers an old one besides */
+    MEDDLE_SPLICE,   /* puts one of an earlier connection in its place; delivers an old datagram besides */
     MEDDLINGS,
 } meddling;
 

@@ -1,5 +1,5 @@
-/* The addresses that a peer which listens on an any-address tells others. The interfaces are this file's own: its getifaddrs
- * stands in for the system's. */
+/* The addresses that a peer which listens on an any-address tells others. The interfaces are this file's own:
+ * its getifaddrs stands in for the system's. */
 #include "net/loop/address.h"
 #include "net/loop/own_address.h"
 
