@@ -1,6 +1,6 @@
 /* Commit (core/README.md, section 5, "Joining, committing, ending"): when others may see a step.
  *
- * Where a majority rules, a step that was applied here is shown (notice, metrics, the committed step of the
+ * If a majority rules, a step that was applied here is shown (notice, metrics, the committed step of the
  * status) only when all members of this peer's view are known to hold the very state that came of it. A view
  * is a quorum of the one before, so every later view has one of them among its voters, and goes on from that
  * state or a later one. A majority that agrees while another member differs is not enough: should members of
@@ -12,7 +12,7 @@
  * members' answers to a checkpoint carry it, which is how the last step commits. A state that is not
  * confirmed is dropped with whatever was to be shown of it: the member fetches what the view goes on from.
  *
- * Where any quorum will do (exact sums), S_t depends on nobody, and a step is committed when it is applied.
+ * With quorum `any` (exact sums) S_t does not depend on the view, and a step is committed when it is applied.
  */
 #include "core/brain/commit.h"
 

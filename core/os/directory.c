@@ -21,7 +21,7 @@ static gw_directory *directory_of(gw_io *io) {
     return (gw_directory *)io;
 }
 
-/* What follows the directory's path; "." for the directory itself. */
+/* The part of a path behind the directory's path; "." for the directory itself. */
 static const char *inside(const gw_directory *directory, const char *path) {
     size_t length = strlen(directory->path);
     GW_ASSERT(strncmp(path, directory->path, length) == 0 && (path[length] == '/' || path[length] == '\0'));
@@ -30,8 +30,8 @@ static const char *inside(const gw_directory *directory, const char *path) {
     return *path == '\0' ? "." : path;
 }
 
-/* Opens the folder that holds the last component of `path`, and sets *name to that component. Returns -1 with errno;
- * the caller closes the descriptor with leave(). */
+/* Opens the folder that holds the last component of `path`, and sets *name to that component. Returns -1 with
+ * errno; the caller closes the descriptor with leave(). */
 static int enter(const gw_directory *directory, const char *path, const char **name) {
     const char *rest = inside(directory, path), *slash;
     int fd = directory->fd;
@@ -100,7 +100,7 @@ static int beneath_mkdir(gw_io *io, const char *path, mode_t mode) {
     return folder < 0 ? -1 : leave(directory, folder, mkdirat(folder, name, mode));
 }
 
-/* Whose directory it is. */
+/* The owner of a directory. */
 
 typedef enum owner { NOBODY, GODWIT, OTHERS } owner;
 
@@ -118,8 +118,8 @@ static bool is_of_older_build(int fd) {
            status.st_size == KEY_BYTES;
 }
 
-/* Whether the folder has nothing in it but what a file system puts at its own root. Returns -1 with errno where it
- * cannot be read. */
+/* Whether the folder has nothing in it but what a file system puts at its own root. Returns -1 with errno
+ * where it cannot be read. */
 static int is_empty(int fd) {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = again >= 0 ? fdopendir(again) : NULL;

@@ -10,20 +10,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whose file it is, and thus who sees to its mode. */
+/* Who made the file, and is therefore responsible for its mode. */
 typedef enum gw_private_kind {
-    /* A file that this program made. Where others have got access meanwhile (Kubernetes' fsGroup changes modes at
-     * every start), its mode becomes 0600 again. A file system that keeps no modes is logged once a process, as a
-     * warning. */
+    /* A file that this program made. Where others have got access meanwhile (Kubernetes' fsGroup changes
+     * modes at every start), its mode becomes 0600 again. A file system that keeps no modes is logged once a
+     * process, as a warning. */
     GW_PRIVATE_OWN,
-    /* A file that the user wrote, which may lie on a read-only volume. A group may have access to it if this process
-     * belongs to that group and the file belongs to root or to this user; nobody else may. */
+    /* A file that the user wrote, which may lie on a read-only volume. A group may have access to it if this
+     * process belongs to that group and the file belongs to root or to this user; nobody else may. */
     GW_PRIVATE_GIVEN,
 } gw_private_kind;
 
-/* Reads a whole file of fewer than `capacity` bytes into `text` and terminates it. Fails with
- * GW_E_NOTFOUND if it does not exist, GW_E_DENIED if somebody has access who should not, GW_E_INVALID if it is
- * not a regular file, is too long or contains a NUL byte, and GW_E_IO. */
+/* Reads a whole file of fewer than `capacity` bytes into `text` and terminates it. Fails with GW_E_NOTFOUND
+ * if it does not exist, GW_E_DENIED if somebody has access who should not, GW_E_INVALID if it is not a
+ * regular file, is too long or contains a NUL byte, and GW_E_IO. */
 bool gw_private_file_read(gw_io *io, const char *path, gw_private_kind kind, char *text, size_t capacity,
                           gw_err *err);
 

@@ -207,8 +207,7 @@ void gw_peer_destroy(gw_peer *p) {
     free(p);
 }
 
-/* ---- events
- * -------------------------------------------------------------------------------------------------- */
+/* Events. */
 
 static void on_message(gw_peer *p, const gw_event *event) {
     gw_contact *from = gw_peer_contact(p, &event->peer);

@@ -684,8 +684,7 @@ void gw_saves_end(gw_peer *p) {
     gw_saves_open(p, true);
 }
 
-/* ---- the clock
- * ------------------------------------------------------------------------------------------------------- */
+/* Time. */
 
 void gw_saves_consider(gw_peer *p) {
     if (p->save.open.active && p->now >= p->save.open.deadline_ns) {

@@ -1,4 +1,5 @@
-/* A step's life: deal, compute and steal, seal, reduce, check, apply (core/README.md, sections 4 and 5). */
+/* The life of a step: deal, compute and steal, seal, reduce, check, apply (core/README.md, sections 4 and
+ * 5). */
 #include "core/brain/step/steps.h"
 
 #include "core/base/assert.h"
@@ -24,16 +25,14 @@
 #include <string.h>
 
 enum {
-    NOT_READY_RETRY_US =
-        500, /* a victim that has not published this step's word is looked at again after this */
+    NOT_READY_RETRY_US = 500, /* time after which a word that is not of this step yet is read again */
     NOBODY_RETRY_US = 50000,
     LEAST_IDLE_SHARDS = 16,
     MOST_IDLE_SHARDS = 1024,
 };
-#define SHARD_NS UINT64_C(1000000000000) /* over a speed: what one shard takes */
+#define SHARD_NS UINT64_C(1000000000000) /* divided by a speed: the time that one shard takes */
 
-/* ---- dealing
- * ------------------------------------------------------------------------------------------------------ */
+/* Dealing. */
 
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
@@ -61,15 +60,13 @@ static void begin_whole_step(gw_peer *p) {
     begin->step = p->state.step;
     begin->begin_step.shards = p->step.shards;
     p->step.accumulator_step = p->state.step;
-    p->step.careful =
-        gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in a life before this one */
+    p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in an earlier life */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
     gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, cuts);
     gw_steps_begin(p, NULL, cuts);
 }
 
-/* ---- stealing
- * ----------------------------------------------------------------------------------------------------- */
+/* Stealing. */
 
 static void seal(gw_peer *p) {
     p->step.thief.active = false;
@@ -81,14 +78,15 @@ static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
     return t->known[rank] && gw_word_unpack(t->words[rank]).tag == tag;
 }
 
-/* Whether a thief finishes one shard before the victim, which runs one, has done all that is left. A slow
- * thief would otherwise make the flock wait for the last shard of a step. Speeds of 0 are not known. */
+/* Whether a thief finishes one shard before the victim, which computes one, has done all that is left.
+ * Otherwise the flock would wait for the slow thief at the end of the step. A speed of 0 is not known. */
 static bool is_worth_stealing(uint32_t left, uint64_t thief_speed, uint64_t victim_speed) {
     if (left == 0 || thief_speed == 0 || victim_speed == 0) return left > 0;
     return ((unsigned __int128)left + 1) * thief_speed >= victim_speed;
 }
 
-/* The victim whose work would last longest at its own speed; -1 = no ready word has any for this peer. */
+/* The victim whose remaining work takes longest at its own speed; -1: no word that is ready has any for this
+ * peer. */
 static int choose_victim(const gw_peer *p) {
     const gw_thief *t = &p->step.thief;
     uint64_t own_speed = p->step.speeds[gw_peer_own_rank(p)];
@@ -114,8 +112,9 @@ static bool all_words_ready(const gw_peer *p) {
     return true;
 }
 
-/* Every word of this round has been read: steal, look again, or seal. The reduction waits for a member that
- * is not ready anyway, so looking again costs nothing and lets it be helped. */
+/* All words of this round have been read: steals, reads them again later, or seals. The reduction waits
+ * anyway for a member whose word is not ready, so to read it again costs nothing, and lets this peer help
+ * that member. */
 static void decide(gw_peer *p) {
     gw_thief *t = &p->step.thief;
     int victim = choose_victim(p);
@@ -158,7 +157,8 @@ static void look_around(gw_peer *p) {
     }
     if (t->outstanding > 0) return;
     decide(p);
-    if (t->retry_ns != 0) t->retry_ns = p->now + NOBODY_RETRY_US * 1000; /* nobody to read from: no hurry */
+    if (t->retry_ns != 0)
+        t->retry_ns = p->now + NOBODY_RETRY_US * 1000; /* no word could be read, so there is no hurry */
 }
 
 void gw_steps_dry(gw_peer *p, const gw_event *event) {
@@ -220,18 +220,16 @@ void gw_steps_consider(gw_peer *p) {
     gw_retry_consider(p);
 }
 
-/* ---- claims given back
- * ----------------------------------------------------------------------------------------------- */
+/* Claims given back. */
 
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
-    /* When this peer froze meanwhile, the shard is missing in its report anyway. */
+    /* If this peer froze meanwhile, the shard is missing in its report anyway. */
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
     p->step.lacks_shard = true;
     gw_poison_give_back(p, event->shard_lost.shard, event);
 }
 
-/* ---- sealing and reducing
- * ------------------------------------------------------------------------------------------- */
+/* Sealing and reducing. */
 
 static int64_t row_check(const int64_t *row) {
     uint64_t check = 0;
@@ -239,15 +237,15 @@ static int64_t row_check(const int64_t *row) {
     return (int64_t)check;
 }
 
-/* A bad element as two integers that order as (shard, tensor, index) and are 0 for none. */
+/* Encodes a bad element as two integers, which are ordered as (shard, tensor, index) and are 0 for none. */
 static void put_bad(int64_t *row, const gw_bad *bad) {
     if (!bad->present) return;
     row[GW_SLOT_BAD] = (int64_t)((uint64_t)(bad->shard + 1) << 32 | bad->tensor);
     row[GW_SLOT_BAD_INDEX] = (int64_t)bad->index;
 }
 
-/* The first of all members' first ones; not present where no shard has one: a float sum can be out of range
- * of which each part is within it. */
+/* The first bad element of all members. It is not present if no shard has one: a float sum can be out of
+ * range although each of its parts is within it. */
 static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
     const int64_t *least = NULL;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
@@ -266,10 +264,10 @@ static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
                     .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
 }
 
-/* Who stood still for a moment was slow in that step, and of few shards is dealt none after it, so that
- * nothing would measure it again. After a while it counts as not known, and is dealt what the mean is. Where
- * it is slow still the others wait for one shard of it: so a while is many of these, and twice as many each
- * time. */
+/* Forgets an old speed. A peer that stood still for a moment was slow in that step. If there are few shards,
+ * it is dealt none after that, and nothing measures its speed again. After a while, its speed counts as
+ * unknown, and it is dealt the mean. If it is still slow, the others wait for one shard of it; for this
+ * reason the while is many shards, and twice as many each time. */
 static void note_speed(gw_peer *p, uint64_t measured) {
     if (measured > 0) {
         if (!p->step.speed_old) p->step.idle_shards = LEAST_IDLE_SHARDS;
@@ -293,7 +291,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers) {
     if (p->phase != GW_AT_SEALING || event->token != p->step.seal_token) return;
     p->step.seal_token = 0;
     note_speed(p, event->sealed.speed);
-    if (p->step.lacks_shard) return; /* a view in which it is dealt again has been asked for */
+    if (p->step.lacks_shard) return; /* a view has been asked for in which the shard is dealt again */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
     reduce->token = p->step.reduce_token = gw_peer_token(p);
@@ -344,7 +342,7 @@ static void say_where(const gw_peer *p, const gw_bad *bad, char *text, size_t ca
         snprintf(text, capacity, "none of them in a shard: what they add up to is out of range");
 }
 
-/* Says which elements are bad, and what is done about it. */
+/* Tells people which elements are bad, and what is done about it. */
 static void tell_bad(gw_peer *p, const gw_event *event) {
     char where[200], text[300];
     gw_bad bad = first_bad(p, event->reduced.slots);
@@ -380,7 +378,7 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     p->step.reduce_token = 0;
     GW_ASSERT(!p->step.applying);
     if (p->view.current.epoch == 0)
-        return; /* this peer was left behind meanwhile: it joins again from the state it has */
+        return; /* this peer was left behind meanwhile, and joins again with the state that it has */
     if (event->outcome == GW_DONE) {
         if (event->reduced.coverage_ok && event->reduced.fingerprint_ok) gw_retry_succeeded(p);
         const char *wrong = what_is_wrong(p, event);
@@ -407,10 +405,9 @@ void gw_steps_reduced(gw_peer *p, const gw_event *event) {
     }
 }
 
-/* ---- the boundary
- * --------------------------------------------------------------------------------------------------- */
+/* The boundary. */
 
-/* S_step is in place, and nobody has asked for another view: what now? */
+/* Decides what follows when the state after a step is in place and no change of views is needed. */
 static void go_on(gw_peer *p) {
     if (p->state.ended) {
         gw_saves_end(p);
@@ -433,7 +430,7 @@ static void take_step(gw_peer *p, const gw_event *event) {
     gw_verify_forget_doubt(p);
     gw_poison_forget(p, p->state.step);
     bool last = event->applied.stop ||
-                p->state.step >= p->config.steps; /* done, even when somebody asked to stop here */
+                p->state.step >= p->config.steps; /* the job is done, even if a stop was requested here */
     bool stopped = !last && (p->state.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
     gw_job_state_set_end(p, p->state.step, last || stopped, stopped);
 }
@@ -455,11 +452,10 @@ void gw_steps_applied(gw_peer *p, const gw_event *event) {
         if (p->state.present) go_on(p);
         return;
     }
-    if (p->step.decisions & GW_DECIDE_SAVE)
-        gw_saves_ask(p); /* at the next boundary, this one is passed over */
+    if (p->step.decisions & GW_DECIDE_SAVE) gw_saves_ask(p); /* at the next boundary; this one has passed */
 }
 
-/* ---- what a view does with a step */
+/* What a view does with a step. */
 
 void gw_steps_open(gw_peer *p) {
     p->step.accumulator_step = UINT64_MAX;
