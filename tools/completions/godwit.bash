@@ -65,7 +65,7 @@ _godwit_table() {
             kinds[-g]='any'
         fi
         if [ "$2" = gpt ]; then
-            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay= --workers='
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay= --workers='
             kinds[--batch-tokens]='any'
             kinds[--beta1]='any'
             kinds[--beta2]='any'
@@ -92,6 +92,7 @@ _godwit_table() {
             kinds[--data]='file'
             kinds[--init]='file'
             kinds[--val]='file'
+            kinds[--data-dtype]='words uint16 uint32 auto'
             kinds[--graphs]='words on off auto'
             kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
             kinds[--schedule]='words cosine linear wsd constant'
@@ -187,7 +188,7 @@ _godwit_table() {
             kinds[--optimizer]='words adamw sgd'
         fi
         if [ "$2" = gpt ]; then
-            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay='
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay='
             kinds[--batch-tokens]='any'
             kinds[--beta1]='any'
             kinds[--beta2]='any'
@@ -213,6 +214,7 @@ _godwit_table() {
             kinds[--data]='file'
             kinds[--init]='file'
             kinds[--val]='file'
+            kinds[--data-dtype]='words uint16 uint32 auto'
             kinds[--graphs]='words on off auto'
             kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
             kinds[--schedule]='words cosine linear wsd constant'

@@ -15,7 +15,8 @@ enum { THREADS_MOST = 16 };     /* as many threads as read faster than any disk 
 
 typedef struct reading {
     const gw_plain_file *files;
-    uint32_t count, head, width;
+    const gw_token_form *forms;
+    uint32_t count;
     gw_token_content *contents;
     gw_read_progress progress;
     _Atomic uint32_t next; /* the next file to begin */
@@ -24,7 +25,7 @@ typedef struct reading {
     gw_err err;
 } reading;
 
-static uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t width) {
+static inline uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t width) {
     uint32_t largest = 0;
     for (size_t i = 0; i < count / width; i++) {
         uint32_t token = gw_token_at(bytes, width, i);
@@ -33,20 +34,27 @@ static uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t width) {
     return largest;
 }
 
+/* A loop for each width, with no choice in it. */
+static uint32_t largest_in(const uint8_t *bytes, size_t count, uint32_t width) {
+    if (width == 1) return largest_of(bytes, count, 1);
+    return width == 2 ? largest_of(bytes, count, 2) : largest_of(bytes, count, 4);
+}
+
 /* Reads one file. `piece` is a buffer of PIECE_BYTES. */
 static bool read_file(reading *r, uint32_t number, uint8_t *piece, gw_err *err) {
     const gw_plain_file *file = &r->files[number];
+    const gw_token_form *form = &r->forms[number];
     gw_token_content *content = &r->contents[number];
     crypto_generichash_state state;
     content->largest = 0;
     crypto_generichash_init(&state, NULL, 0, sizeof content->hash);
     for (uint64_t at = 0, length; at < file->bytes; at += length) {
-        bool head = at == 0 && r->head > 0;
-        uint64_t most = head ? r->head : PIECE_BYTES;
+        bool head = at == 0 && form->head > 0;
+        uint64_t most = head ? form->head : PIECE_BYTES;
         length = file->bytes - at < most ? file->bytes - at : most;
         if (!gw_plain_read(file, at, piece, length, err)) return false;
         crypto_generichash_update(&state, piece, length);
-        uint32_t largest = head ? 0 : largest_of(piece, length, r->width);
+        uint32_t largest = head ? 0 : largest_in(piece, length, form->width);
         if (largest > content->largest) content->largest = largest;
         gw_read_progress_add(&r->progress, file->path, length);
     }
@@ -88,13 +96,13 @@ uint32_t gw_token_hash_threads(void) {
     return cores < THREADS_MOST ? cores : THREADS_MOST;
 }
 
-bool gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
-                   uint32_t threads, gw_token_content *contents, gw_err *err) {
-    GW_ASSERT(count >= 1 && threads >= 1 && head <= PIECE_BYTES && (width == 1 || width == 2));
+bool gw_token_hash(const gw_plain_file *files, const gw_token_form *forms, uint32_t count, uint32_t threads,
+                   gw_token_content *contents, gw_err *err) {
+    GW_ASSERT(count >= 1 && threads >= 1);
+    for (uint32_t i = 0; i < count; i++) GW_ASSERT(forms[i].head <= PIECE_BYTES);
     reading r = {.files = files,
+                 .forms = forms,
                  .count = count,
-                 .head = head,
-                 .width = width,
                  .contents = contents,
                  .lock = PTHREAD_MUTEX_INITIALIZER,
                  .failed = count};

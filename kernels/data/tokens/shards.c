@@ -14,18 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TOKEN_BYTES = 2, WAITING = GW_TOKEN_SHARDS_REST, NUMBER_DIGITS = 6 };
+enum { TOKEN_BYTES_MOST = 4, WAITING = GW_TOKEN_SHARDS_REST, NUMBER_DIGITS = 6 };
 
 struct gw_token_shards {
     uint64_t most;
+    uint32_t width;   /* bytes of a token, 2 or 4 */
     gw_output *files; /* all files, open until the end */
     uint32_t count;
     char *name;       /* name of the file, if there is only one */
     uint64_t in_last; /* tokens in the last file */
     uint64_t total;   /* tokens in all files */
     uint32_t waiting; /* tokens in `bytes`, not yet written */
-    uint16_t tokens[WAITING];
-    uint8_t bytes[WAITING * TOKEN_BYTES]; /* tokens as they are written */
+    uint32_t tokens[WAITING];
+    uint8_t bytes[WAITING * TOKEN_BYTES_MOST]; /* tokens as they are written */
 };
 
 static const char extension[] = ".bin";
@@ -59,7 +60,8 @@ static bool may_replace(const char *path, gw_err *err) {
     bool failed = ferror(file) != 0;
     fclose(file);
     gw_reader r = gw_reader_on(magic, got);
-    bool may = !failed && (got == 0 || gw_get_u32(&r) == GW_TOKENS_MAGIC);
+    uint32_t magic_number = got == 0 ? GW_TOKENS_MAGIC : gw_get_u32(&r);
+    bool may = !failed && (magic_number == GW_TOKENS_MAGIC || magic_number == GW_TOKENS_WIDE_MAGIC);
     return may || gw_fail(err, GW_E_DENIED,
                           "%s exists and is no token shard: name another file, or move it away", path);
 }
@@ -117,18 +119,20 @@ static bool end_file(gw_token_shards *s, gw_err *err) {
     uint8_t header[GW_TOKENS_HEADER] = {0};
     const gw_output *file = &s->files[s->count - 1];
     gw_writer w = gw_writer_on(header, sizeof header);
-    gw_put_u32(&w, GW_TOKENS_MAGIC);
-    gw_put_u32(&w, GW_TOKENS_VERSION);
+    gw_put_u32(&w, s->width == 2 ? GW_TOKENS_MAGIC : GW_TOKENS_WIDE_MAGIC);
+    gw_put_u32(&w, s->width == 2 ? GW_TOKENS_VERSION : GW_TOKENS_WIDE_VERSION);
     gw_put_u32(&w, (uint32_t)s->in_last);
     if (lseek(file->fd, 0, SEEK_SET) != 0) return gw_fail_errno(err, errno, "cannot write %s", file->target);
     return gw_output_write(file, header, sizeof header, err) && gw_output_flush(file, err);
 }
 
-bool gw_token_shards_open(const char *path, uint64_t most, gw_token_shards **out, gw_err *err) {
+bool gw_token_shards_open(const char *path, uint64_t most, uint32_t vocabulary, gw_token_shards **out,
+                          gw_err *err) {
     GW_ASSERT(most >= GW_TOKEN_SHARDS_LEAST && most <= GW_TOKEN_SHARDS_MOST);
     gw_token_shards *s = calloc(1, sizeof *s);
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to write tokens");
     s->most = most;
+    s->width = vocabulary <= GW_TOKEN_SHARDS_NARROW ? 2 : 4;
     if (begin_file(s, path, err)) {
         s->name = strdup(s->files[0].target);
         if (s->name == NULL) gw_fail(err, GW_E_NOMEM, "out of memory");
@@ -163,10 +167,10 @@ static bool next_file(gw_token_shards *s, gw_err *err) {
 /* Moves the first `count` waiting tokens into the last file. */
 static bool put(gw_token_shards *s, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i < count; i++) {
-        s->bytes[2 * i] = (uint8_t)s->tokens[i];
-        s->bytes[2 * i + 1] = (uint8_t)(s->tokens[i] >> 8);
+        for (uint32_t b = 0; b < s->width; b++)
+            s->bytes[s->width * i + b] = (uint8_t)(s->tokens[i] >> (8 * b));
     }
-    if (!gw_output_write(&s->files[s->count - 1], s->bytes, (size_t)count * TOKEN_BYTES, err)) return false;
+    if (!gw_output_write(&s->files[s->count - 1], s->bytes, (size_t)count * s->width, err)) return false;
     s->in_last += count;
     s->total += count;
     s->waiting -= count;
@@ -183,9 +187,9 @@ static bool make_room(gw_token_shards *s, gw_err *err) {
 
 bool gw_token_shards_write(gw_token_shards *s, const uint32_t *tokens, size_t count, gw_err *err) {
     for (size_t i = 0; i < count; i++) {
-        GW_ASSERT(tokens[i] < GW_TOKEN_SHARDS_VOCABULARY);
+        GW_ASSERT(s->width == 4 || tokens[i] < GW_TOKEN_SHARDS_NARROW);
         if (s->waiting == WAITING && !make_room(s, err)) return false;
-        s->tokens[s->waiting++] = (uint16_t)tokens[i];
+        s->tokens[s->waiting++] = tokens[i];
     }
     return true;
 }

@@ -1,6 +1,5 @@
-/* Token streams in files: any bytes (each a token), or shards in llm.c's .bin format, a header of 256
- * little-endian int32 (20240520, 1, number of tokens) and uint16 tokens. Files stay on the disk. They are
- * divided into windows of `context` tokens, each of which predicts the token after it; a window does not span
+/* Token streams in files: any bytes (each a token), or numbers of a vocabulary in llm.c's shards, NumPy's
+ * arrays and arrays without a header (kernels/data/tokens/form.h). Files stay on the disk. They are divided into windows of `context` tokens, each of which predicts the token after it; a window does not span
  * files. Windows are read on demand and not through a mapping, because a process that has a file mapped is
  * killed when the file is truncated or its disk fails. */
 #ifndef GODWIT_KERNELS_DATA_TOKENS_TOKENS_H
@@ -9,11 +8,9 @@
 #include "core/base/err.h"
 #include "core/base/id.h"
 #include "core/os/plain_file.h"
+#include "kernels/data/tokens/form.h"
 
 #include <stdint.h>
-
-/* The first two numbers of a shard, and the bytes of its header. */
-enum { GW_TOKENS_MAGIC = 20240520, GW_TOKENS_VERSION = 1, GW_TOKENS_HEADER = 1024 };
 
 /* The most files. Each takes a descriptor, and the usual limit of a process is 65536. */
 enum { GW_TOKENS_FILES = 32768 };
@@ -21,30 +18,32 @@ enum { GW_TOKENS_FILES = 32768 };
 typedef struct gw_token_file {
     char *path;
     gw_plain_file file;
-    uint64_t tokens;
+    gw_token_form form;
     uint64_t first_window; /* number of its first window in the set */
 } gw_token_file;
 
 typedef struct gw_tokens {
     uint32_t context;
-    bool shards; /* .bin shards; otherwise bytes */
+    bool shards; /* the tokens are numbers of a vocabulary; otherwise bytes */
     uint32_t file_count;
     gw_token_file *files;
     uint64_t tokens, windows; /* numbers of all files together */
     uint32_t largest;         /* the largest token in any file */
-    gw_hash digest;           /* hash of kind, context and the files' tokens in order, without names */
+    gw_hash digest;           /* hash of forms, context and the files' contents in order, without names */
 } gw_tokens;
 
 /* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list` holds
  * paths separated by commas. A path with *, ? or [ stands for all files that match, sorted, unless a file has
- * that very name. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed), or GW_E_CORRUPT
+ * that very name. A folder stands for the .bin and .npy files below it, sorted, or where it has none for all
+ * files (kernels/data/folder.h). Files without a header hold tokens of `headless` bytes each, 2 or 4; where
+ * that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed), or GW_E_CORRUPT
  * or GW_E_INVALID naming file and offset; *tokens is empty then. */
-bool gw_tokens_begin(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
+bool gw_tokens_begin(const char *list, uint32_t context, uint32_t headless, gw_tokens *tokens, gw_err *err);
 /* Reads every file once (kernels/data/tokens/hash.h), before windows are read. Fails as gw_token_hash does.
  * Blocks on the disk. */
 bool gw_tokens_read(gw_tokens *tokens, gw_err *err);
 /* Does what gw_tokens_begin and gw_tokens_read do; on failure *tokens is empty. */
-bool gw_tokens_open(const char *list, uint32_t context, gw_tokens *tokens, gw_err *err);
+bool gw_tokens_open(const char *list, uint32_t context, uint32_t headless, gw_tokens *tokens, gw_err *err);
 void gw_tokens_close(gw_tokens *tokens);
 
 /* Reads window `window`, below `windows`: `context` tokens, and the token after each. Fails with GW_E_IO

@@ -23,10 +23,14 @@ static const int64_t UPDATES_MOST = 1000000000000;
 
 const gw_option gpt_options[] = {
     {"data", "FILE,..", NULL,
-     "train on these: text or any bytes, or token shards (llm.c's .bin); a pattern works too, in quotes: "
+     "train on these: text or any bytes, or tokens (llm.c's .bin, NumPy's .npy); a folder works too, and in "
+     "quotes a pattern: "
      "'a-*.bin'",
      true},
     {"val", "FILE,..", NULL, "evaluate on these, of the same kind", true},
+    {"data-dtype", "NAME", "auto",
+     "what files without a header hold, such as nanoGPT's .bin: uint16 or uint32; auto: none are expected",
+     true},
     {"model", "NAME", GW_GPT_USUAL, "nano, gpt2, gpt2-medium, gpt2-large or gpt2-xl", false},
     {"init", "FILE|DIR,..[@STEP]", NULL,
      "begin with the weights, and no moments or progress of a schedule, of this GPT-2, a folder as "
@@ -156,8 +160,9 @@ static bool check_init(const gw_params *params, const gw_gpt_weights *first, con
 /* Checks that all files exist and have valid headers. */
 static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *data = gw_param_text(params, "data"), *validation = gw_param_text(params, "val");
-    if (!gw_tokens_begin(data, job->gpt.context, &job->data, err)) return gw_fail_in(err, "--data");
-    if (validation != NULL && !gw_tokens_begin(validation, job->gpt.context, &job->validation, err))
+    const uint32_t headless = job->headless;
+    if (!gw_tokens_begin(data, job->gpt.context, headless, &job->data, err)) return gw_fail_in(err, "--data");
+    if (validation != NULL && !gw_tokens_begin(validation, job->gpt.context, headless, &job->validation, err))
         return gw_fail_in(err, "--val");
     bool shards = job->data.shards;
     if (validation != NULL && job->validation.shards != shards)
@@ -425,11 +430,19 @@ bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint
     return true;
 }
 
+static bool read_dtype(const gw_params *params, gpt_job *job, gw_err *err) {
+    const char *name = gw_param_text(params, "data-dtype");
+    if (name == NULL || strcmp(name, "auto") == 0) return true;
+    job->headless = strcmp(name, "uint16") == 0 ? 2 : strcmp(name, "uint32") == 0 ? 4 : 0;
+    return job->headless > 0 ||
+           gw_fail(err, GW_E_USAGE, "--data-dtype: '%s' is not one of auto, uint16, uint32", name);
+}
+
 static bool read_options(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
     if (gw_param_text(params, "data") == NULL)
         return gw_fail(err, GW_E_USAGE,
                        "gpt needs --data FILE: text, any bytes, or token shards to train on");
-    return read_model(params, job, err) && read_batch(params, job, err) &&
+    return read_model(params, job, err) && read_dtype(params, job, err) && read_batch(params, job, err) &&
            read_requests(params, job, r, err) && read_schedule(params, job, err) &&
            read_optimizer(params, job, err);
 }

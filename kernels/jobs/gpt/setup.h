@@ -22,6 +22,7 @@ enum { GPT_GRADIENT_BITS = 40, GPT_LOSS_BITS = 20, GPT_NAME = 56 };
 typedef struct gpt_job {
     gw_gpt gpt;
     gw_tokens data, validation; /* validation.windows is 0 where there is none */
+    uint32_t headless;          /* bytes of a token in files without a header; 0: none are expected */
     gw_safetensors init;        /* the first weights; random ones where init.list is NULL */
     uint64_t seed;
     uint32_t batch, micro_batch; /* windows of an update, and of a full shard */

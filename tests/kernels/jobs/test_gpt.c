@@ -448,6 +448,7 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("epsilon", "1e-12", "--epsilon: 1e-12 is too small");
     refuse("dropout", "1", "--dropout");
     refuse("data", "/nowhere", "--data: there is no file /nowhere");
+    refuse("data-dtype", "int16", "--data-dtype: 'int16' is not one of auto, uint16, uint32");
     refuse("val", "/nowhere", "--val: there is no file /nowhere");
     refuse("val-tokens", "6", "--val-tokens");
     cr_assert_not(trial_opens(&gw_job_gpt,
@@ -489,14 +490,14 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
 
 static uint32_t reads; /* of all of a set of files */
 
-bool __real_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+bool __real_gw_token_hash(const gw_plain_file *files, const gw_token_form *forms, uint32_t count,
                           uint32_t threads, gw_token_content *contents, gw_err *err);
-bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+bool __wrap_gw_token_hash(const gw_plain_file *files, const gw_token_form *forms, uint32_t count,
                           uint32_t threads, gw_token_content *contents, gw_err *err);
-bool __wrap_gw_token_hash(const gw_plain_file *files, uint32_t count, uint32_t head, uint32_t width,
+bool __wrap_gw_token_hash(const gw_plain_file *files, const gw_token_form *forms, uint32_t count,
                           uint32_t threads, gw_token_content *contents, gw_err *err) {
     reads++;
-    return __real_gw_token_hash(files, count, head, width, threads, contents, err);
+    return __real_gw_token_hash(files, forms, count, threads, contents, err);
 }
 
 /* Reading a hundred GB of data takes minutes. */

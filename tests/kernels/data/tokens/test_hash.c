@@ -92,7 +92,9 @@ static void sink(void *context, gw_level level, const char *room, const char *te
 static void expect_contents(uint32_t head, uint32_t width, uint32_t threads) {
     gw_token_content contents[FILES];
     gw_err err;
-    cr_assert(gw_token_hash(opened, FILES, head, width, threads, contents, &err), "%s", err.text);
+    gw_token_form forms[FILES];
+    for (uint32_t i = 0; i < FILES; i++) forms[i] = (gw_token_form){.head = head, .width = width};
+    cr_assert(gw_token_hash(opened, forms, FILES, threads, contents, &err), "%s", err.text);
     for (uint32_t i = 0; i < FILES; i++) {
         gw_hash hash;
         uint32_t largest = 0;
@@ -139,7 +141,9 @@ Test(token_hash, the_first_file_that_fails_is_named, .timeout = 60) {
             until_failed = 3;
         }
         memset(failed, 0, sizeof failed);
-        cr_assert_not(gw_token_hash(opened, FILES, HEAD, 2, threads[i], contents, &err));
+        gw_token_form forms[FILES];
+        for (uint32_t k = 0; k < FILES; k++) forms[k] = (gw_token_form){.head = HEAD, .width = 2};
+        cr_assert_not(gw_token_hash(opened, forms, FILES, threads[i], contents, &err));
         cr_expect_eq(err.code, GW_E_CORRUPT);
         cr_expect_not_null(strstr(err.text, "file-1"), "%u threads: %s", threads[i], err.text);
     }

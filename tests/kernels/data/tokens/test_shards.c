@@ -33,13 +33,14 @@ int rename(const char *from, const char *to) {
 TestSuite(token_shards, .init = scratch_open, .fini = scratch_close);
 
 static uint32_t token_of(uint64_t i) {
-    return (uint32_t)(i * 7919 % GW_TOKEN_SHARDS_VOCABULARY);
+    return (uint32_t)(i * 7919 % GW_TOKEN_SHARDS_NARROW);
 }
 
 static gw_token_shards *open_shards(const char *name) {
     gw_token_shards *shards;
     gw_err err;
-    cr_assert(gw_token_shards_open(scratch_path(name), LEAST, &shards, &err), "%s", err.text);
+    cr_assert(gw_token_shards_open(scratch_path(name), LEAST, GW_TOKEN_SHARDS_NARROW, &shards, &err), "%s",
+              err.text);
     return shards;
 }
 
@@ -75,11 +76,11 @@ static void check_read(const char *list, uint64_t count, uint32_t files) {
     gw_tokens tokens;
     gw_err err;
     uint32_t inputs[CONTEXT], targets[CONTEXT];
-    cr_assert(gw_tokens_open(scratch_path(list), CONTEXT, &tokens, &err), "%s", err.text);
+    cr_assert(gw_tokens_open(scratch_path(list), CONTEXT, 0, &tokens, &err), "%s", err.text);
     cr_expect(tokens.shards && tokens.tokens == count && tokens.file_count == files);
     uint64_t before = 0; /* tokens in the files before */
-    for (uint32_t f = 0; f < files; before += tokens.files[f++].tokens)
-        for (uint64_t w = 0; w < (tokens.files[f].tokens - 1) / CONTEXT; w++) {
+    for (uint32_t f = 0; f < files; before += tokens.files[f++].form.tokens)
+        for (uint64_t w = 0; w < (tokens.files[f].form.tokens - 1) / CONTEXT; w++) {
             cr_assert(gw_tokens_window(&tokens, tokens.files[f].first_window + w, inputs, targets, &err),
                       "%s", err.text);
             for (uint64_t i = 0; i < CONTEXT; i++) {
@@ -87,6 +88,33 @@ static void check_read(const char *list, uint64_t count, uint32_t files) {
                 cr_assert_eq(targets[i], token_of(before + w * CONTEXT + i + 1));
             }
         }
+    gw_tokens_close(&tokens);
+}
+
+/* Larger vocabularies take four bytes a token. */
+Test(token_shards, tokens_of_a_large_vocabulary_are_wide) {
+    const uint32_t written_tokens[] = {70000, 1, 65535, 65536, 1 << 23, 5};
+    enum { COUNT = sizeof written_tokens / sizeof written_tokens[0] };
+    gw_token_shards *shards;
+    gw_token_shards_written written;
+    gw_tokens tokens;
+    gw_err err;
+    uint32_t inputs[COUNT - 1], targets[COUNT - 1];
+    for (int round = 0; round < 2; round++) { /* the second replaces the first */
+        cr_assert(
+            gw_token_shards_open(scratch_path("wide.bin"), LEAST, GW_TOKEN_SHARDS_NARROW + 1, &shards, &err),
+            "%s", err.text);
+        cr_assert(gw_token_shards_write(shards, written_tokens, COUNT, &err), "%s", err.text);
+        cr_assert(gw_token_shards_end(shards, true, &written, &err), "%s", err.text);
+        free(written.first);
+        free(written.last);
+    }
+    cr_assert(gw_tokens_open(scratch_path("wide.bin"), COUNT - 1, 0, &tokens, &err), "%s", err.text);
+    cr_expect_eq(tokens.files[0].form.width, 4);
+    cr_expect_eq(tokens.largest, 1 << 23);
+    cr_assert(gw_tokens_window(&tokens, 0, inputs, targets, &err), "%s", err.text);
+    cr_expect_arr_eq(inputs, written_tokens, sizeof inputs);
+    cr_expect_arr_eq(targets, written_tokens + 1, sizeof targets);
     gw_tokens_close(&tokens);
 }
 
@@ -142,7 +170,7 @@ Test(token_shards, several_files_are_beside_what_a_link_names) {
 static void refuse_path(const char *path, gw_code code, const char *words) {
     gw_token_shards *shards;
     gw_err err;
-    cr_assert_not(gw_token_shards_open(path, LEAST, &shards, &err), "%s", path);
+    cr_assert_not(gw_token_shards_open(path, LEAST, GW_TOKEN_SHARDS_NARROW, &shards, &err), "%s", path);
     cr_assert_eq(err.code, code, "%s", err.text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
 }

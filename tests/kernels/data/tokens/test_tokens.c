@@ -34,14 +34,14 @@ static void write_shard(const char *name, uint32_t magic, uint32_t version, uint
 static gw_tokens open_all(const char *list, uint32_t context) {
     gw_tokens tokens;
     gw_err err;
-    cr_assert(gw_tokens_open(list, context, &tokens, &err), "%s", err.text);
+    cr_assert(gw_tokens_open(list, context, 0, &tokens, &err), "%s", err.text);
     return tokens;
 }
 
 static void refuse(const char *list, uint32_t context, gw_code code, const char *words) {
     gw_tokens tokens;
     gw_err err = {0};
-    cr_assert_not(gw_tokens_open(list, context, &tokens, &err));
+    cr_assert_not(gw_tokens_open(list, context, 0, &tokens, &err));
     cr_assert_eq(err.code, code, "%s", err.text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
 }
@@ -133,9 +133,10 @@ Test(tokens, damaged_shards_are_refused_with_the_reason) {
     fseek(huge, 8, SEEK_SET);
     fwrite("\xff\xff\xff\xff", 1, 4, huge);
     fclose(huge);
-    refuse(scratch_path("magic.bin"), 8, GW_E_INVALID,
-           "magic.bin is no token shard: it does not begin with 20240520. The name of plain bytes must not "
-           "end in .bin");
+    refuse(
+        scratch_path("magic.bin"), 8, GW_E_INVALID,
+        "magic.bin is no token shard: it does not begin with 20240520. An array of numbers without a header, "
+        "as nanoGPT writes, needs --data-dtype uint16. The name of plain bytes must not end in .bin");
     refuse(scratch_path("version"), 8, GW_E_UNSUPPORTED, "version 2");
     refuse(scratch_path("short"), 8, GW_E_CORRUPT,
            "short has 1223 bytes; its header says 100 tokens, which take 1224");
@@ -162,7 +163,7 @@ Test(tokens, random_damage_does_no_harm) {
         scratch_write("damaged.bin", bytes, length);
         gw_tokens tokens;
         gw_err err;
-        if (!gw_tokens_open(scratch_path("damaged.bin"), 16, &tokens, &err)) continue;
+        if (!gw_tokens_open(scratch_path("damaged.bin"), 16, 0, &tokens, &err)) continue;
         opened++;
         for (uint64_t w = 0; w < tokens.windows; w++) {
             uint32_t inputs[16], targets[16];
@@ -182,7 +183,6 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(scratch_path("none"), 8, GW_E_NOTFOUND, "there is no file");
     refuse(scratch_path("none-*"), 8, GW_E_NOTFOUND, "no file matches");
     refuse(scratch_path("empty"), 8, GW_E_INVALID, "is empty");
-    refuse(scratch_folder(), 8, GW_E_INVALID, "not a plain file");
     cr_assert_eq(mkfifo(scratch_path("fifo"), 0600), 0); /* nobody writes to it */
     refuse(scratch_path("fifo"), 8, GW_E_INVALID, "not a plain file");
     refuse(scratch_path("tiny"), 8, GW_E_INVALID,
