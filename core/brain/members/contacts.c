@@ -2,6 +2,7 @@
 #include "core/brain/members/contacts.h"
 
 #include "core/base/assert.h"
+#include "core/brain/members/inside.h"
 #include "core/brain/members/poison.h"
 #include "core/brain/members/strangers.h"
 #include "core/brain/outbox.h"
@@ -19,7 +20,25 @@ enum {
     REFUSED_MS = 2000, /* the news that an address refused a connection is at most this old */
 };
 
+void gw_contacts_drop_early(gw_peer *p, const gw_contact *contact) {
+    if (contact->early == NULL) return;
+    gw_message_free(contact->early);
+    free(contact->early);
+    gw_contacts_own(p, contact)->early = NULL;
+}
+
+void gw_contacts_keep_early(gw_peer *p, const gw_contact *contact, gw_message *m) {
+    gw_contacts_drop_early(p, contact);
+    gw_message *early = malloc(sizeof *early);
+    GW_ASSERT_MEMORY(early != NULL);
+    *early = *m;
+    memset(m, 0, sizeof *m);
+    gw_contacts_own(p, contact)->early = early;
+}
+
 void gw_contacts_close(gw_peer *p) {
+    for (uint32_t i = 0; i < p->members.contact_count; i++)
+        gw_contacts_drop_early(p, &p->members.contacts[i]);
     free(p->members.contacts);
     gw_id_index_free(&p->members.contact_index);
 }
@@ -28,9 +47,14 @@ static gw_id_records records(const gw_peer *p) {
     return (gw_id_records){p->members.contacts, sizeof *p->members.contacts};
 }
 
-gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id) {
+const gw_contact *gw_peer_contact(const gw_peer *p, const gw_peer_id *id) {
     uint32_t number = gw_id_index_find(&p->members.contact_index, records(p), id);
     return number == UINT32_MAX ? NULL : &p->members.contacts[number];
+}
+
+static gw_contact *find(gw_peer *p, const gw_peer_id *id) {
+    const gw_contact *contact = gw_peer_contact(p, id);
+    return contact == NULL ? NULL : gw_contacts_own(p, contact);
 }
 
 static bool has_peer(const gw_view *views, uint32_t count, const gw_peer_id *id) {
@@ -168,10 +192,10 @@ static void want_link(gw_peer *p, gw_contact *contact, const gw_gossip_member *m
     contact->wanted = true;
 }
 
-void gw_contacts_look_for(gw_peer *p, gw_contact *contact) {
+void gw_contacts_look_for(gw_peer *p, const gw_contact *contact) {
     const gw_gossip_member *member = gw_gossip_find(p->gossip, &contact->id);
     if (member != NULL && !contact->alive && !contact->ended && !contact->wanted)
-        want_link(p, contact, member);
+        want_link(p, gw_contacts_own(p, contact), member);
 }
 
 static void drop_link(gw_peer *p, gw_contact *contact) {
@@ -210,7 +234,7 @@ static void note_coming(const gw_peer *p, gw_contact *contact, bool new_life) {
 }
 
 static void peer_alive(gw_peer *p, const gw_gossip_member *member, const gw_incarnation *life) {
-    gw_contact *contact = gw_peer_contact(p, &member->id);
+    gw_contact *contact = find(p, &member->id);
     if (contact == NULL) contact = add_contact(p, &member->id);
     bool new_life = !gw_same_life(&contact->incarnation, life), news = !contact->alive || new_life;
     if (new_life) begin_life(contact, life);
@@ -253,7 +277,7 @@ static bool has_met_by(const gw_contact *contact, uint64_t boot) {
 /* A peer has died or left. If this process has never met it, the news may be a recording of earlier gossip
  * that somebody replays; it is then not taken as proof that the process has ended (gw_contacts_look_for). */
 static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
-    gw_contact *contact = gw_peer_contact(p, &event->member->id);
+    gw_contact *contact = find(p, &event->member->id);
     if (contact == NULL) contact = add_contact(p, &event->member->id);
     bool lived = contact->alive, left = event->kind == GW_GOSSIP_LEFT;
     GW_ASSERT(!lived || gw_same_life(&contact->incarnation,
@@ -320,7 +344,7 @@ const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *ev
     case GW_GOSSIP_LEFT:
         return peer_gone(p, event);
     case GW_GOSSIP_META:
-        contact = gw_peer_contact(p, &event->member->id);
+        contact = find(p, &event->member->id);
         if (contact == NULL) break;
         read_words(p, contact, event);
         gw_poison_note_last_words(p, contact);
@@ -376,7 +400,7 @@ static void link_down(gw_peer *p, gw_contact *contact, const gw_event *event) {
 }
 
 void gw_contacts_link(gw_peer *p, const gw_event *event) {
-    gw_contact *contact = gw_peer_contact(p, &event->peer);
+    gw_contact *contact = find(p, &event->peer);
     if (contact == NULL) {
         if (event->kind != GW_EV_LINK_UP) return;
         contact = add_contact(p, &event->peer); /* its link came before gossip reported it */
@@ -396,7 +420,8 @@ static void greet(gw_contact *from) {
     from->ran_this_job = true;
 }
 
-bool gw_contacts_receive_hello(gw_peer *p, gw_contact *from, const gw_message *message) {
+bool gw_contacts_receive_hello(gw_peer *p, const gw_contact *sender, const gw_message *message) {
+    gw_contact *from = gw_contacts_own(p, sender);
     from->ways = message->hello.ways;
     if (gw_strangers_is_one(p, message))
         gw_strangers_met(p, from, message);
@@ -406,6 +431,53 @@ bool gw_contacts_receive_hello(gw_peer *p, gw_contact *from, const gw_message *m
 }
 
 /* Questions about a contact. */
+
+void gw_contacts_receive_end(gw_peer *p, const gw_contact *sender, const gw_message *message) {
+    gw_contact *from = gw_contacts_own(p, sender);
+    memcpy(from->job, p->job.bytes, sizeof from->job);
+    from->sent_end = true;
+    from->end_root = message->end.root;
+    from->unsaved = message->end.unsaved;
+}
+
+void gw_contacts_receive_refusal(gw_peer *p, const gw_contact *sender, const gw_message *message) {
+    gw_contacts_own(p, sender)->refusal_state = message->refuse.state;
+}
+
+/* What the view does with contacts. */
+
+void gw_contacts_block(gw_peer *p, const gw_contact *blocked, uint64_t ms, uint64_t most_ms) {
+    gw_contact *contact = gw_contacts_own(p, blocked);
+    uint64_t wait_ms = ms << contact->blocks;
+    if (wait_ms < most_ms) contact->blocks++;
+    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
+}
+
+void gw_contacts_unblock(gw_peer *p, const gw_contact *contact) {
+    gw_contacts_own(p, contact)->blocked_until_ns = 0;
+}
+
+void gw_contacts_note_request(gw_peer *p, const gw_contact *contact, uint64_t until_ns,
+                              const gw_view_name *offered) {
+    gw_contact *own = gw_contacts_own(p, contact);
+    own->joining_until_ns = until_ns;
+    own->offered = *offered;
+}
+
+void gw_contacts_view_begins(gw_peer *p, bool founded) {
+    const gw_view_name none = {0};
+    for (uint32_t i = 0; i < p->members.contact_count; i++) {
+        gw_contact *contact = &p->members.contacts[i];
+        bool member = gw_view_rank(&p->view.current, &contact->id) >= 0;
+        if (member || founded) contact->blocks = 0; /* the blocks of founding are far shorter */
+        if (member) {
+            gw_contacts_note_request(p, contact, 0, &none);
+            gw_contacts_unblock(p, contact);
+        } else {
+            gw_poison_left_out(contact);
+        }
+    }
+}
 
 bool gw_contacts_same_job(const gw_peer *p, const gw_contact *contact) {
     return !contact->differs && memcmp(contact->job, p->job.bytes, sizeof contact->job) == 0;

@@ -5,17 +5,31 @@
 
 void gw_contacts_close(gw_peer *p);
 /* The contact with this id, or NULL. Valid until the next event of gossip or of a link. */
-gw_contact *gw_peer_contact(gw_peer *p, const gw_peer_id *id);
+const gw_contact *gw_peer_contact(const gw_peer *p, const gw_peer_id *id);
 /* Handles an event of gossip. If a life has ended by it, returns that peer's contact, otherwise NULL. */
 const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event);
 /* Handles LINK_UP and LINK_DOWN. */
 void gw_contacts_link(gw_peer *p, const gw_event *event);
 /* Handles the message HELLO. Returns whether its sender runs this very job. */
-bool gw_contacts_receive_hello(gw_peer *p, gw_contact *from, const gw_message *message);
+bool gw_contacts_receive_hello(gw_peer *p, const gw_contact *from, const gw_message *message);
+/* Notes from END that the sender has ended, and from REFUSE which view the sender's state is of. */
+void gw_contacts_receive_end(gw_peer *p, const gw_contact *from, const gw_message *message);
+void gw_contacts_receive_refusal(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* Gossips this peer's metadata if it has changed. */
 void gw_contacts_announce(gw_peer *p);
 /* Dials a peer that fell silent, as a refused connection shows that its process has ended. */
-void gw_contacts_look_for(gw_peer *p, gw_contact *contact);
+void gw_contacts_look_for(gw_peer *p, const gw_contact *contact);
+/* Keeps a STORED of this peer for later: takes over what *message owns. Drops the one that is kept, if any. */
+void gw_contacts_keep_early(gw_peer *p, const gw_contact *contact, gw_message *message);
+void gw_contacts_drop_early(gw_peer *p, const gw_contact *contact);
+/* Keeps a peer out of proposals: for `ms` milliseconds, twice as long each time in a row, and `most_ms` at most. */
+void gw_contacts_block(gw_peer *p, const gw_contact *contact, uint64_t ms, uint64_t most_ms);
+void gw_contacts_unblock(gw_peer *p, const gw_contact *contact);
+/* A peer asks to be admitted, until `until_ns` and from the view `offered` (none: by itself). Time 0: not any more. */
+void gw_contacts_note_request(gw_peer *p, const gw_contact *contact, uint64_t until_ns,
+                              const gw_view_name *offered);
+/* The view p->view.current is installed. `founded`: this peer was in none before. */
+void gw_contacts_view_begins(gw_peer *p, bool founded);
 /* Whether the life of a peer that gossip knows is a member of the installed view. */
 bool gw_contacts_is_member(const gw_peer *p, const gw_contact *contact);
 /* Whether the member at `rank` of a view lives, in the life that is the member. */

@@ -5,6 +5,7 @@
 #include "core/brain/members/links.h"
 
 #include "core/brain/members/contacts.h"
+#include "core/brain/members/inside.h"
 #include "core/brain/outbox.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
@@ -41,8 +42,9 @@ bool gw_links_path_broken(const gw_peer *p, const gw_contact *contact) {
 }
 
 void gw_links_blame_path(gw_peer *p, const gw_peer_id *id) {
-    gw_contact *blamed = gw_peer_contact(p, id);
-    if (blamed == NULL) return;
+    const gw_contact *found = gw_peer_contact(p, id);
+    if (found == NULL) return;
+    gw_contact *blamed = gw_contacts_own(p, found);
     blamed->path_failures++;
     blamed->path_failed_ns = p->now;
 }
@@ -130,8 +132,9 @@ const gw_contact *gw_links_missing(gw_peer *p) {
 }
 
 void gw_links_data(gw_peer *p, const gw_event *event) {
-    gw_contact *contact = gw_peer_contact(p, &event->peer);
-    if (contact == NULL) return;
+    const gw_contact *found = gw_peer_contact(p, &event->peer);
+    if (found == NULL) return;
+    gw_contact *contact = gw_contacts_own(p, found);
     bool missing = event->kind == GW_EV_DATA_DOWN;
     if (missing && !contact->data_missing) {
         contact->data_flaps =

@@ -9,6 +9,7 @@
 
 #include "core/base/assert.h"
 #include "core/brain/agenda.h"
+#include "core/brain/members/inside.h"
 #include "core/brain/outbox.h"
 #include "core/brain/record.h"
 #include "core/brain/state.h"
@@ -48,7 +49,8 @@ void gw_poison_left_out(gw_contact *contact) {
 
 /* Notes a claim. It may be about any view, since views may follow each other fast when several peers die, and
  * about the next step, if the sender has applied the sum before this peer. */
-void gw_poison_receive_claim(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_poison_receive_claim(gw_peer *p, const gw_contact *sender, const gw_message *m) {
+    gw_contact *from = gw_contacts_own(p, sender);
     gw_reported_claims *claims = &from->claims;
     if (m->claim.step < p->state.step) return;
     if (!claims->heard || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
@@ -197,7 +199,8 @@ void gw_poison_farewell(gw_peer *p, bool failed) {
     gw_peer_send_members(p, &message);
 }
 
-void gw_poison_receive_last_words(gw_contact *from, const gw_message *m) {
+void gw_poison_receive_last_words(gw_peer *p, const gw_contact *sender, const gw_message *m) {
+    gw_contact *from = gw_contacts_own(p, sender);
     from->sent_fell = true;
     from->fell.epoch = m->epoch;
     from->fell.step = m->fell.step;

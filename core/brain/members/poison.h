@@ -12,7 +12,7 @@ void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnatio
 /* The installed view does not have this peer as a member. */
 void gw_poison_left_out(gw_contact *contact);
 /* Handles the message CLAIM. */
-void gw_poison_receive_claim(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_poison_receive_claim(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* Takes over the deaths in the durable record, and how the last life of this peer ended. */
 void gw_poison_open(gw_peer *p, const gw_shard_deaths *recorded);
 /* The installed view begins with these deaths, so that all its members report their claims in the same
@@ -25,7 +25,7 @@ void gw_poison_note_death(gw_peer *p, gw_contact *contact);
 /* This peer ends. If it `failed`, it sends FELL, which says why it cannot go on. */
 void gw_poison_farewell(gw_peer *p, bool failed);
 /* Handles the message FELL. */
-void gw_poison_receive_last_words(gw_contact *from, const gw_message *message);
+void gw_poison_receive_last_words(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* A peer has ended: what its FELL said, if it came, replaces what its metadata says. */
 void gw_poison_apply_last_words(gw_contact *contact);
 /* A peer's metadata has changed: its last words may come after the news that it left. */

@@ -210,7 +210,7 @@ void gw_peer_destroy(gw_peer *p) {
 /* Events. */
 
 static void on_message(gw_peer *p, const gw_event *event) {
-    gw_contact *from = gw_peer_contact(p, &event->peer);
+    const gw_contact *from = gw_peer_contact(p, &event->peer);
     if (from == NULL || !from->linked) return;
     gw_message message;
     gw_err err;
@@ -234,7 +234,7 @@ static void on_message(gw_peer *p, const gw_event *event) {
             gw_poison_receive_claim(p, from, &message);
             break;
         case GW_MSG_FELL:
-            gw_poison_receive_last_words(from, &message);
+            gw_poison_receive_last_words(p, from, &message);
             break;
         case GW_MSG_HALT:
             gw_halt_receive(p, from, &message);

@@ -73,7 +73,7 @@ static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw
         info->checkpoint_step = p->save.saved_step;
         return;
     }
-    const gw_contact *contact = gw_peer_contact((gw_peer *)(uintptr_t)p, &member->id); /* which only reads */
+    const gw_contact *contact = gw_peer_contact(p, &member->id);
     if (contact == NULL) return;
     info->linked = contact->linked;
     info->step = contact->step;

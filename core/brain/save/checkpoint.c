@@ -8,6 +8,7 @@
 #include "core/brain/agenda.h"
 #include "core/brain/commit.h"
 #include "core/brain/faults/verify.h"
+#include "core/brain/members/contacts.h"
 #include "core/brain/outbox.h"
 #include "core/brain/save/deadlines.h"
 #include "core/brain/save/final.h"
@@ -129,36 +130,20 @@ static void store_chunks(gw_peer *p, bool hash_only) {
 
 static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m);
 
-static void forget_early(gw_contact *contact) {
-    if (contact->early == NULL) return;
-    gw_message_free(contact->early);
-    free(contact->early);
-    contact->early = NULL;
-}
-
-/* Keeps a STORED that comes early: a member may have stored its chunks before the leader has applied the
- * step, or, for the last state, before the leader has heard that all members hold it. */
-static void keep_early(gw_contact *from, gw_message *m) {
-    forget_early(from);
-    from->early = malloc(sizeof *from->early);
-    GW_ASSERT_MEMORY(from->early != NULL);
-    *from->early = *m;
-    memset(m, 0, sizeof *m);
-}
-
 void gw_saves_close(gw_peer *p) {
     gw_saves_free(&p->save.open);
-    for (uint32_t i = 0; i < p->members.contact_count; i++) forget_early(&p->members.contacts[i]);
 }
 
-static void take_early(gw_peer *p, gw_contact *from) {
+/* Takes a STORED that came early. A member may have stored its chunks before the leader has applied the
+ * step, or, for the last state, before the leader has heard that all members hold it. */
+static void take_early(gw_peer *p, const gw_contact *from) {
     const gw_message *m = from->early;
     if (m == NULL) return;
     int rank = gw_view_rank(&p->view.current, &from->id);
     bool fits = rank >= 0 && p->save.open.active && gw_view_name_equal(&m->name, &p->view.current.name) &&
                 m->stored.step == p->save.open.step;
     if (fits) on_stored(p, (uint32_t)rank, m);
-    if (fits || m->stored.step < p->state.step) forget_early(from);
+    if (fits || m->stored.step < p->state.step) gw_contacts_drop_early(p, from);
 }
 
 bool gw_saves_before_leaving(const gw_peer *p) {
@@ -627,7 +612,7 @@ static bool is_open(const gw_peer *p, uint64_t step) {
     return p->save.open.active && step == p->save.open.step;
 }
 
-void gw_saves_receive(gw_peer *p, gw_contact *from, gw_message *m) {
+void gw_saves_receive(gw_peer *p, const gw_contact *from, gw_message *m) {
     int rank = p->view.current.epoch == 0 ? -1 : gw_view_rank(&p->view.current, &from->id);
     if (rank < 0 || !gw_view_name_equal(&m->name, &p->view.current.name)) {
         if (m->kind == GW_MSG_COMPLETE) gw_kept_receive_complete(p, m);
@@ -639,7 +624,7 @@ void gw_saves_receive(gw_peer *p, gw_contact *from, gw_message *m) {
         if (led && is_open(p, m->stored.step))
             on_stored(p, (uint32_t)rank, m);
         else if (led && m->stored.step >= p->state.step)
-            keep_early(from, m);
+            gw_contacts_keep_early(p, from, m);
         break;
     case GW_MSG_MANIFEST:
         if (leads && is_open(p, m->manifest.step)) on_list(p, m);

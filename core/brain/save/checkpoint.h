@@ -25,7 +25,7 @@ void gw_saves_stored(gw_peer *p, const gw_event *event);
 void gw_saves_sound(gw_peer *p);
 void gw_saves_manifest_stored(gw_peer *p, const gw_event *event);
 /* Handles a message about checkpoints. It may take what the message owns. */
-void gw_saves_receive(gw_peer *p, gw_contact *from, gw_message *message);
+void gw_saves_receive(gw_peer *p, const gw_contact *from, gw_message *message);
 /* Sends a member again what the last link to it may have lost. */
 void gw_saves_link_up(gw_peer *p, const gw_contact *contact);
 void gw_saves_consider(gw_peer *p);

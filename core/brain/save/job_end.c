@@ -81,11 +81,8 @@ void gw_end_decided(gw_peer *p, const gw_install *with) {
     end_as_recorded(p, "");
 }
 
-void gw_end_receive(gw_peer *p, gw_contact *from, const gw_message *message) {
-    memcpy(from->job, p->job.bytes, sizeof from->job);
-    from->sent_end = true;
-    from->end_root = message->end.root;
-    from->unsaved = message->end.unsaved;
+void gw_end_receive(gw_peer *p, const gw_contact *from, const gw_message *message) {
+    gw_contacts_receive_end(p, from, message);
     if (!gw_peer_awaits_view(p, &from->id, &message->name)) return;
     gw_end_recorded(p, message->end.step, message->end.fingerprint, &message->end.root, message->end.stopped,
                     message->end.unsaved);
@@ -147,7 +144,7 @@ static bool is_lost(gw_peer *p, const gw_view *view, bool without_tellers) {
     gw_view rest;
     rest.count = 0;
     for (uint32_t rank = 0; rank < view->count; rank++) {
-        gw_contact *c = gw_peer_contact(p, &view->members[rank].id);
+        const gw_contact *c = gw_peer_contact(p, &view->members[rank].id);
         if (c != NULL) gw_contacts_look_for(p, c);
         bool gone = c != NULL && !c->alive && c->ended;
         bool bound = c != NULL && c->alive && without_tellers && tells_of_lost(p, &c->id);
@@ -194,7 +191,7 @@ static void add_company(company *of, const gw_contact *c) {
 static bool has_missed_flock(gw_peer *p) {
     company flock = {0}, all = {0};
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
-        gw_contact *c = &p->members.contacts[i];
+        const gw_contact *c = &p->members.contacts[i];
         if (c->linked_life.boot == 0 || (!c->ran_this_job && !gw_contacts_same_job(p, c))) continue;
         gw_contacts_look_for(p, c);
         if (c->has_view && gw_contacts_has_met(c)) add_company(&flock, c);

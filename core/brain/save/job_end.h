@@ -20,7 +20,7 @@ void gw_end_tell_others(gw_peer *p, const gw_hash *root);
  * this peer. */
 void gw_end_decided(gw_peer *p, const gw_install *with);
 /* Handles the message END. */
-void gw_end_receive(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_end_receive(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* If another peer has ended with the job and left, ends this one as well and returns true. */
 bool gw_end_with_others(gw_peer *p);
 /* Called while this peer can neither found nor join nor form a view. After a time it ends, if no other is

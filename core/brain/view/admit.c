@@ -365,7 +365,7 @@ static bool goes_past(gw_peer *p, const gw_contact *flock) {
 
 /* Admitting. */
 
-void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_admit_receive_join(gw_peer *p, const gw_contact *from, const gw_message *m) {
     bool inside = gw_contacts_is_member(p, from);
     bool may_propose = gw_peer_is_leader(p) || ((inside || p->agenda.view_change) && !m->join.whole_view);
     if (!may_propose || p->save.end_sent) return;
@@ -381,13 +381,14 @@ void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *m) {
             return; /* both views offer themselves, and the other one takes this one in */
         p->view.healing = false;
     }
+    const gw_view_name none = {0};
     for (uint32_t i = 0; i < m->join.newcomers->count; i++) {
         const gw_member *member = &m->join.newcomers->members[i];
-        gw_contact *c = gw_peer_contact(p, &member->id);
+        const gw_contact *c = gw_peer_contact(p, &member->id);
         if (c == NULL || !c->alive || c->differs || !gw_member_is(member, &c->incarnation)) continue;
         if (!m->join.whole_view && c != from) continue; /* a newcomer asks for itself only */
-        c->joining_until_ns = p->now + gw_peer_ms(p, JOIN_LASTS_MS);
-        c->offered = m->join.whole_view ? m->name : (gw_view_name){0};
+        gw_contacts_note_request(p, c, p->now + gw_peer_ms(p, JOIN_LASTS_MS),
+                                 m->join.whole_view ? &m->name : &none);
     }
     if (p->phase == GW_AT_PAUSED || p->phase == GW_AT_ENDING) gw_admit_at_pause(p);
 }
@@ -395,10 +396,10 @@ void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *m) {
 /* Healing. */
 
 /* The leader of the best other view of this job; NULL: there is none. */
-static gw_contact *other_flock(gw_peer *p) {
-    gw_contact *best = NULL;
+static const gw_contact *other_flock(gw_peer *p) {
+    const gw_contact *best = NULL;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
-        gw_contact *c = &p->members.contacts[i];
+        const gw_contact *c = &p->members.contacts[i];
         bool leads =
             gw_contacts_runs_this_job(p, c) && gw_peer_id_equal(&c->id, &c->leader) && gw_links_ready(p, c);
         if (!leads || c->at_end || gw_view_rank(&p->view.current, &c->id) >= 0) continue;
@@ -437,7 +438,7 @@ static void consider_healing(gw_peer *p) {
     bool steady = gw_peer_is_leader(p) && !p->view.ballot.majority && !p->agenda.view_change &&
                   !p->view.attempt.active && !p->save.end_sent && p->phase != GW_AT_FROZEN &&
                   !gw_leave_comes_first(p);
-    gw_contact *other = steady && p->now >= p->view.heal_block_ns ? other_flock(p) : NULL;
+    const gw_contact *other = steady && p->now >= p->view.heal_block_ns ? other_flock(p) : NULL;
     if (p->view.healing) {
         if (steady) offer_view(p);
         return;

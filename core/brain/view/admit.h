@@ -6,7 +6,7 @@
 /* Called as time passes: founds a view, asks to be admitted, admits, heals. */
 void gw_admit_consider(gw_peer *p);
 /* Handles the message JOIN. */
-void gw_admit_receive_join(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_admit_receive_join(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* The members pause at a boundary. */
 void gw_admit_at_boundary(gw_peer *p);
 /* At a boundary, at the leader: proposes the next view. */

@@ -248,17 +248,7 @@ static void adopt_view(gw_peer *p, const gw_install *i) {
     p->view.healing = p->view.view_override = false;
     for (uint32_t k = 0; k < p->view.current.count; k++)
         gw_saves_note_disk(p, k, gw_set_has(&i->unwritable, k));
-    for (uint32_t k = 0; k < p->members.contact_count; k++) {
-        gw_contact *contact = &p->members.contacts[k];
-        bool member = gw_view_rank(&p->view.current, &contact->id) >= 0;
-        if (member || founded) contact->blocks = 0; /* the blocks of founding are far shorter */
-        if (!member) {
-            gw_poison_left_out(contact);
-            continue;
-        }
-        contact->joining_until_ns = contact->blocked_until_ns = 0;
-        contact->offered = (gw_view_name){0};
-    }
+    gw_contacts_view_begins(p, founded);
     gw_peer_act(p, GW_ACT_INSTALL)->install.view =
         gw_actions_copy(p->actions, &p->view.current, sizeof p->view.current);
 }

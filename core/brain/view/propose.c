@@ -114,7 +114,7 @@ static bool asks_about_later_view(gw_peer *p) {
     if (p->members.gossiped_epoch <= known) return false;
     bool stuck = is_stuck(p);
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
-        gw_contact *contact = &p->members.contacts[i];
+        const gw_contact *contact = &p->members.contacts[i];
         bool may_know =
             stuck ? gw_contacts_same_job(p, contact) : gw_view_rank(&p->view.current, &contact->id) >= 0;
         if (!may_know || !contact->alive || !contact->linked || !contact->has_view) continue;
@@ -318,36 +318,30 @@ static void retry_later(gw_peer *p, uint64_t least_ms) {
     gw_agenda_change_view(p, "a proposal was refused");
 }
 
-static void block_for(gw_peer *p, gw_contact *contact, uint64_t ms, uint64_t most_ms) {
-    uint64_t wait_ms = ms << contact->blocks;
-    if (wait_ms < most_ms) contact->blocks++;
-    contact->blocked_until_ns = p->now + gw_peer_ms(p, wait_ms < most_ms ? wait_ms : most_ms);
-}
-
 /* Keeps a peer out of proposals for a while. If many newcomers cannot be reached by some member, only one is
  * found at a time; so the time grows with their number, and none is proposed again before the others were. */
-static void block(gw_peer *p, gw_contact *contact) {
+static void block(gw_peer *p, const gw_contact *contact) {
     if (p->view.current.epoch == 0)
-        block_for(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
+        gw_contacts_block(p, contact, LINKING_BLOCK_MS, MOST_FOUNDING_BLOCK_MS);
     else if (gw_contacts_is_member(p, contact))
-        block_for(p, contact, BLOCK_MS, MOST_BLOCK_MS);
+        gw_contacts_block(p, contact, BLOCK_MS, MOST_BLOCK_MS);
     else
-        block_for(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_joiners_count(p), MOST_BLOCK_MS);
+        gw_contacts_block(p, contact, LINKING_BLOCK_MS * (uint64_t)gw_joiners_count(p), MOST_BLOCK_MS);
 }
 
 /* The peer `from` has no link to the peer `named`, so one of them is kept out: rather a newcomer than a
  * member with the shards that it holds, unless a majority needs the newcomer. */
-static void block_unlinked(gw_peer *p, gw_contact *from, const gw_peer_id *named) {
-    gw_contact *other = gw_peer_contact(p, named);
+static void block_unlinked(gw_peer *p, const gw_contact *from, const gw_peer_id *named) {
+    const gw_contact *other = gw_peer_contact(p, named);
     bool spares = other != NULL && !gw_contacts_is_member(p, from) && gw_contacts_is_member(p, other);
-    gw_contact *first =
+    const gw_contact *first =
         other == NULL || spares ? from : other; /* NULL: the link works in one direction only */
     block(p, first);
     gw_member members[GW_MAX_MEMBERS];
     if (!spares || !p->view.ballot.majority ||
         gw_majority_is_enough(p, members, members_to_propose(p, members)))
         return;
-    from->blocked_until_ns = 0;
+    gw_contacts_unblock(p, from);
     block(p, other);
 }
 
@@ -401,7 +395,7 @@ static void leave_out_tellers(gw_peer *p, gw_view *view) {
     if (!gw_majority_find_enough(p, view, &enough) || enough.count == view->count) return;
     for (uint32_t i = 0; i < view->count; i++)
         if (gw_view_rank(&enough, &view->members[i].id) < 0)
-            block_for(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS, MOST_BLOCK_MS);
+            gw_contacts_block(p, gw_peer_contact(p, &view->members[i].id), BLOCK_MS, MOST_BLOCK_MS);
     *view = enough;
     gw_view_seal(view);
 }
@@ -499,13 +493,12 @@ static void keep_attempt(gw_peer *p) {
 
 /* Forgets the request of a newcomer, and of all that were offered with it; they must ask again. */
 static void forget_offer(gw_peer *p, const gw_contact *from) {
-    const gw_view_name offered = from->offered;
+    const gw_view_name none = {0}, offered = from->offered;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {
-        gw_contact *contact = &p->members.contacts[i];
+        const gw_contact *contact = &p->members.contacts[i];
         bool same = !gw_view_name_is_none(&offered) && gw_view_name_equal(&contact->offered, &offered);
         if (contact != from && !same) continue;
-        contact->joining_until_ns = 0;
-        contact->offered = (gw_view_name){0};
+        gw_contacts_note_request(p, contact, 0, &none);
     }
 }
 
@@ -517,7 +510,7 @@ static bool tells_that_it_is_out(const gw_peer *p, const gw_contact *from, const
            gw_view_rank_of_life(&m->refuse.listed[0], &p->config.id, life->boot, life->nonce) < 0;
 }
 
-static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
+static void on_refuse(gw_peer *p, const gw_contact *from, const gw_message *m) {
     uint64_t highest = m->refuse.highest_epoch;
     if (highest > p->view.ballot.highest) p->view.ballot.highest = highest;
     /* A message is from the life to which the link is. Learned views stay, although they may be among those
@@ -527,7 +520,7 @@ static void on_refuse(gw_peer *p, gw_contact *from, const gw_message *m) {
     /* The first refusal ends the attempt; what further ones say is of use for the next attempt. */
     for (uint32_t i = 0; i < m->refuse.listed_count && p->view.ballot.majority; i++)
         gw_majority_learn(p, &from->id, &m->refuse.listed[i], i == 0 && m->refuse.lived);
-    from->refusal_state = m->refuse.state;
+    gw_contacts_receive_refusal(p, from, m);
     if (m->refuse.listed_count > 0 && is_aside(p)) p->view.set_aside_until_ns = p->now;
     if (tells_that_it_is_out(p, from, m)) {
         retry_later(p, 200);
@@ -712,7 +705,7 @@ static void on_view(gw_peer *p, const gw_message *m) {
     gw_agenda_change_view(p, "view %" PRIu64 " was installed without it", view->epoch);
 }
 
-void gw_views_link_up(gw_peer *p, gw_contact *contact) {
+void gw_views_link_up(gw_peer *p, const gw_contact *contact) {
     gw_attempt *a = &p->view.attempt;
     int rank = a->active ? gw_view_rank(&a->view, &contact->id) : -1;
     if (rank >= 0 && a->reports[rank] == NULL) propose_to(p, &contact->id);
@@ -726,7 +719,7 @@ void gw_views_link_up(gw_peer *p, gw_contact *contact) {
     gw_saves_link_up(p, contact);
 }
 
-void gw_views_receive(gw_peer *p, gw_contact *from, gw_message *m) {
+void gw_views_receive(gw_peer *p, const gw_contact *from, gw_message *m) {
     char id[GW_SHORT_TEXT];
     switch (m->kind) {
     case GW_MSG_PROPOSE:

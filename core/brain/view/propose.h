@@ -13,8 +13,8 @@ uint64_t gw_views_deadline(const gw_peer *p);
 /* Proposes a view of these members, this peer included, on the view that it is in. */
 void gw_views_propose(gw_peer *p, const gw_member *members, uint32_t count);
 /* Handles a message about views. It may take what the message owns. */
-void gw_views_receive(gw_peer *p, gw_contact *from, gw_message *message);
-void gw_views_link_up(gw_peer *p, gw_contact *contact);
+void gw_views_receive(gw_peer *p, const gw_contact *from, gw_message *message);
+void gw_views_link_up(gw_peer *p, const gw_contact *contact);
 /* The operator forces a view. */
 void gw_views_force(gw_peer *p);
 /* Leaves the installed view and waits to be admitted. */

@@ -102,7 +102,7 @@ void gw_votes_drop_attempt(gw_peer *p) {
     p->view.attempt = (gw_attempt){0};
 }
 
-void gw_votes_receive_proposal(gw_peer *p, gw_contact *from, const gw_message *m) {
+void gw_votes_receive_proposal(gw_peer *p, const gw_contact *from, const gw_message *m) {
     const gw_view *view = m->propose.view;
     const gw_view_ref *base = &m->propose.base;
     if (view->epoch > p->view.ballot.highest) p->view.ballot.highest = view->epoch;

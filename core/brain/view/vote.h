@@ -5,7 +5,7 @@
 
 enum { GW_PATIENCE_MS = 2000 }; /* time that a proposal may take after this peer has voted for it */
 /* Handles the message PROPOSE. */
-void gw_votes_receive_proposal(gw_peer *p, gw_contact *from, const gw_message *message);
+void gw_votes_receive_proposal(gw_peer *p, const gw_contact *from, const gw_message *message);
 /* Votes for a view, proposed on a base of that epoch: notes the vote and freezes. */
 void gw_votes_give(gw_peer *p, const gw_view *view, uint64_t base_epoch);
 /* Gives up this peer's own proposal, if it has one. */

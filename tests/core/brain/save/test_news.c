@@ -91,7 +91,8 @@ static void open_told(told *t, uint32_t replicas) {
 static void tell(told *t, uint32_t to) {
     uint8_t *bytes;
     size_t length = gw_message_encode(&t->news, &bytes);
-    gw_contact *contact = gw_peer_contact(t->f.peers[to].brain, &t->leader_id);
+    const gw_contact *found = gw_peer_contact(t->f.peers[to].brain, &t->leader_id);
+    gw_contact *contact = (gw_contact *)(uintptr_t)found;
     contact->linked = true;
     flock_tell(
         &t->f, to,
