@@ -32,6 +32,7 @@ struct gw_bpe_stream {
     size_t scanned[KINDS]; /* no added token of the kind begins before, from `at` on */
     bool begins;           /* what is between two added tokens begins at `at` */
     bool skips;            /* white space at `at` belongs to the added token before it */
+    int skips_of;          /* the kind of that token */
     bool after_match;      /* see gw_bpe_cut */
     uint32_t tokens[2 * ROOM]; /* a byte makes at most one, and a space may be put before it */
     char text[ROOM];
@@ -144,6 +145,7 @@ static void accept(gw_bpe_stream *s, int kind, const struct found *found) {
     if (kind == 0) s->part = s->at;
     s->begins = true;
     s->skips = found->token->strip_behind;
+    s->skips_of = kind;
     s->after_match = false;
 }
 
@@ -172,6 +174,7 @@ static bool skip_spaces(gw_bpe_stream *s, size_t end, bool closed) {
     size_t bytes;
     while ((bytes = gw_bpe_space_begins(s->text + s->at, end - s->at)) > 0) s->at += bytes;
     s->base = s->at;
+    if (s->skips_of == 0) s->part = s->at;
     if (!closed && (s->at == end || is_beginning(s->text + s->at, end - s->at))) return false;
     s->skips = false;
     return true;
@@ -218,8 +221,11 @@ static bool encode_text(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) 
     return true;
 }
 
+/* Encodes the text without added tokens of the first kind up to `end`. The white space that belongs to such a
+ * token is no place for one of the second kind. */
 static bool encode_part(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
     struct found found;
+    if (s->skips && s->skips_of == 0 && !skip_spaces(s, end, closed)) return true;
     do {
         size_t stop = seek(s, 1, end, closed, &found);
         if (!encode_text(s, stop, closed || found.token != NULL, err)) return false;
