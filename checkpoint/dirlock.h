@@ -13,8 +13,8 @@ typedef struct gw_dirlock {
 
 /* Takes the lock of `dir`, which is created with mode 0700 unless it exists; its parent must exist. Never
  * waits: if another process holds the lock, fails with GW_E_DENIED and a text that names the directory and
- * the pid of that process. Fails with GW_E_IO if the directory cannot be created or written. `io`: the calls by which
- * the directory is used (core/os/directory.h). Main thread. */
+ * the pid of that process. Fails with GW_E_IO if the directory cannot be created or written. `io`: the
+ * calls by which the directory is used (core/os/directory.h). Main thread. */
 bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err);
 
 /* Releases the lock; does nothing if it is not held. The file stays. */

@@ -24,8 +24,8 @@ struct gw_store {
     gw_store_mode mode;
     gw_store_damaged *damaged; /* may be NULL */
     void *damaged_context;
-    /* Held by a put, while a file is quarantined, and while a file that was quarantined is swept. Taken before
-     * delete_lock. */
+    /* Held by a put, while a file is quarantined, and while a file that was quarantined is swept. Taken
+     * before delete_lock. */
     pthread_mutex_t put_lock;
     uint64_t serial;       /* makes names of temporary files unique */
     bool chunks_settled;   /* DIR/chunks was flushed since a folder was made in it */
@@ -58,8 +58,8 @@ static bool fail_chunk(gw_err *err, const gw_hash *name) {
 
 /* Opening and closing. */
 
-/* Whether a file in DIR/tmp has a name that this wing gives to files which it writes: "<16 digits>-<number>" for a chunk,
- * and for a manifest its own name. */
+/* Whether a file in DIR/tmp has a name that this wing gives to files which it writes: "<16
+ * digits>-<number>" for a chunk, and for a manifest its own name. */
 static bool is_temporary(const char *name) {
     static const char hex[] = "0123456789abcdef", ending[] = ".manifest";
     size_t length = strlen(name), first = strspn(name, hex);

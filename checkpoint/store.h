@@ -1,14 +1,15 @@
-/* The chunks of one peer on its disk: DIR/chunks/<2 digits>/<64 digits>, named by the hash of their contents.
+/* The chunks of one peer on its disk: DIR/chunks/<2 digits>/<64 digits>, named by the hash of their
+ * contents.
  *
- * A chunk file is written under DIR/tmp, flushed and renamed, and its folder is flushed. Thus a file with the
- * name of a chunk is complete unless the disk has damaged it since. Every read verifies the hash, and some
- * puts of an existing chunk read it. A damaged file is *quarantined*: renamed to <64 digits>.damaged, so that a good copy
- * can take its place.
+ * A chunk file is written under DIR/tmp, flushed and renamed, and its folder is flushed. Thus a file with
+ * the name of a chunk is complete unless the disk has damaged it since. Every read verifies the hash, and
+ * some puts of an existing chunk read it. A damaged file is *quarantined*: renamed to <64 digits>.damaged,
+ * so that a good copy can take its place.
  *
- * Pins: a chunk that is pinned under a tag (for instance the step of a checkpoint) is not deleted before the
- * tag is released. gw_store_put pins the chunks that it stores; gw_store_pin pins chunks that this peer has
- * declared to hold. Therefore the chunks of an unfinished checkpoint stay, although no manifest names them
- * yet.
+ * Pins: a chunk that is pinned under a tag (for instance the step of a checkpoint) is not deleted before
+ * the tag is released. gw_store_put pins the chunks that it stores; gw_store_pin pins chunks that this
+ * peer has declared to hold. Therefore the chunks of an unfinished checkpoint stay, although no manifest
+ * names them yet.
  *
  * Every function may be called from any thread unless its comment says otherwise, and may wait for the
  * disk, except gw_store_unpin and gw_store_release. A process opens one store a directory, and takes the
@@ -65,7 +66,8 @@ typedef struct gw_store_item {
  * may have been stored; the error names the first that was not. */
 bool gw_store_put(gw_store *store, uint64_t tag, gw_store_item *items, uint32_t count, gw_err *err);
 
-/* Whether the store has a file of this name and of `length` bytes, not quarantined. The hash is not checked. */
+/* Whether the store has a file of this name and of `length` bytes, not quarantined. The hash is not
+ * checked. */
 bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length);
 
 /* Like gw_store_has, and pins the chunk under `tag` if the store has it. A peer answers "have" on this

@@ -83,7 +83,8 @@ static bool is_staging(const gw_ckpt_writer *writer) {
     return false;
 }
 
-/* Ends a job early with error *why; its staged buffers return to the pool at once. Called with the lock held. */
+/* Ends a job early with error *why; its staged buffers return to the pool at once. Called with the lock
+ * held. */
 static void kill_job(gw_ckpt_writer *writer, ckpt_job *job, const gw_err *why) {
     if (job->dead) return;
     job->dead = true;
@@ -96,8 +97,8 @@ static void kill_job(gw_ckpt_writer *writer, ckpt_job *job, const gw_err *why) {
     pthread_cond_broadcast(&writer->changed);
 }
 
-/* Copies one chunk of the first snapshot that has chunks to copy. Called with the lock held, which is released
- * while copying. Returns false if there is nothing to copy or no free buffer. */
+/* Copies one chunk of the first snapshot that has chunks to copy. Called with the lock held, which is
+ * released while copying. Returns false if there is nothing to copy or no free buffer. */
 static bool stage_one(gw_ckpt_writer *writer) {
     ckpt_job *job = writer->first;
     while (job != NULL && !wants_staging(job)) job = job->next;
@@ -245,9 +246,9 @@ static void work_on_files(gw_ckpt_writer *writer, ckpt_job *job) {
     if (!done) kill_job(writer, job, &err);
 }
 
-/* Carries out the next batch of a snapshot, or the whole of another job. Called with the lock held, which is
- * released meanwhile. Returns true if the job is finished, or dead with no copying under way; false if more is to
- * be done. */
+/* Carries out the next batch of a snapshot, or the whole of another job. Called with the lock held, which
+ * is released meanwhile. Returns true if the job is finished, or dead with no copying under way; false if
+ * more is to be done. */
 static bool carry_out(gw_ckpt_writer *writer, ckpt_job *job, bool *progress) {
     if (job->began_us == 0) job->began_us = gw_now_ns() / 1000;
     *progress = true;

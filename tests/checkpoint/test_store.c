@@ -674,7 +674,8 @@ static void *read_contended(void *context) {
 
 static pthread_t reader;
 
-/* Before the sweep deletes a quarantined file, another thread quarantines a newer file under the same name. */
+/* Before the sweep deletes a quarantined file, another thread quarantines a newer file under the same
+ * name. */
 static int unlink_late(gw_io *io, const char *path) {
     pthread_create(&reader, NULL, read_contended, NULL);
     usleep(200000); /* enough time, if nothing holds the thread up */

@@ -202,12 +202,14 @@ static size_t records(const lab_peer *peer) {
 Test(quorum, promises_for_one_job_found_no_other) {
     const char
         *first = "synthetic --steps 5 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 1",
-        *second = "synthetic --steps 6 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 2";
+        *second = "synthetic --steps 6 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 2",
+        *begins = "synthetic --steps 6 --shards 24 --state-bytes 64k --workers 1 --quorum majority --peers 2 "
+                  "--fresh";
     lab *l = lab_open();
     lab_peer *one = lab_start(l, "one", NULL, first);
     char hash[80];
     snprintf(hash, sizeof hash, "%s", lab_state(l, one, "done"));
-    one = lab_start(l, "one", NULL, second);
+    one = lab_start(l, "one", NULL, begins);
     const json_t *event = lab_wait(l, one, waits_or_founds, NULL, "a phase or a view");
     cr_assert_str_eq(lab_text(event, "event"), "phase", "it must not found alone what is for two");
     lab_peer *other = lab_start(l, "other", one, second);

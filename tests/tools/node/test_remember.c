@@ -99,8 +99,8 @@ Test(remember, a_view_that_nothing_disturbs_is_noted_each_day) {
     end(&one);
 }
 
-/* The next life may begin after a cut of power to all peers: how long it took, and what the clocks say then, does
- * not count. */
+/* The next life may begin after a cut of power to all peers: how long it took, and what the clocks say
+ * then, does not count. */
 Test(remember, the_next_life_knows_those_of_a_long_and_quiet_one) {
     begin(&one);
     open_disk(&one);

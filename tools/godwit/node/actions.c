@@ -89,7 +89,8 @@ void gw_node_report_frozen(gw_node *node, gw_token token) {
     gw_mailbox_post(node->mail, mail);
 }
 
-/* A peer whose fence cannot be moved serves no other member, and these would wait for it for ever: it leaves. */
+/* A peer whose fence cannot be moved serves no other member, and these would wait for it for ever: it
+ * leaves. */
 static void move_fence(gw_node *node, const gw_view *view) {
     gw_err err;
     if (gw_data_links_fence(node->network.data_links, view, &err) || node->brain.unfenced) return;

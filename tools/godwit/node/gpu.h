@@ -1,5 +1,5 @@
-/* The GPUs of this node's device: their sums by NCCL (tools/godwit/work/gpus.h) and the thread that watches them
- * (tools/godwit/watch/gpu_watch.h).
+/* The GPUs of this node's device: their sums by NCCL (tools/godwit/work/gpus.h) and the thread that
+ * watches them (tools/godwit/watch/gpu_watch.h).
  *
  * Threads: the main thread's, unless a function says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_GPU_H
@@ -21,15 +21,16 @@ typedef struct gw_node_gpu {
     gw_mailbox *mail;
 } gw_node_gpu;
 
-/* Opens both if the device has a GPU. Where NVML cannot be used there are no figures; where NCCL or the driver
- * does not let it sum, sums go through host memory. The log says so. The borrowed pointers are set before. */
+/* Opens both if the device has a GPU. Where NVML cannot be used there are no figures; where NCCL or the
+ * driver does not let it sum, sums go through host memory. The log says so. The borrowed pointers are set
+ * before. */
 void gw_node_gpu_open(gw_node_gpu *gpu, const gw_device *device);
 
 /* Returns as gw_gpus_close. */
 bool gw_node_gpu_close(gw_node_gpu *gpu);
 
-/* Any thread, as a callback of a device; the context is the node's mailbox: the brain hears that the device is
- * lost. */
+/* Any thread, as a callback of a device; the context is the node's mailbox: the brain hears that the
+ * device is lost. */
 void gw_node_device_lost(void *mail, const gw_err *why);
 
 /* "GPU 0", "GPUs 0, 1, 3": the GPUs of the device. */

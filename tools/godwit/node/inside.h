@@ -1,13 +1,13 @@
-/* The node as a whole, for the files that assemble and run it: start.c opens and closes everything, node.c runs
- * the loop, actions.c carries out what the brain asks for. Every other file of this folder sees only the part
- * that it works on.
+/* The node as a whole, for the files that assemble and run it: start.c opens and closes everything, node.c
+ * runs the loop, actions.c carries out what the brain asks for. Every other file of this folder sees only
+ * the part that it works on.
  *
  * Threads. The *loop's* thread owns everything here unless a comment says otherwise. The *compute* helper
- * runs one reduction, apply or load at a time and owns the device's control calls meanwhile; the brain never
- * starts two of them together, and begins no step while one is under way. The *disk* helper writes the record
- * and the file of known peers. The *stacks* helper logs where threads hang. Workers, data threads, the
- * checkpoint writer, the signals and the look-ups of seeds have threads of their own. All of them report by
- * mail. */
+ * runs one reduction, apply or load at a time and owns the device's control calls meanwhile; the brain
+ * never starts two of them together, and begins no step while one is under way. The *disk* helper writes
+ * the record and the file of known peers. The *stacks* helper logs where threads hang. Workers, data
+ * threads, the checkpoint writer, the signals and the look-ups of seeds have threads of their own. All of
+ * them report by mail. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_INSIDE_H
 #define GODWIT_TOOLS_GODWIT_NODE_INSIDE_H
 
@@ -37,7 +37,7 @@ typedef struct gw_node_brain {
     gw_actions actions;
     gw_timer deadline;     /* the brain's next timer event */
     bool feeding;          /* actions are being carried out */
-    gw_repeats warned;     /* its warnings, of which the log gets few that repeat */
+    gw_repeats warned;     /* its warnings: the log gets few of those that repeat */
     gw_view view;          /* the installed view */
     uint64_t step;         /* the step begun last */
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */

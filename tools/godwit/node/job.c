@@ -132,7 +132,8 @@ static const char *value_of(const gw_param *params, uint32_t count, const char *
     return NULL;
 }
 
-/* Whether two spellings stand for one value: older builds wrote values as they were typed, "1e-2" for 0.01. */
+/* Whether two spellings stand for one value: older builds wrote values as they were typed, "1e-2" for
+ * 0.01. */
 static bool is_same_value(const char *theirs, const char *here) {
     char *end_of_theirs, *end_of_here;
     if (strcmp(theirs, here) == 0) return true;
@@ -154,8 +155,8 @@ static const struct {
               {"code", "the file of the shared object differs"},
               {"build", "the build differs"}};
 
-/* Whether a line of an identity differs wherever another one does: almost any option changes the bits of a first shard, and
- * jobs with float sums name the build where others name a compute class. */
+/* Whether a line of an identity differs wherever another one does: almost any option changes the bits of a
+ * first shard, and jobs with float sums name the build where others name a compute class. */
 static bool is_consequence(const char *name, const char *other) {
     return strcmp(name, "probe") == 0 ||
            (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "build") == 0));
@@ -216,7 +217,8 @@ static bool identity_path(const gw_directory *directory, const gw_hash *id, char
     return gw_durable_path(path, err, "%s/job-%s", directory->path, digits);
 }
 
-/* The identity of a job that was begun in the directory, as text that the caller frees; NULL where there is none. */
+/* The identity of a job that was begun in the directory, as text that the caller frees; NULL where there
+ * is none. */
 static char *read_identity(gw_directory *directory, const gw_hash *id) {
     enum { IDENTITY_MOST = 1 << 20 };
     char path[GW_PATH_BYTES];

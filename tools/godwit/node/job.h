@@ -41,13 +41,15 @@ bool gw_node_job_mixes_classes(const gw_node_job *job);
 /* Computes the probe on the workers, then the identity and the job's id, and gives the device its key. */
 bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *workers, gw_err *err);
 
-/* The parameters that are part of the identity, in the order of the job's table; the caller frees the list. */
+/* The parameters that are part of the identity, in the order of the job's table; the caller frees the
+ * list. */
 gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count);
 
-/* Notes in the directory, by a file with the job's identity, that the job was begun there. `other`: the newest checkpoint
- * in the directory where that is another job's, and there is none of this one; else NULL. With it the job is begun only
- * with --fresh, or where it was begun before: otherwise fails with GW_E_USAGE, and names what differs between the two
- * jobs. A job with one value changed is another one, and a user who mistyped it should not train from step 0. */
+/* Notes in the directory, by a file with the job's identity, that the job was begun there. `other`: the
+ * newest checkpoint in the directory where that is another job's, and there is none of this one; else
+ * NULL. With it the job is begun only with --fresh, or where it was begun before: otherwise fails with
+ * GW_E_USAGE, and names what differs between the two jobs. A job with one value changed is another one,
+ * and a user who mistyped it should not train from step 0. */
 bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
                        gw_err *err);
 

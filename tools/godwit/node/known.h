@@ -1,10 +1,11 @@
-/* The file of known peers, kept in the state directory: the addresses at which the peers of this job were met. A peer
- * that starts again finds the others even if none of its --join seeds is up. Addresses of another job or cluster
- * are not used: the peer that listens there now may have nothing to do with this one.
+/* The file of known peers, kept in the state directory: the addresses at which the peers of this job were
+ * met. A peer that starts again finds the others even if none of its --join seeds is up. Addresses of
+ * another job or cluster are not used: the peer that listens there now may have nothing to do with this
+ * one.
  *
- * The file has its own clock, as a wall clock may be wrong, and none advances while all nodes are down. The
- * clock starts at the time of the peer seen last (gw_known_newest) and advances while this peer runs. A peer
- * is forgotten when this one has not seen it for GW_KNOWN_DAYS in which it saw others.
+ * The file has its own clock, as a wall clock may be wrong, and none advances while all nodes are down.
+ * The clock starts at the time of the peer seen last (gw_known_newest) and advances while this peer runs.
+ * A peer is forgotten when this one has not seen it for GW_KNOWN_DAYS in which it saw others.
  *
  * Thread: one. The file is written rarely: when a peer is new or has moved, or a day has passed. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_KNOWN_H
@@ -33,16 +34,16 @@ typedef struct gw_known {
     gw_known_peer peers[GW_KNOWN_PEERS];
 } gw_known;
 
-/* Notes that the peer is a member of this job's view. Returns whether the file should be written: the peer is new, has
- * moved, or was noted a day ago. */
+/* Notes that the peer is a member of this job's view. Returns whether the file should be written: the peer
+ * is new, has moved, or was noted a day ago. */
 bool gw_known_note(gw_known *known, const gw_peer_id *id, const gw_addr *addr, uint64_t now_s);
 /* The time at which the last of the peers was seen, from which the file's clock goes on after a start. */
 uint64_t gw_known_newest(const gw_known *known);
 /* Encodes the file. */
 void gw_known_put(gw_writer *w, const gw_known *known);
-/* Decodes the file, whose peers replace those of *known. Peers of another job or cluster than *known says are left out,
- * and those that were seen GW_KNOWN_DAYS before the newest one. Fails the reader on malformed bytes: then *known has no
- * peers. */
+/* Decodes the file, whose peers replace those of *known. Peers of another job or cluster than *known says
+ * are left out, and those that were seen GW_KNOWN_DAYS before the newest one. Fails the reader on
+ * malformed bytes: then *known has no peers. */
 void gw_known_get(gw_reader *r, gw_known *known);
 
 #endif

@@ -177,9 +177,9 @@ bool gw_network_bind(gw_network *network, gw_err *err) {
     return true;
 }
 
-/* How long a link may be silent before it ends. A peer that does not run is expelled by gossip, and no link to
- * it may end sooner: therefore this time grows as core/brain/peer/peer.c widens the times of gossip. Heartbeats come as
- * often as ever, so it never shrinks. */
+/* How long a link may be silent before it ends. A peer that does not run is expelled by gossip, and no
+ * link to it may end sooner: therefore this time grows as core/brain/peer/peer.c widens the times of
+ * gossip. Heartbeats come as often as ever, so it never shrinks. */
 static uint64_t silence_ns(const gw_run_options *options) {
     uint64_t percent = options->time_scale_percent, usual_ns = gw_gossip_timing_default().period_ns;
     if (options->probe_interval_ns != 0) percent = percent * options->probe_interval_ns / usual_ns;

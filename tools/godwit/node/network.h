@@ -1,7 +1,8 @@
 /* A node's sockets: gossip datagrams, the listening socket, control links (net/link), and the data links
  * that follow them (tools/godwit/work/data). Everything that arrives becomes an event of the brain.
  *
- * Threads: the main thread opens and closes; the loop's thread does the rest, unless a function says otherwise. */
+ * Threads: the main thread opens and closes; the loop's thread does the rest, unless a function says
+ * otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_NETWORK_H
 #define GODWIT_TOOLS_GODWIT_NODE_NETWORK_H
 
@@ -36,8 +37,8 @@ typedef struct gw_network {
 /* Binds the sockets to --listen, and finds out the address of --advertise. Nobody is answered yet. */
 bool gw_network_bind(gw_network *network, gw_err *err);
 
-/* Opens datagrams, control links and data links. `server` answers the fetches of other peers; `reduction` gets
- * the ends of its collective calls. */
+/* Opens datagrams, control links and data links. `server` answers the fetches of other peers; `reduction`
+ * gets the ends of its collective calls. */
 bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduction, gw_err *err);
 
 /* Begins to accept connections: everything that they need is open and shared. */
@@ -51,8 +52,8 @@ void gw_network_send_datagram(gw_network *network, const gw_action *action);
 void gw_network_want_link(gw_network *network, const gw_action *action);
 void gw_network_send_message(gw_network *network, const gw_peer_id *to, const uint8_t *bytes, size_t length);
 
-/* What the payload of shards needs of the data links. Its functions may be called once the network is open, by
- * any thread. */
+/* What the payload of shards needs of the data links. Its functions may be called once the network is
+ * open, by any thread. */
 gw_payload_world gw_network_payload_world(gw_network *network);
 
 #endif

@@ -31,7 +31,8 @@ static void set_deadline(gw_node *node) {
         GW_ASSERT_MEMORY(gw_timer_set(node->loop, &brain->deadline, deadline, timer_due, node, &err));
 }
 
-/* Ends the loop when all messages have been sent, or at flush_until_ns, and no effects of the job are under way. */
+/* Ends the loop when all messages have been sent, or at flush_until_ns, and no effects of the job are
+ * under way. */
 static void flush(void *context) {
     gw_node *node = context;
     gw_err err;
@@ -156,8 +157,8 @@ static void look_at_work(void *context) {
     GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 
-/* On the thread of the loop watch. Other peers expel one whose gossip is silent; from here nothing can be sent to
- * them, and a loop that is stuck cannot be ended. */
+/* On the thread of the loop watch. Other peers expel one whose gossip is silent; from here nothing can be
+ * sent to them, and a loop that is stuck cannot be ended. */
 static void loop_hangs(void *context, double seconds) {
     gw_node *node = context;
     gw_signals_end_soon(&node->signals);

@@ -113,8 +113,8 @@ static void log_requests_that_stand(gw_progress *progress) {
 
 /* Tasks of the compute helper. */
 
-/* The event that ends a task of each kind, and the event and text that report one that hangs. A PROBE that hangs
- * is reported as a shard that does: the brain may have forgotten its token with the view. */
+/* The event that ends a task of each kind, and the event and text that report one that hangs. A PROBE that
+ * hangs is reported as a shard that does: the brain may have forgotten its token with the view. */
 static const struct {
     gw_event_kind ended, hangs;
     const char *text;
@@ -178,8 +178,8 @@ void gw_progress_end(gw_progress *progress, const gw_event *event) {
     if (kind == GW_REQUEST_LOAD) progress->moved_ns = pending->moved_ns;
 }
 
-/* Tells the brain of the first task that hangs, if any, and returns whether there is one. `usual_ns` is the usual
- * duration of a shard (watchdog.h). */
+/* Tells the brain of the first task that hangs, if any, and returns whether there is one. `usual_ns` is
+ * the usual duration of a shard (watchdog.h). */
 static bool report_hanging_task(gw_progress *progress, uint64_t usual_ns) {
     for (int kind = 0; kind < GW_TASKS; kind++) {
         /* A LOOK that was given after a LOAD has not begun; the brain has a deadline for the LOAD. */
@@ -211,8 +211,9 @@ bool gw_progress_commits(gw_progress *progress, uint64_t now_ns) {
 
 /* Reductions and data threads. */
 
-/* Since when the reduction has been computing without waiting for another peer; 0 = it is not. A reduction that
- * was told to stop no longer waits for others. One before which the compute helper has tasks has not begun. */
+/* Since when the reduction has been computing without waiting for another peer; 0 = it is not. A reduction
+ * that was told to stop no longer waits for others. One before which the compute helper has tasks has not
+ * begun. */
 static uint64_t reduces_alone_since(const gw_progress *progress) {
     const gw_reduction *reduction = progress->reduction;
     if (!atomic_load(&reduction->underway)) return 0;

@@ -1,10 +1,11 @@
 /* What this node has been asked for and has not ended yet, and whether it makes progress.
  *
  * Requests (LOAD, SAVE, MANIFEST, PERSIST) depend on disks and on other peers. The brain hears of their
- * progress, and decides about those that make none. Tasks of the compute helper (tools/godwit/work/engine.h)
- * that make no progress have failed, as other peers may wait for them for as long as this peer lives: the brain
- * hears the failure. A reduction that hangs where it waits for no other peer, or a data thread that hangs, ends
- * this peer. A look-up for another peer that the disk does not answer is logged.
+ * progress, and decides about those that make none. Tasks of the compute helper
+ * (tools/godwit/work/engine.h) that make no progress have failed, as other peers may wait for them for as
+ * long as this peer lives: the brain hears the failure. A reduction that hangs where it waits for no other
+ * peer, or a data thread that hangs, ends this peer. A look-up for another peer that the disk does not
+ * answer is logged.
  *
  * Threads: the loop's. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_PROGRESS_H
@@ -72,8 +73,8 @@ void gw_progress_look(gw_progress *progress);
 
 /* Whether, at the last look, a helper or a thread of this peer hung: closing must not wait for it. */
 bool gw_progress_hangs(const gw_progress *progress);
-/* Whether, at the last look, a look-up for another peer in this peer's files hung: then the data links cannot be
- * closed. */
+/* Whether, at the last look, a look-up for another peer in this peer's files hung: then the data links
+ * cannot be closed. */
 bool gw_progress_lookup_hangs(const gw_progress *progress);
 /* Whether a LOAD is under way; then *step is that of its state. */
 bool gw_progress_loads(const gw_progress *progress, uint64_t *step);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define PUBLISH_NS UINT64_C(250000000)
-/* The least time between two snapshots. People do not look more often, and where many peers are known a snapshot
- * takes longer than a short step. */
+/* The least time between two snapshots. People do not look more often, and where many peers are known a
+ * snapshot takes longer than a short step. */
 #define SOON_NS UINT64_C(50000000)
 
 /* A step is stalled after so many usual durations without a commit: then the means say nothing of now. */
@@ -25,7 +25,8 @@ static double mean_with(bool first, double mean, double value) {
     return first ? value : mean * 0.9 + value * 0.1;
 }
 
-/* A step that waited for other peers counts as STALLED times the mean at the most: that time was not the step's. */
+/* A step that waited for other peers counts as STALLED times the mean at the most: that time was not the
+ * step's. */
 static void add_to_means(gw_shown_steps *steps, double ms, uint32_t shards) {
     bool first = steps->ms == 0;
     double most = first || ms < STALLED * steps->ms ? ms : STALLED * steps->ms;
@@ -33,8 +34,8 @@ static void add_to_means(gw_shown_steps *steps, double ms, uint32_t shards) {
     steps->shards = mean_with(first, steps->shards, shards);
 }
 
-/* A job that counts the tokens that it trains on reports "tokens=N", the number in all steps so far (gpt does).
- * The steps that others made while this peer was away are not in the mean. */
+/* A job that counts the tokens that it trains on reports "tokens=N", the number in all steps so far (gpt
+ * does). The steps that others made while this peer was away are not in the mean. */
 static void add_tokens(gw_shown_steps *steps, uint64_t steps_done) {
     uint64_t now, before = steps->tokens_total;
     bool follows = steps->tokens_step != 0 && steps->tokens_step + 1 == steps_done;
@@ -119,8 +120,8 @@ void gw_publish_save(gw_publisher *p, const gw_action *action) {
     shown->saves[0] = (gw_shown_save){action->step, action->save.hash_only ? 0 : action->save.count};
 }
 
-/* The number of this checkpoint's chunks that are on this peer's disk: as its SAVE said, or, if an earlier life
- * was given that, as was found at the start. Removes the checkpoint from the list. */
+/* The number of this checkpoint's chunks that are on this peer's disk: as its SAVE said, or, if an earlier
+ * life was given that, as was found at the start. Removes the checkpoint from the list. */
 static uint32_t take_held(gw_shown_checkpoints *shown, uint64_t step, const gw_hash *root) {
     uint32_t held = 0, others = 0;
     for (uint32_t i = 0; i < shown->count; i++) {

@@ -1,5 +1,5 @@
-/* What people see of the run: the brain's notices become events, and what is known becomes a snapshot, several
- * times a second.
+/* What people see of the run: the brain's notices become events, and what is known becomes a snapshot,
+ * several times a second.
  *
  * Threads: the main thread opens; the loop's thread does the rest. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
@@ -107,7 +107,8 @@ void gw_publish_notice(gw_publisher *publisher, const gw_action *action);
 void gw_publish_step_begun(gw_publisher *publisher, const gw_action *action);
 void gw_publish_save(gw_publisher *publisher, const gw_action *action);
 void gw_publish_retained(gw_publisher *publisher, const gw_action *action);
-/* A mail for the brain: counters, the report of an applied step, the age of the checkpoint that was loaded. */
+/* A mail for the brain: counters, the report of an applied step, the age of the checkpoint that was
+ * loaded. */
 void gw_publish_mail(gw_publisher *publisher, const gw_mail *mail);
 /* A peer has other bits of a chunk than it should have: shown and logged. */
 void gw_publish_corruption(gw_publisher *publisher, const gw_peer_id *peer, const char *evidence);

@@ -1,8 +1,8 @@
-/* What survives this process: the record that the brain persists (votes, deaths at shards, convictions), in a
- * file of the directory, and the claim journal (tools/godwit/work/claim_journal.h).
+/* What survives this process: the record that the brain persists (votes, deaths at shards, convictions),
+ * in a file of the directory, and the claim journal (tools/godwit/work/claim_journal.h).
  *
- * Each job that the directory has seen has a record of its own: votes in one job bind nobody in another, and a
- * peer that returns to a job must remember its votes there.
+ * Each job that the directory has seen has a record of its own: votes in one job bind nobody in another,
+ * and a peer that returns to a job must remember its votes there.
  *
  * Threads: the main thread opens; the loop's thread does the rest. Files are written by the disk helper. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_RECORD_H
@@ -24,8 +24,8 @@ typedef struct gw_recorder {
     bool failing;             /* the disk helper's: the last write of the record failed */
 } gw_recorder;
 
-/* Reads the record: *bytes is the caller's to free, NULL where there is none. Fails with GW_E_CORRUPT if it is
- * damaged. */
+/* Reads the record: *bytes is the caller's to free, NULL where there is none. Fails with GW_E_CORRUPT if
+ * it is damaged. */
 bool gw_recorder_read(const gw_recorder *recorder, void **bytes, size_t *length, gw_err *err);
 
 /* Opens the claim journal. *deaths (the caller frees; NULL = none) becomes the shards that earlier lives were
@@ -41,8 +41,8 @@ void gw_recorder_persist(gw_recorder *recorder, const gw_action *action);
  * unless that write failed, the claim journal drops them. */
 void gw_recorder_started(gw_recorder *recorder);
 
-/* This peer gives up at a shard. Called before the brain knows: recording it may take longer than this process
- * has left. */
+/* This peer gives up at a shard. Called before the brain knows: recording it may take longer than this
+ * process has left. */
 void gw_recorder_give_up(gw_recorder *recorder, uint64_t step, uint32_t shard);
 
 #endif

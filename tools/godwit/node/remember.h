@@ -35,8 +35,8 @@ void gw_remember_open(gw_remembering *remembering, const gw_hash *cluster, const
 /* Notes the members of the view, and writes the file if one is new or moved, or was noted a day ago. */
 void gw_remember_note(gw_remembering *remembering);
 
-/* Notes them a moment later: once for all calls until then. The cost of a note grows with the number of members,
- * and in a large flock many peers come up within a second. */
+/* Notes them a moment later: once for all calls until then. The cost of a note grows with the number of
+ * members, and in a large flock many peers come up within a second. */
 void gw_remember_note_soon(gw_remembering *remembering);
 
 /* From here on notes the members once an hour: a view may last for longer than the file keeps a peer. */

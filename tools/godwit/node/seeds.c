@@ -13,8 +13,8 @@
 
 #define SECOND_NS     UINT64_C(1000000000)
 #define LAST_PAUSE_NS (60 * SECOND_NS)
-/* A name that has led somewhere must fail so often in a row before the log reports it: a resolver may be down for a
- * while. */
+/* A name that has led somewhere must fail so often in a row before the log reports it: a resolver may be
+ * down for a while. */
 enum { FAILURES_LOGGED = 3 };
 
 typedef struct seed {
@@ -66,8 +66,8 @@ static void log_found(const seed *s, bool moved) {
            s->count > 1 ? ", ..." : "");
 }
 
-/* Takes the addresses of a look-up. Returns whether they differ from those before. Their order does not count: a
- * resolver may give another one each time. */
+/* Takes the addresses of a look-up. Returns whether they differ from those before. Their order does not
+ * count: a resolver may give another one each time. */
 static bool take(seed *s, const gw_addr *addrs, uint32_t count) {
     uint32_t common = in_common(s, addrs, count);
     bool same = common == count && common == s->count, moved = s->count > 0 && common == 0;

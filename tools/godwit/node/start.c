@@ -4,8 +4,8 @@
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
 #include "kernels/cuda/device/device.h"
-#include "kernels/device/group/group.h"
 #include "kernels/device/common.h"
+#include "kernels/device/group/group.h"
 #include "kernels/device/sums.h"
 #include "kernels/host/memory_limit.h"
 #include "kernels/host/need.h"
@@ -106,8 +106,8 @@ static gw_reduce reduce_of(const gw_run_options *options) {
     return options->fast ? GW_REDUCE_FAST : GW_REDUCE_EXACT;
 }
 
-/* Warns if other processes use memory that this peer will need. It does not refuse to run, because they may give
- * the memory back in time. This peer already uses `taken` bytes of what it needs. */
+/* Warns if other processes use memory that this peer will need. It does not refuse to run, because they
+ * may give the memory back in time. This peer already uses `taken` bytes of what it needs. */
 static void warn_of_others(const gw_need *known, uint64_t taken) {
     gw_need now = *known;
     gw_err err;
@@ -119,8 +119,9 @@ static void warn_of_others(const gw_need *known, uint64_t taken) {
                err.text);
 }
 
-/* Compares the memory that this peer will take, as far as it is known before the first step, with the memory that
- * there is. The device of a processor has only reserved its memory so far; GPUs have taken theirs. */
+/* Compares the memory that this peer will take, as far as it is known before the first step, with the
+ * memory that there is. The device of a processor has only reserved its memory so far; GPUs have taken
+ * theirs. */
 static bool estimate_memory(const gw_node_job *job, const gw_device *device, uint64_t *memory_bytes,
                             gw_err *err) {
     const gw_run_options *options = job->options;
@@ -292,8 +293,8 @@ static bool open_network(gw_node *node, gw_err *err) {
 
 /* The brain. */
 
-/* The brain cannot go on from a step whose number of shards the job cannot tell, and neither can any other peer,
- * as each asks its own job: this process ends. */
+/* The number of shards of a step. If the job cannot tell it, the brain cannot go on, and the other peers
+ * cannot, either, as each asks its own job: then this process ends. */
 static uint32_t shards_of(const void *context, uint64_t step) {
     gw_node *node = (gw_node *)context; /* it was given without const */
     uint32_t shards;
@@ -343,14 +344,14 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
     config->seed_count = gw_seeds_known(options->seeds, options->seed_count, config->seeds);
     config->addr_count = (uint32_t)gw_own_addresses(&node->network.local.listen, config->seeds,
                                                     config->seed_count, config->addrs, GW_MAX_ADDRS);
-    /* With --fresh the peer begins anew, with the peers that it is told of alone. */
+    /* With --fresh the peer begins anew: it asks the seeds of --join alone. */
     gw_remember_open(&node->remembering, &node->network.local.cluster, &node->job.id);
     for (uint32_t i = 0; i < known->count && config->known_count < GW_MAX_KNOWN && !options->fresh; i++)
         config->known[config->known_count++] = known->peers[i].addr;
 }
 
-/* Logs which shards the process that ran here before was computing when it ended. A supervisor that restarts the
- * peer sees nothing else of it before the job stops. */
+/* Logs which shards the process that ran here before was computing when it ended. A supervisor that
+ * restarts the peer sees nothing else of it before the job stops. */
 static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
     if (count == 0) return;
     const gw_shard_death *last = &deaths[count - 1];

@@ -38,9 +38,9 @@ typedef struct gw_engine {
 /* Waits until no snapshot of the state is being copied: then the state may change. */
 void gw_engine_wait_staged(gw_engine *engine);
 
-/* Whether the tensors that contributions read still have the bits that they had when the state was made. (APPLY
- * checks the other tensors before it uses them.) No deal may be worked on meanwhile. False: the bits differ
- * (then *damaged is set), or they could not be hashed (*err says why). */
+/* Whether the tensors that contributions read still have the bits that they had when the state was made.
+ * (APPLY checks the other tensors before it uses them.) No deal may be worked on meanwhile. False: the
+ * bits differ (then *damaged is set), or they could not be hashed (*err says why). */
 bool gw_engine_read_part_is_sound(gw_engine *engine, bool *damaged, gw_err *err);
 
 /* A task, as an action of the brain asks for it; core/brain/world.h says which members an action has. */

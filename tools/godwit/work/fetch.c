@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer is silent when nothing has come from it for so long. All fetches from a peer share its link, so bytes of any
- * of them count. */
+/* A peer is silent when nothing has come from it for so long. All fetches from a peer share its link, so
+ * bytes of any of them count. */
 #define SILENT_NS UINT64_C(10000000000)
 enum { LOOKS = 5 }; /* how often a waiting thread looks in that time */
 
@@ -80,7 +80,8 @@ bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, 
                    gw_op_status_name(f.result.status));
 }
 
-/* Answering, on two threads of the data links: one for names that are in files, one for those of the state. */
+/* Answering, on two threads of the data links: one for names that are in files, one for those of the
+ * state. */
 
 static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
 enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };

@@ -1,5 +1,5 @@
-/* Fetches bytes by name from other peers, and serves their fetches: chunks by their hash, manifests by (step, root)
- * and, for peers that join, chunks of the present state by (step, fingerprint, index). */
+/* Fetches bytes by name from other peers, and serves their fetches: chunks by their hash, manifests by
+ * (step, root) and, for peers that join, chunks of the present state by (step, fingerprint, index). */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 #define GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 
@@ -14,8 +14,9 @@ typedef struct gw_fetcher {
     _Atomic uint64_t bytes; /* fetched since the start */
 } gw_fetcher;
 
-/* Any thread that may wait: fetches the bytes that a peer has under `name`, at most `capacity`; *length becomes their
- * number. Fails with GW_E_NOTFOUND if the peer does not have them, with GW_E_PEER if it was silent or unreachable. */
+/* Any thread that may wait: fetches the bytes that a peer has under `name`, at most `capacity`; *length
+ * becomes their number. Fails with GW_E_NOTFOUND if the peer does not have them, with GW_E_PEER if it was
+ * silent or unreachable. */
 bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
               uint64_t capacity, uint64_t *length, gw_err *err);
 
@@ -32,8 +33,8 @@ gw_fetch_provider gw_server_provider(gw_server *server);
 
 /* The name under which a member serves chunk `index` of the state it holds after `step` steps. */
 gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index);
-/* The name of a checkpoint's manifest. The step is a part of it: checkpoints of a state that did not change have the
- * same root. */
+/* The name of a checkpoint's manifest. The step is a part of it: checkpoints of a state that did not
+ * change have the same root. */
 gw_hash gw_manifest_name(uint64_t step, const gw_hash *root);
 
 #endif

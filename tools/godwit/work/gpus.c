@@ -13,8 +13,8 @@
     UINT64_C(30000000000) /* forming a communicator of many GPUs on a slow network takes seconds */
 #define PROGRESS_NS UINT64_C(5000000000)
 
-/* While NCCL is tried again, the attempt is repeated after so long without an order to form a communicator: the
- * leader may have got no id. */
+/* While NCCL is tried again, the attempt is repeated after so long without an order to form a
+ * communicator: the leader may have got no id. */
 #define NO_ORDER_NS UINT64_C(60000000000)
 
 #define RETRY_NS         UINT64_C(60000000000)   /* the first pause: twice what an attempt that hangs takes */

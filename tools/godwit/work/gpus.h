@@ -1,11 +1,11 @@
-/* The sums of a peer whose device lies on GPUs: the view's communicator (net/nccl/gpu_team.h) and the thread
- * that drives NCCL (net/nccl/gpu_sums.h), tied to the peer's loop.
+/* The sums of a peer whose device lies on GPUs: the view's communicator (net/nccl/gpu_team.h) and the
+ * thread that drives NCCL (net/nccl/gpu_sums.h), tied to the peer's loop.
  *
- * Sums go by NCCL while all members are ready for it (gw_gpus_ready). The caller asks them all, in a small all-reduce
- * on host memory that is also the barrier before the deadlines of NCCL count. When NCCL has failed several times in
- * a row, this peer is not ready, and sums go through host memory. After a pause it takes part in forming a
- * communicator again, beside these sums, and is ready once there is one. After one more failure the pause is twice
- * as long.
+ * Sums go by NCCL while all members are ready for it (gw_gpus_ready). The caller asks them all, in a small
+ * all-reduce on host memory that is also the barrier before the deadlines of NCCL count. When NCCL has
+ * failed several times in a row, this peer is not ready, and sums go through host memory. After a pause it
+ * takes part in forming a communicator again, beside these sums, and is ready once there is one. After one
+ * more failure the pause is twice as long.
  *
  * Threads: the loop's, unless a function says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_GPUS_H
@@ -41,8 +41,8 @@ typedef struct gw_gpus_options {
 
 /* NULL on failure. */
 gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err);
-/* To be called when the loop runs no more. False: NCCL does not return, or a GPU is lost, and the process must end as
- * it is. NULL is allowed. */
+/* To be called when the loop runs no more. False: NCCL does not return, or a GPU is lost, and the process
+ * must end as it is. NULL is allowed. */
 bool gw_gpus_close(gw_gpus *gpus, uint64_t patience_ns);
 
 /* This peer is in this view from now on. Ends a sum that is under way. */
@@ -58,8 +58,9 @@ void gw_gpus_hear(gw_gpus *gpus, const gw_peer_id *from, const uint8_t *bytes, s
 bool gw_gpus_ready(gw_gpus *gpus);
 /* Any thread. A sum by NCCL was right. */
 void gw_gpus_trust(gw_gpus *gpus);
-/* Any thread. A sum by NCCL failed its checks: NCCL pauses at once, because sums through host memory show between
- * which peers bits change (net/collective/collective.h). The pause doubles each time until a sum is right. */
+/* Any thread. A sum by NCCL failed its checks: NCCL pauses at once, because sums through host memory show
+ * between which peers bits change (net/collective/collective.h). The pause doubles each time until a sum
+ * is right. */
 void gw_gpus_distrust(gw_gpus *gpus);
 
 /* Any thread. Starts a sum; one call of `done` follows. All members must start the same. */

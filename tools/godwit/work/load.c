@@ -120,8 +120,8 @@ static bool manifest_matches(const gw_load *load, const gw_manifest *manifest) {
            gw_hash_equal(&manifest->job_id, &load->loader->job_id);
 }
 
-/* Reads the manifest from this peer's disk. False with *silent: the disk did not answer properly, and may have
- * the manifest all the same. */
+/* Reads the manifest from this peer's disk. False with *silent: the disk did not answer properly, and may
+ * have the manifest all the same. */
 static bool read_manifest(const gw_load *load, gw_manifest *manifest, bool *silent, gw_err *err) {
     const gw_loader *loader = load->loader;
     *silent = false;
@@ -237,9 +237,9 @@ static bool restore_write(void *context, uint64_t offset, const void *bytes, uin
     return true;
 }
 
-/* The chunks of a checkpoint that are sound on this peer's disk. All are read and verified, because one damaged
- * chunk seldom comes alone. A set of size 0 means that there was no memory to read a chunk, and that nothing
- * is known. */
+/* The chunks of a checkpoint that are sound on this peer's disk. All are read and verified, because one
+ * damaged chunk seldom comes alone. A set of size 0 means that there was no memory to read a chunk, and
+ * that nothing is known. */
 static gw_set sound_chunks(const gw_load *load, const gw_manifest *manifest) {
     uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
     if (bytes == NULL) return (gw_set){0};

@@ -1,9 +1,10 @@
-/* All buckets are reduced after the last shard, and none while the last shards are still computed. Two peers over
- * TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570 (gpt, nano), 66 to 84 of
- * 850 (64 MiB of sums), waiting for each other included. An overlap could hide only what fits into the rest of one
- * shard, on processors that are busy with that very shard: 1 to 2 % here. It would need a second way to end a
- * reduction, and one more for each bucket. A bucket cannot be applied while the next one is reduced, either:
- * `scalars` needs the whole sum, and a repair needs all of S_t. */
+/* All buckets are reduced after the last shard, and none while the last shards are still computed. Two
+ * peers over TCP on two cores were in the exchange for 0.4 of a step's 2.7 ms (digits), 5 to 11 of 570
+ * (gpt, nano), 66 to 84 of 850 (64 MiB of sums), waiting for each other included. An overlap could hide
+ * only what fits into the rest of one shard, on processors that are busy with that very shard: 1 to 2 %
+ * here. It would need a second way to end a reduction, and one more for each bucket. A bucket cannot be
+ * applied while the next one is reduced, either: `scalars` needs the whole sum, and a repair needs all of
+ * S_t. */
 #include "tools/godwit/work/reduce.h"
 
 #include "core/base/assert.h"
@@ -81,9 +82,9 @@ static bool enter(reduce *r, const gw_collective_piece *pieces, uint32_t count, 
     return good;
 }
 
-/* The boundary bucket, always the last segment, ends with a row for every member that a view can have. The rows of
- * members that do not exist are zero everywhere. In a small flock they would be most of the traffic, so they are not
- * sent. */
+/* The boundary bucket, always the last segment, ends with a row for every member that a view can have. The
+ * rows of members that do not exist are zero everywhere. In a small flock they would be most of the
+ * traffic, so they are not sent. */
 static uint64_t unused_words(const reduce *r, gw_segments segments, uint32_t i) {
     bool boundary = i == segments.count - 1;
     return boundary && !r->of->verify ? (uint64_t)(GW_MAX_MEMBERS - r->members) * GW_SLOTS : 0;
@@ -109,8 +110,8 @@ static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, boo
     return good;
 }
 
-/* Notes whether the compute helper waits for other peers. While it does, the deadlines of the collective calls count;
- * while it does not, the watchdog of the loop looks at it. */
+/* Notes whether the compute helper waits for other peers. While it does, the deadlines of the collective
+ * calls count; while it does not, the watchdog of the loop looks at it. */
 static void note_waiting(gw_reduction *reduction, bool waits) {
     atomic_store(&reduction->alone_ns, waits ? 0 : gw_now_ns());
 }
@@ -128,8 +129,8 @@ static bool own_bits_changed(const gw_reduction *reduction) {
 static gw_outcome wait_done(reduce *r, bool entered, gw_err *err) {
     gw_reduction *reduction = r->of;
     note_waiting(reduction, true);
-    /* The loop ends a reduction by setting `stop` and then ending the calls that it finds. It may have found none of
-     * those that were just started. */
+    /* The loop ends a reduction by setting `stop` and then ending the calls that it finds. It may have
+     * found none of those that were just started. */
     if (!entered || atomic_load(&reduction->stop)) {
         gw_collective_abort(gw_data_links_collective(reduction->data_links));
         if (reduction->gpus) gw_gpus_abort(reduction->gpus);
@@ -172,10 +173,10 @@ static bool has_parts_to_sum(const reduce *r) {
     return r->members > 1 || r->of->engine->device->gpu_count > 1;
 }
 
-/* Agrees on where the sums will lie. Members that have GPUs, or may have members with GPUs beside them, count in a
- * small all-reduce how many can sum by NCCL. If not all can, sums go through host memory. When the count is known,
- * all members have entered, and the deadlines of NCCL may begin to count. (The peers of an exact job have one compute
- * class: either all have GPUs or none has.) */
+/* Agrees on where the sums will lie. Members that have GPUs, or may have members with GPUs beside them,
+ * count in a small all-reduce how many can sum by NCCL. If not all can, sums go through host memory. When
+ * the count is known, all members have entered, and the deadlines of NCCL may begin to count. (The peers
+ * of an exact job have one compute class: either all have GPUs or none has.) */
 static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     gw_reduction *reduction = r->of;
     *place = GW_PLACE_HOST;
@@ -198,9 +199,9 @@ static uint64_t checksum_of_floats(gw_segments segments) {
     return gw_checksum_end(&checksum);
 }
 
-/* Sums the segments through host memory, floats first. Floats carry no fingerprint, so a member compares a checksum
- * of its own part before and after, and does not enter the sum of the integers if it differs. No member has a sum of
- * the integers before all have entered it: then nobody has one. */
+/* Sums the segments through host memory, floats first. Floats carry no fingerprint, so a member compares a
+ * checksum of its own part before and after, and does not enter the sum of the integers if it differs. No
+ * member has a sum of the integers before all have entered it: then nobody has one. */
 static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments receive, bool *own_wrong,
                                    gw_err *err) {
     uint64_t before = checksum_of_floats(send);
@@ -229,10 +230,10 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
     return wait_done(r, true, err);
 }
 
-/* Checks whether the sum that this peer has added up itself still has its bits (the verdict's own_wrong), by summing
- * it alone. A wrong sum of all members would show it as well. However, the member that sees the wrong sum first ends the
- * reductions of the others, maybe before they see it, and this could repeat for ever. Before this check nobody can
- * have the sum. (reduce_begin checks float sums each time.) */
+/* Checks whether the sum that this peer has added up itself still has its bits (the verdict's own_wrong),
+ * by summing it alone. A wrong sum of all members would show it as well. However, the member that sees the
+ * wrong sum first ends the reductions of the others, maybe before they see it, and this could repeat for
+ * ever. Before this check nobody can have the sum. (reduce_begin checks float sums each time.) */
 static bool check_own_part(gw_device *device, gw_verdict *verdict, gw_err *err) {
     gw_segments none;
     if (!device->ops->reduce_begin(device, GW_REDUCE_ALONE, GW_PLACE_HOST, &none, &none, err) ||

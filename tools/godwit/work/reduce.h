@@ -1,5 +1,5 @@
-/* The action REDUCE: the sums of a step. The compute helper prepares and checks them; the threads of the data links,
- * or NCCL, carry them. The loop ends a reduction early when the brain freezes. */
+/* The action REDUCE: the sums of a step. The compute helper prepares and checks them; the threads of the
+ * data links, or NCCL, carry them. The loop ends a reduction early when the brain freezes. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 #define GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 

@@ -1,5 +1,5 @@
-/* What the workers report (tools/godwit/work/workers/workers.h), as mail for the brain and as notes in the claim
- * journal. */
+/* What the workers report (tools/godwit/work/workers/workers.h), as mail for the brain and as notes in the
+ * claim journal. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_REPORT_H
 #define GODWIT_TOOLS_GODWIT_WORK_REPORT_H
 

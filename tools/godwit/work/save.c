@@ -138,7 +138,7 @@ void gw_saver_close(gw_saver *saver) {
 }
 
 void gw_saver_save(gw_saver *saver, const gw_action *action) {
-    /* A new checkpoint takes the place of one that never got its manifest, whose pins end. */
+    /* The checkpoint before may never have got its manifest: a new one takes its place, and its pins end. */
     if (saver->has_save && saver->save_step != action->step) gw_ckpt_abandon(saver->writer, saver->save_step);
     saver->has_save = true;
     saver->save_step = action->step;

@@ -1,5 +1,5 @@
-/* Checkpoints of one peer: snapshots, manifests and retention, in the background (checkpoint/writer.h). Each request
- * of the brain ends with one event.
+/* Checkpoints of one peer: snapshots, manifests and retention, in the background (checkpoint/writer.h).
+ * Each request of the brain ends with one event.
  *
  * Threads: the loop's, unless a function says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_SAVE_H
@@ -25,7 +25,8 @@ typedef struct gw_saver_options {
     uint32_t param_count;
 } gw_saver_options;
 
-/* The most memory that a saver takes for a state of so many bytes: the chunks that it holds while the disk writes. */
+/* The most memory that a saver takes for a state of so many bytes: the chunks that it holds while the disk
+ * writes. */
 uint64_t gw_saver_need(uint64_t image_bytes);
 /* NULL on failure. */
 gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err);
@@ -47,9 +48,9 @@ uint64_t gw_saver_moved(gw_saver *saver);
 /* Any thread: bytes of chunks written to disk since the start. */
 uint64_t gw_saver_written(gw_saver *saver);
 
-/* Lists the checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A damaged
- * manifest is logged and left out. *orphans: there are chunks that no manifest names, of whatever job.
- * *other: the newest of another job, where there is none of this one (job_name empty: none either);
+/* Lists the checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A
+ * damaged manifest is logged and left out. *orphans: there are chunks that no manifest names, of whatever
+ * job. *other: the newest of another job, where there is none of this one (job_name empty: none either);
  * gw_manifest_free frees. */
 bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
                        uint32_t *count, bool *orphans, gw_manifest *other, gw_err *err);

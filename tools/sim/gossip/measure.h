@@ -2,7 +2,7 @@
 #ifndef GODWIT_TOOLS_SIM_GOSSIP_MEASURE_H
 #define GODWIT_TOOLS_SIM_GOSSIP_MEASURE_H
 
-#include "tools/sim/gossip/flock_cuts.h"
+#include "tools/sim/gossip/cuts.h"
 
 typedef struct gw_gossip_trial {
     uint32_t peers, slow, crashes; /* at least 3 peers; slow ones of these; crashes of the others */

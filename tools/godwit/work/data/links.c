@@ -20,12 +20,13 @@
 #define REDIAL_NS  UINT64_C(10000000)
 #define SETTLE_NS  UINT64_C(1000000000)
 #define LASTING_NS UINT64_C(1000000000)
-/* How often the pause before a dial doubles: up to ten seconds after links that did not last, and, as with control
- * links, to one second after dials that failed, so that little time is lost once the failure has ended. */
+/* How often the pause before a dial doubles: up to ten seconds after links that did not last, and, as with
+ * control links, to one second after dials that failed, so that little time is lost once the failure has
+ * ended. */
 enum { MOST_SHORT_LIVED = 10, MOST_FAILED = 7 };
 
-/* The number of dropped links that are kept. The brain may still dial such a peer, and when that fails, the link
- * says which life of the peer it was. */
+/* The number of dropped links that are kept. The brain may still dial such a peer, and when that fails,
+ * the link says which life of the peer it was. */
 enum { KEPT = GW_MAX_MEMBERS };
 
 typedef struct data_link data_link;
@@ -130,8 +131,8 @@ static int latest_drop_first(const void *a, const void *b) {
     return (first < second) - (first > second);
 }
 
-/* Marks a link as dropped. When there are 2 * KEPT dropped links, frees all of them but the KEPT that were dropped
- * last and those that fetches still refer to. */
+/* Marks a link as dropped. When there are 2 * KEPT dropped links, frees all of them but the KEPT that were
+ * dropped last and those that fetches still refer to. */
 static void forget(gw_data_links *links, data_link *link) {
     uint32_t dropped = 0, kept = 0;
     link->dropped = ++links->drops;
@@ -189,8 +190,8 @@ uint64_t gw_data_links_corrupt(gw_data_links *links) {
 
 static void look(void *context);
 
-/* Has the loop look at every link: once for all changes since its last look. Nothing else would dial a link that
- * was lost, so the process ends if the look cannot be posted. */
+/* Has the loop look at every link: once for all changes since its last look. Nothing else would dial a
+ * link that was lost, so the process ends if the look cannot be posted. */
 static void post_look(gw_data_links *links) {
     gw_err err;
     pthread_mutex_lock(&links->lock);
@@ -264,8 +265,8 @@ static uint64_t pause_of(gw_data_links *links, const data_link *link) {
 
 /* Dialling. */
 
-/* Notes a failure on this side, in which the peer has no part. The log gets few of these: while the process has no
- * descriptors left, every dial fails so. */
+/* Notes a failure on this side, in which the peer has no part. The log gets few of these: while the
+ * process has no descriptors left, every dial fails so. */
 static void note_own_failure(gw_data_links *links, data_link *link, const gw_err *why) {
     uint64_t times;
     pthread_mutex_lock(&links->lock);
@@ -481,8 +482,8 @@ void gw_data_links_adopt(gw_data_links *links, gw_stream *stream) {
 
 /* Opening and closing. */
 
-/* The acknowledgement timeout is an exponent of 2, of 5 bits: raises it until the timeout has grown by `percent` at
- * least. */
+/* The acknowledgement timeout is an exponent of 2, of 5 bits: raises it until the timeout has grown by
+ * `percent` at least. */
 static gw_rdma_options scaled(const gw_rdma_options *options, uint32_t percent) {
     gw_rdma_options rdma = *options;
     if (rdma.ack_timeout == 0) rdma.ack_timeout = GW_RDMA_ACK_TIMEOUT;
@@ -580,8 +581,8 @@ static bool move_fence(gw_data_links *links, const gw_view *view, gw_err *err) {
     return gw_transport_fence(links->transport, &fence, members, view->count, err);
 }
 
-/* A new fence takes a descriptor before the old one gives its own back. A peer that cannot move its fence must
- * leave, so a spare descriptor is kept for the time when the process has none left. */
+/* A new fence takes a descriptor before the old one gives its own back. A peer that cannot move its fence
+ * must leave, so a spare descriptor is kept for the time when the process has none left. */
 bool gw_data_links_fence(gw_data_links *links, const gw_view *view, gw_err *err) {
     bool moved = move_fence(links, view, err);
     if (!moved && links->spare >= 0) {

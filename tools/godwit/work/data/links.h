@@ -1,9 +1,9 @@
-/* The data links of a peer: one to each peer with which a control link stands, and what goes over them: one-sided
- * operations behind the fence, fetches, collectives.
+/* The data links of a peer: one to each peer with which a control link stands, and what goes over them:
+ * one-sided operations behind the fence, fetches, collectives.
  *
- * Of two peers with a control link the one with the lower id dials the streams of the data link, and dials them
- * again while the control link is up. Streams leave the loop once they are authenticated, and then belong to the
- * transport.
+ * Of two peers with a control link the one with the lower id dials the streams of the data link, and dials
+ * them again while the control link is up. Streams leave the loop once they are authenticated, and then
+ * belong to the transport.
  *
  * Threads: the loop's unless a function says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_DATA_LINKS_H
@@ -24,16 +24,16 @@ enum { GW_REGION_RANGE = 1, GW_REGION_PAYLOAD_INDEX, GW_REGION_PAYLOAD };
 
 typedef struct gw_data_links gw_data_links;
 
-/* One operation under way. The caller embeds it in what `done` needs; `done` is called once, on a thread of the
- * transport. */
+/* One operation under way. The caller embeds it in what `done` needs; `done` is called once, on a thread
+ * of the transport. */
 typedef struct gw_data_op gw_data_op;
 struct gw_data_op {
     void (*done)(gw_data_op *op, const gw_completion *completion);
     struct data_link *from; /* set by gw_data_links_post */
 };
 
-/* On the loop: whether a data link stands to a peer with which a control link stands, when that may have changed.
- * If it does not stand, `why` says why, and `own_fault` whether the fault is this peer's own. */
+/* On the loop: whether a data link stands to a peer with which a control link stands, when that may have
+ * changed. If it does not stand, `why` says why, and `own_fault` whether the fault is this peer's own. */
 typedef void gw_data_link_changed(void *context, const gw_peer_id *peer, bool stands, const char *why,
                                   bool own_fault);
 
@@ -46,14 +46,14 @@ typedef struct gw_data_links_options {
     void *changed_context;
 } gw_data_links_options;
 
-/* `local` must outlive the links. The provider answers other peers' fetches; `done` gets the ends of collective
- * calls. NULL on failure; GW_E_USAGE if this machine has no RDMA device of the given name. */
+/* `local` must outlive the links. The provider answers other peers' fetches; `done` gets the ends of
+ * collective calls. NULL on failure; GW_E_USAGE if this machine has no RDMA device of the given name. */
 gw_data_links *gw_data_links_open(gw_loop *loop, const gw_local *local, const gw_data_links_options *options,
                                   const gw_fetch_provider *provider, gw_collective_done *done,
                                   void *done_context, gw_err *err);
-/* The first step of closing. No stream or timer of the loop is left, and no peer is reached any more: outstanding
- * operations complete, later ones complete as unreachable, and gw_data_links_wait returns. Threads that fetch come to an
- * end thereby. NULL is allowed. */
+/* The first step of closing. No stream or timer of the loop is left, and no peer is reached any more:
+ * outstanding operations complete, later ones complete as unreachable, and gw_data_links_wait returns.
+ * Threads that fetch come to an end thereby. NULL is allowed. */
 void gw_data_links_stop(gw_data_links *links);
 /* Ends all connections and threads; every operation has completed afterwards. NULL is allowed. */
 void gw_data_links_close(gw_data_links *links);
@@ -72,12 +72,12 @@ void gw_data_links_report(gw_data_links *links, const gw_peer_id *peer);
 void gw_data_links_life(const gw_data_links *links, const gw_peer_id *peer, gw_incarnation *life);
 /* The path that data take to this peer; 0: no data link stands. */
 gw_path_kind gw_data_links_path(gw_data_links *links, const gw_peer_id *peer);
-/* How long a peer is left alone before it is dialled again, when its last `short_lived` links in a row did not
- * last: from 10 ms, doubling up to 10 s. Any thread. */
+/* How long a peer is left alone before it is dialled again, when its last `short_lived` links in a row did
+ * not last: from 10 ms, doubling up to 10 s. Any thread. */
 uint64_t gw_data_links_pause_ns(uint32_t short_lived);
 
-/* Serves the members of `view` only; NULL: serves nobody. False: the fence could not be moved, and nobody is served
- * (gw_transport_fence). */
+/* Serves the members of `view` only; NULL: serves nobody. False: the fence could not be moved, and nobody
+ * is served (gw_transport_fence). */
 bool gw_data_links_fence(gw_data_links *links, const gw_view *view, gw_err *err);
 gw_transport *gw_data_links_transport(gw_data_links *links);
 gw_collective *gw_data_links_collective(gw_data_links *links);
@@ -89,16 +89,16 @@ void gw_data_links_post(gw_data_links *links, gw_op *request, gw_data_op *op);
 uint64_t gw_data_links_landed(gw_data_links *links, const gw_peer_id *peer);
 /* Any thread: all outstanding operations on `peer` (NULL: on all peers) complete with GW_OP_UNKNOWN. */
 void gw_data_links_abandon(gw_data_links *links, const gw_peer_id *peer);
-/* Any thread that may wait: waits until data links to all of `members` but `self` stand, *stop is set, the links are
- * stopped, or `patience_ns` has passed. False if not all stand; *missing is one that does not. */
+/* Any thread that may wait: waits until data links to all of `members` but `self` stand, *stop is set, the
+ * links are stopped, or `patience_ns` has passed. False if not all stand; *missing is one that does not. */
 bool gw_data_links_wait(gw_data_links *links, const gw_peer_id *members, uint32_t count,
                         const gw_peer_id *self, const atomic_bool *stop, uint64_t patience_ns,
                         gw_peer_id *missing);
 /* Any thread: wakes gw_data_links_wait after *stop was set. */
 void gw_data_links_wake(gw_data_links *links);
 
-/* Any thread: a link to a peer, of that kind ("control link"), has ended because bits changed on the way. Counts it,
- * and logs it at a limited rate. */
+/* Any thread: a link to a peer, of that kind ("control link"), has ended because bits changed on the way.
+ * Counts it, and logs it at a limited rate. */
 void gw_data_links_report_corrupt(gw_data_links *links, const char *kind, const gw_peer_id *peer,
                                   const char *why);
 /* Any thread: how many links have ended so. */

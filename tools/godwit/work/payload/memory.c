@@ -122,7 +122,8 @@ void gw_payload_memory_trim(gw_payload_memory *m) {
     for (uint32_t slot = 0; slot < m->capacity; slot++) {
         if (!is_surplus(m, slot)) continue;
         take_slot(m, slot);
-        /* Slots smaller than a page share their page with others. If the kernel refuses, the memory stays unused. */
+        /* Slots smaller than a page share their page with others. If the kernel refuses, the memory stays
+         * unused. */
         if (m->stride % PAGE_BYTES == 0) (void)madvise(m->slots + slot * m->stride, m->stride, MADV_DONTNEED);
     }
 }

@@ -37,8 +37,8 @@ typedef struct gw_payload_memory {
     void *context;
 } gw_payload_memory;
 
-/* The distance of slots for blocks of `bytes`: the next multiple of a cache line or, for blocks of a page and more,
- * of a page. */
+/* The distance of slots for blocks of `bytes`: the next multiple of a cache line or, for blocks of a page
+ * and more, of a page. */
 uint64_t gw_payload_stride(uint64_t bytes);
 
 /* Fails with GW_E_LIMIT if the plan has too many shards, or blocks of an impossible size. */
@@ -47,15 +47,15 @@ bool gw_payload_memory_open(gw_payload_memory *memory, const gw_payload_plan *pl
                             gw_err *err);
 void gw_payload_memory_close(gw_payload_memory *memory);
 
-/* Marks the blocks that member `rank` holds as wanted, and gives each a slot. Blocks that were wanted before keep
- * theirs until gw_payload_memory_trim. The fence must be closed. Returns how many wanted blocks have no slot for
- * lack of memory; then *err says why. */
+/* Marks the blocks that member `rank` holds as wanted, and gives each a slot. Blocks that were wanted
+ * before keep theirs until gw_payload_memory_trim. The fence must be closed. Returns how many wanted
+ * blocks have no slot for lack of memory; then *err says why. */
 uint32_t gw_payload_memory_want(gw_payload_memory *memory, const gw_holders *holders, uint32_t rank,
                                 gw_err *err);
 /* Whether gw_payload_memory_trim would free something. */
 bool gw_payload_memory_has_surplus(const gw_payload_memory *memory);
-/* Gives up the blocks that are not wanted, and returns their memory to the kernel. The slots must not be shared
- * meanwhile. */
+/* Gives up the blocks that are not wanted, and returns their memory to the kernel. The slots must not be
+ * shared meanwhile. */
 void gw_payload_memory_trim(gw_payload_memory *memory);
 
 /* The block's slot; NULL = it has none. */

@@ -113,8 +113,8 @@ static void count_read(gw_payloads *p, gw_payload_read_end end) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Reads from one peer. A member that is not linked or not in the view yet will be so in a moment: a fetcher, which
- * is `patient`, waits long for it, a worker only for a moment. */
+/* Reads from one peer. A member that is not linked or not in the view yet will be so in a moment: a
+ * fetcher, which is `patient`, waits long for it, a worker only for a moment. */
 static gw_payload_read_end read_from(gw_payloads *p, uint32_t shard, const sources *s, uint32_t source,
                                      bool patient, void *into, gw_err *err) {
     uint64_t bytes = p->options.plan.bytes, until_ns = gw_now_ns() + (patient ? PATIENT_NS : IMPATIENT_NS);
@@ -166,8 +166,8 @@ static staged *find_staged(gw_payloads *p, uint32_t shard) {
     return NULL;
 }
 
-/* A buffer for another block: a free one, else one without users. One whose block is expected is taken only if
- * `expected_too`, and only if there is no other. */
+/* A buffer for another block: a free one, else one without users. One whose block is expected is taken
+ * only if `expected_too`, and only if there is no other. */
 static staged *claim_staged(gw_payloads *p, bool expected_too) {
     staged *best = NULL;
     for (uint32_t i = 0; i < p->staged_count; i++) {
@@ -217,8 +217,8 @@ static gw_payload_end fill_staged(gw_payloads *p, staged *at, uint32_t shard, gw
 
 /* What workers call. */
 
-/* Looks for a block once, and brings it or waits for a change if it is not here. Returns HERE, or why the block could
- * not be brought, or 0: look again. Called with the lock held. */
+/* Looks for a block once, and brings it or waits for a change if it is not here. Returns HERE, or why the
+ * block could not be brought, or 0: look again. Called with the lock held. */
 static gw_payload_end look(gw_payloads *p, uint32_t shard, const void **block, gw_err *err) {
     gw_block *held = &p->memory.blocks[shard];
     staged *at = find_staged(p, shard);
@@ -308,7 +308,8 @@ static void stop_sharing(gw_payloads *p) {
     p->shared_bytes = 0;
 }
 
-/* Where the blocks cannot be shared, other peers make their own, which is slower; the log says so. */
+/* If the blocks cannot be shared, other peers have the job write their own, which is slower; the log says
+ * so. */
 static void start_sharing(gw_payloads *p) {
     const gw_payload_world *world = &p->options.world;
     uint64_t bytes = gw_payload_memory_bytes(&p->memory);
@@ -359,8 +360,8 @@ static bool fetch_held(gw_payloads *p) {
     return false;
 }
 
-/* Gives up surplus blocks when it is time. The region is not shared while its memory is returned: a peer that reads
- * then turns to another holder. */
+/* Gives up surplus blocks when it is time. The region is not shared while its memory is returned: a peer
+ * that reads then turns to another holder. */
 static bool trim(gw_payloads *p) {
     if (p->trim_ns == 0 || gw_now_ns() < p->trim_ns) return false;
     p->trim_ns = 0;
@@ -370,21 +371,16 @@ static bool trim(gw_payloads *p) {
     return true;
 }
 
-/* Waits until something has changed, or surplus blocks are to be given up. */
-static void wait_for_work(gw_payloads *p) {
-    gw_cond_wait_until(&p->changed, &p->lock, p->trim_ns == 0 ? UINT64_MAX : p->trim_ns);
-}
-
 static void *fetcher_main(void *context) {
     gw_payloads *p = context;
     pthread_setname_np(pthread_self(), GW_PAYLOAD_THREADS);
-    /* As for workers: the loop's thread, which keeps this peer alive for others, comes first. A refused priority changes
-     * no result. */
+    /* As for workers: the loop's thread, which keeps this peer alive for others, comes first. A refused
+     * priority changes no result. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), FETCHER_NICE);
     pthread_mutex_lock(&p->lock);
     while (!p->closing) {
         bool busy = p->in_view && (fetch_ahead(p) || fetch_held(p) || trim(p));
-        if (!busy) wait_for_work(p);
+        if (!busy) gw_cond_wait_until(&p->changed, &p->lock, p->trim_ns == 0 ? UINT64_MAX : p->trim_ns);
     }
     p->fetchers_ended++;
     pthread_cond_broadcast(&p->changed);
@@ -411,7 +407,8 @@ static placement place(const gw_payloads *p, const gw_peer_id *members, uint32_t
     return made;
 }
 
-/* The placement of the view before. A newcomer was not in it, and takes it for the present view without itself. */
+/* The placement of the view before. A newcomer was not in it, and takes it for the present view without
+ * itself. */
 static placement place_before(gw_payloads *p, const gw_peer_id *members, uint32_t count) {
     if (p->now.count > 0) return p->now;
     gw_peer_id others[GW_MAX_MEMBERS];

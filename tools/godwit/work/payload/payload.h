@@ -1,12 +1,13 @@
 /* The payload of the job's shards on this peer. It holds the blocks that the view places here
- * (core/shard/holders.h), reads other blocks for the shards that this peer computes, and fetches ahead of the
- * workers.
+ * (core/shard/holders.h), reads other blocks for the shards that this peer computes, and fetches ahead of
+ * the workers.
  *
- * A block that is needed and not here is read from a holder; when no holder gives it, from a holder of the view
- * before; and at last the job writes it. Thus a death or a move of blocks costs time, never a byte of the result.
+ * A block that is needed and not here is read from a holder; when no holder gives it, from a holder of the
+ * view before; and at last the job writes it. Thus a death or a move of blocks costs time, never a byte of
+ * the result.
  *
- * Memory: the blocks held (and, for a while after a change of view, those held before it, for the others to
- * copy), and at most two other blocks a worker: one for the shard that it computes, one fetched ahead.
+ * Memory: the blocks held (and, for a while after a change of view, those held before it, for the others
+ * to copy), and at most two other blocks a worker: one for the shard that it computes, one fetched ahead.
  *
  * Threads: `control` calls come from the loop's thread. */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_PAYLOAD_PAYLOAD_H
@@ -17,14 +18,15 @@
 #include "core/record/view.h"
 #include "tools/godwit/work/payload/read.h"
 
-/* The name of its threads (tools/godwit/watch/stacks.h). They fetch blocks, and may be inside the job's code. */
+/* The name of its threads (tools/godwit/watch/stacks.h). They fetch blocks, and may be inside the job's
+ * code. */
 #define GW_PAYLOAD_THREADS "gw-payload"
 
 typedef struct gw_payloads gw_payloads;
 
-/* What it needs of the data links: reads from other peers, the region of the slots, which is shared and withdrawn
- * again and again, and the words of the index, whose region stands throughout and holds zeros at first. Called by
- * any thread. */
+/* What it needs of the data links: reads from other peers, the region of the slots, which is shared and
+ * withdrawn again and again, and the words of the index, whose region stands throughout and holds zeros at
+ * first. Called by any thread. */
 typedef struct gw_payload_world {
     gw_payload_way way;
     bool (*share)(void *context, const void *slots, uint64_t bytes, gw_err *err);
@@ -53,9 +55,10 @@ typedef struct gw_payload_counts {
 
 /* Starts the threads that fetch. NULL on failure. */
 gw_payloads *gw_payloads_open(const gw_payloads_options *options, gw_err *err);
-/* Ends the threads that fetch. The functions of the world must still work, and every read must have ended or been
- * abandoned, after gw_payloads_freeze. False when a thread stays in the job's code for longer than `patience_ns`:
- * then the payloads cannot be closed, and everything they use must live as long as the process. NULL is allowed. */
+/* Ends the threads that fetch. The functions of the world must still work, and every read must have ended
+ * or been abandoned, after gw_payloads_freeze. False when a thread stays in the job's code for longer than
+ * `patience_ns`: then the payloads cannot be closed, and everything they use must live as long as the
+ * process. NULL is allowed. */
 bool gw_payloads_end(gw_payloads *payloads, uint64_t patience_ns);
 /* To be called after the workers have ended. NULL is allowed. */
 void gw_payloads_close(gw_payloads *payloads);
@@ -77,9 +80,9 @@ typedef enum gw_payload_end {
 } gw_payload_end;
 
 /* Any thread; returns at once. `shard` has been claimed, and its block will be taken next. The shards
- * next[0..count) are unclaimed and will probably be taken after it, by any worker: as many of them as there are
- * workers are fetched ahead, in place of those of the last call. Calls must come in the order of the claims: a block
- * that is announced after it has been taken would be read again. */
+ * next[0..count) are unclaimed and will probably be taken after it, by any worker: as many of them as
+ * there are workers are fetched ahead, in place of those of the last call. Calls must come in the order of
+ * the claims: a block that is announced after it has been taken would be read again. */
 void gw_payloads_expect(gw_payloads *payloads, uint32_t shard, const uint32_t *next, uint32_t count);
 /* Any thread that may wait: a worker calls it before it computes `shard`. */
 gw_payload_end gw_payloads_take(gw_payloads *payloads, uint32_t shard, const void **block, gw_err *err);
@@ -88,8 +91,8 @@ void gw_payloads_release(gw_payloads *payloads, uint32_t shard, const void *bloc
 
 /* Any thread. */
 gw_payload_counts gw_payloads_count(gw_payloads *payloads);
-/* Any thread: the time (gw_now_ns) at which a piece of any block arrived last from another peer; 0 = none has. NULL
- * is allowed. */
+/* Any thread: the time (gw_now_ns) at which a piece of any block arrived last from another peer; 0 = none
+ * has. NULL is allowed. */
 uint64_t gw_payloads_landed_ns(const gw_payloads *payloads);
 
 #endif

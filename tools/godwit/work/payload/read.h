@@ -1,6 +1,6 @@
-/* Reads one block of shard payload from a peer that holds it: first the block's entry in the holder's index, then
- * the bytes, in pieces. Then their hash is compared with the entry: it differs if the holder reused the slot
- * meanwhile.
+/* Reads one block of shard payload from a peer that holds it: first the block's entry in the holder's
+ * index, then the bytes, in pieces. Then their hash is compared with the entry: it differs if the holder
+ * reused the slot meanwhile.
  *
  * A holder serves two regions: the *index*, one word a block (the slot's number plus 1 in the low 16 bits,
  * the hash of the bytes in the others; 0 when the block is not here), and the *slots*, one block each. No
@@ -28,13 +28,13 @@ typedef enum gw_payload_read_end {
     GW_PAYLOAD_READ_FAILED, /* *err says why */
 } gw_payload_read_end;
 
-/* Any thread that may wait. Reads block `shard` of `bytes` bytes, in slots that are `stride` apart, to `into`, which
- * is aligned to 8 bytes. Unless the result is OK, the bytes there are undefined. */
+/* Any thread that may wait. Reads block `shard` of `bytes` bytes, in slots that are `stride` apart, to
+ * `into`, which is aligned to 8 bytes. Unless the result is OK, the bytes there are undefined. */
 gw_payload_read_end gw_payload_read(const gw_payload_way *way, const gw_peer_id *peer, const gw_fence *fence,
                                     uint32_t shard, uint64_t bytes, uint64_t stride, void *into, gw_err *err);
 
-/* The index entry of a block in slot `slot` (below GW_MAX_PAYLOADS). Hashes the bytes at memory speed; `block` is
- * aligned to 8 bytes. */
+/* The index entry of a block in slot `slot` (below GW_MAX_PAYLOADS). Hashes the bytes at memory speed;
+ * `block` is aligned to 8 bytes. */
 uint64_t gw_payload_entry(uint32_t slot, const void *block, uint64_t bytes);
 
 #endif

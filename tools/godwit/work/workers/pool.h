@@ -34,8 +34,8 @@ typedef struct gw_worker {
     const void *payload; /* of the shard; NULL = it has none */
 } gw_worker;
 
-/* Work that is not a shard, divided among all workers in numbered units. A probe has as many units as the device
- * has parts: each part computes the shard once. */
+/* Work that is not a shard, divided among all workers in numbered units. A probe has as many units as the
+ * device has parts: each part computes the shard once. */
 typedef struct gw_pool_task {
     bool active, probe, failed;
     bool check;        /* each unit is hashed before it is applied */

@@ -43,8 +43,8 @@ static bool claim(gw_workers *pool, uint32_t *shard) {
     return true;
 }
 
-/* Takes the next shard: first those of this peer that are computed twice, then those of the range. Reports once that
- * the range is dry. */
+/* Takes the next shard: first those of this peer that are computed twice, then those of the range. Reports
+ * once that the range is dry. */
 static bool next_shard(gw_workers *pool, gw_worker *worker) {
     const gw_verify_part *part = &pool->part;
     worker->again = false;
@@ -78,10 +78,10 @@ static bool has_shard(gw_workers *pool) {
     return pool->private_first < pool->private_end || (word.tag == pool->tag && gw_word_left(word) > 0);
 }
 
-/* Whether this worker leaves the next shard to an idle worker on a part of the device that has less to do, so that
- * each GPU gets one where there are as many shards as GPUs. While there is a shard, one of the idle workers on the
- * least busy parts is awake: a worker waits only if it found no shard or left it to another, and a deal or a claim
- * (wake_other_parts) wakes it. */
+/* Whether this worker leaves the next shard to an idle worker on a part of the device that has less to do,
+ * so that each GPU gets one where there are as many shards as GPUs. While there is a shard, one of the
+ * idle workers on the least busy parts is awake: a worker waits only if it found no shard or left it to
+ * another, and a deal or a claim (wake_other_parts) wakes it. */
 static bool leaves_to_idle_part(gw_workers *pool, const gw_worker *worker) {
     uint32_t busy[GW_DEVICE_PARTS] = {0};
     bool idle[GW_DEVICE_PARTS] = {false};
@@ -114,8 +114,8 @@ static void keep_check(gw_workers *pool, const gw_worker *worker, uint64_t finge
     pool->checks[pool->check_count++] = check;
 }
 
-/* In a careful deal: reports the claim, and waits until the other members know of it, before the shard can crash
- * this process. False: the claim was revoked. */
+/* In a careful deal: reports the claim, and waits until the other members know of it, before the shard can
+ * crash this process. False: the claim was revoked. */
 static bool wait_for_grant(gw_workers *pool, gw_worker *worker) {
     worker->state = GW_WORKER_CLAIMING;
     worker->granted = worker->revoked = false;
@@ -147,8 +147,8 @@ static uint32_t look_ahead(gw_workers *pool, uint32_t *upcoming) {
     return count;
 }
 
-/* Lets the job and the fetchers of payload know which shards come next, and brings the payload of the worker's
- * shard. False: the claim was revoked, or the payload cannot be had. */
+/* Lets the job and the fetchers of payload know which shards come next, and brings the payload of the
+ * worker's shard. False: the claim was revoked, or the payload cannot be had. */
 static bool bring_payload(gw_workers *pool, gw_worker *worker) {
     uint32_t count = look_ahead(pool, worker->upcoming);
     uint64_t step = pool->step;
@@ -251,7 +251,8 @@ static bool has_unit(const gw_pool_task *task, const gw_worker *worker) {
     return mine && !task->failed && task->next < task->count;
 }
 
-/* Compares the fingerprint of a probe with that of the first part: all must be equal. Called with the lock held. */
+/* Compares the fingerprint of a probe with that of the first part: all must be equal. Called with the lock
+ * held. */
 static void compare_probe(gw_workers *pool, const gw_worker *worker, uint64_t fingerprint) {
     gw_pool_task *task = &pool->task;
     const gw_device *device = pool->device;

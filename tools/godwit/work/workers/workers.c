@@ -100,8 +100,8 @@ static bool is_loading(const gw_workers *pool) {
     return false;
 }
 
-/* Waits until no shard runs and, with `all`, no shard waits for its payload and no unit runs. False: `patience_ns`
- * has passed. Called with the lock held. */
+/* Waits until no shard runs and, with `all`, no shard waits for its payload and no unit runs. False:
+ * `patience_ns` has passed. Called with the lock held. */
 static bool wait_idle(gw_workers *pool, bool all, uint64_t patience_ns) {
     uint64_t now = gw_now_ns(), end = patience_ns > UINT64_MAX - now ? UINT64_MAX : now + patience_ns;
     bool idle;
@@ -188,8 +188,8 @@ static void set_chosen(gw_workers *pool, const gw_action *deal) {
                      deal->deal.rank, pool->step, pool->checks, pool->check_count, &pool->part);
 }
 
-/* Reports the shards that already run as claims: they may have begun under a deal that was not careful, and members
- * may be new. */
+/* Reports the shards that already run as claims: they may have begun under a deal that was not careful,
+ * and members may be new. */
 static void report_running_claims(gw_workers *pool) {
     for (uint32_t i = 0; i < pool->count; i++) {
         gw_worker *worker = &pool->list[i];
@@ -387,8 +387,8 @@ uint64_t gw_workers_moved(gw_workers *pool, bool *running, uint64_t *usual_ns) {
     return moved;
 }
 
-/* Since when a worker has been busy without progress. Bringing payload counts from the last piece that arrived: it
- * may take long over a slow link. */
+/* Since when a worker has been busy without progress. Bringing payload counts from the last piece that
+ * arrived: it may take long over a slow link. */
 static uint64_t busy_since(const gw_workers *pool, const gw_worker *worker) {
     if (worker->state == GW_WORKER_RUNNING) return worker->began_ns;
     uint64_t landed_ns = gw_payloads_landed_ns(pool->payloads);

@@ -31,8 +31,9 @@ typedef struct gw_workers_events {
     void *context;
     /* The own word and the private range are empty and a worker is idle; once a deal or take. */
     void (*dry)(void *context, uint32_t tag);
-    /* In careful deals: the worker waits until gw_workers_grant(ticket) before it starts `shard`. With ticket 0 it
-     * has begun already. With shard UINT32_MAX it has done the shard that it claimed last, or has given it back. */
+    /* In careful deals: the worker waits until gw_workers_grant(ticket) before it starts `shard`. With
+     * ticket 0 it has begun already. With shard UINT32_MAX it has done the shard that it claimed last, or
+     * has given it back. */
     void (*claim)(void *context, uint32_t worker, uint32_t shard, uint64_t ticket);
     /* No shard runs any more. `speed`: thousandths of a shard a second since the step began, over all workers
      * while busy; 0 = no shard was done. `checks`: fingerprints of the deal's chosen shards; valid during the
@@ -58,8 +59,8 @@ bool gw_workers_end(gw_workers *workers, uint64_t patience_ns);
 /* Ends the threads, after the shards that run, and frees the pool. NULL is allowed. */
 void gw_workers_close(gw_workers *workers);
 
-/* To be called before the first deal: where the own word is in the data plane (net/data/transport.h); it is closed
- * (0) while there is no deal. The transport must stand until gw_workers_end. */
+/* To be called before the first deal: where the own word is in the data plane (net/data/transport.h); it
+ * is closed (0) while there is no deal. The transport must stand until gw_workers_end. */
 void gw_workers_share(gw_workers *workers, gw_transport *transport, uint32_t region);
 
 /* Forgets the deal, cancels shards that run, and has the device's accumulator start at `step`. */
@@ -87,11 +88,11 @@ void gw_workers_freeze(gw_workers *workers, gw_frozen *frozen);
 /* Any thread that may wait: waits until no shard runs, dropped ones included. */
 void gw_workers_wait_idle(gw_workers *workers);
 /* Any one thread that may wait, while no deal is being worked on: waits until no shard runs, dropped ones
- * included, runs every unit on the workers, and adds up the state's fingerprint. With GW_UNIT_INIT the log tells
- * the progress if that takes more than a second. */
+ * included, runs every unit on the workers, and adds up the state's fingerprint. With GW_UNIT_INIT the log
+ * tells the progress if that takes more than a second. */
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, gw_state_print *print, gw_err *err);
-/* Like gw_workers_units with GW_UNIT_APPLY; each unit is hashed just before it is applied. *before becomes the
- * fingerprint of the state that was found, *after that of the next state. */
+/* Like gw_workers_units with GW_UNIT_APPLY; each unit is hashed just before it is applied. *before becomes
+ * the fingerprint of the state that was found, *after that of the next state. */
 bool gw_workers_check_and_apply(gw_workers *workers, gw_state_print *before, gw_state_print *after,
                                 gw_err *err);
 /* The same for one probe (kernels/device/device.h) of a shard with this payload (NULL: none), on every part
@@ -113,8 +114,8 @@ typedef struct gw_running {
 
 /* Any thread: the shard that has run for longest. False when none runs. */
 bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
-/* Any thread: a counter that changes whenever a shard or unit has ended. *running: shards run now. *usual_ns: as in
- * gw_running. */
+/* Any thread: a counter that changes whenever a shard or unit has ended. *running: shards run now.
+ * *usual_ns: as in gw_running. */
 uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *usual_ns);
 /* Any thread: shards that thieves took, counted when a step is sealed. */
 uint64_t gw_workers_lost(gw_workers *workers);

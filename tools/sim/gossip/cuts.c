@@ -1,4 +1,4 @@
-#include "tools/sim/gossip/flock_cuts.h"
+#include "tools/sim/gossip/cuts.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void later(gw_flock_cuts *cuts, uint64_t delay_ns, const gw_sim_event *ev
     gw_sim_schedule(cuts->flock->engine, gw_sim_now(cuts->flock->engine) + delay_ns, event);
 }
 
-/* In two. */
+/* Partitions. */
 
 static void heal(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
@@ -26,7 +26,7 @@ static void heal(void *context, const gw_sim_event *event) {
     gw_sim_network_heal(&cuts->flock->network);
 }
 
-/* The cut goes, or is there again. */
+/* Removes the cut, or puts it back. */
 static void flap(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
     bool cut = event->b != 0, one_way = event->c != 0;
@@ -46,7 +46,7 @@ static void partition(gw_flock_cuts *cuts) {
     gw_sim_network_heal(network);
     cuts->cut++;
     for (uint32_t i = 0; i < network->endpoints; i++) network->group[i] = chance(cuts, share);
-    if (chance(cuts, 0.5)) { /* by even odds the larger part is the one that is not heard */
+    if (chance(cuts, 0.5)) { /* the larger part is the one that is not heard, with even odds */
         for (uint32_t i = 0; i < network->endpoints; i++) network->group[i] = !network->group[i];
     }
     network->cut[0][1] = true;
@@ -58,11 +58,11 @@ static void partition(gw_flock_cuts *cuts) {
     later(cuts, between(cuts, 50, 8000) * MS, &event);
 }
 
-/* Single ways. */
+/* Single ways between two peers. */
 
 static void see_again(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
-    if (cuts->over) return; /* all ways are open */
+    if (cuts->over) return; /* all ways are open already */
     gw_sim_network_cut_way(&cuts->flock->network, (uint32_t)event->a, (uint32_t)event->b, false);
     gw_sim_network_cut_way(&cuts->flock->network, (uint32_t)event->b, (uint32_t)event->a, false);
 }
@@ -91,11 +91,11 @@ static void clog_way(gw_flock_cuts *cuts) {
     cuts->clogged++;
 }
 
-/* When. */
+/* The times of the faults. */
 
 typedef struct kind {
-    void (*strike)(gw_flock_cuts *cuts);
-    size_t mean_at; /* of its mean interval */
+    void (*inject)(gw_flock_cuts *cuts);
+    size_t mean_at; /* offset of its mean interval in gw_flock_cuts */
 } kind;
 
 static const kind kinds[] = {{partition, offsetof(gw_flock_cuts, partition_ms)},
@@ -116,7 +116,7 @@ static void plan(gw_flock_cuts *cuts, const gw_sim_event *event) {
 static void strike(void *context, const gw_sim_event *event) {
     gw_flock_cuts *cuts = context;
     if (cuts->over) return;
-    kinds[event->a].strike(cuts);
+    kinds[event->a].inject(cuts);
     plan(cuts, event);
 }
 
