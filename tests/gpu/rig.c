@@ -14,7 +14,7 @@ void gpu_need(void) {
     gw_err err;
     if (!gw_cuda_list(list, &count, &err)) {
         cr_assert_eq(err.code, GW_E_UNSUPPORTED, "%s",
-                     err.text); /* one that is there and fails is no excuse */
+                     err.text); /* a GPU that exists and fails is no reason to skip */
         cr_skip_test("%s", err.text);
     }
     GPU(cudaSetDevice(0));
@@ -38,14 +38,15 @@ void *gpu_take(size_t bytes, size_t offset) {
     void *memory;
     GPU(cudaMalloc(&memory, bytes + offset + 256));
     GPU(cudaMemset(memory, 0xEE, bytes + offset + 256));
-    GPU(cudaDeviceSynchronize()); /* streams of a test's own do not wait for the default one */
+    GPU(cudaDeviceSynchronize()); /* a test's own streams do not wait for the default stream */
     return (char *)memory + offset;
 }
 
 void *gpu_copy_of(const void *host, size_t bytes, size_t offset) {
     void *memory = gpu_take(bytes, offset);
     GPU(cudaMemcpy(memory, host, bytes, cudaMemcpyHostToDevice));
-    GPU(cudaDeviceSynchronize()); /* from memory that is not pinned it may arrive after the call */
+    /* a copy from memory that is not pinned may arrive after cudaMemcpy returns */
+    GPU(cudaDeviceSynchronize());
     return memory;
 }
 
@@ -149,14 +150,14 @@ void gpu_expect_near(const float *gpu, const double *expected, size_t count, dou
     free(got);
 }
 
-/* Of the stand-in. */
+/* A symbol of the stand-in for a GPU (tests/gpu_fake); NULL where a GPU is used. */
 extern size_t fake_graphs(void) __attribute__((weak));
 
 long gpu_graphs(void) {
     return fake_graphs != NULL ? (long)fake_graphs() : -1;
 }
 
-/* Of the emulator (tests/gpu_emulated); not there where a GPU is. */
+/* A symbol of the emulator (tests/gpu_emulated); NULL where a GPU is used. */
 extern void emulated_shuffle(uint64_t seed) __attribute__((weak));
 
 void gpu_shuffle(uint64_t seed) {

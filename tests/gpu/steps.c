@@ -57,7 +57,7 @@ double *gpu_sum_of(rig *r, uint64_t step, uint64_t *count) {
     const gw_segments *received = &r->received[0];
     double *values = NULL;
     *count = 0;
-    for (uint32_t s = 0; s + 1 < received->count; s++) { /* the last is the boundary's */
+    for (uint32_t s = 0; s + 1 < received->count; s++) { /* the last bucket is the boundary's */
         uint64_t n = received->list[s].count - GW_EXACT_HEADER;
         const int64_t *words = (const int64_t *)received->list[s].data + GW_EXACT_HEADER;
         values = realloc(values, (*count + n) * sizeof *values);

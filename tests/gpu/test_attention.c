@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The definition's inputs, and what comes of them; all as [rows, ...] of the contract. */
+/* The inputs and results of the definition, with the layouts of kernels/cuda/math/attention.h. */
 typedef struct sample {
     gw_cuda_attention shape;
     size_t rows, width;
@@ -24,7 +24,7 @@ static double *doubles(size_t count) {
     return values;
 }
 
-/* Values that bfloat16 has, too. */
+/* Random values that are exact in bfloat16. */
 static float *inputs(uint64_t seed, size_t count, float size) {
     float *values = malloc(count * sizeof *values);
     cr_assert_not_null(values);
@@ -33,7 +33,7 @@ static float *inputs(uint64_t seed, size_t count, float size) {
     return values;
 }
 
-/* 0, or what a weight that is not dropped is multiplied by. */
+/* Dropout's factor of a weight: 0 or 1 / (1 - rate). */
 static double kept(const gw_cuda_attention *s, size_t sequence, size_t head, size_t query, size_t key) {
     float one = 1.0f;
     gw_dropout_apply(&s->dropout, ((sequence * s->heads + head) * s->positions + query) * s->positions + key,
@@ -41,7 +41,7 @@ static double kept(const gw_cuda_attention *s, size_t sequence, size_t head, siz
     return (double)one;
 }
 
-/* One query of one head: all it adds to. */
+/* Computes one query of one head, and adds its parts of all results. */
 static void define_row(sample *a, size_t sequence, size_t head, size_t query, double *weight, double *grad) {
     const gw_cuda_attention *s = &a->shape;
     size_t row = sequence * s->positions + query, width = a->width, wide = 3 * s->channels;
@@ -103,7 +103,7 @@ static void close_sample(const sample *a) {
     free(a->dqkv);
 }
 
-/* ---- the GPU's ---- */
+/* The GPU's results. */
 
 typedef struct answer {
     float *out, *norms, *dqkv;
@@ -198,7 +198,7 @@ Test(gpu_attention, many_tiles_both_ways) {
     }
 }
 
-/* One position attends to itself alone: what comes out is its value, and no gradient reaches the scores. */
+/* A single position attends to itself: the output is its value, and no gradient reaches the scores. */
 Test(gpu_attention, one_position_is_its_own_value) {
     gpu_need();
     for (int rounded = 0; rounded < 2; rounded++) {
@@ -218,7 +218,8 @@ Test(gpu_attention, one_position_is_its_own_value) {
     }
 }
 
-/* Scores beyond e^88 overflow unless the largest is taken off, also when a later tile brings a larger one. */
+/* The exponentials of scores above 88 overflow unless the largest score is subtracted, also where a later
+ * tile has a larger one. */
 Test(gpu_attention, large_scores_do_not_overflow) {
     gpu_need();
     check_to(sized(1, 200, 1, 64), 24, false, 1e-4); /* a score of 500 has an error of 3e-5 */

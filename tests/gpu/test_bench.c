@@ -1,5 +1,5 @@
-/* Training as `godwit bench gpu` measures it, of small models: every sum is checked on the way. Runs on a
- * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
+/* Training of small models as `godwit bench gpu` measures it, with every sum checked. Runs on a GPU, and
+ * everywhere on the stand-in for one (tests/gpu_fake). */
 #include "scratch.h"
 #include "tests/gpu/rig.h"
 

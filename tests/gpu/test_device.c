@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Odd sizes: a half of 1001 is not aligned, and the cells are no whole number of them. */
+/* Uneven sizes: half of 1001 elements is not aligned, and the cells are no multiple of 1001. */
 static const char *const synthetic[] = {"shards=12", "shard-ms=0", "sum-elements=1001", "state-bytes=100003",
                                         NULL};
 static const char *const digits[] = {"samples=330",    "hidden=33,17", "batch=64",
@@ -82,7 +82,7 @@ Test(gpu_device, initial_state_of_digits_is_that_of_a_processor) {
     rig_close(&gpu);
 }
 
-/* Of one GPU, and of two that are one device. */
+/* The tests run on one GPU, and on two as one device. */
 Test(gpu_device, what_contributions_read_has_a_fingerprint_of_its_own) {
     gpu_need();
     rig_opener *const open[] = {gpu_open, gpu_open_two};
@@ -97,7 +97,7 @@ Test(gpu_device, what_contributions_read_has_a_fingerprint_of_its_own) {
     }
 }
 
-/* So many steps: sums as a processor has them, but for rounding. */
+/* Runs `steps` steps, whose sums must be a processor's except for rounding. */
 static void compare_sums(const char *const *settings, gw_precision precision, uint64_t steps, double most) {
     rig cpu, gpu;
     gpu_precision = precision;
@@ -118,8 +118,8 @@ static void compare_sums(const char *const *settings, gw_precision precision, ui
     rig_close(&gpu);
 }
 
-/* Shards of several sizes, and the epoch's evaluation. Sums over few samples cancel, and a ReLU may switch:
- * the products themselves are held to far less in test_gemm.c. */
+/* Shards of several sizes, and the epoch's evaluation. The bounds are wide, since terms of sums over few
+ * samples cancel and a ReLU may switch; test_gemm.c has closer bounds for the products. */
 Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {
     gpu_need();
     compare_sums(digits, GW_PRECISION_FP32, 7, 1e-4);
@@ -127,7 +127,7 @@ Test(gpu_device, gradients_are_those_of_a_processor_but_for_rounding) {
     compare_sums(digits, GW_PRECISION_BF16, 7, 3e-1);
 }
 
-/* Whose factors are transposed before, but for those of 14 samples. */
+/* Large layers, whose factors are transposed first, except in shards of 14 samples. */
 Test(gpu_device, gradients_of_large_weights) {
     gpu_need();
     static const char *const wide[] = {"samples=62", "hidden=520,516", "batch=62", "micro-batch=24", NULL};
@@ -157,7 +157,7 @@ Test(gpu_device, one_hash_whatever_the_number_of_devices) {
     }
 }
 
-/* Adds up what lies on all GPUs of all devices, as NCCL would. */
+/* Adds the segments on all GPUs of all devices, as NCCL does. */
 static void sum_on_gpus(rig *r, gw_reduce mode) {
     gw_segments send[RIG_MOST_DEVICES], receive[RIG_MOST_DEVICES];
     gw_err err;
@@ -187,7 +187,7 @@ static void sum_on_gpus(rig *r, gw_reduce mode) {
     }
 }
 
-/* Steps of digits; on_gpus: sums lie there. */
+/* Runs steps of digits; with `on_gpus`, segments lie in the GPUs' memory. */
 static uint64_t run_two(uint32_t devices, bool on_gpus, uint64_t steps) {
     rig r;
     uint64_t last = 0;
@@ -229,7 +229,7 @@ Test(gpu_device, two_gpus_as_one_device_have_the_hash_of_one) {
     }
 }
 
-/* Every contribution of a step again and again, on lanes that run into each other. */
+/* Computes every contribution of a step repeatedly, on lanes that run at the same time. */
 Test(gpu_device, a_step_repeated_has_one_sum) {
     gpu_need();
     static const char *const settings[] = {"samples=6000", "hidden=512,256", "batch=1024", "micro-batch=128",
@@ -280,7 +280,7 @@ Test(gpu_device, a_bad_element_is_counted_and_named) {
     rig_close(&r);
 }
 
-/* What was thrown away leaves nothing, and what is reduced again has the same sum. */
+/* Dropped shards leave nothing in the sum, and a second reduction has the same sum. */
 Test(gpu_device, emptied_and_reduced_again) {
     gpu_need();
     rig r;
@@ -304,7 +304,7 @@ Test(gpu_device, emptied_and_reduced_again) {
     rig_close(&r);
 }
 
-/* A sum that lacks a shard is not taken for a right one. */
+/* A sum that lacks a shard is not accepted. */
 Test(gpu_device, a_missing_shard_shows) {
     gpu_need();
     rig r;
@@ -358,7 +358,8 @@ static uint64_t probe(rig *r, uint64_t step, uint32_t shard) {
     return fingerprint;
 }
 
-/* What --verify compares: a shard that was added, and the same computed again on another device. */
+/* The fingerprints that --verify compares: of a shard that was added, and of the same shard computed again on
+ * another device. */
 Test(gpu_device, a_contribution_has_the_fingerprint_of_its_probe) {
     gpu_need();
     static const char *const settings[] = {"samples=330", "hidden=33", "batch=64", "micro-batch=24", NULL};

@@ -12,7 +12,7 @@
 
 enum { FRAC = 40, SHARDS = 120, TENSOR = 3 };
 
-/* Around the pair, the round and the tile of the kernel, and far beyond. */
+/* Sizes around the kernel's pair, round and tile, and far beyond. */
 static const uint64_t sizes[] = {1, 2, 3, 255, 256, 2047, 2048, 2049, 16383, 16384, 16385, 100003, 1 << 20};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
@@ -46,7 +46,8 @@ typedef struct outcome {
     unsigned long long least;
 } outcome;
 
-/* Adds on the GPU, values and sums shifted by so many elements; *a->result is the sum afterwards. */
+/* Adds on the GPU, with values and sums that lie so many elements behind aligned addresses; *a->result
+ * becomes the sum. */
 static outcome add(const arrays *a, gw_exact_format format, uint64_t first, uint64_t count,
                    gw_cuda_adding adding, size_t value_shift, size_t sum_shift) {
     outcome start = {.least = GW_CUDA_NO_PLACE};
@@ -116,7 +117,7 @@ Test(gpu_exact, looks_and_leaves_the_sum_alone) {
     close_arrays(&a);
 }
 
-/* The edges of the format: ties, the last good value, the first bad one, and what is no number. */
+/* The edges of the format: ties, the last good value, the first bad one, infinities and NaN. */
 Test(gpu_exact, edges_and_bad_values) {
     gpu_need();
     static const uint32_t fracs[] = {0, 20, 40, 52};
@@ -194,8 +195,7 @@ Test(gpu_exact, fingerprints) {
         arrays a = open_arrays(sizes[s], sizes[s]);
         unsigned long long start = 12345, *total = gpu_copy_of(&start, sizeof start, 0);
         int64_t *words = gpu_copy_of(a.sum, sizes[s] * sizeof *words, 0);
-        GPU(gw_cuda_fingerprint(UINT32_MAX - 50, sizes[s], words, total,
-                                NULL)); /* keys start again on the way */
+        GPU(gw_cuda_fingerprint(UINT32_MAX - 50, sizes[s], words, total, NULL)); /* the tensor's keys wrap */
         unsigned long long got;
         gpu_fetch(&got, total, sizeof got);
         cr_assert_eq(got, start + gw_exact_fingerprint(UINT32_MAX - 50, sizes[s], a.sum));

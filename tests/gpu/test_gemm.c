@@ -1,5 +1,5 @@
-/* Matrix products by cuBLASLt against float64 on the processor, at sizes that fit nothing. (On the stand-in
- * for a GPU, tests/gpu_fake, they are plain loops, with factors rounded as on a GPU.) */
+/* Matrix products by cuBLASLt against float64 on the processor, at sizes that are multiples of no tile. (On
+ * the stand-in for a GPU, tests/gpu_fake, they are plain loops, with factors rounded as on a GPU.) */
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
@@ -14,8 +14,8 @@
 
 static const struct {
     gw_precision precision;
-    double most; /* ‖out − reference‖ / ‖all that was added up‖: a sum whose terms cancel is small, its error
-                    not */
+    /* bound of ‖out − reference‖ / ‖all terms‖, since the error is not small where terms cancel */
+    double most;
 } cases[] = {{GW_PRECISION_FP32, 1e-5}, {GW_PRECISION_TF32, 3e-3}, {GW_PRECISION_BF16, 1e-2}};
 
 static void need_library(void) {
@@ -24,7 +24,7 @@ static void need_library(void) {
     if (!gw_cuda_libraries(&err)) cr_skip_test("%s", err.text);
 }
 
-/* Uniform in [-1, 1): sums of products of either sign. */
+/* Random numbers uniform in [-1, 1), so that products have both signs. */
 static float *numbers(uint64_t seed, size_t count) {
     float *values = malloc(count * sizeof *values);
     gw_rng rng = gw_rng_seeded(seed);
@@ -32,7 +32,8 @@ static float *numbers(uint64_t seed, size_t count) {
     return values;
 }
 
-/* *size: the sum of the squares of all that is added up. `before`: without ReLU or GELU. */
+/* The reference of one element. *size becomes the sum of the squares of all terms. `before`: without ReLU or
+ * GELU. */
 static double *reference(const gw_gemm_shape *s, const float *a, const float *b, const float *bias,
                          double *before, double *size) {
     double *c = calloc(s->rows * s->columns, sizeof *c);
@@ -56,7 +57,7 @@ static double *reference(const gw_gemm_shape *s, const float *a, const float *b,
     return c;
 }
 
-/* A factor in the GPU's memory, in the type of the precision. */
+/* Makes a factor in the GPU's memory, in the type of the precision. */
 static void *factor(gw_precision precision, const float *values, size_t count) {
     float *wide = gpu_copy_of(values, count * sizeof *values, 0);
     if (precision != GW_PRECISION_BF16) return wide;
@@ -152,7 +153,7 @@ Test(gpu_gemm, products_at_awkward_sizes) {
 
 enum { ASKED = 20 };
 
-/* Some of all kinds: large and short, wide, and of next to nothing. */
+/* Shapes of all kinds: large, short, wide and tiny. */
 static void plan_all(gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     static const uint64_t sizes[][3] = {{2048, 8192, 784},  {1000, 8192, 784},  {16384, 2304, 768},
                                         {8192, 50304, 768}, {768, 3072, 16384}, {38, 96, 32},
@@ -177,7 +178,7 @@ static void plan_all(gw_gemm *gemm, char text[GW_GPU_PLAN_TEXT]) {
     gw_gemm_text(gemm, text);
 }
 
-/* Peers ask the same question: they must get the same answer. */
+/* Peers ask cuBLASLt the same question and must get the same answer. */
 Test(gpu_gemm, plans_are_the_same_every_time) {
     need_library();
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -194,8 +195,8 @@ Test(gpu_gemm, plans_are_the_same_every_time) {
     }
 }
 
-/* What GPT-2's hidden layer multiplies, of which rows here and there are looked at: large enough for a GPU to
- * take its tiles one after the other. */
+/* The product of GPT-2's hidden layer, which is large enough that a GPU computes tiles in several waves; some
+ * rows are compared. */
 Test(gpu_gemm, a_short_product_of_many_tiles) {
     need_library();
     const gw_gemm_shape shape = {.rows = 1536, .columns = 3072, .inner = 768, .factor = true};

@@ -1,5 +1,5 @@
-/* The job gpt on a GPU against the same on a processor: small models, at sizes that fit nothing. Runs on a
- * GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
+/* The job gpt on a GPU against the same job on a processor, with small models of sizes that are multiples of
+ * no tile. Runs on a GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
 #include "scratch.h"
 #include "tests/gpu/rig.h"
 #include "tests/gpu/steps.h"
@@ -17,7 +17,7 @@
 
 enum { MOST = 40, SETTING = 200 };
 
-/* The settings of a job, for rig_open_on: of a name that is there twice the last counts. */
+/* Joins the settings of a job for rig_open_on; the last setting of a name counts. */
 typedef struct settings {
     char text[MOST][SETTING];
     const char *list[MOST + 1];
@@ -31,8 +31,8 @@ static void set(settings *s, const char *name, const char *value) {
     s->list[++s->count] = NULL;
 }
 
-/* 5 windows an update in shards of 2, 2 and 1, and 3 an evaluation, in shards of 2 and 1, at the fourth step
- * and the last. A vocabulary that is no multiple of anything. */
+/* An update has 5 windows in shards of 2, 2 and 1; an evaluation, the fourth step and the last, has 3 in
+ * shards of 2 and 1. The vocabulary is no multiple of a tile. */
 static settings *small(void) {
     static settings s;
     static const char *const pairs[][2] = {{"layers", "2"},        {"heads", "2"},   {"channels", "32"},
@@ -64,7 +64,7 @@ TestSuite(gpu_gpt, .init = enter, .fini = scratch_close);
 
 static const gw_precision precisions[] = {GW_PRECISION_FP32, GW_PRECISION_TF32, GW_PRECISION_BF16};
 
-/* Every kind of step: sums as a processor has them, but for rounding. */
+/* The sums of every kind of step are a processor's except for rounding. */
 static void compare_sums(settings *s, const double most[3]) {
     for (int p = 0; p < 3; p++) {
         rig cpu, gpu;
@@ -113,7 +113,7 @@ Test(gpu_gpt, other_shapes) {
     compare_sums(s, usual);
 }
 
-/* More tokens in a shard than the head works on at a time: of its two chunks the second is smaller. */
+/* A shard with more tokens than a chunk of the head: its second chunk is smaller. */
 Test(gpu_gpt, shards_of_several_chunks) {
     gpu_need();
     settings *s = small();
@@ -125,7 +125,7 @@ Test(gpu_gpt, shards_of_several_chunks) {
     compare_sums(s, usual);
 }
 
-/* A few steps on so many devices; the state's fingerprint. */
+/* Runs a few steps on `devices` devices; returns the state's fingerprint. */
 static uint64_t train(const settings *s, uint32_t devices, gw_reduce mode, rig_opener *open, uint64_t steps) {
     rig r;
     uint64_t last = 0;
@@ -146,7 +146,7 @@ Test(gpu_gpt, one_hash_whatever_the_number_of_devices) {
     }
 }
 
-/* Nothing depends on which block of a kernel runs first. */
+/* The result does not depend on the order in which a kernel's blocks run. */
 Test(gpu_gpt, one_hash_in_whatever_order_blocks_run) {
     gpu_need();
     settings *s = small();
@@ -160,7 +160,7 @@ Test(gpu_gpt, one_hash_in_whatever_order_blocks_run) {
     }
 }
 
-/* What is computed twice instead of being kept is the same. */
+/* Recomputed layers have the same bits as kept ones. */
 Test(gpu_gpt, recompute_changes_no_bit) {
     gpu_need();
     settings *s = small();
@@ -208,7 +208,7 @@ Test(gpu_gpt, the_initial_state_is_that_of_a_processor) {
     rig_close(&gpu);
 }
 
-/* Nor do the copies of weights that they read. */
+/* The copies of weights that graphs read do not change either. */
 Test(gpu_gpt, contributions_do_not_depend_on_moments) {
     gpu_need();
     rig r;
@@ -247,8 +247,8 @@ Test(gpu_gpt, first_weights_from_a_file) {
     rig_close(&gpu);
 }
 
-/* Sums in float that processors and GPUs apply: rig_step checks that all come to the same bytes, by the norm
- * that clips, too. */
+/* Float sums that processors and GPUs apply: rig_step checks that all get the same bytes, also by the
+ * clipping norm. */
 Test(gpu_gpt, updates_have_the_bits_of_a_processor) {
     gpu_need();
     settings *s = small();
@@ -278,7 +278,7 @@ Test(gpu_gpt, a_model_that_the_kernels_do_not_take_is_refused) {
     rig r;
     gw_device *device;
     gw_err err;
-    set(s, "channels", "36"); /* heads of 18 */
+    set(s, "channels", "36"); /* heads of 18 channels */
     rig_open(&r, &gw_job_gpt, s->list, 1, 1);
     gw_device_options options = {
         .type = &gw_job_gpt, .job = r.job, .plan = &r.plan, .workers = 1, .boundary_words = 1};
@@ -288,7 +288,8 @@ Test(gpu_gpt, a_model_that_the_kernels_do_not_take_is_refused) {
     rig_close(&r);
 }
 
-/* Said before anything is taken, not by a launch that fails in the first shard. */
+/* Unsupported sizes are refused before memory is allocated, and not by a launch that fails in the first
+ * shard. */
 Test(gpu_gpt, shards_that_no_grid_has_room_for_are_refused) {
     gpu_need();
     static const struct {

@@ -1,6 +1,6 @@
-/* What else GPT-2 needs on a GPU: embedding, cross-entropy, the gradient's norm and first weights. The
- * processor's bits where the contract says so, float64 where it does not; blocks and threads in several
- * orders. */
+/* Further kernels of GPT-2: embedding, cross-entropy, the gradient's norm and first weights. Results are
+ * compared with the processor's bits where the headers state them, and with float64 elsewhere; blocks and
+ * threads run in several orders. */
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
@@ -18,12 +18,13 @@
 
 enum { ORDERS = 3 };
 
-/* ---- embedding ---- */
+/* Embedding. */
 
 static const gw_cuda_embedding embeddings[] = {
     {1, 1, 1, 1, {.rate = 0.0f}, NULL},
     {3, 7, 10, 23, {.rate = 0.1f, .key = 4, .stream = 3ull << 32}, NULL},
-    {5, 40, 64, 11, {.rate = 0.0f}, NULL}, /* tokens that occur more often than rows are added at once */
+    /* few tokens, so that each occurs in more rows than are added at once */
+    {5, 40, 64, 11, {.rate = 0.0f}, NULL},
     {2, 30, 32, 3, {.rate = 0.25f, .key = 1, .stream = 1}, NULL},
     {2, 3, 1100, 50, {.rate = 0.5f, .key = 9, .stream = 8}, NULL},
     {2, 3, 301, 50, {.rate = 0.0f}, NULL},
@@ -38,7 +39,7 @@ static uint32_t *tokens_of(const gw_cuda_embedding *shape) {
     return tokens;
 }
 
-/* What is dropped is drawn by what kernels are given, or by what they find in memory. */
+/* The key of dropout is an argument of kernels, or lies in memory. */
 static gw_cuda_embedding drawn_every_other(const gw_cuda_embedding *shape, uint64_t number) {
     gw_cuda_embedding of = *shape;
     if (number % 2 == 1) of.drawn = gpu_drawn(&of.dropout);
@@ -94,7 +95,7 @@ Test(gpu_gpt, an_unknown_token_gives_no_numbers) {
     }
 }
 
-/* As kernels/math/embedding.c does it. */
+/* Computes the gradients as kernels/math/embedding.c does. */
 static void add_gradients(const gw_cuda_embedding *shape, const uint32_t *tokens, const float *delta,
                           float *dplaces, float *dwords) {
     size_t channels = shape->channels, size = shape->positions * channels;
@@ -138,13 +139,13 @@ Test(gpu_gpt, gradients_of_embeddings_have_the_bits_of_a_processor) {
     }
 }
 
-/* ---- cross-entropy ---- */
+/* Cross-entropy. */
 
 typedef struct logits {
     uint64_t rows;
     uint32_t vocabulary, stride;
     bool bf16;
-    float *values; /* [rows, stride]; what the factor holds */
+    float *values; /* [rows, stride]: the values of the factor */
     uint32_t *targets;
 } logits;
 
@@ -152,8 +153,8 @@ static logits logits_of(uint64_t rows, uint32_t vocabulary, uint32_t stride, boo
     size_t n = rows * stride;
     logits l = {rows, vocabulary, stride, bf16, gpu_floats(vocabulary, n), malloc(rows * sizeof(uint32_t))};
     for (size_t i = 0; i < n; i++) {
-        l.values[i] *= i % 7 == 0 ? 15.0f : 1.0f;         /* some of no probability */
-        if (i % stride >= vocabulary) l.values[i] = 1e6f; /* what must not count */
+        l.values[i] *= i % 7 == 0 ? 15.0f : 1.0f;         /* some logits with probability 0 */
+        if (i % stride >= vocabulary) l.values[i] = 1e6f; /* a value that must not count */
         l.values[i] = gpu_rounded(bf16, l.values[i]);
     }
     for (uint64_t r = 0; r < rows; r++)
@@ -165,7 +166,7 @@ static gw_cuda_factor copy_logits(const logits *l) {
     return gpu_factor(l->bf16, l->values, l->rows * l->stride);
 }
 
-/* The gradient in float64, and the loss. */
+/* Computes the gradient and the loss in float64. */
 static double expect_gradient(const logits *l, double scale, double *gradient) {
     double loss = 0;
     for (uint64_t r = 0; r < l->rows; r++) {
@@ -241,7 +242,7 @@ Test(gpu_gpt, crossent) {
             check_crossent(shapes[s][0], shapes[s][1], shapes[s][2], bf16 == 1);
 }
 
-/* One bad logit or target makes the loss no number, in whatever row it is. */
+/* One bad logit or target in any row makes the loss NaN. */
 Test(gpu_gpt, crossent_of_what_is_no_number) {
     gpu_need();
     for (int what = 0; what < 4; what++) {
@@ -258,7 +259,7 @@ Test(gpu_gpt, crossent_of_what_is_no_number) {
                  cudaErrorInvalidValue);
 }
 
-/* ---- the gradient's norm ---- */
+/* The gradient's norm. */
 
 Test(gpu_gpt, norm_is_the_integer_of_a_processor) {
     gpu_need();
@@ -272,7 +273,8 @@ Test(gpu_gpt, norm_is_the_integer_of_a_processor) {
             uint64_t n = counts[c];
             int64_t *sum = malloc(n * sizeof *sum);
             for (uint64_t i = 0; i < n; i++) sum[i] = (int64_t)gw_mix64(i + n) >> (i / 4096 * 9 + i % 9) % 60;
-            double scale = n == 8192 ? 0x1p-20 : 0x1p-40 * 0.7; /* more than a block's most; and less */
+            /* scales at which a block's sum exceeds its limit, and at which it does not */
+            double scale = n == 8192 ? 0x1p-20 : 0x1p-40 * 0.7;
             gw_norm_add(&expected, n, sum, scale);
             GPU(gw_cuda_norm_add(n, gpu_copy_of(sum, n * sizeof *sum, 0), scale, gpu_words, NULL));
             gpu_fetch(words, gpu_words, sizeof words);
@@ -284,7 +286,7 @@ Test(gpu_gpt, norm_is_the_integer_of_a_processor) {
     GPU(gw_cuda_norm_add(0, NULL, 1.0, NULL, NULL));
 }
 
-/* ---- first weights ---- */
+/* First weights. */
 
 Test(gpu_gpt, first_weights_have_the_bits_of_a_processor) {
     gpu_need();

@@ -1,6 +1,6 @@
-/* What GPT-2 does on a GPU with the rows and the columns of matrices, against float64: layer norm with what
- * is fused to it, GELU, sums of columns. Sizes around the kernels' blocks, batches and parts; arrays that are
- * each other; blocks and threads in several orders, which must not change a bit. */
+/* GPT-2's operations on rows and columns on a GPU, against float64: layer norm with its fused operations,
+ * GELU, sums of columns. Sizes lie around the kernels' blocks, batches and parts; some arrays are both
+ * argument and result; several orders of blocks and threads must give the same bits. */
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
@@ -20,7 +20,7 @@ static double most_of(bool bf16) {
     return bf16 ? 1e-2 : 1e-5;
 }
 
-/* A factor of these values, which become what it holds. */
+/* Makes a factor of these values, which are rounded to its type. */
 static gw_cuda_factor factor_of(float *values, size_t count, bool bf16) {
     for (size_t i = 0; i < count; i++) values[i] = gpu_rounded(bf16, values[i]);
     return gpu_factor(bf16, values, count);
@@ -32,7 +32,7 @@ static void expect_factor(gw_cuda_factor factor, const double *expected, size_t 
     free(values);
 }
 
-/* What an array held after the first order, and whether later ones left the same. */
+/* Checks that all orders give an array the contents that the first order gave. */
 typedef struct kept {
     void *first;
 } kept;
@@ -46,15 +46,15 @@ static void expect_same(kept *k, const void *gpu, size_t bytes, const char *what
     gpu_expect_bits(gpu, k->first, bytes, what, bytes);
 }
 
-/* ---- layer norm ---- */
+/* Layer norm. */
 
 typedef struct trial {
     size_t rows, channels;
     bool bf16;
-    float rate;     /* of dropout */
-    bool in_place;  /* results lie where arguments did */
-    bool add;       /* forward: a branch is added; backward: there is one below, and something above */
-    uint64_t order; /* gpu_shuffle */
+    float rate;     /* dropout's rate */
+    bool in_place;  /* results overwrite arguments */
+    bool add;       /* forward: a branch is added; backward: there is a branch below and a gradient above */
+    uint64_t order; /* the argument of gpu_shuffle */
 } trial;
 
 static gw_dropout dropout_of(const trial *t) {
@@ -128,7 +128,7 @@ typedef struct backward_results {
     kept delta, branch, weight, bias, column;
 } backward_results;
 
-/* What backward has to find, in float64. */
+/* Computes the results of backward in float64. */
 typedef struct backward_expected {
     double *delta, *branch, *weight, *bias, *column;
 } backward_expected;
@@ -211,7 +211,7 @@ static const size_t norm_shapes[][2] = {{1, 1},    {3, 7},    {5, 128},  {9, 100
                                         {4, 2047}, {5, 4096}, {2, 4091}};
 enum { NORM_SHAPES = sizeof norm_shapes / sizeof norm_shapes[0] };
 
-/* Each shape in both types, plain and with all that is fused. */
+/* Each shape in both types, plain and with all fused operations. */
 static trial norm_trial(size_t shape, int kind) {
     return (trial){.rows = norm_shapes[shape][0],
                    .channels = norm_shapes[shape][1],
@@ -259,7 +259,7 @@ Test(gpu_gpt_rows, layer_norm_refuses_rows_that_no_block_holds) {
                  cudaErrorInvalidValue);
 }
 
-/* ---- columns and GELU ---- */
+/* Columns and GELU. */
 
 static const uint64_t column_shapes[][2] = {{1, 1},    {1, 512}, {3, 8},   {4, 513}, {63, 12},
                                             {64, 520}, {65, 9},  {67, 16}, {600, 7}, {521, 24}};
@@ -312,7 +312,7 @@ static double gelu_slope(double x) {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
-/* Values over the range where GELU bends, and some far outside of it. */
+/* Values over the range where GELU is curved, and some far outside it. */
 static float *gelu_inputs(size_t count) {
     float *x = gpu_floats(9, count);
     for (size_t i = 0; i < count; i++) {
@@ -370,7 +370,7 @@ Test(gpu_gpt_rows, gelu_backward) {
     }
 }
 
-/* Each value by itself: a small one that is wrong would not show beside large ones. */
+/* Compares each value by itself, since a small wrong value would not show beside large ones. */
 Test(gpu_gpt_rows, gelu_is_right_where_it_is_small_and_where_it_is_not_a_number) {
     gpu_need();
     enum { N = 4000 };
@@ -395,7 +395,7 @@ Test(gpu_gpt_rows, gelu_is_right_where_it_is_small_and_where_it_is_not_a_number)
     cr_assert_float_eq((double)slope[2], 0.0, 1e-7);
     for (int i = 3; i < N; i++) {
         double expected = gelu((double)x[i]);
-        /* tanh near -1 cancels in the reference, so that what is below 1e-12 is not compared. */
+        /* 1 + tanh cancels in the reference where tanh is near -1, so values below 1e-12 are not compared. */
         cr_assert_float_eq((double)y[i], expected, 3e-6 * fabs(expected) + 1e-12, "%g", (double)x[i]);
         cr_assert_float_eq((double)slope[i], gelu_slope((double)x[i]), 2e-6, "%g", (double)x[i]);
     }

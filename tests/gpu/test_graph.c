@@ -1,5 +1,5 @@
-/* Shards that are started as CUDA graphs add up to what they do when started piece by piece. Runs on a GPU,
- * and everywhere on the stand-in for one (tests/gpu_fake). */
+/* Shards that are started as CUDA graphs have the same sum as those that are started piece by piece. Runs on
+ * a GPU, and everywhere on the stand-in for one (tests/gpu_fake). */
 #include "tests/gpu/rig.h"
 
 #include "core/state/layout.h"
@@ -18,12 +18,12 @@ static const gw_tensor tensors[TENSORS] = {
     {.name = "state", .dtype = GW_F32, .role = GW_STATE, .rank = 1, .dim = {8}, .group = 3},
 };
 
-/* The first kind of shard adds to all sums, the second to "b" alone. */
+/* The first kind of shard adds to all sums, the second only to "b". */
 static const uint32_t adds_to[GRAPHS][TENSORS] = {{A, B, COUNTS, TENSORS}, {B, TENSORS}};
 
 typedef struct side {
     gw_cuda_accumulator *sum;
-    gw_cuda_found *of_shard; /* by tensor */
+    gw_cuda_found *of_shard; /* arrays by tensor */
     unsigned long long *least;
 } side;
 
@@ -31,7 +31,7 @@ typedef struct bench {
     gw_layout layout;
     cudaStream_t stream;
     side piece_by_piece, whole;
-    void *values[TENSORS]; /* where every shard's contribution lies when it is added */
+    void *values[TENSORS]; /* the memory of the contribution that is added */
     gw_cuda_graphs graphs;
 } bench;
 
@@ -68,7 +68,7 @@ static void close_bench(bench *b) {
     GPU(cudaStreamDestroy(b->stream));
 }
 
-/* What a shard contributes to every tensor; one element in shard 3 is bad. */
+/* Makes a shard's contribution to every tensor; one element of shard 3 is bad. */
 static void write_values(bench *b, uint32_t shard) {
     float floats[LONGEST];
     int64_t counts[3] = {(int64_t)shard, -7, 1 << 20};
@@ -133,7 +133,7 @@ static void fetch_found(const side *s, gw_cuda_found found[TENSORS], unsigned lo
     gpu_fetch(least, s->least, sizeof *least);
 }
 
-/* A shard by both ways, which find the same in it. */
+/* Adds a shard in both ways, which must give the same fingerprints and bad element. */
 static void add_shard(bench *b, uint32_t shard, uint32_t kind) {
     gw_entry entry;
     gw_err err;
@@ -191,7 +191,7 @@ static void empty(const bench *b) {
     gw_ledger_begin(gw_cuda_accumulator_ledger(b->whole.sum), 0, SHARDS);
 }
 
-/* In every order of kinds: all sums of a shard are stale, none is, and some are. */
+/* The kinds come in every order, so that all, none and some of a shard's sums are stale. */
 Test(gpu_graph, sums_are_those_of_shards_that_are_started_piece_by_piece) {
     gpu_need();
     bench b;

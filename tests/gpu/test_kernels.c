@@ -1,6 +1,5 @@
-/* Our own kernels of perceptrons, optimizers and the synthetic job against what a processor computes: the
- * same bits where nothing is added up, float64 where something is. Sizes around the kernels' blocks and
- * parts. */
+/* Our own kernels of perceptrons, optimizers and the synthetic job against a processor: the same bits where
+ * nothing is summed, float64 where something is. Sizes lie around the kernels' blocks and parts. */
 #include "tests/gpu/rig.h"
 
 #include "core/rng.h"
@@ -23,7 +22,7 @@
 static const uint64_t counts[] = {1, 2, 3, 255, 511, 512, 513, 1023, 1024, 1025, 4099, 70001};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 
-/* ---- products ---- */
+/* Products. */
 
 static void check_finish(uint64_t rows, uint64_t columns, gw_gemm_finish finish, bool narrow) {
     uint64_t count = rows * columns;
@@ -54,7 +53,7 @@ static void check_finish(uint64_t rows, uint64_t columns, gw_gemm_finish finish,
     free(before);
 }
 
-/* What products end with where cuBLASLt does not do it. */
+/* The finishes of products that cuBLASLt does not compute. */
 Test(gpu_kernels, products_are_finished) {
     gpu_need();
     static const uint64_t sizes[][2] = {{1, 1}, {1, 300}, {77, 10}, {256, 1}, {33, 129}, {5, 64}};
@@ -76,7 +75,7 @@ Test(gpu_kernels, what_is_no_number_stays_so_where_products_are_finished) {
     }
 }
 
-/* ---- optimizers ---- */
+/* Optimizers. */
 
 static int64_t *sums(uint64_t seed, size_t count) {
     int64_t *values = malloc(count * sizeof *values);
@@ -93,7 +92,7 @@ Test(gpu_kernels, sgd_has_the_bits_of_a_processor) {
         size_t n = counts[c], bytes = n * sizeof(float);
         int64_t *sum = sums(n, n);
         float *p = gpu_floats(1, n), *v = gpu_floats(2, n);
-        if (n > 2) v[1] = 0x1p-100f; /* settles at 0 */
+        if (n > 2) v[1] = 0x1p-100f; /* becomes 0 in the update */
         int64_t *gpu_sum = gpu_copy_of(sum, n * sizeof *sum, 0);
         float *gpu_p = gpu_copy_of(p, bytes, 0), *gpu_v = gpu_copy_of(v, bytes, 0);
         GPU(gw_cuda_sgd(&sgd, n, gpu_sum, gpu_p, gpu_v, NULL));
@@ -136,7 +135,7 @@ Test(gpu_kernels, adamw_has_the_bits_of_a_processor) {
     }
 }
 
-/* ---- perceptrons ---- */
+/* Perceptrons. */
 
 Test(gpu_kernels, uniform_weights_have_the_bits_of_a_processor) {
     gpu_need();
@@ -198,7 +197,7 @@ static void check_gate(uint64_t rows, uint64_t columns, bool gated, bool rounded
     float *gpu_above = gpu_copy_of(above, bytes, 0), *gpu_active = gpu_copy_of(active, bytes, 0);
     float *parts = gpu_take(gw_cuda_parts(rows) * columns * sizeof *parts, 0);
     float *gpu_sum = gpu_take(columns * sizeof *gpu_sum, 0);
-    /* In place, as the passes do it: over the activations, or, for the logits, over what came. */
+    /* The gradient overwrites the activations or, for the logits, the gradient above, as in the passes. */
     gw_cuda_factor to = {gated ? gpu_active : gpu_above, false};
     if (rounded) to = (gw_cuda_factor){gpu_take(n * sizeof *narrow, 0), true};
     float *across = transposed(expected, rows, columns), *gpu_across = rounded ? NULL : gpu_take(bytes, 0);
@@ -250,7 +249,7 @@ Test(gpu_kernels, softmax_has_the_bits_of_a_processor) {
         float *logits = gpu_floats(s, n);
         uint8_t *labels = malloc(rows);
         for (uint64_t r = 0; r < rows; r++) labels[r] = (uint8_t)(gw_mix64(r) % classes);
-        for (uint64_t i = 0; i < n; i += 3) logits[i] *= 20.0f; /* some of no probability */
+        for (uint64_t i = 0; i < n; i += 3) logits[i] *= 20.0f; /* some logits with probability 0 */
         if (classes > 2) logits[0] = logits[1] = logits[2] = 50.0f;
         float *gpu_logits = gpu_copy_of(logits, n * sizeof *logits, 0);
         uint8_t *gpu_labels = gpu_copy_of(labels, rows, 0);
@@ -282,7 +281,7 @@ Test(gpu_kernels, a_label_out_of_range_gives_no_number) {
     cr_assert(isnan(loss.sum));
 }
 
-/* ---- the synthetic job ---- */
+/* The synthetic job. */
 
 Test(gpu_kernels, synthetic) {
     gpu_need();

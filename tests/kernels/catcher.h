@@ -1,4 +1,4 @@
-/* An emitter that keeps what it is given, and counts. */
+/* An emitter that stores all emitted values and counts them. */
 #ifndef GODWIT_TESTS_KERNELS_CATCHER_H
 #define GODWIT_TESTS_KERNELS_CATCHER_H
 
@@ -7,20 +7,20 @@
 enum { CATCHER_TENSORS = 64 };
 
 typedef struct catcher {
-    gw_emitter emitter; /* first */
+    gw_emitter emitter; /* must be the first field: the emitter is cast to its catcher */
     uint32_t tensors;
     uint64_t size[CATCHER_TENSORS];
     float *values[CATCHER_TENSORS];
     uint8_t *times[CATCHER_TENSORS]; /* how often each element was emitted */
     uint32_t pieces[CATCHER_TENSORS];
-    uint32_t order[1024]; /* the tensors of the first pieces, as they came */
+    uint32_t order[1024]; /* the tensors of the first pieces, in the order of emission */
     uint32_t count;
 } catcher;
 
-/* For tensors of these sizes. The caller gives it back with catcher_free. */
+/* Makes a catcher for tensors of these sizes. The caller frees it with catcher_free. */
 catcher *catcher_make(uint32_t tensors, const uint64_t *size);
 void catcher_free(catcher *c);
-/* Fails the test unless every element was emitted exactly once. */
+/* Checks that every element was emitted exactly once. */
 void catcher_whole(const catcher *c);
 
 #endif

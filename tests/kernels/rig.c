@@ -64,7 +64,7 @@ typedef struct crew {
     void *job;
     const gw_plan *plan;
     _Atomic uint64_t next;
-    _Atomic uint64_t read, rest; /* of the fingerprint */
+    _Atomic uint64_t read, rest; /* the two parts of the fingerprint */
 } crew;
 
 static void run_item(crew *c, gw_lane *lane, uint64_t item) {
@@ -112,7 +112,7 @@ uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work) {
     return gw_state_print_whole(rig_print(r, device, work));
 }
 
-/* Flips every bit of tensor `t`, of which `bytes` has room for a copy. */
+/* Flips every bit of tensor `t`; `bytes` has room for a copy of it. */
 static void flip_tensor(gw_device *device, uint32_t t, uint8_t *bytes) {
     const gw_layout_tensor *of = &device->layout->of[t];
     gw_err err;
@@ -132,7 +132,8 @@ static uint64_t contribution(rig *r, uint64_t step) {
     return fingerprint;
 }
 
-/* In the state that was made `flipped` alone is another now; NULL: nothing is. */
+/* Checks the fingerprints of the state that was made last, in which only the tensor `flipped` has changed;
+ * NULL: none has. */
 static void expect_seen(rig *r, const gw_tensor *flipped) {
     const char *name = flipped != NULL ? flipped->name : "nothing";
     gw_state_print whole = rig_print(r, 0, GW_UNIT_HASH), part = rig_print(r, 0, GW_UNIT_HASH_READ);

@@ -1,5 +1,5 @@
-/* Devices without a network: opens a job on some devices, computes steps on threads, and sums between devices
- * in the plainest way there is. */
+/* Devices without a network: the rig opens a job on some devices, computes steps on threads, and adds the
+ * devices' segments in a loop. */
 #ifndef GODWIT_TESTS_KERNELS_RIG_H
 #define GODWIT_TESTS_KERNELS_RIG_H
 
@@ -14,17 +14,18 @@ typedef struct rig {
     uint32_t devices, workers;
     gw_device *device[RIG_MOST_DEVICES];
     gw_segments received[RIG_MOST_DEVICES]; /* by the last rig_reduce */
-    gw_state_print made;                    /* of the state, by the last rig_init or rig_finish */
+    /* fingerprint of the state after the last rig_init or rig_finish */
+    gw_state_print made;
 } rig;
 
-/* Devices that rig_open opens are groups (kernels/device/group/group.h) of so many processors; 1: a
- * processor. */
+/* The number of parts of the devices that rig_open opens: they are groups (kernels/device/group/group.h) of
+ * so many CPU devices, and with 1 a CPU device. */
 extern uint32_t rig_parts;
 
 /* Opens `type` with its defaults and `settings`, "name=value" strings ending with NULL. */
 void rig_open(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
               uint32_t workers);
-/* The same on devices that `open` opens, one after the other. */
+/* Does what rig_open does, on devices that `open` opens one after the other. */
 typedef bool rig_opener(const gw_device_options *options, gw_device **device, gw_err *err);
 void rig_open_on(rig *r, const gw_job_type *type, const char *const *settings, uint32_t devices,
                  uint32_t workers, rig_opener *open);
@@ -32,12 +33,12 @@ void rig_close(rig *r);
 
 /* Runs `work` for all units of a device on its workers; returns the state's fingerprint. */
 uint64_t rig_units(rig *r, uint32_t device, gw_unit_work work);
-/* The same in its two parts. */
+/* Does what rig_units does; returns the fingerprint in its two parts. */
 gw_state_print rig_print(rig *r, uint32_t device, gw_unit_work work);
-/* What a job has promised of the tensors that only apply reads, and what a device makes of that: each look at
- * the state finds a bit that flips in what it covers, and none elsewhere; and the contribution of `step`'s
- * first shard depends on what contributions read alone. Device 0 has the state that was made last, and has it
- * in the end. */
+/* Checks what a job states about its apply_only tensors, and what a device does with it: each kind of hash
+ * detects a flipped bit in the tensors that it covers and in no others, and the contribution of `step`'s
+ * first shard depends only on the tensors that contributions may read. Device 0 must have the state that was
+ * made last, and has it afterwards. */
 void rig_expect_two_prints(rig *r, uint64_t step);
 void rig_init(rig *r); /* S_0 on every device */
 
@@ -48,11 +49,11 @@ void rig_contribute(rig *r, uint32_t device, uint64_t step, uint32_t first, uint
 /* Sums the segments of all devices into the receive segments of each. */
 void rig_reduce(rig *r, gw_reduce mode);
 
-/* After the sums: checked and applied. The devices must agree; returns the fingerprint of the state. */
+/* Checks the sums and applies them. The devices must agree; returns the fingerprint of the state. */
 uint64_t rig_finish(rig *r);
 
-/* A whole step: begin, contribute, reduce, check, apply. The devices must agree; returns the fingerprint of
- * the state after it. */
+/* Runs a whole step: begin, contribute, reduce, check, apply. The devices must agree; returns the fingerprint
+ * of the state after it. */
 uint64_t rig_step(rig *r, uint64_t step, gw_reduce mode);
 
 #endif

@@ -181,7 +181,7 @@ gw_sums trial_sums(const trial *t) {
     return (gw_sums){(const int64_t *const *)t->sums, t->plan.tensors, NULL};
 }
 
-static gw_scalars scalars; /* of the step being applied */
+static gw_scalars scalars; /* scalars of the step that is applied */
 
 static void apply_range(trial *t, uint64_t step, const gw_range *range) {
     gw_err err;

@@ -1,4 +1,5 @@
-/* Runs everywhere: with a GPU, without one, and in a build that has no CUDA. */
+/* GPUs and libraries of this machine. These tests pass with a GPU, without one, and in a build without CUDA.
+ */
 #include "kernels/cuda/runtime/cuda.h"
 #include "kernels/cuda/runtime/driver.h"
 #include "kernels/cuda/runtime/library.h"
@@ -49,7 +50,7 @@ Test(cuda_list, a_gpu_that_is_too_old_is_named) {
 #endif
 }
 
-/* Needs no GPU. What cannot be opened is named, with where it was looked for. */
+/* Needs no GPU. The message names a library that cannot be opened and where it was looked for. */
 Test(cuda_list, libraries_can_be_opened_or_are_named) {
     gw_err err;
     if (gw_cuda_libraries(&err)) return;
@@ -60,7 +61,7 @@ Test(cuda_list, libraries_can_be_opened_or_are_named) {
 }
 
 #ifdef GODWIT_CUDA
-/* A library that is at hand. */
+/* A library that exists on every machine. */
 static void copy_library(const char *file) {
     struct link_map *map = NULL;
     void *any = dlopen("libz.so.1", RTLD_LAZY);
@@ -74,7 +75,7 @@ static void copy_library(const char *file) {
     cr_assert_eq(fclose(to), 0);
 }
 
-/* One as the driver's: in `file`, to which `name` leads; and opened by that. */
+/* Makes and opens a library like the driver's: the link `name` leads to `file`. */
 static void *open_driver(const char *file, const char *name) {
     copy_library(file);
     cr_assert_eq(symlink(file, name), 0);

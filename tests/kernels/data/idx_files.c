@@ -34,7 +34,8 @@ void idx_folder_remove(const idx_folder *folder) {
 void idx_write(const idx_folder *folder, const char *name, const void *bytes, size_t count, bool gzip) {
     char path[IDX_PATH];
     gzFile file =
-        gzopen(idx_path(folder, name, path), gzip ? "wb" : "wbT"); /* T: no compression, no header */
+        /* the mode "T" writes neither compressed data nor a header */
+        gzopen(idx_path(folder, name, path), gzip ? "wb" : "wbT");
     cr_assert_not_null(file);
     if (count > 0) cr_assert_eq(gzwrite(file, bytes, (unsigned)count), (int)count);
     cr_assert_eq(gzclose(file), Z_OK);

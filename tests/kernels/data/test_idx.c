@@ -53,7 +53,7 @@ Test(idx, reads_plain_and_gzip) {
     accept(count, true);
 }
 
-/* A gzip file with so many zeros behind it, and then `last`, unless that is 0. */
+/* Writes a gzip file with `zeros` zeros behind it, and then the byte `last` unless that is 0. */
 static bool read_padded(size_t zeros, uint8_t last, gw_err *err) {
     idx_folder folder = idx_folder_make();
     char path[IDX_PATH];
@@ -71,7 +71,7 @@ static bool read_padded(size_t zeros, uint8_t last, gw_err *err) {
     return read;
 }
 
-/* As gzip does. */
+/* The program gzip accepts such a file as well. */
 Test(idx, takes_zeros_behind_the_end_of_gzip) {
     static const size_t zeros[] = {1, 100, 65536, 200000}; /* in one piece of the input, and in several */
     for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++) {
@@ -119,8 +119,9 @@ Test(idx, refuses_wrong_headers) {
     refuse(count, false, GW_E_LIMIT, "at offset 4");
 }
 
-/* Each byte of a gzip file damaged in turn: an error that names the file, or (where a bit carries no data:
- * the time in the header, what is left of the last byte) the right elements. Never wrong elements. */
+/* Damages each byte of a gzip file in turn. The result is an error that names the file, or the right elements
+ * where a bit carries no data (the time in the header, the rest of the last byte), but never wrong elements.
+ */
 Test(idx, refuses_damaged_gzip) {
     size_t count = compose();
     idx_folder folder = idx_folder_make();
@@ -147,7 +148,7 @@ Test(idx, refuses_damaged_gzip) {
         }
     }
     cr_assert_geq(refused, length - 12);
-    for (size_t cut = 1; cut < length; cut++) { /* and cut off anywhere */
+    for (size_t cut = 1; cut < length; cut++) { /* the file cut off at each length */
         gw_idx idx;
         gw_err err;
         idx_write(&folder, "file", packed, length - cut, false);
@@ -166,7 +167,7 @@ Test(idx, missing_and_unreadable_files) {
     cr_assert_str_eq(err.text, "/tmp is not a plain file");
 }
 
-/* Nobody writes to it. */
+/* A pipe without a writer. */
 Test(idx, a_fifo_is_refused) {
     idx_folder folder = idx_folder_make();
     char path[IDX_PATH];
@@ -184,7 +185,7 @@ Test(dataset, plain_and_gzip_are_the_same_data) {
     gw_dataset set;
     gw_err err;
     gw_hash digest[2];
-    for (int gzip = 1; gzip >= 0; gzip--) { /* plain files win over those with .gz that lie there already */
+    for (int gzip = 1; gzip >= 0; gzip--) { /* plain files are preferred to the existing ones with .gz */
         idx_write_set(&folder, 30, 20, 5, 4, gzip);
         cr_assert(gw_dataset_read(folder.path, &set, &err), "%s", err.text);
         cr_assert_eq(set.train.count, 30);
@@ -203,7 +204,7 @@ Test(dataset, plain_and_gzip_are_the_same_data) {
     idx_folder_remove(&folder);
 }
 
-/* A good folder with one file replaced: refused with its name and `words`. */
+/* Checks that a good folder with one file replaced is refused, with the file's name and `words`. */
 static void refuse_set(const char *name, const uint8_t *bytes, size_t count, const char *words) {
     idx_folder folder = idx_folder_make();
     gw_dataset set;

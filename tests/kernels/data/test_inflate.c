@@ -13,7 +13,8 @@ enum { PLAIN = 200000, PACKED = 400000 };
 
 static char plain[PLAIN], packed[PACKED], out[2 * PLAIN + 1];
 
-/* Two members, or two frames, one after the other, of text that compresses well and of some that does not. */
+/* Two members, or two frames, one after the other: one of text that compresses well, one of text that does
+ * not. */
 static size_t pack(gw_compression compression, size_t *first) {
     gw_rng rng = gw_rng_seeded(1);
     size_t total = 0;
@@ -40,8 +41,8 @@ static size_t pack(gw_compression compression, size_t *first) {
     return total;
 }
 
-/* Decompresses in parts of up to `in` bytes into room of up to `room`; the number of bytes, or -1 with *err.
- */
+/* Decompresses input in parts of up to `in` bytes and output of up to `room` bytes; returns the number of
+ * bytes, or -1 with *err. */
 static long unpack(size_t length, uint32_t in, uint32_t room, gw_err *err) {
     gw_compression compression;
     gw_inflater *inflater;

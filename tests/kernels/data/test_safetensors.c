@@ -32,8 +32,8 @@ static void write_bytes(const void *bytes, size_t count) {
     fclose(file);
 }
 
-/* A file of this header and so many bytes of data; `claimed` is what its first bytes say of the header's
- * length, or 0 for the truth. */
+/* Writes a file with this header and `data` bytes of data; `claimed` is the header's length in the file, or 0
+ * for the true length. */
 static void write_header(const char *header, uint64_t data, uint64_t claimed) {
     size_t length = strlen(header);
     uint8_t *bytes = calloc(8 + length + data, 1);
@@ -142,7 +142,7 @@ Test(safetensors, damage_is_refused_with_the_reason) {
     cr_assert_not(gw_safetensors_open("/tmp", &file, &err));
 }
 
-/* Whatever is in the file, every tensor that is reported lies in it. */
+/* Every tensor that is reported lies within the file, whatever the file contains. */
 Test(safetensors, random_damage_does_no_harm) {
     static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},"
                                  "\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"
@@ -176,10 +176,10 @@ Test(safetensors, random_damage_does_no_harm) {
     cr_assert(opened > 0 && opened < ROUNDS);
 }
 
-/* ---- how long it takes ---- */
+/* The progress of reading. */
 
-static time_t second, pace; /* that the clock goes on each time somebody looks */
-static off_t cut;           /* what the file is cut to then; 0: it stays */
+static time_t second, pace; /* time by which each look at the clock advances it */
+static off_t cut;           /* the length to which the file is cut then; 0: it is not cut */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *at);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *at) {
@@ -217,7 +217,7 @@ Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
     gw_safetensors_close(&file);
     pace = 2;
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
-    cr_assert_eq(line_count, 4, "%u", line_count); /* of six pieces each second one, and the end */
+    cr_assert_eq(line_count, 4, "%u", line_count); /* every second one of six pieces, and the end */
     char words[200];
     snprintf(words, sizeof words, "reading %s; 0.00 of 0.01 GB of data, 1 MB/s", path);
     cr_expect_str_eq(lines[0], words);
@@ -227,7 +227,7 @@ Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
     free(bytes);
 }
 
-/* Behind its header, which is read by then. */
+/* Cuts the file behind its header, which has been read by then. */
 Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
     enum { BYTES = 5 << 20, LEFT = 2 << 20 };
     uint8_t *bytes = calloc(1, BYTES);

@@ -1,5 +1,5 @@
-/* Models as Hugging Face's libraries save them: folders, indexes and their files, second names of tied
- * tensors; and what such a folder holds that cannot be read. */
+/* Models as Hugging Face's libraries save them: folders, indexes and their files, aliases of tied tensors,
+ * and files in such a folder that cannot be read. */
 #include "kernels/data/safetensors.h"
 #include "scratch.h"
 
@@ -52,7 +52,7 @@ Test(sharded, an_index_names_the_file_of_each_tensor) {
     write_one("a.safetensors", "y", 2, 2);
     write_text("model.safetensors.index.json", INDEX("{\"x\": \"b.safetensors\", \"y\": \"a.safetensors\"}"));
     static const char *const paths[] = {"", "model.safetensors.index.json"};
-    for (int i = 0; i < 2; i++) { /* the folder stands for it */
+    for (int i = 0; i < 2; i++) { /* the folder stands for the file in it */
         cr_assert(gw_safetensors_open(scratch_path(paths[i]), &model, &err), "%s", err.text);
         cr_assert(model.count == 2 && model.part_count == 2);
         check(&model, "x", 1.0f);
@@ -104,7 +104,7 @@ Test(sharded, an_index_that_is_not_true_is_refused_with_the_reason) {
     REFUSE(INDEX("{\"x\": \"a.safetensors\"}"), GW_E_CORRUPT, "a.safetensors is no safetensors file");
 }
 
-/* As safetensors.torch.save_model declares what it leaves out. */
+/* The form in which safetensors.torch.save_model declares a tensor that it leaves out. */
 Test(sharded, another_name_of_a_tied_tensor_is_in_the_metadata) {
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\",\"second\":\"first\",\"own\":\"first\",\"third\":\"nowhere\"},"
@@ -145,7 +145,7 @@ Test(sharded, a_folder_stands_for_the_weights_in_it) {
     write_text("model.safetensors.index.json", INDEX("{\"x\": \"others.safetensors\"}"));
     cr_assert(gw_safetensors_open(scratch_folder(), &model, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(scratch_path("model.safetensors"), &file, &err), "%s", err.text);
-    cr_expect(gw_hash_equal(&model.digest, &file.digest)); /* by either name the same job */
+    cr_expect(gw_hash_equal(&model.digest, &file.digest)); /* both names give the same job */
     check(&model, "x", 2.0f);
     gw_safetensors_close(&model);
     gw_safetensors_close(&file);

@@ -49,6 +49,6 @@ Test(strokes, classes_are_even_and_ink_is_moderate) {
         double mean = ink[k] / count[k];
         cr_assert(mean > 0.03 && mean < 0.3, "digit %d covers %g", k, mean);
     }
-    cr_assert_lt(corners, DIGITS / 20); /* digits stay inside */
+    cr_assert_lt(corners, DIGITS / 20); /* digits lie inside the image */
     cr_assert_lt(ink[1] / count[1], ink[8] / count[8]);
 }

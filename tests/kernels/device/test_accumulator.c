@@ -145,7 +145,7 @@ Test(accumulator, pieces_of_shards_in_flight_are_dropped) {
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_eq(held.in_flight, 0);
     cr_assert_eq(held.running, 1);
-    /* The same shard may be computed anew while the cancelled one still runs. */
+    /* The same shard may be computed again while the dropped one still runs. */
     cr_assert_eq(give(b.acc, 0, 9), GW_SHARD_HELD);
     gw_accumulator_add(&contribution, G, 0, 1000, values);
     cr_assert_eq(gw_accumulator_leave(&contribution, true, &err), GW_SHARD_DROPPED);
@@ -241,7 +241,8 @@ Test(accumulator, a_shard_added_in_part_poisons) {
     gw_err err = {0};
     gw_held held;
     float one = 1;
-    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err)); /* fails before it emits: harmless */
+    /* fails before it emits, which does not poison the accumulator */
+    cr_assert(gw_accumulator_enter(b.acc, 3, 0, &contribution, &err));
     cr_assert_eq(gw_accumulator_leave(&contribution, false, &err), GW_SHARD_FAILED);
     gw_ledger_held(gw_accumulator_ledger(b.acc), &held, NULL);
     cr_assert_not(held.poisoned);

@@ -15,7 +15,7 @@ static const char *const harmful[][2] = {{"OPENBLAS_NUM_THREADS", "3"},        {
                                          {"CUDA_FORCE_PTX_JIT", "1"},          {"CUDA_FORCE_JIT", "1"},
                                          {"NCCL_COMM_ID", "10.0.0.1:9999"},    {"GODWIT_CORE_FOUND", "Zen"}};
 
-/* Whether this processor computes as skylakex when nobody says how. */
+/* Whether this processor computes as skylakex by default. */
 static bool wide(void) {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -73,7 +73,7 @@ Test(class, second_life_has_a_clean_environment_and_the_class) {
     cr_assert_eq(run_with(""), REACHED);
 }
 
-/* OpenBLAS 0.3.21 does not know an Intel of after 2021. */
+/* OpenBLAS 0.3.21 does not know Intel processors made after 2021. */
 Test(class, a_processor_that_openblas_does_not_know_computes_with_what_it_has) {
     cr_expect_str_eq(gw_cpu_class_for("Prescott", true, false), "Haswell");
     cr_expect_str_eq(gw_cpu_class_for("Nehalem", true, false), "Haswell");

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What holds for a processor holds for a group of three. */
+/* The tests run on a CPU device and on a group of three. */
 #define DEVICE_TEST(name)                                                                                    \
     static void name(void);                                                                                  \
     Test(cpu, name) {                                                                                        \
@@ -56,7 +56,7 @@ DEVICE_TEST(digits_have_one_state_whoever_computes_what) {
     cr_assert_eq(run_digits(3, 2, GW_REDUCE_EXACT), alone);
 }
 
-/* Of the first state, and of one that was applied. */
+/* Checks both parts of the fingerprint of S_0 and of a state after a step. */
 DEVICE_TEST(what_contributions_read_has_a_fingerprint_of_its_own) {
     static const char *const sgd[] = {"samples=960", "hidden=24", "batch=240", "optimizer=sgd", NULL};
     for (int way = 0; way < 2; way++) {
@@ -78,7 +78,7 @@ DEVICE_TEST(same_state_from_any_number_of_devices_and_workers) {
     cr_assert_neq(run(1, 1, 4, GW_REDUCE_ALONE), alone);
 }
 
-/* What `godwit run` adds to what a device takes at first, before it begins. */
+/* The memory that `godwit run` adds to a device's initial memory before it begins. */
 Test(cpu, the_memory_of_reductions_is_known_before_they_are_made) {
     static const gw_reduce modes[] = {GW_REDUCE_ALONE, GW_REDUCE_EXACT, GW_REDUCE_FAST};
     for (int m = 0; m < 3; m++) {
@@ -127,7 +127,7 @@ DEVICE_TEST(state_moves_between_devices_by_any_byte_ranges) {
     }
     cr_assert_eq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
     buffer[0] ^= 1;
-    cr_assert(to->ops->state_write(to, 0, 0, buffer, &err)); /* nothing */
+    cr_assert(to->ops->state_write(to, 0, 0, buffer, &err)); /* no bytes */
     cr_assert_eq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
     cr_assert(to->ops->state_write(to, to->layout->image_bytes - 1, 1, "x", &err));
     cr_assert_neq(rig_units(&r, 1, GW_UNIT_HASH), fingerprint);
@@ -146,7 +146,7 @@ DEVICE_TEST(apply_by_any_partition_gives_the_same_bytes) {
     rig_step(&r, 0, GW_REDUCE_EXACT);
     cr_assert(device->ops->state_read(device, 0, bytes, after, &err));
 
-    /* The job's own apply, in ranges that have nothing to do with the units. */
+    /* Calls the job's own apply in ranges other than the units. */
     gw_segments sum = r.received[0];
     const int64_t *data[6] = {NULL, NULL, (int64_t *)sum.list[0].data + GW_EXACT_HEADER,
                               (int64_t *)sum.list[1].data + GW_EXACT_HEADER,
@@ -191,10 +191,10 @@ DEVICE_TEST(wrong_sums_are_recognised_and_the_reduction_repeated) {
     for (uint32_t d = 0; d < 2; d++) r.device[d]->ops->step_begin(r.device[d], 0);
     rig_contribute(&r, 0, 0, 0, 2);
 
-    rig_reduce(&r, GW_REDUCE_EXACT); /* half of the shards are missing */
+    rig_reduce(&r, GW_REDUCE_EXACT); /* only half of the shards were computed */
     gw_verdict verdict = finish(&r, 0);
     cr_assert(!verdict.coverage_ok && verdict.fingerprint_ok);
-    cr_assert_not(device->ops->reduce_end(device, &verdict, &err)); /* nothing was begun */
+    cr_assert_not(device->ops->reduce_end(device, &verdict, &err)); /* no reduction was begun */
 
     rig_contribute(&r, 1, 0, 1, 2);
     rig_reduce(&r, GW_REDUCE_EXACT);
@@ -203,7 +203,7 @@ DEVICE_TEST(wrong_sums_are_recognised_and_the_reduction_repeated) {
     cr_assert(verdict.coverage_ok && verdict.fingerprint_ok);
     for (uint32_t s = 0; s < receive.count; s++)
         memcpy(receive.list[s].data, r.received[1].list[s].data, receive.list[s].count * sizeof(int64_t));
-    ((int64_t *)receive.list[0].data)[GW_EXACT_HEADER + 5] += 1; /* a value changed on the way */
+    ((int64_t *)receive.list[0].data)[GW_EXACT_HEADER + 5] += 1; /* a value that changes in transfer */
     verdict = finish(&r, 0);
     cr_assert(verdict.coverage_ok && !verdict.fingerprint_ok && verdict.bucket == 0);
 
@@ -213,7 +213,8 @@ DEVICE_TEST(wrong_sums_are_recognised_and_the_reduction_repeated) {
     rig_close(&r);
 }
 
-/* Both have half of step 0; the first is to check a sum that is right so far. */
+/* Reduces step 0, of which each device has half; the first device has yet to check the sum, which is right.
+ */
 static void begin_halves(rig *r, gw_segments *send, gw_segments *receive) {
     gw_err err;
     gw_device *device = r->device[0];
@@ -227,8 +228,8 @@ static void begin_halves(rig *r, gw_segments *send, gw_segments *receive) {
         memcpy(receive->list[s].data, r->received[1].list[s].data, receive->list[s].count * sizeof(int64_t));
 }
 
-/* A bit flips in what this peer has added up itself, and so in the sum; or in the sum alone, as on the way or
- * with others. What is its own stays wrong until it is computed again. */
+/* A bit flips in this peer's own sum, and so in the total, or in the total alone, as in transfer or at other
+ * peers. The peer's own sum stays wrong until it is computed again. */
 Test(cpu, a_flipped_bit_is_found_where_it_is) {
     rig r;
     gw_segments send, receive;
@@ -253,7 +254,7 @@ Test(cpu, a_flipped_bit_is_found_where_it_is) {
     rig_close(&r);
 }
 
-/* The first floats made after this is set have another bit, as those that memory cannot hold. */
+/* While set, the next conversion to floats gets a wrong bit, as in faulty memory. */
 static bool floats_wrong;
 
 void __wrap_gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values);
@@ -265,7 +266,7 @@ void __wrap_gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t 
     floats_wrong = false;
 }
 
-/* Float sums have no fingerprint that would tell when they are there. */
+/* A float sum has no fingerprint that could be checked after the reduction. */
 Test(cpu, before_floats_are_summed_they_are_found_to_be_what_was_added_up) {
     rig r;
     gw_err err;
@@ -273,7 +274,8 @@ Test(cpu, before_floats_are_summed_they_are_found_to_be_what_was_added_up) {
     rig_open(&r, &gw_job_synthetic, quick, 2, 2);
     rig_init(&r);
     const gw_device_ops *ops = r.device[0]->ops;
-    for (uint32_t b = 0; b + 1 < r.device[0]->layout->bucket_count; b++) { /* the last is written anew */
+    /* the boundary bucket is written again */
+    for (uint32_t b = 0; b + 1 < r.device[0]->layout->bucket_count; b++) {
         begin_halves(&r, &send, &receive);
         int64_t *own = (int64_t *)send.list[b].data + GW_EXACT_HEADER + 2;
         *own ^= 1 << 9;
@@ -312,10 +314,10 @@ DEVICE_TEST(the_sum_carries_the_boundary_words) {
 DEVICE_TEST(float_sums_are_rounded) {
     uint64_t exact = run(2, 2, 3, GW_REDUCE_EXACT);
     uint64_t fast = run(2, 2, 3, GW_REDUCE_FAST);
-    cr_assert_neq(fast, exact); /* or it would not be in float */
+    cr_assert_neq(fast, exact); /* a float sum rounds otherwise */
 }
 
-/* By tensor, NULL for one that is not summed: sums over all shards of the elements, and of their amounts. */
+/* By tensor, NULL for state: the sums over all shards of the elements and of their magnitudes. */
 typedef struct exactly {
     int64_t *sum[GW_MAX_TENSORS];
     double *amount[GW_MAX_TENSORS];
@@ -337,7 +339,7 @@ static void add_shard(const rig *r, exactly *all) {
     }
 }
 
-/* Of step 0, from one shard after the other. */
+/* Computes the sums of step 0 from one shard after the other. */
 static void add_exactly(rig *r, exactly *all) {
     gw_phase phase;
     uint32_t shards = r->type->shards(r->job, 0, &phase);
@@ -355,7 +357,7 @@ static void add_exactly(rig *r, exactly *all) {
     }
 }
 
-static exactly expected; /* of step 0 */
+static exactly expected; /* sums of step 0 */
 static uint32_t addends;
 
 /* A sum of n floats that are rounded integers, in any order: no addend passes more than n roundings, of 2^-24
@@ -374,7 +376,7 @@ static bool compare_sums(void *job, uint64_t step, const gw_sums *sums, const gw
             cr_assert_leq(off, bound, "%s[%llu]", sums->tensors[t].name, (unsigned long long)i);
             far += __builtin_fabs((double)expected.sum[t][i]) > 4 * bound;
         }
-        if (strcmp(sums->tensors[t].name, "correct") == 0) continue; /* there may be none */
+        if (strcmp(sums->tensors[t].name, "correct") == 0) continue; /* may be 0 */
         cr_assert_gt(far, 0, "%s: another sum would have done", sums->tensors[t].name);
     }
     return true;
@@ -400,7 +402,7 @@ DEVICE_TEST(float_sums_are_the_exact_ones_but_for_rounding) {
     compare_float_sums(gw_job_find("digits"), few_digits);
 }
 
-/* The state after a float sum of one device, which is begun and ended by a thread in these rounding modes. */
+/* The state after a float reduction of one device, whose begin and end run in these rounding modes. */
 static uint64_t fast_step_in(int begin_mode, int end_mode) {
     rig r;
     gw_err err;
@@ -509,7 +511,7 @@ static bool misbehave(void *job, void *lane, uint64_t step, uint32_t shard, cons
     return true;
 }
 
-/* Of shard 3 of step 0; and the lane stands as before. */
+/* Checks that shard 3 of step 0 fails, and that the lane can be used afterwards. */
 static void expect_probe_fails(gw_device *device, gw_lane *lane, const char *text) {
     gw_err err = {0};
     uint64_t fingerprint;
@@ -559,7 +561,7 @@ DEVICE_TEST(a_shard_that_changes_the_rounding_mode_fails) {
     run_misbehaving("floating-point mode");
 }
 
-/* As a library does that was built with -ffast-math, when it is loaded. */
+/* Sets the floating-point mode that a library built with -ffast-math sets when it is loaded. */
 static bool open_lane_upward(void *job, void **lane, gw_err *err) {
     fesetround(FE_UPWARD);
     return gw_job_synthetic.lane_open(job, lane, err);
@@ -570,7 +572,7 @@ static void prefetch_upward(void *job, void *lane, uint64_t step, uint32_t shard
     fesetround(FE_UPWARD);
 }
 
-/* The contribution of shard 0 of step 0, by a probe and as it is held. */
+/* The fingerprints of the contribution of shard 0 of step 0: a probe's, and that of the held shard. */
 static void find_contributions(const gw_job_type *type, uint64_t fingerprints[2]) {
     rig r;
     gw_err err = {0};
@@ -629,7 +631,7 @@ static void probe_mistaken(gw_job_type *type, const char *text) {
     rig_close(&r);
 }
 
-/* The first thing that a peer does with a job is to probe it. */
+/* A probe is the first call that a peer makes. */
 DEVICE_TEST(a_probe_tells_what_its_job_does_wrong) {
     gw_job_type type = gw_job_synthetic;
     type.contribute = emit_wrongly;
@@ -692,7 +694,7 @@ Test(synthetic, spin_burns_the_time_of_a_shard_times_skew) {
     const char *const settings[] = {"shards=4", "shard-ms=10", "skew=4", "spin=1", NULL};
     int status = status_of_child(settings);
     cr_assert(WIFEXITED(status));
-    cr_assert_eq(WEXITSTATUS(status), 43); /* 40 ms of CPU time at least */
+    cr_assert_eq(WEXITSTATUS(status), 43); /* at least 40 ms of CPU time */
 }
 
 Test(jobs, are_found_by_name) {

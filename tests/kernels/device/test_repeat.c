@@ -1,4 +1,5 @@
-/* One step, a thousand times from the same state: whatever the threads do, the same fingerprint. */
+/* One step a thousand times from the same state gives the same fingerprint, in whatever order the threads
+ * run. */
 #include "kernels/jobs/digits/digits.h"
 #include "kernels/jobs/synthetic/synthetic.h"
 #include "tests/kernels/rig.h"

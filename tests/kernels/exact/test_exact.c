@@ -8,7 +8,7 @@
 
 enum { MOST = 3000 };
 
-/* A value of a kind that some path could get wrong. */
+/* A value of a kind that is an edge case for some path. */
 static float awkward(gw_rng *rng, const gw_exact_format *format) {
     static const float special[] = {0.0F,     -0.0F, 0.5F,   -0.5F,   1.5F,       0x1p-149F, -0x1p-127F,
                                     INFINITY, NAN,   -NAN,   0x1p11F, 0x1p10F,    -0x1p11F,  0x1.fffffep10F,
@@ -22,7 +22,7 @@ static float awkward(gw_rng *rng, const gw_exact_format *format) {
     return sign * (float)gw_rng_unit(rng);
 }
 
-/* One random case: every path must leave the same sums and say the same as the reference. */
+/* Checks a random case: every path gives the sums, fingerprint and bad count of the reference. */
 static void compare_paths(gw_rng *rng, bool tame) {
     static float values[MOST + 8];
     static int64_t start[MOST + 8], expected[MOST + 8], sum[MOST + 8];
@@ -64,7 +64,8 @@ Test(exact_add, paths_touch_nothing_outside) {
     gw_exact_format format = gw_exact_format_of(40, 100);
     for (uint32_t p = 0; p < paths; p++)
         for (uint64_t count = 0; count < 50; count++) {
-            float *values = malloc((count + 1) * sizeof *values); /* address sanitizer watches the ends */
+            /* of exact size, so that the address sanitizer detects accesses behind it */
+            float *values = malloc((count + 1) * sizeof *values);
             int64_t *sum = malloc((count + 1) * sizeof *sum);
             for (uint64_t i = 0; i < count; i++) values[i] = 1, sum[i] = 0;
             sum[count] = 42;
@@ -90,7 +91,7 @@ Test(exact_add, state_hash_equals_the_definition) {
                          length);
 }
 
-/* Tensors of a state image lie where the one before ends. */
+/* The tensors of a state image follow each other without padding, so that they may be unaligned. */
 Test(exact_add, state_hash_is_of_bytes_at_any_address) {
     enum { LONGEST = 40000 };
     static _Alignas(8) uint8_t bytes[LONGEST + 8];

@@ -1,4 +1,4 @@
-/* What time a process's control groups give it, as files of the kernel tell it. */
+/* The processor time that a process's control groups allow, from files like the kernel's. */
 #include "kernels/host/cores.h"
 #include "scratch.h"
 
@@ -12,9 +12,9 @@
 TestSuite(cores, .init = scratch_open, .fini = scratch_close);
 
 static size_t
-    possible; /* cores of a machine that is not this one, half of which are allowed; 0: of this one */
+    possible; /* number of cores of a simulated machine, half of which are allowed; 0: this machine's */
 
-/* In front of the C library's. */
+/* Replaces the C library's function. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     memset(set, 0, bytes);
     if (possible == 0) return syscall(SYS_sched_getaffinity, pid, bytes, set) < 0 ? -1 : 0;
@@ -88,6 +88,6 @@ Test(cores, a_machine_may_have_more_than_a_usual_set_has_room_for) {
         possible = machines[i];
         cr_expect_eq(gw_cores_allowed(), possible / 2, "%zu", possible);
     }
-    possible = SIZE_MAX; /* no set is large enough */
+    possible = SIZE_MAX; /* larger than any set */
     cr_expect_eq(gw_cores_allowed(), 1);
 }

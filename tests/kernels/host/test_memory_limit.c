@@ -1,4 +1,4 @@
-/* What a process may take, as files of the kernel tell it. */
+/* The memory that a process may use, from files like the kernel's. */
 #include "kernels/host/memory_limit.h"
 #include "scratch.h"
 
@@ -27,7 +27,8 @@ Test(memory_limit, the_least_of_a_group_and_those_above_counts) {
     cr_assert_eq(limit_with("0::/\n"), UINT64_MAX);
 }
 
-/* A container sees its own group as the root, by its name there or by that of its host. */
+/* A container sees its own group as the root, while the list names it by its path in the container or on the
+ * host. */
 Test(memory_limit, a_containers_own_group_is_the_root) {
     scratch_write_text("memory.max", "4096\n");
     cr_assert_eq(limit_with("0::/\n"), 4096);

@@ -1,5 +1,4 @@
-/* What is advised where a job needs more memory than there is: what makes that part less which is too much.
- */
+/* The advice where a job needs more memory than there is: how to reduce the part that is too large. */
 #include "kernels/host/need.h"
 
 #include <criterion/criterion.h>
@@ -28,9 +27,9 @@ Test(need, the_advice_is_about_the_part_that_is_too_much) {
     need.lighter = "a smaller --micro-batch";
     need.smaller = "fewer --layers";
     expect(&need, "fewer --workers or a smaller --micro-batch");
-    need.lane_bytes = 31; /* not even one */
+    need.lane_bytes = 31; /* not even one worker fits */
     expect(&need, "a smaller --micro-batch");
-    need.rest_bytes = 101; /* nor without any */
+    need.rest_bytes = 101; /* the rest does not fit without any worker */
     expect(&need, "fewer --layers");
     need.smaller = NULL;
     expect(&need, "a smaller job");

@@ -15,7 +15,7 @@
 
 #define PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Odd sizes: five steps of 7 shards and a last one of 2, the last shard of 3 samples. */
+/* Uneven sizes: an epoch has five steps of 7 shards and a last one of 2, whose last shard has 3 samples. */
 #define ODD                                                                                                  \
     "samples", "1016", "batch", "203", "micro-batch", "33", "hidden", "37,19", "epochs", "2", "seed", "11"
 
@@ -36,7 +36,7 @@ Test(digits, any_order_of_the_shards_gives_the_same_sums) {
     trial_close(t);
 }
 
-/* Runs it all with init and apply cut into ranges of at most `elements`. */
+/* Runs the whole job, with init and apply divided into ranges of at most `elements`. */
 static gw_hash run_in_ranges(const char *const *pairs, uint64_t elements) {
     trial *t = trial_open(&gw_job_digits, pairs);
     trial_init(t, elements);
@@ -81,8 +81,8 @@ Test(digits, seeds_differ_and_the_path_of_the_data_does_not_matter) {
     idx_folder_remove(&b);
 }
 
-/* Both jobs take samples 900 to 999 of the same order in the step that is compared, one as the last, partial
- * batch of 300 and one as a batch of 100. Plain SGD without momentum: what the parameters move by is the
+/* In the step that is compared, both jobs take samples 900 to 999 of the same order, one as the last, partial
+ * batch of 300 and one as a batch of 100. With plain SGD without momentum, the parameters move by the
  * learning rate times the mean gradient, whatever the nominal count. */
 Test(digits, a_partial_batch_is_scaled_by_its_true_count) {
 #define PLAIN                                                                                                \
@@ -114,7 +114,8 @@ Test(digits, a_partial_batch_is_scaled_by_its_true_count) {
     trial_close(exact);
 }
 
-/* Loss and accuracy of the state's network on the test images, in double, from the files' own contents. */
+/* Loss and accuracy of the state's network on the test images, computed in double from the files' contents.
+ */
 static void evaluate(const trial *t, uint32_t inputs, uint32_t hidden, uint32_t train, uint32_t test,
                      double *loss, double *accuracy) {
     double mean = 0.0, squares = 0.0, pixels = (double)train * inputs;
@@ -164,14 +165,14 @@ Test(digits, evaluation_is_summed_over_the_whole_test_set) {
     gw_state state = {t->state};
     trial_run(t, 3);
     gw_job_digits.summary(t->job, 3, &state, text, sizeof text);
-    cr_assert_str_eq(text, ""); /* nothing evaluated yet */
+    cr_assert_str_eq(text, ""); /* no evaluation has run yet */
     double loss, accuracy;
     evaluate(t, ROWS * COLUMNS, HIDDEN, TRAIN, TESTS, &loss, &accuracy);
     float before = *(float *)t->state[trial_tensor(t, "layer1.weight")];
     trial_sum(t, 3, TRIAL_SHUFFLED);
     trial_apply(t, 3, 1);
     cr_assert_eq(*(float *)t->state[trial_tensor(t, "layer1.weight")],
-                 before); /* an evaluation trains nothing */
+                 before); /* an evaluation changes no parameter */
     cr_assert_eq(t->sums[trial_tensor(t, "count")][0], TESTS);
     double stored_loss = *(double *)t->state[trial_tensor(t, "test.loss")];
     double stored_accuracy = *(double *)t->state[trial_tensor(t, "test.accuracy")];
@@ -250,7 +251,7 @@ Test(digits, an_epsilon_below_the_sums_resolution_is_refused_for_adamw_only) {
         "%s", err.text);
 }
 
-/* The device with several threads: what each worker happens to get differs from run to run. */
+/* On the device with several threads, each worker gets other shards from run to run. */
 typedef struct crew {
     gw_device *device;
     uint64_t step;
@@ -344,7 +345,7 @@ Test(digits, learns_mnist) {
     cr_assert_geq(accuracy, 0.975, "%g", accuracy);
 }
 
-/* More images than 2^32 less the shards of an evaluation. */
+/* A number of images near 2^32, at which rounding up would overflow 32 bits. */
 Test(digits, a_test_set_that_is_too_large_is_refused) {
     digits_job job = {
         .epochs = 1,

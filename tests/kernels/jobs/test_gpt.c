@@ -16,8 +16,8 @@ enum { PATH = 64 };
 
 #define PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Odd sizes: 5 windows an update in shards of 2, 2 and 1; 16 updates cross the end of an epoch of 61 windows,
- * and the third evaluation comes after the last of them. */
+/* Uneven sizes: an update has 5 windows in shards of 2, 2 and 1; 16 updates cross the end of an epoch of 61
+ * windows, and the third evaluation follows the last update. */
 #define TINY                                                                                                 \
     "data", text_path, "val", val_path, "layers", "2", "heads", "3", "channels", "12", "context", "7",       \
         "batch-tokens", "35", "micro-batch", "2", "updates", "16", "eval-every", "6", "lr", "0.01"
@@ -113,7 +113,7 @@ Test(gpt_job, the_state_does_not_depend_on_devices_and_workers) {
     cr_assert_eq(fingerprint_with(3, 2), one);
 }
 
-/* At an update and at an evaluation. */
+/* Checks an update and an evaluation. */
 Test(gpt_job, contributions_do_not_depend_on_moments) {
     rig r;
     open_small(&r, 1, 2);
@@ -124,14 +124,14 @@ Test(gpt_job, contributions_do_not_depend_on_moments) {
     rig_close(&r);
 }
 
-/* What `key` is followed by. */
+/* The number behind `key` in a report. */
 static double value_in(const char *text, const char *key) {
     const char *found = strstr(text, key);
     cr_assert_not_null(found, "%s", text);
     return strtod(found + strlen(key), NULL);
 }
 
-/* Step `step`, whose sums are made. */
+/* The report of step `step`, whose sums have been computed. */
 static void report(trial *t, uint64_t step, char text[200]) {
     gw_sums sums = trial_sums(t);
     gw_state state = {t->state};
@@ -141,7 +141,7 @@ static void report(trial *t, uint64_t step, char text[200]) {
     gw_job_gpt.report(t->job, step, &sums, &scalars, text, 200);
 }
 
-/* By the meaning of each: nats a token, how many tokens it is as if it chose among, bits a token. */
+/* Checks the values against their definitions: nats a token, perplexity, bits a token. */
 static void expect_validation(const char *text, double loss, bool bytes) {
     cr_expect_float_eq(value_in(text, "val_loss="), loss, 1e-6 * loss, "%s", text);
     cr_expect_float_eq(log(value_in(text, "perplexity=")), loss, 1e-6 * loss, "%s", text);
@@ -196,13 +196,13 @@ Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     trial_close(t);
 }
 
-/* A token may stand for any number of bytes. */
+/* Tokens of shards have no bits per byte, since a token stands for any number of bytes. */
 Test(gpt_job, a_model_of_tokens_has_no_bits_per_byte) {
     enum { TOKENS = 200 };
     uint32_t header[GW_TOKENS_HEADER / 4] = {GW_TOKENS_MAGIC, GW_TOKENS_VERSION, TOKENS};
     uint16_t tokens[TOKENS];
     for (uint16_t i = 0; i < TOKENS; i++) tokens[i] = (uint16_t)(i * i % 400);
-    FILE *file = fopen(val_path, "w"); /* in the machine's order, which is the format's */
+    FILE *file = fopen(val_path, "w"); /* the machine's byte order is the format's */
     cr_assert(fwrite(header, sizeof header, 1, file) == 1 && fwrite(tokens, sizeof tokens, 1, file) == 1);
     cr_assert_eq(fclose(file), 0);
     trial *t = trial_open(&gw_job_gpt, PAIRS("data", val_path, "val", val_path, "vocab", "400", "layers", "1",
@@ -224,8 +224,8 @@ Test(gpt_job, a_model_of_tokens_has_no_bits_per_byte) {
     trial_close(t);
 }
 
-/* Adam's first update moves every element by the learning rate, whatever the gradient's size; then decay
- * shows: matrices shrink by rate * decay on top, vectors do not. */
+/* Adam's first update moves every element by the learning rate, whatever the gradient's size. Decay comes on
+ * top: matrices shrink by rate * decay, vectors do not. */
 Test(gpt_job, only_matrices_decay) {
     trial *plain = trial_open(&gw_job_gpt, PAIRS(TINY, "weight-decay", "0", "warmup", "0")),
           *decayed = trial_open(&gw_job_gpt, PAIRS(TINY, "weight-decay", "0.5", "warmup", "0"));
@@ -278,7 +278,7 @@ Test(gpt_job, the_gradient_is_clipped_by_its_norm) {
     trial_close(t);
 }
 
-/* Of the right size, and at first the model knows nothing: its loss is that of 256 equal chances. */
+/* The model has the right size, and its first loss is that of 256 equally likely tokens. */
 Test(gpt_job, the_first_model_is_gpt2s) {
     trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "32"));
     trial_init(t, UINT64_MAX);
@@ -311,8 +311,8 @@ Test(gpt_job, the_first_model_is_gpt2s) {
     trial_close(t);
 }
 
-/* The permutation of the design: over the updates of one epoch, every window is seen once. The loss of a
- * model whose rate is 0 tells which: an epoch's total is that of any other epoch, in another order. */
+/* Over the updates of one epoch, every window is taken once. With a learning rate of 0, the losses of all
+ * epochs therefore have the same total, in another order. */
 Test(gpt_job, every_window_is_seen_once_an_epoch) {
     trial *t = trial_open(&gw_job_gpt,
                           PAIRS("data", text_path, "layers", "1", "heads", "1", "channels", "8", "context",
@@ -331,7 +331,7 @@ Test(gpt_job, every_window_is_seen_once_an_epoch) {
     trial_close(t);
 }
 
-/* Of a step of 2^25 + 999 tokens that --reduce fast has summed. */
+/* The token count of a step of 2^25 + 999 tokens that --reduce fast has summed. */
 Test(gpt_job, a_count_that_was_rounded_on_the_way_is_taken_and_a_wrong_one_is_not) {
     trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "layers", "1", "heads", "1", "channels", "8",
                                              "context", "7", "batch-tokens", "33555431", "micro-batch",
@@ -387,7 +387,8 @@ Test(gpt_job, tells_what_takes_less_memory) {
                  {"1", "seed", "--recompute"},
                  {"2", "recompute", "a smaller --micro-batch"},
                  {"1", "recompute", NULL},
-                 {"2", "layers", "a smaller --micro-batch"}, /* one: which is kept, or is computed again */
+                 /* with one layer, the only slot is kept or computed again */
+                 {"2", "layers", "a smaller --micro-batch"},
                  {"1", "layers", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         trial *t = trial_open(&gw_job_gpt, PAIRS("data", text_path, "context", "7", "micro-batch",
@@ -435,7 +436,7 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("heads", "5", "5 heads do not divide 128 channels");
     refuse("layers", "81", "--layers");
     static const char *const no_counts[] = {"abc", "-1", "nan", "0"};
-    for (size_t i = 0; i < 4; i++) { /* whether there is --val or not */
+    for (size_t i = 0; i < 4; i++) { /* with --val and without it */
         refuse("val-tokens", no_counts[i], "--val-tokens");
         cr_assert_not(trial_opens(
             &gw_job_gpt, PAIRS("data", text_path, "context", "7", "val-tokens", no_counts[i]), &err));
@@ -486,9 +487,9 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
               err.text);
 }
 
-/* ---- what is told before data are read ---- */
+/* Errors that are found before data are read. */
 
-static uint32_t reads; /* of all of a set of files */
+static uint32_t reads; /* bytes of all files of a set */
 
 bool __real_gw_token_hash(const gw_plain_file *files, const gw_token_form *forms, uint32_t count,
                           uint32_t threads, gw_token_content *contents, gw_err *err);
@@ -500,7 +501,7 @@ bool __wrap_gw_token_hash(const gw_plain_file *files, const gw_token_form *forms
     return __real_gw_token_hash(files, forms, count, threads, contents, err);
 }
 
-/* Reading a hundred GB of data takes minutes. */
+/* Errors in options are found before reading the data, which takes minutes for a hundred GB. */
 Test(gpt_job, what_no_data_tell_is_told_before_they_are_read) {
     static const char *const cases[][2] = {
         {"schedule", "cosin"}, {"batch-tokens", "100"}, {"micro-batch", "200000"}, {"epochs", "x"},
@@ -519,7 +520,7 @@ Test(gpt_job, what_no_data_tell_is_told_before_they_are_read) {
     cr_expect_eq(reads, 2);
 }
 
-/* Before weights are loaded, which may take as long. */
+/* Errors in options are found before the weights are loaded, which may take as long. */
 Test(gpt_job, what_no_file_tells_is_told_without_any) {
     const gw_param good[] = {
         {"data", "/nowhere"}, {"init", "/nowhere"},  {"model", "nano"},      {"epochs", "1"},

@@ -1,4 +1,4 @@
-/* The part of a job's identity that its options make: values count, spellings do not. */
+/* The part of a job's identity that its options determine: their values count, their spellings do not. */
 #include "kernels/jobs/digits/digits.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/jobs/synthetic/synthetic.h"

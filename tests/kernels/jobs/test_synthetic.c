@@ -1,5 +1,5 @@
-/* The synthetic job's payload: every byte of it counts, and it is the same wherever it is written. And its
- * state: no shard reads most of it, as of a model's. */
+/* The synthetic job. Every byte of its payload influences the state, and every peer writes the same payload.
+ * No shard reads most of the state, as with a model under AdamW. */
 #include "kernels/jobs/synthetic/synthetic.h"
 
 #include "tests/kernels/rig.h"
@@ -14,7 +14,7 @@ enum { BYTES = 43, SHARDS = 3 };
 static const char *const settings[] = {"shards",       "3",  "shard-ms",      "0",  "state-bytes", "4096",
                                        "sum-elements", "64", "payload-bytes", "43", NULL};
 
-/* What shard 1 contributes with this payload. */
+/* The contribution of shard 1 with this payload. */
 static gw_hash contribution(trial *t, const void *payload) {
     gw_err err;
     gw_state state = {t->state};
@@ -63,7 +63,7 @@ Test(synthetic, a_payload_is_written_alike_everywhere_and_each_shard_has_its_own
     trial_close(there);
 }
 
-/* Devices and workers do not show in it, nor does the payload's size alone decide the state. */
+/* The state depends neither on devices and workers nor on the payload's size alone. */
 Test(synthetic, the_state_depends_on_the_payload_and_not_on_who_had_it) {
     const char *sizes[] = {"payload-bytes=1k", "payload-bytes=1k", "payload-bytes=0", "seed=2"};
     uint64_t prints[4];
@@ -88,7 +88,7 @@ static uint64_t elements(const rig *r, const char *name) {
     return 0;
 }
 
-/* Two thirds, unless shards push at more; at least one element. */
+/* The share of `unread`: two thirds, unless shards push at more cells; at least one element. */
 Test(synthetic, no_shard_reads_what_is_applied_only) {
     static const struct {
         const char *bytes, *pushed;
@@ -116,7 +116,7 @@ Test(synthetic, all_of_the_state_changes_each_step) {
     trial *t = trial_open(&gw_job_synthetic, plain);
     trial_init(t, 100);
     uint64_t changed = 0, all = 0;
-    for (uint32_t i = 0; i < t->plan.tensor_count; i++) { /* a step for each */
+    for (uint32_t i = 0; i < t->plan.tensor_count; i++) { /* one step for each payload */
         if (t->state[i] == NULL) continue;
         size_t width = gw_dtype_bytes(t->plan.tensors[i].dtype);
         uint64_t count = gw_tensor_elements(&t->plan.tensors[i]);

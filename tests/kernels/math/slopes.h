@@ -1,4 +1,4 @@
-/* Gradients against finite differences of a loss that is computed in double. */
+/* Compares gradients with finite differences of a loss that is computed in double. */
 #ifndef GODWIT_TESTS_KERNELS_MATH_SLOPES_H
 #define GODWIT_TESTS_KERNELS_MATH_SLOPES_H
 
@@ -7,15 +7,16 @@
 
 typedef double slopes_loss(const void *context);
 
-/* Moves every `stride`-th of x[0 .. count) a little up and down and compares the central difference of `loss`
- * with `gradient`, relative to 1 + its size. x is what `loss` computes from, and is as before afterwards. */
+/* Moves every `stride`-th element of x[0 .. count) a little up and down, and compares the central difference
+ * of `loss`, which computes from x, with `gradient`, relative to 1 + its size. x is restored afterwards. */
 void slopes_check(slopes_loss *loss, const void *context, double *x, size_t count, size_t stride,
                   const float *gradient, double tolerance, const char *what);
 
-/* Uniform in [-size, size], and the same rounded to float and back: what both sides of a comparison see. */
+/* Random numbers uniform in [-size, size] that are exact in float, so that both sides of a comparison use the
+ * same. */
 void slopes_fill(uint64_t seed, size_t count, double size, double *wide, float *narrow);
 
-/* The hash of floats, as hexadecimal text, for pinned bits. Valid until the next call. */
+/* Returns the hash of floats as hexadecimal text, to compare with pinned bits; valid until the next call. */
 const char *slopes_hash(const float *values, size_t count);
 
 #endif

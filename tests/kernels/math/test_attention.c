@@ -12,7 +12,7 @@
 typedef struct attend {
     gw_attention shape;
     double *qkv, *dout, *out;
-    uint8_t *kept; /* of each weight, [sequence, head, query, key] */
+    uint8_t *kept; /* dropout's factor of each weight, [sequence, head, query, key] */
 } attend;
 
 static double loss(const void *context) {
@@ -101,8 +101,8 @@ Test(attention, agrees_with_its_definition_over_several_blocks) {
           2.0, 311);
 }
 
-/* Scores beyond e^88 overflow unless the largest is taken off, also when a later block brings a larger one.
- */
+/* The exponentials of scores above 88 overflow unless the largest score is subtracted, also where a later
+ * block has a larger one. */
 Test(attention, large_scores_do_not_overflow) {
     check((gw_attention){.sequences = 1, .positions = 2 * GW_ATTENTION_BLOCK, .heads = 1, .channels = 64},
           8.0, 1999);

@@ -1,5 +1,5 @@
-/* Products from several threads at once: without the guard around the library's buffers some of them are
- * wrong. And which libraries are taken. */
+/* Products from several threads at once, some of which are wrong without the lock around the library's
+ * buffers; and the libraries that are accepted. */
 #include "kernels/math/blas.h"
 
 #include "address_space.h"
@@ -9,16 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 8, PRODUCTS = 3000, MOST = 64 * 1024 /* elements of a matrix */ };
+enum { THREADS = 8, PRODUCTS = 3000, MOST = 64 * 1024 /* number of elements of a matrix */ };
 
 /* The library computes small products without a packing buffer. */
 static const struct shape { size_t rows, columns, inner; } packed = {37, 129, 211}, small = {64, 64, 32};
 
 static const struct shape *shape;
 static float a[MOST], b[MOST], expected[MOST];
-static int flavour; /* OPENBLAS_SEQUENTIAL */
+static int flavour; /* 0 is OPENBLAS_SEQUENTIAL */
 
-/* In front of the library's. */
+/* Replaces the library's function. */
 int openblas_get_parallel(void);
 int openblas_get_parallel(void) {
     return flavour;
@@ -102,7 +102,7 @@ Test(blas, transposed_operands_and_beta) {
     cr_assert_arr_eq(c, sum, sizeof sum);
 }
 
-/* The library tries again without end. */
+/* Without memory, the library would retry for ever. */
 Test(blas, without_room_for_a_buffer_it_is_refused, .timeout = 60) {
     gw_err err;
     leave_address_space(100 << 20);

@@ -42,7 +42,7 @@ static void check(size_t classes, double spread, size_t stride) {
     double sum = gw_crossent(ROWS, classes, classes + GAP, logits, c.targets, 1.0f);
     cr_assert_float_eq(sum, loss(&c), 2e-7 * (1.0 + sum), "%.9g, not %.9g", sum, loss(&c));
     for (size_t r = 0; r < ROWS; r++) {
-        cr_assert_eq(logits[r * (classes + GAP) + classes], 1e9f); /* nothing is written between the rows */
+        cr_assert_eq(logits[r * (classes + GAP) + classes], 1e9f); /* the space between rows is not written */
         for (size_t i = 0; i < classes; i++) narrow[r * classes + i] = logits[r * (classes + GAP) + i];
     }
     slopes_check(loss, &c, c.logits, ROWS * classes, stride, narrow, 1e-6, "dlogits");

@@ -50,7 +50,7 @@ static void check(size_t channels) {
     for (size_t i = 0; i < count; i++) cr_assert_float_eq((double)y[i], expected[i], 2e-6);
 
     float dx[ROWS * MOST], dweight[MOST], dbias[MOST];
-    for (size_t i = 0; i < count; i++) dx[i] = 1.0f; /* the gradient is added */
+    for (size_t i = 0; i < count; i++) dx[i] = 1.0f; /* the gradient is added to dx */
     gw_layernorm_backward(ROWS, channels, x, weight, mean, scale, dy, dx, dweight, dbias);
     for (size_t i = 0; i < count; i++) dx[i] -= 1.0f;
     slopes_check(loss, &n, n.x, count, 1, dx, 2e-6, "dx");
@@ -60,7 +60,7 @@ static void check(size_t channels) {
 
 Test(layernorm, gradients_agree_with_finite_differences) {
     check(64);
-    check(MOST); /* six more than whole lanes */
+    check(MOST); /* six more than whole vectors */
     check(5);
 }
 

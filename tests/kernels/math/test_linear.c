@@ -15,12 +15,12 @@ static float *narrow(size_t count) {
     return malloc(count * sizeof(float));
 }
 
-/* What may be lost in a sum of so many terms of size 1. */
+/* The rounding error that a sum of so many terms of size 1 may have. */
 static double tolerance(size_t terms) {
     return 2e-6 * sqrt((double)terms);
 }
 
-/* Everything against sums in double; every `stride`-th element of a matrix. */
+/* Compares all results with sums in double; of a matrix, every `stride`-th element. */
 static void check(size_t rows, size_t in, size_t out, size_t stride, uint32_t pieces) {
     gw_linear shape = {rows, in, out};
     double *dx = wide(rows * in), *dw = wide(in * out), *db = wide(out), *ddy = wide(rows * out);

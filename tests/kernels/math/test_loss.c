@@ -19,7 +19,7 @@ static void fill(size_t classes, double spread) {
     for (size_t r = 0; r < ROWS; r++) labels[r] = (uint8_t)gw_rng_below(&rng, classes);
 }
 
-/* The same in long double, from the definition. */
+/* Computes the loss and its gradient in long double, by their definition. */
 static void check_against_reference(size_t classes, double spread) {
     fill(classes, spread);
     float before[ROWS * CLASSES_MOST];

@@ -45,11 +45,11 @@ Test(norm, blocks_may_be_added_in_any_order) {
 Test(norm, the_largest_sums_do_not_wrap) {
     for (int i = 0; i < COUNT; i++) sum[i] = INT64_MIN;
     gw_norm norm = 0;
-    gw_norm_add(&norm, COUNT, sum, 1.0); /* far above what counts in full */
+    gw_norm_add(&norm, COUNT, sum, 1.0); /* far above the largest sum of squares */
     cr_assert_float_eq(gw_norm_value(norm), sqrt(6.0) * 0x1p30, 1.0);
 }
 
-/* It is a block that is cut, and not a value. */
+/* A block's sum is limited, and not a value. */
 Test(norm, a_large_value_among_small_ones_counts_in_full) {
     memset(sum, 0, sizeof sum);
     sum[GW_NORM_BLOCK + 5] = 1 << 29;

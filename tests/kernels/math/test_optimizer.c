@@ -1,4 +1,4 @@
-/* Optimizers against scalar ones in double, on ranges, and at the ends of the sum format. */
+/* Optimizers compared with scalar ones in double, on ranges, and at the bounds of the sum format. */
 #include "kernels/math/optimizer.h"
 
 #include "core/base/id.h"
@@ -84,7 +84,7 @@ Test(optimizer, sgd_agrees_with_double) {
     }
 }
 
-/* One update of everything, then the same in pieces of `piece` elements: the same bytes. */
+/* Checks that an update of all elements and one in pieces of `piece` elements give the same bytes. */
 static void check_pieces(int piece) {
     gw_adamw adamw = adamw_at(0);
     start();
@@ -133,7 +133,7 @@ Test(optimizer, sums_of_any_size_are_rounded_once) {
     for (int i = 0; i < HARD; i++) cr_assert_eq(p[i], -(float)(double)hard[i], "%lld", (long long)hard[i]);
 }
 
-/* A weight without gradient: its moments reach 0 and never a subnormal. */
+/* The moments of a weight without gradient reach 0 and are never subnormal. */
 Test(optimizer, moments_die_out) {
     float p = 0.5f, m = 1e-6f, v = 1e-12f;
     const int64_t none = 0;

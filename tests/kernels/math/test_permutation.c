@@ -33,13 +33,13 @@ Test(permutation, differs_by_epoch_and_seed) {
         same_seed += to == gw_permutation_at(&seed, i);
         fixed += to == i;
     }
-    /* of two random orders about one element agrees */
+    /* two random orders agree in about one element */
     cr_assert_lt(same_epoch, 10);
     cr_assert_lt(same_seed, 10);
     cr_assert_lt(fixed, 10);
 }
 
-/* A batch of neighbours must be spread over the whole set: its mean lies near the middle. */
+/* The images of neighbouring positions are spread over the whole set: their mean lies near the middle. */
 Test(permutation, spreads_neighbours) {
     enum { COUNT = 60000, BATCH = 480 };
     gw_permutation permutation = gw_permutation_of(1, 0, COUNT);
@@ -47,7 +47,7 @@ Test(permutation, spreads_neighbours) {
         double mean = 0.0;
         for (uint64_t i = 0; i < BATCH; i++)
             mean += (double)gw_permutation_at(&permutation, batch * BATCH + i) / COUNT / BATCH;
-        cr_assert_float_eq(mean, 0.5, 0.08, "batch %d: %g", (int)batch, mean); /* 6 deviations */
+        cr_assert_float_eq(mean, 0.5, 0.08, "batch %d: %g", (int)batch, mean); /* 6 standard deviations */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Elementary functions: error bounds against long double, edge values, and pinned bits. The bits are the
- * promise: a build or a machine that gives others would give other trainings. */
+/* Elementary functions: error bounds against long double, edge values, and pinned bits. A build or a machine
+ * with other bits would give other trainings. */
 #include "kernels/math/vmath.h"
 
 #include "core/base/id.h"
@@ -9,14 +9,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Error of y in units in the last place of a double (or, with `bits` 24, a float) near the true value. */
+/* The error of y in units in the last place of a double (with `bits` 24, of a float) near the true value. */
 static double ulps(long double y, long double truth, int bits) {
     int exponent;
     frexpl(truth, &exponent);
     return (double)(fabsl(y - truth) / ldexpl(1.0L, exponent - bits));
 }
 
-/* Spread evenly, and dense enough to meet every polynomial's worst spots. */
+/* Arguments are spread evenly, and densely enough to meet every polynomial's largest error. */
 enum { POINTS = 200000 };
 
 static double at(double least, double most, int i) {

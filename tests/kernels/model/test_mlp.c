@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A network with its own parameters, and an emitter that keeps what it is given. Tensor 2l is the weights of
- * layer l, 2l + 1 its bias. */
+/* A network with its own parameters, and an emitter that stores all emitted values. Tensor 2l is the weights
+ * of layer l, 2l + 1 its bias. */
 typedef struct network {
-    gw_emitter emitter; /* first */
+    gw_emitter emitter; /* must be the first field: the emitter is cast to its network */
     gw_mlp mlp;
     uint32_t rows;
     uint64_t size[2 * GW_MLP_LAYERS];
     float *parameter[2 * GW_MLP_LAYERS], *gradient[2 * GW_MLP_LAYERS];
-    uint8_t *emitted[2 * GW_MLP_LAYERS]; /* how often each element was */
+    uint8_t *emitted[2 * GW_MLP_LAYERS]; /* how often each element was emitted */
     uint32_t last_tensor;
     int order_violations;
     float *inputs;
@@ -71,7 +71,7 @@ static void destroy(network *n) {
     free(n);
 }
 
-/* Loss of all rows, in double, with element i of tensor t moved by `move`. */
+/* The loss of all rows, computed in double, with element i of tensor t moved by `move`. */
 static double reference_loss(const network *n, uint32_t t, uint64_t i, double move) {
     double loss = 0.0;
     double *x = malloc(GW_MLP_WIDTH * sizeof *x), *y = malloc(GW_MLP_WIDTH * sizeof *y);
@@ -115,7 +115,7 @@ static void compute_gradients(network *n) {
     gw_mlp_lane_close(&lane);
 }
 
-/* Every `stride`-th element of every tensor. */
+/* Compares every `stride`-th element of every tensor. */
 static void check_gradients(const uint32_t *width, uint32_t layers, uint32_t rows, uint64_t stride) {
     network *n = make(width, layers, rows);
     compute_gradients(n);

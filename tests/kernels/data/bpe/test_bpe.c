@@ -1,5 +1,5 @@
-/* A small vocabulary: the 256 bytes, in the order of their letters as in GPT-2's, and what the merges below
- * make. */
+/* A small vocabulary: the 256 bytes, in the order of their letters as in GPT-2's, and the results of the
+ * merges below. */
 #include "kernels/data/bpe/bpe.h"
 
 #include "core/rng.h"
@@ -96,7 +96,7 @@ static gw_bpe *open_bpe(void) {
     return bpe;
 }
 
-/* The tokens of a text, which must be `expected`; and they stand for the text. */
+/* Checks that a text has the tokens `expected`, and that they decode to the text. */
 static void check(const gw_bpe *bpe, const char *text, size_t expected_count, const uint32_t *expected) {
     uint32_t *tokens;
     size_t count, at = 0;
@@ -123,14 +123,14 @@ Test(bpe, merges_join_the_lowest_rank_first) {
     CHECK("hello", HELLO);
     CHECK("hell", HELL);
     CHECK("helo", HE, 'l', 'o');
-    CHECK("lll", LL, 'l'); /* of equal ranks the first */
+    CHECK("lll", LL, 'l'); /* the first of two pairs of equal rank is joined */
     CHECK("hello world", HELLO, WORLD);
-    CHECK("hello  world", HELLO, ' ', WORLD); /* the last blank goes with the word */
+    CHECK("hello  world", HELLO, ' ', WORLD); /* the last blank belongs to the word's piece */
     CHECK("hello   ", HELLO, THREE_BLANKS);
     CHECK("or12or", OR, TWELVE, OR);
     CHECK("he's", HE, OF);
     CHECK("he'S", HE, '\'', 'S');
-    CHECK("h\ne", 'h', '\n', 'e'); /* no merge across pieces */
+    CHECK("h\ne", 'h', '\n', 'e'); /* no merge joins two pieces */
     CHECK("caf\xc3\xa9", 'c', 'a', 'f', E_ACUTE);
     gw_bpe_close(bpe);
 }
@@ -152,7 +152,8 @@ Test(bpe, the_end_of_a_text_is_one_token) {
     gw_bpe_close(bpe);
 }
 
-/* Blanks at a text's end are one piece, and of blanks before anything else the last one goes with that. */
+/* Blanks at a text's end are one piece; the last of several blanks before another piece belongs to that
+ * piece. */
 Test(bpe, blanks_are_unicodes_white_space) {
     gw_bpe *bpe = open_bpe();
     CHECK("  \t", BLANKS, '\t');
@@ -161,9 +162,9 @@ Test(bpe, blanks_are_unicodes_white_space) {
     CHECK("  \xe1\x9a\x80", BLANKS, 0xe1, 0x9a, 0x80);   /* U+1680 */
     CHECK("  \xe2\x80\x8a", BLANKS, 0xe2, 0x80, 0x8a);   /* U+200A */
     CHECK("  \xe3\x80\x80", BLANKS, 0xe3, 0x80, 0x80);   /* U+3000 */
-    CHECK("  \xe1\xa0\x8e", ' ', ' ', 0xe1, 0xa0, 0x8e); /* U+180E, which was one before Unicode 6.3 */
+    CHECK("  \xe1\xa0\x8e", ' ', ' ', 0xe1, 0xa0, 0x8e); /* U+180E, which was a blank before Unicode 6.3 */
     CHECK("  \xe2\x80\x8b", ' ', ' ', 0xe2, 0x80, 0x8b); /* U+200B */
-    CHECK("  \x1c", ' ', ' ', 0x1c);                     /* Python's str.isspace says otherwise */
+    CHECK("  \x1c", ' ', ' ', 0x1c);                     /* Python's str.isspace differs */
     gw_bpe_close(bpe);
 }
 
@@ -173,8 +174,8 @@ Test(bpe, any_bytes_are_encoded) {
     CHECK("hello\xffhello", HELLO, 0xff, HELLO);
     CHECK("\xc3", 0xc3);
     CHECK("\xf0\x9f\x99\x82", 0xf0, 0x9f, 0x99, 0x82);
-    /* two blanks are one piece before what is no character: longer forms than needed, surrogates, too large
-     */
+    /* two blanks are one piece before bytes that are no character: overlong forms, surrogates, too large
+     * numbers */
     CHECK("  \xc1\xbf", BLANKS, 0xc1, 0xbf);
     CHECK("  \xe0\x9f\xbf", BLANKS, 0xe0, 0x9f, 0xbf);
     CHECK("  \xed\xa0\x80", BLANKS, 0xed, 0xa0, 0x80);
@@ -217,7 +218,7 @@ Test(bpe, any_bytes_are_encoded) {
     gw_bpe_close(bpe);
 }
 
-/* A text of bits that matter where it is cut: ends of texts, of characters, of blanks and of short forms. */
+/* A random text of parts whose cuts are edge cases: ends of texts, characters, blanks and short forms. */
 static size_t draw_text(gw_rng *rng, char *text, size_t most) {
     static const char *const bits[] = {
         "hello",         " world",  "he's",   " ",        "  ",           "\n",       "'",
@@ -232,7 +233,7 @@ static size_t draw_text(gw_rng *rng, char *text, size_t most) {
     }
 }
 
-/* Fed in parts of up to `most` bytes. */
+/* Encodes a text that is fed in parts of up to `most` bytes. */
 static void check_stream(gw_bpe_stream *stream, gw_rng *rng, uint32_t most, const char *text, size_t length,
                          const uint32_t *expected, size_t expected_count) {
     const uint32_t *tokens;
@@ -250,7 +251,7 @@ static void check_stream(gw_bpe_stream *stream, gw_rng *rng, uint32_t most, cons
     cr_assert_arr_eq(tokens, expected + got, count * sizeof *tokens, "at the end of '%s'", text);
 }
 
-/* One stream, one text after another: nothing of a text reaches the next. */
+/* One stream encodes one text after another; no text influences the next. */
 Test(bpe, a_text_has_the_same_tokens_however_it_comes) {
     enum { LENGTH = 120 };
     for (int marks = 0; marks < 2; marks++) {
@@ -274,7 +275,7 @@ Test(bpe, a_text_has_the_same_tokens_however_it_comes) {
     }
 }
 
-/* Tokens are not kept back for the end: what a stream holds is bounded. */
+/* Tokens are returned before the text's end: the memory of a stream is bounded. */
 Test(bpe, tokens_come_as_soon_as_they_are_certain) {
     gw_bpe *bpe = open_bpe();
     gw_bpe_stream *stream;
@@ -294,7 +295,7 @@ Test(bpe, tokens_come_as_soon_as_they_are_certain) {
     gw_bpe_close(bpe);
 }
 
-/* What the merges say, word by word: the first of the pairs that come earliest in the list, again and again.
+/* The definition of the encoding: joins the first of the pairs with the lowest rank until no merge is left.
  */
 static size_t join_slowly(uint32_t *tokens, size_t count) {
     static const uint32_t pairs[MERGES][2] = {
@@ -316,7 +317,7 @@ static size_t join_slowly(uint32_t *tokens, size_t count) {
     }
 }
 
-/* Short ones are remembered, and come again. */
+/* Short pieces are cached and occur again. */
 Test(bpe, pieces_become_what_their_merges_say) {
     gw_bpe *bpe = open_bpe();
     gw_bpe_pieces pieces;
@@ -341,7 +342,7 @@ Test(bpe, pieces_become_what_their_merges_say) {
     gw_bpe_close(bpe);
 }
 
-/* By what is done and not by a clock: with its square it would be 10^12. */
+/* The test counts operations instead of time: quadratic work would be 10^12. */
 Test(bpe, a_long_piece_takes_little_more_than_its_length) {
     enum { LOGARITHM = 20 };
     gw_bpe *bpe = open_bpe();
@@ -368,7 +369,7 @@ Test(bpe, a_long_piece_takes_little_more_than_its_length) {
     gw_bpe_close(bpe);
 }
 
-/* Between two characters, wherever the parts of it end. */
+/* A piece that is too long is cut between two characters, wherever the fed parts end. */
 Test(bpe, what_is_too_long_for_a_piece_is_cut) {
     enum { LENGTH = 2 * GW_BPE_PIECE + 9 };
     gw_bpe *bpe = open_bpe();
@@ -380,7 +381,7 @@ Test(bpe, what_is_too_long_for_a_piece_is_cut) {
     size_t count;
     cr_assert_not_null(text);
     cr_assert(gw_bpe_stream_open(bpe, &stream, &err), "%s", err.text);
-    text[0] = 'a'; /* so that a character stands across the place */
+    text[0] = 'a'; /* so that a character lies across the limit */
     for (size_t i = 1; i < LENGTH; i++) text[i] = i % 2 ? '\xc3' : '\xa9';
     text[LENGTH] = '\0';
     cr_assert(gw_bpe_encode(bpe, text, LENGTH, &tokens, &count, &err), "%s", err.text);
@@ -406,7 +407,7 @@ static void refuse(const char *words) {
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
 }
 
-/* What a text does not need may be missing; and a token that no merge makes may be spelled in any letters. */
+/* Tokens that a text does not need may be missing, and a token that no merge makes may have any letters. */
 Test(bpe, a_text_is_refused_where_the_vocabulary_lacks_what_it_needs) {
     json_t *numbers = vocabulary();
     json_object_del(numbers, "A");
@@ -427,7 +428,7 @@ Test(bpe, a_text_is_refused_where_the_vocabulary_lacks_what_it_needs) {
     gw_bpe_close(bpe);
 }
 
-/* As OpenAI published them. */
+/* The files that OpenAI published. */
 Test(bpe, the_files_may_be_called_by_their_first_names) {
     cr_assert_eq(rename(scratch_path("vocab.json"), scratch_path("encoder.json")), 0);
     cr_assert_eq(rename(scratch_path("merges.txt"), scratch_path("vocab.bpe")), 0);
@@ -457,7 +458,7 @@ Test(bpe, damaged_merges_are_refused_with_the_line) {
     free(line);
     cr_assert_eq(remove(scratch_path("merges.txt")), 0);
     refuse("there is no file");
-    cr_assert_eq(mkfifo(scratch_path("merges.txt"), 0600), 0); /* nobody writes to it */
+    cr_assert_eq(mkfifo(scratch_path("merges.txt"), 0600), 0); /* a pipe without a writer */
     refuse("merges.txt is not a plain file");
 }
 

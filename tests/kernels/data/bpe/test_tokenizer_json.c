@@ -41,7 +41,7 @@ static bool is_left_out(const json_t *one, const char *merge) {
     return false;
 }
 
-/* The vocabulary of tests/cluster/tokenizers_tokens.py: byte b is token b, and then comes what merges make.
+/* The vocabulary of tests/cluster/tokenizers_tokens.py: byte b is token b, and the results of merges follow.
  */
 static json_t *make_model(const json_t *all, const json_t *one) {
     json_t *vocab = json_object(), *merges = json_array(), *model = json_object();
@@ -54,7 +54,7 @@ static json_t *make_model(const json_t *all, const json_t *one) {
         if (is_left_out(one, merge)) continue;
         snprintf(joined, sizeof joined, "%.*s%s", (int)(space - merge), merge, space + 1);
         json_object_set_new(vocab, joined, json_integer(BYTES + (json_int_t)json_array_size(merges)));
-        /* both forms that the library writes */
+        /* the two forms that the library writes */
         json_array_append_new(merges, i % 2 ? json_string(merge)
                                             : json_pack("[s#, s]", merge, (int)(space - merge), space + 1));
     }
@@ -69,7 +69,7 @@ static json_t *make_model(const json_t *all, const json_t *one) {
     return model;
 }
 
-/* Those that the vocabulary has not are numbered behind it. */
+/* Added tokens that are not in the vocabulary are numbered behind it. */
 static json_t *make_added(const json_t *one, const json_t *vocab) {
     json_t *list = json_array();
     const json_t *added = json_object_get(one, "added");
@@ -88,7 +88,7 @@ static void write_json(const char *name, json_t *json) {
     json_decref(json);
 }
 
-/* A tokenizer.json in the folder. */
+/* Writes a tokenizer.json in the folder. */
 static json_t *make_tokenizer(const json_t *all, const json_t *one) {
     json_t *model = make_model(all, one), *file = json_object();
     json_object_set_new(file, "version", json_string("1.0"));
@@ -112,7 +112,7 @@ static gw_bpe *open_one(void) {
     return bpe;
 }
 
-/* Adds the tokens of a text to a CRC; fed in parts of `part` bytes, or as a whole. */
+/* Adds the tokens of a text to a CRC. The text is fed in parts of `part` bytes, or as a whole. */
 static size_t add_tokens(const gw_bpe *bpe, const char *text, size_t part, uLong *crc) {
     size_t length = strlen(text), total = 0, count, got;
     uint32_t *whole;
@@ -142,7 +142,7 @@ static size_t add_tokens(const gw_bpe *bpe, const char *text, size_t part, uLong
     return count;
 }
 
-/* What the library makes of them is in the file; and it is the same however a text comes. */
+/* The file contains the tokens that the library makes; they do not depend on the fed parts. */
 Test(tokenizer_json, tokens_are_those_of_the_library) {
     json_t *all = load_all();
     const json_t *list = json_object_get(all, "tokenizers"), *texts = json_object_get(all, "texts");
@@ -164,7 +164,7 @@ Test(tokenizer_json, tokens_are_those_of_the_library) {
     json_decref(all);
 }
 
-/* One of the tokenizers, changed by a text of JSON that is put over it. */
+/* One of the tokenizers, changed by a text of JSON that is merged into it. */
 static void write_changed(const char *name, const char *change) {
     json_t *all = load_all(), *file = NULL;
     const json_t *list = json_object_get(all, "tokenizers");
@@ -262,7 +262,7 @@ Test(tokenizer_json, the_end_of_a_text_is_what_the_files_name) {
     static const struct {
         const char *added, *config, *end;
     } cases[] = {
-        {"[]", "{\"eos_token\": \"a\"}", NULL}, /* no token of its own */
+        {"[]", "{\"eos_token\": \"a\"}", NULL}, /* there is no token of that name */
         {"[{\"content\": \"</s>\", \"id\": %u}]", "{\"eos_token\": \"</s>\"}", "</s>"},
         {"[{\"content\": \"</s>\", \"id\": %u}]", "{\"eos_token\": {\"content\": \"</s>\"}}", "</s>"},
         {"[{\"content\": \"</s>\", \"id\": %u}]", "{}", NULL},
@@ -290,7 +290,8 @@ Test(tokenizer_json, the_end_of_a_text_is_what_the_files_name) {
     }
 }
 
-/* Bytes that are no UTF-8 are pieces, also beside added tokens; a pattern does not see across them. */
+/* Bytes that are not UTF-8 are pieces of their own, also beside added tokens; a pattern does not match across
+ * them. */
 Test(tokenizer_json, any_bytes_are_encoded) {
     static const char text[] = "a\xff  \xe6\xb1\xff\xe6\xb1\x89<|x|>\xf0\x9f\xff 1\x80";
     write_changed("llama3 with added tokens", "{}");

@@ -1,4 +1,4 @@
-/* Files of tokens that are read whole, by several threads. Who is first, and the clock, are the test's. */
+/* Token files that several threads read. The test controls the order of the threads and the clock. */
 #include "kernels/data/tokens/hash.h"
 
 #include "core/base/log.h"
@@ -17,7 +17,7 @@ enum { FILES = 5, HEAD = 6, LINES = 40, LINE = 300 };
 
 TestSuite(token_hash, .init = scratch_open, .fini = scratch_close);
 
-/* Around pieces of 1 MiB. */
+/* Sizes around pieces of 1 MiB. */
 static const size_t sizes[FILES] = {HEAD + 2, (9 << 20) + HEAD, 700, (1 << 20) + HEAD + 2, (1 << 20) + HEAD};
 
 static gw_plain_file opened[FILES];
@@ -30,17 +30,17 @@ static void write_files(void) {
         snprintf(name, sizeof name, "file-%u", i);
         bytes[i] = calloc(sizes[i], 1);
         for (size_t k = 0; k < sizes[i]; k++) bytes[i][k] = (uint8_t)(k * k % (100 + i));
-        bytes[i][0] = bytes[i][1] = 0xff; /* of the head, and no token */
+        bytes[i][0] = bytes[i][1] = 0xff; /* a byte of the header, and no token */
         const char *path = strdup(scratch_write(name, bytes[i], sizes[i]));
         cr_assert(gw_plain_open(path, &opened[i], &err), "%s", err.text);
     }
 }
 
-/* ---- who is first ---- */
+/* The order of the threads. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int waits = -1, until_begun = -1, until_failed = -1; /* files; -1: none */
+static int waits = -1, until_begun = -1, until_failed = -1; /* number of a file; -1: none */
 static bool begun[FILES], failed[FILES];
 
 bool __real_gw_plain_read(const gw_plain_file *file, uint64_t at, void *to, size_t count, gw_err *err);
@@ -63,9 +63,9 @@ bool __wrap_gw_plain_read(const gw_plain_file *file, uint64_t at, void *to, size
     return read;
 }
 
-/* ---- the clock and the log ---- */
+/* The clock and the log. */
 
-static bool passes; /* a second each time that somebody looks; else it stands */
+static bool passes; /* whether each look at the clock advances it by a second; otherwise it stands */
 static _Atomic int64_t second;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *at);
@@ -87,7 +87,7 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- tests ---- */
+/* Tests. */
 
 static void expect_contents(uint32_t head, uint32_t width, uint32_t threads) {
     gw_token_content contents[FILES];
@@ -120,7 +120,7 @@ Test(token_hash, contents_do_not_depend_on_threads) {
     cr_expect(gw_token_hash_threads() >= 1 && gw_token_hash_threads() <= 16);
 }
 
-/* It hangs where they are read one after the other. */
+/* The test hangs if files are read one after the other. */
 Test(token_hash, several_files_are_read_at_a_time, .timeout = 60) {
     write_files();
     waits = 0;
@@ -128,7 +128,7 @@ Test(token_hash, several_files_are_read_at_a_time, .timeout = 60) {
     expect_contents(0, 1, 2);
 }
 
-/* Two files are shorter than they were; that of the higher number fails before the other does. */
+/* Two files have shrunk; the one with the higher number fails first. */
 Test(token_hash, the_first_file_that_fails_is_named, .timeout = 60) {
     gw_token_content contents[FILES];
     write_files();
@@ -149,8 +149,8 @@ Test(token_hash, the_first_file_that_fails_is_named, .timeout = 60) {
     }
 }
 
-/* A look at the clock is a piece read: after three the first line, and then with each third one. They are 2,
- * 10, 2, 3 and 2, with heads. */
+/* Each piece looks at the clock once: the first line follows after three pieces, and then one after every
+ * third. The files have 2, 10, 2, 3 and 2 pieces, with headers. */
 Test(token_hash, what_takes_long_is_told) {
     write_files();
     gw_log_set_sink(sink, NULL);

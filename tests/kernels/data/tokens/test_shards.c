@@ -18,9 +18,9 @@
 
 enum { LEAST = GW_TOKEN_SHARDS_LEAST, REST = GW_TOKEN_SHARDS_REST, CONTEXT = 64 };
 
-static int renames_left = -1; /* until one fails; below 0: none does */
+static int renames_left = -1; /* number of calls until one fails; below 0: none fails */
 
-/* In front of the C library's. */
+/* Replaces the C library's function. */
 int rename(const char *from, const char *to) {
     if (renames_left != 0) {
         if (renames_left > 0) renames_left--;
@@ -44,7 +44,7 @@ static gw_token_shards *open_shards(const char *name) {
     return shards;
 }
 
-/* Tokens `first` and on, a few at a time. */
+/* Writes tokens from `first` on, a few at a time. */
 static bool put(gw_token_shards *shards, uint64_t first, uint64_t count, gw_err *err) {
     enum { FEW = 1000 };
     uint32_t tokens[FEW];
@@ -56,7 +56,7 @@ static bool put(gw_token_shards *shards, uint64_t first, uint64_t count, gw_err 
     return true;
 }
 
-/* Writes `count` tokens, which have to take `files` files. */
+/* Writes `count` tokens and checks that they take `files` files. */
 static void write_all(const char *name, uint64_t count, uint32_t files, const char *first, const char *last) {
     gw_token_shards *shards = open_shards(name);
     gw_token_shards_written written;
@@ -71,7 +71,7 @@ static void write_all(const char *name, uint64_t count, uint32_t files, const ch
     free(written.last);
 }
 
-/* What a job reads is what was written, in this order. */
+/* Checks that a job reads the tokens that were written, in this order. */
 static void check_read(const char *list, uint64_t count, uint32_t files) {
     gw_tokens tokens;
     gw_err err;
@@ -135,7 +135,7 @@ Test(token_shards, few_tokens_are_one_file) {
     cr_assert_eq(files_there(), 1);
 }
 
-/* A last file of a few tokens would have no window in it. */
+/* A last file of few tokens would contain no window. */
 Test(token_shards, the_last_file_takes_what_is_too_little_for_another) {
     write_all("a.bin", LEAST + REST - 1, 1, "a.bin", "a.bin");
     check_read("a.bin", LEAST + REST - 1, 1);
@@ -158,7 +158,7 @@ Test(token_shards, many_tokens_are_several_files_of_one_size) {
     cr_assert_eq(files_there(), 4);
 }
 
-/* They lie where there is room for them. */
+/* The shards lie beside the link's target. */
 Test(token_shards, several_files_are_beside_what_a_link_names) {
     cr_assert_eq(mkdir(scratch_path("disk"), 0700), 0);
     cr_assert_eq(symlink("disk/large", scratch_path("t.bin")), 0);
@@ -190,7 +190,7 @@ Test(token_shards, nothing_of_another_kind_or_run_is_overwritten) {
     scratch_write("old_000001.bin", "", 0);
     refuse("old.bin", GW_E_DENIED, "old_000001.bin of another run exists");
     scratch_write("left_000100.bin", "", 0);
-    scratch_write("left_000007.bin", "", 0); /* the first ones were moved away */
+    scratch_write("left_000007.bin", "", 0); /* the run's first files were moved away */
     refuse("left.bin", GW_E_DENIED, "left_000007.bin of another run exists");
     refuse("left", GW_E_DENIED, "remove all files of that run");
     cr_assert_eq(files_there(), 6);
@@ -204,7 +204,7 @@ Test(token_shards, a_name_is_free_beside_others) {
     write_all("t.bin", 2 * LEAST, 2, "t_000001.bin", "t_000002.bin");
     cr_assert_eq(chdir(scratch_folder()), 0);
     refuse_path("t.bin", GW_E_DENIED, "t_000001.bin of another run exists");
-    scratch_write("empty", "", 0); /* as mktemp makes it */
+    scratch_write("empty", "", 0); /* an empty file, as mktemp makes */
     write_all("empty", 100, 1, "empty", "empty");
     cr_assert_eq(files_there(), 11);
 }
@@ -234,7 +234,7 @@ Test(token_shards, what_does_not_become_whole_leaves_nothing) {
     check_read("t.bin", 1000, 1);
 }
 
-/* All of them or none, even so late. */
+/* Even a late failure leaves no file. */
 Test(token_shards, a_file_that_finds_no_place_takes_the_others_with_it) {
     gw_err err;
     gw_token_shards_written written;
@@ -249,7 +249,7 @@ Test(token_shards, a_file_that_finds_no_place_takes_the_others_with_it) {
     }
 }
 
-/* As on a full disk. */
+/* A failure as on a full disk. */
 Test(token_shards, a_full_disk_is_told_and_leaves_nothing) {
     gw_err err;
     struct rlimit limit;

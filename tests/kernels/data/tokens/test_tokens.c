@@ -16,7 +16,8 @@ enum { LIST = 800, HEADER = 1024 };
 
 TestSuite(tokens, .init = scratch_open, .fini = scratch_close);
 
-/* A shard of `count` tokens: token i is i * 7 mod 50257. The file is `bytes` long, 0 for what is right. */
+/* Writes a shard of `count` tokens; token i is i * 7 mod 50257. The file is `bytes` long, or as long as it
+ * must be where `bytes` is 0. */
 static void write_shard(const char *name, uint32_t magic, uint32_t version, uint32_t count, size_t bytes) {
     size_t right = HEADER + 2 * (size_t)count, size = bytes > right ? bytes : right;
     uint8_t *all = calloc(size, 1);
@@ -75,12 +76,12 @@ Test(tokens, many_shards_are_one_sequence_of_windows) {
     gw_tokens tokens = open_all(list, 5);
     cr_assert(tokens.shards);
     cr_assert_eq(tokens.file_count, 3);
-    cr_assert_str_eq(tokens.files[0].path, scratch_path("a-1.bin")); /* sorted */
+    cr_assert_str_eq(tokens.files[0].path, scratch_path("a-1.bin")); /* the files are sorted */
     cr_assert_eq(tokens.windows, 1999 + 2 + 5);
     cr_assert_eq(tokens.largest, 50253);
     const struct {
         uint64_t window;
-        uint32_t first; /* its first token's number in its file */
+        uint32_t first; /* number of the window's first token in its file */
     } places[] = {{0, 0}, {1998, 9990}, {1999, 0}, {2000, 5}, {2001, 0}, {2005, 20}};
     for (size_t k = 0; k < sizeof places / sizeof places[0]; k++) {
         uint32_t in[5], out[5];
@@ -110,7 +111,7 @@ Test(tokens, the_digest_is_of_the_contents) {
     for (int i = 0; i < 4; i++) gw_tokens_close(all[i]);
 }
 
-/* It is part of a job's id, of which there are checkpoints. (hashlib.blake2b of Python has made it.) */
+/* The digest is part of a job's id, which checkpoints contain. (Python's hashlib.blake2b has computed it.) */
 Test(tokens, the_digest_stays_what_it_is) {
     scratch_write("a", "the same text", 13);
     scratch_write("c", "the same texT", 13);
@@ -145,7 +146,7 @@ Test(tokens, damaged_shards_are_refused_with_the_reason) {
     refuse(scratch_path("huge"), 8, GW_E_CORRUPT, "4294967295 tokens");
 }
 
-/* Whatever the header says, a file that opens can be read to its end. */
+/* A file that opens can be read to its end, whatever its header contains. */
 Test(tokens, random_damage_does_no_harm) {
     enum { TOKENS = 300, BYTES = HEADER + 2 * TOKENS, ROUNDS = 2000 };
     static uint8_t good[BYTES], bytes[BYTES + 8];
@@ -183,7 +184,7 @@ Test(tokens, what_cannot_be_data_is_refused_with_the_reason) {
     refuse(scratch_path("none"), 8, GW_E_NOTFOUND, "there is no file");
     refuse(scratch_path("none-*"), 8, GW_E_NOTFOUND, "no file matches");
     refuse(scratch_path("empty"), 8, GW_E_INVALID, "is empty");
-    cr_assert_eq(mkfifo(scratch_path("fifo"), 0600), 0); /* nobody writes to it */
+    cr_assert_eq(mkfifo(scratch_path("fifo"), 0600), 0); /* a pipe without a writer */
     refuse(scratch_path("fifo"), 8, GW_E_INVALID, "not a plain file");
     refuse(scratch_path("tiny"), 8, GW_E_INVALID,
            "tiny has 8 tokens; a window of 8 and the token after it need 9: join such files with others, or "
@@ -204,7 +205,7 @@ Test(tokens, a_file_may_be_called_what_looks_like_a_pattern) {
     cr_expect(tokens.file_count == 1 && tokens.tokens == 9);
     gw_tokens_close(&tokens);
     cr_assert_eq(unlink(scratch_path("notes [1].txt")), 0);
-    tokens = open_all(scratch_path("notes [1].txt"), 8); /* and now it is one */
+    tokens = open_all(scratch_path("notes [1].txt"), 8); /* now the pattern is a file's name */
     cr_expect(tokens.file_count == 1 && tokens.tokens == 11);
     gw_tokens_close(&tokens);
 }
@@ -215,7 +216,7 @@ Test(tokens, a_folder_that_cannot_be_read_is_not_called_empty) {
     refuse(scratch_path("nowhere/*.txt"), 8, GW_E_IO, "nowhere/*.txt': No such file or directory");
 }
 
-/* Whoever leaves out one after the other starts as often. */
+/* All short files are reported at once, since a user who leaves out one after the other starts as often. */
 Test(tokens, files_that_are_too_short_are_told_of_at_once) {
     scratch_write("a", "1234567890", 10);
     scratch_write("b", "12345678", 8);
@@ -225,8 +226,7 @@ Test(tokens, files_that_are_too_short_are_told_of_at_once) {
     snprintf(list, sizeof list, "%s,%s", scratch_path("a"), scratch_path("b"));
     refuse(list, 8, GW_E_INVALID,
            "b has 8 tokens; a window of 8 and the token after it need 9: join such files with others, leave "
-           "them "
-           "out, or take a smaller --context");
+           "them out, or take a smaller --context");
     refuse(scratch_path("[a-d]"), 8, GW_E_INVALID, "b has 8 tokens, and 1 more have too few; a window");
     snprintf(list, sizeof list, "%s,%s,%s", scratch_path("d"), scratch_path("a"), scratch_path("d"));
     gw_tokens tokens = open_all(list, 4);
@@ -236,7 +236,7 @@ Test(tokens, files_that_are_too_short_are_told_of_at_once) {
     gw_tokens_close(&tokens);
 }
 
-/* As if it had been written to at another time, whatever the clock's grain. */
+/* Sets another modification time, which does not depend on the clock's resolution. */
 static void write_token_90(const char *name, const char *bytes, time_t written_s) {
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = written_s}};
     FILE *file = fopen(scratch_path(name), "r+b");
@@ -254,11 +254,11 @@ Test(tokens, a_file_that_changes_under_the_run_is_noticed) {
     uint32_t in[8], out[8];
     gw_err err;
     cr_assert(gw_tokens_window(&tokens, 11, in, out, &err), "%s", err.text);
-    write_token_90("live", "\x05\x00", 1001); /* a token as good as any */
+    write_token_90("live", "\x05\x00", 1001); /* a valid token */
     cr_assert_not(gw_tokens_window(&tokens, 11, in, out, &err));
     cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert_not_null(strstr(err.text, "live was written to"), "%s", err.text);
-    write_token_90("live", "\xff\xff", 1000); /* and somebody set the time back */
+    write_token_90("live", "\xff\xff", 1000); /* the modification time is set back */
     cr_assert_not(gw_tokens_window(&tokens, 11, in, out, &err));
     cr_assert_eq(err.code, GW_E_CORRUPT);
     cr_assert_not_null(strstr(err.text, "token 90 is 65535, above 693"), "%s", err.text);
@@ -285,7 +285,7 @@ Test(tokens, a_file_that_cannot_be_read_is_an_error) {
     gw_tokens_close(&tokens);
 }
 
-/* Reads windows again and again, whatever comes of it. */
+/* Reads windows repeatedly and ignores the results. */
 static void read_on(const gw_tokens *tokens, uint32_t windows) {
     static uint32_t in[50000], out[50000];
     gw_err err;

@@ -1,4 +1,4 @@
-/* Several devices as one: what is not a single device's business (that is in test_cpu.c). */
+/* Several devices as one. Tests of what a single device does as well are in test_cpu.c. */
 #include "kernels/device/group/group.h"
 #include "kernels/host/team.h"
 #include "kernels/jobs/synthetic/synthetic.h"
@@ -15,12 +15,12 @@ enum { PARTS = 3 };
 static const char *const quick[] = {"shards=24",        "shard-ms=0", "state-bytes=200k",
                                     "sum-elements=70k", "seed=3",     NULL};
 
-/* The parts of the group that was opened last, and what is wrong with one of them. */
+/* The parts of the group that was opened last; part `broken` has the fault `how`. */
 static gw_device *part[PARTS];
 static uint32_t broken = PARTS;
 static enum { CANNOT_OPEN = 1, OTHER_CLASS, RECEIVES_WRONG } how;
 static gw_device_ops spoiled;
-static gw_segments received; /* of the part that receives wrong */
+static gw_segments received; /* segments of the part that receives a wrong sum */
 
 static bool spoiled_begin(gw_device *device, gw_reduce mode, gw_place place, gw_segments *send,
                           gw_segments *receive, gw_err *err) {
@@ -60,7 +60,7 @@ static void begin(rig *r, uint32_t devices) {
     rig_init(r);
 }
 
-/* The same bytes with any partition over parts and devices, and whoever adds them up. */
+/* Any partition over parts and devices, and any mode of reduction, gives the same bytes. */
 Test(group, one_state_whatever_the_parts) {
     static const gw_reduce modes[] = {GW_REDUCE_ALONE, GW_REDUCE_EXACT};
     rig r;
@@ -81,7 +81,8 @@ Test(group, one_state_whatever_the_parts) {
         }
 }
 
-/* Lanes go round, and each part has added something: or the tests above would be of one part alone. */
+/* Lanes are spread over the parts, and each part adds something; otherwise the tests above would test one
+ * part. */
 Test(group, shards_are_spread_over_the_parts) {
     rig r;
     gw_err err;
@@ -96,7 +97,7 @@ Test(group, shards_are_spread_over_the_parts) {
         cr_assert_eq(d->ops->contribute(d, lane[i], 0, i, &err), GW_SHARD_HELD, "%s", err.text);
     }
     for (uint32_t p = 0; p < PARTS; p++) cr_assert_eq(lanes[p], 2);
-    /* What a part alone has is its own sum; what is told of all, only the first tells. */
+    /* Each part has a sum of its own, and only the first states coverage and boundary words. */
     for (uint32_t p = 0; p < PARTS; p++) {
         gw_segments send, receive;
         cr_assert(part[p]->ops->reduce_begin(part[p], GW_REDUCE_EXACT, GW_PLACE_HOST, &send, &receive, &err),
@@ -138,7 +139,7 @@ typedef struct storm {
     atomic_uint dropped, ended;
 } storm;
 
-/* Shards that nobody wants, one after the other, until it is over. */
+/* Computes shards, which are dropped, until the test ends. */
 static void *storm_main(void *context) {
     storm *s = context;
     gw_lane *lane;
@@ -154,7 +155,7 @@ static void *storm_main(void *context) {
     return NULL;
 }
 
-/* Emptying is of all parts at once: a shard that any of them is at is dropped, and nothing of it stays. */
+/* Emptying empties all parts at once: a shard in flight on any part is dropped, and nothing of it stays. */
 Test(group, emptied_while_all_parts_compute) {
     rig r;
     begin(&r, 1);
@@ -195,7 +196,7 @@ Test(group, copies_of_the_state_that_differ_are_told_and_mended) {
     rig_close(&r);
 }
 
-/* One part gets another sum than the others: it is right nowhere, and not applied. */
+/* One part receives another sum than the others: the group's sum is wrong and is not applied. */
 Test(group, a_sum_that_one_part_has_received_wrong) {
     rig r;
     gw_err err;
@@ -215,7 +216,7 @@ Test(group, a_sum_that_one_part_has_received_wrong) {
     rig_close(&r);
 }
 
-/* What one part had added up itself is damaged: this peer's own, whichever part it was. */
+/* A damaged sum of any one part is this peer's own fault. */
 Test(group, what_one_part_has_added_up_is_damaged) {
     rig r;
     gw_err err;
@@ -237,7 +238,7 @@ Test(group, what_one_part_has_added_up_is_damaged) {
     }
 }
 
-/* The sum of the parts, which are right. */
+/* The sum of the parts is damaged, and the parts are right. */
 Test(group, what_the_parts_have_added_up_together_is_damaged) {
     rig r;
     gw_err err;

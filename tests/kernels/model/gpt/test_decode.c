@@ -38,8 +38,7 @@ static double loss_of(const float *logits, uint32_t target) {
     return log(total) - (double)logits[target];
 }
 
-/* Feeding one by one, what follows is as likely as the training's forward pass says, all positions together.
- */
+/* Fed one by one, all tokens together are as likely as in the forward pass of training. */
 Test(gpt_decode, agrees_with_the_forward_pass_of_training) {
     gw_gpt_lane lane;
     gw_gpt_decoder decoder;
@@ -65,7 +64,7 @@ Test(gpt_decode, tokens_may_come_in_any_portions) {
     cr_assert(gw_gpt_decoder_open(&gpt, (const float *const *)parameters, &decoder, &err), "%s", err.text);
     for (int portion = 1; portion <= GW_GPT_FEED; portion += 21) {
         const float *logits = NULL;
-        decoder.position = 0; /* anew */
+        decoder.position = 0; /* the decoder starts again */
         for (int i = 0; i < CONTEXT; i += portion)
             logits = gw_gpt_decoder_feed(&decoder, tokens + i,
                                          (uint32_t)(CONTEXT - i < portion ? CONTEXT - i : portion));
@@ -105,7 +104,7 @@ Test(gpt_decode, sampling_follows_the_distribution) {
     }
 }
 
-/* A model that knows little thinks much equally likely. */
+/* An untrained model gives many tokens equal logits. */
 Test(gpt_decode, of_equals_no_more_are_taken_than_were_asked_for) {
     const float logits[] = {1.0f, 2.0f, 1.0f, 3.0f, 1.0f, 1.0f};
     static const char *const taken[] = {"000100", "010100", "110100", "111100", "111110", "111111"};

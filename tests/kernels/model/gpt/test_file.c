@@ -1,4 +1,4 @@
-/* A model that goes out as safetensors and comes back by --init. */
+/* A model is written as safetensors and read by --init. */
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/file.h"
@@ -61,10 +61,12 @@ Test(gpt_file, init_begins_with_what_was_exported) {
         gw_gpt_parameter p = gw_gpt_parameter_of(&shape, i);
         size_t bytes = p.dim[0] * (p.rank == 2 ? p.dim[1] : 1) * sizeof(float);
         cr_assert_arr_eq(parameter(first, i), parameter(second, i), bytes, "%s", p.name);
-        if (strcmp(p.name, "wpe.weight") == 0) bytes = 4 * 12 * sizeof(float); /* the first positions */
+        /* the file's first positions */
+        if (strcmp(p.name, "wpe.weight") == 0) bytes = 4 * 12 * sizeof(float);
         cr_assert_arr_eq(parameter(first, i), parameter(shorter, i), bytes, "%s", p.name);
     }
-    cr_assert_not(gw_hash_equal(&first->plan.data_digest, &second->plan.data_digest)); /* another job */
+    /* other weights make another job */
+    cr_assert_not(gw_hash_equal(&first->plan.data_digest, &second->plan.data_digest));
     trial_close(first);
     trial_close(second);
     trial_close(shorter);
@@ -76,7 +78,7 @@ static bool open_in_memory(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, in_memory, job, err);
 }
 
-/* The same job: whichever way its peers have the weights, they are one flock. */
+/* Peers that get the weights in different ways have the same job, and so form one flock. */
 Test(gpt_file, weights_in_memory_begin_as_their_file_does) {
     const char *model = scratch_path("model.safetensors");
     trial *first = open_trial(NULL, "10");
@@ -139,10 +141,10 @@ static void write_config(const gw_gpt *gpt) {
     cr_assert(gw_output_end(&output, written, &err), "%s", err.text);
 }
 
-/* None of this changes a tensor's shape. */
+/* The shape of no tensor shows these values. */
 Test(gpt_file, init_of_a_model_that_computes_otherwise_is_refused) {
     trial *t = open_trial(NULL, "10");
-    char model[200], text[200]; /* names from scratch_path do not last */
+    char model[200], text[200]; /* the next scratch_path overwrites the name */
     snprintf(model, sizeof model, "%s", scratch_path("model.safetensors"));
     snprintf(text, sizeof text, "%s", text_file());
     write_model(t, model);
@@ -154,7 +156,7 @@ Test(gpt_file, init_of_a_model_that_computes_otherwise_is_refused) {
     write_config(&other);
     refuse_init("config.json beside it says n_head 4, and this model's is 2", pairs);
     static const struct {
-        const char *config, *words; /* NULL: taken */
+        const char *config, *words; /* NULL: it is accepted */
     } cases[] = {
         {"{\"activation_function\":\"relu\"}",
          "activation_function \"relu\", and this model's is \"gelu_new\""},
@@ -182,7 +184,7 @@ Test(gpt_file, init_of_a_model_that_computes_otherwise_is_refused) {
     cr_assert(trial_opens(&gw_job_gpt, pairs, &err), "%s", err.text);
 }
 
-/* GPT-2's number of a byte is not the byte. */
+/* GPT-2's token of a byte is not the byte's value. */
 Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
     static const uint32_t header[256] = {20240520, 1, 100};
     uint8_t shard[sizeof header + 100 * sizeof(uint16_t)] = {0};
@@ -209,7 +211,7 @@ Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
 static const gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
 enum { PLAIN_TENSORS = 64, PLAIN_NAME = 64 };
 
-/* A model's parameters as in the files that OpenAI published: with no prefix. */
+/* Writes a model's parameters without a prefix, as in the files that OpenAI published. */
 typedef struct plain {
     gw_safetensor list[PLAIN_TENSORS];
     char names[PLAIN_TENSORS][PLAIN_NAME];
@@ -272,7 +274,7 @@ Test(gpt_file, names_without_prefix_and_other_tensors_do_not_matter) {
     gw_safetensors_close(&file);
 }
 
-/* Its bytes are the embedding's: safetensors.torch.save_model keeps one of two names. */
+/* An lm_head.weight with the embedding's bytes: safetensors.torch.save_model keeps one of both names. */
 Test(gpt_file, an_embedding_may_be_called_by_its_other_name) {
     plain model;
     plain_open(&model, &tiny);
@@ -304,11 +306,11 @@ Test(gpt_file, tensors_that_are_not_read_are_named) {
     gw_safetensors_close(&file);
 }
 
-/* The first layers alone are another model, and their shapes are those of this one. */
+/* The first layers alone are another model, although their shapes fit this one. */
 Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     static const char words[] =
         "has 2 layers, and this model 1; its weights are of --layers 2 --channels 12 ";
-    char model[200], text[200]; /* names from scratch_path do not last */
+    char model[200], text[200]; /* the next scratch_path overwrites the name */
     snprintf(model, sizeof model, "%s", scratch_path("model.safetensors"));
     snprintf(text, sizeof text, "%s", text_file());
     const char *const *first = WITH("channels", "12", "context", "10", "layers", "1");
@@ -350,7 +352,7 @@ Test(gpt_file, init_of_a_model_of_more_layers_is_refused) {
     refuse_init("has 81 layers; 80 are the most that a model may have", all);
 }
 
-/* Whatever a config.json says: it may not be there. */
+/* No config.json is needed, whatever one might contain. */
 Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
     static const float words[3072] = {1.0f}, zeros[3072];
     float head[3072] = {[0] = 1.0f, [3071] = 1.0f};
@@ -366,7 +368,7 @@ Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
                                                              .bytes = (const uint8_t *)head,
                                                              .size = sizeof head};
     plain_add(&file, tensor);
-    tensor.name = "more"; /* behind a head that is too short there are zeros, as in the embedding */
+    tensor.name = "more"; /* where the head is too short, zeros follow, as in the embedding */
     tensor.bytes = (const uint8_t *)zeros;
     plain_add(&file, tensor);
     snprintf(model, sizeof model, "%s", plain_write(&file, "model.safetensors"));
@@ -377,7 +379,7 @@ Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
     head[3071] = 0.0f;
     plain_write(&file, "model.safetensors");
     cr_assert(trial_opens(&gw_job_gpt, pairs, &err), "%s", err.text);
-    strcpy(added->dtype, "I32"); /* other numbers of the same bytes */
+    strcpy(added->dtype, "I32"); /* other values with the same bytes */
     plain_write(&file, "model.safetensors");
     refuse_init(refusal, pairs);
     strcpy(added->dtype, "F32");
@@ -387,7 +389,7 @@ Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
     refuse_init(refusal, pairs);
 }
 
-/* Nobody asked for the context of a preset. */
+/* The context of a preset counts as not given by the user. */
 Test(gpt_file, positions_are_cut_off_for_who_asks_for_that) {
     const gw_gpt longer = {.layers = 1, .heads = 1, .channels = 2, .context = 65, .vocabulary = 256};
     char model[200], text[200];
@@ -408,7 +410,7 @@ Test(gpt_file, positions_are_cut_off_for_who_asks_for_that) {
         cr_assert(trial_opens(&gw_job_gpt, LONGER("context", given[i]), &err), "%s", err.text);
 }
 
-/* One tensor of a tiny model as the file has it, the others zeros. */
+/* Writes a tiny model, with one tensor as given and zeros for the others. */
 static void read_halves(const char *dtype, const uint16_t *bits, float *values, uint32_t count) {
     plain model;
     gw_safetensors file;
@@ -438,7 +440,7 @@ Test(gpt_file, halves_are_read_as_floats) {
     cr_assert(values[2] == 1.0f && values[3] == -2.0f && values[6] == 3.140625f && values[5] == 0x1p-133f);
 }
 
-/* First weights may be asked for long after the file was opened, when a flock begins. */
+/* First weights may be read long after the file was opened, when a flock begins. */
 Test(gpt_file, weights_of_a_file_that_was_written_to_are_not_taken) {
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000}};
     const char *path = scratch_path("model.safetensors");
@@ -460,7 +462,7 @@ Test(gpt_file, weights_of_a_file_that_was_written_to_are_not_taken) {
     gw_safetensors_close(&file);
 }
 
-/* Of a folder as of a file in it. */
+/* A folder gives the config.json of a file in it. */
 Test(gpt_file, the_shape_is_what_the_config_says) {
     gw_gpt read;
     gw_err err;

@@ -1,4 +1,5 @@
-/* The whole model against a forward pass in double: its loss, and every gradient by finite differences. */
+/* Compares the whole model with a forward pass in double: its loss, and every gradient by finite differences.
+ */
 #include "kernels/model/gpt/gpt.h"
 
 #include "core/rng.h"
@@ -13,7 +14,7 @@
 
 enum { CHANNELS_MOST = 16, CONTEXT_MOST = 8, VOCABULARY_MOST = 16 };
 
-/* Numbers of a layer's parameters, and of the last norm's. */
+/* The numbers of a layer's parameters and of the last norm's. */
 enum { WORDS = 0, PLACES = 1, FIRST = 2, PARTS = 12 };
 
 typedef struct model {
@@ -29,7 +30,7 @@ typedef struct model {
 static const uint64_t key = 99;
 static const uint32_t shard = 3;
 
-/* 0 or 1 / (1 - rate), by the site's number. */
+/* Dropout's factor, 0 or 1 / (1 - rate), by the element's number in the site. */
 static double keep(const model *m, uint32_t site, uint64_t element) {
     float one = 1.0f;
     gw_dropout dropout = {m->dropout, key, (uint64_t)shard << 32 | site};

@@ -1,5 +1,5 @@
-/* Training steps of a tiny model against PyTorch's: losses, norms, gradients and the parameters after them.
- * The numbers are recorded in pytorch/gpt_step.inc; the script beside it says how. */
+/* Compares training steps of a tiny model with PyTorch's: losses, norms, gradients and the parameters
+ * afterwards. pytorch/gpt_step.inc contains PyTorch's numbers, which the script beside it has made. */
 #include "kernels/jobs/gpt/gpt.h"
 #include "tests/kernels/pytorch/gpt_step.inc"
 #include "tests/kernels/trial.h"
