@@ -121,6 +121,18 @@ static char *either(const char *folder, const char *name, const char *other) {
     return second;
 }
 
+/* Says what a folder lacks, or what it holds instead. */
+static bool refuse_folder(const char *folder, const char *vocabulary, gw_err *err) {
+    char *sentences = path_in(folder, "tokenizer.model");
+    bool there = sentences != NULL && access(sentences, F_OK) == 0;
+    free(sentences);
+    if (there)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "%s holds a SentencePiece model, tokenizer.model: byte-level BPE is what can be read",
+                       folder);
+    return gw_fail(err, GW_E_NOTFOUND, "there is no file %s, and no tokenizer.json beside it", vocabulary);
+}
+
 static bool read_folder(gw_bpe *bpe, const char *folder, gw_err *err) {
     char *json = path_in(folder, "tokenizer.json"),
          *vocabulary = either(folder, "vocab.json", "encoder.json"),
@@ -130,6 +142,8 @@ static bool read_folder(gw_bpe *bpe, const char *folder, gw_err *err) {
         gw_fail(err, GW_E_NOMEM, "out of memory");
     else if (access(json, F_OK) == 0)
         good = gw_bpe_read_tokenizer(bpe, json, err);
+    else if (access(vocabulary, F_OK) != 0)
+        good = refuse_folder(folder, vocabulary, err);
     else
         good = read_pair(bpe, vocabulary, merges, err);
     free(json);

@@ -458,6 +458,7 @@ Test(bpe, damaged_merges_are_refused_with_the_line) {
     free(line);
     cr_assert_eq(remove(scratch_path("merges.txt")), 0);
     refuse("there is no file");
+    refuse("/merges.txt");
     cr_assert_eq(mkfifo(scratch_path("merges.txt"), 0600), 0); /* a pipe without a writer */
     refuse("merges.txt is not a plain file");
 }
@@ -483,4 +484,8 @@ Test(bpe, damaged_vocabularies_are_refused_with_the_reason) {
     refuse("duplicate");
     write_text("vocab.json", "{\"a\": 1");
     refuse("vocab.json: line 1");
+    cr_assert_eq(remove(scratch_path("vocab.json")), 0);
+    refuse("vocab.json, and no tokenizer.json beside it");
+    write_text("tokenizer.model", "and so on");
+    refuse("holds a SentencePiece model, tokenizer.model");
 }
