@@ -22,7 +22,7 @@ static bool add(gw_folder *folder, char *path, gw_err *err) {
 
 static bool list(const char *path, int depth, gw_folder *folder, gw_err *err);
 
-/* Adds an entry of a folder, or what is below it; takes ownership of its path. */
+/* Adds an entry of a folder; where it is a folder, the files below it. It takes ownership of the path. */
 static bool list_entry(char *path, int depth, gw_folder *folder, gw_err *err) {
     struct stat there, itself;
     bool known = path != NULL || gw_fail(err, GW_E_NOMEM, "no memory for a list of files");

@@ -7,14 +7,14 @@
 #include <stdint.h>
 
 typedef struct gw_folder {
-    char **paths; /* "FOLDER/..." in the order of their bytes, whatever the locale */
+    char **paths; /* paths "FOLDER/...", sorted by their bytes in every locale */
     uint32_t count;
 } gw_folder;
 
-/* Lists all files below a folder, those of its folders too, but none whose name begins with a dot or that
- * lies in a folder with such a name. Links to files count as files, and links to folders are passed over.
- * Fails with GW_E_IO where a folder cannot be read, or with GW_E_NOTFOUND where there is no file; *folder is
- * empty then. Blocks on the disk. */
+/* Lists all files below a folder and its folders. Files and folders whose names begin with a dot are left
+ * out. Links to files count as files; links to folders are not followed. Fails with GW_E_IO where a folder
+ * cannot be read, and with GW_E_NOTFOUND where there is no file; *folder is empty then. Blocks on the disk.
+ */
 bool gw_folder_list(const char *path, gw_folder *folder, gw_err *err);
 void gw_folder_free(gw_folder *folder);
 

@@ -7,14 +7,14 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { GZIP_WINDOW = 15 + 16, ZSTD_WINDOW = 31 /* zstd --long=31 */ };
+enum { GZIP_WINDOW = 15 + 16, ZSTD_WINDOW = 31 /* the window of zstd --long=31 */ };
 
 struct gw_inflater {
     gw_compression compression;
     z_stream gzip;
     ZSTD_DStream *zstd;
     bool within; /* a member or a frame has begun and not ended */
-    bool padded; /* zeros have come behind the last member: tapes and disks pad their last block so */
+    bool padded; /* zeros follow the last member, with which tapes and disks pad their last block */
 };
 
 bool gw_compression_of(const char *bytes, size_t count, gw_compression *compression, gw_err *err) {
@@ -68,7 +68,7 @@ void gw_inflater_close(gw_inflater *inflater) {
     free(inflater);
 }
 
-/* Skips zeros behind a member. Anything else there begins another member. */
+/* Skips zeros behind a member. Any other byte begins another member. */
 static bool begin_member(gw_inflater *inflater, gw_err *err) {
     z_stream *z = &inflater->gzip;
     while (z->avail_in > 0 && *z->next_in == 0) {
@@ -94,7 +94,7 @@ static bool run_gzip(gw_inflater *inflater, const char **in, size_t *left, char 
         if (!inflater->within) good = begin_member(inflater, err);
         if (!good || !inflater->within) break;
         int result = inflate(z, Z_NO_FLUSH);
-        stuck = result == Z_BUF_ERROR; /* it needs more input */
+        stuck = result == Z_BUF_ERROR; /* the decompressor needs more input */
         if (result == Z_STREAM_END) inflater->within = false;
         if (result == Z_MEM_ERROR)
             good = gw_fail(err, GW_E_NOMEM, "no memory to decompress a file");

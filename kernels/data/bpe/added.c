@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHARACTER = 4 }; /* the most bytes of one */
+enum { CHARACTER = 4 }; /* the most bytes of a character */
 
 bool gw_bpe_added_add(gw_bpe_added *added, const gw_bpe_added_token *token, gw_err *err) {
     gw_bpe_added_token *grown = realloc(added->list, (added->count + 1) * sizeof *grown);

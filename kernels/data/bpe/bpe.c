@@ -88,7 +88,8 @@ static bool read_file(gw_bpe_reading *r, const char *path, bool (*read)(gw_bpe_r
     return done;
 }
 
-/* Reads GPT-2's two files, and what they do not say: how texts are cut, and what ends them. */
+/* Reads GPT-2's two files, and sets what they do not contain: the pattern that cuts texts and the token that
+ * ends them. */
 static bool read_pair(gw_bpe *bpe, const char *vocabulary, const char *merges, gw_err *err) {
     static const char end[] = GW_BPE_END_OF_TEXT;
     gw_bpe_reading r;
@@ -97,7 +98,7 @@ static bool read_pair(gw_bpe *bpe, const char *vocabulary, const char *merges, g
     if (done) bpe->end_of_text = gw_bpe_number_of(&r, end, strlen(end));
     json_decref(r.file);
     if (done && bpe->end_of_text != GW_BPE_NO_TOKEN) {
-        /* no merge makes this token; it is recognised in the text, as in transformers */
+        /* no merge makes this token; it is recognised in the text, as Hugging Face's transformers does */
         const gw_bpe_added_token token = {
             .text = end, .length = strlen(end), .token = (uint32_t)bpe->end_of_text};
         done = gw_bpe_added_add(&bpe->added[0], &token, err);
@@ -110,7 +111,7 @@ static char *path_in(const char *folder, const char *name) {
     return asprintf(&path, "%s/%s", folder, name) >= 0 ? path : NULL;
 }
 
-/* The path of the first of two names, or of the second where only that one is there. */
+/* The path of the file with the first of two names, or with the second where only that file exists. */
 static char *either(const char *folder, const char *name, const char *other) {
     char *first = path_in(folder, name), *second = path_in(folder, other);
     if (first == NULL || second == NULL || access(first, F_OK) == 0 || access(second, F_OK) != 0) {
@@ -191,7 +192,7 @@ const char *gw_bpe_decode(const gw_bpe *bpe, uint32_t number, size_t *length) {
     return *length > 0 ? bpe->tokens[number].bytes : "";
 }
 
-/* `all` has room for two tokens a byte. */
+/* Encodes a text to `all`, which has room for two tokens for each byte. */
 static bool encode(gw_bpe_stream *stream, const char *text, size_t length, uint32_t *all, size_t *total,
                    gw_err *err) {
     const uint32_t *tokens;

@@ -1,15 +1,13 @@
-/* Tokenizers: byte-pair encoding over bytes (Sennrich et al., 2016; Radford et al., 2019), as GPT-2's and
- * many later ones. Tokens that were added to a vocabulary, such as "<|endoftext|>", are recognised in a text
- * first. What is between them is cut into words, numbers, punctuation and blanks, by GPT-2's regular
- * expression or the tokenizer's own. Each of these pieces starts as single bytes; of all neighbours that have
- * a merge, those with the lowest rank are joined, until no merge is left. A piece of more than 1 MiB is cut
- * there.
- *
- * The tokens are those that Hugging Face's tokenizers library makes of a text, without those that it puts
- * around a whole text (a post-processor's). The differences: characters that Unicode has assigned after the
- * version that PCRE2 knows are taken for unassigned ones (kernels/data/bpe/pattern.h); a text may have bytes
- * that are not UTF-8, each of which is a piece; and what the library leaves out, since the vocabulary has no
- * token for it, is an error. */
+/* Tokenizers with byte-pair encoding over bytes (Sennrich et al., 2016; Radford et al., 2019), as GPT-2 and
+ * many later models have. Added tokens, such as "<|endoftext|>", are recognised in a text first. The text
+ * between them is cut into words, numbers, punctuation and blanks, by GPT-2's regular expression or the
+ * tokenizer's own. Each of these pieces starts as single bytes; of all neighbours that have a merge, those
+ * with the lowest rank are joined, until no merge is left. A piece of more than 1 MiB is cut at that length.
+ * The tokens are those of Hugging Face's tokenizers library, without the ones that its post-processors put
+ * around a whole text. There are three differences: characters that Unicode has assigned after the version
+ * that PCRE2 knows count as unassigned (kernels/data/bpe/pattern.h); a text may contain bytes that are not
+ * UTF-8, each of which is a piece; and text that the library leaves out, since the vocabulary has no token
+ * for it, is an error. */
 #ifndef GODWIT_KERNELS_DATA_BPE_BPE_H
 #define GODWIT_KERNELS_DATA_BPE_BPE_H
 
@@ -20,19 +18,20 @@
 
 typedef struct gw_bpe gw_bpe;
 
-/* Reads a tokenizer.json of the tokenizers library; or that in a folder, or where there is none GPT-2's files
- * in the folder, vocab.json and merges.txt, which are also called encoder.json and vocab.bpe. Fails with
- * GW_E_NOTFOUND, GW_E_INVALID or GW_E_LIMIT, or with GW_E_UNSUPPORTED where a tokenizer.json has what cannot
- * be honoured (a normalizer, a model of another type), naming the file and what is wrong in it. Blocks on the
- * disk. */
+/* Reads a tokenizer. The path names a tokenizer.json of the tokenizers library, or a folder with one; a
+ * folder without one has GPT-2's files, vocab.json and merges.txt, which are also called encoder.json and
+ * vocab.bpe. Fails with GW_E_NOTFOUND, GW_E_INVALID or GW_E_LIMIT, or with GW_E_UNSUPPORTED where a
+ * tokenizer.json has a feature that is not implemented (a normalizer, a model of another type), naming the
+ * file and what is wrong in it. Blocks on the disk. */
 bool gw_bpe_open(const char *path, gw_bpe **bpe, gw_err *err);
 void gw_bpe_close(gw_bpe *bpe); /* NULL is allowed */
 
 /* One more than the largest token. */
 uint32_t gw_bpe_size(const gw_bpe *bpe);
 
-/* The token that ends a text: "<|endoftext|>", or where the vocabulary has no such token the eos_token that a
- * tokenizer_config.json beside the tokenizer.json names; false where there is none. */
+/* Sets *token to the token that ends a text: "<|endoftext|>" or, where the vocabulary has no such token, the
+ * eos_token that a tokenizer_config.json beside the tokenizer.json names. Returns false where there is none.
+ */
 bool gw_bpe_end_of_text(const gw_bpe *bpe, uint32_t *token);
 
 /* Encodes a text into tokens, in memory that the caller frees. Any bytes are allowed: those that are not

@@ -49,7 +49,7 @@ void gw_bpe_cutter_close(gw_bpe_cutter *cutter) {
     *cutter = (gw_bpe_cutter){.bpe = NULL};
 }
 
-/* The length of a part, or of its beginning where it is too long; that ends at a character's end. */
+/* The length of a part; for a part that is too long, that of its beginning, up to the end of a character. */
 static size_t shorten(const char *part, size_t length) {
     if (length <= GW_BPE_PIECE) return length;
     for (length = GW_BPE_PIECE; ((unsigned char)part[length] & 0xc0) == 0x80;) length--;
@@ -58,7 +58,7 @@ static size_t shorten(const char *part, size_t length) {
 
 static bool cut_step(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, gw_err *err);
 
-/* Gives a part, of at most GW_BPE_PIECE bytes, to the next step. */
+/* Passes a part, of at most GW_BPE_PIECE bytes, to the next step. */
 static bool pass_on(gw_bpe_cutter *c, uint32_t step, const char *part, size_t length, gw_err *err) {
     gw_bpe_cut next = {.text = part, .length = length, .ended = true};
     if (c->bpe->space_step == (int32_t)step && step > 0 && part[0] != ' ') {
@@ -77,18 +77,19 @@ static bool pass_on(gw_bpe_cutter *c, uint32_t step, const char *part, size_t le
 
 typedef enum outcome { FOUND, NOT_FOUND, WAIT, FAILED } outcome;
 
-/* Looks for the first match from `from` on, in the window of the part that begins at cut->at. WAIT: what
- * follows may change it. */
+/* Searches the first match from `from` on, in the window of the part that begins at cut->at. The outcome is
+ * WAIT where following text may change it. */
 static outcome find(gw_bpe_cutter *c, uint32_t step, const gw_bpe_cut *cut, size_t from, size_t stop,
                     size_t *start, size_t *end, gw_err *err) {
     const pcre2_code *pattern = c->bpe->steps[step].pattern;
     bool last = cut->ended && stop == cut->length, full = stop - cut->at >= GW_BPE_PIECE;
     if (from > stop) return last || full ? NOT_FOUND : WAIT;
-    /* The text is known to be UTF-8: if PCRE checked, it would check all of the rest each time. */
+    /* The text is known to be UTF-8. PCRE's own check would read the whole rest of the text each time. */
     uint32_t options = PCRE2_NO_UTF_CHECK | (last ? 0 : PCRE2_PARTIAL_HARD);
     PCRE2_SPTR text = (PCRE2_SPTR)cut->text;
     int found = pcre2_match(pattern, text, stop, from, options, c->match[step], c->limits);
-    /* Behind a full window nothing is looked at, so that pieces do not depend on how a text comes. */
+    /* Text behind a full window is not used, so that pieces do not depend on the parts in which a text
+     * arrives. */
     if (found == PCRE2_ERROR_PARTIAL && full)
         found = pcre2_match(pattern, text, stop, from, PCRE2_NO_UTF_CHECK, c->match[step], c->limits);
     if (found == PCRE2_ERROR_PARTIAL || (found == PCRE2_ERROR_NOMATCH && !last && !full)) return WAIT;
@@ -106,7 +107,7 @@ static outcome find(gw_bpe_cutter *c, uint32_t step, const gw_bpe_cut *cut, size
     return FOUND;
 }
 
-/* The end of what is looked at for a part that begins at `at`: a character's end. */
+/* The end of the window of a part that begins at `at`, which is the end of a character. */
 static size_t window_end(const gw_bpe_cut *cut) {
     if (cut->length - cut->at <= GW_BPE_WINDOW) return cut->length;
     size_t stop = cut->at + GW_BPE_WINDOW;
@@ -114,8 +115,8 @@ static size_t window_end(const gw_bpe_cut *cut) {
     return stop;
 }
 
-/* Passes on the part that ends at `end`, or as much of it as a piece may have, and advances behind that.
- * *whole: it was all of it. */
+/* Passes on the part that ends at `end`, or as much of it as a piece may have, and advances behind it. *whole
+ * tells whether it was the whole part. */
 static bool take_part(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, size_t end, bool drop, bool *whole,
                       gw_err *err) {
     const char *part = cut->text + cut->at;
@@ -125,8 +126,8 @@ static bool take_part(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, size_t e
     return drop || pass_on(c, step + 1, part, length, err);
 }
 
-/* As the tokenizers library does, a match of nothing separates what is beside it, but not directly behind the
- * match before it. */
+/* Runs one step. As in the tokenizers library, an empty match separates the text around it, unless it lies
+ * directly behind the match before it. */
 static bool cut_step(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, gw_err *err) {
     const gw_bpe_step *s = &c->bpe->steps[step];
     size_t from = cut->at, start = 0, end = 0;
@@ -141,7 +142,7 @@ static bool cut_step(gw_bpe_cutter *c, uint32_t step, gw_bpe_cut *cut, gw_err *e
             from = end + (end < cut->length ? gw_utf8_character(cut->text + end, cut->length - end) : 1);
             continue;
         }
-        if (start > cut->at) { /* what is before the match, or all there is */
+        if (start > cut->at) { /* the part before the match, or the rest of the window */
             cut->after_match = false;
             if (!take_part(c, step, cut, start, s->drop_gaps, &whole, err)) return false;
             from = cut->at;

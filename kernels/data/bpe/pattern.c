@@ -17,14 +17,14 @@
 enum { DEPTH = 100 };
 
 typedef struct translation {
-    const char *pattern, *at; /* the whole, and what is left of it */
+    const char *pattern, *at; /* the whole pattern, and the rest that is not yet translated */
     FILE *out;
-    char *text; /* what was put to `out`, once that is flushed */
+    char *text; /* the contents of `out` after a flush */
     gw_err *err;
-    int depth;          /* of classes within classes */
-    int groups;         /* that are open */
-    long begins[DEPTH]; /* where they begin in `text` */
-    long atom;          /* where that begins which a quantifier would repeat */
+    int depth;          /* depth of nested classes */
+    int groups;         /* number of open groups */
+    long begins[DEPTH]; /* starts of the open groups in `text` */
+    long atom;          /* start of the atom that a quantifier would repeat */
 } translation;
 
 static bool refuse(const translation *t, const char *construct, int length) {
@@ -41,7 +41,7 @@ static void put(const translation *t, const char *text) {
     fputs(text, t->out);
 }
 
-/* A character that stands for itself. */
+/* Writes a character that stands for itself. */
 static void put_literal(const translation *t, char c) {
     if ((unsigned char)c < 0x80 && !isalnum((unsigned char)c)) fputc('\\', t->out);
     fputc(c, t->out);
@@ -79,7 +79,7 @@ static bool put_code(translation *t, const char *start) {
         char text[5] = "";
         memcpy(text, digits, length);
         code = strtoul(text, NULL, 16);
-        good = wide || code < 0x80; /* above, it is a byte of a character */
+        good = wide || code < 0x80; /* larger values are bytes of characters */
     }
     if (!good || code > 0x10ffff) return refuse(t, start, 4);
     t->at = digits + length + (braces ? 1 : 0);
@@ -87,7 +87,8 @@ static bool put_code(translation *t, const char *start) {
     return true;
 }
 
-/* What is behind a backslash, inside or outside of a class. *single: it is one character. */
+/* Translates what follows a backslash, inside or outside a class. *single tells whether it is one character.
+ */
 static bool put_escape(translation *t, bool class, bool *single) {
     const char *start = t->at++;
     char c = *t->at++;
@@ -156,11 +157,11 @@ static bool put_escape(translation *t, bool class, bool *single) {
     }
 }
 
-/* The contents of a class, up to behind its bracket; a class within a class adds its contents. */
+/* Translates the contents of a class, including its closing bracket. A nested class adds its contents. */
 static bool put_contents(translation *t) {
     bool first = true;
-    bool single = false; /* the last item is one character, which may begin a range */
-    bool ranged = false; /* a range waits for its end */
+    bool single = false; /* the last item is a single character, which may start a range */
+    bool ranged = false; /* a range has started and not ended */
     if (t->depth++ == DEPTH) return refuse(t, t->at, 1);
     for (; first || *t->at != ']'; first = false) {
         const char *start = t->at;
@@ -205,7 +206,8 @@ static bool put_class(translation *t) {
     return true;
 }
 
-/* What begins with a parenthesis, up to its contents. Nothing refers to groups, so that none is kept. */
+/* Translates the start of a group, up to its contents. No construct refers to groups, so they do not capture.
+ */
 static bool put_group(translation *t) {
     static const char *const same[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
     const char *start = t->at;
@@ -220,8 +222,8 @@ static bool put_group(translation *t) {
             t->at += strlen(same[i]);
             return true;
         }
-    /* options: an m is what others call s; without a group they hold to the end, which is alike at the start
-     */
+    /* options: Oniguruma's m is PCRE2's s; options without a group hold to the end, which both understand
+     * alike at the start of a pattern */
     size_t length = strspn(start + 2, "im-");
     char end = start[2 + length];
     if (length == 0 || !(end == ':' || (end == ')' && start == t->pattern))) return refuse(t, start, 3);
@@ -229,7 +231,7 @@ static bool put_group(translation *t) {
     for (size_t i = 0; i < length; i++) fputc(start[2 + i] == 'm' ? 's' : start[2 + i], t->out);
     fputc(end, t->out);
     t->at += 3 + length;
-    if (end == ')') t->groups--; /* it has no contents */
+    if (end == ')') t->groups--; /* such a group has no contents */
     return true;
 }
 
@@ -244,8 +246,9 @@ static bool wrap_atom(translation *t) {
     return true;
 }
 
-/* "{N}", "{N,}", "{,M}" or "{N,M}"; any other brace is a character. What follows is no part of it, as it is
- * behind other quantifiers: "{N,M}+" repeats that, and "{N}?" makes it optional. */
+/* Translates "{N}", "{N,}", "{,M}" or "{N,M}"; any other brace is a character. Unlike behind other
+ * quantifiers, a following + or ? is a quantifier of its own: "{N,M}+" repeats the whole, and "{N}?" makes it
+ * optional. */
 static bool put_interval(translation *t) {
     unsigned least = 0, most = 0;
     int length = 0;
@@ -264,7 +267,7 @@ static bool put_interval(translation *t) {
     if (both || upper) fprintf(t->out, "{%u,%u}", upper ? 0 : least, most);
     if (*t->at == '?' && !exactly) fputc(*t->at++, t->out);
     bool repeats = *t->at == '+' || *t->at == '?' || *t->at == '*' || *t->at == '{';
-    return !repeats || wrap_atom(t); /* the quantifier that follows is put after that */
+    return !repeats || wrap_atom(t); /* the following quantifier applies to the group */
 }
 
 static bool put_group_begin(translation *t) {
@@ -308,7 +311,8 @@ static bool translate(translation *t) {
     return true;
 }
 
-/* Compiles what PCRE2 understands. Lines end with \n, for . and for ^ and $, which hold at every line. */
+/* Compiles a pattern in PCRE2's syntax. Lines end with \n, for . and for ^ and $, which match at every line.
+ */
 static pcre2_code *compile(const char *pattern, const char *original, gw_err *err) {
     int code;
     PCRE2_SIZE where;
@@ -332,7 +336,8 @@ static pcre2_code *compile(const char *pattern, const char *original, gw_err *er
                 back, GW_BPE_LOOK_BACK, original);
         return NULL;
     }
-    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* else it is interpreted */
+    /* without the compiler, PCRE2 interprets the pattern */
+    pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return compiled;
 }
 

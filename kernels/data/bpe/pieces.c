@@ -135,7 +135,7 @@ static bool refuse_byte(unsigned char byte, gw_err *err) {
 static bool lay_out(gw_bpe_pieces *p, const char *piece, uint32_t length, gw_err *err) {
     const gw_bpe *bpe = p->bpe;
     uint32_t last = NOWHERE;
-    bool unknown = false; /* the last symbol is */
+    bool unknown = false; /* the last symbol is the unknown token */
     for (uint32_t i = 0; i < length; i++) {
         int64_t token = bpe->byte_token[(unsigned char)piece[i]];
         bool lacks = token == GW_BPE_NO_TOKEN;

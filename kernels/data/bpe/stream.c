@@ -10,10 +10,10 @@
 #include <string.h>
 
 enum {
-    CHARACTER = 4,  /* the most bytes of one */
-    KINDS = 2,      /* of added tokens: struct gw_bpe */
-    SPARE = 8,      /* bytes in front of the text: a space may be put before it */
-    HELD = 1 << 16, /* the most white space that is kept back, since it may belong to an added token */
+    CHARACTER = 4,  /* the most bytes of a character */
+    KINDS = 2,      /* kinds of added tokens (gw_bpe.added) */
+    SPARE = 8,      /* free bytes in front of the text, since a space may be put before it */
+    HELD = 1 << 16, /* the most bytes of white space that wait for an added token to which they may belong */
     LOOK_BACK = CHARACTER * (GW_BPE_LOOK_BACK + 1),
     ROOM = SPARE + LOOK_BACK + GW_BPE_WINDOW + GW_BPE_ADDED_MOST + HELD + GW_BPE_FEED + 4 * CHARACTER,
 };
@@ -22,19 +22,18 @@ struct gw_bpe_stream {
     const gw_bpe *bpe;
     gw_bpe_cutter cutter;
     gw_bpe_pieces pieces;
-    pcre2_code *word; /* a character of a word, beside which a single_word token does not stand */
+    pcre2_code *word; /* pattern of a word character, beside which a single_word token is not recognised */
     pcre2_match_data *match;
     size_t count;
-    size_t low, at,
-        length;            /* text[low] to text[at] has been encoded, and from there to `length` it has not */
-    size_t part;           /* where what is between two tokens of the first kind begins */
-    size_t base;           /* where the text begins that a pattern may look back at */
-    size_t scanned[KINDS]; /* no added token of the kind begins before, from `at` on */
-    bool begins;           /* what is between two added tokens begins at `at` */
-    bool skips;            /* white space at `at` belongs to the added token before it */
-    int skips_of;          /* the kind of that token */
-    bool after_match;      /* see gw_bpe_cut */
-    uint32_t tokens[2 * ROOM]; /* a byte makes at most one, and a space may be put before it */
+    size_t low, at, length;    /* text[low .. at) has been encoded, text[at .. length) has not */
+    size_t part;               /* start of the text behind the latest added token of the first kind */
+    size_t base;               /* start of the text that a pattern may look back at */
+    size_t scanned[KINDS];     /* no added token of the kind begins in text[at .. scanned) */
+    bool begins;               /* `at` is the start of a text between two added tokens */
+    bool skips;                /* white space at `at` belongs to the added token before `at` */
+    int skips_of;              /* the kind of that token */
+    bool after_match;          /* as in gw_bpe_cut */
+    uint32_t tokens[2 * ROOM]; /* at most one token for each byte and for a space before it */
     char text[ROOM];
 };
 
@@ -54,7 +53,7 @@ static bool take_piece(void *context, const char *piece, size_t length, gw_err *
     return true;
 }
 
-/* Rust's \w, by which the tokenizers library decides it. */
+/* The pattern of a word character: Rust's \w, which the tokenizers library uses. */
 static const char word_pattern[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}"
                                    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}]";
 
@@ -94,7 +93,7 @@ static bool is_word(const gw_bpe_stream *s, const char *character, size_t bytes)
            pcre2_match(s->word, (PCRE2_SPTR)character, bytes, 0, PCRE2_NO_UTF_CHECK, s->match, NULL) > 0;
 }
 
-/* Whether no character of a word stands beside text[start] to text[stop], in text[low] to text[end]. */
+/* Whether no word character adjoins text[start .. stop) within text[low .. end). */
 static bool stands_alone(const gw_bpe_stream *s, size_t low, size_t start, size_t stop, size_t end) {
     size_t before = start;
     while (before > low && start - before < CHARACTER && ((unsigned char)s->text[--before] & 0xc0) == 0x80) {
@@ -105,12 +104,13 @@ static bool stands_alone(const gw_bpe_stream *s, size_t low, size_t start, size_
 }
 
 struct found {
-    const gw_bpe_added_token *token; /* NULL: there is none */
+    const gw_bpe_added_token *token; /* NULL: none was found */
     size_t end;
 };
 
-/* Looks for the first added token of a kind before `end`, where the text ends if it is `closed`. Returns
- * where it begins, with the white space that belongs to it; or the end of what certainly belongs to none. */
+/* Searches the first added token of a kind before `end`, where the text ends if it is `closed`. Returns its
+ * start, including white space that belongs to it; where none is found, the end of the text that certainly
+ * belongs to none. */
 static size_t seek(gw_bpe_stream *s, int kind, size_t end, bool closed, struct found *found) {
     const gw_bpe_added *added = &s->bpe->added[kind];
     size_t at = s->scanned[kind] > s->at ? s->scanned[kind] : s->at, bytes;
@@ -159,7 +159,7 @@ static size_t valid_bytes(const char *text, size_t length) {
     return valid;
 }
 
-/* Whether what follows may make a character of these bytes, which are none. */
+/* Whether these bytes, which are no character, may become one with following bytes. */
 static bool is_beginning(const char *text, size_t length) {
     unsigned char first = (unsigned char)text[0];
     size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
@@ -169,7 +169,8 @@ static bool is_beginning(const char *text, size_t length) {
     return true;
 }
 
-/* Takes the white space of the added token before. Returns false where it may go on behind `end`. */
+/* Skips the white space that belongs to the added token before. Returns false where it may continue behind
+ * `end`. */
 static bool skip_spaces(gw_bpe_stream *s, size_t end, bool closed) {
     size_t bytes;
     while ((bytes = gw_bpe_space_begins(s->text + s->at, end - s->at)) > 0) s->at += bytes;
@@ -180,7 +181,7 @@ static bool skip_spaces(gw_bpe_stream *s, size_t end, bool closed) {
     return true;
 }
 
-/* Cuts text[at] to text[valid], all of which is UTF-8, as far as it is certain. */
+/* Cuts text[at .. valid), all of which is UTF-8, as far as no following text can change it. */
 static bool encode_valid(gw_bpe_stream *s, size_t valid, bool ended, gw_err *err) {
     size_t base = s->base, most = s->cutter.look_back;
     if (s->at - base > most) base = s->at - most;
@@ -196,8 +197,9 @@ static bool encode_valid(gw_bpe_stream *s, size_t valid, bool ended, gw_err *err
     return true;
 }
 
-/* Encodes the text without added tokens up to `end`, as far as it is certain; where it is `closed`, that is
- * all. A byte that belongs to no character is a piece of its own, and parts what is beside it. */
+/* Encodes the text up to `end`, which has no added tokens, as far as no following text can change it; if it
+ * is `closed`, all of it. A byte that belongs to no character is a piece of its own, and separates the text
+ * around it. */
 static bool encode_text(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
     if (s->skips && !skip_spaces(s, end, closed)) return true;
     if (s->begins && s->at < end) {
@@ -221,8 +223,8 @@ static bool encode_text(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) 
     return true;
 }
 
-/* Encodes the text without added tokens of the first kind up to `end`. The white space that belongs to such a
- * token is no place for one of the second kind. */
+/* Encodes the text up to `end`, which has no added tokens of the first kind. No token of the second kind is
+ * recognised in white space that belongs to one of the first kind. */
 static bool encode_part(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
     struct found found;
     if (s->skips && s->skips_of == 0 && !skip_spaces(s, end, closed)) return true;
@@ -238,11 +240,11 @@ static size_t moved(size_t place, size_t low, size_t by) {
     return place > low ? place - by : low - by;
 }
 
-/* Moves what is still needed to the front. */
+/* Moves the text that is still needed to the front of the buffer. */
 static void make_room(gw_bpe_stream *s) {
     size_t keep = s->cutter.look_back, low = s->at - s->low > keep ? s->at - keep : s->low, by = low - SPARE;
     memmove(s->text + SPARE, s->text + low, s->length - low);
-    s->part = s->part < low ? 0 : s->part - by; /* 0: far before */
+    s->part = s->part < low ? 0 : s->part - by; /* 0 where the start lies before the text that is kept */
     s->base = moved(s->base, low, by);
     for (int kind = 0; kind < KINDS; kind++) s->scanned[kind] = moved(s->scanned[kind], low, by);
     s->at -= by;

@@ -12,7 +12,7 @@
 
 enum { FILE_MOST = 1 << 30 };
 
-/* Reads a file of JSON, which the caller releases; NULL with *err on failure. */
+/* Reads a JSON file. The caller releases the result; NULL with *err on failure. */
 static json_t *load(const char *path, gw_err *err) {
     gw_plain_file file;
     json_error_t why;
@@ -39,13 +39,13 @@ static bool is_set(const json_t *object, const char *key) {
     return json_is_true(json_object_get(object, key));
 }
 
-/* Whether a key is stated with a text that is not empty. */
+/* Whether a key has a text that is not empty. */
 static bool has_text(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL && text[0] != '\0';
 }
 
-/* A normalizer changes a text before it is cut; an empty sequence of them does not. */
+/* Refuses normalizers, which change a text before it is cut; an empty sequence of them is accepted. */
 static bool check_normalizer(const json_t *normalizer, gw_err *err) {
     if (normalizer == NULL || json_is_null(normalizer)) return true;
     const json_t *list = json_object_get(normalizer, "normalizers");
@@ -85,14 +85,14 @@ static bool read_split(gw_bpe *bpe, const json_t *split, gw_err *err) {
 }
 
 static bool read_byte_level(gw_bpe *bpe, const json_t *level, gw_err *err) {
-    const json_t *regex = json_object_get(level, "use_regex"); /* older files do not have it */
+    const json_t *regex = json_object_get(level, "use_regex"); /* older files lack the key */
     if (is_set(level, "add_prefix_space")) bpe->space_step = (int32_t)bpe->step_count;
     if (json_is_false(regex)) return true;
     return gw_bpe_add_usual_step(bpe, err);
 }
 
-/* Reads one pre-tokenizer, or a sequence of them. *bytes: ByteLevel has come, behind which texts are letters
- * of bytes. */
+/* Reads one pre-tokenizer or a sequence of them. *bytes tells whether ByteLevel has been read, behind which
+ * texts consist of letters of bytes. */
 static bool read_pre_tokenizer(gw_bpe *bpe, const json_t *pre, bool *bytes, gw_err *err) {
     const char *type = type_of(pre);
     if (strcmp(type, "Sequence") == 0) {
@@ -168,8 +168,8 @@ static bool read_model(gw_bpe_reading *r, const json_t *model, gw_err *err) {
     return true;
 }
 
-/* The tokens that were added, in the order of the file: those that the vocabulary has not are numbered behind
- * it, whatever the file says, and so a file that says otherwise would be encoded otherwise by the library. */
+/* Reads the added tokens, in the order of the file. The library numbers those that are not in the vocabulary
+ * behind it, whatever numbers the file states; a file with other numbers is therefore refused. */
 static bool read_added(gw_bpe_reading *r, const json_t *list, gw_err *err) {
     int64_t size = (int64_t)json_object_size(r->numbers), largest = -1;
     json_t *known = json_object();
@@ -182,7 +182,7 @@ static bool read_added(gw_bpe_reading *r, const json_t *list, gw_err *err) {
             break;
         }
         size_t length = strlen(text);
-        if (length == 0 || json_object_get(known, text) != NULL) continue; /* as the library does */
+        if (length == 0 || json_object_get(known, text) != NULL) continue; /* the library does the same */
         int64_t number = gw_bpe_number_of(r, text, length);
         if (number == GW_BPE_NO_TOKEN) number = largest >= size ? largest + 1 : size;
         if (number > largest) largest = number;
@@ -211,7 +211,7 @@ static bool read_added(gw_bpe_reading *r, const json_t *list, gw_err *err) {
     return good;
 }
 
-/* Reads what a tokenizer_config.json names as the end of a text, a text or an added token. */
+/* Reads the end of a text that a tokenizer_config.json names, which is a text or an added token. */
 static bool read_end(gw_bpe_reading *r, const char *tokenizer, gw_err *err) {
     static const char end[] = GW_BPE_END_OF_TEXT;
     gw_bpe *bpe = r->bpe;

@@ -4,10 +4,11 @@
 
 #include "kernels/data/bpe/inside.h"
 
-/* Reads the file into an empty vocabulary, and from a tokenizer_config.json beside it what ends a text. What
- * cannot be honoured is refused by its name: models other than BPE, normalizers, and pre-tokenizers other
- * than Split, Digits and ByteLevel, which has to be the last. Post-processors, truncation and padding are for
- * whole inputs of a model and have no influence here, nor has the decoder. Fails as gw_bpe_open does. */
+/* Reads the file into an empty vocabulary, and from a tokenizer_config.json beside it the token that ends a
+ * text. Features that are not implemented are refused by their names: models other than BPE, normalizers, and
+ * pre-tokenizers other than Split, Digits and ByteLevel, which must be the last. Post-processors, truncation
+ * and padding concern whole inputs of a model and are ignored, like the decoder. Fails as gw_bpe_open does.
+ */
 bool gw_bpe_read_tokenizer(gw_bpe *bpe, const char *path, gw_err *err);
 
 #endif

@@ -38,7 +38,7 @@ static bool spell_back(const gw_bpe_reading *r, const char *letters, char *bytes
     return true;
 }
 
-/* Makes room for a token of this number. */
+/* Enlarges the vocabulary so that it has room for a token of this number. */
 static bool reach(gw_bpe *bpe, uint32_t number, gw_err *err) {
     if (number < bpe->size) return true;
     uint32_t size = number + 1;

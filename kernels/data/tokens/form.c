@@ -59,7 +59,7 @@ static bool refuse_array(const gw_plain_file *file, const char *what, const char
                    file->path, what, change, file->path);
 }
 
-/* Reads what the header of an array says. */
+/* Reads the form of an array from its header. */
 static bool read_array(const gw_plain_file *file, const char *header, gw_token_form *form, gw_err *err) {
     static const struct {
         const char *descr;
@@ -86,7 +86,7 @@ static bool read_array(const gw_plain_file *file, const char *header, gw_token_f
 }
 
 static bool read_numpy(const gw_plain_file *file, const uint8_t *start, gw_token_form *form, gw_err *err) {
-    bool first = start[6] == 1; /* the major version, of whose header the length has two bytes */
+    bool first = start[6] == 1; /* the major version whose header has a length of two bytes */
     uint32_t length = first ? (uint32_t)start[8] | (uint32_t)start[9] << 8 : word_at(start, 2);
     uint32_t at = NUMPY_START + (first ? 2 : 4);
     if (start[6] < 1 || start[6] > 3)

@@ -34,7 +34,7 @@ static inline uint32_t largest_of(const uint8_t *bytes, size_t count, uint32_t w
     return largest;
 }
 
-/* A loop for each width, with no choice in it. */
+/* Each width has a loop of its own, without branches. */
 static uint32_t largest_in(const uint8_t *bytes, size_t count, uint32_t width) {
     if (width == 1) return largest_of(bytes, count, 1);
     return width == 2 ? largest_of(bytes, count, 2) : largest_of(bytes, count, 4);

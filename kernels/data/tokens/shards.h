@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    GW_TOKEN_SHARDS_NARROW = 1 << 16, /* the largest vocabulary whose tokens take two bytes, and not four */
+    GW_TOKEN_SHARDS_NARROW = 1 << 16, /* the largest vocabulary whose tokens take two bytes instead of four */
     /* The last file may have this many tokens more than the others, since a further file of so few tokens
      * might hold no window. */
     GW_TOKEN_SHARDS_REST = 1 << 15,
@@ -21,10 +21,11 @@ enum {
 
 typedef struct gw_token_shards gw_token_shards;
 
-/* Begins to write tokens below `vocabulary` at `path`. More than `most` tokens go to several files beside it (or beside its link's
- * target): name_000001.bin, name_000002.bin and so on for name.bin. Fails as gw_output_open does, and with
- * GW_E_DENIED where `path` is a file other than a token shard, or numbered shards of that name exist: nothing
- * else is overwritten, and the shards of two runs are not mixed. The caller keeps `path`. */
+/* Begins to write tokens below `vocabulary` at `path`. More than `most` tokens go to several files beside it
+ * (or beside its link's target): name_000001.bin, name_000002.bin and so on for name.bin. Fails as
+ * gw_output_open does, and with GW_E_DENIED where `path` is a file other than a token shard, or numbered
+ * shards of that name exist: nothing else is overwritten, and the shards of two runs are not mixed. The
+ * caller keeps `path`. */
 bool gw_token_shards_open(const char *path, uint64_t most, uint32_t vocabulary, gw_token_shards **shards,
                           gw_err *err);
 

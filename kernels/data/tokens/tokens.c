@@ -60,7 +60,7 @@ static bool is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* Adds the files of tokens below a folder, or where it has none all files. */
+/* Adds the .bin and .npy files below a folder; where it has none, all files. */
 static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     gw_folder folder;
     if (!gw_folder_list(path, &folder, err)) return false;
@@ -72,7 +72,7 @@ static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     return added;
 }
 
-/* Adds what an item of the list stands for: a file, the files in a folder, or those that match a pattern. */
+/* Adds the files of an item of the list: a file, the files in a folder, or those that match a pattern. */
 static bool add_item(gw_tokens *tokens, const char *item, gw_err *err) {
     if (is_pattern(item)) return add_matching(tokens, item, err);
     return is_folder(item) ? add_folder(tokens, item, err) : add_path(tokens, item, err);
@@ -91,7 +91,7 @@ static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
     return listed;
 }
 
-/* Plain bytes may be what somebody took for a text. */
+/* Warns of plain bytes that are compressed, which a user may have taken for a text. */
 static bool warn_of_compression(const gw_plain_file *file, gw_err *err) {
     char start[GW_COMPRESSION_BYTES];
     gw_compression compression = GW_PLAIN;
@@ -153,8 +153,8 @@ static bool is_usual(const gw_tokens *tokens) {
     return usual;
 }
 
-/* The hash of kind, context, and every file's length and hash; and of its form, where that is none of the
- * usual ones. */
+/* Computes the digest: the hash of kind, context, and every file's length and hash, and of the file's form
+ * unless all are bytes or shards of 16 bits. */
 static void digest(gw_tokens *tokens, const gw_token_content *contents) {
     enum { OTHER_FORMS = 2 };
     bool usual = is_usual(tokens);
@@ -244,7 +244,8 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
     uint64_t at = file->form.head + first * width;
     size_t count = tokens->context + (wide ? 0 : 1), bytes = width * count;
     uint8_t before[sizeof *targets];
-    /* Tokens are widened in place: smaller ones at the end of the buffer, and wide ones behind the first. */
+    /* Tokens are widened in place. Tokens of one or two bytes are read to the end of the buffer, wide ones
+     * behind its first element. */
     uint8_t *raw = wide ? (uint8_t *)targets : (uint8_t *)(inputs + tokens->context) - bytes;
     if ((wide && !gw_plain_read(&file->file, at, before, width, err)) ||
         !gw_plain_read(&file->file, wide ? at + width : at, raw, bytes, err) ||

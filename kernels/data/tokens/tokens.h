@@ -1,7 +1,8 @@
 /* Token streams in files: any bytes (each a token), or numbers of a vocabulary in llm.c's shards, NumPy's
- * arrays and arrays without a header (kernels/data/tokens/form.h). Files stay on the disk. They are divided into windows of `context` tokens, each of which predicts the token after it; a window does not span
- * files. Windows are read on demand and not through a mapping, because a process that has a file mapped is
- * killed when the file is truncated or its disk fails. */
+ * arrays and arrays without a header (kernels/data/tokens/form.h). Files stay on the disk. They are divided
+ * into windows of `context` tokens, each of which predicts the token after it; a window does not span files.
+ * Windows are read on demand and not through a mapping, because a process that has a file mapped is killed
+ * when the file is truncated or its disk fails. */
 #ifndef GODWIT_KERNELS_DATA_TOKENS_TOKENS_H
 #define GODWIT_KERNELS_DATA_TOKENS_TOKENS_H
 
@@ -36,8 +37,8 @@ typedef struct gw_tokens {
  * paths separated by commas. A path with *, ? or [ stands for all files that match, sorted, unless a file has
  * that very name. A folder stands for the .bin and .npy files below it, sorted, or where it has none for all
  * files (kernels/data/folder.h). Files without a header hold tokens of `headless` bytes each, 2 or 4; where
- * that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed), or GW_E_CORRUPT
- * or GW_E_INVALID naming file and offset; *tokens is empty then. */
+ * that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed),
+ * or GW_E_CORRUPT or GW_E_INVALID naming file and offset; *tokens is empty then. */
 bool gw_tokens_begin(const char *list, uint32_t context, uint32_t headless, gw_tokens *tokens, gw_err *err);
 /* Reads every file once (kernels/data/tokens/hash.h), before windows are read. Fails as gw_token_hash does.
  * Blocks on the disk. */

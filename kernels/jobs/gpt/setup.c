@@ -115,7 +115,7 @@ static bool fit_vocabulary(const gw_params *params, const requests *r, gpt_job *
 
 static bool open_init(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
     const char *init = gw_param_text(params, "init");
-    gw_gpt shape; /* reading it refuses another architecture by its name, before its tensors are */
+    gw_gpt shape; /* read first, so that another architecture is refused by its name and not by its tensors */
     if (first != NULL) return gw_gpt_file_from_memory(&first->gpt, first->parameters, &job->init, err);
     if (init == NULL) return true;
     return (gw_gpt_file_shape(init, &shape, err) || gw_fail_in(err, "%s", init)) &&

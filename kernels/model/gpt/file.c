@@ -17,7 +17,7 @@ static const char words_name[] = "wte.weight", head_name[] = "lm_head.weight";
 
 enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
 
-/* The embedding is the output layer as well, and some programs keep it under that name alone. */
+/* The token embedding is the output layer as well, and some programs store it only under that name. */
 static const gw_safetensor *find(const gw_safetensors *file, const char *name) {
     char full[FULL_NAME];
     snprintf(full, sizeof full, "%s%s", prefix, name);
@@ -127,8 +127,8 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
                    head->name, words->name);
 }
 
-/* Writes the options that select the model of the file's weights; "" where they cannot be told, or are not
- * what differs. No tensor shows the number of heads. */
+/* Writes the options that select the model of the file's weights; "" where the file does not show them, or
+ * they are right. No tensor shows the number of heads. */
 static void advise(const gw_gpt *gpt, const gw_safetensors *file, uint32_t own_heads, char *text,
                    size_t size) {
     const gw_safetensor *words = find(file, words_name);
@@ -362,7 +362,7 @@ static bool check_architecture(const json_t *config, gw_err *err) {
                    type != NULL && class != NULL ? class : "", type != NULL && class != NULL ? ")" : "");
 }
 
-/* Reads a count that a configuration states; *value is left alone where it does not. */
+/* Reads a count from a configuration; *value is left alone where the configuration has none. */
 static bool read_count(const json_t *config, const char *name, uint32_t *value, gw_err *err) {
     const json_t *stated = json_object_get(config, name);
     json_int_t count = json_integer_value(stated);
