@@ -257,11 +257,11 @@ class EndsByThemselves(unittest.TestCase):
             "peers 1 and 2 compute different bits of shard 3 of step 9, and nobody can tell which are right",
             "the sum of step 9 failed its checks 3 times, the last time after all was computed again (not seen here)",
             "4 elements of the sum of step 9 are not finite or out of range, the first in shard 3, tensor w, element 5",
-            "shard 3 of step 9 is poison: whoever computes it dies, fails or hangs (2 so far)",
+            "shard 3 of step 9 is poison: every peer that computes it dies, fails or hangs (2 so far)",
             "shard 3 of step 9 cannot be computed here: shard 3 of step 9 comes out as 12 on part 1 of this peer",
             "shard 3 of step 9 cannot be computed here: READ from 1: the bytes have another hash than they should",
             "the state of step 9 could not be fetched: its fingerprint differs",
-            "whether the state of step 9 is sound could not be seen: the state has fingerprint 12 instead of 34",
+            "whether the state of step 9 is sound could not be checked: the state has fingerprint 12 instead of 34",
         ):
             self.assertFalse(deaths.is_explained(1, f"warn  peer: x\ngodwit: failed: {words}\n", True), words)
         for words in (

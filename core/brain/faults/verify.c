@@ -236,7 +236,7 @@ static void doubt(gw_peer *p, const gw_dispute *d) {
 
 static void disagree(gw_peer *p, uint32_t rank) {
     char id[GW_SHORT_TEXT];
-    gw_agenda_change_view(p, "to peer %s another shard is in dispute than here",
+    gw_agenda_change_view(p, "peer %s disputes another shard than this peer",
                           gw_peer_id_short(&p->view.current.members[rank].id, id));
 }
 
@@ -406,8 +406,8 @@ bool gw_verify_looked(gw_peer *p, const gw_event *event) {
         gw_verify_damaged(p);
     else
         gw_peer_finish(p, GW_FINISH_FAILED, NULL,
-                       "whether the state of step %" PRIu64 " is sound could not be seen: %s", p->state.step,
-                       gw_peer_why(event));
+                       "whether the state of step %" PRIu64 " is sound could not be checked: %s",
+                       p->state.step, gw_peer_why(event));
     return false;
 }
 

@@ -121,7 +121,7 @@ static void end_by(gw_peer *p, const gw_poison *poison) {
     if (poison->step == p->state.step) p->members.fatal_shard_plus_1 = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
-                   " is poison: whoever computes it dies, fails or hangs (%" PRIu32
+                   " is poison: every peer that computes it dies, fails or hangs (%" PRIu32
                    " so far); when its data or code are mended, start every peer with --forget-losses",
                    shards, poison->step, poison->lives);
 }

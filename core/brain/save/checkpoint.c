@@ -281,7 +281,7 @@ static void all_answered(gw_peer *p) {
             gw_peer_say(p, GW_WARN,
                         "the checkpoint of step %" PRIu64
                         " is given up: %u of its %u chunks could be stored by nobody; "
-                        "the last complete one stays, and nothing is said until another is complete",
+                        "the last complete one stays, and no further warning comes until another is complete",
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
         p->save.given_up_logged = true;
         if (s->final) {
@@ -398,7 +398,7 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
                 p, GW_WARN,
                 "the state of step %" PRIu64
                 " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
-                "nothing is said until another is complete",
+                "no further warning comes until another is complete",
                 step);
         p->save.given_up_logged = true;
     } else {

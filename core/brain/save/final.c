@@ -74,6 +74,6 @@ void gw_final_unsaved(gw_peer *p, uint64_t step, const gw_hash *root) {
         "command goes on from there",
         p->state.stopped || p->save.end.stopped ? "stopped at" : "the job has come to its end,", step,
         why_here(p, why, sizeof why),
-        p->save.saved_step == UINT64_MAX ? "Nor was any before it, which leaves step 0"
+        p->save.saved_step == UINT64_MAX ? "No checkpoint before it is complete, which leaves step 0"
                                          : "The last complete checkpoint stays on the disks that have it");
 }

@@ -171,7 +171,7 @@ static void give_up(gw_peer *p) {
     bool saved = has_saved(p, p->state.step);
     if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
-                    "leaving without a checkpoint of what was computed at last, as none was complete "
+                    "leaving without a checkpoint of its last results, as none was complete "
                     "in time (--save-timeout, and 10 s at least): it is computed again");
     pass_on_stop(p);
     gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->state.step,

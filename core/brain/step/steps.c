@@ -264,10 +264,11 @@ static gw_bad first_bad(const gw_peer *p, const int64_t *slots) {
                     .index = (uint64_t)least[GW_SLOT_BAD_INDEX]};
 }
 
-/* Forgets an old speed. A peer that stood still for a moment was slow in that step. If there are few shards,
- * it is dealt none after that, and nothing measures its speed again. After a while, its speed counts as
- * unknown, and it is dealt the mean. If it is still slow, the others wait for one shard of it; for this
- * reason the while is many shards, and twice as many each time. */
+/* Notes a measured speed (0: this peer had no shard), and forgets an old one. A peer that stood still for a
+ * moment was slow in that step. If there are few shards, it is dealt none after that, and nothing measures
+ * its speed again. After a while, its speed counts as unknown, and it is dealt the mean. If it is still slow,
+ * the others wait for one shard of it; for this reason the while is many shards, and twice as many each
+ * time. */
 static void note_speed(gw_peer *p, uint64_t measured) {
     if (measured > 0) {
         if (!p->step.speed_old) p->step.idle_shards = LEAST_IDLE_SHARDS;

@@ -259,7 +259,7 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
     if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
         const char *none =
-            c->seed_count == 0 ? "no name of a seed leads anywhere yet" : "no seed answers yet";
+            c->seed_count == 0 ? "no name of a seed could be resolved yet" : "no seed answers yet";
         gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
                       (double)c->join_timeout_ns * 1e-9);
         return true;
@@ -301,7 +301,7 @@ static void say_alone(gw_peer *p) {
     double seconds = (double)(p->now - (c->seed_count > 0 ? p->seeds_ns : p->started_ns)) * 1e-9;
     p->view.alone_logged = true;
     if (c->seed_count == 0) {
-        gw_peer_say(p, GW_WARN, "no name of a seed has led anywhere for %.0f s: beginning alone", seconds);
+        gw_peer_say(p, GW_WARN, "no name of a seed could be resolved for %.0f s: beginning alone", seconds);
         return;
     }
     char seed[GW_ADDR_TEXT];

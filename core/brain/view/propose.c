@@ -48,9 +48,10 @@ enum {
 
 /* When a view is proposed. */
 
-/* A view that goes on from a checkpoint is later than the one that saved it, also where the record is lost or
- * the checkpoint was brought here by hand; and than those in which peers were convicted, where a flock has
- * begun to count anew: what they have heard is told by epochs. */
+/* Raises the epoch that this peer votes above. A view that goes on from a checkpoint must be later than the
+ * view that saved it, even if the record is lost or the checkpoint was brought here by hand. If a flock has
+ * begun to count epochs anew, the view must also be later than those in which peers were convicted, because
+ * epochs say what they have heard. */
 static void promise_no_earlier_views(gw_peer *p) {
     gw_ballot *b = &p->view.ballot;
     for (uint32_t i = 0; i < p->inventory.count; i++)
@@ -371,8 +372,8 @@ static void absorb_views(gw_peer *p, const gw_view *view) {
 static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
     if (full)
         gw_peer_waits(p,
-                      "%" PRIu32 " views were promised here, and none was installed or taken back: there is "
-                      "room for no other one before those who proposed them propose again",
+                      "%" PRIu32 " views were promised here, and none was installed or taken back: this "
+                      "peer can vote for no other before their proposers propose again",
                       p->view.ballot.later_count);
     else if (lacks != NULL)
         gw_peer_waits(p,
@@ -383,7 +384,7 @@ static void say_cannot_propose(gw_peer *p, bool full, const gw_view *lacks) {
     else
         gw_peer_waits(p,
                       "more than %d views were promised and never installed, too many for a proposal to "
-                      "list: this side waits for more of those who proposed them",
+                      "list: this side waits for more of their proposers",
                       GW_MAX_LISTED);
 }
 
@@ -446,7 +447,7 @@ void gw_views_force(gw_peer *p) {
         return;
     }
     gw_peer_say(p, GW_WARN,
-                "the operator forces a view of whoever can be reached: the other side must not go on");
+                "the operator forces a view of the peers that can be reached: the other side must not go on");
     p->view.view_override = true;
     gw_agenda_change_view(p, "the operator forces a view");
     retry_later(p, 0);

@@ -19,7 +19,7 @@ static gw_sim_excuse reason_of_failure(const char *text) {
         {"cannot be computed here", GW_SIM_GAVE_UP},
         {"could not be applied: ", GW_SIM_REFUSED},
         {"effects cannot take place here: ", GW_SIM_REFUSED},
-        {"is sound could not be seen: ", GW_SIM_REFUSED},
+        {"is sound could not be checked: ", GW_SIM_REFUSED},
         {"or they all failed", GW_SIM_ALONE},
     };
     for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)

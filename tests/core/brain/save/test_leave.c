@@ -1,4 +1,4 @@
-/* Whoever leaves when nobody stays saves what it has computed at last. */
+/* A peer that leaves when no other stays saves its last results. */
 #include "tests/core/brain/flock/flock.h"
 
 #include "core/brain/save/leave.h"
