@@ -169,7 +169,7 @@ Test(peer_config, own_addresses_that_come_with_the_seeds_are_told_to_others) {
     flock_close(&f);
 }
 
-/* And is no seed that does not answer. */
+/* It does not count as a seed that does not answer. */
 Test(peer_config, a_seed_that_is_told_of_at_the_last_moment_has_time_to_answer) {
     flock f;
     flock_open(&f, 2, 1, 100000, GW_QUORUM_ANY);

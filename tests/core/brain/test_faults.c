@@ -325,7 +325,7 @@ Test(peer_faults, who_missed_a_view_votes_for_whoever_came_to_it_since) {
     flock_close(&f);
 }
 
-/* Of several views with the same peers a proposal lists one. */
+/* A proposal lists only one of several views with the same peers. */
 Test(peer_faults, who_lives_in_a_view_like_one_that_is_listed_votes) {
     flock f;
     open_with_a_stranger(&f);
@@ -455,7 +455,7 @@ static bool second_life_is_member(const flock *f) {
                                                        f->peers[1].config.incarnation.nonce) >= 0;
 }
 
-/* Of the life that the peer has now. */
+/* The event that the present life of a peer refused a connection. */
 static gw_event refusal_by(const flock_peer *peer) {
     return (gw_event){.kind = GW_EV_LINK_DOWN,
                       .peer = peer->config.id,
@@ -603,7 +603,7 @@ static bool fetch_of_peer_1_has_failed(const flock *f) {
     return flock_said(f, 1, "could not be fetched") > failed_fetches || f->peers[1].finished;
 }
 
-/* Not even when that happens again and again. */
+/* The peer goes on even if that happens again and again. */
 Test(peer_faults, who_cannot_fetch_the_state_because_its_sources_die_goes_on) {
     flock f;
     flock_open(&f, 2, 2, 20, GW_QUORUM_MAJORITY);

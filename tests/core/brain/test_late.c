@@ -152,7 +152,7 @@ static gw_message about_late_step(gw_message_kind kind) {
     return m;
 }
 
-/* Of another view, step or job. */
+/* Sends messages about another view, step or job. */
 static void say_of_another(flock *f, uint32_t i, uint32_t from, const gw_view *view) {
     for (size_t k = 0; k < sizeof short_kinds / sizeof *short_kinds; k++) {
         gw_message m = about_late_step(short_kinds[k]);
@@ -284,8 +284,8 @@ Test(peer_late, messages_about_what_is_not_change_nothing) {
     disturb(GW_QUORUM_MAJORITY, say_wrongly);
 }
 
-/* Of the present checkpoint, but not of this job's shape: too many chunks, other bits, from who does not
- * lead. */
+/* Sends messages about the present checkpoint that do not fit it: with too many chunks, with other bits, or
+ * from a peer that does not lead. */
 static void say_of_checkpoints(flock *f, uint32_t i) {
     static uint32_t chunks[] = {FLOCK_CHUNKS + 7};
     static gw_hash hashes[FLOCK_CHUNKS + 1];
@@ -577,8 +577,8 @@ Test(peer_late, who_has_the_end_brings_it_to_a_flock_that_runs) {
     }
 }
 
-/* Of two members who is not the lowest cannot go on alone, and waits: had the newcomer ended meanwhile it
- * would take that for the job's end. */
+/* The member of two that is not the lowest cannot go on alone, and waits. If the newcomer had ended
+ * meanwhile, it would take that for the end of the job. */
 Test(peer_late, who_has_the_end_does_not_take_a_member_with_it) {
     flock f;
     gw_inventory end;

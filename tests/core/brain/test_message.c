@@ -108,7 +108,7 @@ static gw_message sample(gw_message_kind kind, gw_view *view, gw_install *instal
         m.manifest.hashes = hashes;
         m.manifest.count = 2;
         break;
-    case GW_MSG_RECORDED: /* and what it reserves, which a reader keeps */
+    case GW_MSG_RECORDED: /* with what it reserves, which a reader keeps */
         m.recorded.step = STEP;
         m.recorded.reserved = VALUE;
         m.recorded.root = root;
@@ -487,7 +487,7 @@ static bool is_read(const gw_message *m) {
     return read;
 }
 
-/* Else the next one might be no number. */
+/* The successor of such an epoch might overflow. */
 Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
     const uint64_t epochs[] = {GW_EPOCH_END - 1, GW_EPOCH_END, UINT64_MAX};
     for (int i = 0; i < 3; i++) {
@@ -541,7 +541,7 @@ Test(message, epochs_beyond_all_that_jobs_get_to_are_refused) {
     }
 }
 
-/* Which a peer would take for its own as it is. */
+/* A peer would take over such a lineage unchanged. */
 Test(message, a_lineage_that_is_none_is_refused) {
     static const struct {
         gw_lineage lineage;
@@ -566,7 +566,7 @@ Test(message, a_lineage_that_is_none_is_refused) {
     }
 }
 
-/* One after another that would do: only their number is too large for what they are read into. */
+/* Each entry is valid, and so is their order; only their number is too large for the array. */
 Test(message, a_lineage_longer_than_any_is_refused) {
     enum { KEPT_BYTES = 8 + sizeof(gw_hash) };
     gw_report report = {.step = 100};

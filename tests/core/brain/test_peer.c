@@ -406,8 +406,8 @@ static bool survivors_are_careful(const flock *f) {
     return f->peers[0].careful || f->peers[1].careful;
 }
 
-/* Of three lives that were lost each peer knows its own. Together they name the shard, and whoever installs
- * their view ends at once: its word that it has been installed comes after the news that it left. */
+/* Three lives were lost, and each peer knows of its own. Together they name the shard, and a peer that
+ * installs their view ends at once: its INSTALL comes after the news that it left. */
 Test(peer, who_hears_late_of_a_view_that_its_leader_has_left_names_the_shard_too) {
     for (uint32_t late = 0; late < 3; late++) {
         flock f;
@@ -469,7 +469,7 @@ static void die_unseen(unseen when) {
     for (uint32_t i = 0; i < 2; i++) flock_cut(&f, 2, i, when == WHILE_IT_SLEEPS);
     if (when != AT_ONCE) {
         cr_assert(flock_run(&f, peer_2_is_left_behind, MOST_EVENTS));
-        flock_run(&f, NULL, 2000); /* and it has heard of that */
+        flock_run(&f, NULL, 2000); /* by now it has heard of that */
     }
     for (uint32_t i = 0; i < 2; i++) flock_kill(&f, i);
     for (uint32_t i = 0; i < 2; i++) flock_mend(&f, 2, i); /* who is dialled now refuses */
@@ -532,8 +532,8 @@ static bool second_is_back(const flock *f) {
     return flock_status(f, 1).view != NULL && flock_status(f, 2).view->count == 3;
 }
 
-/* It claims a shard that has cost one life, is left behind, is through with the shard while nobody hears it,
- * comes back within the step, and dies. Of the first life that was lost nobody knows the shard. */
+/* A peer claims a shard that has cost one life, is left behind, finishes the shard while no other hears it,
+ * comes back within the step, and dies. The shard of the first life that was lost is not known. */
 Test(peer, what_one_claimed_before_it_was_left_behind_is_not_what_it_died_of) {
     enum { CLAIMED = FLOCK_SHARDS - 1 };
     flock f;
@@ -600,8 +600,8 @@ Test(peer, promises_of_a_run_by_majority_outlive_one_without) {
     flock_close(&f);
 }
 
-/* Nor may one that none of them can compute: who gives up leaves, which tells the others no less, also when
- * the gossip about it is faster than what it had said before. */
+/* The same holds for a shard that no peer can compute: a peer that gives up leaves, which tells the others as
+ * much, even if gossip about it is faster than the messages that it had sent before. */
 static void fail_everywhere(uint64_t message_ns) {
     flock f;
     flock_open(&f, 5, 5, 20, GW_QUORUM_ANY);

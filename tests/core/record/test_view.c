@@ -74,7 +74,7 @@ Test(view, of_three_or_four_nobody_meets_the_same_three_times) {
     }
 }
 
-/* Of four there are three rings. */
+/* Four members have three rings. */
 Test(view, of_four_each_meets_all_others) {
     for (uint32_t rank = 0; rank < 4; rank++) {
         bool next[4] = {false}, first[4] = {false};

@@ -173,7 +173,8 @@ Test(exact, state_fingerprint_adds_up_over_partitions) {
     }
 }
 
-/* Also where they would cancel: the topmost ones of two words, and the signs of several floats in them. */
+/* They show even where they would cancel: the topmost bits of two words, and the signs of several floats in
+ * them. */
 Test(exact, two_bits_of_a_state_that_are_other_ones_show) {
     uint64_t words[64];
     gw_rng rng = gw_rng_seeded(5);

@@ -73,7 +73,8 @@ static bool two_have_named_the_leader(const flock *f) {
     return others_named(f, flock_leader(f)) == 2;
 }
 
-/* Nor is it found again when those who have told of it do not hear, and do so in a view of their own. */
+/* The member is not convicted again either if those that reported it do not hear of it and report it in a
+ * view of their own. */
 Test(peer_changes, who_changes_bits_twice_is_found_once) {
     flock f;
     flock_open(&f, 4, 4, STEPS, GW_QUORUM_ANY);

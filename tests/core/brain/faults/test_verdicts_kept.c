@@ -87,7 +87,7 @@ Test(peer_verdicts_kept, where_a_majority_rules_its_state_counts_in_a_later_view
         bool others_have_it, counts;
     } hearing;
     const hearing all[] = {{30, 3, true, false},  /* what it has made since */
-                           {30, 3, false, false}, /* or what others saw to be wrong */
+                           {30, 3, false, false}, /* what others saw to be wrong */
                            {30, 4, true, true},   /* in a later view all agreed on it */
                            {10, 3, true, false},
                            {10, 3, false, true}}; /* what all had agreed on before */
@@ -138,7 +138,8 @@ Test(peer_verdicts_kept, an_old_conviction_makes_no_new_one_reach_further_back) 
 
 /* ---- what is given up ---- */
 
-/* Nothing is deleted for it: the next checkpoint does that. Nor does a later life of it bring it back. */
+/* Nothing is deleted at once; the next checkpoint does that. A later life of the peer does not bring it back
+ * either. */
 Test(peer_verdicts_kept, what_is_given_up_is_told_no_more_though_it_is_on_the_disk) {
     flock f;
     convict_and_part(&f, 3, 2);

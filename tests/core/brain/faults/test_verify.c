@@ -300,7 +300,8 @@ static void tell_witness(flock *f, uint64_t step, uint32_t shard) {
     free(bytes);
 }
 
-/* Whose table of the sum is not what it was when that was made: nobody waits for it, nor it for others. */
+/* The table of the sum has changed at one member: the others do not wait for it, and it does not wait for
+ * them. */
 Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
     enum { EARLIER_STEP, THIS_STEP, OTHER_SHARD, WHILE_APPLYING, CASES };
     for (int which = 0; which < CASES; which++) {
@@ -323,7 +324,7 @@ Test(peer_verify, who_disputes_what_others_do_not_holds_nobody_up) {
     }
 }
 
-/* Of another view, of an earlier step, or by one that is in neither view. */
+/* HALT comes about another view, about an earlier step, or from a peer that is in neither view. */
 Test(peer_verify, only_members_at_the_same_step_are_told_to_halt) {
     flock f;
     open_all(&f, 3, GW_VERIFY_WHOLE);
@@ -479,7 +480,7 @@ Test(peer_verify, all_choose_the_same_shards_whoever_has_heard_of_a_loss) {
     flock_close(&f);
 }
 
-/* Of a step that the job has yet to come to. */
+/* One member has heard of a step that the job has yet to reach. */
 Test(peer_verify, all_see_what_was_computed_wrong_whatever_one_has_heard_of_later_steps) {
     flock f;
     open_all(&f, 3, GW_VERIFY_WHOLE);

@@ -74,7 +74,7 @@ typedef struct flock_peer {
     gw_shard_death fell;   /* what it was at when it died of that, for its next life; boot 0 = nothing */
     const gw_shard_death *fell_before; /* what all lives before its next one were at; NULL: as above */
     uint32_t fell_before_count;
-    uint64_t dies_at_step;   /* and only in this step; 0 = in any */
+    uint64_t dies_at_step;   /* dies only in this step; 0 = in any */
     int64_t fails_at_shard;  /* cannot compute this one; -1 = all can be */
     int64_t breaks_at_shard; /* its device breaks down at this one; -1 = at none */
     bool bad_shard;          /* its sums have a bad element */
@@ -89,8 +89,8 @@ typedef struct flock_peer {
     uint32_t changes; /* in so many of the next sums bits of what it sends change: its neighbour says so */
     bool changes_received; /* of what it receives: it says so itself */
     bool changes_both;     /* of either */
-    bool changes_lent;     /* of every state that others fetch from it, */
-    bool changes_fetched;  /* or that it fetches from others */
+    bool changes_lent;     /* bits of every state that others fetch from it change */
+    bool changes_fetched;  /* bits of every state that it fetches from others change */
     uint32_t offers;       /* how often it began to offer its view to another */
     bool damaged;          /* chunk 0 of its checkpoint is, which shows when it is read */
     bool disk_full;        /* it can store neither chunks nor manifests, only hash */
@@ -104,7 +104,7 @@ typedef struct flock_peer {
     uint32_t loads;             /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
-    bool manifests_lost;       /* nor are there manifests of them any more, as all others say */
+    bool manifests_lost;       /* no manifests of them are left, as all others say */
     uint64_t seal_ns;          /* its shards of a step take this long */
     uint64_t speed;            /* that it measures in a step in which it has a shard; 0 = 1000, in any */
     bool rests;                /* it begins no shard before flock_wake */
@@ -117,7 +117,7 @@ typedef struct flock_peer {
     uint32_t check_count, chosen_count;
     uint32_t wrongs;      /* so many of the next chosen shards that it computes come out wrong */
     uint32_t verified;    /* that it computed again, and told to be right */
-    uint32_t corruptions; /* that it told of, */
+    uint32_t corruptions; /* notices CORRUPT of this peer */
     gw_peer_id corrupt;   /* the last one of whom */
     bool damaged_state;   /* found at the next reduction */
     bool damaged_later;   /* found as the next sum is applied, if looked for */
@@ -163,7 +163,7 @@ typedef struct flock {
     uint32_t verify;                 /* --verify, in millionths */
     uint64_t stop_step;              /* the job's scalars end it after this many steps; 0 = never */
     bool (*cut)[FLOCK_MOST];         /* no link between the two, datagrams pass */
-    bool (*parted)[FLOCK_MOST];      /* nor datagrams */
+    bool (*parted)[FLOCK_MOST];      /* datagrams do not pass either */
     bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
     bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
     bool (*data_lost)[FLOCK_MOST];   /* no data link stands between the two, and both worlds say so */
@@ -179,8 +179,8 @@ typedef struct flock {
     uint32_t effects[FLOCK_EFFECTS]; /* by step: how often its effects took place */
     flock_break breaks;
     uint64_t message_ns;               /* how long a message is on its way */
-    uint64_t (*longer_ns)[FLOCK_MOST]; /* and from one to the other this much longer */
-    uint64_t echo_ns;                  /* and it comes a second time so much later; 0 = never */
+    uint64_t (*longer_ns)[FLOCK_MOST]; /* additional time from one peer to another */
+    uint64_t echo_ns;                  /* each comes a second time so much later; 0 = never */
 } flock;
 
 void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_quorum quorum);
@@ -205,8 +205,8 @@ void flock_tell(flock *f, uint32_t i, gw_event event);
 bool flock_run(flock *f, bool (*condition)(const flock *f), uint64_t most);
 /* Runs for so long; before that not all may have finished. */
 void flock_run_for(flock *f, uint64_t time_ns);
-/* Of a peer that does not run: reads the promises on its record, and says how many bytes of it they are;
- * writes them back, followed by the rest of the record, and closes them. */
+/* For a peer that does not run: reads the ballot in its record and returns how many bytes it takes; writes it
+ * back, followed by the rest of the record, and closes it. */
 size_t flock_open_record(const flock_peer *p, gw_ballot *ballot);
 void flock_close_record(flock_peer *p, gw_ballot *ballot, size_t ballot_bytes);
 /* What an undisturbed run ends with. */
@@ -224,8 +224,8 @@ uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
 /* Whether it runs, in a view of so many. */
 bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count);
-/* Of a disk with little room: a bit for each chunk of this checkpoint, by its manifest; 0 = that is not
- * there. */
+/* For a disk with little room: a bit for each chunk of this checkpoint that is there; 0 = its manifest is
+ * not. */
 uint32_t flock_chunks_of(const flock_peer *p, const gw_hash *root);
 /* Whether its disk, one with little room, has chunks that no manifest there names. */
 bool flock_has_orphans(const flock_peer *p);

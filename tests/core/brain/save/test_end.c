@@ -22,7 +22,7 @@ static void deafen_odd(flock *f, bool to_all) {
         if (i != ODD && (to_all || i == flock_leader(f))) f->parted[i][ODD] = true;
 }
 
-/* Nor does any link tell it of the end. */
+/* No link brings it END either. */
 static void lose_all_ends(flock *f) {
     f->breaks = (flock_break){.kind = GW_MSG_END, .from = -1, .to = ODD, .times = UINT32_MAX, .quiet = true};
 }
@@ -515,7 +515,7 @@ static void hear_of(flock *f, uint32_t other, gw_gossip_state state, uint64_t bo
                           .datagram.length = w.length});
 }
 
-/* Of the second one. */
+/* The first peer hears this of the second one. */
 static void hear(flock *f, gw_gossip_state state, uint64_t boot, const uint8_t *blob, size_t blob_bytes) {
     hear_of(f, 1, state, boot, blob, blob_bytes);
 }
@@ -580,9 +580,9 @@ Test(peer_end, the_last_words_of_a_life_that_was_never_heard_alive_tell_of_the_e
     }
 }
 
-/* Of a peer that this process has never met, or has met in a later life, they may be what somebody recorded
- * when the job was stopped long ago; also as if it were about to go, and then only silent. All come in the
- * end and go on with the job. */
+/* The last words of a peer that this process has never met, or has met in a later life, may be a recording
+ * from when the job was stopped long ago; also if they say that it is leaving, and it then falls silent. All
+ * peers come in the end and go on with the job. */
 Test(peer_end, last_words_that_may_be_a_recording_end_nothing) {
     uint8_t ends[GW_GOSSIP_META_BYTES];
     size_t length = last_blob(true, ends);

@@ -13,7 +13,7 @@ enum { MOST_EVENTS = 1000000, LONG = 4000 };
 
 #define SECOND UINT64_C(1000000000)
 
-/* Of slow steps, whose disks have room to count. Where a majority rules, sums are float. */
+/* Opens a flock with slow steps and disks of little room. With quorum majority, sums are float. */
 static void open_small(flock *f, uint32_t count, uint32_t founders, gw_quorum quorum, uint32_t keep,
                        uint32_t replicas) {
     flock_open(f, count, founders, LONG, quorum);

@@ -158,7 +158,7 @@ Test(peer_inventory, a_state_that_steps_left_as_it_was_is_of_the_last_step_that_
     }
 }
 
-/* Which there should not be; the programs that read a disk take the same one. */
+/* There should not be two; the programs that read a disk take the same one. */
 Test(peer_inventory, of_two_of_one_step_the_one_with_the_smaller_root_is_the_newer) {
     for (uint8_t first = 0; first < 3; first++) {
         gw_peer_inventory_open(&inventory, NULL, 0, false);

@@ -329,7 +329,7 @@ Test(peer_kept, a_checkpoint_that_others_were_told_of_is_kept_among_those_that_t
     flock_close(&f);
 }
 
-/* Of two later ones others have the rest, and the earlier of these alone may be whole. */
+/* Others have the rest of two later checkpoints, of which only the earlier one may be whole. */
 Test(peer_kept, all_later_checkpoints_stay_until_the_job_comes_there_again) {
     flock f;
     flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
@@ -413,8 +413,8 @@ Test(peer_kept, with_float_sums_what_was_complete_outlasts_the_first_checkpoint_
     }
 }
 
-/* Also where the protocol record, which says what views there were, is lost: what is saved next must come
- * after what the flock has gone on from. */
+/* The same holds if the protocol record, which says what views there were, is lost: what is saved next must
+ * come after what the flock has gone on from. */
 Test(peer_kept, with_float_sums_a_checkpoint_carries_the_epoch_of_its_view) {
     for (int fast = 0; fast < 2; fast++) {
         flock f;

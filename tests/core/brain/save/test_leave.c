@@ -215,7 +215,7 @@ Test(peer_leave, the_last_peer_computes_no_more_when_a_newcomer_has_come_and_gon
     }
 }
 
-/* And whoever comes after that one waits for its save as the first did. */
+/* The next newcomer waits for the save as the first one did. */
 Test(peer_leave, the_last_peer_saves_first_again_when_a_newcomer_has_come_and_gone) {
     flock f;
     come_to_leaver(&f, 3, 100, 3, true);
@@ -226,7 +226,7 @@ Test(peer_leave, the_last_peer_saves_first_again_when_a_newcomer_has_come_and_go
     flock_close(&f);
 }
 
-/* Nor does one that dies of every step keep it from saving. */
+/* A newcomer that dies in every step does not keep the last peer from saving. */
 Test(peer_leave, the_last_peer_lets_nobody_in_who_has_come_and_gone_again_and_again) {
     flock f;
     come_to_leaver(&f, 3, 15, 0, true);
@@ -302,7 +302,7 @@ Test(peer_leave, whoever_comes_in_the_last_ones_last_step_waits_for_its_save) {
     come_in_last_step(20, 3, 0, 1);
 }
 
-/* Nor does it break into that step, of which shards have not even begun. */
+/* A newcomer does not interrupt that step, even if some of its shards have not begun. */
 Test(peer_leave, whoever_comes_waits_for_the_end_of_the_last_ones_step) {
     flock f;
     open_two(&f, GW_QUORUM_ANY, 1);
@@ -350,8 +350,8 @@ Test(peer_leave, no_other_flock_ends_the_last_ones_save) {
     flock_close(&f);
 }
 
-/* Nor has it no time for one: there is little left, or it cannot be saved, as writing and hashing take long.
- */
+/* It admits a newcomer even if little time is left, or if its state cannot be saved because writing and
+ * hashing take long. */
 Test(peer_leave, the_last_peer_hands_over_though_its_own_saves_last_too_long) {
     for (int full = 0; full < 2; full++) {
         flock f;
@@ -573,7 +573,7 @@ Test(peer_leave, time_in_which_it_stood_still_does_not_count) {
     flock_close(&f);
 }
 
-/* Nor is it taken for a wait that was in vain. */
+/* The time that it stood still does not count as waiting. */
 Test(peer_leave, standing_still_ends_no_save) {
     flock f;
     leave_alone(&f, 1, 80, 0);
@@ -587,7 +587,7 @@ Test(peer_leave, standing_still_ends_no_save) {
 
 /* ---- disks ---- */
 
-/* Nor is there one of before: no checkpoints are made. */
+/* There is no earlier checkpoint either, as none are made. */
 Test(peer_leave, those_who_all_leave_ask_full_disks_again) {
     flock f;
     open_two(&f, GW_QUORUM_ANY, 2);

@@ -154,7 +154,7 @@ Test(peer_saves, who_misses_the_word_of_an_end_that_is_not_saved_does_not_call_i
     flock_close(&f);
 }
 
-/* Of three disks one takes chunks, but no manifest, as the leader alone has heard. */
+/* One of three disks takes chunks but no manifest, and only the leader has heard of it. */
 Test(peer_saves, who_misses_the_word_of_an_end_without_a_manifest_does_not_call_it_done) {
     flock f;
     flock_on_full_disks(&f, 3);
@@ -754,7 +754,7 @@ Test(peer_saves, a_later_checkpoint_whose_rest_is_away_is_kept) {
     flock_close(&f);
 }
 
-/* Of the run before nothing is waited for, nor kept. */
+/* Nothing of the earlier run is waited for or kept. */
 Test(peer_saves, who_began_anew_keeps_no_checkpoint_of_an_earlier_run) {
     for (int fresh = 0; fresh < 2; fresh++) {
         flock f;

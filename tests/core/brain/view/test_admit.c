@@ -19,7 +19,7 @@ static void rest_in_first_step(flock *f) {
     f->peers[1].rests = true;
 }
 
-/* Of `count` peers two begin, and rest in the middle of the first step; the others are not here yet. */
+/* Two of `count` peers begin, and stop in the middle of the first step; the others are not here yet. */
 static void open_resting(flock *f, uint32_t count) {
     flock_open(f, count, 2, 20, GW_QUORUM_ANY);
     rest_in_first_step(f);
@@ -120,7 +120,7 @@ Test(peer_admit, the_next_waits_ten_times_as_long_as_the_others_waited) {
     finish(&f);
 }
 
-/* But not where the step ends before that. */
+/* The wait ends with the step if that ends before. */
 Test(peer_admit, the_next_comes_in_at_a_boundary_all_the_same) {
     flock f;
     admit_slow_third(&f);
@@ -284,7 +284,7 @@ Test(peer_admit, who_dies_twice_in_a_step_waits_for_the_next) {
     flock_run_for(&f, 20 * SECOND);
     cr_assert(!third_is_dead(&f) && flock_in_view_of(&f, 0, 2));
     f.peers[3].rests = true;
-    flock_start(&f, 3); /* nor does it come in with others */
+    flock_start(&f, 3); /* it does not come in with others either */
     cr_assert(flock_run(&f, fourth_is_in, MOST_EVENTS));
     cr_assert(flock_in_view_of(&f, 0, 3) && flock_status(&f, 2).view == NULL);
     f.peers[2].dies_at_shard = -1;
@@ -389,7 +389,7 @@ static uint32_t leader_of(const flock *f, uint32_t i) {
     return UINT32_MAX;
 }
 
-/* Of two flocks, whose steps are long, the one is taken in whole, though its links come up one by one. */
+/* One of two flocks with long steps is taken in as a whole, though its links come up one by one. */
 Test(peer_admit, a_view_that_is_offered_is_admitted_whole) {
     flock f;
     flock_open(&f, 4, 4, 20, GW_QUORUM_ANY);

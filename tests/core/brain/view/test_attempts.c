@@ -22,8 +22,8 @@ static bool first_lives_in_a_later_view(const flock *f) {
     return f->peers[0].brain->view.current.count == 2;
 }
 
-/* Of three that run one dies. The first has proposed a view without it; the second has voted, and is not
- * heard before a second has passed. Returns that view. */
+/* One of three peers that run dies. The first has proposed a view without it; the second has voted, and its
+ * vote arrives after a second. Returns that view. */
 static gw_view propose(flock *f) {
     flock_open(f, 3, 3, STEPS, GW_QUORUM_MAJORITY);
     for (uint32_t i = 0; i < 3; i++) f->peers[i].seal_ns = 20000000;

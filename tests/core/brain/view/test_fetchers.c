@@ -1,6 +1,6 @@
 /* Float sums: a peer that lives in a later view than that of its state, which it is fetching, or could not
- * fetch. Neither may it go on from the old one while who holds the latest is away for a moment, nor hold up
- * others for it. */
+ * fetch. It must not go on from the old state while the holder of the latest is away for a moment, and it
+ * must not hold up others for it. */
 #include "tests/core/brain/flock/flock.h"
 
 #include "core/brain/state.h" /* votes */

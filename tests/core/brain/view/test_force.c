@@ -27,7 +27,8 @@ Test(peer_force, who_was_in_no_view_founds_one_without_the_others) {
     flock_close(&f);
 }
 
-/* Of five two are left. One lives in the view still; the other was started again, and cannot be admitted. */
+/* Two of five peers are left. One still lives in the view; the other was started again, and cannot be
+ * admitted. */
 Test(peer_force, who_has_no_view_takes_those_with_it_who_cannot_go_on_in_theirs) {
     flock f;
     flock_open(&f, 5, 5, STEPS, GW_QUORUM_MAJORITY);

@@ -8,7 +8,8 @@ enum { MOST_EVENTS = 1000000, STEPS = 4000, FEW_STEPS = 500 };
 
 #define SECOND UINT64_C(1000000000)
 
-/* Of a later epoch than the flock's, or of the same; whole, or in part; the end of its run, or not. */
+/* The checkpoint has a later epoch than the flock's or the same; it is whole or in part; it is the end of its
+ * run or not. */
 static void keep_old_checkpoint(flock_peer *p, uint64_t epoch, bool whole, bool end) {
     p->saved_step = end ? STEPS : STEPS / 4;
     p->saved_epoch = epoch;

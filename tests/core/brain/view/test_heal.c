@@ -49,7 +49,7 @@ static bool one_view(const flock *f) {
     return views(f) == 1;
 }
 
-/* So many peers in these parts, each with a view, and then whole again. */
+/* Opens a flock in parts, each of which has a view, and then joins the parts. */
 static void open_parts(flock *f, uint32_t count, const int *side) {
     flock_open(f, count, count, STEPS, GW_QUORUM_ANY);
     for (uint32_t i = 0; i < count; i++) f->peers[i].seal_ns = 20000000 + 3000000 * i;

@@ -37,7 +37,7 @@ static void add_seed(flock *f, uint32_t i, uint32_t seed) {
     c->seeds[c->seed_count++] = f->peers[seed].config.addrs[0];
 }
 
-/* Of these peers and so many whom nobody has met, one of whom leads. */
+/* A view of these peers and of so many strangers, one of which leads. */
 static gw_view view_of_some(const flock *f, uint32_t first, uint32_t end, uint32_t strangers) {
     gw_view view = {.epoch = 40, .job = f->peers[0].brain->job};
     for (uint32_t i = first; i < end; i++)
@@ -92,8 +92,8 @@ static bool fifth_is_frozen(const flock *f) {
     return strcmp(flock_status(f, 4).phase, "changing the view") == 0;
 }
 
-/* Of five, the last one alone has heard of a proposal with four newcomers, and has voted for it. Who proposed
- * it and the newcomers fall silent for good. */
+/* Only the last of five peers has heard of a proposal with four newcomers, and has voted for it. The proposer
+ * and the newcomers fall silent for good. */
 Test(peer_majority, the_promise_of_one_does_not_hold_up_those_who_can_do_without_it) {
     flock f;
     open_flock(&f, 9, 5);
@@ -469,7 +469,7 @@ Test(peer_majority, those_who_are_a_majority_do_not_wait_for_a_leader_that_canno
     expect_end(&f, 3);
 }
 
-/* Of five one slept through a view of the others, and has no link to the one of them that is left in it; each
+/* One of five peers slept through a view of the others, and has no link to the one that is left in it. Each
  * of these two has a promise of its own. The other three are started again. */
 Test(peer_majority, those_who_ask_two_in_vain_found_past_both) {
     flock f;

@@ -44,7 +44,7 @@ static gw_view view_of_some(const flock *f, uint32_t first, uint32_t end, uint32
 }
 
 /* Float sums: the fourth was fetching the state when the others went on without it. It comes back, and has an
- * old state. Of the others the third alone lives in the latest view, with a promise that leads nowhere; the
+ * old state. Only the third of the others lives in the latest view, with a promise that leads nowhere; the
  * first two are started again. */
 Test(peer_promises, an_old_state_is_not_gone_on_from_while_who_holds_the_latest_is_here) {
     flock f;
@@ -188,10 +188,10 @@ Test(peer_promises, that_of_a_newcomer_without_a_state_does_not_hold_up_a_restar
     restart_with_a_newcomer(true);
 }
 
-/* Of three the leader has proposed a view with four newcomers, of which the third alone heard. It is cut off,
- * and the newcomers are gone: the second hears of that promise. Then the leader came back, and proposed these
- * three, which both voted for, and takes the other promise back; it died before it said that it had installed
- * it. The third is started again. */
+/* The leader of three has proposed a view with four newcomers, and only the third has heard of it. The leader
+ * is cut off, and the newcomers are gone: the second hears of that promise. Then the leader came back and
+ * proposed these three, for which both voted, and which takes the other promise back. It died before it sent
+ * INSTALL. The third is started again. */
 Test(peer_promises, a_promise_that_was_taken_back_is_not_asked_for) {
     flock f;
     open_flock(&f, 3, 3, false);
@@ -259,8 +259,8 @@ Test(peer_promises, the_word_of_who_has_given_up_its_proposal_frees_who_voted_fo
     flock_close(&f);
 }
 
-/* A job was founded twice, in two places, by views of one epoch. Of that with the lower name one member is
- * left; those of the other are started again. */
+/* A job was founded twice, in two places, by views of one epoch. One member is left of the view with the
+ * lower name; the members of the other are started again. */
 Test(peer_promises, who_is_left_of_another_view_of_the_same_epoch_does_not_hold_up_a_founding) {
     flock f;
     flock_open(&f, 6, 3, STEPS, GW_QUORUM_MAJORITY);
@@ -397,8 +397,8 @@ static void expect_next_view(flock *f, const gw_view *last) {
     cr_expect_eq(next->count, 3);
 }
 
-/* Of a view that a life that is gone was to lead, and of a later one with the same peers whose leader is
- * here, which asks for nothing. */
+/* There are two promises: to a view whose leader's life is gone, and to a later one with the same peers whose
+ * leader is here, and which therefore demands nothing. */
 Test(peer_promises, of_two_with_the_same_peers_the_one_that_asks_for_something_is_listed) {
     flock f;
     gw_view base = open_three(&f), gone = base, here = base;

@@ -2,10 +2,10 @@
 #include "tests/core/brain/flock/flock.h"
 
 #include "core/brain/members/contacts.h"
-#include "core/brain/view/joiners.h"
 #include "core/brain/save/leave.h"
 #include "core/brain/state.h" /* votes */
 #include "core/brain/view/admit.h"
+#include "core/brain/view/joiners.h"
 #include "core/record/ballot.h"
 
 #include <criterion/criterion.h>
@@ -30,8 +30,8 @@ static bool first_waits_for_peers(const flock *f) {
     return strcmp(flock_status(f, 0).phase, "waiting for peers") == 0;
 }
 
-/* Of the first three, which found by majority, one is absent, and has the only copies of some chunks: the
- * other two, all of which were killed, are to wait for it. */
+/* One of the first three peers, which found by majority, is absent, and has the only copies of some chunks.
+ * All were killed, and the other two are to wait for it. */
 static void lose_the_holder_of_chunks(flock *f, uint32_t count) {
     flock_open(f, count, 3, 20, GW_QUORUM_MAJORITY);
     f->checkpoint_steps = 2;
@@ -175,8 +175,8 @@ static void add_stranger(gw_view *view, uint8_t number) {
     view->members[view->count++] = (gw_member){.id = view->leader, .boot = 1};
 }
 
-/* So many promises that stand on each other, so that none is taken back. Led by a stranger, who never comes,
- * or by who led the last view. */
+/* Gives a peer promises that build on each other, so that none is taken back. They are led by a stranger,
+ * which never comes, or by the leader of the last view. */
 static void promise(flock_peer *p, uint32_t count, bool stranger) {
     gw_ballot ballot;
     size_t bytes = flock_open_record(p, &ballot);
@@ -352,8 +352,8 @@ static bool third_is_in_a_view_of_four(const flock *f) {
     return status.view != NULL && status.view->count == 4 && status.has_state;
 }
 
-/* Of five three die, and two of these come back, to a view of four. The second never hears that it was
- * installed, and stays in the one of five; then the first, which leads, dies, and the fourth. */
+/* Three of five peers die, and two of them come back, to a view of four. The second never hears that it was
+ * installed, and stays in the view of five. Then the first, which leads, and the fourth die. */
 static void miss_a_view_of_four(flock *f) {
     flock_open(f, 5, 5, 50, GW_QUORUM_MAJORITY);
     gw_peer_config *fourth = &f->peers[3].config;

@@ -189,7 +189,7 @@ Test(repair, a_view_begins_with_the_newest_checkpoint_of_which_the_voters_disks_
     }
 }
 
-/* Which there should not be; whoever leads, and whatever order they are told in. */
+/* There should not be two. The choice does not depend on the leader, or on the order of the reports. */
 Test(repair, of_two_checkpoints_of_one_step_the_one_with_the_smaller_root_is_gone_on_from) {
     for (uint8_t first = 0; first < 2; first++) {
         gw_report *reports[] = {newcomer(0, NULL), newcomer(0, NULL)};
@@ -296,7 +296,7 @@ static void tell(gw_report *r, uint64_t step, const char *chunks) {
     gw_report_free(from);
 }
 
-/* Or a checkpoint that all of them had before they differed. */
+/* The view may also go on from a checkpoint that all of them had before they differed. */
 Test(repair, where_as_many_hold_other_bits_a_checkpoint_of_all_of_them_counts) {
     for (uint32_t k = 0; k < 4; k++) {
         gw_report *reports[] = {report_at(8, "x...........", "............"),
@@ -715,7 +715,7 @@ Test(repair, with_float_sums_the_rest_of_a_later_views_checkpoint_is_waited_for)
     expect_wait_for_chunks(true, true, GW_REPAIR_READY, 15);
 }
 
-/* Of two voters one knows how the job ended, and neither has all of its last state. */
+/* One of two voters knows how the job ended, and neither has all of its last state. */
 static gw_repair_answer plan_after_the_end(bool fast, bool some_may_come, bool settle, bool stateful,
                                            gw_install *install) {
     gw_repair_rules with = rules;
@@ -787,8 +787,8 @@ Test(repair, with_float_sums_a_checkpoint_from_a_later_view_counts_before_one_of
     }
 }
 
-/* Nor does anybody wait for the rest of one that was superseded, and the rest of the later one is waited for,
- * though one of more steps is complete. */
+/* The rest of a superseded checkpoint is not waited for; the rest of the later one is, though one of more
+ * steps is complete. */
 Test(repair, with_float_sums_the_rest_of_the_latest_views_checkpoint_is_waited_for) {
     for (int later_complete = 0; later_complete < 2; later_complete++) {
         gw_report *reports[] = {newcomer_from(1, 15, later_complete ? "xx.." : "xxxx"),
@@ -803,7 +803,7 @@ Test(repair, with_float_sums_the_rest_of_the_latest_views_checkpoint_is_waited_f
     }
 }
 
-/* Of one state that was saved twice, with the same root, the later time counts. */
+/* If one state was saved twice, with the same root, the later time counts. */
 Test(repair, with_float_sums_a_state_that_was_saved_again_is_of_the_later_view) {
     gw_report *reports[] = {newcomer_from(1, 20, "xx.."), newcomer_from(2, 10, "xxxx"),
                             newcomer_from(3, 20, "..xx")};
