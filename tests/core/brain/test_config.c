@@ -198,7 +198,7 @@ Test(peer_config, without_an_address_of_a_seed_it_begins_alone_in_the_end) {
     cr_assert_eq(flock_status(&f, 0).views_installed, 0);
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, 1);
-    cr_expect_eq(flock_said(&f, 0, "no name of a seed could be resolved"), 1);
+    cr_expect_eq(flock_said(&f, 0, "no name of a seed could be resolved for"), 1);
     flock_close(&f);
 }
 

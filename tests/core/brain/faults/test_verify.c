@@ -654,7 +654,7 @@ Test(peer_verify, a_last_state_that_cannot_be_looked_at_ends_its_peer) {
     flock_start_all(&f);
     run_out(&f);
     cr_expect_eq(f.peers[1].finish, GW_FINISH_FAILED);
-    cr_expect_not_null(strstr(f.peers[1].finish_text, "could not be seen: the device fails"), "%s",
+    cr_expect_not_null(strstr(f.peers[1].finish_text, "could not be checked: the device fails"), "%s",
                        f.peers[1].finish_text);
     cr_expect_eq(flock_finished(&f, GW_FINISH_DONE), 2);
     flock_close(&f);
