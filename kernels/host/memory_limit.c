@@ -78,3 +78,8 @@ uint64_t gw_memory_left(void) {
     uint64_t groups = gw_memory_left_of_groups(GW_OWN_GROUPS);
     return groups < machine ? groups : machine;
 }
+
+uint64_t gw_memory_kills(void) {
+    uint64_t kills = read_keyed("/proc/vmstat", "oom_kill");
+    return kills == UINT64_MAX ? 0 : kills;
+}

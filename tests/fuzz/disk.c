@@ -182,9 +182,10 @@ static void leftovers_examples(fuzz_add *add, void *context) {
     uint32_t count;
     for (uint64_t boot = 1; boot <= 2; boot++) {
         gw_claim_journal *claims =
-            gw_claim_journal_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, &fell, &count, &err);
+            gw_claim_journal_open(fuzz_folder(), &job, &view.leader, boot, WORKERS, 0, &fell, &count, &err);
         GW_ASSERT(claims != NULL && count == boot - 1);
         gw_claim_journal_begin(claims, 1, 17, 3);
+        gw_claim_journal_crashed(claims);
         gw_claim_journal_close(claims);
         free(fell);
     }
@@ -292,7 +293,7 @@ static bool take_claims(const uint8_t *bytes, size_t count) {
     GW_ASSERT(gw_claim_journal_path(fuzz_folder(), &self, path, &err));
     fuzz_file(strrchr(path, '/') + 1, bytes, count, 0600);
     gw_claim_journal *claims =
-        gw_claim_journal_open(fuzz_folder(), &job, &self, 2, WORKERS, &fell, &fell_count, &err);
+        gw_claim_journal_open(fuzz_folder(), &job, &self, 2, WORKERS, 0, &fell, &fell_count, &err);
     for (uint32_t i = 0; claims != NULL && i < fell_count; i++)
         GW_ASSERT(memcmp(&fell[i].id, &self, sizeof self) == 0);
     free(fell);

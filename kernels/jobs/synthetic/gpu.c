@@ -109,7 +109,7 @@ static bool gpu_contribute(void *job, void *side_pointer, void *lane_pointer, co
                                                 l->mean, shard->stream);
     if (!gw_cuda_try(s->gpu, status, err, "pushing")) return false;
     gw_emit(emitter, PUSH, 0, half, l->push);
-    if (synthetic_is_at(&j->crash, shard->step, shard->shard)) raise(SIGKILL);
+    if (synthetic_is_at(&j->crash, shard->step, shard->shard)) raise(SIGSEGV);
     synthetic_wait(j, start);
     gw_emit(emitter, PUSH, half, j->pushed - half, l->push + half);
     gw_emit_integers(emitter, COUNT, 0, 1, l->count);

@@ -31,7 +31,7 @@ static const gw_option options[] = {
      false},
     {"payload-copies", "R", "1", "Peers that hold each shard's input.", true},
     {"bad-shard", "STEP:SHARD", NULL, "This shard emits a NaN.", false},
-    {"crash-shard", "STEP:SHARD", NULL, "This peer is killed when it computes this shard.", true},
+    {"crash-shard", "STEP:SHARD", NULL, "This peer crashes when it computes this shard.", true},
     {NULL, NULL, NULL, NULL, false},
 };
 
@@ -276,7 +276,7 @@ static bool job_contribute(void *job, void *lane, uint64_t step, uint32_t shard,
     /* One half is emitted before the wait and one after it, as a backward pass emits layer by layer. */
     uint64_t half = j->pushed / 2;
     gw_emit(emitter, PUSH, 0, half, push);
-    if (synthetic_is_at(&j->crash, step, shard)) raise(SIGKILL);
+    if (synthetic_is_at(&j->crash, step, shard)) raise(SIGSEGV);
     synthetic_wait(j, start);
     gw_emit(emitter, PUSH, half, j->pushed - half, push + half);
     float mean = energy / (float)j->pushed;

@@ -35,27 +35,30 @@ static void remove_dir(void) {
 
 TestSuite(claims, .init = open_dir, .fini = remove_dir);
 
+static uint64_t kills = 7; /* what the kernel has killed for lack of memory */
+
 static gw_claim_journal *reopen(const gw_hash *of, uint64_t boot, uint32_t workers, gw_shard_death **fell,
                                 uint32_t *count) {
     gw_err err;
-    gw_claim_journal *claims = gw_claim_journal_open(dir, of, &self, boot, workers, fell, count, &err);
+    gw_claim_journal *claims = gw_claim_journal_open(dir, of, &self, boot, workers, kills, fell, count, &err);
     cr_assert_not_null(claims, "%s", err.text);
     return claims;
 }
 
-static void die_computing(void) {
+static void die_computing(bool crashed) {
     gw_shard_death *fell;
     uint32_t count;
     pid_t pid = fork();
     cr_assert_geq(pid, 0);
     if (pid == 0) {
         gw_err err;
-        gw_claim_journal *claims = gw_claim_journal_open(dir, &job, &self, 4, 3, &fell, &count, &err);
+        gw_claim_journal *claims = gw_claim_journal_open(dir, &job, &self, 4, 3, kills, &fell, &count, &err);
         if (claims == NULL) _exit(1);
         gw_claim_journal_begin(claims, 0, 11, 5);
         gw_claim_journal_begin(claims, 2, 11, 0);
         gw_claim_journal_begin(claims, 1, 11, 6);
         gw_claim_journal_end(claims, 1);
+        if (crashed) gw_claim_journal_crashed(claims);
         raise(SIGKILL);
     }
     int status;
@@ -71,8 +74,8 @@ static uint32_t left_behind(const gw_hash *of, uint32_t workers, gw_shard_death 
     return count;
 }
 
-Test(claims, a_killed_process_leaves_what_it_was_at) {
-    die_computing();
+Test(claims, a_process_that_crashed_leaves_what_it_was_at) {
+    die_computing(true);
     gw_shard_death *fell;
     cr_assert_eq(left_behind(&job, 1, &fell), 2, "of more workers than there are now");
     const uint32_t shards[] = {5, 0};
@@ -87,9 +90,25 @@ Test(claims, a_killed_process_leaves_what_it_was_at) {
     free(fell);
 }
 
+/* Preemption, docker kill, a power cut: nobody's fault. */
+Test(claims, a_process_that_was_killed_from_outside_blames_no_shard) {
+    die_computing(false);
+    gw_shard_death *fell;
+    cr_assert_eq(left_behind(&job, 3, &fell), 0);
+    free(fell);
+}
+
+Test(claims, a_process_may_have_been_killed_for_lack_of_memory) {
+    die_computing(false);
+    kills++;
+    gw_shard_death *fell;
+    cr_assert_eq(left_behind(&job, 3, &fell), 2);
+    free(fell);
+}
+
 /* A life may fail before it uses the deaths that it read, or be killed before they are on disk. */
 Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
-    die_computing();
+    die_computing(true);
     gw_shard_death *fell;
     uint32_t count;
     gw_claim_journal *claims = reopen(&job, 5, 1, &fell, &count);
@@ -101,7 +120,8 @@ Test(claims, a_start_that_comes_to_nothing_keeps_what_the_last_life_left) {
     cr_assert_eq(count, 2, "it failed");
     free(fell);
     gw_claim_journal_begin(claims, 3, 11, 5);
-    gw_claim_journal_close(claims); /* the process is killed */
+    gw_claim_journal_crashed(claims);
+    gw_claim_journal_close(claims);
     claims = reopen(&job, 7, 1, &fell, &count);
     cr_assert_eq(count, 3, "of two lives");
     const uint64_t boots[] = {4, 4, 6};
@@ -126,6 +146,7 @@ Test(claims, no_more_is_kept_than_can_be_made_use_of) {
         gw_claim_journal *claims = reopen(&job, boot, WORKERS, &fell, &count);
         free(fell);
         for (uint32_t i = 0; i < WORKERS; i++) gw_claim_journal_begin(claims, i, 11, i);
+        gw_claim_journal_crashed(claims);
         gw_claim_journal_close(claims);
     }
     cr_assert_eq(left_behind(&job, 1, &fell), GW_MAX_SHARD_DEATHS);
@@ -133,7 +154,7 @@ Test(claims, no_more_is_kept_than_can_be_made_use_of) {
 }
 
 Test(claims, another_job_is_not_to_blame) {
-    die_computing();
+    die_computing(true);
     gw_shard_death *fell;
     cr_assert_eq(left_behind(&other_job, 3, &fell), 0);
     free(fell);
@@ -158,7 +179,7 @@ static void expect_refused(const char *folder, const char *why) {
     gw_shard_death *fell;
     uint32_t count;
     gw_err err;
-    cr_assert_null(gw_claim_journal_open(folder, &job, &self, 4, 1, &fell, &count, &err), "%s", why);
+    cr_assert_null(gw_claim_journal_open(folder, &job, &self, 4, 1, kills, &fell, &count, &err), "%s", why);
     cr_assert_not_null(strstr(err.text, why), "%s", err.text);
     cr_assert_null(fell);
 }
@@ -209,7 +230,7 @@ Test(claims, what_another_user_may_have_put_there_is_not_taken) {
 }
 
 Test(claims, damaged_files_say_nothing) {
-    die_computing();
+    die_computing(true);
     static char bytes[20000];
     FILE *file = fopen(path(), "rb");
     size_t length = fread(bytes, 1, sizeof bytes, file);
@@ -231,7 +252,7 @@ Test(claims, damaged_files_say_nothing) {
     cr_assert_eq(left_behind(&job, 1, &fell), 0);
     free(fell);
     memset(bytes + 48, 0, 8);
-    memset(bytes + 56, 0xFF, 8); /* of earlier deaths */
+    memset(bytes + 72, 0xFF, 8); /* of earlier deaths */
     file = fopen(path(), "wb");
     fwrite(bytes, 1, length, file);
     fclose(file);

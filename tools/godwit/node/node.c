@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "net/loop/own_address.h"
 #include "tools/godwit/node/inside.h"
+#include "tools/godwit/thread/crash.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <stdlib.h>
@@ -191,6 +192,11 @@ static void seeds_found(void *context, const gw_addr *addrs, uint32_t count) {
 }
 
 /* On the signals' thread. */
+/* In a signal handler. */
+static void note_crash(void *context) {
+    gw_claim_journal_crashed(context);
+}
+
 static void leave(void *context) {
     gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(GW_EV_LEAVE, 0));
 }
@@ -201,6 +207,7 @@ static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(options->dir, node->console->board, take_request, node, err);
     if (!node->control) return false;
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);
+    gw_crash_watch(note_crash, node->recorder.claims);
     if (!gw_seeds_open(options->seeds, options->seed_count, options->join_timeout_ns, seeds_found, node,
                        &node->seeds, err))
         return false;

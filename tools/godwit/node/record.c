@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/os/durable.h"
 #include "core/record/sealed.h"
+#include "kernels/host/memory_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ bool gw_recorder_read(const gw_recorder *recorder, void **bytes, size_t *length,
 bool gw_recorder_open_claims(gw_recorder *recorder, const gw_peer_id *self, uint64_t boot, uint32_t workers,
                              gw_shard_death **deaths, uint32_t *count, gw_err *err) {
     recorder->claims = gw_claim_journal_open(GW_CLAIM_JOURNAL_FOLDER, &recorder->job_id, self, boot, workers,
-                                             deaths, count, err);
+                                             gw_memory_kills(), deaths, count, err);
     if (recorder->claims == NULL && err->code == GW_E_DENIED) return false;
     if (recorder->claims == NULL)
         gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",

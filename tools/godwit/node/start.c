@@ -12,6 +12,7 @@
 #include "net/loop/address.h"
 #include "net/loop/own_address.h"
 #include "tools/godwit/node/inside.h"
+#include "tools/godwit/thread/crash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,7 +361,8 @@ static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
     char more[40] = "";
     if (others > 0) snprintf(more, sizeof more, " and %u more", others);
     gw_log(GW_WARN, "node",
-           "the process that ran here before ended while it computed shard %u%s of step %llu; one that costs "
+           "the process that ran here before crashed, or was killed for lack of memory, while it computed "
+           "shard %u%s of step %llu; one that costs "
            "%d lives stops the job",
            last->shard, more, (unsigned long long)last->step, GW_POISON_DEATHS);
 }
@@ -488,6 +490,7 @@ bool gw_node_close(gw_node *node) {
     gw_workers_close(engine->workers);
     gw_payloads_close(engine->payloads);
     gw_signals_forget_claims(&node->signals);
+    gw_crash_unwatch();
     gw_claim_journal_close(claims);
     if (engine->device) engine->device->ops->close(engine->device);
     gw_node_job_close(&node->job);

@@ -17,7 +17,7 @@
 
 /* Indices of places: the shard that this life gave up at, then one place a worker. */
 enum { OWN, OF_WORKERS, MOST_PLACES = (1 << 16) + OF_WORKERS };
-#define MAGIC UINT64_C(0x3264616f62776774)
+#define MAGIC UINT64_C(0x3364616f62776774)
 
 typedef struct place {
     _Atomic uint64_t step, shard; /* shard plus 1; 0 = none */
@@ -33,7 +33,9 @@ typedef struct header {
     _Atomic uint64_t magic; /* 0 = the rest is meaningless */
     _Atomic uint64_t boot;  /* of the life that the places are of */
     gw_hash job;
-    _Atomic uint64_t counted; /* the number of places that count */
+    _Atomic uint64_t counted;      /* the number of places that count */
+    _Atomic uint64_t crashed;      /* 1: that life is dying of a fault of its own */
+    _Atomic uint64_t memory_kills; /* gw_memory_kills when that life began */
     _Atomic uint64_t earlier_count;
     left earlier[GW_MAX_SHARD_DEATHS]; /* until they are recorded on disk */
     place places[];
@@ -59,10 +61,13 @@ static bool is_of(const header *old, size_t bytes, const gw_hash *job) {
            bytes >= bytes_for(old->counted);
 }
 
-/* Adds the shards of the last life to those of the lives before it. */
-static void keep_left(header *memory) {
+/* Adds the shards of the last life to those of the lives before it: the one that it gave up at, and those
+ * of its workers if it crashed. */
+static void keep_left(header *memory, uint64_t memory_kills) {
     uint64_t count = memory->earlier_count;
-    for (uint64_t i = 0; i < memory->counted && count < GW_MAX_SHARD_DEATHS; i++) {
+    bool crashed = memory->crashed != 0 || memory_kills > memory->memory_kills;
+    uint64_t places = crashed || memory->counted < OF_WORKERS ? memory->counted : OF_WORKERS;
+    for (uint64_t i = 0; i < places && count < GW_MAX_SHARD_DEATHS; i++) {
         uint64_t shard = memory->places[i].shard;
         if (shard == 0 || shard > UINT32_MAX) continue;
         memory->earlier[count++] =
@@ -72,10 +77,12 @@ static void keep_left(header *memory) {
 }
 
 /* Empties the places and makes them those of this life. */
-static void renew(gw_claim_journal *claims, const gw_hash *job, uint64_t boot) {
+static void renew(gw_claim_journal *claims, const gw_hash *job, uint64_t boot, uint64_t memory_kills) {
     header *memory = claims->memory;
     size_t places = (claims->bytes - sizeof *memory) / sizeof *memory->places;
     for (size_t i = 0; i < places; i++) atomic_store(&memory->places[i].shard, 0);
+    atomic_store(&memory->crashed, 0);
+    atomic_store(&memory->memory_kills, memory_kills);
     atomic_store(&memory->boot, boot);
     memory->job = *job;
     atomic_store(&memory->counted, claims->workers + OF_WORKERS);
@@ -139,8 +146,8 @@ static bool map_file(gw_claim_journal *claims, gw_err *err) {
 }
 
 gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
-                                        uint64_t boot, uint32_t workers, gw_shard_death **fell,
-                                        uint32_t *fell_count, gw_err *err) {
+                                        uint64_t boot, uint32_t workers, uint64_t memory_kills,
+                                        gw_shard_death **fell, uint32_t *fell_count, gw_err *err) {
     *fell = NULL;
     *fell_count = 0;
     gw_claim_journal *claims = calloc(1, sizeof *claims);
@@ -157,12 +164,12 @@ gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, 
     }
     claims->workers = workers;
     if (is_of(claims->memory, before, job)) {
-        keep_left(claims->memory);
+        keep_left(claims->memory, memory_kills);
     } else {
         atomic_store(&claims->memory->magic, 0);
         atomic_store(&claims->memory->earlier_count, 0);
     }
-    renew(claims, job, boot);
+    renew(claims, job, boot, memory_kills);
     *fell = losses_of(claims->memory, self, fell_count);
     return claims;
 }
@@ -184,6 +191,10 @@ void gw_claim_journal_drop_own(gw_claim_journal *claims) {
     if (claims == NULL) return;
     atomic_store(&claims->memory->places[OWN].shard, 0);
     if (atomic_load(&claims->cleared)) remove_if_empty(claims);
+}
+
+void gw_claim_journal_crashed(gw_claim_journal *claims) {
+    if (claims != NULL) atomic_store(&claims->memory->crashed, 1);
 }
 
 void gw_claim_journal_clear(gw_claim_journal *claims) {

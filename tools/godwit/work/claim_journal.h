@@ -26,18 +26,25 @@ typedef struct gw_claim_journal gw_claim_journal;
 
 /* Opens the peer's file in `folder` for this life of the peer and `workers` workers. *fell (malloced, the
  * caller frees; NULL = none) becomes the shards of this job that earlier lives were computing when they
- * ended; these stay in the file beside the shards of this life. NULL if the folder is not in memory or is
- * full, or the file belongs to another user; with GW_E_DENIED, which has no other cause, if a process of
- * this identity has the file. */
+ * crashed; these stay in the file beside the shards of this life. A life has crashed if it said so
+ * (gw_claim_journal_crashed), or if it did not end on purpose and the kernel has killed a process for lack
+ * of memory since it began: `memory_kills`, as gw_memory_kills counts them (kernels/host/memory_limit.h),
+ * is greater than it was then. A life that was killed otherwise, by a supervisor or a scheduler that takes
+ * the machine back, says nothing about its shards. NULL if the folder is not in memory or is full, or the
+ * file belongs to another user; with GW_E_DENIED, which has no other cause, if a process of this identity
+ * has the file. */
 gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
-                                        uint64_t boot, uint32_t workers, gw_shard_death **fell,
-                                        uint32_t *fell_count, gw_err *err);
+                                        uint64_t boot, uint32_t workers, uint64_t memory_kills,
+                                        gw_shard_death **fell, uint32_t *fell_count, gw_err *err);
 /* The path of the file. It has the peer's id, so that the next life finds it. */
 bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
 /* Drops the shards of earlier lives: they are recorded on disk, or are of no use. NULL is allowed. */
 void gw_claim_journal_drop_earlier(gw_claim_journal *claims);
 /* Drops the shard that this life gave up at: it is recorded on disk. NULL is allowed. */
 void gw_claim_journal_drop_own(gw_claim_journal *claims);
+/* This process is about to die of a fault of its own (a memory access, a broken invariant), for which a
+ * shard that its workers compute may be to blame. Safe in a signal handler. NULL is allowed. */
+void gw_claim_journal_crashed(gw_claim_journal *claims);
 /* This process ends on purpose: the shards that still run are not to blame. Deletes the file, or, if it
  * still has shards of earlier lives or one that this life gave up at, has the drops delete it. NULL is
  * allowed. */

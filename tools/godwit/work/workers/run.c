@@ -3,6 +3,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/shard/range.h"
+#include "tools/godwit/thread/crash.h"
 #include "tools/godwit/work/workers/pool.h"
 
 #include <stdio.h>
@@ -326,6 +327,7 @@ void *gw_worker_main(void *context) {
     /* Best effort: a refused priority changes no result. */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     if (!open_lane(pool, worker)) return NULL;
+    void *stack = gw_crash_stack_open();
     pthread_mutex_lock(&pool->lock);
     while (!pool->closing) {
         if (pool->task.active) {
@@ -348,5 +350,6 @@ void *gw_worker_main(void *context) {
     }
     pthread_mutex_unlock(&pool->lock);
     pool->device->ops->lane_close(pool->device, worker->lane);
+    gw_crash_stack_close(stack);
     return NULL;
 }
