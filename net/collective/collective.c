@@ -177,12 +177,6 @@ static void on_up(void *context, gw_rail_peer *peer) {
     rail->peers[rail->peer_count++] = peer;
 }
 
-static bool is_member(const gw_call *call, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < call->is.member_count; i++)
-        if (gw_peer_id_equal(&call->is.members[i], id)) return true;
-    return false;
-}
-
 static void on_down(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
     gw_collective_rail *rail = &collective->rails[peer->rail];
@@ -194,7 +188,7 @@ static void on_down(void *context, gw_rail_peer *peer) {
             part->sending_to = NULL;
             part->in_flight = 0;
         }
-        hit = hit || is_member(part->call, &peer->id);
+        hit = hit || gw_is_member(part->call->is.members, part->call->is.member_count, &peer->id);
     }
     if (!hit) return;
     char id[GW_SHORT_TEXT];

@@ -14,7 +14,7 @@ typedef struct gw_lookup {
     gw_peer_id requester;
     gw_hash name;
     uint64_t channel, id; /* the requester's channel and request */
-    /* The lookup is for a path's end rather than a channel, identified by `link` and `serial`. */
+    /* The lookup is for a path's endpoint rather than a channel, identified by `link` and `serial`. */
     bool of_path;
     uint64_t link;
     uint32_t serial;

@@ -6,7 +6,7 @@
  * memory that the user of the rail names. Over TCP a message is a frame that is read straight into its place;
  * over RDMA it is written with immediate into a slot of the receiver and copied from there.
  *
- * The flow is pulled: the rail asks its user for the next message when a channel has room, and asks where an
+ * Data flow is by pull: the rail asks its user for the next message when a channel has room, and asks where an
  * arriving message shall go when it has the header. The user may answer GW_ARRIVAL_PARK; then the rail reads
  * no further on that channel, which holds the sender back, until rail_resume. Over TCP a parked channel is
  * lost if for some seconds more bytes wait than fit the receive window (net/link/stream.c), so a protocol

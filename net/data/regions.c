@@ -43,9 +43,7 @@ gw_peer_id *gw_regions_fence(gw_regions *regions, const gw_fence *fence, gw_peer
 
 /* Whether operations of `peer` under `fence` are served. */
 static bool serves(const gw_regions *regions, const gw_peer_id *peer, const gw_fence *fence) {
-    if (gw_view_name_is_none(&regions->fence.view) || fence->epoch != regions->fence.epoch ||
-        !gw_view_name_equal(&fence->view, &regions->fence.view))
-        return false;
+    if (gw_view_name_is_none(&regions->fence.view) || !gw_fence_equal(fence, &regions->fence)) return false;
     return regions->member_count > 0 &&
            bsearch(peer, regions->members, regions->member_count, sizeof *peer, compare_ids) != NULL;
 }

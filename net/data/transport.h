@@ -54,6 +54,17 @@ typedef struct gw_fence {
     gw_view_name view;
 } gw_fence;
 
+static inline bool gw_fence_equal(const gw_fence *a, const gw_fence *b) {
+    return a->epoch == b->epoch && gw_view_name_equal(&a->view, &b->view);
+}
+
+/* Whether `peer` is one of `members`, which need not be sorted. */
+static inline bool gw_is_member(const gw_peer_id *members, uint32_t count, const gw_peer_id *peer) {
+    for (uint32_t i = 0; i < count; i++)
+        if (gw_peer_id_equal(&members[i], peer)) return true;
+    return false;
+}
+
 /* The kinds of paths (net/rail/path.h) by which a peer is reached. */
 typedef enum gw_path_kind { GW_PATH_TCP = 1, GW_PATH_SHM, GW_PATH_RDMA } gw_path_kind;
 

@@ -1,6 +1,6 @@
 /* A silence counter: how long the other side of a stream has sent nothing. Each side of a stream sends a
  * heartbeat every GW_HEARTBEAT_NS (net/link/stream.h), so a side that is not heard for several beats is
- * stuck, or somebody on the way discards its records.
+ * stuck, or an attacker on the way discards its records.
  *
  * Silence is counted in the reader's own beats. A reader that was stopped, starved or asleep has not beaten
  * meanwhile, and reads what has arrived before its next beat; so it does not blame the other side. Bytes of

@@ -62,10 +62,6 @@ struct gw_gpu_sums {
     uint32_t made, made_formed; /* the number of ids, and of those whose communicators were formed */
 };
 
-static bool same_fence(const gw_fence *a, const gw_fence *b) {
-    return a->epoch == b->epoch && memcmp(&a->view, &b->view, sizeof a->view) == 0;
-}
-
 /* Calls. */
 
 /* The bytes that a ring all-reduce sends from the GPUs, and receives. */
@@ -215,7 +211,7 @@ static void poll_machine(gw_gpu_sums *s) {
  * counted. */
 static void begin_call(gw_gpu_sums *s) {
     call *c = &s->call;
-    bool ours = s->standing != NONE && same_fence(&s->fence, &c->how.fence);
+    bool ours = s->standing != NONE && gw_fence_equal(&s->fence, &c->how.fence);
     gw_err err;
     if (s->lost || (ours && s->standing == BROKEN)) {
         err = s->why;
@@ -278,14 +274,6 @@ static uint64_t nap(const gw_gpu_sums *s, const requests *w) {
     return UINT64_MAX;
 }
 
-static void sleep_until_request(gw_gpu_sums *s, uint64_t nap_ns) {
-    gw_cond_wait_until(&s->changed, &s->lock, nap_ns == UINT64_MAX ? UINT64_MAX : gw_now_ns() + nap_ns);
-}
-
-static bool anything(const requests *w) {
-    return w->abort || w->id || w->form || w->close;
-}
-
 /* Takes the requests since the last turn. An abort cancels those that were taken before. */
 static void take_requests(gw_gpu_sums *s, requests *w) {
     if (s->requests.abort) {
@@ -320,8 +308,11 @@ static void *run(void *context) {
     pthread_mutex_lock(&s->lock);
     for (;;) {
         uint64_t nap_ns = nap(s, &w);
-        bool news = anything(&s->requests) || (s->next.is && !s->call.is);
-        if (!news && nap_ns != 0) sleep_until_request(s, nap_ns);
+        const requests *r = &s->requests;
+        bool news = r->abort || r->id || r->form || r->close || (s->next.is && !s->call.is);
+        if (!news && nap_ns != 0)
+            gw_cond_wait_until(&s->changed, &s->lock,
+                               nap_ns == UINT64_MAX ? UINT64_MAX : gw_now_ns() + nap_ns);
         take_requests(s, &w);
         take_call(s);
         pthread_mutex_unlock(&s->lock);

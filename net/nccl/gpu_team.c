@@ -39,10 +39,6 @@ struct gw_gpu_team {
     uint32_t early_count;
 };
 
-static bool same_fence(const gw_fence *a, const gw_fence *b) {
-    return a->epoch == b->epoch && gw_view_name_equal(&a->view, &b->view);
-}
-
 static bool leads(const gw_gpu_team *t) {
     return gw_peer_id_equal(&t->view.leader, &t->self);
 }
@@ -158,14 +154,14 @@ static void take_enter(gw_gpu_team *t, int rank, uint32_t attempt, uint8_t gpus)
 void gw_gpu_team_install(gw_gpu_team *t, const gw_view *view) {
     GW_ASSERT(gw_view_rank(view, &t->self) >= 0);
     gw_fence fence = {.epoch = view->epoch, .view = view->name};
-    uint32_t attempt = same_fence(&fence, &t->fence) ? t->attempt + 1 : 1;
+    uint32_t attempt = gw_fence_equal(&fence, &t->fence) ? t->attempt + 1 : 1;
     t->view = *view;
     t->fence = fence;
     t->installed = true;
     begin(t, attempt);
     for (uint32_t i = 0; i < t->early_count && leads(t); i++) {
         int rank = gw_view_rank(view, &t->early[i].peer);
-        if (rank < 0 || !same_fence(&t->early[i].fence, &t->fence)) continue;
+        if (rank < 0 || !gw_fence_equal(&t->early[i].fence, &t->fence)) continue;
         take_enter(t, rank, t->early[i].attempt, t->early[i].gpus);
     }
     t->early_count = 0;
@@ -211,7 +207,7 @@ static bool take_enter_message(gw_gpu_team *t, const gw_peer_id *from, const gw_
     early entry = {.peer = *from, .fence = *fence, .attempt = attempt, .gpus = gw_get_u8(r)};
     if (!gw_reader_done(r) || entry.gpus < 1 || entry.gpus > GW_NCCL_GPUS)
         return gw_fail(err, GW_E_INVALID, "a peer's number of GPUs is impossible");
-    if (!t->installed || !same_fence(fence, &t->fence)) {
+    if (!t->installed || !gw_fence_equal(fence, &t->fence)) {
         keep_early(t, &entry);
         return true;
     }
@@ -224,7 +220,7 @@ static bool take_enter_message(gw_gpu_team *t, const gw_peer_id *from, const gw_
 static bool take_call_message(gw_gpu_team *t, const gw_peer_id *from, const gw_fence *fence, uint32_t attempt,
                               const gw_reader *r, gw_err *err) {
     if (!gw_reader_done(r)) return gw_fail(err, GW_E_INVALID, "a call that is too long");
-    if (!t->installed || !same_fence(fence, &t->fence))
+    if (!t->installed || !gw_fence_equal(fence, &t->fence))
         return true; /* a peer that comes back begins a new attempt */
     if (!gw_peer_id_equal(from, &t->view.leader))
         return gw_fail(err, GW_E_INVALID, "a call from a peer that does not lead");
@@ -243,7 +239,7 @@ static bool take_team_message(gw_gpu_team *t, const gw_peer_id *from, const gw_f
     bool sound = gw_reader_done(r);
     for (uint32_t i = 0; i < members; i++) sound = sound && counts[i] >= 1 && counts[i] <= GW_NCCL_GPUS;
     if (!sound) return gw_fail(err, GW_E_INVALID, "a team's list of GPUs is malformed");
-    bool present = t->installed && same_fence(fence, &t->fence) && attempt == t->attempt;
+    bool present = t->installed && gw_fence_equal(fence, &t->fence) && attempt == t->attempt;
     if (!present || t->formed) return true; /* the message is too late or a repetition */
     int rank = gw_view_rank(&t->view, &t->self);
     if (!gw_peer_id_equal(from, &t->view.leader) || members != t->view.count || counts[rank] != t->gpus)

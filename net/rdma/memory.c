@@ -99,11 +99,6 @@ static bool register_at_device(gw_rdma_memory *memory, entry *e, gw_err *err) {
     return true;
 }
 
-static void deregister(gw_rdma_memory *memory, entry *e) {
-    gw_rdma_device_freed(ibv_dereg_mr(e->mr));
-    memory->locked_bytes -= pages_of(&e->region);
-}
-
 static entry *find_shared(gw_rdma_memory *memory, const uint8_t *start, size_t bytes, gw_rdma_access access) {
     for (entry *e = memory->entries; e != NULL; e = e->next)
         if (e->access == access && access != GW_RDMA_WRITABLE && start >= e->region.start &&
@@ -137,21 +132,18 @@ const gw_rdma_region *gw_rdma_memory_take(gw_rdma_memory *memory, const void *st
     return e != NULL ? &e->region : NULL;
 }
 
-static void unlink_entry(gw_rdma_memory *memory, entry *e) {
-    entry **at = &memory->entries;
-    while (*at != e) at = &(*at)->next;
-    *at = e->next;
-    free(e);
-}
-
 void gw_rdma_memory_drop(gw_rdma_memory *memory, const gw_rdma_region *region) {
     if (region == NULL) return;
     entry *e = entry_of(region);
     pthread_mutex_lock(&memory->lock);
     GW_ASSERT(e->holders > 0);
     if (--e->holders == 0) {
-        deregister(memory, e);
-        unlink_entry(memory, e);
+        gw_rdma_device_freed(ibv_dereg_mr(e->mr));
+        memory->locked_bytes -= pages_of(&e->region);
+        entry **at = &memory->entries;
+        while (*at != e) at = &(*at)->next;
+        *at = e->next;
+        free(e);
     }
     pthread_mutex_unlock(&memory->lock);
 }

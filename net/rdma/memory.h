@@ -1,7 +1,7 @@
 /* Memory that a device may read and write: a protection domain and the registrations in it. It keeps the
  * device open for everything that is made on it.
  *
- * A registration lasts while somebody holds it who knows how long the memory lives: a region that was
+ * A registration lasts while it is held by its users, which know how long the memory lives: a region that was
  * registered with the transport (net/rdma/loans.h keeps those, within bounds), an outstanding operation, an
  * answer that is being read. Others that need a part of the memory share the registration meanwhile. Nothing
  * is kept beyond that, since this module cannot notice that memory was freed, and a stale registration would

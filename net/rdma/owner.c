@@ -80,12 +80,6 @@ const gw_word_domain *gw_rdma_owner_domain(const gw_rdma_owner *owner) {
 
 /* Messages to guests. The functions are called with the lock held. */
 
-static bool is_member(const gw_rdma_owner *owner, const gw_peer_id *peer) {
-    for (uint32_t i = 0; i < owner->member_count; i++)
-        if (gw_peer_id_equal(&owner->members[i], peer)) return true;
-    return false;
-}
-
 static void tell(const gw_rdma_guest *guest, const gw_rdma_words_message *message) {
     uint8_t bytes[GW_PATH_MESSAGE_BYTES];
     guest->owner->host->tell(guest->endpoint, bytes, gw_rdma_words_encode(message, bytes));
@@ -94,7 +88,8 @@ static void tell(const gw_rdma_guest *guest, const gw_rdma_words_message *messag
 /* Tells a guest the keys of this peer's words, if it is a member of the fence. */
 static void tell_keys(const gw_rdma_guest *guest) {
     const gw_rdma_owner *owner = guest->owner;
-    if (owner->fence.epoch == 0 || !is_member(owner, &guest->endpoint->peer)) return;
+    if (owner->fence.epoch == 0 || !gw_is_member(owner->members, owner->member_count, &guest->endpoint->peer))
+        return;
     gw_rdma_words_message message = {.fence = owner->fence};
     if (!gw_rdma_words_key(owner->words, &message.address, &message.rkey)) return;
     for (uint32_t region = 0; region < GW_MAX_REGIONS; region++) {
@@ -152,7 +147,7 @@ gw_rdma_queue *gw_rdma_guest_serve(gw_rdma_guest *guest) {
         return NULL;
     }
     pthread_mutex_lock(&owner->lock);
-    bool may = is_member(owner, &guest->endpoint->peer);
+    bool may = gw_is_member(owner->members, owner->member_count, &guest->endpoint->peer);
     guest->queue = may ? queue : NULL;
     pthread_mutex_unlock(&owner->lock);
     if (!may) gw_rdma_queue_close(queue);
@@ -193,8 +188,8 @@ const gw_rdma_loan *gw_rdma_owner_lend(gw_rdma_owner *owner, const gw_peer_id *t
                                        const gw_rdma_want_message *want) {
     pthread_mutex_lock(
         &owner->lock); /* held until the part is lent: a fence then revokes the loan, or has prevented it */
-    bool may = owner->fence.epoch != 0 && want->fence.epoch == owner->fence.epoch &&
-               gw_view_name_equal(&want->fence.view, &owner->fence.view) && is_member(owner, to);
+    bool may = owner->fence.epoch != 0 && gw_fence_equal(&want->fence, &owner->fence) &&
+               gw_is_member(owner->members, owner->member_count, to);
     const gw_rdma_loan *loan =
         may ? gw_rdma_loans_lend_part(owner->loans, want->region, want->offset, want->bytes) : NULL;
     pthread_mutex_unlock(&owner->lock);
@@ -216,7 +211,9 @@ void gw_rdma_owner_fence_begin(gw_rdma_owner *owner, const gw_peer_id *members, 
     owner->fence = (gw_fence){0};
     gw_rdma_loans_revoke(owner->loans);
     for (gw_rdma_guest *guest = owner->guests; guest != NULL; guest = guest->next) {
-        if (guest->queue == NULL || guest->barred || is_member(owner, &guest->endpoint->peer)) continue;
+        if (guest->queue == NULL || guest->barred ||
+            gw_is_member(owner->members, owner->member_count, &guest->endpoint->peer))
+            continue;
         bar(guest);
         tell(guest, &none);
     }

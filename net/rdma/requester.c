@@ -368,8 +368,7 @@ void gw_rdma_requester_abandon(gw_rdma_requester *requester) {
 /* Finds the address of the operation in the owner's words. False: it is not there, or the keys known here are
  * not for its fence. */
 static bool find_word(const gw_rdma_words_message *words, const gw_op *op, uint64_t *remote) {
-    bool same = words->fence.epoch == op->fence.epoch &&
-                gw_view_name_equal(&words->fence.view, &op->fence.view) && words->address != 0;
+    bool same = gw_fence_equal(&words->fence, &op->fence) && words->address != 0;
     uint64_t bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? op->bytes : 8;
     if (!same || bytes == 0 || bytes > PLACE || bytes % 8 != 0 || op->offset % 8 != 0) return false;
     for (uint32_t i = 0; i < words->count; i++) {

@@ -135,12 +135,6 @@ static bool shm_suits(gw_path *path, const uint8_t *card, uint32_t count, gw_err
 
 /* Words. */
 
-static bool is_member(const shm *s, const gw_peer_id *peer) {
-    for (uint32_t i = 0; i < s->member_count; i++)
-        if (gw_peer_id_equal(&s->members[i], peer)) return true;
-    return false;
-}
-
 static void begin_packet(gw_door_packet *packet, gw_writer *w, packet_type type) {
     *packet = (gw_door_packet){0};
     *w = gw_writer_on(packet->bytes, GW_DOOR_BYTES);
@@ -151,7 +145,9 @@ static void begin_packet(gw_door_packet *packet, gw_writer *w, packet_type type)
 /* Gives a member the present words. Called with the lock held. */
 static bool hand_words(shm *s, shm_endpoint *endpoint, gw_err *err) {
     gw_words *words = s->base.host->words;
-    if (!endpoint->joined || !gw_words_are_cpus(words) || !is_member(s, &endpoint->base.peer)) return true;
+    if (!endpoint->joined || !gw_words_are_cpus(words) ||
+        !gw_is_member(s->members, s->member_count, &endpoint->base.peer))
+        return true;
     gw_door_packet packet;
     gw_writer w;
     begin_packet(&packet, &w, WORDS);

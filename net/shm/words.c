@@ -70,8 +70,7 @@ bool gw_shm_words_take(gw_shm_words *theirs, gw_reader *r, int fd, gw_err *err) 
 /* The first word of the operation; NULL if the operation cannot be done here. */
 static uint64_t *find(const gw_shm_words *theirs, const gw_op *op) {
     uint64_t bytes = op->kind == GW_OP_READ || op->kind == GW_OP_WRITE ? op->bytes : 8;
-    if (theirs->memory == NULL || op->region >= GW_MAX_REGIONS || op->fence.epoch != theirs->fence.epoch ||
-        !gw_view_name_equal(&op->fence.view, &theirs->fence.view))
+    if (theirs->memory == NULL || op->region >= GW_MAX_REGIONS || !gw_fence_equal(&op->fence, &theirs->fence))
         return NULL;
     uint64_t size = theirs->regions[op->region].bytes;
     if (bytes == 0 || op->offset > size || bytes > size - op->offset || op->offset % 8 != 0 || bytes % 8 != 0)
