@@ -203,6 +203,7 @@ bool gw_rdma_device_open(gw_rdma_device *device, const gw_rdma_options *options,
         free(devices);
         return false;
     }
+    GW_ASSERT(devices != NULL && d < count);
     const gw_rdma_gid *gid = &devices[d].ports[p].gids[g];
     memcpy(device->name, devices[d].name, sizeof device->name);
     device->port = (uint8_t)devices[d].ports[p].number;
