@@ -56,7 +56,7 @@ static void end_once(gw_peer *peer, gw_actions *actions, uint32_t at) {
 
 /* What stops the job stops it at each peer. */
 Test(canary_bad, one_peer_stops_the_job_and_the_others_stay) {
-    const char *phrase = "a peer has stopped the job, others do not end";
+    const char *phrase = "a peer has stopped the job, but others do not end";
     gw_sim_options bad = with_a_bad_sum(false), poisoned = canary_quiet();
     poisoned.poison_step = 6;
     canary_find(&bad, phrase, end_once);
@@ -84,13 +84,13 @@ static void blame_its_disk(gw_peer *peer, gw_actions *actions, uint32_t at) {
 }
 
 Test(canary_bad, a_peer_ends_of_what_has_not_happened) {
-    const char *phrase = "nothing has happened to it that allows it";
+    const char *phrase = "without an excuse";
     gw_sim_options options = canary_quiet(), crawling = canary_quiet();
     canary_find(&options, phrase, give_up_a_shard);
     canary_find(&options, phrase, stop_unasked);
     canary_find(&options, "gave up: 12 elements", blame_a_sum);
     crawling.crawl_ms = 500;
-    canary_assert_found(&crawling, &(canary){.phrase = "nothing has happened to it that allows it: fetching",
+    canary_assert_found(&crawling, &(canary){.phrase = "without an excuse: fetching",
                                              .act = blame_its_disk,
                                              .after = GW_SIM_CRAWLING_DISK});
 }

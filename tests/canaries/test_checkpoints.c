@@ -74,7 +74,7 @@ Test(canary_checkpoints, the_last_checkpoint_is_deleted) {
 }
 
 Test(canary_checkpoints, one_of_those_to_be_kept_is_deleted) {
-    const char *phrase = "that was told to be complete, and the last 2 are not all there";
+    const char *phrase = "that was reported to be complete, and the last 2 are not all there";
     gw_sim_options options = canary_quiet();
     canary_find(&options, phrase, keep_one);
     find_after_damage(options, phrase, keep_one);

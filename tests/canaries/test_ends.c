@@ -98,14 +98,14 @@ static void want_no_copies(gw_peer_config *config) {
 
 Test(canary_ends, a_peer_ends_for_no_reason) {
     gw_sim_options options = canary_quiet();
-    canary_find(&options, "nothing has happened to it that allows it", leave_unasked);
+    canary_find(&options, "without an excuse", leave_unasked);
     canary_find(&options, "gave up: for no reason", give_up);
 }
 
 /* That some bits were wrong somewhere is no reason. */
 Test(canary_ends, a_peer_ends_for_what_another_did) {
     gw_sim_options options = canary_with_wrong_contributions();
-    const char *phrase = "nothing has happened to it that allows it";
+    const char *phrase = "without an excuse";
     canary_assert_found(&options, &(canary){.phrase = phrase, .act = leave_as_faulty, .after = GW_SIM_WRONG});
     canary_assert_found(&options, &(canary){.phrase = phrase, .act = call_it_a_tie, .after = GW_SIM_WRONG});
 }
@@ -117,7 +117,7 @@ static void give_up_an_update(gw_peer *peer, gw_actions *actions, uint32_t at) {
 
 Test(canary_ends, a_peer_ends_for_what_its_machine_did_not_refuse) {
     gw_sim_options options = canary_quiet();
-    const char *phrase = "nothing has happened to it that allows it";
+    const char *phrase = "without an excuse";
     options.refuse_permille = 20;
     canary_assert_found(&options,
                         &(canary){.phrase = phrase, .act = give_up_an_update, .after = GW_SIM_FAILED_UPDATE});
@@ -151,7 +151,7 @@ Test(canary_ends, what_is_done_or_stopped_is_on_no_disk) {
 Test(canary_ends, a_peer_ends_for_others_that_have_stopped_before) {
     gw_sim_options options = canary_quiet();
     options.stop_ms = 300;
-    const char *phrase = "nothing has happened to it that allows it";
+    const char *phrase = "without an excuse";
     canary_assert_found(&options,
                         &(canary){.phrase = phrase, .act = leave_one_that_is_stopped, .after = GW_SIM_STOP});
 }
@@ -159,7 +159,7 @@ Test(canary_ends, a_peer_ends_for_others_that_have_stopped_before) {
 /* A disk that was slow refuses nothing, and one that was full is not all of them. */
 Test(canary_ends, a_peer_ends_for_what_no_disk_has_done) {
     gw_sim_options options = canary_quiet();
-    const char *phrase = "nothing has happened to it that allows it";
+    const char *phrase = "without an excuse";
     options.slow_disk_ms = 200;
     canary_assert_found(&options,
                         &(canary){.phrase = phrase, .act = leave_for_its_disk, .after = GW_SIM_SLOW_DISK});

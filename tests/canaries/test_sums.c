@@ -136,10 +136,10 @@ Test(canary_sums, what_is_computed_wrong_is_applied) {
 
 Test(canary_sums, who_computes_wrong_brings_its_work_or_its_state) {
     gw_sim_options options = canary_with_wrong_contributions();
-    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " that it had computed before peer ", keep_what_was_added);
     canary_find(&options, " with the state that it had when peer ", keep_the_state);
     options.majority = options.fast = 1;
-    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " that it had computed before peer ", keep_what_was_added);
 }
 
 Test(canary_sums, who_did_no_wrong_is_blamed) {
@@ -162,7 +162,7 @@ Test(canary_sums, who_finds_its_own_part_wrong_brings_it) {
     gw_sim_options options = canary_quiet();
     options.part_permille = 30;
     canary_find_believed(&options, "than the undisturbed run", believe_sum, NULL);
-    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " that it had computed before peer ", keep_what_was_added);
     canary_find(&options, " wrongly blames peer ", blame_twice);
 }
 
@@ -233,7 +233,7 @@ static void arrange_as_it_likes(gw_peer *peer, gw_actions *actions, uint32_t at)
 
 Test(canary_sums, bits_that_change_are_told_of_nobody_or_of_the_wrong_one) {
     gw_sim_options options = with_changes();
-    canary_find_believed(&options, " does not tell that bits of what it was sent ", see_no_change, NULL);
+    canary_find_believed(&options, " does not report that bits sent to it ", see_no_change, NULL);
     canary_find(&options, ", and none have", accuse_whoever_receives);
     canary_find_believed(&options, ", and none have", see_changes_everywhere, NULL);
 }
@@ -242,13 +242,13 @@ Test(canary_sums, who_changed_no_bits_is_convicted_or_ends) {
     gw_sim_options options = with_changes();
     canary_find(&options, " wrongly blames peer ", convict_another);
     canary_find(&options, " wrongly blames peer ", hear_of_a_verdict_twice);
-    canary_find(&options, "and nothing has happened to it that allows it: bits have changed",
+    canary_find(&options, "without an excuse: bits have changed",
                 stop_at_the_first);
 }
 
 Test(canary_sums, who_changes_bits_brings_its_work_or_its_state) {
     gw_sim_options options = with_changes();
-    canary_find(&options, " what it had computed before peer ", keep_what_was_added);
+    canary_find(&options, " that it had computed before peer ", keep_what_was_added);
     canary_find(&options, " with the state that it had when peer ", keep_the_state);
 }
 
@@ -271,14 +271,14 @@ Test(canary_sums, who_runs_alone_stops_for_a_newcomer) {
     options.peers = 2;
     options.founders = 1;
     options.crash_ms = 1000;
-    canary_find(&options, "and nothing has happened to it that allows it: bits have changed",
+    canary_find(&options, "without an excuse: bits have changed",
                 stop_for_who_cannot_fetch);
 }
 
 Test(canary_sums, members_are_always_arranged_the_same) {
     gw_sim_options options = with_changes();
     options.peers = options.founders = 6;
-    canary_find(&options, " time, and nobody has found it", arrange_always_the_same);
+    canary_find(&options, " time, and it has not been convicted", arrange_always_the_same);
 }
 
 Test(canary_sums, members_are_arranged_in_different_ways) {

@@ -167,7 +167,7 @@ Test(canary_work, another_lineage_of_a_state_is_told) {
     canary_find(&options, "a vote of peer", misname_in_votes);
     canary_find(&options, "an installation of peer", misname_in_installations);
     canary_find(&options, "readiness of peer", misname_when_ready);
-    canary_find(&options, "sends what cannot be read", send_halves);
+    canary_find(&options, "sends a message that cannot be read", send_halves);
 }
 
 Test(canary_work, a_garbled_datagram_passes) {

@@ -118,7 +118,7 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("sim --forks 3x3+-1", "--forks 3x3+-1");
     refused("sim --forks 3x3=3", "--forks 3x3=3");
     refused("sim --forks 3x3+1=", "--forks 3x3+1=");
-    refused("sim --without leader", "--without takes a rule out of --forks");
+    refused("sim --without leader", "--without needs --forks");
     refused("sim --forks 3x3 --without foo", "--without: 'foo' is not one of promises, listed, installed, "
                                              "lowest, leader, lives, once, durable, given-up");
     refused("generate --tokens 5x .", "--tokens: '5x'");

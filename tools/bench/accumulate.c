@@ -1,5 +1,5 @@
-/* How fast contributions are rounded, added and fingerprinted (kernels/exact/exact.h), by vector path,
- * with the sums in the second-level cache and in memory, beside the speed of memcpy. */
+/* The speed at which contributions are rounded, added and fingerprinted (kernels/exact/exact.h), by vector
+ * path, with the sums in the second-level cache and in memory, and the speed of memcpy beside it. */
 #include "tools/bench/bench.h"
 
 #include "kernels/exact/exact.h"
@@ -15,14 +15,14 @@ enum {
     CACHED = 1 << 16,   /* elements: 512 KiB of sums and 256 KiB of floats */
     UNCACHED = 1 << 24, /* 128 MiB and 64 MiB */
     ROUNDS = 7,
-    BYTES_PER_ELEMENT = 20, /* a float read, a sum read and written */
+    BYTES_PER_ELEMENT = 20, /* a float is read, a sum read and written */
 };
 
 typedef struct arrays {
     uint64_t count;
     float *values;
     int64_t *sum, *copy;
-    uint64_t sink; /* what keeps the compiler from dropping the work */
+    uint64_t sink; /* its use keeps the compiler from dropping the work */
 } arrays;
 
 typedef void work(arrays *a, const gw_exact_path *path);
@@ -46,11 +46,11 @@ static void copy(arrays *a, const gw_exact_path *path) {
 
 static double now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* other processes' turns do not count */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* the time of other processes does not count */
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* Best of some rounds, in ns per element; each round covers at least UNCACHED elements. */
+/* Returns the best of some rounds, in ns per element; each round covers at least UNCACHED elements. */
 static double measure(work *run, arrays *a, const gw_exact_path *path) {
     double best = 0;
     uint64_t repeats = UNCACHED / a->count;
@@ -86,7 +86,8 @@ static void measure_all(arrays *a, const char *where) {
 
 int gw_bench_accumulate(int argc, char **argv) {
     static const struct argp parser = {
-        .doc = "Measures rounding and adding floats exactly: ns per element and GB/s of each vector path."};
+        .doc =
+            "Measures rounding and exact addition of floats: ns per element and GB/s of each vector path."};
     if (argp_parse(&parser, argc, argv, 0, NULL, NULL) != 0) return 2;
     arrays a = {.count = UNCACHED};
     void *values, *sum, *copied;
@@ -94,7 +95,7 @@ int gw_bench_accumulate(int argc, char **argv) {
     bool taken = gw_memory_map(UNCACHED * sizeof(float), &values, &err) &&
                  gw_memory_map(UNCACHED * sizeof(int64_t), &sum, &err) &&
                  gw_memory_map(UNCACHED * sizeof(int64_t), &copied, &err);
-    if (!taken) { /* what was taken goes with the process, which ends */
+    if (!taken) { /* mapped memory is freed when the process ends */
         fprintf(stderr, "%s: %s\n", argv[0], err.text);
         return 1;
     }
@@ -109,5 +110,5 @@ int gw_bench_accumulate(int argc, char **argv) {
     gw_memory_unmap(values, UNCACHED * sizeof(float));
     gw_memory_unmap(sum, UNCACHED * sizeof(int64_t));
     gw_memory_unmap(copied, UNCACHED * sizeof(int64_t));
-    return a.sink == 1 ? 3 : 0; /* practically never 3: the sums must be looked at */
+    return a.sink == 1 ? 3 : 0; /* practically never 3, but the sums must be used */
 }

@@ -1,4 +1,5 @@
-/* How fast one core seals and opens records, by algorithm and record size: best of some rounds. */
+/* The speed at which one core seals and opens records, by algorithm and record size: the best of some
+ * rounds. */
 #include "tools/bench/bench.h"
 #include "tools/bench/records.h"
 
@@ -31,7 +32,7 @@ int gw_bench_aead(int argc, char **argv) {
     printf("%-18s %10s %12s %12s\n", "algorithm", "record", "seal GB/s", "open GB/s");
     for (size_t a = 0; a < sizeof algorithms / sizeof algorithms[0]; a++) {
         if (algorithms[a].algorithm == GW_ALGORITHM_AES256GCM && !gw_record_has_aes()) {
-            printf("%-18s this CPU has no AES instructions\n", algorithms[a].name);
+            printf("%-18s this processor has no AES instructions\n", algorithms[a].name);
             continue;
         }
         for (uint32_t bytes = 4096; bytes <= GW_RECORD_DATA; bytes *= 4) {

@@ -1,5 +1,5 @@
-/* int64 all-reduce between processes on loopback, in plain and encrypted, beside OpenMPI's TCP path in the
- * same run when it is installed (tools/bench/mpi/, compiled here by mpicc). */
+/* int64 all-reduce between processes on loopback, unencrypted and encrypted, beside OpenMPI's TCP path in
+ * the same run if that is installed (tools/bench/mpi/, compiled here with mpicc). */
 #include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
@@ -20,13 +20,13 @@ enum { ROUNDS = 3, WARM_UP = 3, MOST_REPEATS = 1000, SIZES = 6 };
 
 typedef struct options {
     uint32_t peers, rails, repeats;
-    uint64_t bytes; /* 0: a table of sizes */
+    uint64_t bytes; /* 0 = a table of sizes */
     uint32_t kinds;
     const char *transport;
     bool no_mpi;
 } options;
 
-/* One measurement: what is shared with the member processes. */
+/* One measurement, shared with the member processes. */
 typedef struct job {
     uint32_t repeats;
     uint64_t bytes;
@@ -120,10 +120,10 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     return done;
 }
 
-/* OpenMPI. */
+/* Comparison with OpenMPI. */
 
-/* Compiles tools/bench/mpi/allreduce.c of the tree that this binary was built in; false when that cannot be.
- */
+/* Compiles tools/bench/mpi/allreduce.c of the tree that this binary was built in; returns false where that
+ * is impossible. */
 static bool compile_mpi(char *program, size_t size) {
     char self[3072], command[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -196,8 +196,8 @@ static bool seal_and_open(gw_mesh *mesh, uint32_t rank, void *argument) {
     return done;
 }
 
-/* What a member must seal and must open of an all-reduce, at the speed that a core has for it while the
- * others do the same, in nanoseconds. */
+/* Computes the time in nanoseconds in which a member seals and opens the bytes of an all-reduce, at the
+ * speed of a core while the others do the same. */
 static bool bare_aead(const options *o, uint64_t bytes, double *ns) {
     gw_mesh mesh;
     gw_err err;
@@ -217,7 +217,7 @@ static uint32_t repeats_of(const options *o, uint64_t bytes) {
     return bytes >= 4 << 20 ? 20 : bytes >= 1 << 18 ? 100 : 500;
 }
 
-/* A path beside TCP, in turns. */
+/* Measures a path and TCP in turns. */
 static bool print_path_row(const options *o, uint64_t bytes) {
     static column path, tcp;
     uint32_t repeats = repeats_of(o, bytes);
@@ -237,7 +237,7 @@ static bool print_path_row(const options *o, uint64_t bytes) {
     return true;
 }
 
-/* All are measured in turns, so that what else the machine does hits them alike. */
+/* Measures all variants in turns, so that other load on the machine affects them alike. */
 static bool print_row(const options *o, uint64_t bytes, const char *mpi) {
     static column columns[4];
     column *plain = &columns[0], *sealed = &columns[1], *aead = &columns[2], *open_mpi = &columns[3];
@@ -286,7 +286,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == 't') {
         o->transport = argument;
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
-        argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
+        argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
         return EINVAL;
     }
     switch (key) {
@@ -311,17 +311,17 @@ int gw_bench_allreduce(int argc, char **argv) {
     static const struct argp_option table[] = {
         {"peers", 'p', "N", 0, "Processes (2)", 0},
         {"lanes", 'l', "N", 0, "Streams and threads for collectives (1)", 0},
-        {"bytes", 'b', "BYTES", 0, "Only this size", 0},
+        {"bytes", 'b', "BYTES", 0, "Measure only this size", 0},
         {"repeats", 'r', "N", 0, "All-reduces in each of 3 rounds", 0},
-        {"transport", 't', "KIND", 0, "tcp, shm, rdma or auto; beside tcp (tcp)", 0},
+        {"transport", 't', "KIND", 0, "The path, compared with tcp: tcp, shm, rdma or auto (tcp)", 0},
         {"no-mpi", 'x', NULL, 0, "Do not compare with OpenMPI", 0},
         {0},
     };
-    const struct argp argp = {
-        .options = table,
-        .parser = parse,
-        .doc = "Measures int64 all-reduce between processes on this machine: over TCP, in plain and "
-               "encrypted, and OpenMPI's TCP path where it is installed; or over another path beside TCP."};
+    const struct argp argp = {.options = table,
+                              .parser = parse,
+                              .doc = "Measures int64 all-reduce between processes on this machine: over TCP, "
+                                     "unencrypted and encrypted, and with OpenMPI's TCP path if it is "
+                                     "installed; or over another path, compared with TCP."};
     options o = {.peers = 2, .rails = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
@@ -329,7 +329,8 @@ int gw_bench_allreduce(int argc, char **argv) {
     if (o.kinds != GW_FABRIC_TCP) return print_paths(&o, sizes) ? 0 : 1;
     char mpi[64];
     bool has_mpi = !o.no_mpi && compile_mpi(mpi, sizeof mpi);
-    if (!has_mpi && !o.no_mpi) fputs("OpenMPI (mpicc, mpirun) is not here: no comparison\n", stderr);
+    if (!has_mpi && !o.no_mpi)
+        fputs("OpenMPI (mpicc, mpirun) is not installed: there is no comparison\n", stderr);
     printf("all-reduce of int64, %u processes, %u rails: median milliseconds. of AEAD: the time that a core "
            "needs to seal and open the same bytes, as a share of 'encrypted'\n",
            o.peers, o.rails);

@@ -1,5 +1,5 @@
-/* What a checkpoint costs on this machine: hashing, writing behind the run, restoring. A lone peer's: every
- * chunk is its own. */
+/* The cost of a checkpoint on this machine: hashing, writing in the background, and restoring. It is that
+ * of a lone peer, which stores every chunk itself. */
 #include "core/os/clock.h"
 #include "tools/bench/bench.h"
 
@@ -21,14 +21,14 @@
 enum { MIB = 1 << 20, MOST_STATE_MIB = 64 << 10, RESTORE_THREADS = 2 };
 
 typedef struct arguments {
-    const char *dir; /* under which a folder is made, and removed */
+    const char *dir; /* a folder is made below it, and removed */
     uint32_t state_mib, rounds;
 } arguments;
 
 static const struct argp_option bench_options[] = {
-    {"dir", 'd', "DIR", 0, "Write below DIR (/tmp): the disk to be measured", 0},
+    {"dir", 'd', "DIR", 0, "Write below DIR, on the disk to measure (/tmp)", 0},
     {"state", 's', "MIB", 0, "Size of the state in MiB (64)", 0},
-    {"rounds", 'r', "N", 0, "How many checkpoints (5)", 0},
+    {"rounds", 'r', "N", 0, "Make N checkpoints (5)", 0},
     {0},
 };
 
@@ -66,10 +66,10 @@ typedef struct bench {
     gw_store *store;
     gw_ckpt_writer *writer;
     uint32_t *indices;
-    gw_hash *chunks; /* of the last checkpoint */
+    gw_hash *chunks; /* chunks of the last checkpoint */
     pthread_mutex_t lock;
     pthread_cond_t ended;
-    uint32_t ends; /* callbacks so far */
+    uint32_t ends; /* number of callbacks so far */
     bool failed;
     gw_err err;
 } bench;
@@ -87,7 +87,7 @@ static void checkpoint_done(void *context, const gw_ckpt_done *done) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Waits for the callback number `ends`; false when one brought an error. */
+/* Waits for the callback number `ends`; fails when a callback brought an error. */
 static bool wait_for(bench *b, uint32_t ends, gw_err *err) {
     pthread_mutex_lock(&b->lock);
     while (b->ends < ends) pthread_cond_wait(&b->ended, &b->lock);
@@ -109,7 +109,7 @@ static bool write_state(void *context, uint64_t offset, const void *bytes, uint3
     return true;
 }
 
-/* One checkpoint of a state that has changed in every chunk, and the deletion of the one before. */
+/* Makes one checkpoint of a state that has changed in every chunk, and deletes the previous one. */
 static bool one_round(bench *b, uint32_t round, gw_err *err) {
     uint32_t count = gw_chunk_count(b->state_bytes);
     for (uint32_t i = 0; i < count; i++) b->state[gw_chunk_offset(i)]++;
@@ -133,7 +133,7 @@ static bool one_round(bench *b, uint32_t round, gw_err *err) {
            (double)(after.hashed_bytes - before.hashed_bytes) / (double)(after.hash_us - before.hash_us) /
                1e3,
            (double)(after.written_bytes - before.written_bytes) / (double)(after.write_us - before.write_us));
-    gw_store_release(b->store, round); /* the older one may go */
+    gw_store_release(b->store, round); /* the older one may be deleted */
     return gw_ckpt_retain(b->writer, 0, &(gw_hash){{0}}, NULL, 0, err) && wait_for(b, 2 * round + 2, err);
 }
 
@@ -155,7 +155,7 @@ static bool restore(bench *b, gw_err *err) {
     return true;
 }
 
-/* Four full chunks, or fewer for a small state, hashed again and again by one core. */
+/* Measures the hash on one core: four full chunks, or fewer for a small state, hashed again and again. */
 static void measure_hash(const bench *b) {
     uint32_t count = gw_chunk_count(b->state_bytes) < 4 ? gw_chunk_count(b->state_bytes) : 4;
     gw_hash_input inputs[4];
@@ -199,10 +199,10 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 
 int gw_bench_checkpoint(int argc, char **argv) {
     arguments a = {.dir = "/tmp", .state_mib = 64, .rounds = 5};
-    struct argp argp = {.options = bench_options,
-                        .parser = parse_bench,
-                        .doc =
-                            "Measures what a checkpoint costs: copying, hashing and writing behind the run."};
+    struct argp argp = {
+        .options = bench_options,
+        .parser = parse_bench,
+        .doc = "Measures the cost of a checkpoint: copying, hashing and writing in the background."};
     if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
     char dir[4096];
     snprintf(dir, sizeof dir, "%s/godwit-bench-XXXXXX", a.dir);

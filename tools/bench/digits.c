@@ -1,5 +1,5 @@
-/* `godwit bench digits`: trains in one thread on the CPU device, as a lone peer with one worker does, and
- * sets the CPU time against that of OpenBLAS for the same matrix products and nothing else. */
+/* `godwit bench digits` trains in one thread on the CPU device, as a lone peer with one worker does, and
+ * compares the CPU time with that of OpenBLAS for the same matrix products alone. */
 #include "kernels/jobs/digits/digits.h"
 #include "core/base/assert.h"
 #include "kernels/device/device.h"
@@ -17,7 +17,7 @@ typedef struct bench {
     gw_plan plan;
     gw_device *device;
     gw_lane *lane;
-    double contribute_seconds, apply_seconds, gemm_seconds; /* of the training steps */
+    double contribute_seconds, apply_seconds, gemm_seconds; /* CPU time of the training steps */
     uint64_t train_steps, train_shards;
 } bench;
 
@@ -27,7 +27,7 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reduces, takes the scalars of and applies a step whose shards are all in. */
+/* Reduces a step whose shards are all computed, computes its scalars, and applies it. */
 static bool finish_step(bench *b, uint64_t step, gw_err *err) {
     const gw_device_ops *ops = b->device->ops;
     gw_segments send, receive;
@@ -68,7 +68,8 @@ static bool train(bench *b, gw_err *err) {
     return true;
 }
 
-/* The products of one layer in one shard: forward, weight gradient, and input gradient but for the first. */
+/* Computes the products of one layer in one shard: forward, weight gradient, and input gradient, except
+ * for the first layer. */
 static void multiply_layer(const float *x, const float *w, float *y, float *dw, float *dx, size_t rows,
                            size_t in, size_t out) {
     gw_blas_multiply(rows, out, in, (gw_operand){x, in, GW_PLAIN}, (gw_operand){w, out, GW_PLAIN}, 1.0f, y,
@@ -80,7 +81,8 @@ static void multiply_layer(const float *x, const float *w, float *y, float *dw, 
                          0.0f, dx, in);
 }
 
-/* The first layer is the last that the job's table lists, and the only one without an input gradient. */
+/* Measures one layer. The first layer is the last one that the job's table lists, and the only one without
+ * an input gradient. */
 static bool time_layer(bench *b, const gw_tensor *gradient, bool first, size_t rows, gw_err *err) {
     size_t in = gradient->dim[0], out = gradient->dim[1];
     size_t total = 2 * in * out + 2 * rows * in + rows * out;
@@ -98,7 +100,8 @@ static bool time_layer(bench *b, const gw_tensor *gradient, bool first, size_t r
     return true;
 }
 
-/* The same products for as many shards as were trained (a last partial one of an epoch counts as whole). */
+/* Measures the same products for as many shards as were trained (a partial last shard of an epoch counts
+ * as whole). */
 static bool time_products(bench *b, size_t rows, gw_err *err) {
     const gw_tensor *first = NULL;
     for (uint32_t i = 0; i < b->plan.tensor_count; i++)

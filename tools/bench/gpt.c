@@ -1,5 +1,5 @@
-/* `godwit bench gpt`: training steps as a lone peer computes them, on its worker threads, and beside them the
- * time that the same matrix products and the same exact additions take alone. */
+/* `godwit bench gpt` measures training steps as a lone peer computes them, on its worker threads, and
+ * beside them the time of the same matrix products and the same exact additions alone. */
 #include "kernels/jobs/gpt/gpt.h"
 #include "core/base/assert.h"
 #include "kernels/device/device.h"
@@ -33,19 +33,19 @@ typedef struct bench {
     gw_plan plan;
     gw_device *device;
     uint32_t workers;
-    size_t layers, channels, vocabulary, rows; /* of the model; tokens of a shard */
-    uint32_t shards, training_shards;          /* of this step; of one that trains */
-    uint64_t training_steps;                   /* so far */
+    size_t layers, channels, vocabulary, rows; /* sizes of the model; rows: tokens of a shard */
+    uint32_t shards, training_shards;          /* shards of this step; shards of a training step */
+    uint64_t training_steps;                   /* training steps so far */
     pthread_barrier_t barrier;
-    phase phase; /* what the workers do between two barriers */
+    phase phase; /* the work between two barriers */
     uint64_t step;
     _Atomic uint64_t next;
     _Atomic bool failed;
-    gw_err err; /* of the first that failed */
+    gw_err err; /* error of the first worker that failed */
 } bench;
 
 typedef struct moment {
-    double wall_ms, cpu_ms; /* of all threads, which other processes' turns do not lengthen */
+    double wall_ms, cpu_ms; /* CPU time of all threads, which does not depend on other processes */
 } moment;
 
 static double clock_ms(clockid_t clock) {
@@ -67,7 +67,7 @@ static void fail(bench *b, const gw_err *err) {
     if (!atomic_exchange(&b->failed, true)) b->err = *err;
 }
 
-/* A layer's three products: forward, the input's gradient, the weights' gradient. */
+/* Computes a layer's three products: forward, the gradient of the input, and that of the weights. */
 static void multiply_layer(size_t rows, size_t in, size_t out, const float *w, float *x, float *y,
                            float *dw) {
     gw_operand inputs = {x, in, GW_PLAIN}, outputs = {y, out, GW_PLAIN};
@@ -76,7 +76,7 @@ static void multiply_layer(size_t rows, size_t in, size_t out, const float *w, f
     gw_blas_multiply(in, out, rows, (gw_operand){x, in, GW_TRANSPOSED}, outputs, 0.0f, dw, out);
 }
 
-/* The products of one shard, without those of attention. */
+/* Computes the products of one shard, without those of attention. */
 static void multiply_shard(const bench *b, float *memory) {
     size_t c = b->channels, widest = 4 * c, most = b->vocabulary > widest ? b->vocabulary : widest;
     float *w = memory, *dw = w + most * c, *x = dw + most * c, *y = x + b->rows * widest;
@@ -94,7 +94,7 @@ static size_t products_floats(const bench *b) {
     return 2 * most * c + b->rows * 4 * c + b->rows * most;
 }
 
-/* Adds a shard's gradient, as many elements as there are, from floats in cache into the sums in memory. */
+/* Adds as many elements as a shard's gradient has, from floats in cache to the sums in memory. */
 static void add_shard(const bench *b, const float *values, int64_t *sums, uint64_t elements) {
     const gw_exact_path *path = gw_exact_path_best();
     gw_exact_format format = gw_exact_format_of(40, b->shards);
@@ -112,7 +112,7 @@ static uint64_t gradient_elements(const bench *b) {
     return elements;
 }
 
-/* A worker's memory for what is measured alone. */
+/* A worker's memory for the operations that are measured alone. */
 typedef struct alone {
     float *products, *values;
     int64_t *sums;
@@ -178,7 +178,7 @@ static void *worker(void *argument) {
     return NULL;
 }
 
-/* Has the workers do something; returns how long it took. */
+/* Lets the workers do a phase; returns the time that it took. */
 static moment together(bench *b, phase what) {
     b->phase = what;
     atomic_store(&b->next, 0);
@@ -221,7 +221,7 @@ static bool run_step(bench *b, moment *took) {
     return !atomic_load(&b->failed);
 }
 
-/* All steps of the job; evaluations among them are not counted. */
+/* Runs all steps of the job; evaluations are not measured. */
 static bool run_steps(bench *b, moment (*took)[PARTS]) {
     for (b->step = 0; b->step < b->plan.steps; b->step++) {
         gw_phase kind;
@@ -292,7 +292,7 @@ static const gw_tensor *tensor_named(const bench *b, const char *name) {
     return &b->plan.tensors[t];
 }
 
-/* Sizes are read off the plan: the job's own structures are its own. */
+/* Opens job and device. The sizes are taken from the plan, because the job's own structures are private. */
 static bool open_all(bench *b, const gw_params *params, gw_err *err) {
     int64_t workers, micro;
     if (!gw_param_integer(params, "workers", 1, WORKERS_MOST, false, &workers, err) ||
@@ -310,8 +310,7 @@ static bool open_all(bench *b, const gw_params *params, gw_err *err) {
     return gw_device_cpu_open(&device, &b->device, err);
 }
 
-/* What is measured unless the command line says otherwise: llm.c's small model, on bytes that mean nothing.
- */
+/* Writes the default data: bytes without meaning, for llm.c's small model. */
 static bool write_data(char *path, gw_err *err) {
     enum { BYTES = 1 << 20 };
     int fd = mkstemp(path);
@@ -329,11 +328,12 @@ static void set_default(gw_params *params, gw_param *list, const char *name, con
     if (gw_param_text(params, name) == NULL) list[params->count++] = (gw_param){name, value};
 }
 
-/* Made-up data are bytes, but a model's head is as wide as its own vocabulary; nano is the one for bytes. */
+/* Keeps the vocabulary of the chosen model: the default data are bytes, but a model's head is as wide as
+ * its own vocabulary. Only nano is made for bytes. */
 static void set_vocabulary(gw_params *params, gw_param *list, char text[16]) {
     gw_gpt gpt;
     double rate;
-    gw_err err; /* of a shape that makes no sense: the job says so */
+    gw_err err; /* of an invalid shape, which the job itself reports */
     if (strcmp(gw_param_text(params, "model"), "nano") == 0 || gw_param_text(params, "init") != NULL ||
         !gw_gpt_configure(params, &gpt, &rate, &err))
         return;
@@ -345,9 +345,9 @@ int gw_bench_gpt(int argc, char **argv) {
     gw_param list[GW_BENCH_PARAMS + 6];
     gw_params params;
     if (!gw_bench_job_params(argc, argv, &gw_job_gpt, options,
-                             "Measures training steps of gpt. Without --data: on bytes that mean nothing; a "
-                             "--model other than nano keeps its own vocabulary then.\v"
-                             "Unless given: --micro-batch 2 --batch-tokens 256 --context 64 --updates 20.",
+                             "Measures training steps of gpt. Without --data it trains on bytes without "
+                             "meaning, and a --model other than nano keeps its own vocabulary.\v"
+                             "Defaults: --micro-batch 2 --batch-tokens 256 --context 64 --updates 20.",
                              list, &params))
         return 2;
     bench b = {.next = 0};

@@ -6,7 +6,7 @@
 
 enum { FIRST_KEY = 256 };
 
-/* Values by the options' places: the job's own, then the measurement's. */
+/* Values in the order of the options: the job's own, then the measurement's. */
 typedef struct settings {
     struct argp_option options[GW_BENCH_PARAMS + 1];
     const char *value[GW_BENCH_PARAMS];

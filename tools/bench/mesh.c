@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINK_S = 30 /* for all links to stand */ };
+enum { LINK_S = 30 /* time for all links to come up */ };
 
 gw_peer_id gw_mesh_id(uint32_t rank) {
     gw_peer_id id = {{0}};
@@ -100,7 +100,7 @@ static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const 
     if (mesh->events.link_down != NULL) mesh->events.link_down(mesh->events.context, peer, link, why);
 }
 
-/* Until all links stand. */
+/* Waits until all links are up. */
 static bool await_links(gw_mesh *mesh, gw_err *err) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -171,7 +171,7 @@ bool gw_mesh_run(gw_mesh *mesh, bool (*member)(gw_mesh *mesh, uint32_t rank, voi
     if (good)
         good = member(mesh, 0, argument);
     else
-        drop_all(mesh); /* the children's links break */
+        drop_all(mesh); /* so that the children's links break */
     drop_all(mesh);
     for (uint32_t i = 1; i < started; i++) {
         int status;

@@ -11,7 +11,7 @@ bool gw_record_measure_speed(gw_algorithm algorithm, uint32_t record_bytes, uint
     uint64_t seal_ns = 0, open_ns = 0, count = 0;
     uint8_t *plain = calloc(record_bytes, 1),
             *record = malloc(record_bytes + GW_RECORD_HEADER + GW_RECORD_TAG);
-    bool done = (plain != NULL && record != NULL) || gw_fail(err, GW_E_NOMEM, "no memory");
+    bool done = (plain != NULL && record != NULL) || gw_fail(err, GW_E_NOMEM, "out of memory");
     gw_cipher_start(&seal, algorithm, key, GW_RECORD_DATA);
     gw_cipher_start(&open, algorithm, key, GW_RECORD_DATA);
     for (; count < bytes && done; count += record_bytes) {

@@ -1,14 +1,14 @@
-/* How fast this core seals and opens records (net/secure/record.h), right now. */
+/* The speed at which this core seals and opens records (net/secure/record.h). */
 #ifndef GODWIT_TOOLS_BENCH_RECORDS_H
 #define GODWIT_TOOLS_BENCH_RECORDS_H
 
 #include "net/secure/record.h"
 
 typedef struct gw_record_speed {
-    double seal, open; /* bytes a nanosecond, wall time */
+    double seal, open; /* bytes per nanosecond of wall time */
 } gw_record_speed;
 
-/* Seals and opens `bytes` bytes in records of `record_bytes`. */
+/* Seals and opens `bytes` bytes in records of `record_bytes`, and measures the speed. */
 bool gw_record_measure_speed(gw_algorithm algorithm, uint32_t record_bytes, uint64_t bytes,
                              gw_record_speed *speed, gw_err *err);
 

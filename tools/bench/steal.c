@@ -1,7 +1,7 @@
 /* The round trip of a steal's READ and CAS between two processes on this machine, and of both together (a
- * steal); "busy link": while 64 MiB READs from the same victim go on beside; "bare": by verbs alone. Over TCP
- * the threads at both ends sleep between operations (blocking) or do not (polling); over other paths there is
- * no thread at the victim's end (direct). */
+ * steal). "busy link": while 64 MiB READs from the same victim are under way; "bare": with verbs alone.
+ * Over TCP the threads at both ends sleep between operations (blocking) or do not (polling); over other
+ * paths there is no thread at the victim's end (direct). */
 #include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
@@ -20,32 +20,32 @@ enum { WORDS = 1, DATA = 2, DATA_BYTES = 64 << 20, WARM_UP = 1000 };
 enum { TOKEN_WORD = 1, TOKEN_READ = 2 };
 
 typedef struct options {
-    uint32_t count; /* of operations of a kind */
+    uint32_t count; /* number of operations of each kind */
     uint32_t kinds;
     const char *transport;
     const char *mode;
-    bool direct; /* not over TCP */
+    bool direct; /* the path is not TCP */
     bool spin;
 } options;
 
-/* The thief: posts the next operation from the completion of the last, so that nothing but the transport is
- * in the way. */
+/* The thief. It posts the next operation from the completion of the last one, so that only the transport
+ * takes time. */
 typedef struct thief {
     gw_transport *transport;
     gw_op op;
     uint64_t posted_ns;
     uint32_t left, measured;
-    bool steals;         /* each READ is followed by a CAS of what it has read, and both are one */
-    atomic_bool arrived; /* of the completion and the poster's return, one is there */
+    bool steals;         /* each READ is followed by a CAS of what it has read, and both count as one */
+    atomic_bool arrived; /* the completion has come, or the post has returned */
     double *ns;
     bool failed, done;
-    bool broken;   /* the link is gone */
-    bool thieving; /* this is the thief's end, and it has not finished */
+    bool broken;    /* the link is gone */
+    bool measuring; /* this is the thief's end, and it has not finished */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint64_t word;    /* as it was read */
-    uint64_t swapped; /* what the last CAS made of it */
-    uint8_t *copy;    /* not NULL: large READs go on beside, one after the other */
+    uint64_t word;    /* the word that was read */
+    uint64_t swapped; /* the word that the last CAS wrote */
+    uint8_t *copy;    /* not NULL: large READs run beside, one after the other */
     bool reading;
 } thief;
 
@@ -59,7 +59,7 @@ static void post_read(thief *t) {
     gw_transport_post(t->transport, &read);
 }
 
-/* Ends the large READs with the small operations. */
+/* Goes on with the large READs until the small operations end. */
 static void on_read(thief *t) {
     pthread_mutex_lock(&t->lock);
     bool again = !t->done;
@@ -76,7 +76,7 @@ static void end(thief *t) {
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Makes the next operation of the last one's; false: there is none. */
+/* Turns the operation into the next one; false where there is none. */
 static bool prepare_next(thief *t) {
     if (t->failed) return false;
     if (t->steals && t->op.kind == GW_OP_READ) {
@@ -97,9 +97,9 @@ static bool prepare_next(thief *t) {
     return true;
 }
 
-/* Posts one operation after the other. A completion may come from inside the post: whoever is last of the
- * two, completion and poster, goes on. */
-static void go_on(thief *t) {
+/* Posts one operation after the other. A completion may come from inside the post: of completion and
+ * poster, the last one goes on. */
+static void post_next(thief *t) {
     do {
         atomic_store(&t->arrived, false);
         gw_transport_post(t->transport, &t->op);
@@ -117,7 +117,7 @@ static void on_completed(void *context, const gw_completion *completion) {
     t->failed = completion->status != GW_OP_OK;
     if (!atomic_exchange(&t->arrived, true)) return;
     if (prepare_next(t))
-        go_on(t);
+        post_next(t);
     else
         end(t);
 }
@@ -127,7 +127,8 @@ static void on_down(void *context, const gw_peer_id *peer, uint64_t link, const 
     (void)peer;
     (void)link;
     pthread_mutex_lock(&t->lock);
-    if (t->thieving) fprintf(stderr, "godwit bench steal: %s\n", why->text); /* else the other has finished */
+    /* otherwise the other process has finished */
+    if (t->measuring) fprintf(stderr, "godwit bench steal: %s\n", why->text);
     t->broken = true;
     pthread_mutex_unlock(&t->lock);
     end(t);
@@ -157,20 +158,20 @@ static void measure(thief *t, gw_op_kind kind, bool steals, const char *name, co
     t->reading = t->copy != NULL;
     if (t->reading) post_read(t);
     t->posted_ns = gw_now_ns();
-    go_on(t);
+    post_next(t);
     wait_done(t);
     if (t->failed) return;
     if (kind == GW_OP_CAS) t->swapped = t->op.operand;
     print_row(name, o, t->ns);
 }
 
-/* Until the victim is in the view, and reached directly where it can be. */
+/* Waits until the victim is in the view, and is reached directly where that is possible. */
 static void await_victim(thief *t, const options *o) {
     do {
         t->op = (gw_op){
             .kind = GW_OP_CAS, .peer = gw_mesh_id(1), .fence = fence, .region = WORDS, .token = TOKEN_WORD};
         t->left = t->measured = 0;
-        go_on(t);
+        post_next(t);
         wait_done(t);
     } while (!t->broken && (t->failed || (o->direct && gw_transport_count(t->transport).direct == 0)));
 }
@@ -180,7 +181,7 @@ static bool measure_bare(const options *o) {
     gw_err err;
     for (int i = 0; i < 3; i++) ns[i] = calloc(o->count, sizeof(double));
     bool good = ns[0] != NULL && ns[1] != NULL && ns[2] != NULL;
-    if (!good) gw_fail(&err, GW_E_NOMEM, "no memory");
+    if (!good) gw_fail(&err, GW_E_NOMEM, "out of memory");
     good = good && gw_bench_verbs(o->count, ns[0], ns[1], ns[2], &err);
     if (good) {
         print_row("bare READ", o, ns[0]);
@@ -193,25 +194,25 @@ static bool measure_bare(const options *o) {
     return good;
 }
 
-static void set_thieving(thief *t, bool thieving) {
+static void set_measuring(thief *t, bool measuring) {
     pthread_mutex_lock(&t->lock);
-    t->thieving = thieving;
+    t->measuring = measuring;
     pthread_mutex_unlock(&t->lock);
 }
 
 static bool be_thief(thief *t, uint8_t *copy, const options *o) {
-    set_thieving(t, true);
+    set_measuring(t, true);
     await_victim(t, o);
     measure(t, GW_OP_READ, false, "READ", o);
     if (!t->failed) measure(t, GW_OP_CAS, false, "CAS", o);
     if (!t->failed) measure(t, GW_OP_READ, true, "steal", o);
     t->copy = copy;
     if (!t->failed) measure(t, GW_OP_CAS, false, "CAS, busy link", o);
-    set_thieving(t, false);
+    set_measuring(t, false);
     return !t->failed && (o->kinds != GW_FABRIC_RDMA || measure_bare(o));
 }
 
-/* Rank 1 is the victim: it serves until rank 0 has finished. */
+/* Runs one member. Rank 1 is the victim: it serves until rank 0 has finished. */
 static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     const options *o = argument;
     thief t = {.ns = calloc(o->count, sizeof(double))};
@@ -225,7 +226,8 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
         !gw_transport_share_words(t.transport, WORDS, 1, &err) ||
         !gw_transport_register(t.transport, DATA, data, DATA_BYTES, &err) ||
         !gw_transport_fence(t.transport, &fence, members, 2, &err)) {
-        fprintf(stderr, "godwit bench steal: %s\n", t.ns == NULL || data == NULL ? "no memory" : err.text);
+        fprintf(stderr, "godwit bench steal: %s\n",
+                t.ns == NULL || data == NULL ? "out of memory" : err.text);
         free(t.ns);
         free(data);
         return false;
@@ -244,7 +246,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == 't') {
         o->transport = argument;
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
-        argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
+        argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
         return EINVAL;
     }
     if (key != 'n') return ARGP_ERR_UNKNOWN;
@@ -254,8 +256,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 int gw_bench_steal(int argc, char **argv) {
     static const struct argp_option table[] = {
-        {"count", 'n', "N", 0, "Operations of a kind (20000)", 0},
-        {"transport", 't', "KIND", 0, "tcp, shm, rdma or auto (tcp)", 0},
+        {"count", 'n', "N", 0, "Operations of each kind (20000)", 0},
+        {"transport", 't', "KIND", 0, "The path: tcp, shm, rdma or auto (tcp)", 0},
         {0}};
     const struct argp argp = {.options = table,
                               .parser = parse,

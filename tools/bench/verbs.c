@@ -16,8 +16,9 @@ typedef struct bare {
     _Alignas(64) uint64_t found;
 } bare;
 
-/* One operation, from posting it to its completion. */
-static bool go(bare *b, enum ibv_wr_opcode opcode, uint64_t expected, uint64_t operand, gw_err *err) {
+/* Runs one operation, from posting it to its completion. */
+static bool run_operation(bare *b, enum ibv_wr_opcode opcode, uint64_t expected, uint64_t operand,
+                          gw_err *err) {
     struct ibv_qp *qp = gw_rdma_queue_pair(b->queue);
     struct ibv_sge place = {(uintptr_t)&b->found, sizeof b->found, b->local->lkey};
     struct ibv_send_wr request = {
@@ -38,16 +39,16 @@ static bool go(bare *b, enum ibv_wr_opcode opcode, uint64_t expected, uint64_t o
     while (count == 0) count = ibv_poll_cq(qp->send_cq, 1, &completion);
     if (count < 0) return gw_fail(err, GW_E_IO, "ibv_poll_cq failed");
     return completion.status == IBV_WC_SUCCESS ||
-           gw_fail(err, GW_E_IO, "the device answers: %s", ibv_wc_status_str(completion.status));
+           gw_fail(err, GW_E_IO, "the RDMA device reports: %s", ibv_wc_status_str(completion.status));
 }
 
 static bool steal(bare *b, double *read_ns, double *cas_ns, double *steal_ns, gw_err *err) {
     uint64_t start = gw_now_ns();
-    if (!go(b, IBV_WR_RDMA_READ, 0, 0, err)) return false;
+    if (!run_operation(b, IBV_WR_RDMA_READ, 0, 0, err)) return false;
     uint64_t middle = gw_now_ns(), word = b->found;
-    if (!go(b, IBV_WR_ATOMIC_CMP_AND_SWP, word, word + 1, err)) return false;
+    if (!run_operation(b, IBV_WR_ATOMIC_CMP_AND_SWP, word, word + 1, err)) return false;
     uint64_t end = gw_now_ns();
-    if (b->found != word) return gw_fail(err, GW_E_IO, "a word that nobody else has was changed");
+    if (b->found != word) return gw_fail(err, GW_E_IO, "a word that no other process uses has changed");
     *read_ns = (double)(middle - start);
     *cas_ns = (double)(end - middle);
     *steal_ns = (double)(end - start);

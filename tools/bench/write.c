@@ -1,5 +1,6 @@
-/* How fast messages go one way between two processes: what a large one-sided transfer comes to. Over RDMA
- * each is WRITTEN into the receiver's slots (net/rdma/channel.h), and copied from there. */
+/* The speed of messages in one direction between two processes, which is that of a large one-sided
+ * transfer. Over RDMA each message is written into the receiver's slots (net/rdma/channel.h), and copied
+ * from there. */
 #include "core/os/clock.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/mesh.h"
@@ -17,16 +18,16 @@ enum { ROUNDS = 5, ROUND_BYTES = 32 << 20, SIZES = 3 };
 
 typedef struct options {
     uint32_t kinds;
-    uint32_t bytes; /* of a message; 0: a table of sizes */
+    uint32_t bytes; /* size of a message; 0 = a table of sizes */
 } options;
 
 /* One side. Rank 0 sends rounds of messages; rank 1 answers each round with an empty one. */
 typedef struct side {
     const gw_transport_ops *ops;
     gw_transport *transport;
-    uint32_t rank, bytes, messages; /* messages: of a round */
+    uint32_t rank, bytes, messages; /* messages: the number in a round */
     gw_rail_peer *peer;
-    uint32_t to_send, arrived, rounds; /* the rail's thread */
+    uint32_t to_send, arrived, rounds; /* used by the rail's thread only */
     uint64_t begun_ns;
     double ns[ROUNDS];
     uint8_t *buffer;
@@ -116,7 +117,7 @@ static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.changed, NULL);
     if (s.buffer == NULL || !gw_mesh_join(mesh, rank, &events, &s.transport, &err)) {
-        fprintf(stderr, "godwit bench write: %s\n", s.buffer == NULL ? "no memory" : err.text);
+        fprintf(stderr, "godwit bench write: %s\n", s.buffer == NULL ? "out of memory" : err.text);
         free(s.buffer);
         return false;
     }
@@ -155,7 +156,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 't':
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
-        argp_error(state, "--transport: tcp, shm, rdma or auto, not '%s'", argument);
+        argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
         return EINVAL;
     case 'b':
         o->bytes = (uint32_t)gw_number_of_option(state, "--bytes", argument, 1, GW_RAIL_PAYLOAD);
@@ -167,11 +168,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 int gw_bench_write(int argc, char **argv) {
     static const struct argp_option table[] = {
-        {"bytes", 'b', "BYTES", 0, "Only messages of this size", 0},
-        {"transport", 't', "KIND", 0, "tcp, shm, rdma or auto (tcp)", 0},
+        {"bytes", 'b', "BYTES", 0, "Send only messages of this size", 0},
+        {"transport", 't', "KIND", 0, "The path: tcp, shm, rdma or auto (tcp)", 0},
         {0}};
-    const struct argp argp = {
-        .options = table, .parser = parse, .doc = "Measures messages that go one way between two processes."};
+    const struct argp argp = {.options = table,
+                              .parser = parse,
+                              .doc = "Measures messages in one direction between two processes."};
     options o = {.kinds = GW_FABRIC_TCP};
     if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;

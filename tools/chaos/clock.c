@@ -1,7 +1,7 @@
-/* Preloaded into a process: its wall clock is as many seconds wrong as a file says at that moment. The file,
- * named by GODWIT_CHAOS_CLOCK, holds one int64 in this machine's byte order. Clocks that only go forward
- * (CLOCK_MONOTONIC and the like) stay right, as they do when a real wall clock is set. Without the file
- * nothing changes. */
+/* A library that is preloaded into a process to make its wall clock wrong, by as many seconds as a file
+ * says at that moment. The file, named by GODWIT_CHAOS_CLOCK, holds one int64 in this machine's byte
+ * order. Clocks that only go forward (CLOCK_MONOTONIC and the like) stay right, as they do when a real
+ * wall clock is set. Without the file nothing changes. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* NULL until the file is mapped: what is asked before that is told the right time. */
+/* NULL until the file is mapped: until then the clock is right. */
 static const _Atomic int64_t *wrong_by_s;
 
 __attribute__((constructor)) static void map_file(void) {
@@ -36,7 +36,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     return 0;
 }
 
-/* Declared as nonnull in <sys/time.h>, and called with NULL for the zone by everybody. */
+/* <sys/time.h> declares the zone as nonnull, but all programs call the function with NULL. */
 int gettimeofday(struct timeval *restrict now, void *restrict zone) {
     (void)zone;
     struct timespec exact;

@@ -1,4 +1,4 @@
-/* `godwit sim`: runs seeds of the simulated flock and says what it saw. */
+/* `godwit sim` runs seeds of the simulated flock and reports what happened. */
 #include "core/base/assert.h"
 #include "tools/godwit/text/number.h"
 #include "tools/sim/gossip/measure.h"
@@ -38,43 +38,45 @@ enum key {
 enum { GROUP_RUN, GROUP_FAULTS, GROUP_OTHER };
 
 static const struct argp_option own_options[] = {
-    {"seed", KEY_SEED, "S", 0, "run one seed (default 1)", GROUP_RUN},
+    {"seed", KEY_SEED, "S", 0, "run one seed (default: 1)", GROUP_RUN},
     {"seeds", KEY_SEEDS, "A..B", 0, "run the seeds from A to B", GROUP_RUN},
-    {"quorum", KEY_QUORUM, "any|majority", 0, "default: drawn", GROUP_RUN},
-    {"reduce", KEY_REDUCE, "exact|fast", 0, "fast implies --quorum majority (default: drawn)", GROUP_RUN},
-    {0, 0, 0, 0, "Faults: ...-ms is the mean virtual time between two of a kind, 0 = none (default: drawn)",
+    {"quorum", KEY_QUORUM, "any|majority", 0, "the quorum rule (default: drawn)", GROUP_RUN},
+    {"reduce", KEY_REDUCE, "exact|fast", 0,
+     "the kind of sums; fast implies --quorum majority (default: drawn)", GROUP_RUN},
+    {0, 0, 0, 0,
+     "Faults: ...-ms is the mean virtual time between two faults of a kind, 0 = none (default: drawn)",
      GROUP_FAULTS},
     {"trace", KEY_TRACE, 0, 0, "print everything that happens, on stderr", GROUP_OTHER},
     {"gossip", KEY_GOSSIP, "PEERS", 0,
-     "measure gossip alone among so many (3 to 10000; 30 bytes of memory for each pair). It heeds --seed; "
-     "--slow: of these, peers that stand still for 0.1 to 1 s, over and over; --drop, --duplicate, --garble, "
-     "--delay-us, --tail; and behind the crashes, for --fault-ms (default 30000), --partition-ms, --flap, "
-     "--blind-ms, --clog-ms. What is not given is 0. There is no election: a view holds 256 members, see "
-     "--peers",
+     "measure gossip alone among so many peers (3 to 10000; 30 bytes of memory for each pair). It uses "
+     "--seed; --slow, the share of peers that stand still for 0.1 to 1 s again and again; --drop, "
+     "--duplicate, --garble, --delay-us, --tail; and after the crashes, for --fault-ms (default: 30000), "
+     "--partition-ms, --flap, --blind-ms, --clog-ms. Options that are not given are 0. There is no election: "
+     "a view holds at most 256 members, see --peers",
      GROUP_OTHER},
     {"forks", KEY_FORKS, "PEERSxPROPOSALS[+RESTARTS][=SHARED]", 0,
-     "visit every order of events of majority mode at this size, where so many proposals may have the epoch "
+     "visit every order of events of majority mode at this size, with at most SHARED proposals in the epoch "
      "of another, and look for a fork: 3x3+1=1, 3x4, 4x3, 5x2",
      GROUP_OTHER},
     {"without", KEY_WITHOUT, "RULE", 0,
-     "--forks with a rule taken out: promises, listed, installed, lowest, leader, lives, once, durable or "
+     "run --forks without a rule: promises, listed, installed, lowest, leader, lives, once, durable or "
      "given-up",
      GROUP_OTHER},
     {"minutes", KEY_MINUTES, "N", 0,
-     "run one seed after another, from --seed on, for so long; shrink what fails", GROUP_RUN},
-    {"jobs", KEY_JOBS, "N", 0, "--minutes in so many processes (default: one for each core)", GROUP_RUN},
-    {"shrink", KEY_SHRINK, 0, 0,
-     "make the options of a --seed that fails as few as possible, and print its trace", GROUP_OTHER},
-    {"repairs", KEY_REPAIRS, 0, 0, "short schedules of what makes repairs, and of nothing else", GROUP_RUN},
+     "run one seed after another, from --seed on, for N minutes; shrink the seeds that fail", GROUP_RUN},
+    {"jobs", KEY_JOBS, "N", 0, "run --minutes in N processes (default: one for each core)", GROUP_RUN},
+    {"shrink", KEY_SHRINK, 0, 0, "find the fewest options with which the --seed fails, and print its trace",
+     GROUP_OTHER},
+    {"repairs", KEY_REPAIRS, 0, 0, "run short schedules of only those faults that make repairs", GROUP_RUN},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", GROUP_OTHER},
     {"processor-time", KEY_PROCESSOR, "S", 0,
-     "a seed fails that takes more of processor time (default 600), as whatever loops for ever does",
+     "a seed that uses more processor time fails, such as one that loops for ever (default: 600)",
      GROUP_OTHER},
 };
 
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options, MOST_OPTIONS = 100 };
 
-/* Ours, the table's, and the end. */
+/* Collects the command's own options, those of the table, and the final entry. */
 static void all_options(struct argp_option all[MOST_OPTIONS]) {
     GW_ASSERT(OWN_OPTIONS + gw_sim_option_count < MOST_OPTIONS);
     memset(all, 0, MOST_OPTIONS * sizeof *all);
@@ -93,11 +95,11 @@ typedef struct arguments {
     gw_sim_options run;
     uint64_t first, last;
     bool keep_going, shrink, repairs;
-    const char *of_runs;    /* some option that means simulated runs; NULL = none was given */
-    bool one, several;      /* --seed, --seeds were given */
-    uint32_t minutes, jobs; /* minutes: 0 = the seeds from first to last */
-    uint32_t gossip;        /* peers of the measurement; 0 = none */
-    gw_forks_size forks;    /* of the model check; no peers = none */
+    const char *of_runs;    /* an option of simulated runs that was given; NULL = none */
+    bool one, several;      /* whether --seed, --seeds were given */
+    uint32_t minutes, jobs; /* minutes: 0 = run the seeds from first to last */
+    uint32_t gossip;        /* peers of the measurement; 0 = no measurement */
+    gw_forks_size forks;    /* size of the model check; no peers = no model check */
     gw_forks_without without;
 } arguments;
 
@@ -106,7 +108,7 @@ static uint32_t number(struct argp_state *state, const char *option, const char 
     return (uint32_t)gw_number_of_option(state, option, text, least, most);
 }
 
-/* The last seed has a successor. */
+/* The largest seed that has a successor. */
 enum { SEED_DIGITS = 20 };
 static const uint64_t most_seed = UINT64_MAX - 1;
 
@@ -117,11 +119,12 @@ static void seeds(struct argp_state *state, const char *text, arguments *a) {
                 gw_number_read(first, 0, most_seed, &a->first) &&
                 gw_number_read(last, a->first, most_seed, &a->last);
     if (!read)
-        argp_error(state, "--seeds: '%s' is not A..B, two whole numbers to %" PRIu64 ", the lower first",
+        argp_error(state,
+                   "--seeds: '%s' is not A..B, two whole numbers up to %" PRIu64 ", the lower one first",
                    text, most_seed);
 }
 
-/* Whether an option with two values has the second. */
+/* Whether an option with two values has the second one. */
 static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
                       const char *second) {
     bool is = strcmp(text, second) == 0;
@@ -167,17 +170,17 @@ static gw_forks_without rule(struct argp_state *state, const char *text) {
     return GW_FORKS_WITH_ALL;
 }
 
-/* What `what` does not heed must not be given with it. */
+/* Refuses options that the mode `what` would ignore. */
 static void refuse_others(struct argp_state *state, const arguments *a, const char *what,
-                          const char *const *heeded) {
+                          const char *const *accepted) {
     gw_sim_options given = a->run;
-    if (a->of_runs != NULL) argp_error(state, "%s does not go with %s", a->of_runs, what);
+    if (a->of_runs != NULL) argp_error(state, "%s cannot be combined with %s", a->of_runs, what);
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
-        bool heeds = *gw_sim_option_value(&given, option) == GW_SIM_UNSET;
-        for (const char *const *one = heeded; *one != NULL && !heeds; one++)
-            heeds = strcmp(option->name, *one) == 0;
-        if (!heeds) argp_error(state, "--%s does not go with %s", option->name, what);
+        bool is_accepted = *gw_sim_option_value(&given, option) == GW_SIM_UNSET;
+        for (const char *const *one = accepted; *one != NULL && !is_accepted; one++)
+            is_accepted = strcmp(option->name, *one) == 0;
+        if (!is_accepted) argp_error(state, "--%s cannot be combined with %s", option->name, what);
     }
 }
 
@@ -190,26 +193,27 @@ static bool has_cuts(const gw_sim_options *o) {
 }
 
 static void check_seeds(struct argp_state *state, const arguments *a) {
-    if (a->one && a->several) argp_error(state, "--seed does not go with --seeds");
-    if (a->shrink && a->first != a->last) argp_error(state, "--shrink is of one seed: give --seed");
+    if (a->one && a->several) argp_error(state, "--seed cannot be combined with --seeds");
+    if (a->shrink && a->first != a->last) argp_error(state, "--shrink works on one seed: give --seed");
     if (a->several && a->minutes != 0)
-        argp_error(state, "--seeds does not go with --minutes: give the first one by --seed");
-    if (a->jobs != 0 && a->minutes == 0) argp_error(state, "--jobs is of --minutes: give that too");
+        argp_error(state, "--seeds cannot be combined with --minutes: give the first seed with --seed");
+    if (a->jobs != 0 && a->minutes == 0) argp_error(state, "--jobs needs --minutes: give that too");
 }
 
-/* What a seed would not heed. */
+/* Refuses options that a simulated run would ignore. */
 static void check_run(struct argp_state *state, const arguments *a) {
     const gw_sim_options *o = &a->run;
     bool of_a_core = given_or(o->stay_permille, 0) != 0 || given_or(o->force, 0) != 0;
     if (given_or(o->fast, 0) != 0 && o->majority == 0)
-        argp_error(state, "--reduce fast is where a majority rules: it does not go with --quorum any");
+        argp_error(state, "--reduce fast needs --quorum majority: it cannot be combined with --quorum any");
     if (given_or(o->flip_ms, 0) != 0 && given_or(o->verify_permille, 0) == 0)
         argp_error(state, "--flip-ms needs --verify above 0: give that too");
-    if (of_a_core && o->core == 0) argp_error(state, "--stay and --force do not go with --core 0");
+    if (of_a_core && o->core == 0) argp_error(state, "--stay and --force cannot be combined with --core 0");
     if (given_or(o->force, 0) != 0 && o->majority == 0)
-        argp_error(state, "--force is where a majority rules: it does not go with --quorum any");
+        argp_error(state, "--force needs --quorum majority: it cannot be combined with --quorum any");
     if (o->core != GW_SIM_UNSET && o->peers != GW_SIM_UNSET && o->core != 0 && o->core >= o->peers)
-        argp_error(state, "--core %u: of --peers %u somebody must be gone for good", o->core, o->peers);
+        argp_error(state, "--core %u: it must be less than --peers %u, so that some peers are gone for good",
+                   o->core, o->peers);
 }
 
 static void check_together(struct argp_state *state, const arguments *a) {
@@ -220,19 +224,19 @@ static void check_together(struct argp_state *state, const arguments *a) {
     check_seeds(state, a);
     check_run(state, a);
     if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
-        argp_error(state, "--without takes a rule out of --forks: give that too");
-    if (a->forks.peers != 0 && a->gossip != 0) argp_error(state, "--forks does not go with --gossip");
+        argp_error(state, "--without needs --forks: give that too");
+    if (a->forks.peers != 0 && a->gossip != 0) argp_error(state, "--forks cannot be combined with --gossip");
     if (a->forks.peers != 0) refuse_others(state, a, "--forks", none);
     if (a->gossip == 0) return;
     refuse_others(state, a, "--gossip", of_gossip);
     if (given_or(a->run.flap_permille, 0) != 0 && given_or(a->run.partition_ms, 0) == 0)
-        argp_error(state, "--gossip: --flap is of the cuts of --partition-ms: give that too");
+        argp_error(state, "--gossip: --flap needs --partition-ms: give that too");
     if (a->run.fault_ms != GW_SIM_UNSET && !has_cuts(&a->run))
-        argp_error(state, "--gossip: --fault-ms is how long there are cuts: give one of --partition-ms, "
-                          "--blind-ms and --clog-ms too");
+        argp_error(state, "--gossip: --fault-ms needs a kind of cut: give one of --partition-ms, --blind-ms "
+                          "and --clog-ms too");
 }
 
-/* Those that say how seeds are run. */
+/* Notes an option about simulated runs. */
 static void note_of_runs(int key, arguments *a) {
     static const struct {
         int key;
@@ -302,7 +306,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         a->keep_going = true;
         break;
     case ARGP_KEY_ARG:
-        argp_error(state, "%s: no argument is expected", text);
+        argp_error(state, "unexpected argument '%s'", text);
         break;
     case ARGP_KEY_END:
         check_together(state, a);
@@ -313,8 +317,8 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     return 0;
 }
 
-/* An invariant of the brain itself may end the process, or a loop without end: the seed is printed all the
- * same. */
+/* The command and the reason that are printed when an invariant of the brain, or a loop without end, ends
+ * the process. */
 static char command[GW_SIM_COMMAND], too_long[GW_SIM_LIMIT_TEXT];
 
 static void on_end(int signal_number) {
@@ -332,7 +336,7 @@ static void on_end(int signal_number) {
 
 enum { SHRINK_RUNS = 600, TRACE_LINES = 60 };
 
-/* Says how a failing run can be had with as little as possible; false if it does not fail. */
+/* Prints the smallest set of options with which a run fails; returns false if it does not fail. */
 static bool show_smallest(const arguments *a, uint64_t seed) {
     gw_sim_options run = gw_sim_prepare(&a->run, seed, a->repairs);
     gw_sim_result result;
@@ -342,13 +346,13 @@ static bool show_smallest(const arguments *a, uint64_t seed) {
         return false;
     }
     printf("  %s\n  fails with: %s\n", gw_sim_command(&run, command, sizeof command), result.why);
-    if (result.endless) return true; /* its trace would not end either */
+    if (result.endless) return true; /* its trace would not end, either */
     printf("  the end of its trace:\n");
     gw_sim_print_trace(&run, TRACE_LINES);
     return true;
 }
 
-enum { STOPPED = 130 }; /* exit code */
+enum { STOPPED = 130 }; /* exit code after a request to stop */
 
 static int run_swarm(const arguments *a) {
     enum { SHOWN = 3 };
@@ -364,7 +368,7 @@ static int run_swarm(const arguments *a) {
     bool whole = gw_sim_swarm_run(&swarm, &findings);
     for (uint64_t i = 0; i < findings.kept && i < SHOWN && whole; i++) show_smallest(a, findings.failures[i]);
     gw_sim_result_print(&findings.all, findings.seeds, findings.failed);
-    if (!whole) fprintf(stderr, "godwit sim: stopped before its time\n");
+    if (!whole) fprintf(stderr, "godwit sim: stopped before the time was up\n");
     return findings.failed != 0 ? 1 : whole ? 0 : STOPPED;
 }
 
@@ -375,7 +379,8 @@ static void stop_soon(int signal_number) {
     stop = 1;
 }
 
-/* What was seen so far is told; a second one ends it at once. */
+/* Lets a signal stop the run after the current seed, with a summary; a second signal ends the process at
+ * once. */
 static void heed_signals(void) {
     const struct sigaction once = {.sa_handler = stop_soon, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     GW_ASSERT(sigaction(SIGINT, &once, NULL) == 0);
@@ -431,7 +436,7 @@ static int measure_gossip(const arguments *a) {
                                       .clog_ms = given_or(o->clog_ms, 0)}};
     const uint32_t quick = a->gossip - trial.slow;
     if (trial.slow == a->gossip) {
-        fprintf(stderr, "godwit sim: --gossip %u --slow %u: somebody must be quick\n", a->gossip,
+        fprintf(stderr, "godwit sim: --gossip %u --slow %u: at least one peer must not be slow\n", a->gossip,
                 o->slow_permille);
         return 2;
     }
@@ -450,16 +455,16 @@ int gw_sim_main(int argc, char **argv) {
         parse,
         NULL,
         "Runs the real protocol code of a flock under virtual time, on a simulated network, disks and "
-        "machines that fail as the seed says, and checks at every event that no sum is applied that lacks or "
-        "doubles a shard, that no two peers hold different states for one step, that with --quorum majority "
-        "no two views of an epoch commit and no two peers show different states of one step, that nobody "
-        "goes back behind what was shown, that whoever was found to compute wrong brings nothing of what it "
-        "had, that with --fast what peers tell of where a state has come from is true, that no complete "
-        "checkpoint lacks copies or is lost, that nobody ends by itself for no reason, and that after "
-        "everything is healed the job ends. What is not given is drawn from the seed. A seed that fails "
-        "prints all its options and replays exactly. Virtual hours are counted until the last process of a "
-        "run has ended; those in which faults happen are under fire. One seed in eight is a long haul of "
-        "hours (--haul), unless --fault-ms, --steps or --shard-us is given.",
+        "machines that fail as the seed determines. At every event it checks that no applied sum lacks a "
+        "shard or contains one twice, that no two peers hold different states of one step, that with "
+        "--quorum majority no two views of an epoch commit and no two peers show different states of one "
+        "step, that no peer goes back behind what was shown, that a peer that was found to compute wrong "
+        "contributes nothing that it had, that with --fast the peers' reports of the lineage of a state are "
+        "true, that no complete checkpoint lacks copies or is lost, that no peer ends by itself without a "
+        "cause, and that the job ends after all faults are healed. Options that are not given are drawn from "
+        "the seed. A seed that fails prints all its options and replays exactly. Virtual hours count until "
+        "the last process of a run has ended; those in which faults happen are under fire. One seed in eight "
+        "is a long haul of hours (--haul), unless --fault-ms, --steps or --shard-us is given.",
         NULL,
         NULL,
         NULL};

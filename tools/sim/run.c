@@ -34,7 +34,8 @@ static void start_one(void *context, const gw_sim_event *event) {
     if (c->peers[event->a].brain == NULL && c->peers[event->a].boot == 0) sim_start(c, &c->peers[event->a]);
 }
 
-/* How the run ends is looked at now and then, and behind the last event. */
+/* Runs events until the time, or until the run is over, which is checked now and then and after the last
+ * event. */
 static void run_until(sim_judges *j, uint64_t until_ns) {
     sim_cluster *c = j->c;
     bool more = true, over = false;
@@ -44,7 +45,8 @@ static void run_until(sim_judges *j, uint64_t until_ns) {
     }
 }
 
-/* In calm: the job ends within the bound, and soon after the first peer all end. */
+/* Runs to the end without further faults: the job ends within the bound, and all peers end soon after the
+ * first one. */
 static void run_to_the_end(sim_judges *j) {
     sim_cluster *c = j->c;
     gw_sim_result *r = c->result;
@@ -63,8 +65,8 @@ static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Time counts as tested until the last life has begun and the last one has ended, or up to a failure: behind
- * that nobody runs, or peers only wait for ever, and nothing can fail. */
+/* Counts the tested time: until the last life has begun and the last one has ended, or up to a failure.
+ * After that no peer runs, or peers only wait for ever, and nothing can fail. */
 static void count_time(const sim_cluster *c) {
     gw_sim_result *r = c->result;
     uint64_t until_ns = r->failed ? sim_now(c) : SIM_START_NS;

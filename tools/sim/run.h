@@ -5,10 +5,10 @@
 #include "tools/sim/setup/options.h"
 #include "tools/sim/setup/result.h"
 
-/* Runs it. The result is complete also when it failed. */
+/* Runs it. The result is complete even if the run failed. */
 void gw_sim_run(const gw_sim_options *options, gw_sim_result *result);
 
-/* `godwit sim`: argv[0] is "sim". */
+/* The command `godwit sim`. */
 int gw_sim_main(int argc, char **argv);
 
 #endif

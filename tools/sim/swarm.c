@@ -15,40 +15,40 @@
 
 enum { MOST_JOBS = 256, USUAL_PATIENCE_S = 30, LOOK_MS = 1000 };
 
-typedef struct report { /* from a worker; written and read whole: no longer than a pipe takes at once */
+typedef struct report { /* a worker's message; it fits into one write to a pipe */
     uint64_t seed;
-    bool ended; /* otherwise it begins */
+    bool ended; /* true: the seed has ended; false: it begins */
     gw_sim_result result;
 } report;
 
 typedef struct worker {
-    pid_t pid; /* 0 = none */
+    pid_t pid; /* 0 = no process */
     int fd;
-    uint64_t seed;     /* that it is at, or would be at next */
-    bool busy, killed; /* killed: by the swarm, as it was to stop */
+    uint64_t seed;     /* its current seed, or the next one */
+    bool busy, killed; /* killed: the swarm has killed it because it should stop */
 } worker;
 
-static volatile sig_atomic_t stop; /* how often it was asked for, here and in each worker */
+static volatile sig_atomic_t stop; /* number of requests to stop, in this process and in each worker */
 
 static void ask_to_stop(int signal) {
     (void)signal;
     stop++;
 }
 
-static const int asking[] = {SIGINT, SIGTERM, SIGHUP};
-enum { ASKING = sizeof asking / sizeof asking[0] };
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { STOP_SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
 
-static void heed_signals(struct sigaction before[ASKING]) {
+static void heed_signals(struct sigaction before[STOP_SIGNALS]) {
     struct sigaction asked = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART};
-    for (int i = 0; i < ASKING; i++) {
-        GW_ASSERT(sigaction(asking[i], NULL, &before[i]) == 0);
-        bool nohup = asking[i] == SIGHUP && before[i].sa_handler == SIG_IGN;
-        GW_ASSERT(nohup || sigaction(asking[i], &asked, NULL) == 0);
+    for (int i = 0; i < STOP_SIGNALS; i++) {
+        GW_ASSERT(sigaction(stop_signals[i], NULL, &before[i]) == 0);
+        bool nohup = stop_signals[i] == SIGHUP && before[i].sa_handler == SIG_IGN;
+        GW_ASSERT(nohup || sigaction(stop_signals[i], &asked, NULL) == 0);
     }
 }
 
-static void restore_signals(const struct sigaction before[ASKING]) {
-    for (int i = 0; i < ASKING; i++) GW_ASSERT(sigaction(asking[i], &before[i], NULL) == 0);
+static void restore_signals(const struct sigaction before[STOP_SIGNALS]) {
+    for (int i = 0; i < STOP_SIGNALS; i++) GW_ASSERT(sigaction(stop_signals[i], &before[i], NULL) == 0);
 }
 
 static uint64_t now_s(void) {
@@ -68,10 +68,10 @@ static void work(const gw_sim_swarm *swarm, uint64_t first, uint64_t until_s, in
         r.ended = true;
         told = told && write(fd, &r, sizeof r) == (ssize_t)sizeof r;
     }
-    exit(0); /* not _exit: a build that counts what is covered writes its counts now */
+    exit(0); /* not _exit: a coverage build writes its counts at exit */
 }
 
-static void hire(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
+static void start_worker(const gw_sim_swarm *swarm, worker *w, uint64_t until_s) {
     int ends[2];
     fflush(NULL);
     GW_ASSERT(pipe(ends) == 0);
@@ -108,8 +108,8 @@ static void take_report(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w
     if (r->result.failed) note_failure(swarm, f, r->seed, r->result.why);
 }
 
-/* It may have been at it for ever: which seed that was must not be lost. */
-static void tell_stopped(const gw_sim_swarm *swarm, uint64_t seed) {
+/* Reports a seed that was killed: it may be one that never ends, and must not be lost. */
+static void report_stopped(const gw_sim_swarm *swarm, uint64_t seed) {
     const gw_sim_options run = gw_sim_prepare(&swarm->options, seed, swarm->repairs);
     char command[GW_SIM_COMMAND];
     printf("seed %" PRIu64 " was stopped before its end\n  %s\n", seed,
@@ -117,37 +117,39 @@ static void tell_stopped(const gw_sim_swarm *swarm, uint64_t seed) {
     fflush(stdout);
 }
 
-/* How a worker ended that should not have. */
-static void say_how_it_ended(const gw_sim_swarm *swarm, const worker *w, int status, char *why, size_t size) {
+/* Describes the unexpected end of a worker. */
+static void describe_end(const gw_sim_swarm *swarm, const worker *w, int status, char *why, size_t size) {
     bool signalled = WIFSIGNALED(status);
     char text[GW_SIM_LIMIT_TEXT];
     if (w->busy && signalled && WTERMSIG(status) == GW_SIM_OVER_LIMIT)
         snprintf(why, size, "%s", gw_sim_limit_say(&swarm->options, text));
     else
-        snprintf(
-            why, size, "%s: its process ended %s %d", w->busy ? "an invariant is broken" : "it was not begun",
-            signalled ? "by signal" : "with exit code", signalled ? WTERMSIG(status) : WEXITSTATUS(status));
+        snprintf(why, size, "%s: its process ended %s %d",
+                 w->busy ? "an invariant is broken" : "the seed was not begun",
+                 signalled ? "by signal" : "with exit code",
+                 signalled ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* Its pipe is at its end: the time is up, it was stopped, or it died, of the seed that it was at or before
- * the next. */
-static void bury(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
+/* Handles the end of a worker: the time is up, it was stopped, or it died in its current seed or before
+ * the next one. */
+static void reap(const gw_sim_swarm *swarm, gw_sim_findings *f, worker *w, uint64_t until_s) {
     int status = 0;
     char why[100];
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {
     }
     close(w->fd);
     w->pid = 0;
-    if (w->killed && w->busy) tell_stopped(swarm, w->seed);
+    if (w->killed && w->busy) report_stopped(swarm, w->seed);
     if (w->killed || (!w->busy && WIFEXITED(status) && WEXITSTATUS(status) == 0)) return;
-    say_how_it_ended(swarm, w, status, why, sizeof why);
+    describe_end(swarm, w, status, why, sizeof why);
     f->seeds += w->busy;
     note_failure(swarm, f, w->seed, why);
     w->seed += swarm->jobs;
-    if (!stop && now_s() < until_s) hire(swarm, w, until_s);
+    if (!stop && now_s() < until_s) start_worker(swarm, w, until_s);
 }
 
-/* To these workers, of whom all are told once; *since_s = when, 0 = not yet. */
+/* Passes a request to stop on to the workers, once. *since_s becomes the time of the request; 0 = none
+ * yet. */
 static void pass_on_stop(const gw_sim_swarm *swarm, worker **workers, uint32_t count, uint64_t *since_s) {
     uint64_t patience_s = swarm->patience_s != 0 ? swarm->patience_s : USUAL_PATIENCE_S;
     bool told = *since_s != 0;
@@ -161,7 +163,7 @@ static void pass_on_stop(const gw_sim_swarm *swarm, worker **workers, uint32_t c
     }
 }
 
-/* Until all workers have ended. */
+/* Reads reports until all workers have ended. */
 static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, worker *workers,
                       uint64_t until_s) {
     struct pollfd polls[MOST_JOBS];
@@ -175,7 +177,7 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
         }
         if (count == 0) return;
         pass_on_stop(swarm, of, count, &stopping_since_s);
-        if (poll(polls, count, LOOK_MS) < 0) continue; /* interrupted */
+        if (poll(polls, count, LOOK_MS) < 0) continue; /* interrupted by a signal */
         for (uint32_t i = 0; i < count; i++) {
             if (polls[i].revents == 0) continue;
             report r;
@@ -183,7 +185,7 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
             if (got == (ssize_t)sizeof r)
                 take_report(swarm, findings, of[i], &r);
             else if (got >= 0)
-                bury(swarm, findings, of[i], until_s);
+                reap(swarm, findings, of[i], until_s);
         }
     }
 }
@@ -191,7 +193,7 @@ static void listen_to(const gw_sim_swarm *swarm, gw_sim_findings *findings, work
 bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
     _Static_assert(sizeof(report) <= 4096, "a pipe takes so much at once");
     static worker workers[MOST_JOBS];
-    struct sigaction before[ASKING];
+    struct sigaction before[STOP_SIGNALS];
     GW_ASSERT(swarm->jobs >= 1 && swarm->jobs <= MOST_JOBS);
     memset(findings, 0, sizeof *findings);
     memset(workers, 0, sizeof workers);
@@ -200,7 +202,7 @@ bool gw_sim_swarm_run(const gw_sim_swarm *swarm, gw_sim_findings *findings) {
     uint64_t until_s = now_s() + swarm->seconds;
     for (uint32_t i = 0; i < swarm->jobs; i++) {
         workers[i].seed = swarm->first + i;
-        hire(swarm, &workers[i], until_s);
+        start_worker(swarm, &workers[i], until_s);
     }
     listen_to(swarm, findings, workers, until_s);
     restore_signals(before);

@@ -20,7 +20,7 @@ static bool read_all(int fd, void *into, size_t size) {
     return true;
 }
 
-static void say_how_it_ended(const gw_sim_options *options, int status, gw_sim_result *result) {
+static void describe_end(const gw_sim_options *options, int status, gw_sim_result *result) {
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     char text[GW_SIM_LIMIT_TEXT];
     *result = (gw_sim_result){.failed = true, .endless = number == GW_SIM_OVER_LIMIT};
@@ -33,7 +33,7 @@ static void say_how_it_ended(const gw_sim_options *options, int status, gw_sim_r
 
 void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int ends[2];
-    fflush(NULL); /* otherwise the child prints it again */
+    fflush(NULL); /* otherwise the child would print it again */
     GW_ASSERT(pipe(ends) == 0);
     pid_t child = fork();
     GW_ASSERT(child >= 0);
@@ -52,7 +52,7 @@ void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    if (!whole) say_how_it_ended(options, status, result);
+    if (!whole) describe_end(options, status, result);
 }
 
 /* Shrinking. */
@@ -60,11 +60,11 @@ void gw_sim_try(const gw_sim_options *options, gw_sim_result *result) {
 typedef struct search {
     gw_sim_options best;
     gw_sim_result result;
-    uint32_t left; /* runs */
+    uint32_t left; /* runs that are left */
 } search;
 
-/* Takes the candidate if it fails with this seed or one of the next few. There is time for one alone that has
- * no end, and that is another fault. */
+/* Takes the candidate if it fails with this seed or one of the next few. There is time for only one run
+ * without an end, which is another fault than the one that is searched. */
 static bool attempt(search *s, gw_sim_options candidate) {
     enum { SEEDS = 4 };
     gw_sim_result result;
@@ -80,7 +80,7 @@ static bool attempt(search *s, gw_sim_options candidate) {
     return false;
 }
 
-static bool take_out(search *s) {
+static bool remove_faults(search *s) {
     bool smaller = false;
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
@@ -93,7 +93,7 @@ static bool take_out(search *s) {
     return smaller;
 }
 
-/* Sizes towards the least that is allowed, by halves. */
+/* Halves the sizes, towards the least that is allowed. */
 static bool halve(search *s) {
     const size_t sizes[] = {offsetof(gw_sim_options, peers), offsetof(gw_sim_options, fault_ms),
                             offsetof(gw_sim_options, steps), offsetof(gw_sim_options, shards)};
@@ -118,7 +118,7 @@ bool gw_sim_shrink(gw_sim_options *options, gw_sim_result *result, uint32_t most
     if (!s.result.failed) return false;
     bool again = !s.result.endless;
     while (again && s.left > 0) {
-        again = take_out(&s);
+        again = remove_faults(&s);
         again |= halve(&s);
     }
     *options = s.best;
@@ -126,7 +126,7 @@ bool gw_sim_shrink(gw_sim_options *options, gw_sim_result *result, uint32_t most
     return true;
 }
 
-/* Its trace. */
+/* The trace. */
 
 void gw_sim_print_trace(const gw_sim_options *options, uint32_t lines) {
     enum { LINE = 600 };
@@ -137,7 +137,7 @@ void gw_sim_print_trace(const gw_sim_options *options, uint32_t lines) {
         printf("godwit sim: no trace: %s\n", strerror(errno));
         return;
     }
-    setvbuf(traced.trace, NULL, _IOLBF, LINE); /* what a child that dies has written is there */
+    setvbuf(traced.trace, NULL, _IOLBF, LINE); /* lines that a dying child has written are kept */
     gw_sim_try(&traced, &result);
     char line[LINE];
     uint64_t count = 0, at = 0;

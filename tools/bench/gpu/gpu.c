@@ -1,6 +1,6 @@
-/* `godwit bench gpu`: what the device of a GPU is made of (copy, exact adding, optimizer, GPT-2's kernels,
- * matrix products, attention), and training `digits` and GPT-2 on it. Times are the GPU's own, by events;
- * each is the median of some. */
+/* `godwit bench gpu` measures the parts of a GPU device (copy, exact addition, optimizer, GPT-2's kernels,
+ * matrix products, attention) and the training of `digits` and GPT-2 on it. Times are measured by events
+ * of the GPU; each is the median of several. */
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/runtime/cuda.h"
@@ -35,11 +35,13 @@ typedef struct options {
 #include <jansson.h>
 
 enum { ELEMENTS = 1 << 26, ROUNDS = 15, WARM = 3, SIZE = 4096, TURNS = 4 };
-/* Calls between two events: what takes less than a millisecond is started again before it has ended, as in a
- * model, or else starting it would be measured. tools/gpu/torch_bench.py measures PyTorch's as often. */
+/* Calls between two events. An operation of less than a millisecond is started again before it has ended,
+ * as in a model; otherwise the start would be measured. tools/gpu/torch_bench.py measures as many calls of
+ * PyTorch. */
 enum { PRODUCTS = 20, ATTENTIONS = 20 };
 
-/* Arrays of ELEMENTS, far larger than any cache, and matrices in turns that do not fit into it either. */
+/* Arrays of ELEMENTS, which are far larger than any cache, and matrices that are used in turns, so that
+ * they do not fit into a cache either. */
 typedef struct bench {
     gw_gpu gpu;
     cudaStream_t stream;
@@ -128,7 +130,7 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median seconds of so many calls, as those of one. */
+/* Returns the median seconds of one call, measured over several calls. */
 static bool measure(bench *b, work *run, int calls, double *seconds) {
     double took[ROUNDS];
     for (int i = -WARM; i < ROUNDS; i++) {
@@ -165,7 +167,7 @@ static void close_arrays(bench *b) {
 typedef struct memory_row {
     const char *name;
     work *run;
-    int bytes; /* an element */
+    int bytes; /* bytes per element */
 } memory_row;
 
 static bool measure_rows(bench *b, const memory_row *rows, size_t count, json_t *figures) {
@@ -191,7 +193,7 @@ static bool measure_memory(bench *b, json_t *figures) {
 
 enum { WIDTH = 1024, TOKENS = ELEMENTS / WIDTH, VOCABULARY = 50257, STRIDE = 50304 };
 
-/* What is small beside the arrays lies in `second`, one after the other. */
+/* Operands that are small compared with the arrays lie in `second`, one after the other. */
 static float *sums_of(const bench *b) {
     return b->second + 2 * TOKENS;
 }
@@ -270,7 +272,7 @@ static bool measure_model(bench *b, json_t *figures) {
 
 /* Products. */
 
-/* The result has the factors' type, as PyTorch's has. */
+/* The result has the type of the factors, as in PyTorch. */
 static bool open_product(bench *b) {
     size_t count = (size_t)SIZE * SIZE;
     gw_gemm_shape shape = {.rows = SIZE, .columns = SIZE, .inner = SIZE, .factor = true};
@@ -324,7 +326,7 @@ static bool measure_products(bench *b, json_t *figures) {
 
 enum { SEQUENCES = 32, POSITIONS = 1024, CHANNELS = 1024 };
 
-/* Factors in bfloat16, as GPT-2 has them. */
+/* Factors in bfloat16, as in GPT-2. */
 typedef struct attending {
     bench *b;
     gw_cuda_attention shape;
@@ -367,7 +369,7 @@ static void close_attention(const attending *a) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gw_cuda_free(a->b->gpu.ordinal, all[i]);
 }
 
-/* Operations as they are counted for attention: those below the diagonal, and nothing computed twice. */
+/* Operations as they are usually counted for attention: those below the diagonal, and none twice. */
 static bool measure_attention(bench *b, json_t *figures) {
     static const struct {
         uint32_t width;
@@ -395,7 +397,7 @@ static bool measure_attention(bench *b, json_t *figures) {
     return done;
 }
 
-/* All of it. */
+/* All measurements. */
 
 static bool measure_all(const options *o, json_t *figures, gw_err *err) {
     bench b = {.gpu = {.ordinal = (int)o->gpu, .precision = GW_PRECISION_TF32}};
@@ -435,7 +437,7 @@ static int run(const char *command, const options *o, const gw_cuda_info *info) 
 #else
 static int run(const char *command, const options *o, const gw_cuda_info *info) {
     (void)command, (void)o, (void)info;
-    return 1; /* there is no GPU to get here with */
+    return 1; /* a build without CUDA cannot get here */
 }
 #endif
 
@@ -454,16 +456,18 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 int gw_bench_gpu(int argc, char **argv) {
-    static const struct argp_option list[] = {
-        {"json", 'j', NULL, 0, "For programs", 0}, {"gpu", 'g', "N", 0, "Which one (0)", 0}, {0}};
-    static const struct argp parser = {list,
-                                       parse,
-                                       NULL,
-                                       "Measures a GPU as jobs use it: exact adding and optimizers beside a "
-                                       "copy, a model's kernels, matrix products, attention, training.",
-                                       NULL,
-                                       NULL,
-                                       NULL};
+    static const struct argp_option list[] = {{"json", 'j', NULL, 0, "Print one JSON object", 0},
+                                              {"gpu", 'g', "N", 0, "The number of the GPU (0)", 0},
+                                              {0}};
+    static const struct argp parser = {
+        list,
+        parse,
+        NULL,
+        "Measures a GPU as jobs use it: exact addition and optimizers compared with a copy, a model's "
+        "kernels, matrix products, attention, and training.",
+        NULL,
+        NULL,
+        NULL};
     options o = {0};
     gw_cuda_info gpus[GW_CUDA_GPUS];
     uint32_t count;

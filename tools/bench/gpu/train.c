@@ -15,7 +15,7 @@
 
 enum { MOST_LANES = 2, MOST_STEPS = 100, WARM = 3, MOST_REPEATED = 8 };
 
-/* What the lanes' threads share with the caller, who takes part in both barriers. */
+/* The data shared by the lanes' threads and the caller, which takes part in both barriers. */
 typedef struct training {
     const gw_bench_training *what;
     int gpu;
@@ -24,14 +24,14 @@ typedef struct training {
     gw_device *device;
     uint32_t lanes;
     pthread_barrier_t begin, end;
-    bool over;         /* this and the next three are written before `begin` */
-    gw_unit_work unit; /* work on the state; 0: the step's shards */
+    bool over;         /* this and the next three fields are written before `begin` */
+    gw_unit_work unit; /* work on the state; 0 = the step's shards */
     uint64_t step;
     uint32_t shards;
     _Atomic uint32_t next, failed;
     uint64_t found[MOST_REPEATED]; /* fingerprints of the first shards */
     pthread_mutex_t lock;
-    gw_err err; /* of the first failure */
+    gw_err err; /* error of the first failure */
 } training;
 
 static void note(training *t, const gw_err *err) {
@@ -68,7 +68,7 @@ static void *lane_main(void *context) {
     return NULL;
 }
 
-/* Has the lanes' threads do it. */
+/* Lets the lanes' threads do the work. */
 static bool together(training *t, gw_unit_work unit, gw_err *err) {
     t->unit = unit;
     atomic_store(&t->next, 0);
@@ -79,7 +79,7 @@ static bool together(training *t, gw_unit_work unit, gw_err *err) {
     return false;
 }
 
-/* The sum over one member: what it sends. Nothing where a lone peer reduces. */
+/* Copies what one member sends, as its sum. A lone peer sends nothing. */
 static bool copy_sums(const training *t, gw_segments send, gw_segments receive, gw_err *err) {
     for (uint32_t i = 0; i < send.count; i++) {
         size_t bytes = send.list[i].count * (send.list[i].is_float ? sizeof(float) : sizeof(int64_t));
@@ -88,7 +88,7 @@ static bool copy_sums(const training *t, gw_segments send, gw_segments receive, 
                          err, "copying a sum"))
             return false;
     }
-    /* A copy within the GPU has only begun when it returns. */
+    /* A copy within the GPU may still be running when the call returns. */
     return gw_cuda_try(t->gpu, cudaDeviceSynchronize(), err, "copying a sum");
 }
 
@@ -113,7 +113,7 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Steps that follow those before; evaluations among them are not counted. */
+/* Trains further steps; evaluations are not measured. */
 static bool train(training *t, gw_reduce mode, double *seconds, gw_err *err) {
     double took[MOST_STEPS];
     uint32_t counted = 0, steps = t->what->steps;
@@ -140,7 +140,7 @@ bool gw_bench_gpu_taken(int gpu, uint64_t *bytes, gw_err *err) {
     return true;
 }
 
-/* The same shards from the same state, again and again. */
+/* Computes the same shards from the same state again and again, and counts other fingerprints. */
 static bool repeat(training *t, uint32_t *others, gw_err *err) {
     uint64_t first[MOST_REPEATED];
     const size_t bytes = t->what->repeated * sizeof *first;
@@ -180,7 +180,7 @@ static bool run_lanes(training *t, gw_bench_trained *got, gw_err *err) {
     pthread_barrier_init(&t->end, NULL, t->lanes + 1);
     for (uint32_t i = 0; i < t->lanes; i++) {
         int failure = pthread_create(&threads[i], NULL, lane_main, t);
-        if (failure != 0) return gw_fail_errno(err, failure, "a thread"); /* the process ends with this */
+        if (failure != 0) return gw_fail_errno(err, failure, "a thread"); /* the process ends after this */
     }
     bool done = train_all(t, got, err);
     t->over = true;

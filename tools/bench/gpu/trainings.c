@@ -18,16 +18,16 @@ enum {
 };
 enum { SMALL_TOKENS = 16 * 16 * 64, SMALL_VOCABULARY = 256 };
 
-/* Operations a token of GPT-2, which has N = 124439808 parameters and L = 12 layers of C = 768 channels, over
- * T = 1024 tokens: 6 N + 12 L T C. */
+/* Operations for a token of GPT-2, which has N = 124439808 parameters and L = 12 layers of C = 768
+ * channels, over T = 1024 tokens: 6 N + 12 L T C. */
 static const double gpt2_operations = 6.0 * 124439808 + 12.0 * 12 * 1024 * 768;
 
 static void put(json_t *figures, const char *name, double value) {
     json_object_set_new(figures, name, json_real(value));
 }
 
-/* How much of a lone peer's step is exact adding, by what it takes alone: 12 bytes an element for the first
- * shard, 20 for each of the others. No other way to sum can save more. */
+/* Returns the share of exact addition in a lone peer's step, computed from its speed alone: 12 bytes an
+ * element for the first shard, 20 for each of the others. No other way of summing can save more. */
 static double adding_share(const gw_bench_trained *t, const json_t *figures) {
     double first = json_number_value(json_object_get(figures, "first_piece_bytes_per_s"));
     double others = json_number_value(json_object_get(figures, "accumulate_bytes_per_s"));
@@ -53,7 +53,7 @@ static bool train_digits(int gpu, json_t *figures, gw_err *err) {
     return true;
 }
 
-/* Tokens that mean nothing, as llm.c writes them. */
+/* Writes tokens without meaning in llm.c's format. */
 static bool write_tokens(char *path, uint64_t vocabulary, gw_err *err) {
     size_t bytes = HEADER * sizeof(int32_t) + DATA_TOKENS * sizeof(uint16_t);
     int fd = mkstemp(path);
@@ -61,7 +61,7 @@ static bool write_tokens(char *path, uint64_t vocabulary, gw_err *err) {
     int32_t *file = calloc(1, bytes);
     if (file == NULL) {
         close(fd);
-        return gw_fail(err, GW_E_NOMEM, "no memory for %zu bytes of tokens", bytes);
+        return gw_fail(err, GW_E_NOMEM, "out of memory: %zu bytes of tokens", bytes);
     }
     file[0] = 20240520;
     file[1] = 1;
@@ -75,7 +75,8 @@ static bool write_tokens(char *path, uint64_t vocabulary, gw_err *err) {
     return written || gw_fail_errno(err, reason, "cannot write %s", path);
 }
 
-/* What this process has loaded for whatever it measured before counts as taken, too. */
+/* Returns the memory beyond the idle use. It includes what this process has loaded for earlier
+ * measurements. */
 static double more(uint64_t bytes, uint64_t idle_bytes) {
     return bytes > idle_bytes ? (double)(bytes - idle_bytes) : 0;
 }
@@ -104,7 +105,7 @@ static bool train_gpt2(int gpu, uint64_t idle_bytes, json_t *figures, gw_err *er
     return done;
 }
 
-/* A model whose kernels take less time than it takes to start them. */
+/* Trains a model whose kernels take less time than starting them. */
 static bool train_small_on(const char *data, const char *graphs, int gpu, const char *figure, json_t *figures,
                            gw_err *err) {
     const gw_bench_setting settings[] = {{"data", data},

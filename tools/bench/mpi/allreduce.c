@@ -1,6 +1,6 @@
-/* What `godwit bench allreduce` is compared with: MPI_Allreduce of int64 sums. It is no part of Godwit: mpicc
- * compiles it when the benchmark is run. Arguments: BYTES REPEATS; prints the time of each call in
- * nanoseconds, a line each. */
+/* The program that `godwit bench allreduce` compares with: MPI_Allreduce of int64 sums. It is not part of
+ * Godwit; mpicc compiles it when the benchmark runs. Its arguments are BYTES and REPEATS; it prints the
+ * time of each call in nanoseconds, one on each line. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     int64_t *in = malloc((size_t)count * 8), *out = malloc((size_t)count * 8);
     double *times = malloc((size_t)repeats * sizeof *times);
     for (int i = 0; i < count; i++) in[i] = i * (rank + 1);
-    for (int i = -3; i < repeats; i++) { /* three to warm up */
+    for (int i = -3; i < repeats; i++) { /* three calls to warm up */
         MPI_Barrier(MPI_COMM_WORLD);
         double start = MPI_Wtime();
         MPI_Allreduce(in, out, count, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);

@@ -8,10 +8,11 @@
 
 typedef struct pending {
     gw_sim_event event;
-    uint8_t bytes[]; /* the event's */
+    uint8_t bytes[]; /* bytes of the event */
 } pending;
 
-/* What decides the order lies in the heap itself: sifting touches no pending event. */
+/* An entry of the heap. The keys of the order are in the heap itself, so that sifting touches no pending
+ * event. */
 typedef struct slot {
     uint64_t at_ns, serial;
     pending *what;

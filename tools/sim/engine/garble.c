@@ -7,7 +7,7 @@
 
 struct gw_sim_garbler {
     gw_packets *sender, *receiver;
-    uint64_t now_ns; /* rises from one to the next */
+    uint64_t now_ns; /* rises with each datagram */
 };
 
 static gw_packets *open_end(uint8_t number) {
@@ -45,7 +45,7 @@ bool gw_sim_garbler_passes(gw_sim_garbler *garbler, gw_rng *rng, const uint8_t *
         bytes = (size_t)gw_rng_below(rng, bytes);
     } else {
         uint64_t wanted = 1 + gw_rng_below(rng, MOST_FLIPS);
-        while (count < wanted) { /* different ones: a bit that flips twice is sound again */
+        while (count < wanted) { /* different bits: one that flips twice is unchanged */
             size_t bit = (size_t)gw_rng_below(rng, bytes * 8);
             bool there = false;
             for (size_t i = 0; i < count; i++) there |= flips[i] == bit;

@@ -1,13 +1,13 @@
 /* Silent corruption: one peer whose contributions are sometimes wrong, bits that flip in states, parts and
  * sums, and machines that change bits of what they send or receive. Only chosen shards are made wrong, and
- * not while that peer is alone: what nobody computes again nobody can find. */
+ * not while the peer is alone: a wrong shard that no other peer computes again cannot be found. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
 
 #include <inttypes.h>
 
-enum { DAMAGES_OF_A_STEP = 2 }; /* a third damaged sum of one step stops the job by design */
+enum { DAMAGES_OF_A_STEP = 2 }; /* by design, a third damaged sum of one step stops the job */
 
 uint64_t sim_hazard_computes(sim_cluster *c, const sim_peer *p, uint32_t shard) {
     const sim_memory *m = &p->m;
@@ -21,7 +21,8 @@ uint64_t sim_hazard_computes(sim_cluster *c, const sim_peer *p, uint32_t shard) 
     return value ^ UINT64_C(1) << sim_between(c, 0, 63);
 }
 
-/* A state that has changed in the memory of all members is lost, and the job with it. */
+/* Whether another member holds an intact copy of the state. One that changed in the memory of all members
+ * would be lost, and the job with it. */
 static bool others_have_it(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         const sim_peer *q = &c->peers[i];
@@ -41,7 +42,7 @@ static void flip(sim_cluster *c, sim_peer *p) {
     sim_trace(c, "a bit of peer %u's state flips", p->number);
 }
 
-/* Effects of the step before read the state, unseen by any look: they take place before the bit flips. */
+/* Effects of the previous step read the state without a look, so they take place before the bit flips. */
 void sim_flip(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
     if (!sim_runs(p) || !p->m.has_state || p->m.flipped || !others_have_it(c, p)) return;
@@ -49,8 +50,8 @@ void sim_flip(sim_cluster *c) {
     flip(c, p);
 }
 
-/* Only in a step whose sums have not failed so far. It counts for two damaged sums, as it may fail two: other
- * members may see it first. */
+/* A part changes only in a step whose sums have not failed so far. It counts as two damaged sums, because
+ * it may make two fail: other members may see it first. */
 void sim_hazard_touches_part(sim_cluster *c, sim_peer *p) {
     sim_sum *part = &p->m.accumulator;
     uint32_t *damages = &sim_faults_of(c)->damages[part->step];
@@ -72,7 +73,7 @@ static bool may_damage(sim_cluster *c, uint64_t step, bool *damaged) {
     return *damaged = true;
 }
 
-/* The flipped bit shows if the sum is applied. */
+/* The flipped bit would show in the state if the sum were applied. */
 bool sim_hazard_damages_sum(sim_cluster *c, sim_peer *p, uint64_t step, sim_sum *sum, bool *damaged) {
     bool flips = !c->calm && sim_chance(c, c->options->corrupt_permille / 1000.0);
     if (!flips || !may_damage(c, step, damaged)) return false;

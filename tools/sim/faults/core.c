@@ -1,11 +1,12 @@
-/* The peers that are left when all is healed: a core, drawn by lot, which must finish the job; the others are
- * gone for good. Where a majority rules, the core is as small as the lot and its members' ballots allow: a
- * majority must be left of every view that one of them has installed, or has promised and not seen installed,
- * by the rule of the ballots themselves (core/record/ballot.h). Some of the others may stay beside the core,
- * whatever they have promised: the core can do without them, and they must not hold it up. A peer's ballots
- * are the record that it asked for last, which may not be durable and yet has been acted on, and the durable
- * one, from which its next life goes on. Where no peer that stays knows of a view all stay, as they can only
- * found the job anew. Where an operator is to force a view (operator.c), any peers are left. */
+/* The peers that are left when all faults are healed: a core, drawn by lot, which must finish the job; the
+ * others are gone for good. With a majority rule, the core is as small as the lot and its members' ballots
+ * allow: of every view that one of them has installed, or has promised and not seen installed, a majority
+ * must be left, by the rule of the ballots themselves (core/record/ballot.h). Some of the others may stay
+ * beside the core, whatever they have promised: the core can do without them, and they must not hold it
+ * up. A peer's ballots are the record that it asked for last, which may not be durable but has been acted
+ * on, and the durable one, from which its next life goes on. If no peer that stays knows of a view, all
+ * stay, because they can only found the job again. If an operator is to force a view (operator.c), any
+ * peers are left. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 
 typedef struct lot {
-    uint32_t order[SIM_PEERS]; /* in which peers are asked to stay */
+    uint32_t order[SIM_PEERS]; /* the order in which peers are asked to stay */
     bool stays[SIM_PEERS];
 } lot;
 
@@ -38,7 +39,7 @@ static bool add_majorities(sim_cluster *c, lot *l, const sim_record *record) {
     return added;
 }
 
-/* Whether it lives in a view, or its next life will know of one. */
+/* Whether the peer is in a view, or its next life will know of one. */
 static bool knows_view(const sim_peer *p) {
     gw_peer_status status = {0};
     if (p->brain != NULL) gw_peer_status_get(p->brain, &status);
@@ -78,8 +79,8 @@ static void draw_any(sim_cluster *c, lot *l) {
     }
 }
 
-/* Peers that are done with the job do not come back, and the others may be no majority without them: then no
- * core is drawn. */
+/* No core is drawn when peers are done with the job: they do not come back, and the others may be no
+ * majority without them. */
 void sim_leave_a_core(sim_cluster *c) {
     lot l = {0};
     if (c->options->core == 0 || (c->options->majority && c->result->done_ns != 0)) return;

@@ -1,9 +1,9 @@
-/* What goes wrong with disks: they are full, hang, crawl, lose or damage what is on them, take no records, or
- * are lost as a whole. With its disk a peer loses the key that it is named by: it comes back as a peer that
- * nobody knows. Where a majority rules, its name then stands for ever for a peer that does not answer, and
- * what that had promised is forgotten; so a disk may be lost only if all have seen its peer die, if the
- * others are a majority of every view that it or one of them has installed or promised, by the rule of the
- * ballots themselves, and if the peers that have no record of any view are too few to begin the job anew. */
+/* Faults of disks: they are full, hang, crawl, lose or damage data, take no records, or are lost as a
+ * whole. With its disk a peer loses the key that names it: it comes back as a peer that no other knows.
+ * With a majority rule, its old name then stands for ever for a peer that does not answer, and what it had
+ * promised is forgotten. A disk may therefore be lost only if all have seen its peer die, if the others
+ * are a majority of every view that it or one of them has installed or promised, by the rule of the
+ * ballots themselves, and if the peers without a record of any view are too few to found the job again. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
@@ -54,7 +54,7 @@ static bool damage_one(sim_cluster *c, sim_peer *p) {
     if (p->disk.saved_count == 0) return false;
     sim_saved *saved = &p->disk.saved[sim_between(c, 0, p->disk.saved_count - 1)];
     if (saved->manifest && sim_chance(c, 0.1)) {
-        saved->manifest = false; /* it names itself by its hash: one that is damaged counts as none */
+        saved->manifest = false; /* a manifest is named by its hash: a damaged one does not count */
     } else {
         uint32_t chunk = (uint32_t)sim_between(c, 0, SIM_CHUNKS - 1);
         if (!gw_set_has(&saved->chunks, chunk)) return false;
@@ -91,7 +91,8 @@ void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
 
 void sim_damage_disk(sim_cluster *c) {
     sim_peer *p = &c->peers[sim_between(c, 0, c->count - 1)];
-    bool misdirected = sim_chance(c, 0.3); /* two: what was written over, and what was not written */
+    /* two chunks: the one that was overwritten, and the one that was not written */
+    bool misdirected = sim_chance(c, 0.3);
     for (int i = 0; i < (misdirected ? 2 : 1); i++) {
         if (!damage_one(c, p)) continue;
         sim_trace(c, "the disk of peer %u damages what is on it", p->number);
@@ -99,7 +100,8 @@ void sim_damage_disk(sim_cluster *c) {
     }
 }
 
-/* Records fail for I/O errors, now and then or always, or as the disk is full, for checkpoints as well. */
+/* Makes records fail with I/O errors, now and then or always, or because the disk is full, for checkpoints
+ * as well. */
 static void fail_records(sim_cluster *c, sim_peer *p) {
     bool full = sim_chance(c, 0.5), always = sim_chance(c, 0.5);
     uint64_t for_ms = sim_chance(c, 0.5) ? sim_between(c, 100, 3000) : sim_between(c, 3000, 30000);
@@ -156,13 +158,13 @@ void sim_lose_disk(sim_cluster *c, sim_peer *p) {
 }
 
 typedef struct ballots {
-    bool keeps[SIM_PEERS]; /* its disk */
+    bool keeps[SIM_PEERS]; /* whether it keeps its disk */
     bool lost;             /* some view has no majority of these left */
     bool any;              /* some view is known */
 } ballots;
 
-/* Adds a record to the ballots. Returns whether it knows of a view: a founding that was proposed, and may
- * have come to nothing, is none. */
+/* Adds a record to the ballots. Returns whether it knows of a view; a founding that was only proposed does
+ * not count. */
 static bool add_record(sim_cluster *c, ballots *b, const sim_record *record) {
     gw_ballot ballot;
     sim_ballot_read(record, &ballot);
@@ -176,9 +178,9 @@ static bool add_record(sim_cluster *c, ballots *b, const sim_record *record) {
     return knows;
 }
 
-/* A peer that runs still takes it for alive, and so may propose a view with it, and promise that to itself:
- * should that peer die next, its later lives would wait for ever for the one that has lost what it knew.
- * Replacing a disk takes longer than others take to notice a death. */
+/* Whether a running peer still believes this one alive, and may propose a view with it and promise that to
+ * itself: if the proposer died next, its later lives would wait for ever for the peer that has lost what
+ * it knew. Replacing a disk takes longer than others take to notice a death. */
 static bool is_believed_alive(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++) {
         gw_peer_contact_info info;
@@ -192,11 +194,12 @@ static bool is_believed_alive(const sim_cluster *c, const sim_peer *p) {
 }
 
 bool sim_can_lose_disk(sim_cluster *c, const sim_peer *p) {
-    enum { MOST_DISKS = 64 }; /* names that sim_want_lost tells apart */
+    enum { MOST_DISKS = 64 }; /* names that sim_want_lost can distinguish */
     uint32_t ignorant = 1;
     ballots b = {.any = false};
     if (!c->options->majority) return true;
-    if (c->result->done_ns != 0 || p->disks == MOST_DISKS) return false; /* who is done does not come back */
+    /* peers that are done do not come back */
+    if (c->result->done_ns != 0 || p->disks == MOST_DISKS) return false;
     if (is_believed_alive(c, p)) return false;
     for (uint32_t i = 0; i < c->count; i++) b.keeps[i] = i != p->number && !c->peers[i].gone;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -204,7 +207,8 @@ bool sim_can_lose_disk(sim_cluster *c, const sim_peer *p) {
         if (one->gone) continue;
         add_record(c, &b, &one->asked);
         bool knows = add_record(c, &b, &one->disk.record);
-        if (one->disk.unflushed) knows &= add_record(c, &b, &one->disk.flushed); /* after a power loss */
+        /* the record after a power loss */
+        if (one->disk.unflushed) knows &= add_record(c, &b, &one->disk.flushed);
         ignorant += one != p && !knows;
     }
     return !b.lost && (!b.any || ignorant < c->options->founders);

@@ -1,4 +1,4 @@
-/* When faults strike, what goes wrong with processes and clocks, and who comes back. */
+/* The times at which faults strike, the faults of processes and clocks, and restarts. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
@@ -15,8 +15,8 @@ uint64_t sim_heal_ns(const sim_cluster *c) {
     return SIM_START_NS + c->options->fault_ms * SIM_MS;
 }
 
-/* In a long haul what lasts ends soon after all is healed: in calm nothing lasts longer than in other runs.
- */
+/* In a long haul, a condition ends soon after all faults are healed: in calm, none lasts longer than in
+ * other runs. */
 uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms) {
     uint32_t haul = c->options->haul;
     if (haul == 0) return usual_ms * SIM_MS;
@@ -34,16 +34,16 @@ sim_peer *sim_any_running(sim_cluster *c) {
     return NULL;
 }
 
-/* Coming back. */
+/* Restarts. */
 
-static bool stays_away(const sim_peer *p) { /* it has seen the end of the job */
+static bool stays_away(const sim_peer *p) { /* the peer is gone, or has seen the end of the job */
     return p->gone || (p->finished && p->finish == GW_FINISH_DONE);
 }
 
 static void restart_later(sim_cluster *c, const sim_peer *p, uint64_t delay_ns);
 
-/* A peer whose record is damaged refuses to start; its operator moves the directory away, as its message
- * says. */
+/* A peer whose record is damaged refuses to start; its operator moves the directory away, as the error
+ * message advises. */
 static bool finds_record_spoilt(sim_cluster *c, sim_peer *p) {
     if (!sim_chance(c, c->options->spoil_permille / 1000.0)) return false;
     if (!sim_can_lose_disk(c, p) || !sim_record_spoils(c, p)) return false;
@@ -157,7 +157,7 @@ static void lose_device(sim_cluster *c) {
 
 typedef struct fault {
     void (*strike)(sim_cluster *c);
-    size_t mean_at; /* of its mean interval in the options */
+    size_t mean_at; /* offset of its mean interval in the options */
 } fault;
 
 static const fault faults[] = {
@@ -206,8 +206,8 @@ void sim_faults_plan(sim_cluster *c) {
     }
 }
 
-/* Where all seeds are gone for good, peers that have met no others can find none: the operator names other
- * seeds then, and starts again those that are in no view. */
+/* Where all seeds are gone for good, peers that have met no others cannot find any: the operator then
+ * names other seeds, and restarts the peers that are in no view. */
 static void name_living_seeds(sim_cluster *c) {
     bool gone = true;
     for (int i = 0; i < SIM_SEEDS; i++) gone &= c->seeds[i] >= c->count || c->peers[c->seeds[i]].gone;
@@ -220,7 +220,7 @@ static void name_living_seeds(sim_cluster *c) {
     }
 }
 
-/* Ends a condition now. Its end stays known, as brains act on it only after a while. */
+/* Ends a condition now. Its end stays recorded, because brains react to it only after a while. */
 static void end_now(const sim_cluster *c, uint64_t *until_ns) {
     if (*until_ns > sim_now(c)) *until_ns = sim_now(c);
 }
@@ -247,9 +247,9 @@ void sim_faults_end(sim_cluster *c) {
     }
 }
 
-/* A process that has ended by itself for a reason that is none of the job's is started again, sooner or
- * later. */
-static void on_exit_of(void *context, sim_peer *p) {
+/* Starts a process again, sooner or later, that has ended by itself for a reason that does not end the
+ * job. */
+static void on_process_exited(void *context, sim_peer *p) {
     sim_cluster *c = context;
     if (sim_reason_of_end(p) != GW_SIM_NO_EXCUSE)
         restart_later(c, p, sim_next_in(c, c->options->restart_ms + 1));
@@ -269,7 +269,7 @@ static void on_end(void *context, sim_peer *p) {
 }
 
 static const sim_observer observer = {
-    .life_begins = on_life, .process_ends = on_end, .process_exited = on_exit_of};
+    .life_begins = on_life, .process_ends = on_end, .process_exited = on_process_exited};
 
 static const sim_hazards hazards = {.gives_up = sim_hazard_gives_up,
                                     .loses_payload = sim_hazard_loses_payload,

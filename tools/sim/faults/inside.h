@@ -1,16 +1,16 @@
-/* What the files of the faults share. */
+/* Declarations that the files of the faults share. */
 #ifndef GODWIT_TOOLS_SIM_FAULTS_INSIDE_H
 #define GODWIT_TOOLS_SIM_FAULTS_INSIDE_H
 
 #include "tools/sim/faults/faults.h"
 
 struct sim_faults {
-    uint32_t *damages;    /* by step: how many reductions of it brought a damaged sum */
-    uint32_t *gave_up;    /* by step: how many peers gave up a shard of it */
-    uint64_t flap;        /* which cut may come and go now */
-    uint64_t steps_seen;  /* how many steps were applied when the operator looked last */
-    uint32_t changes;     /* of bits that travelled, so far */
-    struct sim_payloads { /* by peer: shards of a step whose payload could not be had, in this life */
+    uint32_t *damages;    /* by step: its reductions that brought a damaged sum */
+    uint32_t *gave_up;    /* by step: the peers that gave up a shard of it */
+    uint64_t flap;        /* number of the cut that may flap now */
+    uint64_t steps_seen;  /* steps applied when the operator looked last */
+    uint32_t changes;     /* changes of bits on their way so far */
+    struct sim_payloads { /* by peer: shards of a step whose payload was not available, in this life */
         uint64_t step;
         uint32_t lost;
     } * payloads;
@@ -21,8 +21,8 @@ static inline sim_faults *sim_faults_of(const sim_cluster *c) {
 }
 
 /* faults.c */
-uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* a random time with this mean */
-/* How long something lasts that lasts so long in a run that is no long haul. */
+uint64_t sim_next_in(sim_cluster *c, uint32_t mean_ms); /* returns a random time with this mean */
+/* Returns how long a condition lasts that lasts `usual_ms` in a run that is no long haul. */
 uint64_t sim_lasting_ns(sim_cluster *c, uint64_t usual_ms);
 void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
 
@@ -40,8 +40,8 @@ void sim_hazard_touches_part(sim_cluster *c, sim_peer *p);
 bool sim_hazard_damages_sum(sim_cluster *c, sim_peer *p, uint64_t step, sim_sum *sum, bool *damaged);
 bool sim_hazard_would_change(sim_cluster *c, uint32_t from, uint32_t to);
 uint32_t sim_hazard_changes(sim_cluster *c, uint32_t from, uint32_t to);
-void sim_begin_to_change(sim_cluster *c); /* some machine changes bits of what travels from now on */
-void sim_flip(sim_cluster *c);            /* a bit of some peer's state */
+void sim_begin_to_change(sim_cluster *c); /* a machine begins to change bits of what it sends or receives */
+void sim_flip(sim_cluster *c);            /* flips a bit of some peer's state */
 
 /* network.c */
 void sim_partition(sim_cluster *c);
@@ -58,17 +58,17 @@ void sim_crawl_disk(sim_cluster *c);
 void sim_slow_disk(sim_cluster *c);
 void sim_damage_disk(sim_cluster *c);
 void sim_refuse_records(sim_cluster *c);
-/* The host died: chunks that were told to be durable lately may not be. */
+/* The host of the peer died: chunks that were lately reported to be durable may be lost. */
 void sim_disk_unsynced(sim_cluster *c, sim_peer *p);
-/* Its record is damaged, which must be noticed; false: there is none. */
+/* Damages the peer's record, which must be noticed; returns false where there is no record. */
 bool sim_record_spoils(sim_cluster *c, sim_peer *p);
-/* The disk of a peer that does not run is empty when it starts again: it comes back as a peer that nobody
- * knows. */
+/* Replaces the disk of a peer that does not run by an empty one: the peer comes back as one that no other
+ * peer knows. */
 void sim_lose_disk(sim_cluster *c, sim_peer *p);
-sim_peer *sim_any_running(sim_cluster *c); /* by lot; NULL: none runs (faults.c) */
+sim_peer *sim_any_running(sim_cluster *c); /* returns a random running peer, or NULL (faults.c) */
 
 /* core.c, operator.c */
 void sim_leave_a_core(sim_cluster *c);
-void sim_force_later(sim_cluster *c); /* from now on an operator forces a view when nothing moves */
+void sim_force_later(sim_cluster *c); /* from now on an operator forces a view while there is no progress */
 
 #endif

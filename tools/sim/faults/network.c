@@ -1,5 +1,5 @@
-/* What goes wrong with the network: cuts in two that may flap, pairs that are parted, ways that are clogged,
- * links that break, and data links and paths of sums that are lost. */
+/* Faults of the network: cuts in two that may flap, pairs of peers that cannot reach each other, clogged
+ * ways, broken links, and lost data links and paths of sums. */
 #include "tools/sim/faults/inside.h"
 
 #include <inttypes.h>
@@ -18,13 +18,13 @@ static void break_if_cut(void *context, const gw_sim_event *event) {
     if (!sim_reaches_both(c, a, b)) sim_break(c, a, b);
 }
 
-/* Sooner or later a link over which nothing passes breaks, although nobody sends anything. */
+/* Plans the end of a link over which nothing passes: it breaks sooner or later, even if nothing is sent. */
 static void break_if_cut_later(sim_cluster *c, uint32_t a, uint32_t b) {
     gw_sim_event event = {.run = break_if_cut, .context = c, .a = a, .b = b};
     gw_sim_schedule(c->engine, sim_now(c) + sim_between(c, 500, 4000) * SIM_MS, &event);
 }
 
-/* The cut goes, or comes again. */
+/* Removes the cut, or makes it again. */
 static void flap(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     bool cut = event->b != 0, one_way = event->c != 0;
@@ -69,7 +69,7 @@ void sim_break_link(sim_cluster *c) {
 
 /* Single ways and data links. */
 
-/* Two different peers, by lot; false where there are none. */
+/* Draws two peers; returns false if they are the same. */
 static bool any_two(sim_cluster *c, uint32_t *a, uint32_t *b) {
     *a = (uint32_t)sim_between(c, 0, c->count - 1);
     *b = (uint32_t)sim_between(c, 0, c->count - 1);
@@ -85,7 +85,8 @@ static void see_again(void *context, const gw_sim_event *event) {
     gw_sim_network_cut_way(&c->network, b, a, false);
 }
 
-/* Peers disagree about who is there: pairs are parted, one way or both, whose others reach both. */
+/* Makes peers disagree about who is reachable: pairs are cut, in one direction or both, while the other
+ * peers reach both of them. */
 void sim_blind(sim_cluster *c) {
     uint64_t pairs = sim_between(c, 1, c->count), for_ns = sim_lasting_ns(c, sim_between(c, 100, 10000));
     uint32_t a, b;
@@ -112,7 +113,7 @@ void sim_clog(sim_cluster *c) {
     gw_sim_network_clog_way(&c->network, a, b, sim_now(c) + for_ns);
 }
 
-/* Data links: one of a peer, or all that it has, as where it has no descriptors left. */
+/* Loses data links of a peer: one of them, or all, as if it had no descriptors left. */
 void sim_lose_data(sim_cluster *c) {
     uint32_t a = (uint32_t)sim_between(c, 0, c->count - 1), b = (uint32_t)sim_between(c, 0, c->count - 1);
     bool all = sim_chance(c, 0.5), fault = sim_chance(c, 0.5);

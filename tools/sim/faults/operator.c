@@ -1,20 +1,21 @@
-/* The operator: where more peers are gone for good than a majority can do without, a person that knows they
- * are forces a view (godwit force-view). The operator looks now and then, and acts only while nothing moves:
- * what the peers that are left can do by themselves they do. */
+/* The operator. If more peers are gone for good than a majority can do without, a person who knows that
+ * they are gone forces a view (godwit force-view). The operator looks now and then, and acts only while
+ * there is no progress: the peers that are left do what they can by themselves. */
 #include "tools/sim/faults/inside.h"
 
-/* The operator looks less often than one peer alone completes a step. */
+/* Returns the time between two looks of the operator, which is longer than a single peer needs for a step. */
 static uint64_t look_every_ns(const gw_sim_options *o) {
     return 20000 * SIM_MS + (uint64_t)(o->shards + 2) * o->shard_us * 1000;
 }
 
-static bool has_moved(sim_cluster *c) {
+static bool has_progressed(sim_cluster *c) {
     uint64_t before = sim_faults_of(c)->steps_seen;
     sim_faults_of(c)->steps_seen = c->result->steps_applied;
     return sim_faults_of(c)->steps_seen != before || c->result->done_ns != 0;
 }
 
-/* The operator prefers a peer that is in a view to one that was in one, and that to any other. */
+/* Ranks peers for the operator: a peer in a view comes before one that was in a view, and that before any
+ * other. */
 static uint32_t rank_of(const sim_peer *p) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
@@ -34,7 +35,7 @@ static sim_peer *choose(sim_cluster *c) {
 static void look(void *context, const gw_sim_event *event) {
     sim_cluster *c = context;
     gw_sim_schedule(c->engine, sim_now(c) + look_every_ns(c->options), event);
-    if (has_moved(c)) return;
+    if (has_progressed(c)) return;
     sim_peer *p = choose(c);
     if (p == NULL) return;
     c->result->forced++;

@@ -1,10 +1,10 @@
-/* What goes wrong with shards and with what machines are asked for. */
+/* Faults of shards, and of other operations of machines. */
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
 
 bool sim_hazard_loses_payload(sim_cluster *c, sim_peer *p, uint32_t shard) {
-    enum { MOST_LOSSES = 2 }; /* of a step: no more than a peer survives */
+    enum { MOST_LOSSES = 2 }; /* losses in a step: a peer would not survive more */
     struct sim_payloads *own = &sim_faults_of(c)->payloads[p->number];
     uint64_t step = p->m.accumulator.step;
     if (c->calm || c->options->lose_permille == 0) return false;
@@ -36,9 +36,9 @@ static void tear(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.accumulator.value ^= gw_mix64(op->y);
 }
 
-/* A worker that fails may have added a part of its shard, and be silent for long before it says that it
- * cannot go on, but not so long that its peer would end in calm. Returns when it says so. */
-static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
+/* A worker that fails may have added a part of its shard, and may take long before it reports the failure,
+ * but not so long that its peer would end in calm. Returns when it reports. */
+static uint64_t maybe_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, uint64_t in_ns) {
     enum { MOST_MS = 2000 };
     uint32_t permille = c->options->torn_permille;
     if (sim_now(c) + in_ns + MOST_MS * SIM_MS > sim_heal_ns(c)) return in_ns;
@@ -49,8 +49,8 @@ static uint64_t perhaps_tear(sim_cluster *c, sim_peer *p, const sim_op *fails, u
     return in_ns + sim_between(c, 1, MOST_MS) * SIM_MS;
 }
 
-/* The worker says after a while that it cannot compute its shard. Chance makes fewer peers give up a shard of
- * a step than would name it poison. */
+/* The worker reports after a while that it cannot compute its shard. By chance, fewer peers give up shards
+ * of a step than would make one count as poison. */
 bool sim_hazard_gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
     uint64_t step = p->m.accumulator.step;
     if (c->calm || c->options->fail_permille == 0 || sim_faults_of(c)->gave_up[step] == GW_POISON_DEATHS - 1)
@@ -63,7 +63,7 @@ bool sim_hazard_gives_up(sim_cluster *c, sim_peer *p, uint32_t w) {
     op.x = w;
     op.y = p->m.workers[w].turn;
     uint64_t in_ns = sim_between(c, 1000, 2 * (uint64_t)c->options->shard_us * 1000);
-    sim_later(c, perhaps_tear(c, p, &op, in_ns), &op);
+    sim_later(c, maybe_tear(c, p, &op, in_ns), &op);
     return true;
 }
 
@@ -76,7 +76,7 @@ bool sim_hazard_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind) {
     return true;
 }
 
-/* Chance fails fewer probes of a step than would name a shard of it poison. */
+/* By chance, fewer probes of a step fail than would make a shard of it count as poison. */
 bool sim_hazard_fails_probe(sim_cluster *c, sim_peer *p, uint64_t step) {
     uint32_t *gave_up = &sim_faults_of(c)->gave_up[step];
     if (*gave_up == GW_POISON_DEATHS - 1 || !sim_hazard_refuses(c, p, GW_SIM_FAILED_PROBE)) return false;

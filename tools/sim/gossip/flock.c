@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At one instant datagrams come before ticks, as the node's loop has it. */
+/* At one instant datagrams come before ticks, as in the node's loop. */
 enum { ORDER_CONTROL = 0, ORDER_DATAGRAM = 1, ORDER_TICK = 2 };
 
-enum { DATAGRAM_HEADERS = 28 /* IPv4's and UDP's */ };
+enum { DATAGRAM_HEADERS = 28 /* the headers of IPv4 and UDP */ };
 
 static const gw_hash cluster = {{'f', 'l', 'o', 'c', 'k'}};
 
@@ -79,7 +79,7 @@ static void tick(void *context, const gw_sim_event *event) {
 
 static void deliver(void *context, uint32_t from, uint32_t to, const uint8_t *bytes, size_t length);
 
-/* A datagram that waited in the socket of a peer that stood still. */
+/* Delivers a datagram that waited in the socket of a peer that stood still. */
 static void redeliver(void *context, const gw_sim_event *event) {
     deliver(context, (uint32_t)event->a, (uint32_t)event->b, event->bytes, event->length);
 }

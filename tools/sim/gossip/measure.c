@@ -28,7 +28,7 @@ static void measure_crash(gw_flock *flock, uint32_t victim, gw_gossip_figures *f
     gw_flock_run(flock, 2 * SECOND);
 }
 
-/* A peer that runs and has not been chosen to be slow. */
+/* Draws a running peer that is not slow. */
 static uint32_t draw(gw_flock *flock) {
     for (;;) {
         uint32_t peer = (uint32_t)gw_rng_below(&flock->rng, flock->count);
@@ -36,7 +36,7 @@ static uint32_t draw(gw_flock *flock) {
     }
 }
 
-/* Until all know that all live, which is looked at from time to time. */
+/* Waits until all peers know that all are alive, which is checked now and then. */
 static double wait_until_whole(gw_flock *flock) {
     uint64_t since_ns = gw_sim_now(flock->engine), most_ns = since_ns + 60 * SECOND;
     while (!gw_flock_is_whole(flock) && gw_sim_now(flock->engine) < most_ns) gw_flock_run(flock, SECOND / 10);
@@ -131,11 +131,11 @@ bool gw_gossip_figures_good(const gw_gossip_figures *f) {
 
 static void print_asked(const gw_gossip_figures *f) {
     if (f->asked.known_s == 0)
-        printf("  asked for                    nothing of these, with such a network or so many slow ones\n");
+        printf("  asked for                    nothing, with such a network or so many slow peers\n");
     else
         printf("  asked for                    at most %.0f B/s%s, and %.0f s until %s know%s\n",
                f->asked.bytes_per_s, within(f->bytes_per_s, f->asked.bytes_per_s) ? "" : " (MISSED)",
-               f->asked.known_s, f->slow > 0 ? "all but the slow" : "all",
+               f->asked.known_s, f->slow > 0 ? "all but the slow peers" : "all peers",
                is_soon_known(f) ? "" : " (MISSED)");
 }
 
@@ -143,21 +143,21 @@ static void print_network(const gw_gossip_figures *f) {
     const gw_flock_cuts *cuts = &f->cuts;
     if (f->dropped + f->duplicated + f->garbled > 0)
         printf("  of %" PRIu64 " datagrams             %" PRIu64 " lost, %" PRIu64 " doubled, %" PRIu64
-               " garbled and %" PRIu64 " of these taken for sound\n",
+               " garbled, %" PRIu64 " of these accepted\n",
                f->sent, f->dropped, f->duplicated, f->garbled, f->forged);
     if (f->cuts_ms == 0) return;
     printf("  then cut                     in two %" PRIu64 " times, one way %" PRIu64 ", again %" PRIu64
-           "; %" PRIu64 " pairs parted, %" PRIu64 " ways clogged; %" PRIu64 " of the living buried\n",
+           "; %" PRIu64 " pairs parted, %" PRIu64 " ways clogged; %" PRIu64 " live peers declared dead\n",
            cuts->partitions, cuts->one_way, cuts->flaps, cuts->parted, cuts->clogged, f->cut_deaths);
     if (f->whole_s < 0)
-        printf("  after that                   some know not of others that live\n");
+        printf("  after that                   some peers do not know that all are alive\n");
     else
         printf("  after that all know all      in %.1f s\n", f->whole_s);
 }
 
 void gw_gossip_figures_print(const gw_gossip_figures *f) {
     printf("gossip of %u peers, %u of them slow, virtual time\n"
-           "  at rest, sent by each peer   %.0f B/s in %.1f datagrams/s (no job runs: nobody has news of "
+           "  at rest, sent by each peer   %.0f B/s in %.1f datagrams/s (no job runs, so there is no news of "
            "steps)\n"
            "  crash known to the first     %.2f s on average of %u\n"
            "  crash known to all           %.2f s on average, %.2f s at worst\n",
@@ -167,8 +167,8 @@ void gw_gossip_figures_print(const gw_gossip_figures *f) {
         printf("  to all but the slow ones     %.2f s on average, %.2f s at worst\n", f->quick_mean_s,
                f->quick_worst_s);
     print_asked(f);
-    printf("  crashes somebody missed      %u\n"
-           "  living ones suspected        %" PRIu64 ", buried %" PRIu64 "\n",
+    printf("  crashes not known to all     %u\n"
+           "  live peers suspected         %" PRIu64 ", declared dead %" PRIu64 "\n",
            f->unnoticed, f->false_suspicions, f->false_deaths);
     print_network(f);
 }

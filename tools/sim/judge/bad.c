@@ -1,5 +1,5 @@
-/* Elements that are not finite: of one step some contributions have them. What peers tell of that must be
- * true, and they skip its update, or end, as they are configured to (--on-bad). */
+/* Promise: peers report the first bad element of a step correctly, and skip the step's update or end the
+ * job, as --on-bad says. In one step of the run some contributions have elements that are not finite. */
 #include "tools/sim/judge/judge.h"
 
 #include <inttypes.h>
@@ -13,8 +13,7 @@ static void on_told(void *context, sim_peer *p, const gw_action *notice) {
                  notice->notice.bad.shard == first.shard && notice->notice.bad.tensor == first.tensor &&
                  notice->notice.bad.index == first.index;
     if (right) return;
-    sim_violation(j->c,
-                  "peer %u tells of a bad element in shard %u of step %" PRIu64 " that is not the first",
+    sim_violation(j->c, "peer %u reports a bad element in shard %u of step %" PRIu64 " that is not the first",
                   p->number, notice->notice.bad.shard, notice->step);
 }
 

@@ -1,7 +1,8 @@
-/* Bits that machines change in what they send or receive: a sum then fails at its receiver, and so does a
- * state that is fetched, with the member whose bits came changed (core/brain/faults/path_errors.c). Each
- * change is kept with the machine at fault, which no peer knows: so it can be judged whether the right peers
- * are named. */
+/* Promise: the receiver of changed bits notices them and accuses the sender; the machine at fault is
+ * convicted before long; and no sound machine is convicted, unless several machines change bits. A sum or
+ * a fetched state with changed bits fails at its receiver, which names the sender
+ * (core/brain/faults/path_errors.c). The judge records each change with the machine at fault, which no
+ * peer knows. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -33,7 +34,7 @@ static void on_changed(void *context, const sim_changed_bits *bits) {
         .from = peers[bits->from].id, .to = peers[bits->to].id, .whose = whose->id, .boot = whose->boot};
 }
 
-/* A peer that is in a view with the sender must tell the others what came of it. */
+/* Notes what the receiver must do: if it is in a view with the sender, it must report the change. */
 static void on_arrives(void *context, sim_peer *p, uint32_t which, bool holds) {
     sim_judges *j = context;
     sim_change *change = &j->changes.list[which];
@@ -44,7 +45,8 @@ static void on_arrives(void *context, sim_peer *p, uint32_t which, bool holds) {
     change->held = holds;
 }
 
-/* What is between two such machines may be of either, and what is between others hides who it is. */
+/* Whether another machine changes bits, too. Then changes between the two may be the fault of either, and
+ * changes with third machines hide who it is. */
 static bool others_change(const sim_cluster *c, const sim_peer *p) {
     for (uint32_t i = 0; i < c->count; i++)
         if (&c->peers[i] != p && sim_runs(&c->peers[i]) && c->peers[i].changes != 0) return true;
@@ -52,19 +54,21 @@ static bool others_change(const sim_cluster *c, const sim_peer *p) {
 }
 
 static void on_heard(void *context, sim_peer *p, uint32_t which, bool in_sum) {
-    /* While all else goes wrong peers that remember may be gone, or several machines may change bits. */
+    /* The bound is generous: because of other faults, peers that remember changes may be gone, or several
+     * machines may change bits. */
     enum { MOST_UNFOUND = 12 };
     sim_judges *j = context;
     const sim_change *change = &j->changes.list[which];
     if (j->changes.tells && !change->told)
-        sim_violation(j->c, "peer %u does not tell that bits of what it was sent have changed", p->number);
+        sim_violation(j->c, "peer %u does not report that bits sent to it have changed", p->number);
     const sim_peer *whose = sim_by_id(j->c, &change->whose);
     if (!in_sum || !change->told || change->of_two || whose == NULL || whose->changes == 0 ||
         others_change(j->c, whose))
         return;
     uint32_t unfound = ++j->changes.unfound[whose->number];
     if (unfound > MOST_UNFOUND)
-        sim_violation(j->c, "bits change in the memory of peer %u for the %uth time, and nobody has found it",
+        sim_violation(j->c,
+                      "bits change in the memory of peer %u for the %uth time, and it has not been convicted",
                       whose->number, unfound);
 }
 
@@ -79,7 +83,7 @@ bool sim_accuses(sim_judges *j, const sim_peer *by, const gw_action *notice) {
         return true;
     }
     const sim_peer *p = sim_by_id(j->c, &notice->peer);
-    sim_violation(j->c, "peer %u says that bits of what peer %d sent have changed, and none have", by->number,
+    sim_violation(j->c, "peer %u reports that bits sent by peer %d have changed, and none have", by->number,
                   p == NULL ? -1 : (int)p->number);
     return true;
 }
@@ -88,8 +92,8 @@ bool sim_is_verdict_on_changes(const gw_action *notice) {
     return begins_with(notice, VERDICT);
 }
 
-/* A sound machine that was in accusations with machines of several others that change bits is what these have
- * in common: no peer can know better. */
+/* Whether several machines that change bits were in accusations with this one. Then this machine is what
+ * these accusations have in common, and no peer can know better. */
 static bool is_between_several(const sim_changes *all, const gw_peer_id *id) {
     const gw_peer_id *first = NULL;
     for (uint32_t i = 0; i < all->count; i++) {
@@ -101,23 +105,23 @@ static bool is_between_several(const sim_changes *all, const gw_peer_id *id) {
     return false;
 }
 
-/* Others have been told of bits that its machine has changed. */
+/* Whether other peers have reported bits that this peer's machine has changed. */
 static bool has_changed(const sim_changes *all, const gw_peer_id *id) {
     for (uint32_t i = 0; i < all->count; i++)
         if (all->list[i].told && gw_peer_id_equal(&all->list[i].whose, id)) return true;
     return false;
 }
 
-/* This life hears that it was found to change bits: that settles all changes by it that others were told of.
- */
-static bool pays(sim_changes *all, const sim_peer *by) {
-    bool owed = false;
+/* Settles all reported changes by this life, which hears that it was convicted of changing bits. Returns
+ * whether there were any. */
+static bool settle_changes(sim_changes *all, const sim_peer *by) {
+    bool any = false;
     for (uint32_t i = 0; i < all->count; i++) {
         sim_change *change = &all->list[i];
-        if (!change->told || change->paid || change->boot != by->boot) continue;
-        if (gw_peer_id_equal(&change->whose, &by->id)) change->paid = owed = true;
+        if (!change->told || change->settled || change->boot != by->boot) continue;
+        if (gw_peer_id_equal(&change->whose, &by->id)) change->settled = any = true;
     }
-    return owed;
+    return any;
 }
 
 bool sim_convicts_rightly(sim_judges *j, const sim_peer *by, const gw_action *notice) {
@@ -125,7 +129,7 @@ bool sim_convicts_rightly(sim_judges *j, const sim_peer *by, const gw_action *no
     if (!heard && !sim_is_verdict_on_changes(notice)) return false;
     const sim_peer *found = sim_by_id(j->c, &notice->peer);
     if (found != NULL) j->changes.unfound[found->number] = 0;
-    bool changed = heard ? pays(&j->changes, by) : has_changed(&j->changes, &notice->peer);
+    bool changed = heard ? settle_changes(&j->changes, by) : has_changed(&j->changes, &notice->peer);
     bool excused = !changed && is_between_several(&j->changes, &notice->peer);
     j->c->result->mistaken += excused && heard;
     return changed || excused;

@@ -1,5 +1,6 @@
-/* With float sums: what peers tell each other of where a state has come from (core/record/lineage.h), and of
- * the checkpoint behind it that is whole, is true. The judge reads what they send. */
+/* Promise, with float sums: what peers tell each other about the lineage of a state
+ * (core/record/lineage.h), and about the whole checkpoint that it descends from, is true. The judge reads
+ * the messages that they send. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -7,9 +8,10 @@
 
 #include <inttypes.h>
 
-/* Nothing is known of a state that nobody has made, as it has been damaged. */
-static bool may_have_come_from(const sim_judges *j, uint64_t step, uint64_t state,
-                               const gw_checkpoint_ref *one) {
+/* Whether the state may descend from the checkpoint. Nothing is known of a state that no view has made,
+ * because it has been damaged. */
+static bool may_descend_from(const sim_judges *j, uint64_t step, uint64_t state,
+                             const gw_checkpoint_ref *one) {
     if (one->step > step) return false;
     for (; step > one->step; step--) {
         const sim_made *made = sim_maker(j, state);
@@ -22,10 +24,10 @@ static bool may_have_come_from(const sim_judges *j, uint64_t step, uint64_t stat
 
 static void check_one(sim_judges *j, const sim_peer *p, const char *kind, uint64_t step, uint64_t state,
                       const gw_checkpoint_ref *one) {
-    if (one->step == 0 || may_have_come_from(j, step, state, one)) return;
+    if (one->step == 0 || may_descend_from(j, step, state, one)) return;
     sim_violation(j->c,
                   "%s of peer %u: its state of step %" PRIu64
-                  " has not come from the checkpoint of step %" PRIu64 " that it names",
+                  " does not descend from the checkpoint of step %" PRIu64 " that it names",
                   kind, p->number, step, one->step);
 }
 
@@ -69,7 +71,7 @@ static void on_sent(void *context, sim_peer *p, const sim_peer *to, const uint8_
     gw_message m;
     gw_err err;
     if (!gw_message_decode(bytes, length, &m, &err)) {
-        sim_violation(j->c, "peer %u sends what cannot be read: %s", p->number, err.text);
+        sim_violation(j->c, "peer %u sends a message that cannot be read: %s", p->number, err.text);
         return;
     }
     if (m.kind == GW_MSG_VOTE) check_vote(j, p, m.vote.report);

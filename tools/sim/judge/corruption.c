@@ -1,5 +1,5 @@
-/* Wrong bits in memory: a peer that is blamed for them has been wrong, and a peer that was found wrong brings
- * nothing of what it had. */
+/* Promise: a peer that is blamed for wrong bits in memory has been wrong, and a peer that was found wrong
+ * takes part with nothing that it had: its contributions are dropped and its state is fetched again. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By name, as verdicts are: later lives hear of them, but not a life that has lost its disk, and is another
- * peer. */
+/* Records an error under the peer's name, as verdicts do. Later lives hear of a verdict, but not a life
+ * that has lost its disk, which is another peer. */
 static void on_wrong(void *context, sim_peer *p, sim_error_kind kind) {
     sim_corruption *k = &((sim_judges *)context)->corruption;
     if (k->count == k->capacity) {
@@ -33,7 +33,7 @@ bool sim_computes_alone(const sim_judges *j, const sim_peer *p, uint64_t step) {
            erred_in(j, &p->id, step);
 }
 
-static void add_verdict(sim_verdict *verdict, const sim_peer *by) {
+static void record_verdict(sim_verdict *verdict, const sim_peer *by) {
     verdict->in = by->m.installed;
     verdict->by[by->number] = by->boot;
 }
@@ -42,15 +42,15 @@ static bool begins_with(const gw_action *notice, const char *phrase) {
     return notice->notice.text != NULL && strncmp(notice->notice.text, phrase, strlen(phrase)) == 0;
 }
 
-/* A verdict on a shard, or on the state that is held, is of the step that its teller is in. That a state was
- * outvoted is told by a leader, which may be in another step, and what others have found was in any earlier
- * step. */
+/* Whether a verdict is about the current step of the peer that reports it: so are verdicts on a shard and
+ * on the state held. That a state was outvoted is reported by a leader, which may be in another step, and
+ * what others have found may be of any earlier step. */
 static bool is_of_its_step(const gw_action *notice) {
     return begins_with(notice, "it computed ") || begins_with(notice, "its state changed in memory") ||
            begins_with(notice, "its part of the sum");
 }
 
-/* The verdict is about what its peer has added up, and not about what that computed or holds. */
+/* Whether a verdict is about what the peer has added up, and not about what it has computed or holds. */
 static bool is_about_part(const gw_action *notice) {
     return begins_with(notice, "its part of the sum");
 }
@@ -60,23 +60,25 @@ static bool is_counted(const sim_error *error, const gw_action *notice, bool of_
            (!of_its_step || error->step == notice->step);
 }
 
-/* No peer comes by wrong bits through others: only chosen shards are wrong, no peer hands on a state that has
- * changed, and once a peer is alone with what it has computed wrong, which another might fetch, the run ends
- * (sums.c). So a peer that is named must have been wrong itself, and since it last told of itself that it
- * was: it has given up all that it had then, and a second time ends its life. (This does not settle what an
- * earlier life had of later steps, where the others have begun anew since: peers that were left behind with
- * that may yet tell of it.) */
+/* Checks that a peer that is blamed has been wrong. No peer gets wrong bits through others: only chosen
+ * shards are wrong, no peer passes on a state that has changed, and the run ends once a peer is alone with
+ * a wrong result that others might fetch (sums.c). The blamed peer must therefore have been wrong itself,
+ * and since it last reported a verdict on itself: with that it gave up all that it had, and a second one
+ * ends its life. (What an earlier life had of later steps is not settled by this if the others have begun
+ * again since: peers that were left behind may still report it.) */
 static void check_blame(sim_judges *j, sim_peer *by, const gw_action *notice) {
     sim_corruption *k = &j->corruption;
     bool changes = sim_is_verdict_on_changes(notice), of_its_step = is_of_its_step(notice), wrong = false;
     bool own =
-        gw_peer_id_equal(&notice->peer, &by->id) && !changes; /* of changes it hears as the others do */
-    if (gw_peer_id_is_none(&notice->peer)) return; /* nobody knows who; the peer's end tells so, too */
+        /* a verdict on changes is reported by all alike */
+        gw_peer_id_equal(&notice->peer, &by->id) && !changes;
+    /* the notice blames no peer; the end of the peer is checked later */
+    if (gw_peer_id_is_none(&notice->peer)) return;
     for (uint32_t i = 0; i < k->count && !changes; i++)
-        wrong |= is_counted(&k->errors[i], notice, of_its_step) && (!own || k->errors[i].paid != by->boot);
+        wrong |= is_counted(&k->errors[i], notice, of_its_step) && (!own || k->errors[i].settled != by->boot);
     for (uint32_t i = 0; i < k->count && own; i++)
         if (is_counted(&k->errors[i], notice, false) && (!of_its_step || k->errors[i].step <= notice->step))
-            k->errors[i].paid = by->boot;
+            k->errors[i].settled = by->boot;
     k->suspects[by->number].found_wrong += own;
     if (sim_convicts_rightly(j, by, notice) || wrong) return;
     const sim_peer *p = sim_by_id(j->c, &notice->peer);
@@ -85,8 +87,8 @@ static void check_blame(sim_judges *j, sim_peer *by, const gw_action *notice) {
                   notice->notice.text == NULL ? "" : notice->notice.text);
 }
 
-/* A life ends as a faulty machine the second time that it was found wrong. Nobody can tell who is wrong where
- * one of two members is, or where two are; where one of three or more is, the others can. */
+/* A life ends as a faulty machine when it is found wrong for the second time. Where one of two members is
+ * wrong, or two members are, no peer can tell which; where one of three or more is wrong, the others can. */
 bool sim_blames_rightly(const sim_judges *j, const sim_peer *p) {
     enum { TIMES_THAT_END = 2 };
     gw_peer_status status;
@@ -105,8 +107,8 @@ uint32_t sim_found_wrong(const sim_judges *j, const sim_peer *p) {
     return j->corruption.suspects[p->number].found_wrong;
 }
 
-/* It has begun some of its step. A peer that was about to take another state, and finds only then that its
- * own is wrong, has not. */
+/* Whether the peer has begun its step. A peer that was about to take another state, and finds only then
+ * that its own is wrong, has not. */
 static bool has_begun(const sim_peer *p) {
     const sim_sum *sum = &p->m.accumulator;
     bool begun = sum->torn;
@@ -115,8 +117,8 @@ static bool has_begun(const sim_peer *p) {
     return begun;
 }
 
-/* A verdict says nothing of a peer that is in another view meanwhile, which began with what its own voters
- * knew. Where a majority rules, what nobody else holds counts all the same of a peer that has changed bits
+/* Records a verdict. It does not concern a peer that is in another view meanwhile, which began with what
+ * its own voters knew. With a majority rule, a peer that has changed bits keeps what no other peer holds
  * (core/brain/faults/verdicts.c). */
 static void on_told(void *context, sim_peer *by, const gw_action *notice) {
     sim_judges *j = context;
@@ -126,11 +128,11 @@ static void on_told(void *context, sim_peer *by, const gw_action *notice) {
     if (sim_is_verdict_on_changes(notice) && j->c->options->majority) return;
     if (p == NULL || p->brain == NULL || !gw_view_name_equal(&p->m.installed, &by->m.installed)) return;
     sim_suspect *suspect = &j->corruption.suspects[p->number];
-    if (has_begun(p)) add_verdict(&suspect->on_work, by);
-    if (!is_about_part(notice)) add_verdict(&suspect->on_state, by);
+    if (has_begun(p)) record_verdict(&suspect->on_work, by);
+    if (!is_about_part(notice)) record_verdict(&suspect->on_state, by);
 }
 
-/* A member of the view, in this life, that had told of it; SIM_PEERS = none. */
+/* Returns a member of the view whose current life has reported the verdict, or SIM_PEERS. */
 static uint32_t member_that_told(const sim_cluster *c, const gw_view *view, const sim_verdict *verdict) {
     if (gw_view_name_equal(&view->name, &verdict->in)) return SIM_PEERS;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -141,7 +143,7 @@ static uint32_t member_that_told(const sim_cluster *c, const gw_view *view, cons
     return SIM_PEERS;
 }
 
-/* Where a majority rules, a peer's state counts again when it has installed a view without the members that
+/* With a majority rule, a peer's state counts again when it has installed a view without the members that
  * found it wrong: the others agree with it, and may have shown it (core/brain/faults/verdicts.c). */
 static void on_installed(void *context, sim_peer *p, const gw_view *view) {
     sim_judges *j = context;
@@ -150,16 +152,17 @@ static void on_installed(void *context, sim_peer *p, const gw_view *view) {
     if (later && member_that_told(j->c, view, verdict) == SIM_PEERS) *verdict = (sim_verdict){.by = {0}};
 }
 
-/* A peer that was found to compute or to hold wrong bits takes part in the views after that with nothing that
- * it had: its part of the step is dropped, and its state fetched anew (core/brain/faults/verify.c), as the
- * members that found it tell when they vote. Where none of these is a member nobody knows of it, and what it
- * holds is computed again like all that is held (core/shard/double_check.h).
+/* Checks a peer that enters a reduction. A peer that was found to compute or to hold wrong bits takes part
+ * in later views with nothing that it had: its part of the step is dropped and its state fetched again
+ * (core/brain/faults/verify.c), because the members that found it report so when they vote. If none of
+ * these is a member, no peer knows of it, and what it holds is verified like everything that is held
+ * (core/shard/double_check.h).
  *
- * Of a member that others merely went on without, as they took it for dead or could not reach it, more is
- * allowed: coming back within the step it brings what it has added to it, as the contribution of a shard is a
- * function of state, step and shard, whatever the view. Each counts once (sums.c), and is of the state that
- * the others hold. Its state itself may count with exact sums, where it is the state of its step; with float
- * sums it does not (shown.c). */
+ * More is allowed for a member that the others only went on without, because they believed it dead or
+ * could not reach it. When it comes back within the step, it brings its contributions, because the
+ * contribution of a shard is a function of state, step and shard, whatever the view. Each shard counts
+ * once (sums.c) and is computed from the state that the others hold. With exact sums its state itself may
+ * count, where it is the state of its step; with float sums it does not (shown.c). */
 static void on_entered(void *context, sim_peer *p) {
     sim_judges *j = context;
     const sim_suspect *suspect = &j->corruption.suspects[p->number];
@@ -167,8 +170,8 @@ static void on_entered(void *context, sim_peer *p) {
              state = member_that_told(j->c, &p->m.fence, &suspect->on_state);
     if (work < SIM_PEERS)
         sim_violation(j->c,
-                      "peer %u adds to the sum of step %" PRIu64
-                      " what it had computed before peer %u found it to compute wrong",
+                      "peer %u adds shards to the sum of step %" PRIu64
+                      " that it had computed before peer %u found it to compute wrong",
                       p->number, p->m.accumulator.step, work);
     if (state < SIM_PEERS)
         sim_violation(j->c,

@@ -1,4 +1,4 @@
-/* Processes that end by themselves: what has happened to them must allow it. */
+/* Promise: no process ends by itself without a cause: an event of the run must excuse its end. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/brain/message.h"
@@ -6,29 +6,30 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A brain notices a disk that stalls after half a minute, and says so within a second. */
+/* A brain notices a stalled disk after half a minute, and reports it within a second. */
 #define PATIENCE_NS (31000 * SIM_MS)
 
-/* The disk hangs or refuses something, or did while a brain may be about to end for that. */
-static bool disk_ails(const sim_judges *j, const sim_peer *p) {
+/* Whether the disk hangs or refuses writes, or did so recently, so that the brain may still end because of
+ * it. */
+static bool disk_is_ailing(const sim_judges *j, const sim_peer *p) {
     uint64_t until_ns =
         p->disk_full_until_ns > p->disk_hangs_until_ns ? p->disk_full_until_ns : p->disk_hangs_until_ns;
     if (until_ns < p->record_fails_until_ns) until_ns = p->record_fails_until_ns;
     return until_ns != 0 && sim_now(j->c) < until_ns + PATIENCE_NS;
 }
 
-/* A peer that says that a disk stalls, or a fetch, has a disk that does. */
+/* Checks a message about a stalled disk or fetch: the disk must really hang. */
 static void check_stall(sim_judges *j, const sim_peer *p, const char *text) {
     bool hung = p->disk_hangs_until_ns != 0 && sim_now(j->c) < p->disk_hangs_until_ns + PATIENCE_NS;
     if (!hung && strstr(text, "made no progress") != NULL)
-        sim_violation(j->c, "peer %u, whose disk does not hang, says: %s", p->number, text);
+        sim_violation(j->c, "peer %u, whose disk does not hang, reports: %s", p->number, text);
 }
 
-/* Every disk of this peer's view ails: what nobody could store is lost. */
+/* Whether every disk of this peer's view ails, so that the state could not be stored anywhere. */
 static bool all_disks_ail(const sim_judges *j, const sim_peer *p) {
     bool all = true;
     for (uint32_t i = 0; i < j->c->count; i++)
-        all &= gw_view_rank(&p->m.fence, &j->c->peers[i].id) < 0 || disk_ails(j, &j->c->peers[i]);
+        all &= gw_view_rank(&p->m.fence, &j->c->peers[i].id) < 0 || disk_is_ailing(j, &j->c->peers[i]);
     return all;
 }
 
@@ -40,9 +41,9 @@ static bool others_ended(const sim_judges *j, const sim_peer *p) {
     return false;
 }
 
-#define HEARD_NS (10000 * SIM_MS) /* a peer that runs for so long in calm is known to all */
+#define HEARD_NS (10000 * SIM_MS) /* a peer that has run for so long without faults is known to all */
 
-/* Marks, by number, this peer and those that it cannot but hear. */
+/* Marks, by number, this peer and the peers that it certainly hears. */
 static void list_heard(const sim_judges *j, const sim_peer *p, bool *heard) {
     for (uint32_t i = 0; i < j->c->count; i++) {
         const sim_peer *other = &j->c->peers[i];
@@ -53,9 +54,9 @@ static void list_heard(const sim_judges *j, const sim_peer *p, bool *heard) {
     }
 }
 
-/* Some peer has told others that the job has stopped (unsaved: that nobody could save it), and does not run,
- * or did so within this life of `p`, which has not heard that it runs again, as it would in calm. By a name
- * that was lost with its disk, also p's own, nobody runs again. */
+/* Whether some peer has told others that the job has stopped (unsaved: that it could not be saved), and
+ * either does not run, or did so within this life of `p` and is not known to run again. No peer runs again
+ * under a name that was lost with its disk, be it p's own. */
 static bool others_have_stopped(const sim_judges *j, const sim_peer *p, bool unsaved) {
     bool heard[SIM_PEERS], stopped = false;
     list_heard(j, p, heard);
@@ -82,9 +83,9 @@ static bool lack_majority(sim_judges *j, const bool *heard) {
     return lack;
 }
 
-/* Others have ended, and none of them told this peer that the job has; and among those that it can hear
- * nobody lives in a view that it could be admitted to, or (even where it lives in one itself) they are too
- * few to form the next. */
+/* Whether the peer may give up as alone: others have ended and have not told it that the job is done, and
+ * among the peers that it can hear, none is in a view that could admit it, or they are too few to form the
+ * next view (even if the peer is in a view itself). */
 static bool nobody_is_left(sim_judges *j, const sim_peer *p) {
     bool heard[SIM_PEERS] = {false}, flock = false;
     list_heard(j, p, heard);
@@ -93,10 +94,10 @@ static bool nobody_is_left(sim_judges *j, const sim_peer *p) {
     return !flock || (j->c->options->majority && lack_majority(j, heard));
 }
 
-#define LEAVE_NS (10000 * SIM_MS) /* a leaving peer waits for so long at least (core/brain/save/leave.c) */
-#define NEWS_NS  (20000 * SIM_MS) /* a peer that dies is taken for alive for so long at most */
+#define LEAVE_NS (10000 * SIM_MS) /* a leaving peer waits at least so long */
+#define NEWS_NS  (20000 * SIM_MS) /* a dead peer may be believed alive for so long */
 
-/* Another member goes on from that step, or did a moment ago. */
+/* Whether another member goes on from that step, or did so recently. */
 static bool others_have(const sim_judges *j, const sim_peer *p, const gw_view *view, uint64_t step) {
     bool any = false;
     for (uint32_t i = 0; i < j->c->count; i++) {
@@ -109,9 +110,9 @@ static bool others_have(const sim_judges *j, const sim_peer *p, const gw_view *v
     return any;
 }
 
-/* Before its time is up no peer leaves whose work is lost with it: it is saved, or others have it. Where all
- * leave, that is the state of the step in which they were asked to, and of the last one what it has made at
- * last. */
+/* Whether a peer leaves rightly. Before its time is up, a peer leaves only if its work is not lost with
+ * it: it is saved, or others have it. If all peers leave, the work is the state of the step in which they
+ * were asked to, and for the last one the latest state that it has made. */
 static bool leaves_rightly(const sim_judges *j, const sim_peer *p) {
     gw_peer_status status;
     const sim_end *own = &j->ends.of[p->number];
@@ -119,7 +120,8 @@ static bool leaves_rightly(const sim_judges *j, const sim_peer *p) {
     if (!own->asked_to_leave) return false;
     uint64_t patience_ns = sim_save_timeout_ns(j->c->options);
     if (patience_ns < LEAVE_NS) patience_ns = LEAVE_NS;
-    bool late = sim_now(j->c) >= own->leave_ns + patience_ns / 10 * 8; /* clocks differ */
+    /* the factor allows for clocks that differ */
+    bool late = sim_now(j->c) >= own->leave_ns + patience_ns / 10 * 8;
     bool worthless = !p->m.has_state || p->m.flipped;
     if (status.view == NULL || worthless || late || j->c->options->jump_ms != 0) return true;
     uint64_t step = status.view->count == 1 ? status.step : own->leave_step;
@@ -127,7 +129,7 @@ static bool leaves_rightly(const sim_judges *j, const sim_peer *p) {
     return saved || others_have(j, p, status.view, step);
 }
 
-/* Whether what excuses such an end has happened. */
+/* Whether the excuse that a peer gives for its end is true. */
 static bool is_true(sim_judges *j, const sim_peer *p, gw_sim_excuse excuse) {
     const sim_end *own = &j->ends.of[p->number];
     switch (excuse) {
@@ -139,7 +141,7 @@ static bool is_true(sim_judges *j, const sim_peer *p, gw_sim_excuse excuse) {
         return j->c->result->done_ns != 0 || others_have_stopped(j, p, false) ||
                others_have_stopped(j, p, true);
     case GW_SIM_OWN_DISK:
-        return disk_ails(j, p);
+        return disk_is_ailing(j, p);
     case GW_SIM_DISKS:
         return all_disks_ail(j, p) || others_have_stopped(j, p, true);
     case GW_SIM_DEVICE:
@@ -168,8 +170,7 @@ static void on_finished(void *context, sim_peer *p) {
     if (own->excused)
         j->c->result->excused[excuse]++;
     else if (excuse != GW_SIM_NO_EXCUSE)
-        sim_violation(j->c, "peer %u ends, and nothing has happened to it that allows it: %s", p->number,
-                      p->finish_text);
+        sim_violation(j->c, "peer %u ends without an excuse: %s", p->number, p->finish_text);
     check_stall(j, p, p->finish_text);
 }
 
@@ -183,7 +184,7 @@ static void on_arrives(void *context, sim_peer *p, const sim_peer *from, uint8_t
     own->told_end |= kind == GW_MSG_END && from->finish == GW_FINISH_DONE;
 }
 
-/* A life that starts hears of a stop from any peer that runs and has heard of it. */
+/* Begins a life. It may hear of a stop from any peer that runs and has heard of it. */
 static void on_life(void *context, sim_peer *p) {
     sim_judges *j = context;
     sim_end *own = &j->ends.of[p->number];

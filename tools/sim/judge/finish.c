@@ -1,12 +1,11 @@
-/* The end of a run: whether the job, and everybody in it, ends as it should, and in time. */
+/* Promise: after all faults are healed, the job is done and every peer ends, in time. */
 #include "tools/sim/judge/judge.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Once a peer is done the others have this long to end, too: some wait long for those that ended, and then
- * others for these. In a long haul one that was cut off may have all steps to make, alone, with nobody left
- * to tell it of the end. */
+/* Some peers wait long for those that ended, and then others for these. In a long haul, a peer that was
+ * cut off may have to compute all steps alone, because no peer is left to tell it of the end. */
 uint64_t sim_aftermath_ns(const gw_sim_options *o) {
     uint64_t alone_ns = o->haul != 0 ? (uint64_t)o->steps * o->shards * o->shard_us * 1000 : 0;
     return 100000 * SIM_MS + 24 * sim_resume_ns(o) + alone_ns;
@@ -24,7 +23,7 @@ static bool is_on_record(const sim_cluster *c, uint32_t peers, const sim_saved *
     return false;
 }
 
-/* How many different checkpoints all disks have on record. */
+/* Returns the number of different checkpoints that all disks have on record. */
 static uint32_t count_checkpoints(const sim_cluster *c) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -35,10 +34,10 @@ static uint32_t count_checkpoints(const sim_cluster *c) {
     return count;
 }
 
-/* In calm the job is done after this, at most, from now on: those that are left wait for what the others may
- * know, and for each checkpoint that lacks chunks, for somebody who has the rest of it: one that is damaged,
- * or (float sums) any of those on record, as that was given up with steps that were made again, and somebody
- * who was away kept a part, or as the disks with the rest are lost. */
+/* The peers that are left wait for what the others may know, and, for each checkpoint that lacks chunks,
+ * for a peer that has the rest of it. Chunks are missing where a checkpoint is damaged or the disks with
+ * the rest are lost. With float sums any checkpoint on record may be such a one: it was given up with
+ * steps that were computed again, and a peer that was away kept a part of it. */
 uint64_t sim_bound_ns(const sim_cluster *c) {
     enum { SOME_WAITS = 6 };
     const gw_sim_options *o = c->options;
@@ -49,7 +48,7 @@ uint64_t sim_bound_ns(const sim_cluster *c) {
     return o->bound_ms * SIM_MS + waits * sim_resume_ns(o);
 }
 
-/* The peer stops the job, as it should. */
+/* Whether the peer stops the job, as it should. */
 static bool stops_the_job(sim_judges *j, const sim_peer *p) {
     bool poisoned = p->finished && sim_names_poison(j, p), bad = p->finished && sim_ends_of_bad(j->c, p);
     j->c->result->poisoned |= poisoned;
@@ -62,7 +61,7 @@ static bool failed_end(const sim_judges *j, const sim_peer *p) {
            !j->ends.of[p->number].excused;
 }
 
-/* Whether nothing more is to come; decides what that means. Each peer stops the job by itself. */
+/* Each peer that stops the job does so by itself, so all of them are looked at. */
 bool sim_is_over(sim_judges *j) {
     bool done = false, running = false;
     if (j->c->result->unseen) return true;
@@ -92,8 +91,8 @@ static void describe(const sim_judges *j, char *text, size_t size) {
     }
 }
 
-/* The peer waits without a view, and so do others that it has met, too few to begin a job, or to be the
- * majority of those that began it or of the newest view: peers that ended may come back. */
+/* Whether the peer waits without a view, together with others that it has met, which are too few to found
+ * a job, or to be a majority of the founders or of the newest view: peers that ended may come back. */
 static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
     uint32_t waiting = 1;
     bool among[SIM_PEERS] = {false};
@@ -113,21 +112,21 @@ static bool waits_with_too_few(sim_judges *j, const sim_peer *p) {
            (waiting < least || (j->c->options->majority && !sim_is_majority(j->c, &j->final.newest, among)));
 }
 
-/* All peers that run for so long in calm meet if a seed runs as well: a peer that has company asks one of
- * the seeds, any of them, every five seconds, and other seeds may be gone. */
+/* All peers that run for so long without faults meet if a seed runs as well: a peer that knows others asks
+ * one of the seeds every five seconds, any of them, and other seeds may be gone. */
 #define MEET_NS (30000 * SIM_MS)
 
 static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Since when others could meet this life in calm. */
+/* Returns the time since which others could meet this life without faults. */
 static uint64_t there_since_ns(const sim_judges *j, const sim_peer *p) {
     return later(later(p->started_ns, p->paused_until_ns), j->c->result->healed_ns);
 }
 
-/* This life, and the last life of a peer that ended the job, ran for so long with a seed that was there for
- * both that each heard of the other. (Without a seed they may look for each other in vain.) */
+/* Whether this life and the last life of a peer that ended the job have run together with a seed for so
+ * long that they have heard of each other. (Without a seed they may look for each other in vain.) */
 static bool had_met(const sim_judges *j, const sim_peer *p, const sim_peer *done) {
     uint64_t since_ns = later(there_since_ns(j, p), there_since_ns(j, done));
     for (uint32_t i = 0; i < SIM_SEEDS; i++) {
@@ -140,9 +139,9 @@ static bool had_met(const sim_judges *j, const sim_peer *p, const sim_peer *done
     return false;
 }
 
-/* Where a majority rules: without the peers that it knows to have ended, as their hosts refuse its dials,
- * there is still a majority of every view that it has installed or promised. The others may be cut off, for
- * all that it knows, and it waits for them. */
+/* Whether the peer may still hope, with a majority rule: the peers that it does not know to have ended
+ * (their hosts do not refuse its dials) are a majority of every view that it has installed or promised.
+ * They may only be cut off, as far as it knows, and it waits for them. */
 static bool may_hope(sim_judges *j, const sim_peer *p) {
     bool left[SIM_PEERS] = {false};
     for (uint32_t i = 0; i < j->c->count; i++)
@@ -150,9 +149,10 @@ static bool may_hope(sim_judges *j, const sim_peer *p) {
     return j->c->options->majority && !sim_lacks_majority(j->c, p, left);
 }
 
-/* The peer has the final manifest, and sums are exact; or a peer that has ended the job told it so, or ended
- * while the two could hear of each other; or it had met that peer before, and does not wait with others to
- * begin a job. A peer that was away or cut off for all of that cannot know. */
+/* Whether the peer knows that the job has ended: it has the final manifest, and sums are exact; or a peer
+ * that has ended the job told it so, or ended while the two could hear of each other; or it had met that
+ * peer before, and does not wait with others to found a job. A peer that was away or cut off for all of
+ * that cannot know. */
 static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
     bool recorded = false, met = false, told = j->ends.of[p->number].told_end;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
@@ -173,8 +173,8 @@ static const gw_view *view_of(const sim_peer *p) {
     return status.view;
 }
 
-/* All members of its view run, in the lives that it names, and are in it: nobody is missing, and they could
- * end. */
+/* Whether all members of the peer's view run, in the lives that the view names, and are in it. Then no
+ * peer is missing, and they could end. */
 static bool lives_in_whole_view(sim_judges *j, const sim_peer *p) {
     const gw_view *view = view_of(p);
     if (view == NULL) return false;
@@ -197,8 +197,9 @@ static void count_calm(const sim_judges *j, uint64_t bound) {
     r->calm_ns = r->calm_most_ns = took_ns;
 }
 
-/* What stopped the job at one peer stops it at all: peers that go on without those that have ended come to
- * it, or to the job's end. Where a majority rules they may wait for those that have ended. */
+/* What stopped the job at one peer must stop it at all peers: those that go on without the peers that have
+ * ended come to the same cause, or to the job's end. With a majority rule they may wait for those that
+ * have ended. */
 void sim_check_all_stop(sim_judges *j) {
     char text[400] = "";
     bool goes_on = false;
@@ -211,7 +212,7 @@ void sim_check_all_stop(sim_judges *j) {
     }
     if (j->c->result->failed || !goes_on) return;
     describe(j, text, sizeof text);
-    sim_violation(j->c, "a peer has stopped the job, others do not end:%s", text);
+    sim_violation(j->c, "a peer has stopped the job, but others do not end:%s", text);
 }
 
 void sim_check_done(sim_judges *j, uint64_t bound) {
@@ -221,7 +222,7 @@ void sim_check_done(sim_judges *j, uint64_t bound) {
         return;
     }
     describe(j, text, sizeof text);
-    sim_violation(j->c, "the job is not done %" PRIu64 " ms after everything was healed:%s", bound / SIM_MS,
+    sim_violation(j->c, "the job is not done %" PRIu64 " ms after all faults were healed:%s", bound / SIM_MS,
                   text);
 }
 
@@ -229,10 +230,10 @@ static void check_effects(sim_judges *j) {
     uint64_t steps = sim_last_step(j->c->options);
     for (uint64_t step = 0; step < steps; step++)
         if (j->shown.effects[step] == 0 && !(step + 1 == steps && j->shown.last_effect_failed))
-            sim_violation(j->c, "the job is done, and no effect of step %" PRIu64 " has taken place", step);
+            sim_violation(j->c, "the job is done, but no effect of step %" PRIu64 " has taken place", step);
 }
 
-/* A peer that nothing tells of the end waits for ever, as it may. */
+/* A peer that cannot know of the end may wait for ever. */
 void sim_check_all_end(sim_judges *j) {
     char text[400] = "";
     check_effects(j);
@@ -246,7 +247,7 @@ void sim_check_all_end(sim_judges *j) {
     }
     if (j->c->result->failed || !waits) return;
     describe(j, text, sizeof text);
-    sim_violation(j->c, "a peer is done, others do not end:%s", text);
+    sim_violation(j->c, "a peer is done, but others do not end:%s", text);
 }
 
 static void on_installed(void *context, sim_peer *p, const gw_view *view) {

@@ -1,6 +1,6 @@
-/* Checkpoints that peers tell people are complete: disks then have as many copies of all of them as they
- * should, nobody deletes the last of them before as many later ones are complete as are to be kept, and
- * nobody goes on from less while the members of its view still have one. */
+/* Promise: when a checkpoint is reported to be complete, the disks have as many copies of all its chunks
+ * as they should; no peer deletes the last complete checkpoint, or more than --keep allows; and no peer
+ * resumes from less while the members of its view still have the whole of it. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer that has ended, in that life, or is in a later view, takes no part in an earlier one that is
- * installed only now, though it voted for it once. */
+/* Whether the peer takes part in the view. A peer whose named life has ended, or that is in a later view,
+ * does not take part in an earlier view that is installed only now, even if it voted for it. */
 static bool takes_part(const sim_peer *p, const gw_view *view) {
     return gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0 && p->brain != NULL &&
            p->m.fence.epoch <= view->epoch;
@@ -20,7 +20,7 @@ static bool is_sound(const sim_saved *saved, uint32_t chunk) {
     return saved != NULL && gw_set_has(&saved->chunks, chunk) && !gw_set_has(&saved->damaged, chunk);
 }
 
-/* How many disks have the chunk as it should be. */
+/* Returns how many disks have an intact copy of the chunk. */
 static uint32_t copies(sim_judges *j, const gw_hash *root, uint64_t step, uint32_t chunk) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < j->c->count; i++)
@@ -28,15 +28,15 @@ static uint32_t copies(sim_judges *j, const gw_hash *root, uint64_t step, uint32
     return count;
 }
 
-/* This life has found no manifest of it anywhere, and told that it has nothing of it. */
+/* Whether this life has found no manifest of the checkpoint anywhere, and has reported that it has nothing
+ * of it. */
 static bool has_untold(const sim_peer *p, const sim_saved *saved) {
     return !saved->manifest && saved->untold == p->boot;
 }
 
-/* Whether members of the view that this peer has begun have all of it, and know what the chunks are those of.
- * They count what they can tell of: of chunks without a manifest only those that were so when they started;
- * or all of these.
- */
+/* Whether the members of the view that this peer has begun have all chunks, and know what they belong to.
+ * A member can report chunks without a manifest only if they were so when it started; with `untold` all of
+ * these are counted. */
 static bool view_has(sim_judges *j, const sim_peer *loads, const sim_complete *one, bool untold) {
     gw_set there = gw_set_of(SIM_CHUNKS);
     bool manifest = false;
@@ -56,7 +56,8 @@ static bool view_has(sim_judges *j, const sim_peer *loads, const sim_complete *o
     return manifest && all;
 }
 
-/* Whether a member of the view (NULL: anybody) had another disk, with which it lost that name. */
+/* Whether a member of the view (NULL = any peer) is this peer under a name that it lost with an earlier
+ * disk. */
 static bool had_another_disk(const sim_peer *p, const gw_view *view) {
     if (view == NULL) return p->disks > 0;
     for (uint32_t disk = 0; disk < p->disks; disk++) {
@@ -66,8 +67,8 @@ static bool had_another_disk(const sim_peer *p, const gw_view *view) {
     return false;
 }
 
-/* How many copies of the chunk disks may have lost after lives of the view's members (NULL: any) had told of
- * them. */
+/* Returns how many copies of the chunk disks may have lost after lives of the view's members (NULL = any
+ * peers) had reported them. */
 static uint32_t lost_copies(sim_judges *j, const gw_view *view, const gw_hash *root, uint64_t step,
                             uint32_t chunk) {
     uint32_t count = 0;
@@ -86,9 +87,8 @@ static uint32_t lost_copies(sim_judges *j, const gw_view *view, const gw_hash *r
     return count;
 }
 
-/* How many copies there must be of each chunk: as many as there are replicas, or members whose disks are
- * counted on. view NULL: the peer
- * that tells is out of its view, and hears late. */
+/* Returns how many copies of each chunk there must be: as many as there are replicas, or members whose
+ * disks are relied on. `view` is NULL where the peer that reports has left its view, and hears late. */
 static uint32_t least_copies(const sim_judges *j, const gw_view *view, uint64_t step) {
     uint32_t sound = 0;
     if (view == NULL) return 1;
@@ -102,7 +102,8 @@ static uint32_t least_copies(const sim_judges *j, const gw_view *view, uint64_t 
     return sound < replicas ? sound : replicas;
 }
 
-/* The latest view that is known to have saved it. News of it may come in a later one. */
+/* Returns the epoch of the latest view that is known to have saved the checkpoint. Its completion may be
+ * reported in a later one. */
 static uint64_t epoch_of(sim_judges *j, const gw_hash *root, uint64_t step) {
     uint64_t epoch = 0;
     for (uint32_t i = 0; i < j->c->count; i++) {
@@ -112,16 +113,16 @@ static uint64_t epoch_of(sim_judges *j, const gw_hash *root, uint64_t step) {
     return epoch;
 }
 
-/* The one told last that disks have not spoilt; NULL = there is none. */
+/* Returns the newest reported checkpoint that the disks have not spoilt, or NULL. */
 static sim_complete *last_sound(sim_judges *j) {
     for (uint32_t i = 0; i < j->kept.complete_count; i++)
         if (!j->kept.complete[i].spoilt) return &j->kept.complete[i];
     return NULL;
 }
 
-/* States are made again with other sums (fast): what a later view saved counts, and of one view the later
- * step. Otherwise a step has one state, and the latest step counts, or, where disks have spoilt what there
- * was, also what a later view has saved since. */
+/* Whether a checkpoint is the newest one. With float sums, states are computed again with other sums: the
+ * later view counts, and within a view the later step. With exact sums a step has one state, and the later
+ * step counts; where disks have spoilt everything, so does what a later view has saved since. */
 static bool is_newest(sim_judges *j, uint64_t epoch, uint64_t step) {
     const sim_complete *last = &j->kept.complete[0], *sound = last_sound(j);
     if (j->kept.complete_count == 0) return true;
@@ -131,8 +132,8 @@ static bool is_newest(sim_judges *j, uint64_t epoch, uint64_t step) {
 
 #define ALL_CHUNKS ((UINT64_C(1) << SIM_CHUNKS) - 1)
 
-/* Whether disks, but for this peer's (NULL: all), have all of it as it should be, each chunk on one that
- * knows what it is. */
+/* Whether the disks, without this peer's (NULL = all disks), have an intact copy of every chunk, each on a
+ * disk that also has the manifest. */
 static bool is_whole(sim_judges *j, const sim_complete *one, const sim_peer *without) {
     uint64_t there = 0;
     for (uint32_t i = 0; i < j->c->count; i++) {
@@ -156,8 +157,8 @@ static void on_disks_lost(void *context) {
     spoil(context, NULL);
 }
 
-/* A peer whose record lacks the last verdict on it hears that again from others that remember it, and gives
- * up what it has saved since. */
+/* Begins a life. If its record lacks the last verdict on it, the peer hears of it again from others that
+ * remember it, and gives up what it has saved since. */
 static void on_life(void *context, sim_peer *p) {
     sim_judges *j = context;
     if (sim_record_lacks_verdict(p)) spoil(j, p);
@@ -191,8 +192,8 @@ static void remember(sim_judges *j, uint64_t epoch, uint64_t step, const gw_hash
     fill_in(j, &j->kept.complete[0], epoch, step, root);
 }
 
-/* This life knows that the checkpoint is complete. It remembers such as a brain does: the latest last, none
- * twice. */
+/* Notes that this life knows the checkpoint to be complete. As in a brain, the latest one is last, and
+ * none is listed twice. */
 static void know_complete(sim_judges *j, const sim_peer *p, const gw_hash *root) {
     sim_keeper *own = &j->kept.keepers[p->number];
     for (uint32_t i = 0; i < own->kept_count; i++)
@@ -202,7 +203,8 @@ static void know_complete(sim_judges *j, const sim_peer *p, const gw_hash *root)
     own->kept[own->kept_count++] = *root;
 }
 
-/* Whether disks had to have lost some for there to be as few as there are. */
+/* Checks the number of copies of a checkpoint that is reported to be complete. Returns whether there are
+ * too few because disks have lost some. */
 static bool check_copies(sim_judges *j, const sim_peer *p, const gw_view *view, uint64_t step,
                          const gw_hash *root) {
     uint32_t least = least_copies(j, view, step);
@@ -213,7 +215,7 @@ static bool check_copies(sim_judges *j, const sim_peer *p, const gw_view *view, 
         lost = true;
         if (count + lost_copies(j, view, root, step, chunk) >= least) continue;
         sim_violation(j->c,
-                      "peer %u tells that the checkpoint of step %" PRIu64
+                      "peer %u reports that the checkpoint of step %" PRIu64
                       " is complete, but of its chunk %u there are %u copies, not %u",
                       p->number, step, chunk, count, least);
     }
@@ -236,10 +238,10 @@ static void on_told(void *context, sim_peer *p, uint64_t step, const gw_hash *ro
     sim_complete *before = told_before(j, root);
     if (before != NULL && before->spoilt) {
         if (!is_whole(j, before, NULL)) return;
-        fill_in(j, before, epoch, step, root); /* it has been saved again */
+        fill_in(j, before, epoch, step, root); /* the checkpoint has been saved again */
     } else if (is_newest(j, epoch, step)) {
         remember(j, epoch, step, root);
-    } else { /* older ones may have been deleted since */
+    } else { /* older checkpoints may have been deleted since */
         j->c->result->told_late += before == NULL;
         return;
     }
@@ -247,7 +249,7 @@ static void on_told(void *context, sim_peer *p, uint64_t step, const gw_hash *ro
     spoil(j, NULL);
 }
 
-/* Chunks of this state that some disk has, bits. */
+/* Returns the chunks of this state that some disk has, as bits. */
 static uint64_t chunks_there(const sim_judges *j, uint64_t step, uint64_t state) {
     uint64_t there = 0;
     for (uint32_t i = 0; i < j->c->count; i++) {
@@ -259,14 +261,16 @@ static uint64_t chunks_there(const sim_judges *j, uint64_t step, uint64_t state)
     return there;
 }
 
-typedef struct tally { /* of checkpoints of which every chunk and a manifest is on some disk */
+typedef struct tally { /* the checkpoints of which every chunk and a manifest are on some disk */
     uint64_t step[GW_SIM_KEEP], state[GW_SIM_KEEP];
     uint32_t count;
-    bool last; /* the last one that was told, or a later one that nobody was told of, but all went on from */
+    /* the newest reported checkpoint is among them, or a later one that was not reported but resumed from */
+    bool last;
 } tally;
 
-/* That one itself, whichever of the views that saved it this disk knows; or a later one. States are made
- * again with other sums (fast): what a later view saved counts, and of one view the later step. */
+/* Whether a saved checkpoint is the newest reported one, in whichever view this disk knows it was saved,
+ * or a later one. With float sums, states are computed again with other sums: the later view counts, and
+ * within a view the later step. */
 static bool is_last(const sim_judges *j, const sim_complete *last, const sim_saved *saved) {
     if (saved->step == last->step && saved->state == last->state) return true;
     if (j->c->options->fast && saved->epoch != last->epoch) return saved->epoch > last->epoch;
@@ -289,7 +293,8 @@ static bool knows_complete(const sim_keeper *own, const gw_hash *root) {
     return knows;
 }
 
-/* The checkpoint is no longer whole: a peer that had what is missing must have been allowed to delete it. */
+/* Checks a checkpoint that is no longer whole: each peer that had what is missing must have been allowed
+ * to delete it. */
 static void check_lost(sim_judges *j, sim_complete *one) {
     uint64_t missing = ALL_CHUNKS & ~chunks_there(j, one->step, one->state);
     bool unheard = false;
@@ -301,7 +306,7 @@ static void check_lost(sim_judges *j, sim_complete *one) {
         if (!own->gave_way && (!j->c->options->fast || knows_complete(own, &one->root)))
             sim_violation(j->c,
                           "peer %u has deleted some of the checkpoint of step %" PRIu64
-                          " that was told to be complete, and the last %u are not all there",
+                          " that was reported to be complete, and the last %u are not all there",
                           i, one->step, sim_keep(j->c->options));
     }
     if (missing == 0 || one->lost) return;
@@ -309,14 +314,14 @@ static void check_lost(sim_judges *j, sim_complete *one) {
     *(unheard ? &j->c->result->lost_unheard : &j->c->result->lost_with_lives) += 1;
 }
 
-/* --keep: of the checkpoints that were told to be complete the last one is there, and together with others
- * there are as many as are to be kept, or were told. Which others may differ: a life that does not know that
- * one was complete may keep another in its place. So one that is not there is excused, and counted, where all
- * those who had what is missing of it have ended since, or were told of as many later ones; with float sums
- * also where they never heard that it was complete, as the view changed before the leader's word came: it may
- * be of steps that were given up. Older ones than the last one may have made room on a full disk for what
- * came after them. What disks have lost so much of that the rest is not whole counts as if it had not been
- * told: nobody can keep it. */
+/* Checks --keep after a deletion: of the checkpoints that were reported to be complete the newest is
+ * there, and together with others there are as many as --keep demands or as were reported. The others may
+ * differ: a life that does not know that one was complete may keep another instead. A missing one is
+ * therefore excused, and counted, if all lives that had the missing chunks have ended since, or know of as
+ * many later ones. With float sums it is also excused if they never heard that it was complete, because
+ * the view changed before the leader's message came: it may be of steps that were given up. Older
+ * checkpoints may have made room on a full disk. A checkpoint of which the disks have lost so much that
+ * the rest is not whole counts as if it had not been reported: no peer can keep it. */
 static void on_retained(void *context, sim_peer *p) {
     sim_judges *j = context;
     const sim_complete *last = last_sound(j);
@@ -346,7 +351,7 @@ static bool has_manifest(sim_judges *j, const gw_hash *root, uint64_t step) {
     return has;
 }
 
-/* Notes the root of a final checkpoint; false: it has been noted before. */
+/* Notes the root of a final checkpoint; returns false if it was noted before. */
 static bool note_end(sim_judges *j, const gw_hash *root) {
     for (uint32_t i = 0; i < j->kept.end_count; i++)
         if (gw_hash_equal(root, &j->kept.ends[i])) return false;
@@ -356,14 +361,14 @@ static bool note_end(sim_judges *j, const gw_hash *root) {
     return true;
 }
 
-/* When a peer is the first to say that the job is done, or stopped, the state is on disks, but for what these
- * have lost. A peer that says so later may find that others have gone on from there. */
+/* Checks the first report that the job is done or stopped: the state must be on disks, except for what
+ * these have lost. A peer that reports it later may find that others have gone on from there. */
 static void check_saved_end(sim_judges *j, const sim_peer *p) {
     const gw_hash none = {0}, *root = &p->finish_root;
     const gw_view *view = p->m.fence.epoch > 0 ? &p->m.fence : NULL;
     bool before_all = p->finish == GW_FINISH_STOPPED && gw_hash_equal(root, &none);
     if (before_all || !note_end(j, root)) return;
-    bool shown = j->c->options->fast && p->finish_step > 0; /* what a job begins with is the same for all */
+    bool shown = j->c->options->fast && p->finish_step > 0; /* the initial state is the same for all */
     uint64_t state = shown ? j->shown.state[p->finish_step] : j->c->states[p->finish_step];
     gw_hash right = sim_root(p->finish_step, state);
     if (p->finish == GW_FINISH_STOPPED && !gw_hash_equal(root, &right))
@@ -384,8 +389,8 @@ static void on_finished(void *context, sim_peer *p) {
     const gw_sim_options *o = j->c->options;
     if (p->finish == GW_FINISH_DONE) {
         uint64_t last = sim_last_step(o);
-        /* With float sums: the state that was shown last of the last step, which is another than before only
-         * if nobody knew that one. */
+        /* With float sums it is the state of the last step that was shown last, which differs from an
+         * earlier one only if no peer knew that one any more. */
         gw_hash root = sim_root(last, o->fast ? j->shown.state[last] : j->c->states[last]);
         j->kept.final_root = root;
         if (!gw_hash_equal(&root, &p->finish_root))
@@ -394,7 +399,7 @@ static void on_finished(void *context, sim_peer *p) {
     if (p->finish == GW_FINISH_DONE || p->finish == GW_FINISH_STOPPED) check_saved_end(j, p);
 }
 
-/* Whether a member has it on record that the job has ended so. */
+/* Whether a member has this end of the job on record. */
 static bool knows_end(sim_judges *j, const gw_view *view, const gw_hash *root) {
     bool knows = false;
     for (uint32_t i = 0; i < j->c->count; i++) {
@@ -405,8 +410,9 @@ static bool knows_end(sim_judges *j, const gw_view *view, const gw_hash *root) {
     return knows;
 }
 
-/* With float sums: some peers have ended the job, and others that know so must not make another end of it.
- * Where all founders are here no other peer can have what is missing of the last state, and they may. */
+/* Checks that the end of a job stays, with float sums: some peers have ended the job, and others that know
+ * of it must not make another end of it. If all founders are here, no other peer can have what is missing
+ * of the last state, and they may. */
 static void check_end_stays(sim_judges *j, const sim_peer *p, const sim_load_request *load) {
     const gw_view *view = &p->m.fence;
     if (!j->c->options->fast || j->c->result->done_ns == 0 || view->count >= j->c->options->founders) return;
@@ -417,9 +423,9 @@ static void check_end_stays(sim_judges *j, const sim_peer *p, const sim_load_req
                       p->number, load->step);
 }
 
-/* Whether a peer that goes on from there undoes the newest sound checkpoint that was told to be complete.
- * With float sums a checkpoint of a later view may have been made without that one, though nobody was told of
- * it. */
+/* Whether a peer that resumes from there undoes the newest intact checkpoint that was reported to be
+ * complete. With float sums, a checkpoint of a later view may have been made without that one, although
+ * its completion was not reported. */
 static bool undoes(sim_judges *j, const sim_complete *last, const sim_load_request *load) {
     if (!j->c->options->fast) return load->step < last->step;
     if (load->kind == GW_LOAD_MANIFEST && gw_hash_equal(&load->root, &last->root)) return false;
@@ -457,8 +463,8 @@ static void on_mishap(void *context, sim_peer *p, sim_mishap mishap) {
     if (mishap == SIM_DISK_REFUSES) ((sim_judges *)context)->kept.keepers[p->number].disk_refuses = true;
 }
 
-/* Others count on the disk from the next checkpoint on, if its own peer does: that may have given up writing.
- */
+/* From the next checkpoint on, others rely on the disk if its own peer does, which may have given up
+ * writing. */
 static void on_stored(void *context, sim_peer *p, uint64_t step) {
     sim_keeper *own = &((sim_judges *)context)->kept.keepers[p->number];
     gw_peer_status status;
@@ -469,8 +475,9 @@ static void on_stored(void *context, sim_peer *p, uint64_t step) {
     own->counts_from = step + 1;
 }
 
-/* A peer whose disk hangs has been asked for no chunk, not even for its hash, and makes the root only of what
- * the others tell. (Nobody here knows the root of a state that has changed in memory.) */
+/* Checks the root of a manifest. A peer whose disk hangs was asked for no chunk, not even for its hash,
+ * and computes the root only from what the others report. (A state that has changed in memory has a root
+ * that the judge does not know.) */
 static void on_manifest(void *context, sim_peer *p, uint64_t step, const gw_hash *root, bool saved,
                         bool told) {
     sim_judges *j = context;

@@ -1,5 +1,6 @@
-/* With float sums no undisturbed run tells what a state must be; so each state is noted as a view first makes
- * it, with the state that it was made from, and the other members of the view must make the same. */
+/* Promise: with float sums, all members of a view make the same state of a step. No undisturbed run tells
+ * what that state is, so the judge records each state that a view makes, with its parent, and compares the
+ * other members' with it. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"

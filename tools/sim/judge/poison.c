@@ -1,5 +1,4 @@
-/* Shards that kill every peer that computes them: a peer that ends the job as a shard is poison must be
- * right, by the lives that have ended. */
+/* Promise: a peer that ends the job because a shard is poison is right, by the lives that have ended. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -9,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A life that had no state may be in a view of the peer `by`, for which it died in the step that this one is
- * in: its own step nobody knows. */
+/* Learns the step of a death from a peer whose view the life is in: for that peer it died in the peer's
+ * own step. This matters for a life without a state, whose own step is not known. */
 static void learn_step(sim_death *death, const sim_peer *by, const gw_view *view, const gw_peer_id *id) {
     gw_peer_status status;
     if (death->had_state || view == NULL) return;
@@ -19,7 +18,7 @@ static void learn_step(sim_death *death, const sim_peer *by, const gw_view *view
     death->step = status.step;
 }
 
-/* A life may have voted for this view, and died before it was installed. */
+/* Looks at the deaths again: a life may have voted for this view, and died before the view was installed. */
 static void on_installed(void *context, sim_peer *p, const gw_view *view) {
     sim_judges *j = context;
     for (uint32_t i = 0; i < j->poison.count; i++) {
@@ -57,7 +56,7 @@ static void on_last_word(void *context, sim_peer *p) {
         if (m->workers[w].busy) gw_set_add(&death->begun, m->workers[w].shard);
 }
 
-/* As many of the lives that ended as it takes, but for one, had begun the shard. */
+/* Whether enough lives had begun the shard, not counting one of them. */
 static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
     uint32_t begun = 1;
     for (uint32_t i = 0; i < j->poison.count; i++) {
@@ -67,11 +66,12 @@ static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
     return begun >= GW_POISON_DEATHS;
 }
 
-/* A shard whose holders died three times ends the job by design; with crashes as dense as some seeds have
- * them, chance does that. All but one of the lives had begun the shard, and may have been through with it if
- * that news was lost with them: nobody knows the shard of the first death of a step. That life may have died
- * before it had applied a sum, and so in the next step for peers that had, or steps later than a peer knows
- * that stood still. Where shards were computed together as often, any of them may be named. */
+/* Checks that a shard is named poison rightly. By design a shard at which three lives died ends the job;
+ * with many crashes this also happens by chance. All lives but one had begun the shard, and may have
+ * finished it if that news was lost with them: for the first death of a step the shard is not known. That
+ * life may have died before it had applied a sum, and so in the next step for peers that had applied it,
+ * or in a later step than a paused peer knows. If several shards were computed together equally often, any
+ * of them may be named. */
 bool sim_names_poison(const sim_judges *j, const sim_peer *p) {
     unsigned shard;
     uint64_t step;

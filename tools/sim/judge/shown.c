@@ -1,7 +1,7 @@
-/* What peers show of the job, and what its effects see: where a majority rules, no two ever show different
- * states of one step. The one excuse is a state that is gone: every member that could have known of it, in
- * the latest view that held it, has lost its memory, or was found to compute wrong, after which what it holds
- * counts for nothing (core/brain/faults/verify.c). */
+/* Promise: with a majority rule, no two peers ever show people, or the job's effects, different states of
+ * one step. The only excuse is a state that is gone: every member that could know it, in the latest view
+ * that held it, has lost its memory or was found to compute wrong, after which its state does not count
+ * (core/brain/faults/verify.c). */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -35,10 +35,9 @@ static void on_installed(void *context, sim_peer *p, const gw_view *view) {
     }
 }
 
-/* Others give up waiting for a member (--resume-timeout) where that is soon, where a member may be out of
- * reach for long, or where it is left out as what it sends has other bits when it comes; and a view without
- * this member was installed later than all that it had a state in: that view may have gone on from any state.
- */
+/* Whether the others may have given up waiting for this peer: --resume-timeout is short, a member may be
+ * out of reach for long, or it is left out because what it sends arrives changed; and a view without it
+ * was installed after every view in which it had a state. That view may have gone on from any state. */
 static bool was_given_up(const sim_judges *j, const sim_peer *p) {
     const gw_sim_options *o = j->c->options;
     const struct sim_holder *its = &j->shown.holders[p->number];
@@ -46,8 +45,9 @@ static bool was_given_up(const sim_judges *j, const sim_peer *p) {
     return !in_time && its->without > its->epoch;
 }
 
-/* A view without the peer was installed on this state, or on what came of it, later than all that the peer
- * had a state in: the members of `view`, if it is none of them, need not ask it (NULL: of any view). */
+/* Whether the members of `view` need not ask the peer (NULL = the members of any view): it is none of
+ * them, and a view without it was installed on this state, or on a descendant of it, after every view in
+ * which the peer had a state. */
 static bool was_left_behind(const sim_judges *j, const sim_peer *p, uint64_t state, const gw_view *view) {
     const sim_shown *s = &j->shown;
     if (was_given_up(j, p)) return true;
@@ -60,7 +60,8 @@ static bool was_left_behind(const sim_judges *j, const sim_peer *p, uint64_t sta
     return false;
 }
 
-/* A peer that holds this state, or what came of it, and was not left behind by the members of `view`. */
+/* Returns a peer that holds this state or a descendant of it, and was not left behind by the members of
+ * `view`; NULL = none. */
 static const sim_peer *peer_that_knows(const sim_judges *j, uint64_t state, const gw_view *view) {
     for (uint32_t i = 0; i < j->c->count; i++) {
         const sim_peer *p = &j->c->peers[i];
@@ -70,14 +71,15 @@ static const sim_peer *peer_that_knows(const sim_judges *j, uint64_t state, cons
     return NULL;
 }
 
-/* The last state that was shown of those that this one came of; 0 = none of them was. */
+/* Returns the last shown state among the ancestors of this one; 0 = none of them was shown. */
 static uint64_t last_shown(const sim_judges *j, uint64_t state) {
     for (const sim_made *made = sim_maker(j, state); made != NULL; made = sim_maker(j, made->parent))
         if (j->shown.state[made->step] == made->state) return made->state;
     return 0;
 }
 
-/* The view before this one in which a member of it had a state; 0 = in none, or it has gone on since. */
+/* Returns the epoch of the view before this one in which the member had a state; 0 = none, or it has gone
+ * on since. */
 static uint64_t held_before(const sim_judges *j, const sim_peer *p, const gw_view *view) {
     const struct sim_holder *its = &j->shown.holders[p->number];
     bool lives = p->brain != NULL && gw_view_rank_of_life(view, &p->id, p->boot, p->nonce) >= 0;
@@ -86,9 +88,9 @@ static uint64_t held_before(const sim_judges *j, const sim_peer *p, const gw_vie
     return its->epoch < view->epoch ? its->epoch : 0;
 }
 
-/* Members that others had gone on without bring no state of theirs that counts where some of those others
- * are: what the latest view held is what the next one goes on from. (Others may hold that very state, from an
- * earlier view; and a peer that has just been found to compute wrong has no state that counts.) */
+/* Checks that the state of the latest view stays. Members that others went on without must not replace the
+ * state of those others: the next view goes on from what the latest view held. (Others may hold that very
+ * state from an earlier view, and a peer that was just found to compute wrong has no state that counts.) */
 static void check_latest_stays(sim_judges *j, const sim_peer *p, const sim_load_request *load) {
     const sim_peer *newest = NULL;
     uint64_t held = 0, own = j->shown.holders[p->number].before;
@@ -106,13 +108,13 @@ static void check_latest_stays(sim_judges *j, const sim_peer *p, const sim_load_
                       p->number, own, newest->number, held);
 }
 
-/* With float sums: a peer that is to load another state leaves its own. */
+/* Checks a load, with float sums: the peer leaves its own state. */
 static void on_wanted(void *context, sim_peer *p, const sim_load_request *load) {
     sim_judges *j = context;
     sim_shown *s = &j->shown;
     if (!j->c->options->fast || !p->m.has_state) return;
     GW_ASSERT(s->held_count > 0 && s->held[s->held_count - 1].epoch == p->m.fence.epoch);
-    s->held_count--; /* this view was not installed on the state */
+    s->held_count--; /* this view was not installed on that state after all */
     check_latest_stays(j, p, load);
     uint64_t shown = last_shown(j, sim_made_state(p));
     s->holders[p->number].epoch = s->holders[p->number].before;
@@ -120,7 +122,7 @@ static void on_wanted(void *context, sim_peer *p, const sim_load_request *load) 
     if (knows && !sim_descends(j, sim_state_of(j, load), shown))
         sim_violation(j->c,
                       "peer %u leaves a state of step %" PRIu64
-                      " that came of what was shown for one of step %" PRIu64 " that did not",
+                      " that descends from what was shown for one of step %" PRIu64 " that does not",
                       p->number, p->m.step, load->step);
 }
 
@@ -128,14 +130,15 @@ static void on_loaded(void *context, sim_peer *p, const sim_load_request *load) 
     ((sim_judges *)context)->shown.holders[p->number].epoch = load->epoch;
 }
 
-/* The peer lets people, or the job's effects, know of the state after `step` steps: of the state as it was
- * when it was made, though effects see what has flipped in it since, as they read it without a look. */
+/* Checks a state that the peer shows to people or to the job's effects: the state as it was made. Effects
+ * see bits that have flipped since, because they read the state without a look. */
 static void check_shown(sim_judges *j, const sim_peer *p, uint64_t step) {
     uint64_t *shown = &j->shown.state[step];
     if (!j->c->options->majority) return;
     if (*shown != 0 && *shown != sim_made_state(p)) {
         const sim_peer *other = peer_that_knows(j, *shown, &p->m.fence);
-        if (other != NULL && !was_given_up(j, p)) /* a peer that was shows its last step when it wakes */
+        /* a peer that was given up shows its last step when it wakes */
+        if (other != NULL && !was_given_up(j, p))
             sim_violation(j->c,
                           "peer %u shows another state of step %" PRIu64
                           " than was shown before, which peer %u still knows",
@@ -166,7 +169,7 @@ static void on_effects(void *context, sim_peer *p, uint64_t step, bool failed) {
 }
 
 static void on_finished(void *context, sim_peer *p) {
-    if (p->finish == GW_FINISH_DONE) /* such a process fails by its last effects (gw_task_commit) */
+    if (p->finish == GW_FINISH_DONE) /* a process whose last effects fail ends with a failure */
         ((sim_judges *)context)->shown.last_effect_failed |= p->m.commit_failed;
 }
 

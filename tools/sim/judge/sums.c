@@ -1,6 +1,6 @@
-/* What is summed and applied: each step's sum has each of its shards once, computed from the state that it is
- * applied to; the states are those of the undisturbed run; and where a majority rules one view an epoch
- * commits steps. */
+/* Promise: each step's sum has each of its shards exactly once, computed from the state that it is applied
+ * to; every state is that of the undisturbed run; with a majority rule, only one view of an epoch commits
+ * steps; and members do not fail with the same member for ever. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/base/assert.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a majority rules, and no operator has forced a view. */
+/* Checks that only one view of an epoch commits steps. It is called with a majority rule while no operator
+ * has forced a view. */
 static void check_epoch(sim_judges *j, const sim_memory *m) {
     sim_sums *s = &j->sums;
     if (m->sum_epoch >= s->committed_capacity) {
@@ -46,13 +47,15 @@ static void on_applies(void *context, sim_peer *p, uint64_t step, bool skips) {
     if (c->options->majority && !j->sums.forced) check_epoch(j, m);
 }
 
-/* With float sums: what was summed is known, though no undisturbed run tells the state. */
+/* Whether the sum has the right value, with float sums: its contributions are known, although no
+ * undisturbed run tells the state. */
 static bool has_right_value(const sim_cluster *c, const sim_memory *m, uint64_t parent) {
     uint64_t right = sim_step_sum(c->options, parent, m->step - 1);
     return m->sum.value == sim_sum_of_view(c->options, right, m->sum_name);
 }
 
-/* What nobody was there to compute again may be wrong: it ends the run without a failure. */
+/* Checks the new state. A wrong contribution that no other peer was there to verify ends the run without a
+ * failure. */
 static void on_applied(void *context, sim_peer *p, uint64_t parent) {
     sim_judges *j = context;
     sim_cluster *c = j->c;
@@ -77,17 +80,17 @@ static sim_named *named_of(const sim_judges *j, const sim_peer *p) {
     return &j->sums.named[(size_t)p->number * j->c->count];
 }
 
-/* What fails again and again with the same member is not tried for ever (core/brain/members/links.c): one of
- * the two is soon left out, by the other one or by both. A member that has been left out for a minute may be
+/* Checks that a peer does not keep failing to sum with the same member (core/brain/members/links.c): one
+ * of the two, or each, is soon left out by the other. A member that has been left out for a minute may be
  * tried again. */
 static void on_failed(void *context, sim_peer *p, const sim_peer *with) {
     enum { MOST_NAMED = 6 };
-    const uint64_t forgiven_ns = 45000 * SIM_MS; /* a minute by the fastest clock that drifts */
+    const uint64_t forgiven_ns = 45000 * SIM_MS; /* a minute on the fastest clock */
     sim_judges *j = context;
     sim_named *named = &named_of(j, p)[with->number];
     uint64_t now_ns = sim_now(j->c);
-    bool anew = named->boot != with->boot || now_ns >= named->at_ns + forgiven_ns;
-    *named = (sim_named){.times = anew ? 1 : named->times + 1, .at_ns = now_ns, .boot = with->boot};
+    bool restarted = named->boot != with->boot || now_ns >= named->at_ns + forgiven_ns;
+    *named = (sim_named){.times = restarted ? 1 : named->times + 1, .at_ns = now_ns, .boot = with->boot};
     if (named->times > MOST_NAMED && j->c->options->jump_ms == 0)
         sim_violation(j->c, "peer %u sums with peer %u, which has failed %u times", p->number, with->number,
                       named->times - 1);
@@ -101,8 +104,8 @@ static void on_reduced(void *context, sim_peer *p, const gw_view *view) {
     }
 }
 
-/* Exact sums: the state of a later step is the better one, unless a peer may have computed it wrong, or its
- * peer was found to change bits. */
+/* Checks that a peer does not go back, with exact sums: the state of a later step is the better one,
+ * unless the peer may have computed it wrong or was found to change bits. */
 static void on_wanted(void *context, sim_peer *p, const sim_load_request *load) {
     sim_judges *j = context;
     const gw_sim_options *o = j->c->options;

@@ -1,5 +1,6 @@
-/* Views for newcomers: a few may admit nobody, as newcomers die or are out of reach meanwhile, but views that
- * only follow one another keep all others from their work. */
+/* Promise: views for newcomers do not follow one another without end. A few may admit no peer, because the
+ * newcomers die or cannot be reached meanwhile; but an endless series would keep all peers from their
+ * work. */
 #include "tools/sim/judge/judge.h"
 
 #include "core/brain/message.h"
@@ -13,7 +14,8 @@ static void on_sent(void *context, sim_peer *p, const sim_peer *to, const uint8_
         own->proposed_others |= own->viewed[to->number] == 0;
 }
 
-/* A view for newcomers has a new member, or was proposed with one first. */
+/* Counts successive views for newcomers that admitted none. A view counts as admitting where it has a new
+ * member, or was first proposed with one. */
 static void on_announced(void *context, sim_peer *p, const gw_view *view, const char *cause) {
     enum { MOST = 5 };
     sim_judges *j = context;

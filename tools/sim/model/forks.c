@@ -15,32 +15,35 @@ typedef unsigned __int128 packed_state;
 
 /* The order of proposals: by epoch, and within one epoch by name. */
 typedef enum order {
-    NEW_EPOCH = 0, /* an epoch past all before */
-    SAME_LATER,    /* the epoch of the proposal before, and a later name than all of that epoch have */
-    SAME_EARLIER,  /* the epoch of the proposal before, and an earlier name than all of that epoch have */
+    NEW_EPOCH = 0, /* an epoch after all earlier ones */
+    SAME_LATER,    /* the epoch of the previous proposal, and a later name than all others of that epoch */
+    SAME_EARLIER,  /* the epoch of the previous proposal, and an earlier name than all others of that epoch */
 } order;
 
-/* Masks of peers: members; votes, that their voters know of; unsaved, votes that are not durable, or, if they
- * are not in `votes`, have been answered and forgotten; stale, members that have restarted since it was
- * proposed. Masks of views: listed, known (committed or not, what any of its voters came from). View 0 is the
- * founding one, of all. */
+/* A proposal. Masks of peers: members; votes, which their voters remember; unsaved, votes that are not
+ * durable, or, if they are not in `votes`, that were answered and forgotten; stale, members that have
+ * restarted since it was proposed. Masks of views: listed, and known (what any of its voters came from,
+ * committed or not). View 0 is the founding view of all peers. */
 typedef struct proposal {
     uint8_t members, votes, unsaved, stale, base, leader, listed, known, order;
     bool concluded; /* its leader has lived in it */
-    bool given_up;  /* its leader has said that it never will, and all have heard that */
+    bool given_up;  /* its leader has reported that it never will, and all have heard that */
 } proposal;
 
-/* What a peer has voted for and what it promised follow from the votes: the last one it is among, and those
- * after the view it lives in that were not taken back. */
+/* A state. The votes and promises of a peer follow from the votes: the last view that it voted for, and
+ * those after the view that it lives in that were not taken back. */
 typedef struct state {
     proposal views[VIEWS];
-    uint8_t count, committed, restarted;   /* of views; mask of those committed once; mask of peers */
-    uint8_t installed[PEERS], home[PEERS]; /* the view it lives in; the one that its record says so of */
+    /* number of views; mask of views that were committed; mask of restarted peers */
+    uint8_t count, committed, restarted;
+    /* by peer: the view that it lives in; the view that its record names */
+    uint8_t installed[PEERS], home[PEERS];
 } state;
 
-/* Answers of the real rules, by what they depend on: a state is visited in less time than a view is built. */
+/* Remembered answers of the real rules, by what they depend on: visiting a state takes less time than
+ * building a view. */
 typedef struct memo {
-    packed_state *keys; /* key + 1, 0 = free */
+    packed_state *keys; /* key + 1; 0 = free */
     uint8_t *values;
     uint64_t size, used;
 } memo;
@@ -49,9 +52,9 @@ typedef struct search {
     gw_forks_size size;
     uint32_t views, view_bits, peer_bits;
     gw_forks_without without;
-    packed_state *states; /* in the order in which they were found */
+    packed_state *states; /* in the order of discovery */
     uint64_t count, most;
-    uint32_t *table; /* index + 1, open addressing */
+    uint32_t *table; /* index + 1; open addressing */
     uint64_t table_size;
     memo quorum, answer;
     gw_ballot ballot;
@@ -66,7 +69,7 @@ static uint32_t bits_for(uint32_t values) {
     return bits;
 }
 
-/* Nothing is forgotten where nobody restarts. */
+/* Returns the bits for unsaved votes: without restarts nothing is forgotten. */
 static uint32_t unsaved_bits(const search *x) {
     return x->size.restarts > 0 ? x->size.peers : 0;
 }
@@ -82,7 +85,7 @@ static uint32_t order_bits(const search *x) {
 static uint32_t state_bits(const search *x) {
     uint32_t peers = x->size.peers, attempts = x->size.attempts;
     uint32_t each = 3 * peers + unsaved_bits(x) + x->view_bits + x->peer_bits + order_bits(x) + 2;
-    uint32_t views = attempts * attempts; /* listed and known, of all proposals */
+    uint32_t views = attempts * attempts; /* the masks `listed` and `known` of all proposals */
     return attempts * each + views + peers * (x->view_bits + home_bits(x)) + peers + attempts;
 }
 
@@ -97,7 +100,8 @@ static uint8_t pop_bits(packed_state *packed, uint32_t bits) {
     return value;
 }
 
-/* Views in masks are never 0; listed are those before, and known are these and the proposal itself. */
+/* Packs a state. Masks of views do not contain view 0; `listed` has the earlier views, and `known` these
+ * and the proposal itself. */
 static packed_state pack(const search *x, const state *s) {
     packed_state packed = 0;
     for (uint32_t k = 1; k < x->views; k++) {
@@ -152,7 +156,7 @@ static state unpack(const search *x, packed_state packed) {
     return s;
 }
 
-/* The real rules, remembered. */
+/* The real rules, with remembered answers. */
 
 static uint64_t hash_of(packed_state packed) {
     return gw_mix64((uint64_t)packed ^ gw_mix64((uint64_t)(packed >> 64)));
@@ -191,15 +195,15 @@ static void memo_add(memo *m, packed_state key, uint8_t value) {
 
 /* Epochs and names. */
 
-/* Rises with the order in which they were proposed: what was proposed late with an early epoch has heard of
- * none that are later. */
+/* Returns the epoch of a view. Epochs rise with the order of the proposals: one that is proposed late with
+ * an early epoch has heard of no later ones. */
 static uint64_t epoch_of(const state *s, uint8_t k) {
     uint64_t epoch = 1;
     for (uint8_t l = 1; l <= k; l++) epoch += s->views[l].order == NEW_EPOCH;
     return epoch;
 }
 
-/* Where its name is among those of its epoch. */
+/* Returns the place of the view's name among those of its epoch. */
 static uint8_t rank_of(const state *s, uint8_t k) {
     enum { MIDDLE = 128 };
     uint8_t first = k, lowest = MIDDLE, highest = MIDDLE;
@@ -247,7 +251,7 @@ static bool is_half(uint8_t of, uint8_t some) {
     return 2 * __builtin_popcount(of & some) == __builtin_popcount(of);
 }
 
-/* gw_ballot_no_majority_of for view k, the last one; depends on members alone. */
+/* Returns the answer of gw_ballot_no_majority_of for view k, the last one; it depends on members alone. */
 static bool quorum(search *x, const state *s, uint8_t k) {
     const proposal *v = &s->views[k];
     uint8_t listed = x->without == GW_FORKS_WITHOUT_LISTED ? 0 : v->listed, yes;
@@ -260,7 +264,7 @@ static bool quorum(search *x, const state *s, uint8_t k) {
     make_view(x, s, k, &view);
     yes = true;
     for (uint8_t l = 0; l < k;
-         l++) { /* one by one, so that a half can be let through where it does not count */
+         l++) { /* one view at a time, so that a half can be accepted where that rule is taken out */
         if (l != v->base && !(listed >> l & 1)) continue;
         make_view(x, s, l, views);
         bool enough = (l == v->base ? gw_ballot_no_majority_of(views, NULL, 0, &view)
@@ -279,14 +283,15 @@ static uint8_t voted_for(const state *s, uint32_t peer) {
     return 0;
 }
 
-/* As soon as it has voted: who hears later that this view was given up is bound by no less until then. */
+/* Takes the promise back as soon as the peer has voted: a peer that hears later that this view was given
+ * up is bound by no less until then. */
 static void take_back(gw_ballot *ballot, const gw_view *view) {
     const gw_member *leader = &view->members[gw_view_rank(view, &view->leader)];
     const gw_incarnation life = {.boot = leader->boot, .nonce = leader->nonce};
     gw_ballot_take_back(ballot, &view->leader, &life, view->epoch - 1, view->epoch);
 }
 
-/* The ballot of this peer, as its votes and the view it lives in made it. */
+/* Makes the ballot of this peer from its votes and the view that it lives in. */
 static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view) {
     gw_ballot *ballot = &x->ballot;
     ballot->voted = ballot->highest = 0;
@@ -301,12 +306,12 @@ static void make_ballot(search *x, const state *s, uint32_t peer, gw_view *view)
     }
     make_view(x, s, s->installed[peer], view);
     gw_ballot_install(ballot, view);
-    if (x->without == GW_FORKS_WITHOUT_ONCE) ballot->voted = 0; /* of what is older it is not asked */
+    if (x->without == GW_FORKS_WITHOUT_ONCE) ballot->voted = 0; /* the peer is not asked about older views */
     if (x->without == GW_FORKS_WITHOUT_PROMISES) ballot->later_count = 0;
     if (x->without == GW_FORKS_WITHOUT_INSTALLED) ballot->installed.epoch = 1;
 }
 
-/* gw_ballot_consider: what this peer's ballot says to view k, the last it could vote for. */
+/* Returns the answer of gw_ballot_consider for this peer and view k, the last one that it could vote for. */
 static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     const proposal *v = &s->views[k];
     packed_state key = (packed_state)k << 5 | v->listed;
@@ -337,10 +342,10 @@ static bool would_vote(search *x, const state *s, uint8_t k, uint32_t peer) {
     return yes;
 }
 
-/* What is looked for. */
+/* The search for a fork. */
 
-/* By base, or by being listed; listing a view lists every other of the same peers after the base, of whose
- * members it needs the same majority. */
+/* Whether a view descends from another, by base or by being listed. Listing a view lists every other view
+ * of the same peers after the base, because it needs the same majority of their members. */
 static bool descends(const state *s, uint8_t younger, uint8_t older) {
     if (younger == older) return true;
     if (younger == 0) return false;
@@ -401,26 +406,26 @@ static void found(search *x, state *s) {
     x->table[at] = (uint32_t)x->count;
 }
 
-/* What can happen next. */
+/* The steps that can follow a state. */
 
 /* Whether the peer may still lose its memory. */
 static bool may_restart(const search *x, const state *s, uint32_t peer) {
     return !(s->restarted >> peer & 1) && (uint32_t)__builtin_popcount(s->restarted) < x->size.restarts;
 }
 
-/* The peers that others have heard voted for the proposal. */
+/* Returns the peers whose votes for the proposal others have heard of. */
 static uint8_t answered(const search *x, const proposal *v) {
     return x->without == GW_FORKS_WITHOUT_DURABLE ? v->votes | v->unsaved : v->votes & ~v->unsaved;
 }
 
-/* A vote of who cannot forget it any more is durable at once: that others hear of it sooner takes nothing
- * from what can happen. */
+/* Casts a vote. The vote of a peer that cannot forget it any more is durable at once: that others hear of
+ * it sooner excludes nothing that can happen. */
 static void cast(const search *x, state *t, uint8_t k, uint32_t by) {
     t->views[k].votes |= (uint8_t)(1 << by);
     if (may_restart(x, t, by)) t->views[k].unsaved |= (uint8_t)(1 << by);
 }
 
-/* Its record is written: all that it has voted for, and where it lives. */
+/* Writes the record of a peer: its votes, and the view that it lives in. */
 static void save(search *x, const state *s, uint32_t by) {
     state t = *s;
     bool news = s->home[by] != s->installed[by];
@@ -433,8 +438,9 @@ static void save(search *x, const state *s, uint32_t by) {
     if (news) found(x, &t);
 }
 
-/* The promises that a peer holds to others and that these may have given up by now. A leader that was started
- * again will not live in what its former life proposed, and may have told so before that life ended. */
+/* Returns the views to which the peer has promised its vote and which their leaders may have given up by
+ * now. A leader that was restarted will not live in what its former life proposed, and may have reported
+ * so before that life ended. */
 static uint8_t may_be_given_up(const state *s, uint32_t by) {
     uint8_t views = 0;
     for (uint8_t k = 1; k < s->count; k++) {
@@ -450,9 +456,10 @@ static state with_given_up(const state *s, uint8_t views) {
     return t;
 }
 
-/* A vote for view k, if it gives one, perhaps as others have given up what it had promised them. Nothing else
- * comes of their word, so that it is said here, when it is needed, and of no more views than is needed. Each
- * promise is in the way by itself: the first set of them that is enough is part of all others that are. */
+/* Adds the vote of a peer for view k, if it gives one, possibly because others have given up what it had
+ * promised them. Their reports have no other effect, so they are made here, when they are needed, and of
+ * no more views than needed. Each promise is an obstacle by itself: the first sufficient set of them is
+ * part of all other sufficient sets. */
 static void vote_if_free(search *x, const state *s, uint8_t k, uint32_t by) {
     const uint8_t most = may_be_given_up(s, by);
     state t = with_given_up(s, most);
@@ -507,7 +514,7 @@ static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     bool told = answered(x, v) == v->members && (v->members >> by & 1) && !(v->stale >> by & 1);
     if (!told || epoch_of(s, s->installed[by]) >= epoch_of(s, k)) return;
     bool keeps = !v->given_up || x->without == GW_FORKS_WITHOUT_GIVEN_UP;
-    bool leads = v->leader == by && voted_for(s, by) == k && keeps; /* it has the attempt still */
+    bool leads = v->leader == by && voted_for(s, by) == k && keeps; /* it still has the attempt */
     if (!leads && !v->concluded && x->without != GW_FORKS_WITHOUT_LEADER) return;
     state t = *s;
     t.installed[by] = k;
@@ -516,7 +523,7 @@ static void install(search *x, const state *s, uint8_t k, uint32_t by) {
     found(x, &t);
 }
 
-/* What is not durable is gone, and others may have heard of it where that is no rule. */
+/* Forgets what is not durable; others may have heard of it where the rule is taken out. */
 static void forget(const search *x, state *t, uint32_t peer) {
     t->installed[peer] = t->home[peer];
     for (uint8_t k = 1; k < t->count; k++) {
@@ -527,7 +534,7 @@ static void forget(const search *x, state *t, uint32_t peer) {
     }
 }
 
-/* After the last restart nobody forgets anything any more. */
+/* Makes everything durable after the last restart: nothing is forgotten any more. */
 static void settle(const search *x, state *t) {
     if ((uint32_t)__builtin_popcount(t->restarted) < x->size.restarts) return;
     for (uint8_t k = 1; k < t->count; k++)
@@ -593,7 +600,7 @@ bool gw_forks_explore(const gw_forks_size *size, gw_forks_without without, uint6
     return true;
 }
 
-/* For people. */
+/* The output for people. */
 
 const char *gw_forks_rule_name(gw_forks_without without) {
     static const char *const names[] = {

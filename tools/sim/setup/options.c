@@ -16,17 +16,18 @@ enum { LONG = 100000000, MANY_STEPS = 1000000, USUAL_BOUND_MS = 120000 };
 
 const gw_sim_option gw_sim_option_table[] = {
     {"peers", "N",
-     "peers, 1 to 256, as many as a view holds (default: 1 to 64, drawn); more can only gossip (--gossip)",
+     "peers, 1 to 256, as many as a view holds (default: 1 to 64, drawn); larger flocks can only gossip "
+     "(--gossip)",
      AT(peers), 1, GW_SIM_PEERS, 1, 2, 0, false},
-    {"founders", "N", "how many found the job, the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
+    {"founders", "N", "how many peers found the job; the others join", AT(founders), 1, GW_SIM_PEERS, 1, 1, 0,
      false},
     {"core", "N",
-     "how many are left when all is healed (majority: and as many as it takes), the others are gone for "
-     "good; 0 = all",
+     "how many peers are left when all faults are healed (majority: and as many more as a majority takes); "
+     "the others are gone for good; 0 = all",
      AT(core), 0, GW_SIM_PEERS, 0.2, 1, 0, true},
     {"force", "0|1", "1: the core is no majority, and an operator forces a view", AT(force), 0, 1, 0, 0, 0,
      true},
-    {"stay", "PERMILLE", "majority: who is left beside the core, which can do without them",
+    {"stay", "PERMILLE", "majority: peers that stay beside the core, which can do without them",
      AT(stay_permille), 0, 1000, 0.5, 1, 0, true},
     {"steps", "N", "steps of the job", AT(steps), 1, MANY_STEPS, 1, 1, 0, false},
     {"shards", "N", "shards of a step", AT(shards), 1, 10000, 1, 4, 40, false},
@@ -35,24 +36,25 @@ const gw_sim_option gw_sim_option_table[] = {
      1, false},
     {"shard-us", "US", "mean time of a shard", AT(shard_us), 1, LONG, 1, 500, 20000, false},
     {"checkpoint-every", "STEPS", "0 = only at the end", AT(checkpoint_steps), 0, LONG, 0.9, 1, 12, false},
-    {"checkpoint-time", "MS", "and when the last one is so old, 0 = not by time", AT(checkpoint_ms), 0, LONG,
-     0, 0, 0, true},
-    {"end-step", "N", "the job ends itself after N steps, 0 = not before the last", AT(end_step), 0,
+    {"checkpoint-time", "MS", "also when the last checkpoint is so old; 0 = not by time", AT(checkpoint_ms),
+     0, LONG, 0, 0, 0, true},
+    {"end-step", "N", "the job ends by itself after N steps; 0 = not before the last", AT(end_step), 0,
      MANY_STEPS, 0.2, 1, 0, false},
-    {"poison-step", "N", "whoever computes the last shard of step N dies of it, 0 = nobody", AT(poison_step),
+    {"poison-step", "N", "every peer that computes the last shard of step N dies; 0 = none", AT(poison_step),
      0, MANY_STEPS, 0, 0, 0, true},
-    {"bad-step", "N", "a third of the shards of step N have elements that are not finite, 0 = none",
+    {"bad-step", "N", "a third of the shards of step N have elements that are not finite; 0 = none",
      AT(bad_step), 0, MANY_STEPS, 0, 0, 0, true},
     {"skip", "0|1", "1: --on-bad skip", AT(skip), 0, 1, 0, 0, 0, true},
     {"crash-ms", "MS", "a process or host dies", AT(crash_ms), 0, LONG, 0.7, 500, 8000, true},
     {"power-ms", "MS", "all processes die at once", AT(power_ms), 0, LONG, 0.1, 3000, 15000, true},
-    {"restart-ms", "MS", "mean time until it is started again", AT(restart_ms), 0, LONG, 1, 50, 4000, false},
+    {"restart-ms", "MS", "mean time until a dead process is started again", AT(restart_ms), 0, LONG, 1, 50,
+     4000, false},
     {"wipe", "PERMILLE",
      "restarts without the disk: as another peer (majority: where the others are enough without it)",
      AT(wipe_permille), 0, 1000, 0.2, 20, 300, true},
-    {"pause-ms", "MS", "a process stands still for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
-    {"slow", "PERMILLE", "peers that compute up to four times slower", AT(slow_permille), 0, 1000, 0.5, 100,
-     500, true},
+    {"pause-ms", "MS", "a process is paused for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
+    {"slow", "PERMILLE", "peers that compute up to four times more slowly", AT(slow_permille), 0, 1000, 0.5,
+     100, 500, true},
     {"drift", "PERMILLE", "clocks run faster or slower by up to this much", AT(drift_permille), 0, 200, 0.3,
      1, 100, true},
     {"jump-ms", "MS", "a clock jumps ahead by up to 10 s", AT(jump_ms), 0, LONG, 0.15, 1000, 10000, true},
@@ -62,80 +64,80 @@ const gw_sim_option gw_sim_option_table[] = {
      1000, true},
     {"blind-ms", "MS", "some pairs of peers cannot reach each other, all others can", AT(blind_ms), 0, LONG,
      0.25, 1000, 10000, true},
-    {"clog-ms", "MS", "from one peer to another nothing moves for up to 3 s, and arrives then", AT(clog_ms),
-     0, LONG, 0.25, 200, 4000, true},
+    {"clog-ms", "MS", "nothing moves from one peer to another for up to 3 s, and then all of it arrives",
+     AT(clog_ms), 0, LONG, 0.25, 200, 4000, true},
     {"break-ms", "MS", "a control link breaks", AT(break_ms), 0, LONG, 0.5, 100, 5000, true},
-    {"data-ms", "MS", "data links of a peer are gone for up to 30 s, beside control links that stand",
+    {"data-ms", "MS", "data links of a peer are gone for up to 30 s, while its control links stand",
      AT(data_ms), 0, LONG, 0, 0, 0, true},
     {"path-ms", "MS",
-     "no sum passes between two peers for up to 90 s, beside links that stand; and whoever cannot sum says "
-     "with whom",
+     "no sum passes between two peers for up to 90 s, while their links stand; a failed sum then names the "
+     "other member",
      AT(path_ms), 0, LONG, 0, 0, 0, true},
     {"drop", "PERMILLE", "datagrams lost", AT(drop_permille), 0, 1000, 0.5, 1, 300, true},
     {"duplicate", "PERMILLE", "datagrams doubled", AT(duplicate_permille), 0, 1000, 0.3, 1, 100, true},
     {"garble", "PERMILLE", "datagrams that arrive with flipped bits", AT(garble_permille), 0, 1000, 0.2, 1,
      50, true},
-    {"delay-us", "US", "longest way of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
-    {"tail", "PERMILLE", "what takes up to 50 times as long, and is overtaken", AT(tail_permille), 0, 1000,
-     0.25, 1, 50, true},
+    {"delay-us", "US", "longest delay of a datagram", AT(delay_us), 1, LONG, 1, 100, 5000, false},
+    {"tail", "PERMILLE", "datagrams that take up to 50 times as long, and are overtaken", AT(tail_permille),
+     0, 1000, 0.25, 1, 50, true},
     {"full-ms", "MS", "a disk is full for up to 3 s, but for small files", AT(full_ms), 0, LONG, 0.2, 1000,
      8000, true},
     {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
     {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
      0.2, 1000, 10000, true},
-    {"crawl-ms", "MS", "a disk takes up to two minutes for whatever it is asked, and goes on all the while",
+    {"crawl-ms", "MS", "a disk takes up to two minutes for each operation, and makes progress all the while",
      AT(crawl_ms), 0, LONG, 0, 0, 0, true},
-    {"damage-ms", "MS", "bits flip in a chunk on a disk, or a write goes over another one", AT(damage_ms), 0,
-     LONG, 0.15, 500, 8000, true},
-    {"unsynced", "PERMILLE", "chunks told durable just before a host dies that are lost or torn all the same",
+    {"damage-ms", "MS", "bits flip in a chunk on a disk, or a write overwrites another chunk", AT(damage_ms),
+     0, LONG, 0.15, 500, 8000, true},
+    {"unsynced", "PERMILLE",
+     "chunks reported durable just before a host dies that are nevertheless lost or torn",
      AT(unsynced_permille), 0, 1000, 0.1, 10, 500, true},
     {"record-ms", "MS",
-     "votes cannot be recorded for up to 30 s, for I/O errors or as the disk is full to the last byte",
+     "votes cannot be recorded for up to 30 s, because of I/O errors or a disk that is full to the last byte",
      AT(record_ms), 0, LONG, 0, 0, 0, true},
     {"spoil", "PERMILLE",
-     "restarts that find what is recorded of votes damaged, and so happen without the disk (--wipe)",
+     "restarts that find the record of votes damaged, and so happen without the disk (--wipe)",
      AT(spoil_permille), 0, 1000, 0, 0, 0, true},
     {"leave-ms", "MS", "a peer is asked to leave", AT(leave_ms), 0, LONG, 0.15, 3000, 10000, true},
     {"stop-ms", "MS", "the whole job is asked to stop, and started again", AT(stop_ms), 0, LONG, 0.15, 3000,
      15000, true},
-    {"device-ms", "MS", "what a peer computes with breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
+    {"device-ms", "MS", "the device of a peer breaks down", AT(device_ms), 0, LONG, 0, 0, 0, true},
     {"fail", "PERMILLE", "shards that a worker cannot compute, so that its peer ends", AT(fail_permille), 0,
      1000, 0, 0, 0, true},
-    {"torn", "PERMILLE", "of shards that cannot be computed (--fail), those that have been added in part",
+    {"torn", "PERMILLE", "share of the shards that cannot be computed (--fail) that have been added in part",
      AT(torn_permille), 0, 1000, 0, 0, 0, true},
     {"refuse", "PERMILLE",
-     "updates, effects of steps, looks at states and shards computed once more that fail, so that the peer "
-     "ends",
+     "updates, effects of steps, looks at states and shards computed again that fail, so that the peer ends",
      AT(refuse_permille), 0, 1000, 0, 0, 0, true},
     {"names", "PERMILLE",
-     "lives whose seeds are names, known only after a while, and at first perhaps by an address that was "
-     "theirs before",
+     "lives whose seeds are names, which are known only after a while, and may be outdated at first",
      AT(names_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
-    {"part", "PERMILLE", "sums of which a member's own part has changed in its memory", AT(part_permille), 0,
+    {"part", "PERMILLE", "sums for which a member's own part has changed in its memory", AT(part_permille), 0,
      1000, 0, 0, 0, true},
-    {"lose", "PERMILLE", "claimed shards that are given back for lack of their payload", AT(lose_permille), 0,
-     1000, 0.25, 1, 5, true},
+    {"lose", "PERMILLE", "claimed shards that are given back because their payload is not available",
+     AT(lose_permille), 0, 1000, 0.25, 1, 5, true},
     {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
-    {"wrong", "PERMILLE", "of one peer's contributions of such shards, those that are wrong",
+    {"wrong", "PERMILLE", "share of one peer's contributions to such shards that are wrong",
      AT(wrong_permille), 0, 1000, 0, 0, 0, true},
     {"flip-ms", "MS", "a bit flips in a state in memory, at any time; needs --verify", AT(flip_ms), 0, LONG,
      0, 0, 0, true},
     {"change-ms", "MS",
-     "a machine changes bits of what it sends, or receives, or either, of some sums and states from then on",
+     "a machine begins to change bits of some sums and states that it sends, receives, or both",
      AT(change_ms), 0, LONG, 0, 0, 0, true},
-    {"unanswered", "PERMILLE", "steals of which the thief never hears", AT(unanswered_permille), 0, 1000, 0.7,
-     1, 50, true},
-    {"haul", "N", "a long haul: what lasts, lasts up to N times as long, 0 = none", AT(haul), 0, 1000, 0, 0,
-     0, true},
-    {"fault-ms", "MS", "how long faults happen; then all is healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
+    {"unanswered", "PERMILLE", "steals whose answer the thief never gets", AT(unanswered_permille), 0, 1000,
+     0.7, 1, 50, true},
+    {"haul", "N", "a long haul: conditions last up to N times as long; 0 = none", AT(haul), 0, 1000, 0, 0, 0,
+     true},
+    {"fault-ms", "MS", "how long faults happen; then all are healed", AT(fault_ms), 0, LONG, 1, 2000, 0,
      false},
     {"resume-ms", "MS", "--resume-timeout, 0 = 10 s, or 60 s with float sums", AT(resume_ms), 0, LONG, 0, 0,
      0, false},
     {"replicas", "N", "--replicas, 0 = 2", AT(replicas), 0, GW_MAX_REPLICAS, 0, 0, 0, false},
     {"keep", "N", "--keep, 0 = 2", AT(keep), 0, GW_SIM_KEEP, 0, 0, 0, false},
-    {"bound-ms", "MS", "within this time the job must then be done (120000, or by the length of a long haul)",
+    {"bound-ms", "MS",
+     "the time within which the job must be done after that (120000, or by the length of a long haul)",
      AT(bound_ms), 1, LONG, 0, 0, 0, false},
 };
 const uint32_t gw_sim_option_count = sizeof gw_sim_option_table / sizeof *gw_sim_option_table;
@@ -185,7 +187,7 @@ void gw_sim_repairs(gw_sim_options *options) {
     gw_sim_undisturbed(options);
 }
 
-/* Drawing. */
+/* Drawing options from the seed. */
 
 static void set_unset(uint32_t *value, uint32_t drawn) {
     if (*value == GW_SIM_UNSET) *value = drawn;
@@ -195,7 +197,7 @@ static uint32_t between(gw_rng *rng, uint32_t least, uint32_t most) {
     return least + (uint32_t)gw_rng_below(rng, (uint64_t)most - least + 1);
 }
 
-/* Most flocks are small, where what goes wrong meets what else goes wrong; some are large. */
+/* Most flocks are small, where faults meet other faults; some are large. */
 static uint32_t draw_peers(gw_rng *rng) {
     double lot = gw_rng_unit(rng);
     return lot < 0.02    ? 1
@@ -220,7 +222,8 @@ void gw_sim_bound_founders(gw_sim_options *options) {
     if (options->founders < least) options->founders = least;
 }
 
-/* Majority: how many there are came to be drawn after seeds had been named: its lots are its own. */
+/* Draws the founders, with a majority rule. This was added after seeds had been recorded, so it uses
+ * random numbers of its own. */
 static uint32_t draw_majority_founders(const gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xf0a2dULL);
     bool on = gw_rng_unit(&rng) < 0.4;
@@ -228,7 +231,7 @@ static uint32_t draw_majority_founders(const gw_sim_options *o) {
     return on ? drawn : o->peers;
 }
 
-/* In a long haul minutes take the place of seconds between faults. */
+/* In a long haul, minutes take the place of seconds between faults. */
 static uint32_t spread(const gw_sim_options *o) {
     return o->haul != 0 ? 180 : 1;
 }
@@ -237,7 +240,7 @@ static bool is_interval(const gw_sim_option *option) {
     return option->fault && strcmp(option->unit, "MS") == 0;
 }
 
-/* Ten peers take a processor three times as long as five. */
+/* The time depends on the number of peers: ten peers cost three times as much processor time as five. */
 static uint32_t draw_haul_ms(gw_rng *rng, uint32_t peers) {
     enum { MINUTE_MS = 60000, FEW = 5 };
     uint32_t ms = between(rng, 40 * MINUTE_MS, 260 * MINUTE_MS);
@@ -250,13 +253,13 @@ static uint32_t draw_haul_peers(gw_rng *rng) {
     return lot < 0.03 ? 1 : lot < 0.93 ? few : more;
 }
 
-/* How often one of so many workers has its turn in a step. */
+/* Returns the number of shards that each worker computes in a step. */
 static uint32_t rounds(const gw_sim_options *o, uint32_t peers) {
     enum { WORKERS = 2, STEPS_DIFFER_BY = 2 };
     return (o->shards + STEPS_DIFFER_BY - 1) / (WORKERS * peers) + 1;
 }
 
-/* About as many as there is time for while faults happen, if it were not for these. */
+/* Draws about as many steps as there would be time for while faults happen, without these faults. */
 static void draw_haul_steps(gw_rng *rng, gw_sim_options *o) {
     uint32_t shards = between(rng, 4, 24), least_ms = between(rng, 4000, 8000);
     uint32_t step_ms = least_ms << gw_rng_below(rng, 4), permille = between(rng, 600, 1100);
@@ -288,9 +291,9 @@ void gw_sim_haul(gw_sim_options *o) {
     draw_haul_checkpoints(&rng, o);
 }
 
-/* What depends on others, which have been drawn. Draws the same number of lots whatever is set. */
+/* Draws the options that depend on others. It draws the same number of random numbers whatever is set. */
 static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
-    enum { LARGE = 16 }; /* where a second has a hundred times the events */
+    enum { LARGE = 16 }; /* flocks in which a second has a hundred times as many events */
     uint32_t founders = between(rng, 1, o->peers), fault_ms = between(rng, 2000, 20000);
     bool has_core = gw_rng_unit(rng) < 0.2, ends = gw_rng_unit(rng) < 0.2;
     set_unset(&o->fault_ms, o->peers > LARGE ? fault_ms / 4 : fault_ms);
@@ -303,8 +306,8 @@ static void draw_dependent(gw_rng *rng, gw_sim_options *o) {
     set_unset(&o->end_step, ends ? end : 0);
 }
 
-/* Draws an option that was added after seeds had been recorded: its lots are its own, so that all else that a
- * seed draws stays what it was. 0: not drawn. */
+/* Draws an option that was added after seeds had been recorded: it uses random numbers of its own, so that
+ * everything else that a seed draws stays the same. 0 = not drawn. */
 static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, uint32_t from, uint32_t to) {
     gw_rng rng = gw_rng_seeded(o->seed ^ salt);
     bool on = gw_rng_unit(&rng) < odds;
@@ -312,8 +315,7 @@ static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, ui
     return on ? drawn : 0;
 }
 
-/* Where a majority rules, some of those who remember may be lost: its lots are its own, as that came after
- * others had seeds to their name. */
+/* Draws lost disks, with a majority rule, by random numbers of its own. */
 static uint32_t draw_majority_wipes(const gw_sim_options *o) {
     return draw_own(o, 0x3195ULL, 0.33, 20, 300);
 }
@@ -322,7 +324,7 @@ static void draw_device(gw_sim_options *o) {
     set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
 }
 
-/* Where a majority rules, nobody can be spared by choice: likewise. */
+/* Draws the core, by random numbers of its own. */
 static void draw_core(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xc03eULL);
     bool on = gw_rng_unit(&rng) < 0.3;
@@ -337,8 +339,8 @@ static void draw_core(gw_sim_options *o) {
     if (o->core == 0 || o->majority == 0) o->stay_permille = o->force = 0;
 }
 
-/* How many shards are computed twice, where any are: all, or a share that may be small. That too came after
- * others had seeds to their name. */
+/* Draws the share of the shards that are computed twice, if any are: all, or a share that may be small. It
+ * uses random numbers of its own. */
 static uint32_t draw_share(const gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x5a4eULL);
     bool all = gw_rng_unit(&rng) < 0.5, small = gw_rng_unit(&rng) < 0.5;
@@ -346,8 +348,8 @@ static uint32_t draw_share(const gw_sim_options *o) {
     return all ? 1000 : drawn;
 }
 
-/* Where only a share of the shards can be wrong, a larger part of these is, so that as many are wrong in all.
- */
+/* Scales the share of wrong contributions, so that as many are wrong in all where only a share of the
+ * shards can be. */
 static uint32_t as_often(uint32_t wrong, uint32_t share) {
     enum { MOST = 500 };
     uint32_t scaled = wrong * 1000 / share;
@@ -355,7 +357,7 @@ static uint32_t as_often(uint32_t wrong, uint32_t share) {
 }
 
 /* Draws a machine that computes or remembers wrong, and a shard that kills every peer that computes it, by
- * lots of their own. */
+ * random numbers of its own. */
 static void draw_bad_machines(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xbadb175ULL);
     double lot = gw_rng_unit(&rng);
@@ -369,7 +371,7 @@ static void draw_bad_machines(gw_sim_options *o) {
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
-/* What is recorded of votes: likewise. */
+/* Draws faults of the records of votes, by random numbers of its own. */
 static void draw_records(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ec04dULL);
     bool fails = gw_rng_unit(&rng) < 0.33, spoils = gw_rng_unit(&rng) < 0.15;
@@ -378,7 +380,7 @@ static void draw_records(gw_sim_options *o) {
     set_unset(&o->spoil_permille, spoils ? spoil : 0);
 }
 
-/* Data links that are gone while control links stand: likewise. */
+/* Draws the loss of data links while control links stand, by random numbers of its own. */
 static void draw_data(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xda7aULL);
     bool on = gw_rng_unit(&rng) < 0.2;
@@ -386,8 +388,8 @@ static void draw_data(gw_sim_options *o) {
     set_unset(&o->data_ms, on ? drawn * spread(o) : 0);
 }
 
-/* Sums that are not finite, shards that cannot be computed, seeds that are names, disks that crawl: likewise.
- */
+/* Draws sums that are not finite, shards that cannot be computed, seeds that are names, and disks that
+ * crawl, by random numbers of its own. */
 static void draw_latest(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x10bULL);
     double bad = gw_rng_unit(&rng);
@@ -402,12 +404,12 @@ static void draw_latest(gw_sim_options *o) {
     set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
 }
 
-/* Members that no sum passes between: likewise. */
+/* Draws members between which no sum passes. */
 static void draw_paths(gw_sim_options *o) {
     set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
 }
 
-/* Parts of sums that change in memory, or are added in part: likewise. */
+/* Draws parts of sums that change in memory or are added in part, by random numbers of its own. */
 static void draw_parts(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
     bool on = gw_rng_unit(&rng) < 0.1;
@@ -418,18 +420,18 @@ static void draw_parts(gw_sim_options *o) {
     set_unset(&o->torn_permille, tears && o->fail_permille != 0 ? torn : 0);
 }
 
-/* What else machines refuse to do: likewise. */
+/* Draws other operations that fail. */
 static void draw_refusals(gw_sim_options *o) {
     set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
 }
 
-/* Machines that change bits of what travels: likewise. */
+/* Draws machines that change bits on their way. */
 static void draw_changes(gw_sim_options *o) {
     set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
 }
 
-/* Those who wait for the holders of what was shown, or saved, give up soon, and make other steps of it:
- * likewise. */
+/* Draws a short --resume-timeout, by random numbers of its own: peers that wait for the holders of what
+ * was shown or saved give up soon, and compute other steps instead. */
 static void draw_resume(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x5e77eULL);
     bool on = gw_rng_unit(&rng) < 0.1 && o->fast != 0;
@@ -437,7 +439,7 @@ static void draw_resume(gw_sim_options *o) {
     set_unset(&o->resume_ms, on ? drawn : 0);
 }
 
-/* How much of what is saved there is to lose: likewise. */
+/* Draws --replicas and --keep, by random numbers of its own. */
 static void draw_kept(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ee9ULL);
     bool copied = gw_rng_unit(&rng) < 0.3, kept = gw_rng_unit(&rng) < 0.3;
@@ -446,9 +448,9 @@ static void draw_kept(gw_sim_options *o) {
     set_unset(&o->keep, kept ? keep : 0);
 }
 
-/* A long haul takes until the peers that are left have computed all of it once more, and as long again; and
- * once more for each life that poison takes before it is named, as one that is alone, and saved nothing,
- * begins anew. */
+/* Returns the time to the end of the job. A long haul takes until the peers that are left have computed
+ * all of it once more, and as long again; and once more for each life that a poison shard takes before it
+ * is found, because a peer that is alone, and has saved nothing, begins again. */
 static uint32_t draw_bound_ms(const gw_sim_options *o) {
     if (o->haul == 0) return USUAL_BOUND_MS;
     uint32_t left = o->core != 0 ? o->core : o->peers, times = o->verify_permille != 0 ? 4 : 2;
@@ -502,7 +504,7 @@ gw_sim_options gw_sim_prepare(const gw_sim_options *given, uint64_t seed, bool r
     return run;
 }
 
-/* As text. */
+/* Options as text. */
 
 const char *gw_sim_command(const gw_sim_options *options, char *text, size_t size) {
     gw_sim_options copy = *options;
@@ -530,7 +532,7 @@ static const gw_sim_option *find(const char *name) {
     return NULL;
 }
 
-/* One word from *text, which goes on behind it; false where there is none, or it is too long. */
+/* Reads one word from *text, which moves on; false where there is none, or it is too long. */
 static bool next_word(const char **text, char *word, size_t size) {
     *text += strspn(*text, " \t\n");
     size_t length = strcspn(*text, " \t\n");

@@ -13,7 +13,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_POWER_LOSS] = "power losses",
         [GW_SIM_RESTART] = "restarts",
         [GW_SIM_WIPE] = "lost disks",
-        [GW_SIM_POISON_DEATH] = "deaths of poison",
+        [GW_SIM_POISON_DEATH] = "deaths at poison shards",
         [GW_SIM_PAUSE] = "pauses",
         [GW_SIM_SLOW_PEER] = "slow peers",
         [GW_SIM_SKEWED_CLOCK] = "skewed clocks",
@@ -65,7 +65,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_FAILED_REDUCTION] = "failed reductions",
         [GW_SIM_SPLIT_REDUCTION] = "split reductions",
         [GW_SIM_NAMED_REDUCTION] = "failed reductions that named a member",
-        [GW_SIM_FAILED_FETCH] = "fetches that failed by others",
+        [GW_SIM_FAILED_FETCH] = "fetches that failed because of others",
         [GW_SIM_GONE] = "peers gone for good",
     };
     GW_ASSERT(fault < GW_SIM_FAULTS);
@@ -74,17 +74,17 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
 
 const char *gw_sim_excuse_name(gw_sim_excuse excuse) {
     static const char *const names[] = {
-        [GW_SIM_NO_EXCUSE] = "for no reason",
+        [GW_SIM_NO_EXCUSE] = "without an excuse",
         [GW_SIM_LEFT] = "asked to leave",
         [GW_SIM_STOPPED] = "asked to stop",
         [GW_SIM_MISSED_END] = "told that the job had ended",
-        [GW_SIM_OWN_DISK] = "for their disks",
-        [GW_SIM_DISKS] = "as nobody could store the last state",
-        [GW_SIM_DEVICE] = "for their devices",
-        [GW_SIM_GAVE_UP] = "for shards that could not be computed",
-        [GW_SIM_REFUSED] = "for what their machines refused",
-        [GW_SIM_WRONG_BITS] = "over wrong bits",
-        [GW_SIM_ALONE] = "as nobody was left",
+        [GW_SIM_OWN_DISK] = "because of their disks",
+        [GW_SIM_DISKS] = "because no peer could store the last state",
+        [GW_SIM_DEVICE] = "because of their devices",
+        [GW_SIM_GAVE_UP] = "because of shards that could not be computed",
+        [GW_SIM_REFUSED] = "because of operations that failed",
+        [GW_SIM_WRONG_BITS] = "because of wrong bits",
+        [GW_SIM_ALONE] = "because no other peer was left",
     };
     GW_ASSERT(excuse < GW_SIM_EXCUSES);
     return names[excuse];
@@ -135,7 +135,7 @@ static const char *excuse_name(int excuse) {
     return gw_sim_excuse_name((gw_sim_excuse)excuse);
 }
 
-/* "12 pauses, 3 leaves"; with `none` names alone of what there was none of. */
+/* Writes "12 pauses, 3 leaves"; with `none` it writes the names of the kinds that did not occur. */
 static char *list_counts(const uint64_t *counts, int kinds, const char *(*name)(int), bool none) {
     char *text = NULL;
     size_t size;
@@ -166,8 +166,9 @@ static double hours(uint64_t ns) {
 
 static void print_calm(const gw_sim_result *all) {
     double mean_ns = all->calmed == 0 ? 0 : (double)all->calm_ns / (double)all->calmed;
-    printf("%14" PRIu64 "  others done after all was healed: in %.1f s, at most %.1f s\n"
-           "%14.0f  %% at most of the time that it might take\n",
+    printf("%14" PRIu64
+           "  other jobs done after all faults were healed: in %.1f s on average, at most %.1f s\n"
+           "%14.0f  %% of the allowed time, at most\n",
            all->calmed, mean_ns / 1e9, (double)all->calm_most_ns / 1e9, all->calm_most_share * 100);
 }
 
@@ -179,24 +180,24 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->events, "events"},
         {all->steps_applied, "steps applied"},
         {all->steps_shown, "steps shown"},
-        {all->forgotten, "shown anew after all who knew had died"},
+        {all->forgotten, "shown again after all who knew had died"},
         {all->views, "views"},
         {all->repairs, "repairs"},
         {all->steals, "steals"},
         {all->checkpoints, "checkpoints"},
-        {all->lost_with_lives, "not kept: those who had them have ended"},
-        {all->lost_unheard, "not kept: who had them never heard of it, or had a full disk"},
+        {all->lost_with_lives, "not kept: the lives that had them have ended"},
+        {all->lost_unheard, "not kept: their holders never heard of it, or had a full disk"},
         {all->spoilt, "not kept: disks have lost them"},
-        {all->told_late, "told to be complete after later ones, and not checked"},
-        {all->told_lost, "told to be complete when disks had lost copies of them"},
-        {all->untold, "gone on from less: who had the rest had found no manifest of it"},
+        {all->told_late, "reported complete after later ones, and not checked"},
+        {all->told_lost, "reported complete when disks had lost copies of them"},
+        {all->untold, "resumed from less: the holders of the rest had found no manifest of it"},
         {all->resumes, "resumes"},
         {all->forced, "views forced by an operator, as a majority was lost"},
-        {all->mistaken, "sound machines found to be faulty, between several that were"},
-        {all->waiting, "peers left waiting for what nobody knows any more"},
+        {all->mistaken, "sound machines found to be faulty, among several that were"},
+        {all->waiting, "peers left waiting for what no peer knows any more"},
         {all->poisoned, "ended by poison"},
         {all->bad, "ended by sums that were not finite"},
-        {all->unseen, "ended by what nobody was left to see"},
+        {all->unseen, "ended by wrong bits that no other peer was left to find"},
     };
     printf("godwit sim: %" PRIu64 " seed%s, %" PRIu64 " failed, %.2f virtual hours\n", seeds,
            seeds == 1 ? "" : "s", failed, hours(all->virtual_ns));

@@ -1,12 +1,12 @@
-/* What a simulated run reports: whether it failed and why, the faults that struck it, and counts of what the
- * flock did. Counts of several runs add up. */
+/* The result of a simulated run: whether it failed and why, the faults that struck it, and counts of what
+ * the flock did. Counts of several runs add up. */
 #ifndef GODWIT_TOOLS_SIM_SETUP_RESULT_H
 #define GODWIT_TOOLS_SIM_SETUP_RESULT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What went wrong, by kind. */
+/* The kinds of faults. */
 typedef enum gw_sim_fault {
     GW_SIM_CRASH,
     GW_SIM_POWER_LOSS,
@@ -69,9 +69,9 @@ typedef enum gw_sim_fault {
     GW_SIM_FAULTS,
 } gw_sim_fault;
 
-const char *gw_sim_fault_name(gw_sim_fault fault); /* in the plural */
+const char *gw_sim_fault_name(gw_sim_fault fault); /* the name in the plural */
 
-/* Why a process may end by itself before the job is done. */
+/* Reasons for which a process may end by itself before the job is done. */
 typedef enum gw_sim_excuse {
     GW_SIM_NO_EXCUSE,
     GW_SIM_LEFT,
@@ -91,46 +91,49 @@ const char *gw_sim_excuse_name(gw_sim_excuse excuse);
 
 typedef struct gw_sim_result {
     bool failed;
-    bool endless; /* it has failed, as it took too much of processor time (limit.h) */
+    bool endless; /* it has failed because it used too much processor time (limit.h) */
     char why[512];
-    uint64_t poisoned; /* ended early: a shard was named poison after three deaths, as it should be */
-    uint64_t bad;      /* ended early: of a sum that is not finite, as it should be */
+    uint64_t poisoned; /* ended early, as it should: a shard was found to be poison after three deaths */
+    uint64_t bad;      /* ended early, as it should, because of a sum that is not finite */
     uint64_t unseen;   /* ended early: a peer that had computed a shard wrong was left alone in that step */
-    /* By the clock of the trace: when faults ended, the first peer was done, the run ended; 0 = not. */
+    /* By the clock of the trace: when the faults ended, the first peer was done, and the run ended; 0 =
+     * not yet. */
     uint64_t healed_ns, done_ns, ended_ns;
-    uint64_t virtual_ns;                   /* from the start until nothing more began or ended */
-    uint64_t fire_ns;                      /* the part of virtual_ns while faults happened */
-    uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and what of these times was theirs */
-    /* Jobs, but for long hauls, that were done after all was healed: how long after, in all and at most.
-     * calm_most_share: the largest share of its bound that any job took. */
+    uint64_t virtual_ns;                   /* from the start until the last life began or ended */
+    uint64_t fire_ns;                      /* the part of virtual_ns with faults */
+    uint64_t hauls, haul_ns, haul_fire_ns; /* long hauls, and their part of these times */
+    /* Jobs, without long hauls, that were done after all faults were healed: how long after, in total and
+     * at most. calm_most_share is the largest share of its bound that any job took. */
     uint64_t calmed, calm_ns, calm_most_ns;
     double calm_most_share;
     uint64_t events;
     uint64_t views, repairs, steals, resumes, steps_applied;
-    uint64_t steps_shown; /* (peer, step) that others may see */
-    uint64_t forgotten;   /* shown once, then computed again because all who knew had died */
-    uint64_t disputes;    /* (peer, step) in which members differed about a shard */
+    uint64_t steps_shown; /* pairs of peer and step that others may see */
+    uint64_t forgotten;   /* steps that were shown, and computed again because all who knew them had died */
+    uint64_t disputes;    /* pairs of peer and step in which members disagreed on a shard */
     uint64_t expelled;    /* peers that ended as faulty machines */
-    uint64_t mistaken;    /* verdicts on sound machines, between several that change bits */
-    uint64_t checkpoints; /* told to be complete */
-    /* such that were to be kept and were not, which is excused: the lives that had them have ended, or never
-     * heard that they were complete, or had a full disk */
+    uint64_t mistaken;    /* verdicts on sound machines, among several that change bits */
+    uint64_t checkpoints; /* checkpoints that were reported to be complete */
+    /* complete checkpoints that should have been kept and were not, with an excuse: the lives that had
+     * them have ended (lost_with_lives), or never heard that they were complete or had a full disk
+     * (lost_unheard) */
     uint64_t lost_with_lives, lost_unheard;
-    uint64_t spoilt; /* of those that were to be kept: disks have lost what made them whole */
-    /* such that were told to be complete and not asked for all their copies, as a later one had been told
-     * before, or as disks had lost some since they held them */
+    uint64_t spoilt; /* complete checkpoints that are not whole any more because of the disks */
+    /* complete checkpoints whose copies were not all demanded: a later one had been reported before
+     * (told_late), or disks had lost some of their copies (told_lost) */
     uint64_t told_late, told_lost;
     uint64_t
-        untold; /* loads of less than there was, as lives had told that they had nothing of it (cluster.h) */
+        /* loads of less than there was, because lives had reported that they had nothing of it (cluster.h) */
+        untold;
     uint64_t forced;  /* views that an operator has forced */
-    uint64_t waiting; /* peers that wait for ever when the others have ended, as they may */
+    uint64_t waiting; /* peers that wait for ever after the others have ended, as they may */
     uint64_t faults[GW_SIM_FAULTS];
-    uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, and might */
+    uint64_t excused[GW_SIM_EXCUSES]; /* processes that ended by themselves, by their excuse */
 } gw_sim_result;
 
-/* Adds up the counts. */
+/* Adds the counts of a result to another. */
 void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one);
-/* For people: the counts of `seeds` runs. */
+/* Prints the counts of `seeds` runs. */
 void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t failed);
 
 #endif

@@ -128,7 +128,7 @@ sim_sum sim_sum_copy(const sim_sum *sum) {
     return copy;
 }
 
-/* What happens later. */
+/* Operations that happen later. */
 
 sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, const sim_op *)) {
     return (sim_op){.handle = handle, .peer = p->number, .life = p->boot};
@@ -140,7 +140,7 @@ static void run_op(void *context, const gw_sim_event *event) {
     memcpy(&op, event->bytes, sizeof op);
     sim_peer *p = &c->peers[op.peer];
     if (p->brain == NULL || p->boot != op.life || c->result->failed) return;
-    if (p->paused_until_ns > sim_now(c)) { /* SIGSTOP: everything waits in its sockets and queues */
+    if (p->paused_until_ns > sim_now(c)) { /* as after SIGSTOP: everything waits in its sockets and queues */
         gw_sim_schedule(c->engine, p->paused_until_ns, event);
         return;
     }
@@ -166,7 +166,7 @@ static uint64_t clock_of(const sim_cluster *c, const sim_peer *p) {
     return p->clock_base_ns + (uint64_t)((double)(sim_now(c) - p->clock_since_ns) * p->clock_rate);
 }
 
-/* When the peer's clock will say this, a little late rather than early. */
+/* Returns when the peer's clock will show this time, a little late rather than early. */
 static uint64_t when(const sim_cluster *c, const sim_peer *p, uint64_t clock_ns) {
     uint64_t now_ns = sim_now(c), clock_now_ns = clock_of(c, p);
     if (clock_ns <= clock_now_ns) return now_ns;
@@ -178,7 +178,7 @@ static void plan_timer(sim_cluster *c, sim_peer *p);
 
 static void on_timer(sim_cluster *c, sim_peer *p, const sim_op *op) {
     (void)op;
-    if (p->timer_ns > sim_now(c)) return; /* planned anew meanwhile */
+    if (p->timer_ns > sim_now(c)) return; /* another timer was planned meanwhile */
     p->timer_ns = UINT64_MAX;
     if (p->finished) return;
     if (gw_peer_deadline(p->brain) <= clock_of(c, p)) {
@@ -194,7 +194,7 @@ static void plan_timer(sim_cluster *c, sim_peer *p) {
     if (deadline_ns == UINT64_MAX) return;
     uint64_t due_ns = when(c, p, deadline_ns);
     if (due_ns >= p->timer_ns) return;
-    p->timer_ns = due_ns > now_ns ? due_ns : now_ns + 1000; /* a loop takes time to come round */
+    p->timer_ns = due_ns > now_ns ? due_ns : now_ns + 1000; /* a loop needs some time for a turn */
     sim_op op = sim_op_to(p, on_timer);
     sim_later(c, p->timer_ns - now_ns, &op);
 }
@@ -233,7 +233,7 @@ static void exit_process(sim_cluster *c, sim_peer *p, const sim_op *op) {
 
 static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_trace(c, "peer %u FINISH %d: %s", p->number, (int)action->finish.result, action->finish.text);
-    SIM_NOTIFY(c, last_word, p); /* others hear its last messages before its process ends */
+    SIM_NOTIFY(c, last_word, p); /* others get its last messages before its process ends */
     p->finished = true;
     p->ended_ns = sim_now(c);
     p->finish = action->finish.result;
@@ -248,8 +248,8 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_LAST_WORDS_NS, &op);
 }
 
-/* What a brain tells of a fault of its own peer may have cost it its state; with float sums the world follows
- * it in that. */
+/* Follows a brain that reports a fault of its own peer, which may have cost it its state; with float sums
+ * the world drops the state, too. */
 static void follow_own_fault(sim_cluster *c, sim_peer *p, const gw_action *notice) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
@@ -258,8 +258,8 @@ static void follow_own_fault(sim_cluster *c, sim_peer *p, const gw_action *notic
     p->m.has_state = false;
 }
 
-/* A brain that hears of an earlier verdict on its peer gives up its state, and says so in its log. Effects
- * that are under way are of that state, and take place before. */
+/* Follows a brain that hears of an earlier verdict on its peer: it gives up its state, and logs so.
+ * Effects that are under way are of that state, and take place before. */
 static void follow_earlier_fault(sim_cluster *c, sim_peer *p, const char *text) {
     if (strstr(text, " was found to compute or to hold other bits") == NULL) return;
     sim_commit_settle(c, p);
@@ -367,7 +367,7 @@ static void act(sim_cluster *c, sim_peer *p, const gw_action *action) {
     case GW_ACT_PERSIST:
         sim_record_persist(c, p, action);
         break;
-    case GW_ACT_ABANDON: /* no APPLY waits for a SAVE here */
+    case GW_ACT_ABANDON: /* in the simulation no APPLY waits for a SAVE */
         break;
     case GW_ACT_LOG:
         sim_trace(c, "peer %u %s: %s", p->number, gw_level_name(action->log.level), action->log.text);

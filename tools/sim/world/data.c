@@ -1,6 +1,7 @@
-/* Data links, which may be gone although control links stand: their ends cannot read each other's range
- * words, fetch from each other, or sum together, and their brains are told so. Where the data link stands the
- * path of sums may still be lost: a peer that sums then hears that it fails, and with which member. */
+/* Data links, which may be gone while control links stand: their ends cannot read each other's range
+ * words, fetch from each other, or sum together, and their brains are told so. The path of sums may be
+ * lost even while the data link stands: a peer that sums then hears that the sum failed, and with which
+ * member. */
 #include "tools/sim/world/inside.h"
 
 static int side_of(uint32_t peer, uint32_t other) {
@@ -24,7 +25,7 @@ uint32_t sim_parted_from(sim_cluster *c, const gw_view *view, uint32_t a) {
     return SIM_PEERS;
 }
 
-/* Tells the peer's brain of the data link's condition, unless it knows. */
+/* Tells the peer's brain the state of the data link, unless it knows. */
 static void tell(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_link *link = sim_link_of(c, p->number, other);
     int side = side_of(p->number, other);
@@ -39,7 +40,7 @@ static void tell(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_event(c, p, &event);
 }
 
-/* The brain on this side may be of a new life, which knows nothing. */
+/* The brain on this side may belong to a new life, which knows nothing yet. */
 void sim_data_tell_anew(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_link *link = sim_link_of(c, p->number, other);
     bool *told = &link->data_told[side_of(p->number, other)], lost = sim_data_lost(c, p->number, other);

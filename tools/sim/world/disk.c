@@ -1,5 +1,5 @@
-/* What survives a crash of checkpoints. Writes become durable some time before they are reported, half of a
- * checkpoint's chunks before the other half. (Records are in record.c.) */
+/* Checkpoints on disks, which survive a crash. Writes become durable some time before they are reported,
+ * half of a checkpoint's chunks before the other half. (Records are in record.c.) */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANG_GRID_NS  (100 * SIM_MS)  /* what waits for a disk is tried again at these instants */
-#define CRAWL_GRID_NS (5000 * SIM_MS) /* what a crawling disk does ends at these instants */
+#define HANG_GRID_NS  (100 * SIM_MS)  /* operations that wait for a disk are tried again at these instants */
+#define CRAWL_GRID_NS (5000 * SIM_MS) /* operations of a crawling disk end at these instants */
 
 static void free_saved(sim_saved *saved) {
     gw_set_free(&saved->chunks);
@@ -42,7 +42,7 @@ sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool
     for (uint32_t i = 0; i < disk->saved_count; i++)
         if (disk->saved[i].step == step && disk->saved[i].state == state) return &disk->saved[i];
     if (!make) return NULL;
-    if (disk->saved_count == SIM_SAVED) { /* the oldest without a manifest is a left-over */
+    if (disk->saved_count == SIM_SAVED) { /* the oldest one without a manifest is left over */
         for (uint32_t i = 0; i < disk->saved_count; i++) {
             if (disk->saved[i].manifest) continue;
             free_saved(&disk->saved[i]);
@@ -59,7 +59,7 @@ sim_saved *sim_disk_saved_of(sim_disk *disk, uint64_t step, uint64_t state, bool
 
 uint32_t sim_disk_inventory(const sim_cluster *c, const sim_peer *p, gw_inventory *inventory, uint32_t most) {
     uint32_t count = 0;
-    for (uint64_t step = c->options->steps + 1; step-- > 0 && count < most;) { /* newest first */
+    for (uint64_t step = c->options->steps + 1; step-- > 0 && count < most;) { /* the newest first */
         for (uint32_t i = 0; i < p->disk.saved_count && count < most; i++) {
             const sim_saved *saved = &p->disk.saved[i];
             if (saved->step != step || !saved->manifest) continue;
@@ -89,8 +89,8 @@ static uint64_t next_grid(const sim_cluster *c) {
     return next_of(c, HANG_GRID_NS);
 }
 
-/* A disk hangs until one of the instants at which what waits is tried again: nothing that is asked for later
- * comes first. */
+/* Makes a disk hang until one of the instants at which waiting operations are tried again, so that nothing
+ * that is asked for later comes first. */
 void sim_disk_hang(sim_cluster *c, sim_peer *p, uint64_t for_ns) {
     p->disk_hangs_until_ns = next_grid(c) + for_ns / HANG_GRID_NS * HANG_GRID_NS;
 }
@@ -104,9 +104,9 @@ void sim_disk_end_hang(sim_cluster *c, sim_peer *p) {
     if (p->disk_crawls_until_ns > sim_now(c)) sim_disk_crawl(c, p, 0);
 }
 
-/* Operations that wait for a disk happen in the order in which they came to wait, and before what comes
- * later, although pauses of the peer hold up some of them for longer. held_until_ns is 0 where the disk is
- * ready. */
+/* Whether an operation has to wait. Operations that wait for a disk happen in the order in which they came
+ * to wait, and before later ones, although pauses of the peer hold up some of them for longer.
+ * held_until_ns is 0 where the disk is ready. */
 static bool waits_in(sim_cluster *c, sim_line *line, const sim_op *op, uint64_t held_until_ns) {
     bool in_line = op->turn > line->served;
     bool behind = in_line ? op->turn > line->served + 1 : line->taken > line->served;
@@ -142,7 +142,7 @@ bool sim_disk_waits(sim_cluster *c, sim_peer *p, const sim_op *op) {
     return true;
 }
 
-/* How long a write takes. */
+/* Returns the duration of a write. */
 uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uint64_t most_ns) {
     enum { SLOWER = 100 };
     uint64_t time_ns = sim_between(c, least_ns, most_ns);
@@ -151,8 +151,8 @@ uint64_t sim_disk_time(sim_cluster *c, const sim_peer *p, uint64_t least_ns, uin
 
 /* Writing. */
 
-/* A disk has one writer, which gives up what it has not written of a SAVE when it is given one of another
- * step, or is to delete: nothing of an older step comes after that, however slow the disk is. */
+/* Whether a SAVE was given up. A disk has one writer, which gives up the rest of a SAVE when it gets one
+ * of another step, or is told to delete: nothing of an older step follows, however slow the disk is. */
 static bool is_given_up(const sim_peer *p, uint64_t step) {
     return !p->m.has_open || p->m.open_step != step;
 }
@@ -161,13 +161,13 @@ static void chunk_durable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_waits(c, p, op) || is_given_up(p, op->x)) return;
     if (p->disk_full_until_ns > sim_now(c)) return;
     sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
-    gw_set_add(&saved->chunks, (uint32_t)op->y); /* one that is damaged is there, and is not written again */
+    gw_set_add(&saved->chunks, (uint32_t)op->y); /* a damaged chunk is there, and is not written again */
     saved->written_ns[op->y] = sim_now(c);
     tell_progress(c, p, op->token);
 }
 
-/* The save has failed if a chunk is missing: one may have met a full disk, whatever the disk is like now, or
- * the save was given up before. */
+/* Reports the end of a save. It has failed if a chunk is missing: a chunk may have met a full disk,
+ * whatever the disk is like now, or the save was given up before. */
 static void stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (sim_disk_waits(c, p, op)) return;
     uint32_t count = op->length / (uint32_t)sizeof(uint32_t);
@@ -228,7 +228,7 @@ static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
         sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
         saved->manifest = true;
         saved->ended = op->y >> 1 & 1;
-        if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* they are written in their order */
+        if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* manifests are written in order */
     }
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,
@@ -255,7 +255,8 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, sim_disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 
-/* No checkpoint is under way when a brain retains, so chunks without a manifest belong to none. */
+/* Deletes what is not retained. No checkpoint is under way then, so chunks without a manifest belong to
+ * none. */
 static void retain(sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
     uint32_t kept = 0;
@@ -301,6 +302,6 @@ sim_saved *sim_disk_saved_as(sim_disk *disk, const gw_hash *root, uint64_t step)
 
 gw_set sim_disk_sound(const sim_saved *saved) {
     gw_set sound = gw_set_copy(&saved->chunks);
-    sound.words[0] &= ~saved->damaged.words[0]; /* SIM_CHUNKS fit into one */
+    sound.words[0] &= ~saved->damaged.words[0]; /* SIM_CHUNKS fit into one word */
     return sound;
 }

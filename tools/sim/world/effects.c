@@ -1,5 +1,5 @@
-/* The job's effects of each step: carried out in order with reductions, applies and loads, and lost where a
- * crash comes first. */
+/* The job's effects of each step. They are carried out in order with reductions, applies and loads, and
+ * are lost if a crash comes first. */
 #include "tools/sim/world/inside.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ static void committed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-static void take_place(sim_cluster *c, sim_peer *p) {
+static void carry_out(sim_cluster *c, sim_peer *p) {
     sim_memory *m = &p->m;
     sim_op op = sim_op_to(p, committed);
     op.token = m->commit_token;
@@ -29,19 +29,19 @@ static void take_place(sim_cluster *c, sim_peer *p) {
     sim_later(c, 1000, &op);
 }
 
-static void in_its_time(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (p->m.commit_token == op->token) take_place(c, p);
+static void when_due(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    if (p->m.commit_token == op->token) carry_out(c, p);
 }
 
 void sim_commit(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_commit_settle(c, p);
     p->m.commit_token = action->token;
     p->m.commit_step = action->step;
-    sim_op op = sim_op_to(p, in_its_time);
+    sim_op op = sim_op_to(p, when_due);
     op.token = action->token;
     sim_later(c, sim_between(c, 1000, 20 * SIM_MS), &op);
 }
 
 void sim_commit_settle(sim_cluster *c, sim_peer *p) {
-    if (p->m.commit_token != 0) take_place(c, p);
+    if (p->m.commit_token != 0) carry_out(c, p);
 }

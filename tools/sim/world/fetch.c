@@ -1,4 +1,5 @@
-/* Fetching states: the initial one, from checkpoints on the peer's own and others' disks, and from peers. */
+/* Fetching states: the initial state, and states from checkpoints on the peer's own and other disks, and
+ * from peers. */
 #include "tools/sim/world/inside.h"
 
 #include "core/state/placement.h"
@@ -12,8 +13,8 @@ typedef struct fetch {
     gw_load_kind kind;
     uint64_t step, fingerprint, since_ns, epoch;
     gw_hash root;
-    uint32_t sources[SIM_PEERS], count; /* donors or holders */
-    uint64_t told[SIM_PEERS];           /* of holders: the chunks that they say they have, bits */
+    uint32_t sources[SIM_PEERS], count; /* donors or holders of the state */
+    uint64_t told[SIM_PEERS];           /* by holder: the chunks that it reports to have, as bits */
 } fetch;
 
 static bool may_fetch(sim_cluster *c, const sim_peer *p, const sim_peer *from) {
@@ -23,7 +24,7 @@ static bool may_fetch(sim_cluster *c, const sim_peer *p, const sim_peer *from) {
            sim_reaches_both(c, p->number, from->number);
 }
 
-static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t *state) {
+static bool chunks_available(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t *state) {
     gw_set all = gw_set_of(SIM_CHUNKS);
     bool manifest = false;
     for (uint32_t i = 0; i <= f->count; i++) {
@@ -41,8 +42,8 @@ static bool chunks_at_hand(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t
     return complete;
 }
 
-/* Whether the checkpoint's manifest is on the peer's own disk, or on one that can be reached: then it is
- * kept. */
+/* Whether the checkpoint's manifest is on the peer's own disk, or on one that can be reached; then the
+ * peer keeps it. */
 static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_saved *own) {
     bool has = own != NULL && own->manifest;
     for (uint32_t i = 0; i < f->count && !has && f->kind == GW_LOAD_MANIFEST; i++) {
@@ -56,12 +57,14 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
     return has;
 }
 
-/* A load fails at its first chunk that cannot be had, by what became of the last of that chunk's holders:
- * where that one could not be reached, the load has failed by others, and the brain is told nothing of what
- * is here, unless some of that was found to be damaged. */
+/* Whether a failed load has failed because of others. A load fails at its first chunk that is not
+ * available, with the outcome of the last holder of that chunk: if that holder could not be reached, the
+ * load has failed because of others, and the brain is told nothing about the chunks here, unless some of
+ * them were found damaged. */
 static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, const sim_saved *own) {
     if (own != NULL && own->damaged.words[0] != 0) return false;
-    uint32_t first = (uint32_t)(sim_lot(c->options, sim_now(c)) % SIM_CHUNKS); /* threads fetch them */
+    /* threads fetch the chunks in any order */
+    uint32_t first = (uint32_t)(sim_lot(c->options, sim_now(c)) % SIM_CHUNKS);
     for (uint32_t i = 0; i < SIM_CHUNKS; i++) {
         uint32_t chunk = (first + i) % SIM_CHUNKS;
         const sim_peer *last = NULL;
@@ -80,17 +83,17 @@ static bool failed_by_others(sim_cluster *c, const sim_peer *p, const fetch *f, 
     return false;
 }
 
-/* Without a manifest here, a source that cannot be reached may have it. */
-static bool somebody_is_away(sim_cluster *c, const sim_peer *p, const fetch *f) {
+/* Whether a source cannot be reached, which may have the manifest that is missing here. */
+static bool source_is_unreachable(sim_cluster *c, const sim_peer *p, const fetch *f) {
     for (uint32_t i = 0; i < f->count; i++)
         if (!may_fetch(c, p, &c->peers[f->sources[i]])) return true;
     return false;
 }
 
-/* Whether a donor is at hand, and its state. *changes: the first donor at hand whose bits come changed;
- * SIM_PEERS = none. */
-static bool donor_at_hand(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state,
-                          uint32_t *changes) {
+/* Whether a donor can be reached, and its state. *changes becomes the first reachable donor whose bits
+ * arrive changed; SIM_PEERS = none. */
+static bool donor_available(sim_cluster *c, const sim_peer *p, const fetch *f, uint64_t *state,
+                            uint32_t *changes) {
     *changes = SIM_PEERS;
     for (uint32_t i = 0; i < f->count; i++) {
         const sim_peer *donor = &c->peers[f->sources[i]];
@@ -114,8 +117,8 @@ static bool is_placed_here(const sim_cluster *c, const sim_peer *p, uint32_t chu
     return gw_placement_holds(chunk, members, view->count, sim_replicas(c->options), &p->id);
 }
 
-/* Keeps of what was loaded the manifest, chunks that were damaged here, and those that are placed here.
- * Returns what is here of it then; NULL: nothing, as a full disk takes none of it. */
+/* Keeps the loaded manifest, the chunks that were damaged here, and those that are placed here. Returns
+ * what is on the disk then, or NULL where a full disk takes none of it. */
 static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f, uint64_t state) {
     bool full = p->disk_full_until_ns > sim_now(c);
     sim_saved *own = sim_disk_saved_of(&p->disk, f->step, state, !full);
@@ -130,7 +133,7 @@ static const sim_saved *keep_loaded(sim_cluster *c, sim_peer *p, const fetch *f,
     return own;
 }
 
-/* No donor has sent unchanged bits: the load fails with the first whose bits came changed. */
+/* No donor has sent unchanged bits: the load fails with the first one whose bits arrived changed. */
 static void load_changed(sim_cluster *c, sim_peer *p, const sim_op *op, const fetch *f, uint32_t from) {
     gw_event event = {
         .kind = GW_EV_LOADED, .token = op->token, .outcome = GW_FAILED, .peer = c->peers[from].id};
@@ -146,8 +149,8 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     uint32_t changes = SIM_PEERS;
     if (f.kind == GW_LOAD_MANIFEST && sim_disk_waits(c, p, op)) return;
     bool there = f.kind == GW_LOAD_INIT       ? f.step == 0
-                 : f.kind == GW_LOAD_MANIFEST ? chunks_at_hand(c, p, &f, &state)
-                                              : donor_at_hand(c, p, &f, &state, &changes);
+                 : f.kind == GW_LOAD_MANIFEST ? chunks_available(c, p, &f, &state)
+                                              : donor_available(c, p, &f, &state, &changes);
     if (!there && changes != SIM_PEERS) {
         load_changed(c, p, op, &f, changes);
         return;
@@ -155,7 +158,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_saved *own = f.kind == GW_LOAD_MANIFEST ? sim_disk_saved_as(&p->disk, &f.root, f.step) : NULL;
     bool known = has_manifest(c, p, &f, own);
     bool by_others = !there && f.kind == GW_LOAD_MANIFEST &&
-                     (known ? failed_by_others(c, p, &f, own) : somebody_is_away(c, p, &f));
+                     (known ? failed_by_others(c, p, &f, own) : source_is_unreachable(c, p, &f));
     bool at_once = sim_lot(c->options, sim_now(c)) >> 32 & 1;
     if (!there && sim_now(c) - f.since_ns < FETCH_MOST_NS && !(by_others && at_once)) {
         sim_later(c, 50 * SIM_MS, op);
@@ -178,7 +181,8 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         event.text = "no source could be reached";
         bool told = f.kind == GW_LOAD_MANIFEST && !by_others;
         if (told) event.loaded.held = &sound;
-        if (told && !known && own != NULL) own->untold = p->boot; /* nobody here knows what its chunks are */
+        /* no peer here knows what its chunks belong to */
+        if (told && !known && own != NULL) own->untold = p->boot;
         c->result->faults[GW_SIM_FAILED_FETCH] += by_others;
     }
     sim_event(c, p, &event);

@@ -1,6 +1,6 @@
-/* What may go wrong while the world carries out what brains ask for. The world asks, and the
- * faults (tools/sim/faults), which set the table, answer, draw random numbers and count; in a world without
- * hazards nothing goes wrong. */
+/* The hazards: what may go wrong while the world carries out the actions of brains. The world asks; the
+ * faults (tools/sim/faults), which set this table, answer, draw random numbers and count. In a world
+ * without hazards nothing goes wrong. */
 #ifndef GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 #define GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 
@@ -14,28 +14,29 @@ typedef struct sim_peer sim_peer;
 typedef struct sim_sum sim_sum;
 
 typedef struct sim_hazards {
-    /* A worker begins a shard: whether it cannot compute it, and says so later by itself. */
+    /* A worker begins a shard: whether it cannot compute it, which it reports later by itself. */
     bool (*gives_up)(sim_cluster *c, sim_peer *p, uint32_t worker);
-    /* Whether what this shard is computed from cannot be had just now. */
+    /* Whether the payload of this shard is not available now. */
     bool (*loses_payload)(sim_cluster *c, sim_peer *p, uint32_t shard);
-    /* What the peer computes of a shard, which may be wrong. */
+    /* Returns the contribution that the peer computes, which may be wrong. */
     uint64_t (*computes)(sim_cluster *c, const sim_peer *p, uint32_t shard);
-    /* A shard is through: whether the process has died of it. */
+    /* A shard is finished: whether the process has died at it. */
     bool (*dies_of)(sim_cluster *c, sim_peer *p, uint32_t shard);
-    /* A shard is computed once more: whether that fails. */
+    /* A shard is computed again for a probe: whether that fails. */
     bool (*fails_probe)(sim_cluster *c, sim_peer *p, uint64_t step);
-    /* Whether the machine fails at what it is asked for, as this kind of fault. */
+    /* Whether the machine fails at an operation, as this kind of fault. */
     bool (*refuses)(sim_cluster *c, sim_peer *p, gw_sim_fault kind);
-    /* Whether the answer to a swap of `victim`'s range word by `thief` is lost, though the swap is not. */
+    /* Whether the answer to a swap of the victim's range word by the thief is lost, although the swap has
+     * happened. */
     bool (*loses_answer)(sim_cluster *c, uint32_t thief, uint32_t victim);
     /* A member enters a reduction: a bit of its part may flip. */
     void (*touches_part)(sim_cluster *c, sim_peer *p);
-    /* A member gets the sum of a step: whether a bit of it flips. *damaged: one of this reduction has before.
-     */
+    /* A member gets the sum of a step: whether a bit of it flips. *damaged: this reduction already had a
+     * damaged sum. */
     bool (*damages_sum)(sim_cluster *c, sim_peer *p, uint64_t step, sim_sum *sum, bool *damaged);
-    /* Whether bits of what `from` sends now come to `to` as others. */
+    /* Whether bits that `from` sends to `to` now would arrive changed. */
     bool (*would_change)(sim_cluster *c, uint32_t from, uint32_t to);
-    /* They do: returns which of all changes it is (sim_observer, change_arrives). */
+    /* Such a change happens: returns its number among all changes (change_arrives in observer.h). */
     uint32_t (*changes)(sim_cluster *c, uint32_t from, uint32_t to);
 } sim_hazards;
 

@@ -1,6 +1,6 @@
-/* Control links as the node has them: at most one between two peers, dialled by a peer that wants it;
- * messages arrive in order and once while it stands, and those in flight are lost when it breaks. A cut of
- * the network stalls messages (TCP sends them again) until it heals or the link breaks. */
+/* Control links, as the node has them: at most one between two peers, dialled by a peer that wants it.
+ * Messages arrive in order and once while the link stands, and those in flight are lost when it breaks. A
+ * cut of the network stalls messages (TCP sends them again) until it heals or the link breaks. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STALL_GRID_NS (20 * SIM_MS)   /* stalled messages are tried again at these instants, in order */
-#define STALL_MOST_NS (1500 * SIM_MS) /* then the link breaks */
+#define STALL_MOST_NS (1500 * SIM_MS) /* after this time the link breaks */
 #define DIAL_FIRST_NS (10 * SIM_MS)
 #define DIAL_MOST_NS  (1000 * SIM_MS)
 
@@ -42,7 +42,7 @@ static void plan_dial(sim_cluster *c, sim_peer *p, uint32_t other) {
     sim_later(c, pause_ns + sim_between(c, SIM_MS / 10, SIM_MS), &op);
 }
 
-/* Plans something that happens to a side of a link, after everything planned for that side before. */
+/* Plans an operation on a side of a link, after everything that was planned for that side before. */
 static void in_order(sim_cluster *c, sim_link *link, int side, uint64_t delay_ns, const sim_op *op) {
     uint64_t at_ns = sim_now(c) + delay_ns;
     if (at_ns < link->arrival_ns[side]) at_ns = link->arrival_ns[side];
@@ -125,8 +125,8 @@ static void plan_dial_lost(sim_cluster *c, sim_peer *p, uint32_t other, uint32_t
     sim_later(c, delay_ns, &op);
 }
 
-/* The peer that answers at the address is another one, which proves as much as when nobody listens there
- * (net/link/link.h). */
+/* Dials a name that was lost with its disk. Another peer answers at the address, which proves as much as a
+ * refused connection (net/link/link.h). */
 static void dial_lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_peer *q = &c->peers[op->from];
     uint64_t bit = UINT64_C(1) << op->x;
@@ -160,7 +160,7 @@ void sim_want(sim_cluster *c, sim_peer *p, uint32_t other, bool wanted) {
         plan_dial(c, p, other);
         return;
     }
-    /* A peer that drops a link is not told that it is down, and hears no more of what was on its way. */
+    /* A peer that drops a link is not told that it is down, and gets nothing more that was under way. */
     link->told[side_of(p->number, other)] = false;
     link->drains[side_of(p->number, other)] = false;
     sim_work_broken(c, p, other);
@@ -202,10 +202,10 @@ void sim_break_all(sim_cluster *c, sim_peer *p) {
         link->pause_ns[side_of(p->number, other)] = 0;
         bool heard = !p->host_down && gw_sim_network_reaches(&c->network, p->number, other);
         if (heard || c->peers[other].brain == NULL) {
-            bool drains = heard && link->up && !p->abrupt; /* the kernel sends what the process wrote */
+            bool drains = heard && link->up && !p->abrupt; /* the kernel still sends what the process wrote */
             sim_break(c, p->number, other);
             link->drains[side_of(other, p->number)] = drains;
-        } else if (link->up) { /* no reset arrives: the others find out when nothing is acknowledged */
+        } else if (link->up) { /* no reset arrives: the others notice when nothing is acknowledged */
             sim_op op = sim_op_to(&c->peers[other], silent_break);
             op.from = p->number;
             op.session = link->session;
@@ -217,9 +217,10 @@ void sim_break_all(sim_cluster *c, sim_peer *p) {
 static void arrives(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_link *link = sim_link_of(c, p->number, op->from);
     int side = side_of(p->number, op->from);
-    bool stands = (link->up && link->told[side]) || link->drains[side]; /* to this very life */
+    bool stands = (link->up && link->told[side]) || link->drains[side]; /* the link is to this life */
     if (!stands || link->session != op->session || p->finished) return;
-    /* The core was drawn by what had been promised by then: a peer that is gone asks for no more promises. */
+    /* The core was drawn from the promises made by then: a peer that is gone must not ask for further
+     * promises. */
     if (c->options->majority && c->peers[op->from].gone) return;
     bool passes = gw_sim_network_reaches(&c->network, op->from, p->number) && link->taken[side] == op->x;
     if (!passes) {

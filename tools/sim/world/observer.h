@@ -1,10 +1,10 @@
-/* What the world tells of what happens in it. An observer is a table of functions, one a fact, any of which
- * may be NULL; it is registered before the run begins and called in the order of registration, at the moment
- * that its fact's comment names. The judges (tools/sim/judge) observe, and so do the faults
- * (tools/sim/faults); the world knows neither.
+/* The facts that the world tells its observers. An observer is a table of functions, one for each fact,
+ * any of which may be NULL. It is registered before the run begins; observers are called in the order of
+ * registration, at the moment that the fact's comment names. The judges (tools/sim/judge) and the faults
+ * (tools/sim/faults) are observers; the world knows neither.
  *
- * An observer may read the whole cluster and end the run with a verdict (sim_violation). It draws no random
- * number and schedules nothing where its fact does not say so: judges must not change what they judge. */
+ * An observer may read the whole cluster and end the run with a verdict (sim_violation). It draws no
+ * random number and schedules nothing unless its fact allows it: judges must not change what they judge. */
 #ifndef GODWIT_TOOLS_SIM_WORLD_OBSERVER_H
 #define GODWIT_TOOLS_SIM_WORLD_OBSERVER_H
 
@@ -13,80 +13,84 @@
 typedef struct sim_cluster sim_cluster;
 typedef struct sim_peer sim_peer;
 
-/* What happens to one life of a peer and may excuse its end. */
+/* Events of one life of a peer that may excuse its end. */
 typedef enum sim_mishap {
     SIM_ASKED_TO_LEAVE,  /* its user asks it to leave the job */
     SIM_ASKED_TO_STOP,   /* its user asks it to stop the whole job */
-    SIM_LOST_DEVICE,     /* what it computes with breaks down */
-    SIM_GAVE_UP_SHARD,   /* a worker of it cannot compute a shard */
-    SIM_WAS_REFUSED,     /* its machine refuses an update, effects or a look at its state */
+    SIM_LOST_DEVICE,     /* its device breaks down */
+    SIM_GAVE_UP_SHARD,   /* one of its workers cannot compute a shard */
+    SIM_WAS_REFUSED,     /* its machine fails at an update, effects or a look at its state */
     SIM_DISK_REFUSES,    /* its disk is full or hangs from now on */
-    SIM_DISK_IS_ANOTHER, /* its disk is gone, and its name with it; it has got a new name by now */
+    SIM_DISK_IS_ANOTHER, /* its disk is gone, and its name with it; it has a new name by now */
 } sim_mishap;
 
-/* Bits that are not what they should be, in one peer's memory. */
+/* Wrong bits in the memory of one peer. */
 typedef enum sim_error_kind {
-    SIM_WRONG_SHARD, /* it has computed a shard of the step that it is in wrong */
+    SIM_WRONG_SHARD, /* it has computed a shard of its current step wrong */
     SIM_WRONG_STATE, /* a bit of its state has flipped */
-    SIM_WRONG_PART,  /* a bit of what it has added up to its step has flipped, which nobody else can see */
+    SIM_WRONG_PART,  /* a bit of its part of the step's sum has flipped, which no other peer can see */
 } sim_error_kind;
 
-/* Bits of what `from` sent are others when they come to `to`; the machine at fault is one of the two. */
+/* Bits that `from` sent arrive changed at `to`; the machine at fault is one of the two. */
 typedef struct sim_changed_bits {
     uint32_t from, to, at_fault; /* numbers of peers */
 } sim_changed_bits;
 
-/* A state that a peer is to load. */
+/* A state that a peer is asked to load. */
 typedef struct sim_load_request {
     gw_load_kind kind;
     uint64_t step, fingerprint;
     gw_hash root;
-    uint64_t epoch;           /* of the view that asks for it */
-    const gw_peer_id *donors; /* GW_LOAD_PEERS: who has it; borrowed for the call */
+    uint64_t epoch;           /* epoch of the view that asks for it */
+    const gw_peer_id *donors; /* GW_LOAD_PEERS: the peers that have it; borrowed for the call */
     uint32_t donor_count;
 } sim_load_request;
 
 typedef struct sim_observer {
     /* Lives. */
-    void (*life_begins)(void *context, sim_peer *p);    /* boot and nonce are set, there is no brain yet */
-    void (*last_word)(void *context, sim_peer *p);      /* it crashes or says FINISH: once a life */
-    void (*finished)(void *context, sim_peer *p);       /* its FINISH is recorded in p->finish... */
-    void (*process_ends)(void *context, sim_peer *p);   /* its brain is gone, its memory is about to go */
-    void (*process_exited)(void *context, sim_peer *p); /* behind the former, of one that had finished.
-                                                          Observers may schedule its next life */
+    void (*life_begins)(void *context, sim_peer *p); /* boot and nonce are set; there is no brain yet */
+    void (*last_word)(void *context, sim_peer *p);   /* it crashes or sends FINISH; once in a life */
+    void (*finished)(void *context, sim_peer *p);    /* its FINISH is recorded in p->finish and so on */
+    /* its brain is gone; its memory is about to be freed */
+    void (*process_ends)(void *context, sim_peer *p);
+    /* after process_ends, for a process that had finished; observers may schedule its next life */
+    void (*process_exited)(void *context, sim_peer *p);
     void (*mishap)(void *context, sim_peer *p, sim_mishap mishap);
 
     /* Views and messages. */
     void (*view_installed)(void *context, sim_peer *p, const gw_view *view);
     void (*view_announced)(void *context, sim_peer *p, const gw_view *view, const char *cause);
     void (*view_forced)(void *context, sim_peer *p); /* an operator is about to ask it to force a view */
-    /* A brain sends a message, whether a link takes it or not. to NULL: nobody has that name any more. */
+    /* A brain sends a message, whether or not there is a link. `to` is NULL where no peer has that name
+     * any more. */
     void (*message_sent)(void *context, sim_peer *p, const sim_peer *to, const uint8_t *bytes, size_t length);
     void (*message_arrives)(void *context, sim_peer *p, const sim_peer *from, uint8_t kind);
     void (*logged)(void *context, sim_peer *p, const char *text);
 
     /* Sums. */
-    void (*step_begun)(void *context, sim_peer *p);  /* with an empty accumulator */
+    void (*step_begun)(void *context, sim_peer *p);  /* the accumulator is empty */
     void (*sum_entered)(void *context, sim_peer *p); /* it is about to enter a reduction */
-    void (*sum_failed)(void *context, sim_peer *p, const sim_peer *with); /* it names the member `with` */
+    /* its reduction failed with the member `with` */
+    void (*sum_failed)(void *context, sim_peer *p, const sim_peer *with);
     void (*sum_reduced)(void *context, sim_peer *p, const gw_view *view); /* it has the sum of that view */
     void (*step_applies)(void *context, sim_peer *p, uint64_t step,
-                         bool skips);                                  /* it is about to apply its sum */
-    void (*step_applied)(void *context, sim_peer *p, uint64_t parent); /* to that state */
+                         bool skips); /* it is about to apply its sum */
+    /* it has applied its sum to that state */
+    void (*step_applied)(void *context, sim_peer *p, uint64_t parent);
 
-    /* States: loaded, shown to people, and given to the job's effects. */
+    /* States that are loaded, shown to people, or given to the job's effects. */
     void (*state_wanted)(void *context, sim_peer *p, const sim_load_request *load);
     void (*state_loaded)(void *context, sim_peer *p, const sim_load_request *load);
     void (*state_shown)(void *context, sim_peer *p, uint64_t step, uint64_t fingerprint);
     void (*effects_done)(void *context, sim_peer *p, uint64_t step,
-                         bool failed); /* of the state it holds now */
+                         bool failed); /* effects of the state that it holds now */
 
-    /* Wrong bits, and who is told of them. */
+    /* Wrong bits, and the notices about them. */
     void (*bits_wrong)(void *context, sim_peer *p, sim_error_kind kind);
     void (*bits_changed)(void *context, const sim_changed_bits *bits);
-    /* The receiver is about to hear of such a change, the one numbered `which` from 0 on in the order in
-     * which they were told here; and it has heard of it. `holds`: it has the state that is summed from, or
-     * the one before the state that it fetches. */
+    /* change_arrives: the receiver is about to hear of a change of bits; `which` is its number, from 0 on,
+     * in the order of bits_changed. change_heard: it has heard of it. `holds`: the receiver has the state
+     * that is summed from, or the one before the state that it fetches. */
     void (*change_arrives)(void *context, sim_peer *p, uint32_t which, bool holds);
     void (*change_heard)(void *context, sim_peer *p, uint32_t which, bool in_sum);
     void (*fault_told)(void *context, sim_peer *p, const gw_action *notice); /* GW_NOTICE_CORRUPT */
@@ -94,18 +98,18 @@ typedef struct sim_observer {
 
     /* Checkpoints. */
     void (*checkpoint_told)(void *context, sim_peer *p, uint64_t step, const gw_hash *root); /* complete */
-    /* It makes a manifest of this root. saved: it is that of what it has saved last; told: it is to be made
-     * of what others tell of their chunks. */
+    /* It makes a manifest of this root. `saved`: the root is that of its last save; `told`: the manifest
+     * is to be made from what others report of their chunks. */
     void (*manifest_made)(void *context, sim_peer *p, uint64_t step, const gw_hash *root, bool saved,
                           bool told);
     void (*manifest_stored)(void *context, sim_peer *p,
                             uint64_t step);            /* its brain has heard that it is stored */
     void (*retain_begins)(void *context, sim_peer *p); /* it is about to delete what it need not retain */
     void (*retain_ends)(void *context, sim_peer *p);
-    void (*disks_lost)(void *context); /* some disk has lost some of what was on it */
+    void (*disks_lost)(void *context); /* some disk has lost some of its contents */
 } sim_observer;
 
-enum { SIM_OBSERVERS = 20 }; /* most */
+enum { SIM_OBSERVERS = 20 }; /* the most there can be */
 
 typedef struct sim_observers {
     const sim_observer *table[SIM_OBSERVERS];

@@ -1,5 +1,5 @@
-/* What finds silent corruption, as the node does it: chosen shards that are computed twice, a shard that is
- * computed once more after a dispute, and looks at the state in memory. */
+/* The checks that find silent corruption, as the node has them: chosen shards that are computed twice, a
+ * shard that is computed again after a dispute, and looks at the state in memory. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"

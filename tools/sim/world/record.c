@@ -1,7 +1,7 @@
-/* What a peer remembers of its votes and of lost shards (GW_ACT_PERSIST), as the node writes it: to a file
- * beside the old one, which takes that one's place when it is on disk. A record is there whole or not at all,
- * and one that is being written when its process ends is lost. Where only the folder could not be flushed the
- * new record is there although its writing has failed, until the power fails. */
+/* The record of a peer's votes and lost shards (GW_ACT_PERSIST), as the node writes it: to a new file,
+ * which replaces the old one when it is on disk. A record is there whole or not at all, and one that is
+ * being written when its process ends is lost. If only the folder could not be flushed, the write fails
+ * although the new record is there, until the power fails. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -63,7 +63,7 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->asked = sim_record_copy(action->persist.bytes, action->persist.length);
     p->m.records_open++;
     uint64_t at_ns = sim_now(c) + sim_disk_time(c, p, SIM_MS / 10, 5 * SIM_MS);
-    if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* one after the other */
+    if (at_ns <= p->persisted_ns) at_ns = p->persisted_ns + 1; /* records are written one after the other */
     p->persisted_ns = at_ns;
     sim_op op = sim_op_to(p, persist_durable);
     op.x = outcome(c, p);
@@ -76,7 +76,7 @@ void sim_record_persist(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, at_ns - sim_now(c) + sim_between(c, 1000, SIM_MS), &told);
 }
 
-/* What a record says of verdicts. */
+/* The verdicts in a record. */
 
 typedef struct verdicts {
     gw_convictions of_others;
@@ -127,7 +127,7 @@ void sim_record_crash(sim_cluster *c, sim_peer *p) {
     sim_record_replace(&p->disk, sim_record_copy(p->disk.flushed.bytes, p->disk.flushed.length), true);
 }
 
-/* What a record says of views. */
+/* The views in a record. */
 
 void sim_ballot_read(const sim_record *record, gw_ballot *ballot) {
     gw_ballot_open(ballot, true);
@@ -148,7 +148,7 @@ bool sim_record_has_view(const sim_record *record) {
 bool sim_is_majority(sim_cluster *c, const gw_view *view, const bool *among) {
     gw_view rest = {0};
     for (uint32_t i = 0; i < view->count; i++) {
-        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL: its disk is lost */
+        const sim_peer *member = sim_by_id(c, &view->members[i].id); /* NULL where its disk is lost */
         if (member != NULL && among[member->number]) rest.members[rest.count++] = view->members[i];
     }
     return gw_view_majority(view, &rest);

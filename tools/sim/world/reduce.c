@@ -1,5 +1,5 @@
-/* Collectives, one member at a time: each enters with what its accumulator holds, and ends on its own. When a
- * member dies or aborts, or a link breaks, some of the others may still have all they need. */
+/* Collectives, one member at a time: each enters with the contents of its accumulator, and ends on its
+ * own. When a member dies or aborts, or a link breaks, some of the others may still have all they need. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -9,30 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALL_MOST_NS (2000 * SIM_MS) /* without progress, after all have entered */
+#define STALL_MOST_NS (2000 * SIM_MS) /* time without progress, after all have entered */
 
-typedef struct sim_entry { /* one member in a collective */
+typedef struct sim_entry { /* one member of a collective */
     bool entered, ended;
-    bool lucky; /* has all it needs: ends well although the others do not */
+    bool lucky; /* it has all it needs, and succeeds although the others do not */
     uint32_t peer;
     uint64_t life;
     gw_token token;
     sim_sum snapshot;
     int64_t row[GW_SLOTS];
-    int64_t *table; /* GW_VERIFY_TABLE words; NULL = zeros. Owned */
+    int64_t *table; /* GW_VERIFY_TABLE words; NULL = zeros; owned */
 } sim_entry;
 
 struct sim_reduction {
     gw_view view;
     uint64_t step;
     uint32_t entered;
-    uint32_t arrangement; /* of its members: the same for all of them */
+    uint32_t arrangement; /* the order of its members, which is the same for all of them */
     bool broken;
-    bool damaged;      /* one member or more got a damaged sum */
-    uint64_t full_ns;  /* since when all members are in */
-    sim_sum sum;       /* of all entries, made when a member first ends well */
+    bool damaged;      /* at least one member got a damaged sum */
+    uint64_t full_ns;  /* since when all members have entered */
+    sim_sum sum;       /* the sum of all entries, made when the first member succeeds */
     int64_t *table;    /* the sum of their tables; NULL = zeros */
-    sim_entry entry[]; /* of each rank */
+    sim_entry entry[]; /* by rank */
 };
 
 static uint64_t front_of(const gw_view_name *name) {
@@ -117,16 +117,16 @@ static sim_op op_of_entry(const sim_cluster *c, const sim_reduction *r, const si
     return op;
 }
 
-/* The entry fails a little later. `with` is the member that it has failed with; SIM_PEERS = unknown. */
+/* Plans the failure of the entry. `with` is the member that it has failed with; SIM_PEERS = unknown. */
 static void fail_later(sim_cluster *c, const sim_reduction *r, const sim_entry *e, uint32_t with) {
     sim_op op = op_of_entry(c, r, e, fail);
     op.z =
-        c->options->path_ms != 0 ? with : SIM_PEERS; /* only where paths are lost do members name another */
+        c->options->path_ms != 0 ? with : SIM_PEERS; /* members name another only if the run has lost paths */
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
 }
 
 /* Whether the collective makes progress: every member runs and reaches every other. */
-static bool turns(const sim_cluster *c, const sim_reduction *r) {
+static bool makes_progress(const sim_cluster *c, const sim_reduction *r) {
     for (uint32_t i = 0; i < r->view.count; i++) {
         const sim_peer *p = &c->peers[r->entry[i].peer];
         if (p->paused_until_ns > sim_now(c)) return false;
@@ -175,7 +175,7 @@ static bool covers(const sim_sum *sum) {
     return true;
 }
 
-static void ends_well(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
+static void succeed(sim_cluster *c, sim_peer *p, sim_reduction *r, sim_entry *e) {
     static const int64_t zeros[GW_VERIFY_TABLE];
     int64_t slots[SIM_PEERS * GW_SLOTS];
     sim_memory *m = &p->m;
@@ -215,7 +215,7 @@ static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (r == NULL || p->m.reduce_token != op->token) return;
     sim_entry *e = &r->entry[gw_view_rank(&r->view, &p->id)];
     if (e->ended || (r->broken && !e->lucky)) return;
-    if (!e->lucky && !turns(c, r)) {
+    if (!e->lucky && !makes_progress(c, r)) {
         if (sim_now(c) - r->full_ns > STALL_MOST_NS) {
             sim_op stalled = *op;
             stalled.z = SIM_PEERS;
@@ -226,7 +226,7 @@ static void done(sim_cluster *c, sim_peer *p, const sim_op *op) {
         }
         return;
     }
-    ends_well(c, p, r, e);
+    succeed(c, p, r, e);
 }
 
 static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
@@ -240,7 +240,7 @@ static void damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-/* A member that tries a sum again looks at its own part first, and finds it wrong. */
+/* A member that repeats a sum checks its own part first, and finds it wrong. */
 static void part_is_wrong(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     p->m.reduce_token = 0;
@@ -260,22 +260,22 @@ static void refuse_part(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_MS, &op);
 }
 
-/* The flipped bit is found before anything of the part leaves. */
+/* The flipped bit is found before any of the part is sent. */
 static void refuse(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_op op = sim_op_to(p, damaged);
     op.token = p->m.reduce_token = action->token;
     sim_later(c, SIM_MS, &op);
 }
 
-/* The member that an entry names: each of two that cannot exchange anything names the other, and all name one
- * that has ended (b is SIM_PEERS). */
+/* Returns the member that an entry names: each of two that cannot exchange anything names the other, and
+ * all name one that has ended (b is SIM_PEERS). */
 static uint32_t failed_with(const sim_entry *e, uint32_t a, uint32_t b) {
     if (e->peer == a) return b;
     return e->peer == b || b == SIM_PEERS ? a : SIM_PEERS;
 }
 
-/* Breaks the reduction between members a and b. a is SIM_PEERS where no member is known to be the cause. */
-static void hurt(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
+/* Breaks the reduction between the members a and b; a is SIM_PEERS where the cause is not known. */
+static void break_reduction(sim_cluster *c, sim_reduction *r, uint32_t a, uint32_t b) {
     if (r->broken) return;
     r->broken = true;
     for (uint32_t i = 0; i < r->view.count; i++) {
@@ -298,7 +298,7 @@ void sim_hear_of_change(sim_cluster *c, sim_peer *p, uint32_t which, bool holds,
     SIM_NOTIFY(c, change_heard, p, which, in_sum);
 }
 
-static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
+static void deliver_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     if (p->m.reduce_token != op->token) return;
     sim_reduction *r = find(c, op->x, op->y);
     if (r != NULL) r->entry[gw_view_rank(&r->view, &p->id)].ended = true;
@@ -312,8 +312,8 @@ static void came_changed(sim_cluster *c, sim_peer *p, const sim_op *op) {
 static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint32_t to) {
     uint32_t sender = r->entry[from].peer, receiver = r->entry[to].peer;
     if (!c->hazards->would_change(c, sender, receiver)) return false;
-    sim_op op = op_of_entry(c, r, &r->entry[to], came_changed);
-    op.bytes = c->peers[sender].id.bytes; /* its name by then, whatever disk it has later */
+    sim_op op = op_of_entry(c, r, &r->entry[to], deliver_changed);
+    op.bytes = c->peers[sender].id.bytes; /* its name at this time, even if it loses its disk later */
     op.length = sizeof c->peers[sender].id.bytes;
     op.z = c->hazards->changes(c, sender, receiver);
     sim_later(c, sim_between(c, SIM_MS / 10, 50 * SIM_MS), &op);
@@ -321,7 +321,7 @@ static bool change_between(sim_cluster *c, sim_reduction *r, uint32_t from, uint
     return true;
 }
 
-/* Round a ring each member receives from its left neighbour. */
+/* Changes bits in a ring, where each member receives from its left neighbour. */
 static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
     for (uint32_t k = 0; k < r->view.count; k++) {
         uint32_t to = ranks[(k + 1) % r->view.count];
@@ -329,8 +329,8 @@ static void change_in_ring(sim_cluster *c, sim_reduction *r, const uint32_t *ran
     }
 }
 
-/* By recursive doubling a member that has seen changed bits goes no further, nor do members that wait for
- * what it does not send (net/collective/doubling.c). */
+/* Changes bits in recursive doubling: a member that has seen changed bits goes no further, and neither do
+ * members that wait for what it does not send (net/collective/doubling.c). */
 static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ranks, bool *stuck) {
     uint32_t last = gw_doubling_rounds(r->view.count) + 1;
     for (uint32_t stage = 0; stage <= last; stage++) {
@@ -345,8 +345,9 @@ static void change_in_pairs(sim_cluster *c, sim_reduction *r, const uint32_t *ra
     }
 }
 
-/* A member that received changed bits has no sum, and the others have none before the view ends, but for some
- * with exact sums that had all they need (net/collective/ring.c). */
+/* Changes bits in a reduction. A member that received changed bits has no sum, and the others have none
+ * before the view ends, except that with exact sums some may have had all they need
+ * (net/collective/ring.c). */
 static void change_bits(sim_cluster *c, sim_reduction *r) {
     uint32_t ranks[GW_MAX_MEMBERS];
     bool stuck[GW_MAX_MEMBERS] = {false};
@@ -384,7 +385,7 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
         r->arrangement = action->reduce.arrangement;
         for (uint32_t i = 0; i < r->view.count; i++) {
             const sim_peer *member = sim_by_id(c, &r->view.members[i].id);
-            r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* will never enter */
+            r->entry[i].peer = member != NULL ? member->number : SIM_PEERS; /* such a member never enters */
         }
     }
     if (r->arrangement != action->reduce.arrangement)
@@ -397,7 +398,7 @@ void sim_reduce(sim_cluster *c, sim_peer *p, const gw_action *action) {
         return;
     }
     uint32_t parted = sim_parted_from(c, &r->view, p->number);
-    if (parted != SIM_PEERS) hurt(c, r, p->number, parted);
+    if (parted != SIM_PEERS) break_reduction(c, r, p->number, parted);
     *e = (sim_entry){.entered = true,
                      .peer = p->number,
                      .life = p->boot,
@@ -429,19 +430,18 @@ void sim_reduce_hurt(sim_cluster *c, uint32_t a, int b) {
         if (gw_view_rank_of_life(&r->view, &c->peers[a].id, c->peers[a].boot, c->peers[a].nonce) < 0)
             continue;
         if (b >= 0 && (gw_view_rank(&r->view, &c->peers[b].id) < 0 || !sim_chance(c, 0.6))) continue;
-        hurt(c, r, a, b >= 0 ? (uint32_t)b : SIM_PEERS);
+        break_reduction(c, r, a, b >= 0 ? (uint32_t)b : SIM_PEERS);
     }
 }
 
 static void aborted(sim_cluster *c, sim_peer *p, const sim_op *op) {
-    if (p->m.reduce_token != op->token) return; /* it failed before its abort arrived */
+    if (p->m.reduce_token != op->token) return; /* the reduction failed before the abort arrived */
     sim_reduction *r = find(c, op->x, op->y);
-    if (op->z != 0 && r != NULL) { /* the last piece had come just before */
-        ends_well(c, p, r, &r->entry[gw_view_rank(&r->view, &p->id)]);
+    if (op->z != 0 && r != NULL) { /* the last piece had arrived just before */
+        succeed(c, p, r, &r->entry[gw_view_rank(&r->view, &p->id)]);
         return;
     }
-    p->m.reduce_token =
-        0; /* the reduction itself may have been forgotten meanwhile: all its members were through */
+    p->m.reduce_token = 0; /* the reduction itself may be freed by now, if all its members have ended */
     gw_event event = {.kind = GW_EV_REDUCED, .token = op->token, .outcome = GW_ABORTED, .text = "aborted"};
     sim_event(c, p, &event);
 }
@@ -461,13 +461,13 @@ void sim_reduce_abort(sim_cluster *c, sim_peer *p) {
         p->m.reduce_told_ns = sim_now(c) + delay_ns;
         sim_later(c, delay_ns, &op);
         r->entry[rank].ended = true;
-        hurt(c, r, SIM_PEERS, SIM_PEERS);
+        break_reduction(c, r, SIM_PEERS, SIM_PEERS);
     }
 }
 
 /* Applying. */
 
-/* The flipped bit is found as the state is read. */
+/* The flipped bit is found when the state is read. */
 static void apply_damaged(sim_cluster *c, sim_peer *p, const sim_op *op) {
     p->m.has_state = false;
     gw_event event = {.kind = GW_EV_APPLIED,

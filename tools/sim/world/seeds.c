@@ -1,5 +1,5 @@
-/* Seeds that are names: each life looks them up (tools/godwit/node/seeds.h), knows their addresses after a
- * while, and may be told at first where they were before. */
+/* Seeds that are names. Each life looks them up (tools/godwit/node/seeds.h), gets their addresses after a
+ * while, and may get outdated ones at first. */
 #include "tools/sim/world/cluster.h"
 
 static void told(sim_cluster *c, sim_peer *p, const sim_op *op) {

@@ -1,4 +1,4 @@
-/* Workers, the accumulator, the range word, one-sided operations. */
+/* Workers, the accumulator, the range word, and one-sided operations. */
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 2 }; /* positions that the owner moves from its word at a time */
+enum { BATCH = 2 }; /* positions that the owner takes from its word at a time */
 
 static void feed(sim_cluster *c, sim_peer *p);
 
@@ -80,7 +80,7 @@ static void lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
     feed(c, p);
 }
 
-/* The claim is given back. */
+/* Gives a claim back if its payload is lost. */
 static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     if (!c->hazards->loses_payload(c, p, worker->shard)) return false;
     worker->busy = false;
@@ -111,7 +111,7 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_later(c, time_ns, &op);
 }
 
-/* A careful claim: its shard is computed only after the brain has heard of it and acted. */
+/* Reports a careful claim: its shard is computed only after the brain has heard of it and acted. */
 static void claimed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     const sim_worker *worker = &p->m.workers[op->x];
     if (!worker->busy || worker->turn != op->y) return;
@@ -133,7 +133,7 @@ static void corrected(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_event(c, p, &event);
 }
 
-/* Corrects the claims of workers that are busy, or of those that are idle but have a claim standing. */
+/* Corrects the claims of busy workers, or those of idle workers that still have one. */
 static void correct_claims(sim_cluster *c, sim_peer *p, bool busy) {
     for (uint32_t w = 0; w < SIM_WORKERS; w++) {
         const sim_worker *worker = &p->m.workers[w];
@@ -161,8 +161,8 @@ static bool next_position(sim_memory *m, uint32_t *position) {
     return true;
 }
 
-/* The next shard of a worker: chosen ones come first, and their positions are passed over later. A claim that
- * the worker has standing stays so. */
+/* Finds the next shard of a worker. Chosen shards come first, and their positions are skipped later. A
+ * claim that the worker has announced stays. */
 static bool next_shard(sim_cluster *c, sim_peer *p, bool claimed, sim_worker *next) {
     sim_memory *m = &p->m;
     *next = (sim_worker){.busy = true, .claimed = claimed, .turn = m->turns + 1};
@@ -259,7 +259,7 @@ static void freeze(sim_cluster *c, sim_peer *p, gw_token token) {
 
 static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_sum_free(&p->m.accumulator);
-    bool over = action->step >= c->options->steps; /* nothing is computed from the last state of all */
+    bool over = action->step >= c->options->steps; /* nothing is computed from the last state */
     uint32_t shards = over ? 0 : sim_shards(c->options, action->step);
     if (action->begin_step.shards != shards)
         sim_violation(c, "peer %u begins step %" PRIu64 " with %u shards, not %u", p->number, action->step,
@@ -321,7 +321,7 @@ static sim_asked *asked_of(sim_peer *p, gw_token token) {
 
 static void answer(sim_cluster *c, sim_peer *p, gw_token token, gw_word_outcome outcome, uint64_t word) {
     sim_asked *asked = asked_of(p, token);
-    if (asked == NULL) return; /* the link broke first: the answer is lost */
+    if (asked == NULL) return; /* the link broke first, and the answer is lost */
     bool swap = asked->swap;
     *asked = p->operations[--p->m.asked_count];
     gw_event event = {.kind = swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ,
@@ -378,14 +378,14 @@ static void unknown(sim_cluster *c, sim_peer *p, const sim_op *op) {
     answer(c, p, op->token, GW_WORD_UNKNOWN, 0);
 }
 
-/* The word was not reached: nothing has happened to it. */
+/* The word was not reached, and is unchanged. */
 static void unreachable(sim_cluster *c, sim_peer *p, const sim_op *op) {
     answer(c, p, op->token, GW_WORD_FENCED, 0);
 }
 
 static void ask(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_memory *m = &p->m;
-    sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: it is another peer now */
+    sim_peer *victim = sim_by_id(c, &action->peer); /* NULL: another peer has its place now */
     GW_ASSERT(victim != p);
     if (m->asked_count == sizeof p->operations / sizeof p->operations[0]) {
         sim_violation(c, "peer %u has %u one-sided operations open", p->number, m->asked_count);
