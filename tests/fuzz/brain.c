@@ -1,9 +1,10 @@
-/* The brain of a peer among others that send it anything at all, in a world where anything may fail, come
- * late, or end: real brains (brain_world.h), and messages and datagrams that none of them has sent.
+/* The target `brain`: the brain of a peer among others that send it anything, in a world where every
+ * operation may fail, come late, or end. There are two or three real brains (brain_world.h), and messages
+ * and datagrams that none of them has sent.
  *
- * An input is a byte that says what kind of world it is, and a script: an operation u8 (its upper half: for
- * how many events the world goes on behind it), the length u16 of what follows, and that. Whatever comes, a
- * brain may end the job, leave, or go on, but break no invariant. */
+ * An input is a byte that chooses the kind of world, and a script of operations: the operation (u8; its
+ * upper half is the number of events for which the world goes on after it), the length (u16) of its
+ * argument, and the argument. A brain may end the job, leave, or go on, but must break no invariant. */
 #include "core/brain/message.h"
 #include "tests/fuzz/brain_world.h"
 
@@ -12,7 +13,7 @@
 
 enum { HEAD = 3, SCRIPT = 4096, FIRST_EVENTS = 100, LAST_EVENTS = 1500, JOB_EVENTS = 20000 };
 enum { SAY_RAW, SAY_FITTING, DATAGRAM, BREAK_LINK, ASK, FATES, KILL, START, WAIT, CUT, FILL, DATA, SEEDS };
-enum { RECORDED = 16, DISK_LOST = 32 }; /* of KILL, beside the brain's number */
+enum { RECORDED = 16, DISK_LOST = 32 }; /* argument of KILL, beside the brain's number */
 
 typedef struct script {
     uint8_t bytes[SCRIPT];
@@ -29,8 +30,8 @@ static void put(script *s, uint8_t operation, const void *bytes, size_t length) 
     s->count += HEAD + length;
 }
 
-/* As if the second brain had said it; `fitting`: about this job, and the view that the first is in now.
- * False: nobody understands it. */
+/* Sends a message as if the second brain had sent it. `fitting`: it is about this job, and the view that
+ * the first brain is in now. Returns false where no brain understands it. */
 static bool say(world *w, const uint8_t *bytes, size_t length, bool fitting) {
     gw_message message;
     gw_err err;
@@ -57,7 +58,7 @@ static bool say(world *w, const uint8_t *bytes, size_t length, bool fitting) {
 static void ask(world *w, uint32_t i, uint8_t what) {
     static const gw_event_kind kinds[] = {GW_EV_STOP, GW_EV_LEAVE, GW_EV_FORCE_VIEW, GW_EV_DEVICE_LOST};
     gw_event_kind kind = kinds[what % 4];
-    w->forged |= kind == GW_EV_FORCE_VIEW; /* two halves may now go on */
+    w->forged |= kind == GW_EV_FORCE_VIEW; /* both halves may go on from now */
     world_post(w, i, 0, (gw_event){.kind = kind});
 }
 
@@ -65,10 +66,10 @@ static void kill_one(world *w, uint32_t i, uint8_t how) {
     world_kill(w, i, (how & RECORDED) != 0);
     if ((how & DISK_LOST) == 0) return;
     world_lose_disk(w, i);
-    w->forged |= w->fast; /* what a majority has shown may be lost with their disks */
+    w->forged |= w->fast; /* states that a majority has shown may be lost with their disks */
 }
 
-/* False: it is no operation, or says what nobody understands. */
+/* Runs one operation. Returns false if it is none, or has an argument that no brain understands. */
 static bool operate(world *w, uint8_t operation, const uint8_t *bytes, size_t length) {
     uint8_t first = length > 0 ? bytes[0] : 0, second = length > 1 ? bytes[1] : 0;
     uint32_t i = first % 16 % w->count;
@@ -143,7 +144,7 @@ static bool take_brain(const uint8_t *bytes, size_t count) {
     return understood;
 }
 
-/* ---- examples ---- */
+/* Examples. */
 
 typedef struct listener {
     fuzz_add *add;
@@ -158,8 +159,8 @@ static void listen(void *context, bool datagram, const uint8_t *bytes, size_t le
     l->add(l->context, s.bytes, s.count);
 }
 
-/* A whole job that comes to its end whatever the script does; of one that nobody disturbs every message and
- * datagram is an example as well. */
+/* Adds a whole job that comes to its end despite the script. If nothing disturbs it, every message and
+ * datagram of it is an example as well. */
 static void add_job(fuzz_add *add, void *context, const script *s) {
     listener l = {add, context, s->bytes[0]};
     world *w = world_open(s->bytes[0]);
@@ -183,8 +184,8 @@ static void add_quiet(fuzz_add *add, void *context) {
         add_job(add, context, &(script){.bytes = {kinds[k]}, .count = 1});
 }
 
-/* One is killed, and started again; all are; a disk is lost; much of what is asked for comes late; one is cut
- * off for a while, or without data links; and all disks are full. */
+/* Adds scripts in which one brain is killed and restarted, or all are; a disk is lost; operations come
+ * late; a brain is cut off, or has no data links; or all disks are full. */
 static void add_disturbed(fuzz_add *add, void *context) {
     static const uint8_t kinds[] = {WORLD_THREE, WORLD_THREE | WORLD_MAJORITY,
                                     WORLD_THREE | WORLD_MAJORITY | WORLD_FAST | 3 * WORLD_VERIFY,

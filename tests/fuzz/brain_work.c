@@ -1,4 +1,4 @@
-/* What brains ask the world for: checked, and done as fate has it. */
+/* The actions of brains: checked against the contract, and carried out as the fates decide. */
 #include "tests/fuzz/brain_world.h"
 
 #include "core/brain/message.h"
@@ -12,15 +12,16 @@
 #define SECOND_NS UINT64_C(1000000000)
 enum { SOON_NS = 1000, SHARD_NS = 100, MOST_PROGRESS = 64 };
 
-/* ---- fates ---- */
+/* Fates. */
 
-/* The low three bits of a byte; the other five say how late: n: 2^n us, up to half an hour. */
+/* The outcome: the low three bits of a fate. The other five, n, give the delay of 2^n us, up to half an
+ * hour. */
 typedef enum fate_kind { FAILS = 4, DAMAGED, WRONG, LOST, KINDS } fate_kind;
 
 typedef struct fate {
-    fate_kind kind; /* under FAILS: good */
+    fate_kind kind; /* in a world without FAILS: success */
     uint64_t delay_ns;
-    bool tells; /* that it gets on */
+    bool tells; /* progress reports */
 } fate;
 
 static fate next_fate(world *w, uint64_t usual_ns) {
@@ -38,14 +39,14 @@ static gw_event answer(gw_event_kind kind, const gw_action *a, bool good) {
                       .text = good ? NULL : "as fate has it"};
 }
 
-/* Not before what was asked of it earlier has ended. */
+/* Returns the time of the outcome, which is not before the end of what was asked earlier. */
 static uint64_t in_turn(const world *w, uint64_t *free_ns, uint64_t delay_ns) {
     uint64_t at = w->now + delay_ns > *free_ns ? w->now + delay_ns : *free_ns;
     *free_ns = at;
     return at - w->now;
 }
 
-/* A token is of one action, and no other one that is under way has it. */
+/* Checks that a token belongs to one action, and to no other action that is under way. */
 static void check_token(const world *w, uint32_t i, gw_token token) {
     const world_brain *b = &w->brains[i];
     GW_ASSERT(token != 0 && token != b->reducing && token != b->sealing);
@@ -64,7 +65,7 @@ static bool has_token(gw_action_kind kind) {
     return false;
 }
 
-/* ---- a step's work ---- */
+/* The work of a step. */
 
 static void seal_if_done(world *w, uint32_t i) {
     world_brain *b = &w->brains[i];
@@ -82,7 +83,7 @@ static void seal_if_done(world *w, uint32_t i) {
     world_post(w, i, f.delay_ns, event);
 }
 
-/* Claims the next shard, if the worker is free and there is one. */
+/* Claims the next shard, if the worker is free and a shard is left. */
 static void work_on(world *w, uint32_t i) {
     world_brain *b = &w->brains[i];
     gw_word word = gw_word_unpack(b->word);
@@ -122,8 +123,9 @@ void world_add_shard(world *w, uint32_t i, uint32_t shard) {
 }
 
 static void begin_step(const world *w, world_brain *b, const gw_action *a) {
-    bool ends = a->begin_step.shards == 0; /* the job, in that state: nothing is dealt any more */
-    GW_ASSERT(ends || a->begin_step.shards == WORLD_SHARDS || w->forged); /* a leader may say what it likes */
+    bool ends = a->begin_step.shards == 0; /* the job ends in that state: nothing is dealt any more */
+    /* a forged leader may send anything */
+    GW_ASSERT(ends || a->begin_step.shards == WORLD_SHARDS || w->forged);
     b->no_shards = ends;
     b->accumulator_step = a->step;
     b->accumulators++;
@@ -138,7 +140,8 @@ static uint64_t fingerprint_of(const gw_action *a, uint32_t shard, bool wrong) {
     return wrong ? ~right : right;
 }
 
-/* Chosen shards are added by whomever they fall to, but what is found of them is as they were divided. */
+/* Notes a chosen shard. Any worker may add it, but its fingerprints are reported as the shards were
+ * divided. */
 static void check_chosen(world *w, world_brain *b, const gw_action *a) {
     uint32_t positions[GW_VERIFY_MOST];
     gw_verify_part part;
@@ -233,7 +236,7 @@ static void install(world *w, uint32_t i, const gw_action *a) {
     b->newest_epoch = a->install.view->epoch;
 }
 
-/* ---- sums ---- */
+/* Sums. */
 
 static const world_brain *entered(const world *w, const gw_view *view, uint32_t rank) {
     int i = world_number_of(w, &view->members[rank].id);
@@ -243,7 +246,7 @@ static const world_brain *entered(const world *w, const gw_view *view, uint32_t 
     return in ? b : NULL;
 }
 
-/* Of a sum that every member of the view has entered, what one of them is told. */
+/* Fills in what one member is told of a sum that every member of the view has entered. */
 static void tell_sum(world *w, uint32_t i, const int64_t *slots, bool right, uint64_t bad_count) {
     world_brain *b = &w->brains[i];
     fate f = next_fate(w, SOON_NS);
@@ -311,7 +314,7 @@ static void reduce(world *w, uint32_t i, const gw_action *a) {
     sum_up(w, &view);
 }
 
-/* ---- states ---- */
+/* States. */
 
 static uint64_t next_state(const world *w, const world_brain *b) {
     uint64_t state = gw_mix64(b->state + b->step), view;
@@ -319,7 +322,7 @@ static uint64_t next_state(const world *w, const world_brain *b) {
     return (w->fast ? gw_mix64(state ^ view) : state) | 1;
 }
 
-/* Only a right sum of all shards of the step that comes next, and only once. */
+/* Applies a sum: only a right one, of all shards of the next step, and only once. */
 static void apply(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     GW_ASSERT(b->good_step == a->step && b->step == a->step && b->loading == 0 && b->applying == 0);
@@ -355,7 +358,7 @@ static void probe(world *w, uint32_t i, const gw_action *a) {
     world_post(w, i, f.delay_ns, event);
 }
 
-/* Those whose brain lives have the chunks of that checkpoint among them. */
+/* Whether the brains that run have all chunks of that checkpoint among them. */
 static bool find_saved(const world *w, const gw_hash *root, uint64_t *state) {
     gw_set chunks = gw_set_of(WORLD_CHUNKS);
     for (uint32_t i = 0; i < w->count; i++)
@@ -385,7 +388,7 @@ static bool find_state(const world *w, const gw_action *a, uint64_t *state) {
     if (a->load.kind == GW_LOAD_INIT) return a->step == 0;
     bool found =
         a->load.kind == GW_LOAD_MANIFEST ? find_saved(w, &a->load.root, state) : find_donor(w, a, state);
-    return found || w->forged; /* somebody has promised what there is not */
+    return found || w->forged; /* a peer has reported chunks that do not exist */
 }
 
 static void tell_progress(world *w, uint32_t i, const gw_action *a, const fate *f) {
@@ -412,7 +415,7 @@ static void load(world *w, uint32_t i, const gw_action *a) {
     tell_progress(w, i, a, &f);
 }
 
-/* ---- the disk ---- */
+/* The disk. */
 
 static gw_hash hash_of(uint64_t state, uint32_t chunk) {
     uint64_t content = state ^ chunk;
@@ -494,14 +497,14 @@ static void persist(world *w, uint32_t i, const gw_action *a) {
     memcpy(e->owned, a->persist.bytes, a->persist.length);
 }
 
-/* ---- what is said ---- */
+/* Messages and notices. */
 
 static void send_message(world *w, uint32_t i, const gw_action *a) {
     int to = world_number_of(w, &a->peer);
     gw_message message;
     gw_err err;
     GW_ASSERT(gw_message_decode(a->message.bytes, a->message.length, &message,
-                                &err)); /* nobody says what nobody understands */
+                                &err)); /* a brain sends no message that cannot be decoded */
     gw_message_free(&message);
     if (to < 0 || w->links[i][to] == 0) return;
     if (w->listener != NULL) w->listener(w->context, false, a->message.bytes, a->message.length);
@@ -529,7 +532,7 @@ static void want_link(world *w, uint32_t i, const gw_action *a) {
                    (gw_event){.kind = GW_EV_LINK_DOWN, .peer = a->peer, .link.end = GW_LINK_REFUSED});
 }
 
-/* A step has one state, whoever shows it; with exact sums, that one. */
+/* Checks a shown state: a step has one state, which with exact sums is that of the undisturbed run. */
 static void note(world *w, uint32_t i, const gw_action *a) {
     if (a->notice.kind != GW_NOTICE_STEP || w->forged) return;
     GW_ASSERT(a->step < WORLD_STEPS && a->notice.committed.fingerprint == w->brains[i].state);
@@ -612,7 +615,7 @@ void world_carry_out(world *w, uint32_t i, const gw_action *a) {
     case GW_ACT_FINISH:
         finish(w, i);
         break;
-    case GW_ACT_ABANDON: /* what is asked for here ends by itself */
+    case GW_ACT_ABANDON: /* these actions end by themselves */
     case GW_ACT_LOG:
         if (getenv("FUZZ_TALKS") != NULL)
             fprintf(stderr, "%9.3f ms  brain %u: %s\n", (double)w->now / 1e6, i, a->log.text);

@@ -1,4 +1,4 @@
-/* Time, links and lives of a world for brains. */
+/* Time, links and lives in the world of the brains. */
 #include "tests/fuzz/brain_world.h"
 
 #include "core/rng.h"
@@ -26,7 +26,7 @@ int world_number_of(const world *w, const gw_peer_id *id) {
     return -1;
 }
 
-/* ---- events ---- */
+/* Events. */
 
 static void free_event(world_event *e) {
     free(e->owned);
@@ -61,7 +61,7 @@ void world_post_bytes(world *w, uint32_t to, gw_event event, const void *bytes, 
     e->link = w->links[to][from];
 }
 
-/* As people do. */
+/* Looks at a brain's status, as people do. */
 static void look(const world_brain *b) {
     gw_peer_status status;
     gw_peer_contact_info info;
@@ -77,12 +77,12 @@ static void feed(world *w, uint32_t i, const gw_event *event) {
     w->handled++;
     look(b);
     for (uint32_t k = 0; k < b->actions.count; k++) {
-        GW_ASSERT(!b->finished); /* no action follows the end */
+        GW_ASSERT(!b->finished); /* no action follows FINISH */
         world_carry_out(w, i, &b->actions.list[k]);
     }
 }
 
-/* What the world knows of an event that a brain is about to hear. */
+/* Updates the world by an event that a brain is about to get. */
 static void happen(world *w, world_brain *b, const world_event *e) {
     const gw_event *event = &e->event;
     switch (event->kind) {
@@ -130,7 +130,7 @@ static void handle(world *w, world_event *e) {
     if (e->chore != CHORE_NONE && (!b->finished || e->chore == CHORE_CLOSE)) do_chore(w, e);
     if (b->finished || e->chore != CHORE_NONE) return;
     if (e->event.kind == GW_EV_MESSAGE && (e->link == 0 || e->link != w->links[e->to][e->from]))
-        return; /* lost with its link */
+        return; /* it is lost with its link */
     if (e->event.kind == GW_EV_FROZEN && e->held.size > 0) e->event.frozen.held = &e->held;
     if (e->event.kind == GW_EV_FROZEN && e->claimed.size > 0) e->event.frozen.claimed = &e->claimed;
     if (e->event.kind == GW_EV_LOADED && e->held.size > 0) e->event.loaded.held = &e->held;
@@ -171,12 +171,12 @@ bool world_go_on(world *w) {
     }
     if (deadline == UINT64_MAX) return false;
     if (deadline > w->now) w->now = deadline, w->timers = 0;
-    GW_ASSERT(w->timers++ < MOST_TIMERS); /* it asks again and again for a time that has come */
+    GW_ASSERT(w->timers++ < MOST_TIMERS); /* the brain asks again and again for a time that has passed */
     feed(w, who, &(gw_event){.kind = GW_EV_TIMER});
     return true;
 }
 
-/* ---- links ---- */
+/* Links. */
 
 static gw_event link_event(const world *w, gw_event_kind kind, uint32_t other, gw_link_end end) {
     const gw_peer_config *config = &w->brains[other].config;
@@ -205,7 +205,7 @@ void world_link(world *w, uint32_t a, uint32_t b) {
     world_post(w, b, MESSAGE_NS, link_event(w, GW_EV_LINK_UP, a, GW_LINK_CLOSED));
 }
 
-/* By `i`, which is not told. */
+/* Breaks the link on the side of `i`, which is not told. */
 void world_unlink(world *w, uint32_t i, uint32_t other) {
     if (w->links[i][other] == 0) return;
     w->links[i][other] = w->links[other][i] = 0;
@@ -244,7 +244,7 @@ void world_tell_seeds(world *w, uint32_t i, uint32_t bits) {
                      count * sizeof *seeds);
 }
 
-/* ---- lives ---- */
+/* Lives. */
 
 static void create(world *w, uint32_t i) {
     world_brain *b = &w->brains[i];

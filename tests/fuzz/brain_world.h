@@ -1,7 +1,7 @@
-/* A world for two or three brains (core/brain/peer.h), small enough to be tried hundreds of times a second.
- * It keeps to the contract of core/brain/world.h, and checks that what brains ask for does. An input has a
- * tape of *fates*, which say of each thing that is asked for whether it happens, and how late; when none are
- * left: well, and soon. Inside the fuzz room only. */
+/* A world for two or three brains (core/brain/peer.h), small enough to run hundreds of times a second. It
+ * keeps the contract of core/brain/world.h, and checks that the actions of brains do. An input has a tape
+ * of *fates*: they decide for each action whether it succeeds, and how late. When no fates are left,
+ * actions succeed soon. For the fuzz room only. */
 #ifndef GODWIT_TESTS_FUZZ_BRAIN_WORLD_H
 #define GODWIT_TESTS_FUZZ_BRAIN_WORLD_H
 
@@ -18,29 +18,30 @@ enum {
     WORLD_SAVED = 4, /* checkpoints on a disk */
 };
 
-/* What the first byte of an input chooses. The two bits at VERIFY: off, 1 %, half, all of the shards. */
+/* Bits of the first byte of an input. The two bits at VERIFY choose the share of the shards: none, 1 %,
+ * half, all. */
 enum {
     WORLD_MAJORITY = 1,
-    WORLD_FAST = 2, /* with MAJORITY only */
+    WORLD_FAST = 2, /* only with MAJORITY */
     WORLD_THREE = 4,
     WORLD_VERIFY = 8,
     WORLD_SKIP_BAD = 32,
 };
 
 typedef struct world_brain {
-    gw_peer *peer; /* NULL: not running */
+    gw_peer *peer; /* NULL = not running */
     gw_peer_config config;
     gw_actions actions;
-    bool finished, wants[WORLD_BRAINS]; /* links */
+    bool finished, wants[WORLD_BRAINS]; /* its links, by peer */
 
-    gw_view view; /* epoch 0: the fence is closed */
+    gw_view view; /* epoch 0 = the fence is closed */
     uint64_t newest_epoch, step, state;
-    uint64_t good_step; /* of which it was told a right sum that it has not applied; UINT64_MAX: none */
-    uint64_t state_free_ns, record_free_ns; /* when what was asked of these before will have ended */
+    uint64_t good_step; /* the step of a right sum that it was told and has not applied; UINT64_MAX = none */
+    uint64_t state_free_ns, record_free_ns; /* when earlier operations of these will have ended */
 
-    /* Its accumulator, word and worker. */
+    /* Its accumulator, range word and worker. */
     uint64_t accumulator_step, word;
-    uint32_t accumulators; /* so far */
+    uint32_t accumulators; /* accumulators so far */
     bool no_shards;
     uint8_t adds[WORLD_SHARDS];
     uint32_t dealt[WORLD_SHARDS], dealt_count; /* shards by position */
@@ -56,76 +57,77 @@ typedef struct world_brain {
     bool disk_full;
     uint8_t *record;
     size_t record_length;
-    gw_shard_death fell;             /* what it was computing when it was killed */
+    gw_shard_death fell;             /* the shard that it was computing when it was killed */
     gw_inventory saved[WORLD_SAVED]; /* newest first */
     uint32_t saved_count;
     gw_set stored; /* chunks of the state of stored_step */
     uint64_t stored_step;
 } world_brain;
 
-/* What happens in the world by itself. */
+/* Chores: what happens in the world without an action of a brain. */
 typedef enum world_chore {
     CHORE_NONE,
-    CHORE_SHARD,  /* the worker is through with `shard`, which it began for accumulator `accumulators` */
-    CHORE_REDIAL, /* the link to `other`, where somebody wants it */
-    CHORE_CLOSE,  /* who has finished, and has said all that it had to say */
+    CHORE_SHARD,  /* the worker has finished `shard`, which it began for accumulator `accumulators` */
+    CHORE_REDIAL, /* the link to `other` is made, if a brain wants it */
+    CHORE_CLOSE,  /* a brain that has finished, and whose last messages are sent, is closed */
 } world_chore;
 
 typedef struct world_event {
     uint64_t at, serial, boot;
-    uint32_t to, from, link; /* the last two: of a message */
+    uint32_t to, from, link; /* the last two belong to a message */
     world_chore chore;
     gw_event event;
     uint32_t other;               /* CHORE_REDIAL */
     uint32_t shard, accumulators; /* CHORE_SHARD */
-    void *owned;                  /* what the event points to, or (PERSISTED) the record */
+    void *owned;                  /* the data that the event points to; PERSISTED: the record */
     size_t record_length;         /* PERSISTED */
     size_t table_at;
     gw_set held, claimed;
-    uint64_t step;   /* LOADED: of the state; REDUCED: of the sum */
-    bool rolls_back; /* LOADED: nobody has had to keep the steps behind it */
+    uint64_t step;   /* LOADED: the epoch of the state; REDUCED: of the sum */
+    bool rolls_back; /* LOADED: no brain had to keep the steps after it */
 } world_event;
 
 typedef struct world {
     world_brain brains[WORLD_BRAINS];
     uint32_t count;
-    bool fast, forged; /* forged: what brains show may be wrong, by no fault of theirs */
-    uint32_t links[WORLD_BRAINS][WORLD_BRAINS], link_count; /* 0: none, else which one */
-    bool cut[WORLD_BRAINS][WORLD_BRAINS];                   /* nothing gets through */
+    bool fast, forged; /* forged: brains may show wrong states through no fault of their own */
+    uint32_t links[WORLD_BRAINS][WORLD_BRAINS], link_count; /* 0 = none, else its number */
+    bool cut[WORLD_BRAINS][WORLD_BRAINS];                   /* no datagram or message gets through */
     uint64_t now, serial;
     world_event queue[WORLD_QUEUE];
     uint32_t queued, handled, timers;
     uint8_t fates[WORLD_FATES];
     uint32_t fate, fate_count;
-    uint64_t shown[WORLD_STEPS]; /* the state after each step, as it was shown; 0: not yet */
-    world_event lost;            /* for which the queue had no room */
-    /* Hears of all that is said, if there is one. */
+    uint64_t shown[WORLD_STEPS]; /* by step: the state that was shown; 0 = not yet */
+    world_event lost;            /* events for which the queue had no room */
+    /* Called for each message and datagram; may be NULL. */
     void (*listener)(void *context, bool datagram, const uint8_t *bytes, size_t length);
     void *context;
 } world;
 
 world *world_open(uint8_t kind);
 void world_close(world *w);
-/* The next event, or else the next deadline. False: nothing will ever happen. */
+/* Runs the next event, or else the next deadline. Returns false when nothing will ever happen. */
 bool world_go_on(world *w);
-bool world_is_done(const world *w); /* every brain has finished, and one has the last state */
+bool world_is_done(const world *w); /* whether every brain has finished, and one has the last state */
 
 void world_break_link(world *w, uint32_t a, uint32_t b);
 void world_cut(world *w, uint32_t a, uint32_t b, bool on);
-/* Both are told that their data link is lost, or stands again; what goes over it is not touched. */
+/* Tells both brains that their data link is lost, or stands again; operations over it are not affected. */
 void world_data(world *w, uint32_t a, uint32_t b, bool lost);
-/* A brain is told that its seeds are the brains with these bits. */
+/* Tells a brain that its seeds are the brains with these bits. */
 void world_tell_seeds(world *w, uint32_t i, uint32_t bits);
-/* A brain is gone, its disk stays. `recorded`: what it had asked to be recorded is durable. */
+/* Kills a brain; its disk stays. `recorded`: the record that it had asked for is durable. */
 void world_kill(world *w, uint32_t i, bool recorded);
 void world_start(world *w, uint32_t i);
-void world_lose_disk(world *w, uint32_t i); /* of a brain that does not run; it is another peer afterwards */
+/* removes the disk of a brain that does not run, which is another peer afterwards */
+void world_lose_disk(world *w, uint32_t i);
 
-/* Between brain_world.c and brain_work.c. When there is no room, what is posted is lost. */
+/* Shared by brain_world.c and brain_work.c. When there is no room, an event that is posted is lost. */
 world_event *world_post(world *w, uint32_t to, uint64_t delay_ns, gw_event event);
 void world_post_bytes(world *w, uint32_t to, gw_event event, const void *bytes, size_t length);
 int world_number_of(const world *w, const gw_peer_id *id);
-uint64_t world_state_after(uint64_t steps); /* exact sums */
+uint64_t world_state_after(uint64_t steps); /* with exact sums */
 void world_link(world *w, uint32_t a, uint32_t b);
 void world_unlink(world *w, uint32_t i, uint32_t other);
 void world_carry_out(world *w, uint32_t i, const gw_action *action);

@@ -1,4 +1,4 @@
-/* What a disk gives back, or a peer that reads it from one. */
+/* Targets for bytes that come from a disk, or from a peer that reads one. */
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/brain/peer.h"
@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- manifests: without length and checksum, which are set right, so that all that is behind them is met
- * ---- */
+/* Manifests: an input has neither length nor checksum; they are set right, so that the parser behind them
+ * is reached. */
 
-enum { VERSION_AT = 7, LENGTH_AT = 8, CHECKSUM = 32, OLDEST_WRITTEN = 3 /* manifest */ };
+enum { VERSION_AT = 7, LENGTH_AT = 8, CHECKSUM = 32, OLDEST_WRITTEN = 3 /* a manifest */ };
 
 static void add_manifest(fuzz_add *add, void *context, uint64_t epoch) {
     static const gw_tensor tensors[] = {
@@ -46,7 +46,7 @@ static void manifest_examples(fuzz_add *add, void *context) {
     for (uint64_t epoch = 0; epoch < 2; epoch++) add_manifest(add, context, epoch);
 }
 
-/* Of the last epoch there is: no later vote could be read. */
+/* A manifest of the last epoch that exists: no later vote could be read. */
 static void manifest_found(fuzz_add *add, void *context) {
     add_manifest(add, context, UINT64_MAX);
 }
@@ -79,7 +79,7 @@ static bool take_manifest(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_manifest = {"manifest", 60000, 1024, manifest_examples, manifest_found, take_manifest};
 
-/* ---- chunks ---- */
+/* Chunks. */
 
 static const char chunk_text[] = "the bytes of a chunk, which its name is the hash of";
 
@@ -87,7 +87,7 @@ static void chunk_examples(fuzz_add *add, void *context) {
     add(context, chunk_text, sizeof chunk_text);
 }
 
-/* Nothing but the chunk itself is ever given out under its name. */
+/* Checks that only the chunk itself is ever given out under its name. */
 static bool take_chunk(const uint8_t *bytes, size_t count) {
     static gw_store *store;
     static char file[128];
@@ -114,7 +114,7 @@ static bool take_chunk(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_chunk = {"chunk", 10000, 256, chunk_examples, NULL, take_chunk};
 
-/* ---- what an earlier life of the peer left in its directory; the first byte says which ---- */
+/* Files that an earlier life of the peer left in its directory; the first byte chooses which. */
 
 enum { PROMISES, PROMISES_TO_MANY, KNOWN, CLAIMS, BOOTS, SEED, RECORD, NOW_S = 1700000000, WORKERS = 4 };
 
@@ -127,7 +127,7 @@ static void add_written(fuzz_add *add, void *context, uint8_t which, const gw_wr
     add(context, bytes, w->length + 1);
 }
 
-/* Of one other peer, and what this one has heard of itself, and given up. */
+/* A record with a verdict on another peer, and with what this peer has heard of itself and given up. */
 static void put_convictions(gw_writer *w) {
     const gw_convictions convictions = {.count = 1, .list = {{.id = {{6}}, .epoch = 5, .step = 16}}};
     gw_convictions_put(w, &convictions);
@@ -135,7 +135,7 @@ static void put_convictions(gw_writer *w) {
     gw_given_up_put(w, &(gw_given_up){.count = 1, .roots = {{{8}}}});
 }
 
-/* The claims of lives lost make the longest of these files. */
+/* The claims of lost lives, which make the longest of these files. */
 enum { MOST_LEFT = 8 << 10 };
 
 static void leftovers_examples(fuzz_add *add, void *context) {
@@ -215,7 +215,7 @@ static void add_record(fuzz_add *add, void *context, const gw_ballot *ballot, co
     add_written(add, context, RECORD, &w);
 }
 
-/* A life that was lost twice, and the last epoch there is. */
+/* Adds a life that was lost twice, and the last epoch that exists. */
 static void leftovers_found(fuzz_add *add, void *context) {
     const gw_shard_death loss = {.id = {{4}}, .boot = 1, .step = 17, .shard = 2};
     const gw_shard_deaths twice = {.count = 2, .list = {loss, loss}}, none = {.count = 0};
@@ -265,7 +265,7 @@ static gw_peer_config record_config(const uint8_t *bytes, size_t count) {
                             .record_length = count};
 }
 
-/* A brain's record, all of it: what is damaged is refused, not forgotten. */
+/* Checks a brain's whole record: a damaged one is refused, not forgotten. */
 static bool take_record(const uint8_t *bytes, size_t count) {
     const gw_peer_config config = record_config(bytes, count);
     gw_err err;

@@ -1,8 +1,9 @@
-/* What a process of the same user says at the door of shared memory: its card, and packets with descriptors.
+/* The target `door`: bytes from a process of the same user at the door of shared memory, which are its
+ * card, and packets with descriptors.
  *
- * The first byte says what it is; the rest is a card, or packets, each behind its length u16 and a byte for
- * its descriptors: how many (low bits), and of what the first is. Cards and tokens, which no two processes
- * have in common, are added (exclusive or) to the right ones: zeros are valid. */
+ * The first byte chooses between the two. The rest is a card, or packets, each after its length (u16) and
+ * a byte for its descriptors: how many (low bits), and the kind of the first. Cards and tokens differ
+ * between processes, so the input is added (exclusive or) to the right ones: zeros are valid. */
 #include "net/rail/path.h"
 #include "net/shm/channel.h"
 #include "net/shm/shm.h"
@@ -15,17 +16,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CARD = 'c', VISITS = 'v', IS_VISITED = 'i' /* the other side leads; this one does */ };
+enum { CARD = 'c', VISITS = 'v', IS_VISITED = 'i' /* whether the other side leads, or this one */ };
 enum { STREAMS = 2, TOKEN = 16, TOKEN_AT = 6, JOIN = 1, JOINED, WORDS, REGION = 3, WORD_COUNT = 5 };
 enum { OF_RINGS, OF_WORDS, A_BELL, OF_NOTHING, KIND_SHIFT = 4, COUNT_BITS = 15, PACKETS = 16, TURNS = 4 };
 
 static const gw_fence fence = {.epoch = 1, .view = {{1}}};
 static const gw_peer_id visitor = {{2}};
 
-/* Opened once; each input meets an end of its own. */
+/* Opened once; each input gets an end of its own. */
 static struct {
     gw_path_host host;
-    gw_path *path; /* NULL: not opened yet */
+    gw_path *path; /* NULL = not opened yet */
     uint8_t card[GW_PATH_CARD_BYTES], token[TOKEN];
     uint32_t card_bytes;
     char name[GW_DOOR_NAME]; /* of the other side's door */
@@ -85,7 +86,7 @@ static void turn(void) {
     for (int i = 0; i < TURNS; i++) gw_loop_turn(house.host.loop, 0);
 }
 
-/* ---- cards ---- */
+/* Cards. */
 
 static bool take_card(const uint8_t *bytes, size_t count) {
     uint8_t card[GW_PATH_CARD_BYTES];
@@ -97,9 +98,9 @@ static bool take_card(const uint8_t *bytes, size_t count) {
     return suits;
 }
 
-/* ---- packets ---- */
+/* Packets. */
 
-/* The end of this side, and the other side's socket to it. */
+/* Makes the end of this side, and the other side's socket to it. */
 static gw_path_endpoint *open_end(bool leads, int *socket) {
     gw_err err;
     uint8_t card[GW_PATH_CARD_BYTES];
@@ -129,10 +130,10 @@ static void send_packet(int socket, uint8_t fds, const uint8_t *bytes, size_t co
         if (TOKEN_AT + i < packet.count) packet.bytes[TOKEN_AT + i] ^= house.token[i];
     for (uint32_t i = 0; i < packet.fd_count; i++)
         packet.fds[i] = house.of[i == 0 ? (fds >> KIND_SHIFT) % 4 : A_BELL];
-    (void)gw_door_send(socket, &packet, &err); /* it may have been closed */
+    (void)gw_door_send(socket, &packet, &err); /* the descriptor may have been closed */
 }
 
-/* Whatever was said about words, what is done to them stays behind the header of their file. */
+/* Checks that, whatever the packets say about words, operations stay behind the header of their file. */
 static void do_words(gw_path_endpoint *end) {
     static uint64_t buffer[GW_WORDS_BYTES / sizeof(uint64_t)];
     gw_completion done;

@@ -1,4 +1,4 @@
-/* Files that people bring: data, weights, tokenizers, metrics, keys. */
+/* Targets for files of users: data, weights, tokenizers, metrics, keys. */
 #include "core/os/output.h"
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/data/bpe/stream.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* ---- tokens: llm.c's .bin, and plain bytes ---- */
+/* Tokens: llm.c's .bin, and plain bytes. */
 
 enum { CONTEXT = 3, HEADER_WORDS = 256 };
 
@@ -61,7 +61,7 @@ static bool take_tokens(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, NULL, take_tokens};
 
-/* ---- safetensors ---- */
+/* Safetensors. */
 
 static const gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
 
@@ -107,7 +107,7 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
 const fuzz_target fuzz_safetensors = {"safetensors",        8000, 4096,
                                       safetensors_examples, NULL, take_safetensors};
 
-/* ---- config.json, beside weights ---- */
+/* Config.json, beside weights. */
 
 static void config_examples(fuzz_add *add, void *context) {
     const char *path = fuzz_file("config.json", "", 0, 0600);
@@ -129,13 +129,13 @@ static bool take_config(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_config = {"config", 10000, 2000, config_examples, NULL, take_config};
 
-/* ---- vocab.json, a zero byte, merges.txt ---- */
+/* Vocab.json, a zero byte, merges.txt. */
 
 static void bpe_examples(fuzz_add *add, void *context) {
     static char text[8192];
     size_t at = (size_t)sprintf(text, "{");
     unsigned number = 0, other = 256;
-    for (unsigned b = 0; b < 256; b++) { /* as the files spell bytes */
+    for (unsigned b = 0; b < 256; b++) { /* bytes as the files spell them */
         bool shown = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
         at += (size_t)sprintf(text + at, "\"\\u%04x\":%u,", shown ? b : other++, number++);
     }
@@ -173,7 +173,7 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, NULL, take_bpe};
 
-/* ---- any text, by that vocabulary: as a whole and byte by byte ---- */
+/* Any text, by that vocabulary: as a whole and byte by byte. */
 
 static void text_examples(fuzz_add *add, void *context) {
     static const char text[] =
@@ -183,12 +183,12 @@ static void text_examples(fuzz_add *add, void *context) {
 
 static void write_example(void *context, const void *bytes, size_t count) {
     (void)context;
-    size_t vocabulary = strlen(bytes); /* a zero byte ends it */
+    size_t vocabulary = strlen(bytes); /* a zero byte ends the text */
     fuzz_file("vocab.json", bytes, vocabulary, 0600);
     fuzz_file("merges.txt", (const char *)bytes + vocabulary + 1, count - vocabulary - 1, 0600);
 }
 
-/* Opened once, in this process. */
+/* Opened once in this process. */
 static gw_bpe *example_bpe(void) {
     static gw_bpe *bpe;
     gw_err err;
@@ -228,7 +228,7 @@ static bool take_text(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_text = {"text", 3000, 300, text_examples, NULL, take_text};
 
-/* ---- IDX, plain and compressed; the first byte says how many dimensions are expected ---- */
+/* IDX, plain and compressed; the first byte says how many dimensions are expected. */
 
 static void idx_examples(fuzz_add *add, void *context) {
     uint8_t plain[64] = {0, 0, 0, 8, 1, 0, 0, 0, 5, 9, 8, 7, 6, 5}, *file = plain + 1;
@@ -265,7 +265,7 @@ static bool take_idx(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, NULL, take_idx};
 
-/* ---- metrics; the first byte: CSV or JSON lines ---- */
+/* Metrics; the first byte: CSV or JSON lines. */
 
 static void metrics_examples(fuzz_add *add, void *context) {
     static const char
@@ -307,7 +307,7 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, NULL, take_metrics};
 
-/* ---- key files ---- */
+/* Key files. */
 
 #define DIGITS "00112233445566778899aabbccddeeff"
 

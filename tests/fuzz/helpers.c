@@ -19,7 +19,7 @@ const fuzz_target *const fuzz_targets[] = {
 };
 
 static char folder[64];
-static pid_t owner; /* a child that ends does not take its parent's folder along */
+static pid_t owner; /* a child process does not remove its parent's folder */
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
     (void)status, (void)kind, (void)at;

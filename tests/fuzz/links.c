@@ -1,4 +1,5 @@
-/* What a peer with a link sends past the control messages: frames on its sockets, messages about GPUs. */
+/* Targets for bytes from a linked peer beside control messages: frames on its sockets, and messages about
+ * GPUs. */
 #include "core/base/wire.h"
 #include "net/nccl/gpu_team.h"
 #include "net/rail/tcp_channel.h"
@@ -13,24 +14,25 @@
 
 enum { LENGTH_BYTES = 2 };
 
-/* ---- frames: the first byte says on what kind of channel and whether frames get the check that they should
- * have, which no search would hit, the second how much of it came before the channel was opened. On a sealed
- * one they lie in records, each behind two bytes that say how long it is ---- */
+/* Frames. The first byte chooses the kind of channel, and whether frames get their right checksum, which
+ * no search would hit; the second one chooses how much of the stream came before the channel was opened.
+ * On a sealed channel the frames lie in records, each after two bytes with its length. */
 
 enum { SEALED = 1, LONG = 2, UNCHECKED = 4, FRAME = GW_FRAME_BYTES, MORE = 0x8000 };
-enum { SHORT_MOST = 200, LONG_MOST = 5000 /* does not fit the record of its header */, STREAM = 1 << 16 };
-/* What a header's first byte asks for. */
+/* it does not fit into the record of its header */
+enum { SHORT_MOST = 200, LONG_MOST = 5000, STREAM = 1 << 16 };
+/* Operations that the first byte of a header chooses. */
 enum { LAND, LAND_IN_PARTS, DROP, PARK, WISHES };
 
 static const uint8_t record_key[32] = {3};
 
-/* The bytes as they should be understood, and what was made of them. */
+/* The bytes as they should be understood, and the outcome. */
 typedef struct listener {
     uint8_t *said;
-    size_t said_bytes, at; /* up to there messages have been answered for */
-    uint8_t *place;        /* of the message that is landing */
+    size_t said_bytes, at; /* end of the messages that have been judged */
+    uint8_t *place;        /* length of the message that is landing */
     struct iovec parts[2];
-    uint32_t bytes, most; /* of payload, and of any */
+    uint32_t bytes, most; /* messages with payload, and all messages */
     bool parked;
 } listener;
 
@@ -44,7 +46,7 @@ static gw_arrival arrive(void *context, gw_rail_peer *peer, gw_rail_message *mes
     bool again = l->parked;
     l->parked = wish == PARK && !again;
     if (l->parked) return GW_ARRIVAL_PARK;
-    l->at += FRAME + message->bytes; /* may be beyond what was said */
+    l->at += FRAME + message->bytes; /* it may be beyond the end of the input */
     if (wish == DROP) return GW_ARRIVAL_DROP;
     l->bytes = message->bytes;
     l->place = malloc(l->bytes + 1);
@@ -66,7 +68,7 @@ static void landed(void *context, gw_rail_peer *peer) {
     l->place = NULL;
 }
 
-/* The next record of a sealed stream. */
+/* Returns the next record of a sealed stream. */
 static size_t take_record(const uint8_t *bytes, size_t count, size_t *at, bool *more) {
     size_t word = (size_t)bytes[*at] | (size_t)bytes[*at + 1] << 8, payload = word & ~(size_t)MORE;
     *more = (word & MORE) != 0;
@@ -75,7 +77,7 @@ static size_t take_record(const uint8_t *bytes, size_t count, size_t *at, bool *
     return payload;
 }
 
-/* They say what they hold one after another. */
+/* Checks that the records hold the stream's bytes in order. */
 static void open_records(const uint8_t *bytes, size_t count, listener *l) {
     bool more;
     for (size_t at = 0; at + LENGTH_BYTES <= count;) {
@@ -96,7 +98,7 @@ static void check_frames(listener *l) {
     }
 }
 
-/* What is said, in these records. */
+/* The bytes of the stream, in these records. */
 static size_t seal_all(const uint8_t *bytes, size_t count, const listener *l, uint8_t *sealed) {
     static gw_cipher cipher; /* aligned as it wants to be */
     size_t length = 0, said = 0;
@@ -115,7 +117,7 @@ static size_t seal_all(const uint8_t *bytes, size_t count, const listener *l, ui
     return length;
 }
 
-/* Part of the stream is there already, the rest comes by the socket. */
+/* A part of the stream has arrived already; the rest comes through the socket. */
 static gw_channel *open_channel(bool sealed, uint32_t most, const uint8_t *bytes, size_t count, size_t ahead,
                                 int *other) {
     static gw_detached stream; /* aligned as it wants to be */
@@ -138,7 +140,7 @@ static gw_channel *open_channel(bool sealed, uint32_t most, const uint8_t *bytes
     return channel;
 }
 
-/* Whether all of it made sense, to the end of a message. */
+/* Whether everything was understood, to the end of a message. */
 static bool listen_to(gw_channel *channel, listener *l) {
     const gw_rail_user user = {.context = l, .arrive = arrive, .landed = landed};
     gw_flow flow = GW_FLOW_MORE;
@@ -181,7 +183,7 @@ static bool take_frames(const uint8_t *bytes, size_t count) {
     return good && l.at > 0;
 }
 
-/* A message; in records as this build sends it, where the stream is sealed. */
+/* Adds a message; where the stream is sealed, in records as this build sends them. */
 static void put_message(gw_writer *w, uint8_t flags, uint8_t wish, uint32_t bytes) {
     static uint8_t payload[LONG_MOST];
     const bool sealed = (flags & SEALED) != 0, apart = bytes > 4096;
@@ -226,10 +228,11 @@ static void frames_examples(fuzz_add *add, void *context) {
 
 const fuzz_target fuzz_frames = {"frames", 40000, 8192, frames_examples, NULL, take_frames};
 
-/* ---- messages about GPUs, each behind from whom it is and how long, to one peer of a flock. The first byte
- * says to which, and when it comes to the view ---- */
+/* Messages about GPUs, each after its sender and its length, to one peer of a flock. The first byte
+ * chooses the peer, and when it comes to the view. */
 
-enum { PEERS = 3, LETTERS = 64, LETTER = 400, LATE = 4, GPUS = 2, TO = 3 /* the bits of who hears them */ };
+/* bits that choose the receiver */
+enum { PEERS = 3, LETTERS = 64, LETTER = 400, LATE = 4, GPUS = 2, TO = 3 };
 
 typedef struct letter {
     uint8_t from, to;
@@ -240,7 +243,7 @@ typedef struct letter {
 typedef struct team_peer {
     gw_gpu_team *team;
     gw_view view;
-    struct post *post; /* NULL: what it says goes nowhere */
+    struct post *post; /* NULL = its messages go nowhere */
     uint32_t formed;
     uint8_t number, ids;
 } team_peer;
@@ -302,7 +305,7 @@ static bool hear_letter(team_peer *p, uint8_t from, const uint8_t *bytes, size_t
     return good;
 }
 
-/* What each is told while they come together twice. */
+/* Adds the messages that each peer gets while a group forms twice. */
 static void team_examples(fuzz_add *add, void *context) {
     static team_peer peers[PEERS];
     static post said;
@@ -330,7 +333,7 @@ static void team_examples(fuzz_add *add, void *context) {
         }
         GW_ASSERT(!w.failed);
         add(context, bytes, w.length);
-        if (i == 0) { /* who came before the leader had the view is remembered */
+        if (i == 0) { /* peers that came before the leader had the view are remembered */
             bytes[0] |= LATE;
             add(context, bytes, w.length);
         }

@@ -1,5 +1,5 @@
-/* Names of what peers ask each other for: chunks of the state and of the store, manifests. A name that comes
- * short ends with zeros. */
+/* The target `names`: names of objects that peers ask each other for, which are chunks of the state and of
+ * the store, and manifests. A short name is filled up with zeros. */
 #include "checkpoint/catalog.h"
 #include "core/state/chunk.h"
 #include "tests/fuzz/target.h"
@@ -13,10 +13,10 @@ enum { STEP = 10, FINGERPRINT = 5, NAME = 32 };
 
 static const gw_layout layout = {.image_bytes = GW_CHUNK_BYTES + 100};
 
-/* Opened once: asking changes nothing. */
+/* Opened once, because requests change nothing. */
 static struct {
     gw_engine engine;
-    gw_server server; /* its store is NULL until it is open */
+    gw_server server; /* its store is NULL until it is opened */
     gw_hash stored, root;
 } shop;
 
@@ -79,7 +79,7 @@ static void names_examples(fuzz_add *add, void *context) {
     }
 }
 
-/* What is given for a name is what has it. */
+/* Checks that the bytes given for a name have that name. */
 static void check_given(const gw_hash *name, const void *bytes, uint64_t length) {
     if (memcmp(name->bytes, "gwstate", 8) == 0) {
         GW_ASSERT(length == GW_CHUNK_BYTES || length == layout.image_bytes - GW_CHUNK_BYTES);

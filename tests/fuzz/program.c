@@ -1,4 +1,4 @@
-/* What people and other programs say to a peer that runs: HTTP, the control socket. */
+/* Targets for requests of people and programs to a running peer: HTTP, and the control socket. */
 #include "net/loop/address.h"
 #include "tests/fuzz/target.h"
 #include "tools/godwit/show/control.h"
@@ -27,7 +27,7 @@ static gw_board *filled_board(void) {
     return board;
 }
 
-/* A search's alarm may interrupt whatever waits; connect may be asked again. */
+/* The alarm of a search may interrupt every wait; connect may be called again. */
 static bool was_interrupted(ssize_t outcome) {
     return outcome < 0 && errno == EINTR;
 }
@@ -39,13 +39,13 @@ static void dial(int fd, const void *to, socklen_t length) {
     GW_ASSERT(outcome == 0);
 }
 
-/* Says all of it, and hears all that is said; returns the first bytes. */
+/* Sends all of the bytes, and reads the whole answer; returns its first bytes. */
 static size_t converse(int fd, const uint8_t *bytes, size_t count, char *first, size_t room) {
     size_t kept = 0;
     for (size_t sent = 0; sent < count;) {
         ssize_t wrote = send(fd, bytes + sent, count - sent, MSG_NOSIGNAL);
         if (was_interrupted(wrote)) continue;
-        if (wrote <= 0) break; /* it has heard enough */
+        if (wrote <= 0) break; /* the peer has read enough */
         sent += (size_t)wrote;
     }
     shutdown(fd, SHUT_WR);
@@ -70,8 +70,8 @@ static void http_examples(fuzz_add *add, void *context) {
         add(context, requests[i], strlen(requests[i]));
 }
 
-/* Connections that are over keep their ports for a minute, and there are thousands a second: each comes from
- * another of the 16 million addresses that are this machine. */
+/* Returns a local address for a connection. Closed connections keep their ports for a minute, and there
+ * are thousands a second, so each comes from another of the 16 million loopback addresses. */
 static int dial_from_another_address(const struct sockaddr_storage *to, socklen_t length) {
     static uint32_t dialled;
     const struct sockaddr_in from = {.sin_family = AF_INET,
@@ -116,7 +116,7 @@ static void obey(void *context, gw_control_request request) {
 static bool take_control(const uint8_t *bytes, size_t count) {
     static gw_control *control;
     gw_err err;
-    if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* it would wait for more */
+    if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* the peer would wait for more */
     if (control == NULL) control = gw_control_open(fuzz_folder(), filled_board(), obey, NULL, &err);
     GW_ASSERT(control != NULL);
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,10 +1,10 @@
-/* What a process of the same user puts into the shared memory of a channel: frames, payload, and where it
- * says that it has got to.
+/* The target `rings`: bytes that a process of the same user writes into the shared memory of a channel,
+ * which are frames, payload, and its position.
  *
- * An input is a series of turns: by how many lines of 64 bytes the sender's position moves i8 (127: by one
- * byte), the length u16 of what is written where it was, and that; where a frame fits and the length is even
- * it begins with one that has the check that it should have, which no search would hit. After each turn the
- * other side receives. */
+ * An input is a series of turns: the number (i8) of 64-byte lines by which the sender's position moves
+ * (127 = by one byte), the length (u16) of the bytes that are written at the old position, and the bytes.
+ * Where a frame fits and the length is even, it begins with a frame whose checksum is made right, which no
+ * search would hit. After each turn the other side receives. */
 #include "core/base/wire.h"
 #include "net/rail/channel.h"
 #include "net/shm/channel.h"
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { PAGE = 4096, LINE = 64, FRAME = 128, HEAD = 3, ODD = 127, PAYLOAD = 4096, MOST_LOOKS = 64 };
-enum { LAND, FOLD, DROP, PARK, REFUSE, WHATS }; /* by the first byte of a header */
+enum { LAND, FOLD, DROP, PARK, REFUSE, WHATS }; /* chosen by the first byte of a header */
 
 typedef struct receiver {
     struct iovec part;
@@ -70,13 +70,13 @@ static gw_channel *open_channel(int rings) {
     return channel;
 }
 
-/* False: the channel is broken. */
+/* Receives once; returns false if the channel is broken. */
 static bool receive_all(gw_channel *channel, const gw_rail_user *user) {
     gw_err err;
     for (int k = 0; k < MOST_LOOKS; k++) {
         gw_flow flow = channel->ops->receive(channel, user, &err);
         if (flow == GW_FLOW_BROKEN) return false;
-        if (flow == GW_FLOW_IDLE) channel->in.parked = false; /* the user wants it now */
+        if (flow == GW_FLOW_IDLE) channel->in.parked = false; /* the user is ready for it */
         if (flow == GW_FLOW_BLOCKED) return true;
     }
     return true;
@@ -117,7 +117,7 @@ static bool take_rings(const uint8_t *bytes, size_t count) {
     return good;
 }
 
-/* A message for each that may become of one, in one go and in two. */
+/* Adds a message for each outcome that a message may have, in one piece and in two. */
 static void rings_examples(fuzz_add *add, void *context) {
     enum { BYTES = 200, LINES = (FRAME + 256) / LINE };
     for (uint8_t what = LAND; what < REFUSE; what++)

@@ -1,4 +1,4 @@
-/* What other machines send, in what it is sealed in: packets, handshakes, records. */
+/* Targets for the encryption around the bytes of other machines: packets, handshakes, records. */
 #include "core/base/wire.h"
 #include "net/secure/packet.h"
 #include "net/secure/secure.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- peers with identities ---- */
+/* Peers with identities. */
 
 typedef struct person {
     gw_identity identity;
@@ -37,12 +37,12 @@ static gw_packets *open_packets(person *p, uint8_t number, bool key) {
     return packets;
 }
 
-/* ---- packets, each behind its length; the first byte says whether this peer has a key, and whether the tags
- * are set right, which anybody can do where there is no key ---- */
+/* Packets, each behind its length; the first byte says whether this peer has a key, and whether the tags
+ * are set right, which anybody can do where there is no key. */
 
 enum { DATAGRAM_HEAD = 2 };
 enum { KEYED = 'k', PLAIN = 'p', TAGGED = 't', TAG = 16, MODES = 3, PACKETS = 64 };
-enum { LIFE_AT = 10, LIFE = 16 + 8 + 8, NUMBERED = LIFE + 8 }; /* sender, boot and nonce; with the counter */
+enum { LIFE_AT = 10, LIFE = 16 + 8 + 8, NUMBERED = LIFE + 8 }; /* sender, boot and nonce; then the counter */
 
 static const uint8_t packet_modes[MODES] = {KEYED, PLAIN, TAGGED};
 static const char packet_body[] = "some gossip";
@@ -60,7 +60,7 @@ static void put_packet(post *to, gw_packets *from) {
     to->count += DATAGRAM_HEAD + length;
 }
 
-/* New ones of one sender, one again, one of an earlier life, and one of the receiver's own. */
+/* Adds new packets of one sender, a repeated one, one of an earlier life, and one of the receiver's own. */
 static void packet_examples(fuzz_add *add, void *context) {
     for (int k = 0; k < MODES; k++) {
         person people[3];
@@ -108,7 +108,8 @@ static void open_inbox(inbox *in, uint8_t mode) {
     gw_put_u64(&w, in->self.identity.incarnation.nonce);
 }
 
-/* What came through once never does again, and what is of this very life never does. */
+/* Checks that a packet that was accepted is never accepted again, and that a packet of this very life
+ * never is. */
 static void check_new(inbox *in, const uint8_t *packet) {
     const uint8_t *numbered = packet + LIFE_AT;
     GW_ASSERT(memcmp(numbered, in->own, LIFE) != 0);
@@ -116,8 +117,8 @@ static void check_new(inbox *in, const uint8_t *packet) {
     if (in->good_count < PACKETS) memcpy(in->good[in->good_count++], numbered, NUMBERED);
 }
 
-/* With a key no change to a packet gets through: whatever opens has the body that was sealed. Returns whether
- * it is authentic. */
+/* Checks that with a key no changed packet is accepted: what opens has the body that was sealed. Returns
+ * whether the packet is authentic. */
 static bool open_one(inbox *in, const uint8_t *bytes, size_t length) {
     uint8_t *packet = malloc(length + 1);
     GW_ASSERT_MEMORY(packet != NULL);
@@ -156,7 +157,7 @@ static bool take_packet(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, NULL, take_packet};
 
-/* ---- handshakes: the first byte says what is tried, the second one with whom ---- */
+/* Handshakes: the first byte says what is tried, the second one with whom. */
 
 enum { NOISE = 'n', CLAIMS = 'c', MADE_HELLO = 'h', HANDSHAKE_HEAD = 2, TRANSCRIPT = 1200 };
 enum { CLUSTER_HINT = 8, POINT = 32, PROOF = 16, HELLO = GW_HANDSHAKE_HEADER + CLUSTER_HINT + POINT + 1 };
@@ -185,7 +186,7 @@ static gw_handshake *answer_as(const person *p) {
     return handshake;
 }
 
-/* Copies what a side has to say. */
+/* Copies the message of a side. */
 static size_t say(gw_handshake *from, uint8_t said[GW_HANDSHAKE_MESSAGE]) {
     size_t count;
     const uint8_t *bytes = gw_handshake_output(from, &count);
@@ -195,12 +196,12 @@ static size_t say(gw_handshake *from, uint8_t said[GW_HANDSHAKE_MESSAGE]) {
     return count;
 }
 
-/* -- noise: the second byte says who dials; the others somebody on the way adds (exclusive or) to what both
- * sides say -- */
+/* Noise: the second byte says who dials; the others somebody on the way adds (exclusive or) to what both
+ * sides say. */
 
-enum { DATA = 1, SECOND_KEY = 2, WELCOME = DATA | SECOND_KEY }; /* the bits of one who is let in */
+enum { DATA = 1, SECOND_KEY = 2, WELCOME = DATA | SECOND_KEY }; /* bits of a peer that is admitted */
 enum { CLONE = 4, SELF = 8, ELSEWHERE = 16, KEYLESS = 32, STRANGE_KEY = 64, OPEN = 128 };
-enum { STRANGE_KIND = CLONE | SELF }; /* who is of the same identity is refused for that, whatever it wants */
+enum { STRANGE_KIND = CLONE | SELF }; /* a peer of the same identity is refused for that reason */
 
 static bool is_strange(uint8_t who) {
     return (who & STRANGE_KIND) == STRANGE_KIND;
@@ -213,7 +214,7 @@ static void make_dialler(person *p, uint8_t who) {
     if (who & ELSEWHERE) gw_cluster_id("another", &p->local.cluster);
 }
 
-/* Without keys on both sides it does not matter which one the dialler would have had. */
+/* Without keys on both sides, it does not matter which key the dialler would have had. */
 static bool is_welcome(uint8_t who) {
     return who & OPEN ? (who & ~(WELCOME | STRANGE_KEY)) == (OPEN | KEYLESS) : (who & ~WELCOME) == 0;
 }
@@ -222,7 +223,8 @@ static gw_stream_kind kind_of(uint8_t who) {
     return is_strange(who) ? (gw_stream_kind)9 : who & DATA ? GW_STREAM_DATA : GW_STREAM_CONTROL;
 }
 
-/* Moves what `from` has to say to `to`, changed by the next bytes of *noise. True: a byte was changed. */
+/* Moves the message of `from` to `to`, changed by the next bytes of *noise. Returns whether a byte was
+ * changed. */
 static bool pass_on(gw_handshake *from, gw_handshake *to, const uint8_t **noise, size_t *left) {
     uint8_t said[GW_HANDSHAKE_MESSAGE];
     size_t count = say(from, said), used;
@@ -236,7 +238,7 @@ static bool pass_on(gw_handshake *from, gw_handshake *to, const uint8_t **noise,
     return changed;
 }
 
-/* One side by itself takes any bytes. */
+/* One side alone takes any bytes. */
 static void feed_raw(gw_handshake *handshake, const uint8_t *bytes, size_t count) {
     size_t used;
     gw_err err;
@@ -245,7 +247,7 @@ static void feed_raw(gw_handshake *handshake, const uint8_t *bytes, size_t count
     gw_handshake_close(handshake);
 }
 
-/* Only one who is welcome, of whose words nothing was changed, comes to an agreement. */
+/* Checks that only a peer that is admitted, and none of whose bytes were changed, completes the handshake. */
 static bool take_noise(uint8_t who, const uint8_t *bytes, size_t count) {
     const uint8_t *noise = bytes;
     size_t left = count;
@@ -269,12 +271,12 @@ static bool take_noise(uint8_t who, const uint8_t *bytes, size_t count) {
     return agreed;
 }
 
-/* -- claims: a member that says of itself what it likes, and signs and seals it as it should. The second byte
- * says who answers it, and as whom it signs -- */
+/* Claims: a member that says of itself what it likes, and signs and seals it as it should. The second byte
+ * says who answers it, and as whom it signs. */
 
 enum { ROGUE_ANSWERS = 1, OWN_IDENTITY = 2, NO_KEYS = 4, UNSIGNED = 8, ALGORITHM_SHIFT = 4 };
 
-/* Its own reckoning of a handshake (net/secure/secure.h). */
+/* The attacker's own computation of a handshake (net/secure/secure.h). */
 typedef struct rogue {
     person as;
     bool dials;
@@ -297,7 +299,7 @@ static void key_of(const person *p, gw_key_purpose purpose, gw_key *key) {
     if (p->keyring.count > 0) gw_keyring_derive(&p->keyring, 0, purpose, key);
 }
 
-/* Both have said their points: what comes next is sealed. */
+/* Both sides have sent their points: what follows is sealed. */
 static void reckon(rogue *r, const uint8_t secret[32], const uint8_t their_point[POINT], const uint8_t *hello,
                    const uint8_t *answer) {
     uint8_t agreed[32], first[32];
@@ -317,7 +319,7 @@ static void put_head(gw_writer *w, const rogue *r, uint8_t type, size_t body_byt
     gw_put_u16(w, (uint16_t)body_bytes);
 }
 
-/* The claims, with the identity before and the signature behind, as far as a message has room for them. */
+/* Writes the claims, with the identity before and the signature behind them, as far as a message has room. */
 static size_t sign_claims(const rogue *r, const uint8_t *claims, size_t count, size_t room, uint8_t *plain) {
     static const char by[2][33] = {"godwit handshake, the responder ", "godwit handshake, the initiator "};
     uint8_t text[64];
@@ -331,7 +333,7 @@ static size_t sign_claims(const rogue *r, const uint8_t *claims, size_t count, s
     return 32 + count + crypto_sign_BYTES;
 }
 
-/* Appends what is behind the clear part of a message, whose header gets its length. */
+/* Appends the sealed part of a message, whose header gets its length. */
 static void put_claims(const rogue *r, uint8_t flags, const uint8_t *claims, size_t count, gw_writer *w) {
     static const uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
     uint8_t plain[GW_HANDSHAKE_MESSAGE], key[32];
@@ -348,7 +350,8 @@ static void put_claims(const rogue *r, uint8_t flags, const uint8_t *claims, siz
     w->length += count + GW_RECORD_TAG;
 }
 
-/* The rogue dials: it goes on from the answer. The hello of an honest one will do, as it knows its secret. */
+/* The attacker dials, and goes on from the answer. The hello of an honest peer will do, because the
+ * attacker knows its secret. */
 static void rogue_dials(rogue *r, gw_handshake *victim, uint8_t flags, const uint8_t *claims, size_t count) {
     uint8_t hello[GW_HANDSHAKE_MESSAGE], answer[GW_HANDSHAKE_MESSAGE], finish[GW_HANDSHAKE_MESSAGE];
     gw_handshake *dial = dial_as(&r->as, GW_STREAM_CONTROL);
@@ -368,7 +371,8 @@ static void rogue_dials(rogue *r, gw_handshake *victim, uint8_t flags, const uin
     GW_ASSERT(used == w.length);
 }
 
-/* The header, which is part of what the claims are signed with, says their length before there are any. */
+/* Makes the header, which the signature of the claims covers, and which contains their length before they
+ * exist. */
 static void rogue_answers(rogue *r, gw_handshake *victim, uint8_t flags, const uint8_t *claims,
                           size_t count) {
     uint8_t hello[GW_HANDSHAKE_MESSAGE], answer[GW_HANDSHAKE_MESSAGE], point[POINT];
@@ -388,7 +392,7 @@ static void rogue_answers(rogue *r, gw_handshake *victim, uint8_t flags, const u
     GW_ASSERT(used == w.length);
 }
 
-/* What was understood is what was said, and no other's identity was believed. */
+/* Checks that what was understood is what was sent, and that no other identity was believed. */
 static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *claims, size_t count) {
     static gw_cipher seal, open; /* aligned as they want to be */
     gw_remote remote;
@@ -409,7 +413,7 @@ static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *cl
     gw_cipher_wipe(&open);
 }
 
-/* With its own identity somebody else is not let in: at best it is a clone. */
+/* With its own identity no other peer is admitted: at best it is a clone. */
 static bool take_claims(uint8_t flags, const uint8_t *claims, size_t count) {
     rogue r = {.dials = (flags & ROGUE_ANSWERS) == 0};
     person self;
@@ -427,7 +431,7 @@ static bool take_claims(uint8_t flags, const uint8_t *claims, size_t count) {
     return done;
 }
 
-/* -- a hello from its point on, of somebody with the key: the proof is made as it should be -- */
+/* A hello from its point on, of somebody with the key: the proof is made as it should be. */
 
 static bool take_made_hello(uint8_t flags, const uint8_t *bytes, size_t count) {
     rogue r = {.dials = true};
@@ -452,7 +456,7 @@ static bool take_made_hello(uint8_t flags, const uint8_t *bytes, size_t count) {
     return state == GW_HANDSHAKE_GOING;
 }
 
-/* -- all of them -- */
+/* All of them. */
 
 static size_t put_example_claims(uint8_t *at, size_t room, uint8_t flags, const gw_addr *listen,
                                  const char *build) {
@@ -475,7 +479,7 @@ static void handshake_examples(fuzz_add *add, void *context) {
     uint8_t bytes[TRANSCRIPT] = {NOISE};
     for (uint8_t who = 0; who <= WELCOME; who++) {
         bytes[1] = who;
-        add(context, bytes, sizeof bytes); /* nothing is changed */
+        add(context, bytes, sizeof bytes); /* no byte is changed */
     }
     for (uint8_t who = OPEN | KEYLESS; who <= (OPEN | KEYLESS | DATA); who++) {
         bytes[1] = who;
@@ -514,7 +518,7 @@ static bool take_handshake(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_handshake = {"handshake", 3000, 1400, handshake_examples, NULL, take_handshake};
 
-/* ---- records: the first byte is the algorithm, then a stream of them ---- */
+/* Records: the first byte is the algorithm, then a stream of them. */
 
 static const gw_algorithm algorithms[] = {GW_ALGORITHM_PLAIN, GW_ALGORITHM_CHACHA20, GW_ALGORITHM_AES256GCM};
 static const uint8_t record_key[32] = {3};

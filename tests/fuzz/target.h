@@ -1,9 +1,9 @@
-/* Parsers that are given whatever there is: each target takes any bytes at all, and stops the process when
- * something happens that never may. Two programs drive them: test_fuzz.c, with a fixed series of damaged
- * examples, and libfuzzer/main.c, which looks for new ones for as long as it is let (./build.sh fuzz).
+/* Targets for fuzzing. Each takes any bytes, and stops the process when an invariant is broken. Two
+ * programs run them: test_fuzz.c, with a fixed series of damaged examples, and libfuzzer/main.c, which
+ * searches for new ones until it is stopped (./build.sh fuzz).
  *
- * A corpus is not kept but made, as a copy of what has a version would only be refused for that one day:
- * every target writes valid examples itself, and the inputs that once broke it. */
+ * The corpus is not kept but made: every target writes valid examples itself, and the inputs that once
+ * broke it. A kept example of a format with a version would be refused from the next version on. */
 #ifndef GODWIT_TESTS_FUZZ_TARGET_H
 #define GODWIT_TESTS_FUZZ_TARGET_H
 
@@ -15,22 +15,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Takes a copy. */
+/* Adds an example; the bytes are copied. */
 typedef void fuzz_add(void *context, const void *bytes, size_t count);
 
 typedef struct fuzz_target {
     const char *name;
-    uint32_t runs;       /* that test_fuzz.c makes: about a second of them */
-    uint32_t bytes_most; /* longer inputs find nothing more */
+    uint32_t runs;       /* runs that test_fuzz.c makes: about a second */
+    uint32_t bytes_most; /* the largest input: longer ones find nothing more */
     void (*examples)(fuzz_add *add, void *context);
-    /* Malformed inputs of which a search, or a reader, found that they broke something: now they are not
-     * understood. (A valid one is an example.) NULL: none. */
+    /* Adds malformed inputs that once broke the target and are refused now. (Valid ones are examples.)
+     * NULL = none. */
     void (*found)(fuzz_add *add, void *context);
-    /* Whether it was understood to its end, as every example is. */
+    /* Runs one input. Returns whether it was understood to its end, as every example is. */
     bool (*take)(const uint8_t *bytes, size_t count);
 } fuzz_target;
 
-/* All of them; ends with NULL. */
+/* All targets; ends with NULL. */
 extern const fuzz_target *const fuzz_targets[];
 
 /* files.c */
@@ -56,19 +56,19 @@ extern const fuzz_target fuzz_brain;
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* options.c */
 extern const fuzz_target fuzz_options;
-/* Whether that target tries this option of `godwit run` with that job. */
+/* Whether the target `options` tries this option of `godwit run` with that job. */
 bool fuzz_options_know(const gw_job_type *job, const char *name);
 /* program.c */
 extern const fuzz_target fuzz_http, fuzz_control;
 
-/* helpers.c. A folder of this process, removed at its end. */
+/* helpers.c. Returns the folder of this process, which is removed at its end. */
 const char *fuzz_folder(void);
-/* Writes a file there, or replaces it; returns its path, valid until the fourth next call. */
+/* Writes or replaces a file in that folder; returns its path, which is valid until the fourth next call. */
 const char *fuzz_file(const char *name, const void *bytes, size_t count, mode_t mode);
-/* Adds what is in a file. */
+/* Adds the content of a file as an example. */
 void fuzz_add_file(fuzz_add *add, void *context, const char *path);
-/* For inputs in parts with zero bytes between them: where the part that begins at `at` ends, at the next zero
- * byte or at `count`. */
+/* For inputs in parts with zero bytes between them: returns the end of the part that begins at `at`, which
+ * is the next zero byte or `count`. */
 size_t fuzz_part(const uint8_t *bytes, size_t count, size_t at);
 
 #endif

@@ -1,5 +1,5 @@
-/* A fixed series of damaged examples for each target: what every build has to stand. The search for new ones
- * is ./build.sh fuzz. Targets stop the process when something is wrong, and so fail their test. */
+/* A fixed series of damaged examples for each target, which every build has to pass. ./build.sh fuzz
+ * searches for new ones. A target stops the process when something is wrong, and so fails its test. */
 #include "core/rng.h"
 #include "kernels/jobs/jobs.h"
 #include "tests/fuzz/target.h"
@@ -30,13 +30,13 @@ static void keep(void *context, const void *bytes, size_t count) {
     c->list[c->count++].count = count;
 }
 
-/* An input on its way, with room for `most` bytes. */
+/* An input that is being damaged, with room for `most` bytes. */
 typedef struct input {
     uint8_t *bytes;
     size_t count, most;
 } input;
 
-/* Makes room for `more` bytes at `at`, as far as there is any; how many. */
+/* Makes room for up to `more` bytes at `at`; returns how many. */
 static size_t open_gap(input *in, size_t at, size_t more) {
     if (more > in->most - in->count) more = in->most - in->count;
     memmove(in->bytes + at + more, in->bytes + at, in->count - at);
@@ -52,10 +52,10 @@ static void change(input *in, const corpus *c, gw_rng *rng) {
                                              : (uint8_t)gw_rng_below(rng, 256);
     size_t length = (size_t)1 << gw_rng_below(rng, 6);
     switch (gw_rng_below(rng, 8)) {
-    case 0: /* cut off */
+    case 0: /* cut off the end */
         if (gw_rng_below(rng, 4) == 0) in->count = at;
         break;
-    case 1: /* leave out */
+    case 1: /* leave out a piece */
         if (length > left) length = left;
         memmove(in->bytes + at, in->bytes + at + length, left - length);
         in->count -= length;
@@ -64,7 +64,7 @@ static void change(input *in, const corpus *c, gw_rng *rng) {
         length = open_gap(in, at, length);
         memset(in->bytes + at, byte, length);
         break;
-    case 3: { /* a piece of another example */
+    case 3: { /* insert a piece of another example */
         uint32_t other = (uint32_t)gw_rng_below(rng, c->count);
         size_t from = c->list[other].count > 0 ? gw_rng_below(rng, c->list[other].count) : 0;
         if (length > c->list[other].count - from) length = c->list[other].count - from;
@@ -72,7 +72,7 @@ static void change(input *in, const corpus *c, gw_rng *rng) {
         memcpy(in->bytes + at, c->list[other].bytes + from, length);
         break;
     }
-    case 4: /* a number at either end of its range */
+    case 4: /* write a number at one end of its range */
         for (size_t i = 0; i < 4 && i < left; i++) in->bytes[at + i] = byte;
         break;
     case 5:
@@ -106,7 +106,7 @@ static void endure(const fuzz_target *target) {
         in.count = c.list[from].count < in.most ? c.list[from].count : in.most;
         memcpy(in.bytes, c.list[from].bytes, in.count);
         for (uint64_t k = 1 + gw_rng_below(&rng, CHANGES); k > 0; k--) change(&in, &c, &rng);
-        uint8_t *exact = malloc(in.count + 1); /* a byte read behind it is one too many */
+        uint8_t *exact = malloc(in.count + 1); /* so that a read behind the end is noticed */
         cr_assert_not_null(exact);
         memcpy(exact, in.bytes, in.count);
         target->take(exact, in.count);
@@ -157,7 +157,7 @@ static void wake(int signal) {
     (void)signal;
 }
 
-/* As libFuzzer's do, which restart nothing that they interrupt. */
+/* Interrupts system calls as the alarms of libFuzzer do, which restart none. */
 Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
     const struct sigaction on_alarm = {.sa_handler = wake};
     const struct itimerval often = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000}, never = {0};
@@ -167,14 +167,14 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
     cr_assert_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
 }
 
-/* Every target has its test here. */
+/* Every target has a test in this file. */
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
     cr_assert_eq(count, 31);
 }
 
-/* Whatever there is to say to a peer: --help names it. */
+/* Every option that --help names is tried. */
 Test(fuzz, all_options_are_tried) {
     char line[300], name[100];
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {

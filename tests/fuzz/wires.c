@@ -1,4 +1,5 @@
-/* What other machines send: gossip, control messages, headers of the data plane. What seals it: sealed.c. */
+/* Targets for bytes from other machines: gossip, control messages, and headers of the data plane. The
+ * targets for the encryption around them are in sealed.c. */
 #include "core/brain/message.h"
 #include "core/gossip/gossip.h"
 #include "net/collective/part.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- gossip: datagrams as decrypted, each behind two bytes that say how long it is ---- */
+/* Gossip: datagrams as decrypted, each behind two bytes that say how long it is. */
 
 enum { PERIOD_NS = 200000000, PEERS = 3, DATAGRAM_HEAD = 2 };
 
@@ -76,7 +77,7 @@ static void hear(village *v, gw_gossip *gossip, const uint8_t *bytes, size_t cou
     }
 }
 
-/* What three peers tell each other in some rounds, one of whom falls silent. */
+/* Adds the datagrams of three peers in some rounds, one of which falls silent. */
 static void gossip_examples(fuzz_add *add, void *context) {
     village v = {.now_ns = 1};
     static uint8_t heard[sizeof v.said];
@@ -100,7 +101,7 @@ static bool take_gossip(const uint8_t *bytes, size_t count) {
     hear(&v, v.gossip[0], bytes, count);
     gw_gossip_stats stats;
     gw_gossip_stats_read(v.gossip[0], &stats);
-    for (int i = 0; i < 20; i++) { /* suspicions run out, the dead are probed */
+    for (int i = 0; i < 20; i++) { /* suspicions run out, and the dead are probed */
         uint64_t deadline = gw_gossip_next_deadline(v.gossip[0]);
         v.now_ns = deadline > v.now_ns ? deadline : v.now_ns + 1;
         v.said_bytes = 0;
@@ -112,7 +113,7 @@ static bool take_gossip(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_gossip = {"gossip", 10000, 4096, gossip_examples, NULL, take_gossip};
 
-/* ---- control messages ---- */
+/* Control messages. */
 
 static void add_message(fuzz_add *add, void *context, const gw_message *m) {
     uint8_t *bytes;
@@ -265,8 +266,8 @@ static void message_examples(fuzz_add *add, void *context) {
     gw_install_free(install);
 }
 
-/* Losses that say of a life two things, which was read as one of them; and the last epoch there is, behind
- * which there is no other. */
+/* Adds losses that name a life twice, which was once read as one of them; and the last epoch, which has no
+ * successor. */
 static void message_found(fuzz_add *add, void *context) {
     gw_report *report = calloc(1, sizeof *report);
     GW_ASSERT_MEMORY(report != NULL);
@@ -287,7 +288,7 @@ static void message_found(fuzz_add *add, void *context) {
     gw_report_free(report);
 }
 
-/* What is understood is said again in the same bytes. */
+/* Checks that a message that is understood encodes to the same bytes. */
 static bool take_message(const uint8_t *bytes, size_t count) {
     gw_message message;
     gw_err err;
@@ -302,7 +303,7 @@ static bool take_message(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_message = {"message", 60000, 2048, message_examples, message_found, take_message};
 
-/* ---- headers and notes of the data plane, addresses; the first byte says which ---- */
+/* Headers and notes of the data plane, addresses; the first byte says which. */
 
 enum { HEADER, HELLO, ADDRESS, TOLD, CARD, DIAL };
 
@@ -397,7 +398,7 @@ static bool take_told(const uint8_t *bytes, size_t count) {
     return what != GW_RDMA_MESSAGE_BAD;
 }
 
-/* Who dials has to know the secret that it was told. */
+/* The dialler has to know the secret that it was told. */
 static bool take_dial(const uint8_t *bytes, size_t count) {
     gw_rdma_hello hello;
     if (!gw_rdma_hello_decode(bytes, count, &hello)) return false;
@@ -432,8 +433,8 @@ static bool take_headers(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_headers = {"headers", 300000, 512, headers_examples, NULL, take_headers};
 
-/* ---- replies to one-sided operations, each REPLY bytes; their payload is made up. The first ones say which
- * of the operations by its number ---- */
+/* Replies to one-sided operations, each REPLY bytes; their payload is made up. The first ones say which of
+ * the operations by its number. */
 
 enum { ASKED = 3, REPLY = 24 };
 
@@ -450,7 +451,7 @@ static void count_completion(void *context, const gw_completion *completion) {
     if (completion->status == GW_OP_OK) a->good++;
 }
 
-/* Each has a buffer of just its size. */
+/* Each operation has a buffer of exactly its size. */
 static void ask(asked *a) {
     static const gw_op ops[ASKED] = {{.kind = GW_OP_READ, .token = 0, .bytes = 1000},
                                      {.kind = GW_OP_FETCH, .token = 1, .bytes = 1000},
@@ -472,7 +473,7 @@ static void ask(asked *a) {
     }
 }
 
-/* What is placed lies in the buffer of an operation. */
+/* Checks that the place of a payload lies in the buffer of an operation. */
 static void land(asked *a, const struct iovec *place, uint32_t bytes) {
     GW_ASSERT(place->iov_len == bytes);
     if (bytes > 0) {
@@ -514,8 +515,8 @@ static void reply_examples(fuzz_add *add, void *context) {
     add(context, bytes, (size_t)(at - bytes));
 }
 
-/* A later piece of a fetch says that the whole is nothing, or a failure between two does: it was written
- * behind the buffer. */
+/* Adds a later piece of a fetch that claims a total of nothing, and a failure between two pieces: both
+ * were once written behind the buffer. */
 static void reply_found(fuzz_add *add, void *context) {
     const gw_reply first = {.kind = GW_OP_FETCH, .status = GW_OP_OK, .value = 900};
     uint8_t bytes[3 * REPLY], *at = bytes;

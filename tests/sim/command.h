@@ -1,4 +1,4 @@
-/* `godwit sim` in a process of its own: what it prints, errors too, and its exit code. */
+/* Runs `godwit sim` in a process of its own, and returns its output, with errors, and its exit code. */
 #ifndef GODWIT_TESTS_SIM_COMMAND_H
 #define GODWIT_TESTS_SIM_COMMAND_H
 
@@ -12,12 +12,13 @@ typedef struct outcome {
     char out[OUTPUT_BYTES];
 } outcome;
 
-/* With these options, separated by single blanks. Valid until the next call. */
+/* Runs it with these options, which are separated by single blanks. The result is valid until the next
+ * call. */
 const outcome *sim_command(const char *options);
 
-/* The next line of *text; false behind the last one. */
+/* Reads the next line of *text; false behind the last one. */
 bool sim_next_line(const char **text, char *line, size_t size);
-/* A line of the trace: when it was, and what happened, for people. */
+/* Reads a line of the trace: its time, and the text of the event. */
 const char *sim_read_traced(const char *line, double *at_s);
 
 #endif

@@ -6,8 +6,8 @@
 
 enum { FORKS_MOST_STATES = 30000000 };
 
-/* Fails the test if the search finds a fork, needs more than FORKS_MOST_STATES states, or visits fewer than
- * `least`: such a search has lost some of what can happen. */
+/* Fails the test if the search finds a fork, needs more than FORKS_MOST_STATES states, or visits fewer
+ * than `least` states, in which case it has lost some of what can happen. */
 void never_forks(gw_forks_size size, uint64_t least);
 
 #endif

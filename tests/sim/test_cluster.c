@@ -1,5 +1,5 @@
-/* What the simulator itself does and excuses, in clusters made by hand: whatever the lots of its seeds, and
- * whatever the brains would make of it, which here neither hear nor ask for anything but what a test says. */
+/* The simulator itself, and what its judges excuse, in clusters made by hand. They do not depend on the
+ * random numbers of a seed or on brains: the brains here hear and ask only what a test says. */
 #include "tools/sim/faults/faults.h"
 #include "tools/sim/judge/judge.h"
 #include "tools/sim/world/inside.h"
@@ -12,15 +12,14 @@ enum { PEERS = 5, STEPS = 10 };
 
 /* Brains that do nothing. */
 
-static gw_peer_config configured; /* the one created last */
+static gw_peer_config configured; /* the brain that was created last */
 static struct {
     gw_event_kind kind;
     gw_outcome outcome;
     gw_hash chunks[SIM_CHUNKS];
-} heard;                         /* by the last event of all */
-static const gw_view *installed; /* a peer that hears something tells people that it is in this view */
-static const gw_peer_id
-    *blamed; /* a peer that hears something tells people that this peer's bits were wrong */
+} heard;                         /* time of the last event */
+static const gw_view *installed; /* a peer that gets an event reports that it is in this view */
+static const gw_peer_id *blamed; /* a peer that gets an event reports that this peer's bits were wrong */
 
 gw_peer *__real_gw_peer_create(const gw_peer_config *config, gw_err *err);
 gw_peer *__wrap_gw_peer_create(const gw_peer_config *config, gw_err *err);
@@ -91,7 +90,7 @@ static void start(uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) sim_start(c, &c->peers[i]);
 }
 
-/* A view of the lives that these peers have now. */
+/* Returns a view of the current lives of these peers. */
 static gw_view view_of(uint64_t epoch, const uint32_t *members, uint32_t count) {
     gw_view view = {.epoch = epoch, .count = count};
     for (uint32_t i = 0; i < count; i++) {
@@ -113,8 +112,8 @@ static void put_checkpoint(uint32_t peer, uint64_t step, uint64_t state) {
 
 /* Disks. */
 
-/* It saves the state after `step` steps. Half of the chunks is written before the rest, and that before it is
- * told; the disk is full at any of these times: bits. */
+/* Saves the state after `step` steps. Half of the chunks are written before the rest, and that before the
+ * save is reported; `full` has the times at which the disk is full, as bits. */
 static void save(sim_peer *p, uint64_t step, uint64_t state, uint32_t full) {
     static const uint32_t chunks[SIM_CHUNKS] = {0, 1, 2, 3, 4, 5};
     const gw_action action = {
@@ -144,7 +143,7 @@ static void pass_ms(uint64_t ms) {
     }
 }
 
-/* Some of it comes to wait before a pause, the rest within it. */
+/* A part of the save comes to wait before a pause, the rest during it. */
 Test(cluster, what_waits_for_a_disk_that_crawls_is_done_in_its_order_across_a_pause) {
     sim_peer *p = &c->peers[0];
     start(0, 1);
@@ -187,12 +186,12 @@ Test(cluster, of_two_records_that_wait_for_a_disk_across_a_pause_the_later_one_s
     }
 }
 
-/* A leader whose disk hangs asks for no chunk, and makes the root of what the others tell. */
+/* A leader whose disk hangs asks for no chunk, and computes the root from what the others report. */
 Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
     start(0, 2);
     c->states[4] = 8;
     for (uint64_t state = 8; state < 10; state++) {
-        save(&c->peers[0], 2, 7, 0); /* the checkpoint before */
+        save(&c->peers[0], 2, 7, 0); /* the previous checkpoint */
         save(&c->peers[1], 4, state, 0);
         gw_action manifest = {
             .kind = GW_ACT_MANIFEST, .step = 4, .manifest.hash_only = true, .manifest.count = SIM_CHUNKS};
@@ -206,8 +205,8 @@ Test(cluster, a_manifest_may_be_of_what_the_others_tell_of_the_state) {
 
 typedef enum fate { STAYS, DIES, GOES_ON } fate;
 
-/* Peers 0 and 1 have voted for a view that only peer 0 installs; the latter goes on from step 0, and peer 1
- * alone has the checkpoint of step 4 that was told to be complete. */
+/* Peers 0 and 1 have voted for a view that only peer 0 installs; peer 0 goes on from step 0, and only peer
+ * 1 has the checkpoint of step 4 that was reported to be complete. */
 static bool is_undone(fate of) {
     const uint32_t members[] = {0, 1};
     const sim_load_request load = {.kind = GW_LOAD_INIT};
@@ -229,7 +228,7 @@ Test(cluster, who_has_ended_or_gone_on_brings_nothing_into_a_view_that_is_instal
     cr_expect_not(is_undone(GOES_ON));
 }
 
-/* There are `copies` copies of one chunk. */
+/* Sets the number of copies of one chunk to `copies`. */
 static bool may_be_complete(uint32_t copies) {
     const gw_hash root = sim_root(4, 7);
     anew();
@@ -242,7 +241,8 @@ static bool may_be_complete(uint32_t copies) {
     return !result.failed;
 }
 
-/* Others went on without it, and its last view with it: of what it recorded one copy must be left. */
+/* Others went on without the peer, and its last view went on with it: one copy of what it recorded must be
+ * left. */
 Test(cluster, who_is_out_of_its_view_may_hear_late_that_a_checkpoint_is_complete) {
     cr_expect(may_be_complete(2));
     cr_expect(may_be_complete(1));
@@ -265,9 +265,10 @@ Test(cluster, a_sum_of_other_states_is_found_as_it_is_applied) {
     }
 }
 
-/* What was shown. */
+/* Shown states. */
 
-/* Peer 0 shows another state of step 0 than was shown, which peer 1 holds, of whom something is told. */
+/* Peer 0 shows another state of step 0 than was shown, while peer 1, about which something is reported,
+ * holds the shown one. */
 static bool is_known(bool own_fault) {
     anew();
     options.majority = options.fast = 1;
@@ -293,7 +294,7 @@ Test(cluster, who_was_found_to_compute_wrong_knows_nothing_of_what_was_shown) {
     cr_expect_eq(result.forgotten, 1);
 }
 
-/* Who meets whom. */
+/* Peers that meet. */
 
 static bool is_known_at(const gw_addr *addrs, uint32_t count, uint32_t peer) {
     const gw_addr addr = gw_sim_addr(peer);
@@ -317,7 +318,7 @@ Test(cluster, a_peer_remembers_whom_it_was_in_a_view_with) {
     cr_expect(is_known_at(configured.known, 2, 4));
 }
 
-/* Where the seeds are gone for good who is in no view looks for others, which it may never have met. */
+/* If the seeds are gone for good, a peer in no view looks for others, which it may never have met. */
 static void expect_seeds(uint32_t gone, uint32_t first, uint32_t second) {
     anew();
     start(0, PEERS);
@@ -352,7 +353,7 @@ static void begin(uint32_t peer, uint64_t step, uint32_t shard) {
     accumulator->times[shard] = 1;
 }
 
-/* Peer 4 ends, and says that this shard is poison. */
+/* Peer 4 ends, and reports that this shard is poison. */
 static bool is_poison(uint32_t shard, uint32_t step) {
     sim_peer *p = &c->peers[4];
     p->finish = GW_FINISH_FAILED;
@@ -360,7 +361,7 @@ static bool is_poison(uint32_t shard, uint32_t step) {
     return sim_names_poison(judges, p);
 }
 
-/* Three that had begun a shard end as the power fails. */
+/* Three peers that had begun a shard end when the power fails. */
 Test(cluster, lives_that_a_power_loss_ends_make_a_shard_poison) {
     options.power_ms = 100;
     start(0, 3);
@@ -373,7 +374,7 @@ Test(cluster, lives_that_a_power_loss_ends_make_a_shard_poison) {
     cr_expect_not(is_poison(2, 7), "at which nobody died");
 }
 
-/* Two of those who had begun a shard have died, and as many others, but not at this step. */
+/* Two peers that had begun a shard have died, and as many others, but not in this step. */
 Test(cluster, lives_that_ended_at_other_steps_make_none) {
     start(0, 4);
     for (uint32_t i = 0; i < 4; i++) begin(i, i < 2 ? 5 : 7, i < 2 ? 2 : 3);

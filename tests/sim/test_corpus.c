@@ -1,5 +1,5 @@
-/* Runs that once failed (corpus.txt, tests/found.md) pass now; the options' text form holds all there is to
- * hold. */
+/* Runs that once failed (corpus.txt, tests/found.md) pass now, and the text form of the options holds all
+ * of them. */
 #include "tools/sim/run.h"
 #include "tools/sim/trial.h"
 
@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RUNS = 95 }; /* at least: as many as there are */
+enum { RUNS = 95 }; /* at least so many runs are in the corpus */
 
-/* Nothing is drawn: an option that came later than the line, and that the line does not name, is 0. */
+/* Reads a line. Nothing is drawn: an option that is newer than the line, so that the line does not name
+ * it, is 0. */
 static void read_line(const char *line, gw_sim_options *options) {
     const char *wrong;
     cr_assert(gw_sim_command_read(line, options, &wrong), "corpus.txt: not understood: %s", wrong);
@@ -70,7 +71,7 @@ Test(corpus, nonsense_is_not_understood) {
     }
 }
 
-/* A job that cannot be done in time fails whatever else happens: of all its faults none is needed. */
+/* A job that cannot be done in time fails without any of its faults, so all of them are removed. */
 Test(corpus, a_failing_run_is_shrunk_to_what_makes_it_fail) {
     gw_sim_options options = gw_sim_unset(5);
     gw_sim_result result;

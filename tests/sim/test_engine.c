@@ -1,4 +1,4 @@
-/* The engine's order and the network's weather: what every seed's replay rests on. */
+/* The engine's order and the network's weather, on which the replay of every seed depends. */
 #include "tools/sim/engine/engine.h"
 #include "tools/sim/engine/network.h"
 

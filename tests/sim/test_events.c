@@ -1,10 +1,10 @@
-/* What brains hear seldom: sums that are not finite, shards that cannot be computed, seeds that are names,
- * disks that crawl, an operator who forces a view. */
+/* Events that are rare for brains: sums that are not finite, shards that cannot be computed, seeds that
+ * are names, disks that crawl, and an operator that forces a view. */
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
 
-/* All pass. `set` gives the options of a seed. */
+/* Runs the seeds, all of which must pass. `set` sets the options of a seed. */
 static gw_sim_result run_all(uint64_t first, uint64_t last, void (*set)(gw_sim_options *options)) {
     gw_sim_result all = {0};
     for (uint64_t seed = first; seed <= last; seed++) {
@@ -36,7 +36,7 @@ static void skip_it(gw_sim_options *options) {
 
 Test(events, a_sum_that_is_not_finite_ends_the_job_or_is_skipped) {
     gw_sim_result ended = run_all(1, 60, have_a_bad_sum), skipped = run_all(1, 60, skip_it);
-    cr_expect_geq(ended.bad, 55); /* chance names a shard poison before it now and then */
+    cr_expect_geq(ended.bad, 55); /* now and then a shard is found to be poison first, by chance */
     cr_expect_leq(ended.bad + ended.poisoned, 60);
     cr_expect_eq(skipped.bad, 0);
     cr_expect_leq(skipped.poisoned, 10);
@@ -63,7 +63,7 @@ Test(events, seeds_that_are_names_are_found_late_and_where_they_are_not) {
     cr_expect_gt(all.faults[GW_SIM_STALE_NAME], 100);
 }
 
-/* Longer than any patience lasts, which takes a long haul. */
+/* The disk crawls for longer than any timeout, which takes a long haul. */
 static void crawl(gw_sim_options *options) {
     options->peers = 2 + (uint32_t)options->seed % 3;
     options->haul = 10;
@@ -96,7 +96,7 @@ Test(events, an_operator_may_go_on_with_what_is_left_of_a_majority) {
     cr_expect_gt(all.faults[GW_SIM_GONE], 150);
 }
 
-/* As what a seed draws, each is met now and then. */
+/* Each of these options is drawn for some seeds. */
 Test(events, each_is_drawn) {
     uint32_t bad = 0, skip = 0, fails = 0, names = 0, crawls = 0, forced = 0, copies = 0, kept = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {

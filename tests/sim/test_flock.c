@@ -43,7 +43,7 @@ Test(flock, seeds_may_come_up_later) {
     gw_flock_close(&flock);
 }
 
-/* Virtual time: this is a property of the protocol, not of the machine. */
+/* Time is virtual, so this is a property of the protocol and not of the machine. */
 static void silent_peer(uint32_t peers, uint64_t seed) {
     gw_flock flock;
     gw_flock_open(&flock, peers, seed);
@@ -126,7 +126,7 @@ Test(flock, a_frozen_peer_comes_back_and_buries_nobody) {
     gw_flock_run(&flock, 5 * SECOND);
     gw_flock_freeze(&flock, 3, 20 * SECOND);
     gw_flock_run(&flock, 20 * SECOND - 1);
-    uint64_t buried = flock.false_deaths; /* of the frozen one, by the other nine */
+    uint64_t buried = flock.false_deaths; /* deaths of the frozen peer, as seen by the other nine */
     cr_assert_eq(buried, 9);
     gw_flock_run(&flock, 10 * SECOND);
     assert_all_alive(&flock);
@@ -141,7 +141,7 @@ Test(flock, a_mass_restart_leaves_nobody_behind) {
     start_all(&flock, 3);
     gw_flock_run(&flock, 10 * SECOND);
     for (uint32_t i = 3; i < PEERS; i += 2) gw_flock_crash(&flock, i);
-    gw_flock_run(&flock, 300 * MS); /* faster than detection */
+    gw_flock_run(&flock, 300 * MS); /* faster than the detection of deaths */
     for (uint32_t i = 3; i < PEERS; i += 2) gw_flock_start(&flock, i, 3);
     gw_flock_run(&flock, 10 * SECOND);
     assert_all_alive(&flock);
@@ -204,7 +204,7 @@ Test(flock, a_measurement_that_misses_what_is_asked_is_not_good) {
     }
 }
 
-/* Those are other questions than how soon and by how much on a usual network. */
+/* These trials ask other questions than how soon and by how much on a usual network. */
 Test(flock, of_a_bad_network_or_many_slow_peers_no_speed_is_asked) {
     const gw_gossip_trial other[] = {
         {.peers = 20, .crashes = 1, .weather = {.drop = 0.01}},
@@ -240,7 +240,7 @@ Test(flock, a_bad_network_hides_no_crash_and_buries_nobody) {
     cr_assert_eq(figures.forged, 0);
 }
 
-/* Who is cut off is buried; when all is healed everybody knows everybody again. */
+/* Peers that are cut off are declared dead; when all faults are healed, all peers know all again. */
 Test(flock, cuts_of_every_kind_heal) {
     gw_flock_cuts all = {.over = true};
     uint64_t deaths = 0;

@@ -24,7 +24,7 @@ static bool forks(gw_forks_size size, gw_forks_without without) {
     return result.fork;
 }
 
-/* Each rule is taken out at the smallest size at which it is missed. */
+/* Each rule is taken out at the smallest size at which its absence shows. */
 Test(forks, without_any_one_rule_the_same_search_finds_a_fork) {
     for (int rule = GW_FORKS_WITH_ALL + 1; rule < GW_FORKS_RULES; rule++) {
         bool restarts = rule == GW_FORKS_WITHOUT_LIVES || rule == GW_FORKS_WITHOUT_DURABLE;
@@ -35,8 +35,8 @@ Test(forks, without_any_one_rule_the_same_search_finds_a_fork) {
     }
 }
 
-/* Where each proposal has an epoch of its own nobody is asked twice for a vote in one; and where nobody
- * restarts, nothing is forgotten. */
+/* If each proposal has an epoch of its own, no peer is asked twice for a vote in one; and without restarts
+ * nothing is forgotten. */
 Test(forks, a_rule_is_of_use_where_something_can_break_it) {
     cr_assert(!forks((gw_forks_size){3, 3, 0, 0}, GW_FORKS_WITHOUT_ONCE));
     cr_assert(forks((gw_forks_size){3, 2, 1, 0}, GW_FORKS_WITHOUT_DURABLE));
@@ -44,14 +44,15 @@ Test(forks, a_rule_is_of_use_where_something_can_break_it) {
     cr_assert(!forks((gw_forks_size){3, 3, 0, 0}, GW_FORKS_WITHOUT_DURABLE));
 }
 
-/* A leader that lives in a view after it has said that it gave it up goes on from there by a third one. */
+/* A leader that lives in a view after it has reported that it gave it up goes on from there with a third
+ * one. */
 Test(forks, without_the_word_of_a_leader_it_takes_three_proposals) {
     cr_assert(forks((gw_forks_size){3, 3, 0, 0}, GW_FORKS_WITHOUT_GIVEN_UP));
     cr_assert(!forks((gw_forks_size){3, 3, 0, 0}, GW_FORKS_WITH_ALL));
     cr_assert(!forks((gw_forks_size){4, 2, 1, 0}, GW_FORKS_WITHOUT_GIVEN_UP));
 }
 
-/* Two proposals are enough for two halves of four to go separate ways. */
+/* Two proposals are enough to part the two halves of four peers. */
 Test(forks, without_the_tie_break_four_peers_fork_at_once) {
     cr_assert(forks((gw_forks_size){4, 2, 0, 0}, GW_FORKS_WITHOUT_LOWEST));
     cr_assert(!forks((gw_forks_size){4, 2, 0, 0}, GW_FORKS_WITH_ALL));

@@ -1,4 +1,4 @@
-/* Majority mode never forks at sizes that take minutes of a core each. They run before a release
+/* Majority mode never forks, at sizes that take minutes of a core each. They run before a release
  * (./build.sh test all), and whenever the rules of votes change. */
 #include "tests/sim/never_forks.h"
 

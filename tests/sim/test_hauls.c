@@ -1,4 +1,4 @@
-/* Virtual time: what counts of it, and runs of hours. */
+/* Virtual time: which part of it counts, and runs of hours. */
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
@@ -6,7 +6,7 @@
 
 static const uint64_t second_ns = 1000000000;
 
-/* Ten steps of a second or less, whoever is left to wait for others behind them. */
+/* Ten steps of a second or less; peers that are left waiting afterwards do not count. */
 Test(hauls, time_behind_the_end_of_a_job_does_not_count) {
     for (uint64_t seed = 1; seed <= 50; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
@@ -39,8 +39,8 @@ Test(hauls, time_under_fire_is_the_part_in_which_faults_happen) {
     }
 }
 
-/* Disks that hang for longer than a checkpoint is waited for: whoever leads then asks for none of its chunks
- * to be stored, and makes the root of what the others tell. */
+/* Disks that hang for longer than peers wait for a checkpoint: the leader then asks them to store no
+ * chunk, and computes the root from what the others report. */
 Test(hauls, disks_hang_for_longer_than_a_checkpoint_takes) {
     gw_sim_result all = {0};
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -67,7 +67,7 @@ Test(hauls, disks_hang_for_longer_than_a_checkpoint_takes) {
     cr_assert_gt(all.checkpoints, 500);
 }
 
-/* Faults that are minutes apart and last minutes, checkpoints by time as well. */
+/* Faults that are minutes apart and last minutes, and checkpoints by time as well. */
 Test(hauls, long_hauls_end_as_all_others_do) {
     gw_sim_result all = {0};
     for (uint64_t seed = 1; seed <= 12; seed++) {
@@ -88,7 +88,7 @@ Test(hauls, long_hauls_end_as_all_others_do) {
     cr_assert_gt(all.faults[GW_SIM_CRASH], 10);
 }
 
-/* Nothing else of a run goes by the clock. */
+/* Nothing else in a run depends on the clock. */
 Test(hauls, checkpoints_are_made_by_time) {
     gw_sim_options options = gw_sim_unset(1);
     gw_sim_result result;
@@ -108,7 +108,7 @@ Test(hauls, checkpoints_are_made_by_time) {
               (unsigned long)result.checkpoints, (unsigned long)due);
 }
 
-/* It begins anew each time, and three lives take more than the two that others are given. */
+/* The peer begins again each time, and three lives take more time than the two that others are given. */
 Test(hauls, one_that_is_alone_has_time_to_die_of_poison) {
     gw_sim_options options = gw_sim_unset(1);
     gw_sim_result result;
@@ -134,8 +134,8 @@ static void assert_same(const gw_sim_options *one, const gw_sim_options *other) 
                      gw_sim_command(other, text[1], sizeof text[1]));
 }
 
-/* One seed in eight; all others are what they would be without, and who says how long a run takes has none.
- */
+/* One seed in eight is a long haul; all others are what they would be without long hauls, and options that
+ * determine the length of a run exclude them. */
 Test(hauls, seeds_are_long_hauls_by_a_lot_of_its_own) {
     gw_sim_options given = gw_sim_unset(0);
     uint64_t hauls = 0, few = 0, fire_ms = 0;
@@ -162,7 +162,7 @@ Test(hauls, seeds_are_long_hauls_by_a_lot_of_its_own) {
               (unsigned long)(fire_ms / hauls));
 }
 
-/* A line of the corpus that names none is of a run that had none. */
+/* A line of the corpus without the option is a run without a long haul. */
 Test(hauls, a_long_haul_is_read_back_and_is_none_where_it_is_not_named) {
     gw_sim_options given = gw_sim_unset(0), back;
     char text[GW_SIM_COMMAND];

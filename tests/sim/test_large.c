@@ -1,4 +1,5 @@
-/* As many peers as a view holds. (A swarm's seeds have 64 at most, as each takes a hundred times as long.) */
+/* As many peers as a view holds. (The seeds of a swarm have at most 64, because each larger one takes a
+ * hundred times as long.) */
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
@@ -7,7 +8,7 @@
 
 enum { PEERS = 256 };
 
-/* The one that installs the first view is its leader. */
+/* The first peer to install the first view is its leader. */
 static unsigned first_leader(const char *trace) {
     unsigned leader = PEERS;
     const char *view = strstr(trace, " VIEW ");
@@ -17,7 +18,7 @@ static unsigned first_leader(const char *trace) {
     return leader;
 }
 
-/* All found the job; then its leader and all others but a majority are gone for good at once. */
+/* All peers found the job; then its leader and all others except a majority are gone for good at once. */
 Test(large, a_full_view_is_founded_and_its_majority_elects_another) {
     gw_sim_options options = gw_sim_unset(4);
     gw_sim_result result;

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Whatever must be done within a millisecond fails. */
+/* A job that must be done within a millisecond fails. */
 Test(main, a_schedule_of_repairs_is_shrunk_as_one) {
     const outcome *o = sim_command("--repairs --seed 3 --fast 0 --core 0 --steps 300 --bound-ms 1 --shrink");
     cr_expect_eq(o->code, 1, "%d", o->code);
@@ -27,7 +27,7 @@ Test(main, a_seed_that_does_not_fail_is_not_shrunk) {
     cr_expect_not_null(strstr(o->out, "seed 3 does not fail"), "%s", o->out);
 }
 
-/* Fails as nothing that takes longer than a millisecond is ever done. */
+/* The run fails because its job must be done within a millisecond. */
 Test(main, of_a_long_trace_the_end_is_printed) {
     enum { LINES = 10 };
     gw_sim_options options = gw_sim_unset(3);
@@ -58,7 +58,7 @@ Test(main, of_a_long_trace_the_end_is_printed) {
     close(before);
 }
 
-/* What is printed, with every line that goes on in the next one made whole. */
+/* Returns the printed text with wrapped lines joined. */
 static char *unwrapped(const char *text) {
     char *whole = strdup(text), *to = whole;
     cr_assert_not_null(whole);
@@ -71,7 +71,7 @@ static char *unwrapped(const char *text) {
     return whole;
 }
 
-/* What there was of it, and of what there was nothing. */
+/* The summary lists the faults that occurred with their counts, and the kinds that did not occur. */
 Test(main, faults_are_counted_by_kind) {
     const outcome *o =
         sim_command("--seed 1 --peers 2 --drop 100 --drift 50 --tail 50 --damage-ms 0 --haul 0");
@@ -116,7 +116,7 @@ Test(main, what_is_not_heeded_is_refused) {
     }
 }
 
-/* As soon as it is listened for. */
+/* Sends the signal as soon as the process handles it. */
 static void *interrupt(void *context) {
     struct sigaction now;
     do {

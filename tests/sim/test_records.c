@@ -1,5 +1,5 @@
-/* What is recorded of votes, where it cannot be written, is lost or damaged; and disks that are lost where a
- * majority rules. */
+/* Records of votes that cannot be written, are lost or damaged; and disks that are lost with a majority
+ * rule. */
 #include "tools/sim/faults/faults.h"
 #include "tools/sim/run.h"
 
@@ -12,12 +12,12 @@
 
 typedef enum faith {
     NONE,
-    TRUSTING, /* it takes every record for durable that it is told of */
-    HASTY,    /* it is told so when it asks for it */
+    TRUSTING, /* the brain takes every record that it hears of for durable */
+    HASTY,    /* the brain is told that a record is durable when it asks for it */
 } faith;
 
 static faith planted;
-static uint32_t left; /* lives that gave up as their votes could not be made durable */
+static uint32_t left; /* lives that gave up because their votes could not be made durable */
 
 void __real_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
 void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, gw_actions *actions);
@@ -36,8 +36,8 @@ void __wrap_gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t at_ns, g
     }
 }
 
-/* Peers die again and again while they vote, each by itself while records cannot be written, or all at once
- * while it takes long to write them. */
+/* Peers die again and again while they vote: each by itself while records cannot be written, or all at
+ * once while writing takes long. */
 static gw_sim_options restless(uint64_t seed, bool at_once) {
     gw_sim_options options = gw_sim_unset(seed);
     options.majority = options.fast = 1;
@@ -56,8 +56,7 @@ static gw_sim_options restless(uint64_t seed, bool at_once) {
     return options;
 }
 
-/* How many of so many seeds tell of a fork, after a fault of this kind. Without a fault in the brain none
- * fails. */
+/* Returns how many of the seeds report a fork with this fault in the brain. Without it none fails. */
 static uint32_t forks(uint32_t seeds, bool at_once, faith of, gw_sim_fault after) {
     uint32_t found = 0;
     for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -84,7 +83,7 @@ Test(records, a_vote_that_is_given_before_its_record_is_durable_makes_a_fork) {
     cr_expect_eq(forks(50, true, NONE, GW_SIM_LOST_RECORD), 0);
 }
 
-/* Those that do. */
+/* Brains that wait for their records. */
 
 static void add_run(const gw_sim_options *options, gw_sim_result *all) {
     gw_sim_result result;
@@ -94,7 +93,7 @@ static void add_run(const gw_sim_options *options, gw_sim_result *all) {
     gw_sim_result_add(all, &result);
 }
 
-/* Long enough for somebody to give up while faults happen. */
+/* The time is long enough for a peer to give up while faults happen. */
 static void add_long_run(uint64_t seed, uint32_t record_ms, uint32_t hang_ms, gw_sim_result *all) {
     gw_sim_options options = gw_sim_unset(seed);
     options.majority = 1;
@@ -176,8 +175,8 @@ static void put_record(sim_record *record, const gw_view *installed) {
     gw_ballot_close(&ballot);
 }
 
-/* There are so many peers; the first `members` of them have founded the job, and the first `know` of these
- * have it on record. Whether the last one of the members may lose its disk. */
+/* Whether the last member may lose its disk. There are `peers` peers; the first `members` of them have
+ * founded the job, and the first `know` of these have it on record. */
 static bool may_lose(uint32_t peers, uint32_t founders, uint32_t members, uint32_t know) {
     gw_sim_options options = {.majority = 1, .peers = peers, .founders = founders, .steps = 1, .shards = 1};
     gw_sim_result result = {.failed = false};
@@ -201,7 +200,7 @@ Test(records, as_many_disks_may_be_lost_as_majority_mode_promises) {
     cr_assert_not(may_lose(6, 4, 4, 2), "four that know nothing could begin it anew");
 }
 
-/* What seeds stand for. */
+/* Seeds. */
 
 Test(records, a_third_of_the_seeds_has_such_faults) {
     enum { SEEDS = 2000 };

@@ -1,4 +1,4 @@
-/* A run is a pure function of its options: whatever a brain hears and answers, and every line of the trace,
+/* A run is a pure function of its options: every event and answer of a brain, and every line of the trace,
  * is the same each time. */
 #include "core/brain/peer.h"
 #include "core/rng.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t digest; /* of all that all brains of a run have heard and answered, in order */
+static uint64_t digest; /* digest of all events and answers of all brains of a run, in order */
 
 static void add_word(uint64_t word) {
     digest = gw_mix64(digest ^ word);
@@ -68,7 +68,7 @@ static course run(gw_sim_options options) {
     return one;
 }
 
-/* Where they part: from the start of that line on. */
+/* Returns the first trace from the beginning of the line at which they differ. */
 static const char *first_difference(const char *trace, const char *other) {
     size_t at = 0;
     while (trace[at] != '\0' && trace[at] == other[at]) at++;
@@ -76,7 +76,7 @@ static const char *first_difference(const char *trace, const char *other) {
     return trace + at;
 }
 
-/* Each of three seeds twice; no two of them are alike. */
+/* Runs each of three seeds twice; no two seeds are alike. */
 static void replay(const gw_sim_options *given, uint64_t first) {
     enum { SEEDS = 3 };
     uint64_t digests[SEEDS];

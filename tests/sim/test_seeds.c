@@ -1,4 +1,4 @@
-/* Whole flocks under hundreds of seeds: whatever fails, no sum is wrong, no states differ, the job ends. */
+/* Whole flocks under hundreds of seeds: no fault makes a sum wrong or states differ, and the job ends. */
 #include "tools/sim/run.h"
 
 #include <criterion/criterion.h>
@@ -6,7 +6,7 @@
 
 enum { MOST_PEERS = 12 };
 
-/* All of them must pass; adds up what happened. */
+/* Runs the seeds, all of which must pass, and adds up their results. */
 static void seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_sim_result *all) {
     *all = (gw_sim_result){0};
     for (uint64_t seed = first; seed <= last; seed++) {
@@ -17,7 +17,7 @@ static void seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_si
         options.fast = fast;
         gw_sim_draw(&options);
         if (options.peers >
-            MOST_PEERS) { /* large flocks take longer than all the others: the swarm has them */
+            MOST_PEERS) { /* large flocks take longer than all others together; the swarm runs them */
             options = gw_sim_unset(seed);
             options.peers = MOST_PEERS;
             options.majority = majority;
@@ -30,7 +30,7 @@ static void seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_si
     }
 }
 
-/* A simulator in which nothing goes wrong proves nothing. */
+/* The faults really happen: a simulator in which nothing goes wrong proves nothing. */
 static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->faults[GW_SIM_CRASH], 100);
     cr_assert_gt(all->faults[GW_SIM_RESTART], 100);
@@ -47,7 +47,7 @@ static void assert_that_much_went_wrong(const gw_sim_result *all) {
     cr_assert_gt(all->steals, 1000);
 }
 
-/* What the bound allows is for disks that come back late. */
+/* The bound allows for disks that come back late. */
 static void assert_that_most_end_soon(const gw_sim_result *all) {
     cr_assert_gt(all->calmed, 80);
     cr_assert_lt(all->calm_ns / all->calmed, UINT64_C(30000000000));
@@ -55,7 +55,7 @@ static void assert_that_most_end_soon(const gw_sim_result *all) {
     cr_assert(all->calm_most_share > 0 && all->calm_most_share < 1);
 }
 
-/* Whether their job gets done is not asked of runs that end early. */
+/* Runs that end early are not asked whether their job gets done. */
 static void assert_that_few_ended_early(const gw_sim_result *all, uint64_t poisoned, uint64_t unseen) {
     cr_assert_leq(all->poisoned, poisoned);
     cr_assert_leq(all->unseen, unseen);
@@ -83,7 +83,7 @@ Test(seeds, reduce_fast) {
     assert_that_few_ended_early(&all, 20, 4);
 }
 
-/* What a fetch from disks needs to fail by others comes together seldom. */
+/* Fetches from disks seldom fail because of others, because several conditions must coincide. */
 static void lose_holders(gw_sim_options *options) {
     options->power_ms = 3000;
     options->crash_ms = 2000;
@@ -92,8 +92,7 @@ static void lose_holders(gw_sim_options *options) {
     options->checkpoint_steps = 2;
 }
 
-/* Shards that are computed once more, and looks at states, as at a last one, are otherwise too few for one to
- * fail. */
+/* Without these options, shards that are computed again and looks at states are too few for one to fail. */
 static void look_again(gw_sim_options *options) {
     options->verify_permille = 1000;
     options->wrong_permille = 100;
@@ -101,12 +100,12 @@ static void look_again(gw_sim_options *options) {
     options->stop_ms = 1500;
 }
 
-/* States are otherwise seldom fetched from a peer whose machine changes bits of them. */
+/* Without these options, states are seldom fetched from a peer whose machine changes their bits. */
 static void change_more(gw_sim_options *options) {
     options->change_ms = 500;
 }
 
-/* Each kind by itself: none has silently stopped. */
+/* Every kind of fault occurs: none has silently stopped. */
 Test(seeds, every_kind_of_fault_happens) {
     gw_sim_result all = {0};
     for (uint64_t seed = 6001; seed <= 6200; seed++) {
@@ -128,7 +127,8 @@ Test(seeds, every_kind_of_fault_happens) {
     assert_that_few_ended_early(&all, 20, 4);
 }
 
-/* As few as a majority of every view takes that one of them has installed or promised. */
+/* The core is as small as a majority of every view allows that one of its members has installed or
+ * promised. */
 Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
     gw_sim_result all = {0};
     for (uint64_t seed = 5001; seed <= 5100; seed++) {
@@ -146,7 +146,7 @@ Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
     assert_that_few_ended_early(&all, 10, 2);
 }
 
-/* The excuses of the simulator's checks stay few. */
+/* The excuses of the judges stay few. */
 Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
     gw_sim_result all;
     seeds(3001, 3100, false, false, &all);
@@ -159,7 +159,7 @@ Test(seeds, as_many_checkpoints_are_kept_as_should_be) {
     assert_that_few_ended_early(&all, 10, 2);
 }
 
-/* On disks that lose what is on them, too. */
+/* The same holds on disks that lose their contents. */
 Test(seeds, what_disks_have_lost_excuses_little) {
     gw_sim_result all = {0};
     for (uint64_t seed = 3201; seed <= 3300; seed++) {
@@ -186,8 +186,8 @@ Test(seeds, what_disks_have_lost_excuses_little) {
     assert_that_few_ended_early(&all, 10, 2);
 }
 
-/* Short steps and a network that is cut all the time: members end one reduction differently, and go separate
- * ways. Were a step shown where it is applied, one in ten of these seeds would show it. */
+/* Short steps and a network that is cut all the time: members end one reduction differently, and part. If
+ * a step were shown when it is applied, one in ten of these seeds would reveal it. */
 Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
     gw_sim_result all = {0};
     for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -213,7 +213,7 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
     assert_that_few_ended_early(&all, 10, 2);
 }
 
-/* What is drawn fits together, and all of it is drawn. */
+/* The options that are drawn fit together, and every option is drawn. */
 Test(seeds, bad_machines_are_drawn_where_they_can_be_found) {
     uint32_t wrong = 0, flips = 0, majority_flips = 0, fast_flips = 0, poison = 0, shares = 0, small = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
@@ -256,8 +256,8 @@ Test(seeds, bits_flip_in_states_whoever_rules) {
         cr_expect_gt(flips[kind], 20, "%u: %" PRIu64, kind, flips[kind]);
 }
 
-/* By any quorum, and while all else goes wrong as well, such machines fetch their states anew and leave, and
- * hardly ever does another, as only one between several of them may. */
+/* With any quorum rule, and with all other faults, such machines fetch their states again and leave.
+ * Another machine hardly ever leaves, because only one among several of them may. */
 Test(seeds, machines_that_change_bits_of_what_travels_are_found) {
     gw_sim_result all = {0};
     for (uint64_t seed = 4601; seed <= 4750; seed++) {
@@ -316,7 +316,7 @@ Test(seeds, a_shard_that_kills_whoever_computes_it_is_named_after_three) {
     }
 }
 
-/* In small flocks a peer that dies is soon back, and none that remembers need be left. */
+/* In small flocks a peer that dies is soon back, and it may happen that no peer remembers. */
 Test(seeds, in_small_flocks_it_is_named_when_they_are_started_again) {
     for (uint64_t seed = 1; seed <= 60; seed++) {
         gw_sim_options options = undisturbed(seed);
@@ -334,8 +334,8 @@ Test(seeds, in_small_flocks_it_is_named_when_they_are_started_again) {
     }
 }
 
-/* Kills, steals, late completions and lost answers in every order: none leaves a step that nobody can finish.
- * Twenty thousand: godwit sim --repairs --seeds 1..20000 */
+/* Kills, steals, late completions and lost answers in every order leave no step that cannot be finished.
+ * Twenty thousand such seeds: godwit sim --repairs --seeds 1..20000 */
 Test(seeds, repairs_never_get_stuck) {
     gw_sim_result all = {0};
     for (uint64_t seed = 1; seed <= 1500; seed++) {
@@ -369,9 +369,9 @@ Test(seeds, what_is_given_is_kept) {
     cr_assert_neq(options.fault_ms, GW_SIM_UNSET);
 }
 
-/* One machine that computes wrong now and then, or bits that flip in memory, and everything computed twice:
- * no state is ever another than it should be. Not both at once, and nobody dies but the faulty: a shard whose
- * verifier died, or lost its state, is not verified. */
+/* One machine that computes wrong now and then, or bits that flip in memory, with all shards computed
+ * twice: every state is what it should be. The two faults do not occur together, and only faulty peers
+ * die: a shard whose verifier died, or lost its state, is not verified. */
 static void corrupt(uint64_t first, uint64_t last, uint32_t peers, bool majority, bool fast, bool wrong,
                     gw_sim_result *all) {
     *all = (gw_sim_result){0};
@@ -419,7 +419,7 @@ Test(seeds, bits_that_flip_in_a_state_spread_to_nobody) {
     cr_assert_gt(all.faults[GW_SIM_FLIP], 20);
 }
 
-/* At any time, and while all else goes wrong as well. */
+/* Bits flip at any time, together with all other faults. */
 Test(seeds, bits_that_flip_in_states_harm_no_flock_that_is_in_trouble) {
     gw_sim_result all = {0};
     for (uint64_t seed = 4501; seed <= 4560; seed++) {

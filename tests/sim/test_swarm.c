@@ -1,4 +1,4 @@
-/* Seeds on several cores, for a time. */
+/* Seeds on several cores, for some time. */
 #include "tools/sim/swarm.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As soon as it is listened for. */
+/* Sends the signal as soon as the process handles it. */
 static void *interrupt(void *context) {
     struct sigaction now;
     do {
@@ -31,7 +31,7 @@ Test(swarm, who_interrupts_it_is_told_what_was_found_so_far) {
         pthread_t thread;
         int number = signals[i];
         swarm.options.peers = 3;
-        cr_assert_neq(signal(number, SIG_DFL), SIG_ERR); /* also under nohup */
+        cr_assert_neq(signal(number, SIG_DFL), SIG_ERR); /* needed when the tests run under nohup */
         cr_assert_eq(pthread_create(&thread, NULL, interrupt, &number), 0);
         cr_assert_not(gw_sim_swarm_run(&swarm, &findings));
         pthread_join(thread, NULL);
@@ -39,7 +39,7 @@ Test(swarm, who_interrupts_it_is_told_what_was_found_so_far) {
     }
 }
 
-/* For a second or more, until there is something to judge by. */
+/* Runs for a second or more, until at least one seed has ended. */
 static void run_for_a_while(gw_sim_swarm *swarm, gw_sim_findings *findings) {
     swarm->jobs = 2;
     swarm->seconds = 1;
@@ -57,7 +57,7 @@ Test(swarm, schedules_of_repairs_are_nothing_else) {
     cr_assert_leq(findings.all.fire_ns, findings.seeds * UINT64_C(800000000));
 }
 
-/* Whatever must be done within a millisecond fails. */
+/* A job that must be done within a millisecond fails. */
 Test(swarm, what_fails_is_told_with_all_its_options) {
     gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .repairs = true};
     gw_sim_findings findings;
@@ -93,7 +93,7 @@ static void end_badly(void) {
     if (getpid() != swarm_pid) _exit(3);
 }
 
-/* As whoever runs out of memory there, or is killed. */
+/* The worker ends as one that runs out of memory, or is killed. */
 Test(swarm, a_worker_that_ends_between_two_seeds_is_a_failure, .init = cr_redirect_stdout) {
     gw_sim_swarm swarm = {.options = gw_sim_unset(0), .first = 1, .repairs = true};
     gw_sim_findings findings;
@@ -102,5 +102,5 @@ Test(swarm, a_worker_that_ends_between_two_seeds_is_a_failure, .init = cr_redire
     run_for_a_while(&swarm, &findings);
     cr_assert_eq(findings.failed, 2);
     for (int i = 0; i < 2; i++)
-        cr_assert_str_eq(findings.why[i], "it was not begun: its process ended with exit code 3");
+        cr_assert_str_eq(findings.why[i], "the seed was not begun: its process ended with exit code 3");
 }

@@ -1,6 +1,6 @@
-/* libFuzzer's side of the targets (tests/fuzz/target.h): --target=NAME says which, --examples=DIR writes its
- * examples there, and what once broke it, and ends, --list names all of them. The other options are
- * libFuzzer's own. */
+/* The program for libFuzzer (tests/fuzz/target.h). --target=NAME chooses the target; --examples=DIR writes
+ * its examples and the inputs that once broke it to DIR, and ends; --list prints the names of all targets.
+ * The other options are libFuzzer's own. */
 #include "target.h"
 
 #include <limits.h>
@@ -21,7 +21,7 @@ static void write_example(void *context, const void *bytes, size_t count) {
     GW_ASSERT(out != NULL && fwrite(bytes, 1, count, out) == count && fclose(out) == 0);
 }
 
-/* ---- a parser that is broken, to see that a search finds that (test_libfuzzer.py): it is in no list ---- */
+/* A broken parser, to see that a search finds its faults (test_libfuzzer.py). It is in no list. */
 
 static void broken_examples(fuzz_add *add, void *context) {
     add(context, "abc", 3);
@@ -29,14 +29,14 @@ static void broken_examples(fuzz_add *add, void *context) {
 
 static bool take_broken(const uint8_t *bytes, size_t count) {
     int large = INT_MAX;
-    if (count > 0 && bytes[0] == 'o') return bytes[count] == 0;            /* read behind the end */
-    if (count > 0 && bytes[0] == 'u') return large + (int)count > INT_MIN; /* undefined */
+    if (count > 0 && bytes[0] == 'o') return bytes[count] == 0;            /* reads behind the end */
+    if (count > 0 && bytes[0] == 'u') return large + (int)count > INT_MIN; /* undefined behaviour */
     return true;
 }
 
 static const fuzz_target broken = {"broken", 0, 8, broken_examples, NULL, take_broken};
 
-/* ---- which target ---- */
+/* The choice of the target. */
 
 static void choose(const char *name) {
     for (const fuzz_target *const *t = fuzz_targets; *t != NULL; t++)

@@ -10,7 +10,7 @@ static void add(gw_curve *curve, double x, double y) {
     cr_assert(gw_curve_add(curve, x, y, &err), "%s", err.text);
 }
 
-/* All points that are left, which the caller frees. */
+/* Returns all points that are left; the caller frees. */
 static gw_curve_point *left_of(const gw_curve *curve, uint32_t *count) {
     gw_curve_point *all = calloc(GW_CURVE_BINS * GW_CURVE_BIN_POINTS, sizeof *all);
     cr_assert(all != NULL && curve->bin_count <= GW_CURVE_BINS);
@@ -49,10 +49,10 @@ Test(curve, of_a_million_points_the_ends_and_the_extremes_stay) {
     gw_curve_free(&curve);
 }
 
-/* Whatever the number of points is, and wherever the extremes are in it: those of each bin. */
+/* For every number of points, and every place of the extremes, each bin keeps its own. */
 Test(curve, every_bin_keeps_its_own) {
     gw_curve curve = {0};
-    const uint32_t points = 3 * GW_CURVE_BINS + 1; /* bins of four, and one of one */
+    const uint32_t points = 3 * GW_CURVE_BINS + 1; /* bins of four points, and one of one point */
     for (uint32_t i = 0; i < points; i++) add(&curve, i, (i * 2654435761u) >> 16);
     cr_assert(curve.bin_width == 4 && curve.bin_count == points / 4 + 1);
     for (uint32_t b = 0; b < curve.bin_count; b++) {

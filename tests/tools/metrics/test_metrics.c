@@ -1,4 +1,4 @@
-/* The file of --metrics: rows in order, none twice, whatever ended the process that wrote it. */
+/* The file of --metrics has its rows in order, and none twice, however the process ended that wrote it. */
 #include "core/base/log.h"
 #include "scratch.h"
 #include "tools/godwit/metrics/metrics.h"
@@ -20,8 +20,8 @@ enum { TEXT = 20000 };
 
 #define JOB "0123abcd"
 
-static int good_blocks = -1; /* how many can be read of a file; below 0: all */
-static atomic_int blocks;    /* that were read of files so far */
+static int good_blocks = -1; /* bytes that can be read of a file; below 0 = all */
+static atomic_int blocks;    /* bytes read of files so far */
 
 static bool block_is_good(void) {
     atomic_fetch_add(&blocks, 1);
@@ -39,7 +39,7 @@ static int close_file(void *file) {
     return fclose(file);
 }
 
-/* In front of the C library's, both of them. */
+/* These two functions replace the C library's. */
 ssize_t pread(int fd, void *bytes, size_t room, off_t at) {
     return block_is_good() ? syscall(SYS_pread64, fd, bytes, room, at) : -1;
 }
@@ -121,7 +121,7 @@ Test(metrics, lines_of_json_have_the_same) {
                                          "\"shards\":4,\"loss\":0.5,\"note\":\"a\\\"b\"}\n");
 }
 
-/* A life that ended at step 5, in the middle of a row; the next one resumes from step 2. */
+/* A life ended at step 5, in the middle of a row; the next one resumes from step 2. */
 static void resume(const char *name) {
     gw_metrics_file file = open_file(name, false);
     for (uint64_t step = 1; step <= 5; step++) add(&file, step, "loss=1");
@@ -160,7 +160,7 @@ Test(metrics, a_fresh_run_begins_the_file_anew) {
     cr_assert_str_eq(content("a.csv"), HEADER ",accuracy\n" ROW(1) ",2\n");
 }
 
-/* Its peer could not start: the rows of the run before are all that there is. */
+/* The peer could not start: only the rows of the previous run are there. */
 Test(metrics, a_fresh_run_that_writes_no_row_costs_none) {
     static const char text[] = HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",2\n3,0123";
     write_text("a.csv", text);
@@ -199,7 +199,7 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     gw_metrics_file_close(&file);
 }
 
-/* Somebody has edited the file: nothing of it is lost for that. */
+/* A user has edited the file: nothing in it is lost because of that. */
 Test(metrics, a_row_that_cannot_take_its_place_changes_nothing) {
     gw_metrics_file file = open_file("a.csv", false);
     for (uint64_t step = 1; step <= 3; step++) add(&file, step, "note=a\nb");
@@ -218,7 +218,7 @@ Test(metrics, a_row_that_cannot_take_its_place_changes_nothing) {
         HEADER ",note\n" ROW(1) ",a b\nx,0123abcd,train,1.500,2.250,3,4,a b\n" ROW(3) ",a b\n" ROW(4) ",c\n");
 }
 
-/* As on a full disk: from here on no file may grow beyond so many bytes. */
+/* Imitates a full disk: from here on no file may grow beyond so many bytes. */
 static void limit_files(rlim_t bytes) {
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
@@ -228,7 +228,8 @@ static void limit_files(rlim_t bytes) {
 }
 
 Test(metrics, a_full_disk_leaves_whole_rows) {
-    static const char *const reports[] = {"loss=1", "loss=2 key=1"}; /* into the file; into a wider one */
+    /* a write to the file; a write to a wider one */
+    static const char *const reports[] = {"loss=1", "loss=2 key=1"};
     for (int i = 0; i < 2; i++) {
         gw_metrics_file file = open_file("a.csv", true);
         gw_err err;
@@ -253,7 +254,8 @@ Test(metrics, what_cannot_be_read_is_not_lost) {
     gw_metrics_file file = open_file("a.csv", false);
     for (uint64_t step = 1; step <= ROWS; step++) add(&file, step, "loss=1");
     strcpy(before, content("a.csv"));
-    gw_metrics_row rows[] = {row(ROWS + 1, "key=1"), row(ROWS - 1, "loss=1")}; /* wider; shorter */
+    /* a wider file; a shorter one */
+    gw_metrics_row rows[] = {row(ROWS + 1, "key=1"), row(ROWS - 1, "loss=1")};
     for (int i = 0; i < 2; i++) {
         good_blocks = 1;
         cr_assert_not(gw_metrics_file_add(&file, &rows[i], &err));
@@ -282,7 +284,7 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     atomic_fetch_add(&warnings, 1);
 }
 
-/* A copy of what is there is kept, and the file emptied: the next row is no longer where it ended. */
+/* Log rotation copies the file and empties it: the next row does not go to its old end. */
 Test(metrics, a_file_that_is_emptied_begins_anew) {
     static const char *const names[] = {"a.csv", "a.jsonl"};
     gw_log_set_sink(sink, NULL);
@@ -304,7 +306,7 @@ Test(metrics, a_file_that_is_emptied_begins_anew) {
     cr_assert_eq(strncmp(content("a.jsonl"), "{\"step\":3,", 10), 0);
 }
 
-/* With a new file in its place, and without. */
+/* Log rotation moves the file away, with a new file in its place and without. */
 Test(metrics, a_file_that_is_moved_away_is_followed_by_another) {
     gw_log_set_sink(NULL, NULL);
     for (int made = 0; made < 2; made++) {
@@ -322,7 +324,7 @@ Test(metrics, a_file_that_is_moved_away_is_followed_by_another) {
     }
 }
 
-/* What takes its place is somebody else's: rows are missing until that is gone. */
+/* The file in its place belongs to another program: rows are missing until that is gone. */
 Test(metrics, a_file_in_the_place_of_ours_is_left_alone) {
     gw_metrics_file file = open_file("a.csv", false);
     gw_metrics_row second = row(2, "loss=1");
@@ -338,7 +340,7 @@ Test(metrics, a_file_in_the_place_of_ours_is_left_alone) {
     cr_assert_str_eq(content("a.csv"), HEADER ",loss\n" ROW(3) ",1\n");
 }
 
-/* As it is where a program wrote on at its old end. */
+/* The file looks like one to which a program went on writing at its old end. */
 Test(metrics, a_file_that_begins_with_zeros_is_put_aside) {
     static const char cut[] = "\0\0\0\0" ROW(3) ",1\n";
     char kept[sizeof cut];
@@ -393,5 +395,5 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     }
     cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), &err));
     cr_assert_not_null(strstr(err.text, "--metrics: cannot write"), "%s", err.text);
-    gw_metrics_add(NULL, NULL); /* nobody wants any */
+    gw_metrics_add(NULL, NULL); /* a run without --metrics */
 }

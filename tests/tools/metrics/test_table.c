@@ -10,7 +10,7 @@
 
 TestSuite(metrics_table, .init = scratch_open, .fini = scratch_close);
 
-static const char *path; /* of what was written last */
+static const char *path; /* the format of the last written file */
 
 static void write_text(const char *name, const char *text) {
     path = scratch_write(name, text, strlen(text));
@@ -35,7 +35,7 @@ static gw_metrics_table read_table(const char *x, bool positive) {
     return table;
 }
 
-/* Quotes, cells that are no numbers or empty, short rows, and a last line that is being written. */
+/* Quotes, cells that are empty or not numbers, short rows, and a last line that is being written. */
 Test(metrics_table, csv) {
     write_text("a.csv", "step,note,loss\r\n1,\"a,\"\"b\"\"\",0.5\r\n2,\"7\",\n3,x\n4,nan,1e-3\n5,1,0.2");
     gw_metrics_table table = read_table("step", false);
@@ -57,7 +57,7 @@ Test(metrics_table, lines_of_json) {
     gw_metrics_table_free(&table);
 }
 
-/* A row without x is in no curve, nor, for a logarithmic axis, what has no logarithm. */
+/* A row without x is in no curve, and neither is, for a logarithmic axis, a number without a logarithm. */
 Test(metrics_table, curves_are_over_any_column) {
     write_text("a.csv", "step,time,loss\n1,,5\n2,60,0\n3,50,-1\n4,70,3\n");
     gw_metrics_table table = read_table("time", false);

@@ -1,4 +1,4 @@
-/* What to compute on. Runs with a GPU, without one, and in a build that has no CUDA. */
+/* The choice of the device. The tests run with a GPU, without one, and in a build without CUDA. */
 #include "tools/godwit/options/compute.h"
 
 #include "kernels/cuda/runtime/cuda.h"
@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 static bool large_machine;
-static const char *quota; /* of this process's control group; NULL: what it is here */
+static const char *quota; /* control group of this process; NULL = the real one */
 
-/* In front of the C library's. */
+/* This function replaces the C library's. */
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set) {
     memset(set, large_machine ? 0xff : 0, bytes);
     return large_machine || syscall(SYS_sched_getaffinity, pid, bytes, set) >= 0 ? 0 : -1;
 }
 
-/* The same. */
+/* This function replaces the C library's, too. */
 FILE *fopen(const char *path, const char *mode) {
     static char list[] = "0::/\n", text[40];
     FILE *(*real)(const char *, const char *) =
@@ -112,7 +112,7 @@ Test(compute, there_are_no_more_workers_than_may_multiply_at_once) {
     cr_assert_str_eq(compute.text, "processors");
 }
 
-/* A container's share of a large machine. */
+/* A container has a share of a large machine. */
 Test(compute, there_are_no_more_workers_than_a_quota_gives_time_to) {
     gw_compute compute = {.kind = GW_COMPUTE_CPU};
     uint32_t workers = 0;

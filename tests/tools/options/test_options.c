@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t copies; /* texts that are copied before memory runs out */
+static uint32_t copies; /* texts that can be copied before memory runs out */
 static bool limited;
 
 char *__wrap_strdup(const char *text);
@@ -41,7 +41,7 @@ Test(options, a_seed_for_which_there_is_no_memory_is_refused) {
     gw_run_options_free(&options);
 }
 
-/* The job's id is the hash of these lines: peers of other versions have the same. */
+/* The job's id is the hash of these lines, which are the same in other versions. */
 Test(options, the_identity_has_the_lines_that_it_always_had) {
     gw_run_options options;
     gw_err err;

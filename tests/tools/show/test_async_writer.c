@@ -1,4 +1,4 @@
-/* Output by a thread of its own: nobody who prints waits for who reads. */
+/* Output by a thread of its own: no caller waits for the reader. */
 #include "tools/godwit/show/async_writer.h"
 
 #include <criterion/criterion.h>
@@ -21,14 +21,14 @@ static gw_async_writer *open_writer(int fd) {
     return writer;
 }
 
-/* The numbered piece: 1000 bytes. */
+/* Writes the numbered piece of 1000 bytes. */
 static void piece(uint32_t number, char text[1001]) {
     int length = snprintf(text, 1001, "%u:", number);
     memset(text + length, 'a' + (int)(number % 26), (size_t)(999 - length));
     memcpy(text + 999, "\n", 2);
 }
 
-/* Reads the next piece, a whole one, and returns its number. */
+/* Reads the next piece, which must be whole, and returns its number. */
 static uint32_t next_piece(int fd) {
     char expected[1001], got[1001] = "";
     for (size_t used = 0; used < 1000;) {
@@ -47,7 +47,7 @@ static void expect_piece(int fd, uint32_t number) {
 }
 
 Test(async_writer, whoever_prints_does_not_wait_for_who_reads) {
-    enum { PIECES = 2000 }; /* far more than a pipe holds */
+    enum { PIECES = 2000 }; /* far more than fits into a pipe */
     int ends[2];
     char text[1001];
     cr_assert_eq(pipe(ends), 0);
@@ -77,7 +77,7 @@ Test(async_writer, what_waits_is_bounded_and_what_is_left_out_is_counted) {
     uint64_t left_out = gw_async_writer_left_out(writer);
     cr_assert(left_out > 500 && left_out <= 1000, "%lu", left_out);
     expect_piece(ends[0], 0);
-    /* Whole ones, in order; which are missing depends on when the pipe was full. */
+    /* The pieces that arrive are whole and in order; which are missing depends on when the pipe was full. */
     for (uint32_t i = 1, last = 0; i < PIECES - left_out; i++) {
         uint32_t number = next_piece(ends[0]);
         cr_assert_gt(number, last);
@@ -141,7 +141,7 @@ Test(async_writer, what_comes_after_a_full_disk_is_written) {
     close(fd);
 }
 
-/* As a terminal may be left by another program. */
+/* Another program may leave a terminal in this mode. */
 Test(async_writer, a_descriptor_that_does_not_block_loses_nothing) {
     enum { PIECES = 300 };
     int ends[2];
@@ -157,7 +157,7 @@ Test(async_writer, a_descriptor_that_does_not_block_loses_nothing) {
     cr_assert_eq(gw_async_writer_close(writer), 0);
 }
 
-/* A file whose server fails now and then: what write() does there, in front of the C library's. */
+/* Imitates a file whose server fails now and then: write() in place of the C library's. */
 static atomic_int failing_fd = -1, fails_with, failures, good_bytes;
 
 ssize_t write(int fd, const void *bytes, size_t count) {

@@ -1,4 +1,4 @@
-/* What people and machines see of a peer: the live line, JSON, metrics, the control socket. */
+/* The outputs of a peer for people and programs: the live line, JSON, metrics, the control socket. */
 #include "tests/tools/show/rig.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/display.h"
@@ -161,7 +161,7 @@ Test(display, says_what_a_peer_waits_for) {
     cr_assert_not_null(strstr(line, "waiting for 2 of 4 peers"));
 }
 
-/* A new file, without a name, in the place of a descriptor. */
+/* Puts a new file without a name in place of a descriptor. */
 static void redirect(int to) {
     char path[] = "/tmp/godwit-display-XXXXXX";
     int fd = mkstemp(path);
@@ -211,7 +211,8 @@ Test(display, a_log_goes_on_after_a_full_disk) {
     update_written(display);
     limit_files(4);
     gw_display_out(display, "two");
-    for (int i = 0; i < 3; i++) update_written(display); /* what is missing is not told to a full disk */
+    /* the number of missing lines is not reported to a full disk */
+    for (int i = 0; i < 3; i++) update_written(display);
     limit_files(RLIM_INFINITY);
     gw_display_out(display, "three");
     update_written(display);
@@ -235,7 +236,7 @@ Test(display, a_disk_that_is_full_at_the_end_is_told_once) {
         "godwit: stdout: File too large; lines are left out until there is room; the run goes on\n" LEFT_OUT);
 }
 
-/* That `text` is `count` lines, which are the same behind their times, and after them `last`. */
+/* Checks that `text` has `count` lines, which are the same behind their times, and after them `last`. */
 static void expect_times(const char *text, int count, const char *line, const char *last) {
     static const char form[] = "dddd-dd-ddTdd:dd:dd.ddd+dd:dd ";
     for (int i = 0; i < count; i++) {
@@ -268,7 +269,7 @@ Test(display, what_is_kept_has_date_and_time) {
     expect_times(text, 1, "warn  node: trouble\n", "godwit: failed\n");
 }
 
-/* Other peers' words among them. */
+/* Some of the texts come from other peers. */
 Test(events, what_is_told_is_one_line_without_escapes) {
     gw_err err;
     char text[1000] = "";
@@ -289,7 +290,7 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     cr_expect_str_eq(text, "godwit: failed: told??[2J\n");
 }
 
-/* There a line is seen when it comes. */
+/* On a terminal a line is seen when it comes. */
 Test(display, a_terminal_shows_no_dates) {
     char text[200] = "";
     int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -310,7 +311,7 @@ Test(display, a_terminal_shows_no_dates) {
     cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
 }
 
-/* What a shell prints next must not stand behind the live line. */
+/* The next output of the shell must not stand behind the live line. */
 Test(display, who_ends_at_once_leaves_no_live_line) {
     char text[2000] = "";
     gw_err err;
@@ -372,7 +373,7 @@ Test(snapshot, numbers_that_are_none_are_null) {
     free(text);
 }
 
-/* Every sample line belongs to a metric that HELP and TYPE lines came before. */
+/* Every sample line belongs to a metric with HELP and TYPE lines before it. */
 Test(snapshot, metrics_are_well_formed) {
     char *text = gw_snapshot_metrics(rig_busy_snapshot()), *rest = NULL, type[100] = "";
     cr_assert_not_null(strstr(text, "cluster=\"a \\\"quoted\\\" \\\\ name\""));
@@ -405,7 +406,8 @@ Test(snapshot, metrics_are_well_formed) {
     free(text);
 }
 
-/* As Prometheus spells them: one line that it cannot read costs the whole page. */
+/* Special numbers are spelled as Prometheus spells them: one line that it cannot read costs the whole
+ * page. */
 Test(snapshot, metrics_spell_numbers_that_are_none) {
     gw_node_snapshot *s = rig_busy_snapshot();
     strcpy(s->latest, "loss=1 a=-nan b=inf c=-inf d=nan");
@@ -520,13 +522,13 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     free(text);
 }
 
-/* ---- the control socket ---- */
+/* The control socket. */
 
 static void count_stop(void *context, gw_control_request request) {
     atomic_fetch_add((_Atomic int *)context, request == GW_CONTROL_STOP ? 1 : 100);
 }
 
-/* A directory whose path is longer than a Unix socket's may be. */
+/* Makes a directory whose path is longer than a Unix socket's may be. */
 static char *deep_folder(char path[400]) {
     strcpy(path, "/tmp/godwit-console-XXXXXX");
     cr_assert_not_null(mkdtemp(path));
@@ -600,7 +602,7 @@ Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     remove_deep(dir);
 }
 
-/* Its socket listens, and nobody takes a connection: as many wait as may, and one more is told. */
+/* The socket listens, but no connection is accepted: the queue is full, and a further client is told so. */
 Test(control, a_stopped_peer_is_told_from_one_that_answers) {
     gw_err err;
     char dir[] = "/tmp/godwit-console-XXXXXX";
@@ -650,7 +652,7 @@ static void end_serving(served *s) {
     cr_expect_eq(rmdir(s->dir), 0);
 }
 
-/* It does not try to take the connection all the time, and answers when it can. */
+/* The server does not try to accept the connection all the time, and answers when it can. */
 Test(control, waits_for_a_descriptor_without_spinning) {
     char answer[200];
     served server = serve();
@@ -661,7 +663,7 @@ Test(control, waits_for_a_descriptor_without_spinning) {
     end_serving(&server);
 }
 
-/* Its peer was stopped, and goes on: who asked has been told that it failed. */
+/* The peer was stopped and goes on: the client has reported a failure meanwhile. */
 Test(control, what_is_no_longer_asked_for_is_not_done) {
     gw_err err;
     static const char *const requests[] = {"stop\n", "force-view\n"};
@@ -672,7 +674,7 @@ Test(control, what_is_no_longer_asked_for_is_not_done) {
         struct rlimit usual, none;
         cr_assert_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
         none = usual;
-        none.rlim_cur = (rlim_t)free_fd; /* nobody takes the connection before it has ended */
+        none.rlim_cur = (rlim_t)free_fd; /* the connection is not accepted before the client has ended */
         cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
         cr_assert_eq(connect(fd, (struct sockaddr *)&server.at, sizeof server.at), 0);
         cr_assert_eq(send(fd, requests[i], strlen(requests[i]), MSG_NOSIGNAL), (ssize_t)strlen(requests[i]));
@@ -684,7 +686,7 @@ Test(control, what_is_no_longer_asked_for_is_not_done) {
     end_serving(&server);
 }
 
-/* Who has said all there is to say waits for the answer. */
+/* A client that has finished sending waits for the answer. */
 Test(control, who_only_says_no_more_is_still_there) {
     char answer[200];
     served server = serve();

@@ -1,4 +1,4 @@
-/* The client of the control socket, before a server of the test's that hangs up at the wrong moment. */
+/* The client of the control socket, with a server of the test's that hangs up at the wrong moment. */
 #include "tests/scratch.h"
 #include "tools/godwit/show/control.h"
 
@@ -14,13 +14,13 @@
 
 TestSuite(control_client, .init = scratch_open, .fini = scratch_close);
 
-/* What the server does with a connection. */
+/* Ways in which the server handles a connection. */
 typedef enum conduct { NOTHING_MORE, HANGS_UP_FIRST, HANGS_UP_UNREAD, HANGS_UP_READ, ANSWERS } conduct;
 
 static struct {
     const conduct *conducts;
     int listening, connections;
-    char request[64]; /* as it came in one piece */
+    char request[64]; /* because it came in one piece */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool hung_up;
@@ -56,12 +56,12 @@ static void *serve(void *context) {
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 
-/* The client is slow: where the server hangs up first it has done so before anything is sent. */
+/* Makes the client slow: a server that hangs up first does so before anything is sent. */
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags) {
     pthread_mutex_lock(&server.lock);
     while (server.conducts[0] == HANGS_UP_FIRST && !server.hung_up)
         pthread_cond_wait(&server.changed, &server.lock);
-    server.sends += *(const char *)bytes != '{'; /* an answer begins with that */
+    server.sends += *(const char *)bytes != '{'; /* every answer begins with it */
     pthread_mutex_unlock(&server.lock);
     return __real_send(fd, bytes, length, flags);
 }

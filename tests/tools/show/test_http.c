@@ -1,4 +1,4 @@
-/* What is served to monitoring. */
+/* The pages for monitoring. */
 #include "tests/tools/show/rig.h"
 #include "tools/godwit/show/http.h"
 #include "tools/godwit/show/snapshot.h"
@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* 0: the clock goes; else it stands there. */
+/* The time at which the clock stands; 0 = it runs. */
 static _Atomic uint64_t standing_ns;
 
 uint64_t __real_gw_now_ns(void);
@@ -39,7 +39,7 @@ static void exchange(const gw_addr *addr, const char *request, char *answer, siz
     close(fd);
 }
 
-/* What is shown does not get old. */
+/* The clock stands, so that the snapshot does not get old. */
 static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) {
     gw_err err;
     atomic_store(&standing_ns, UINT64_C(1000000000000));
@@ -50,7 +50,7 @@ static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) 
     return http;
 }
 
-/* As a large flock's peer has them open. */
+/* Opens as many descriptors as a peer of a large flock has. */
 Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     struct rlimit limit;
     gw_err err;
@@ -69,7 +69,7 @@ Test(http, answers_beyond_the_descriptors_that_select_can_wait_for) {
     gw_board_close(board);
 }
 
-/* It does not try to take the connection all the time, and answers when it can. */
+/* The server does not try to accept the connection all the time, and answers when it can. */
 Test(http, waits_for_a_descriptor_without_spinning) {
     gw_err err;
     char answer[500];
@@ -125,7 +125,7 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
 
 #define STUCK_FOR_7_S "the event loop has not turned for 7 s"
 
-/* Only the loop knows anything new. */
+/* Only the loop publishes anything new. */
 Test(http, a_loop_that_is_stuck_is_not_well) {
     static const struct {
         const char *request, *well, *stuck;

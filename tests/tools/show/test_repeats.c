@@ -1,4 +1,4 @@
-/* What comes again and again is written ever more seldom. */
+/* Messages that recur are written ever more rarely. */
 #include "tools/godwit/show/repeats.h"
 
 #include <criterion/criterion.h>
@@ -34,7 +34,7 @@ Test(repeats, another_text_has_pauses_of_its_own) {
     cr_expect(gw_repeats_admit(&repeats, "text 0", 2 * SECOND, &times), "and the first one forgotten");
 }
 
-/* A peer that asks in vain while the flock makes steps without it says so every two seconds. */
+/* A peer that asks in vain, while the flock makes steps without it, reports so every two seconds. */
 Test(repeats, a_phase_that_differs_by_its_step_is_told_now_and_then) {
     gw_phase_filter filter = {0};
     char text[GW_PHASE_TEXT];

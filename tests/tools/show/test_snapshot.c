@@ -56,7 +56,7 @@ Test(snapshot, members_come_before_others_that_live) {
     for (uint32_t i = 1; i <= GW_SNAPSHOT_PEERS; i++) add(i, "alive", false, false);
     for (uint32_t i = 1; i < GW_SNAPSHOT_PEERS; i++) add(1000 + i, i == 1 ? "dead" : "alive", false, true);
     add(0, "alive", true, false);
-    add(2000, "alive", false, false); /* nobody is of less interest */
+    add(2000, "alive", false, false); /* no peer is of less interest */
     cr_expect_eq(count("alive", true), GW_SNAPSHOT_PEERS - 2);
     cr_expect_eq(count("dead", true), 1, "a member until there is a view without it");
     cr_expect_eq(count("alive", false), 1);
@@ -65,7 +65,7 @@ Test(snapshot, members_come_before_others_that_live) {
     cr_expect(self);
 }
 
-/* An alarm for checkpoints that are too old must hear of none at all, too. */
+/* An alarm for checkpoints that are too old must work without any checkpoint, too. */
 Test(snapshot, the_age_of_a_checkpoint_is_told_though_there_is_none) {
     snapshot->checkpoint_step = UINT64_MAX;
     snapshot->checkpoint_age_s = 4000.5;
@@ -75,7 +75,7 @@ Test(snapshot, the_age_of_a_checkpoint_is_told_though_there_is_none) {
     free(text);
 }
 
-/* After its end there is nothing new. */
+/* The last snapshot of a peer that has ended does not get old. */
 Test(snapshot, who_has_ended_is_not_stuck) {
     gw_err err;
     gw_board *board = gw_board_open(&err);

@@ -1,4 +1,4 @@
-/* Times of lines, in zones on both sides of UTC. */
+/* Timestamps in time zones on both sides of UTC. */
 #include "tools/godwit/text/timestamp.h"
 
 #include <criterion/criterion.h>
@@ -19,7 +19,7 @@ Test(stamp, says_the_offset_of_local_time) {
     expect("NST3:30", 1764081202, "2025-11-25T11:03:22.045-03:30", "11:03:22.045");
 }
 
-/* The hour that there is twice. */
+/* The hour that occurs twice in autumn. */
 Test(stamp, tells_summer_from_winter) {
     static const char zone[] = "CET-1CEST,M3.5.0,M10.5.0/3";
     expect(zone, 1761438600, "2025-10-26T02:30:00.045+02:00", "02:30:00.045");

@@ -1,4 +1,4 @@
-/* What a run needs of descriptors, and what is kept free of them. */
+/* The descriptors that a run needs, and those that are kept free. */
 #include "core/base/log.h"
 #include "net/link/listener.h"
 #include "net/loop/reserve.h"
@@ -54,7 +54,7 @@ Test(descriptors, a_limit_that_some_peers_do_not_fit_into_is_warned_of) {
 
 Test(descriptors, sockets_leave_the_last_ones_to_others) {
     int first = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-    while (first < 64) first = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0); /* behind it none is open */
+    while (first < 64) first = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0); /* no descriptor behind it is open */
     close(first);
     limit_to((uint64_t)first + 5);
     gw_reserve_set(3);
@@ -84,7 +84,7 @@ static double cpu_seconds(void) {
     return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
 }
 
-static int taken[2]; /* a pipe: what was taken is written into it */
+static int taken[2]; /* a pipe, into which the requests are written */
 
 static gw_acceptor *open_acceptor(struct sockaddr_in *at) {
     gw_err err;
@@ -98,7 +98,7 @@ static gw_acceptor *open_acceptor(struct sockaddr_in *at) {
     return acceptor;
 }
 
-/* As for `/healthz` of a peer that has no descriptors. */
+/* The connection is like one for `/healthz` of a peer that has no descriptors left. */
 Test(descriptors, who_connects_while_there_are_none_keeps_no_processor_busy) {
     struct sockaddr_in at;
     gw_acceptor *acceptor = open_acceptor(&at);
@@ -124,8 +124,8 @@ static void write_line(void *context, gw_level level, const char *room, const ch
     (void)!write(log_pipe[1], "x", 1);
 }
 
-/* Connects to one that cannot wait any more: poll takes no more descriptors than the limit allows. Until
- * *usual is set again Criterion cannot say anything, either. */
+/* Connects to an acceptor that cannot wait: poll takes no more descriptors than the limit allows.
+ * Criterion cannot report anything either until *usual is set again. */
 static gw_acceptor *open_acceptor_that_cannot_wait(struct rlimit *usual, bool *good) {
     struct sockaddr_in at;
     char byte;

@@ -1,4 +1,4 @@
-/* What a loop without memory costs: the process, but nobody calls that a bug. */
+/* A loop without memory ends the process, but not as a bug. */
 #include "last_words.h"
 #include "tools/godwit/thread/mail.h"
 #include "tools/godwit/watch/loop_watch.h"
@@ -42,7 +42,7 @@ static void watch_loop(void *unused) {
     (void)gw_loop_watch_open(NULL, UINT64_C(1000000000), hangs, NULL, &err);
 }
 
-/* It ends the process that does it. */
+/* Posts a mail without memory, which ends the process. */
 static void expect_no_bug(void (*act)(void *unused), const char *call) {
     char said[1000];
     last_words(act, NULL, said, sizeof said);

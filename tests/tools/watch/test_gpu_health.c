@@ -1,4 +1,4 @@
-/* What is said of a GPU, and when: readings that a test makes up, and an NVML that lives in its memory. */
+/* What is reported about a GPU, and when: with readings that a test makes up, and an NVML in memory. */
 #include "tools/godwit/watch/gpu_health.h"
 #include "tools/godwit/watch/gpu_watch.h"
 #include "tools/godwit/watch/nvml.h"
@@ -39,7 +39,7 @@ Test(gpu_health, a_gpu_that_is_well_is_not_talked_about) {
     gw_gpu_health health = {0};
     gw_gpu_reading r = well();
     heard h = {0};
-    r.throttle = 0x1 | 0x2 | 0x4; /* idle, clocks that somebody set, the power cap */
+    r.throttle = 0x1 | 0x2 | 0x4; /* idle, clocks set by a user, the power cap */
     for (int i = 0; i < 100; i++) look(&health, &r, &h);
     cr_assert_eq(h.count, 0, "%s", h.text);
     cr_assert_not(gw_gpu_health_is_bad(&health));
@@ -58,7 +58,7 @@ Test(gpu_health, heat_is_told_once_and_so_is_its_end) {
     look(&health, &r, &h);
     cr_assert(h.count == 1 && h.level == GW_WARN && strstr(h.text, "87 C") && strstr(h.text, "90 C"), "%s",
               h.text);
-    for (uint32_t i = 0; i < 20; i++) { /* on the edge */
+    for (uint32_t i = 0; i < 20; i++) { /* at the threshold */
         r.temperature_c = i % 2 ? 83 : 88;
         look(&health, &r, &h);
     }
@@ -81,7 +81,7 @@ Test(gpu_health, a_gpu_that_does_not_tell_its_limit_has_a_usual_one) {
     r.temperature_c = GW_GPU_SLOWDOWN_C;
     look(&health, &r, &h);
     cr_assert_eq(h.count, 1);
-    r.known &= ~(uint32_t)GW_GPU_TEMPERATURE; /* nothing is known: nothing is said */
+    r.known &= ~(uint32_t)GW_GPU_TEMPERATURE; /* nothing is known, so nothing is reported */
     r.temperature_c = 0;
     look(&health, &r, &h);
     cr_assert_eq(h.count, 1);
@@ -92,7 +92,7 @@ Test(gpu_health, throttling_counts_when_it_lasts) {
     gw_gpu_reading r = well(), slow = well();
     heard h = {0};
     slow.throttle = GW_GPU_THROTTLE_HARDWARE_HEAT | GW_GPU_THROTTLE_POWER_BRAKE | 0x4;
-    for (int i = 0; i < 20; i++) { /* now and then is nothing */
+    for (int i = 0; i < 20; i++) { /* throttling now and then is not reported */
         look(&health, &slow, &h);
         look(&health, &slow, &h);
         look(&health, &r, &h);
@@ -112,7 +112,7 @@ Test(gpu_health, memory_errors_are_told_when_they_happen_in_this_run) {
     gw_gpu_health health = {0};
     gw_gpu_reading r = well();
     heard h = {0};
-    look(&health, &r, &h); /* one of before is not this run's news */
+    look(&health, &r, &h); /* an earlier error is not reported */
     cr_assert_eq(h.count, 0, "%s", h.text);
     r.ecc_uncorrected = 3;
     look(&health, &r, &h);
@@ -125,7 +125,7 @@ Test(gpu_health, memory_errors_are_told_when_they_happen_in_this_run) {
     r.ecc_corrected++;
     look(&health, &r, &h);
     cr_assert(h.count == 2 && h.level == GW_WARN, "%s", h.text);
-    r.ecc_corrected = r.ecc_uncorrected = 0; /* the driver was loaded anew */
+    r.ecc_corrected = r.ecc_uncorrected = 0; /* the driver was loaded again */
     look(&health, &r, &h);
     r.ecc_uncorrected = 1;
     look(&health, &r, &h);
@@ -159,7 +159,7 @@ Test(gpu_health, every_xid_is_told_and_counted) {
     cr_assert_eq(health.last_xid, 999);
 }
 
-/* ---- an NVML in memory ---- */
+/* An NVML in memory. */
 
 struct gw_nvml_device {
     int index;
@@ -171,13 +171,13 @@ struct gw_nvml_set {
 static struct gw_nvml_device devices[2] = {{0}, {1}};
 static struct gw_nvml_set the_set;
 static struct {
-    int init, sets; /* begun and not ended */
+    int init, sets; /* calls that have begun and not ended */
     bool no_events, dead;
     unsigned asked;
-    atomic_uint xids; /* that wait */
+    atomic_uint xids; /* events that wait */
 } fake;
 
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* while it is held NVML hangs */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER; /* NVML hangs while it is held */
 static atomic_bool at_gate;
 
 static int answer(void) {
@@ -301,7 +301,7 @@ Test(nvml, figures_that_are_not_told_are_not_known) {
     cr_assert(fake.init == 0 && fake.sets == 0);
 }
 
-/* One of NVML's old functions may go: its figure goes with it, and no other. */
+/* An old function of NVML may be missing: only its figure is missing then. */
 Test(nvml, figures_without_a_function_are_not_known) {
     gw_nvml_api newer = api;
     gw_err err;
@@ -403,7 +403,7 @@ Test(gpu_watch, looks_logs_and_can_be_copied) {
     cr_assert(fake.init == 0 && fake.sets == 0);
 }
 
-/* It would show the last figures, which were good, for ever. */
+/* The watch would otherwise show the last figures, which were good, for ever. */
 Test(gpu_watch, figures_that_do_not_come_any_more_are_not_shown) {
     const gw_gpu_watch_times times = {1000000, LONG_NS, 1000000};
     gw_watched_gpu seen[GW_WATCHED_GPUS] = {0};
@@ -417,7 +417,7 @@ Test(gpu_watch, figures_that_do_not_come_any_more_are_not_shown) {
     for (int i = 0; i < 2; i++)
         cr_assert(seen[i].bad && !seen[i].reading.answers && seen[i].reading.known == 0);
     cr_assert_str_eq(seen[1].name, "Big GPU");
-    unsigned told = atomic_load(&hangs); /* on a busy day looks before this one were slow, too */
+    unsigned told = atomic_load(&hangs); /* on a busy machine earlier looks may have been slow, too */
     for (int i = 0; i < 10; i++) gw_gpu_watch_copy(watch, seen);
     cr_assert(told >= 1 && atomic_load(&hangs) == told);
     pthread_mutex_unlock(&gate);

@@ -1,4 +1,4 @@
-/* A loop that gets stuck is noticed by the thread that watches it; one that turns is not. */
+/* The watching thread notices a loop that gets stuck, and is silent about one that turns. */
 #include "core/os/clock.h"
 #include "tools/godwit/watch/loop_watch.h"
 
@@ -38,7 +38,7 @@ static void close_scene(scene *s) {
     gw_loop_close(s->loop);
 }
 
-/* Does not return before it was noticed. */
+/* Does not return before the hang is noticed. */
 static void get_stuck(void *context) {
     scene *s = context;
     while (sem_wait(&s->noticed) != 0) {
@@ -66,8 +66,8 @@ static void turn(void *context) {
         cr_assert(gw_timer_set(s->loop, &s->timer, gw_now_ns() + 250 * MS, turn, s, &err));
 }
 
-/* For longer than the patience, which a busy machine does not use up; it has nothing to do most of the time.
- */
+/* The loop runs for longer than the patience, and has nothing to do most of the time; a busy machine does
+ * not use up the patience. */
 Test(loop_watch, a_loop_that_turns_is_left_alone) {
     scene s;
     open_scene(&s, 3000 * MS);

@@ -1,4 +1,4 @@
-/* Stacks of threads that do not move, as the log gets them. */
+/* The stacks of threads that hang, as they are logged. */
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/plain_file.h"
@@ -37,7 +37,7 @@ __attribute__((noinline)) void here_it_hangs(sleeper *s) {
     sem_post(&s->ready);
     while (sem_wait(&s->over) != 0) {
     }
-    __asm__ volatile("" ::: "memory"); /* no tail call */
+    __asm__ volatile("" ::: "memory"); /* prevents a tail call */
 }
 
 static void *sleeper_main(void *context) {
@@ -71,7 +71,7 @@ static int times(const char *part) {
     return count;
 }
 
-/* A disk that hangs: who wants to read there waits until it is back. */
+/* Imitates a disk that hangs: readers wait until it is back. */
 typedef enum files { NO_FILES, SYMBOLS, UNWINDER } files;
 static struct {
     pthread_mutex_t lock;
@@ -124,7 +124,7 @@ Test(stacks, threads_go_by_their_names_and_numbers) {
     for (int i = 0; i < 4; i++) end(&list[i]);
 }
 
-#if !defined(__SANITIZE_THREAD__) /* it holds signals back */
+#if !defined(__SANITIZE_THREAD__) /* it delays signals */
 Test(stacks, what_a_thread_hangs_in_is_named) {
     sleeper s;
     start(&s, "gw-sleeper", false);
@@ -151,7 +151,7 @@ static void log_until(const char *name, const char *part) {
     } while (times(part) == 0);
 }
 
-/* Addresses take the place of names, and who logs goes on. */
+/* Addresses take the place of names, and the logging thread goes on. */
 Test(stacks, a_disk_that_hangs_costs_names_alone) {
     sleeper s;
     start(&s, "gw-sleeper", false);
@@ -165,8 +165,8 @@ Test(stacks, a_disk_that_hangs_costs_names_alone) {
     end(&s);
 }
 
-/* What a thread needs to tell where it is comes from that disk: it cannot be waited for. No other is led
- * there. */
+/* The pages that a thread needs to find its stack come from that disk, so it cannot be waited for. No
+ * other thread is asked meanwhile. */
 Test(stacks, a_thread_that_hangs_as_it_answers_is_left_alone) {
     sleeper first, other;
     start(&first, "gw-first", false);
@@ -197,7 +197,7 @@ Test(stacks, of_a_thread_that_takes_no_signal_the_kernel_tells) {
     end(&other);
 }
 
-/* The event loop has others to talk to meanwhile. */
+/* The event loop must serve others meanwhile. */
 Test(stacks, a_node_does_not_wait_for_threads_that_take_no_signal) {
     enum { MANY = 4 };
     static sleeper list[MANY];
@@ -253,8 +253,8 @@ Test(symbols, functions_have_names_with_an_offset_and_their_file) {
     gw_symbol_text((uintptr_t)here_it_hangs + 3, text);
     snprintf(start_of, sizeof start_of, "here_it_hangs+0x3 (test_tools_watch_stacks+0x");
     cr_expect_eq(strncmp(text, start_of, strlen(start_of)), 0, "%s", text);
-    gw_symbol_text((uintptr_t)sleeper_main, text); /* static */
+    gw_symbol_text((uintptr_t)sleeper_main, text); /* a static function */
     cr_expect_eq(strncmp(text, "sleeper_main+0x0 (", 18), 0, "%s", text);
-    gw_symbol_text((uintptr_t)getpid, text); /* of another file; under several names */
+    gw_symbol_text((uintptr_t)getpid, text); /* a function of another file, which has several names */
     cr_expect_not_null(strstr(text, ".so"), "%s", text);
 }

@@ -1,4 +1,4 @@
-/* When a shard counts as hanging, by a clock that the tests turn. */
+/* When a shard counts as hanging, with a clock that the tests set. */
 #include "tools/godwit/watch/watchdog.h"
 
 #include <criterion/criterion.h>
@@ -33,7 +33,7 @@ Test(watchdog, long_shards_may_take_a_multiple_of_the_usual) {
     cr_assert_not(gw_watchdog_hangs(&dog, 1000 * S, UINT64_MAX / 2), "no overflow");
 }
 
-/* Stopped for ten minutes and continued: the shard has not run in that time either. */
+/* The process is stopped for ten minutes and continued: the shard has not run in that time either. */
 Test(watchdog, time_in_which_the_process_did_not_run_is_forgiven) {
     gw_watchdog dog = dog_of_60s();
     look_on(&dog, 1000, 1030);
@@ -54,8 +54,8 @@ Test(watchdog, without_a_look_nothing_hangs) {
     cr_assert_not(gw_watchdog_hangs(&dog, S, 0));
 }
 
-/* Two workers' shards were stopped for ten minutes with the process; ever so long afterwards a shard that
- * hangs is found as soon as before. */
+/* The shards of two workers were stopped for ten minutes with the process; even long afterwards a shard
+ * that hangs is found as soon as before. */
 Test(watchdog, what_is_usual_stays_so_after_a_stop) {
     gw_durations took = {.count = 0};
     cr_assert_eq(gw_durations_usual(&took), 0);

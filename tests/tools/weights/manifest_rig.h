@@ -6,10 +6,10 @@
 
 enum { RIG_STATE_BYTES = 100, RIG_JOB = 7 };
 
-/* Saves the manifest of the one state of that size that there is, as of this step of a job whose id is {job}.
- * Returns its root. */
+/* Saves the manifest of a state of one size, which is always the same, as of this step of a job whose id
+ * is {job}. Returns its root. */
 gw_hash rig_save_manifest(uint64_t step, uint8_t job);
-/* The same of a state of `chunks` whole chunks, all of them zeros. */
+/* Does the same for a state of `chunks` whole chunks of zeros. */
 gw_hash rig_save_zeros(uint64_t step, uint8_t job, uint32_t chunks);
 
 #endif

@@ -1,4 +1,4 @@
-/* What --init adds to the options of a job: the shape of the model that it names. */
+/* The options that --init adds to those of a job: the shape of the model that it names. */
 #include "tools/godwit/weights/init.h"
 
 #include "kernels/data/safetensors.h"
@@ -22,7 +22,8 @@ static void write_shape(int layers, int heads, int channels, int context) {
 
 static gw_err err;
 
-/* The options "name=value" behind --init after the shape was taken, in one text; "!" where that failed. */
+/* Returns the options "name=value" behind --init, after the shape was taken, in one text; "!" where that
+ * failed. */
 static const char *taken(const char *path, const char *const pairs[]) {
     static char text[300];
     gw_params params = {.list = calloc(20, sizeof(gw_param))};
@@ -46,11 +47,11 @@ Test(init, the_shape_comes_from_the_config) {
     write_shape(2, 4, 64, 32);
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano layers=2 heads=4 channels=64 context=32");
     cr_expect_str_eq(taken(scratch_path("model.safetensors"), (const char *const[]){"model", "nano", NULL}),
-                     "model=nano"); /* there is no such file: that is said when it is opened */
+                     "model=nano"); /* there is no such file, which is reported when it is opened */
     scratch_write("model.safetensors", "x", 1);
     cr_expect_str_eq(taken(scratch_path("model.safetensors"), (const char *const[]){"model", "nano", NULL}),
                      "model=nano layers=2 heads=4 channels=64 context=32");
-    /* what is given stays: a smaller context, or what will be refused */
+    /* given options stay: a smaller context, or one that will be refused */
     cr_expect_str_eq(TAKEN("model", "nano", "context", "16", "heads", "8"),
                      "model=nano context=16 heads=8 layers=2 channels=64");
     cr_expect_str_eq(TAKEN("model", "gpt2"), "model=gpt2");
@@ -58,7 +59,7 @@ Test(init, the_shape_comes_from_the_config) {
     cr_expect_str_eq(TAKEN("model", "nano"), "model=gpt2");
     cr_expect_str_eq(TAKEN("model", "nano", "context", "512"),
                      "model=nano context=512 layers=12 heads=12 channels=768");
-    write_shape(12, 6, 768, 1024); /* as many parameters as gpt2, and another model */
+    write_shape(12, 6, 768, 1024); /* as many parameters as gpt2, but another model */
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano layers=12 heads=6 channels=768 context=1024");
 }
 
@@ -82,7 +83,7 @@ Test(init, what_is_no_gpt2_is_refused) {
     cr_expect_not_null(strstr(err.text, "--init: "), "%s", err.text);
 }
 
-/* Peers' directories may have been exported to. */
+/* Models may have been exported to the directories of peers. */
 Test(init, a_folder_with_checkpoints_is_no_model) {
     gw_model model;
     char list[500];

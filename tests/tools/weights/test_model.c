@@ -14,7 +14,7 @@ static const gw_gpt shape = {.layers = 1, .heads = 1, .channels = 8, .context = 
 static const gw_param params[] = {
     {"channels", "8"}, {"context", "8"}, {"heads", "1"}, {"layers", "1"}, {"model", "nano"}};
 
-/* A checkpoint whose numbers are all its step's. */
+/* Saves a checkpoint in which every number is its step. */
 static void save(uint64_t step) {
     gw_tensor tensors[PARAMETERS] = {0};
     gw_gpt_parameter parameters[PARAMETERS];
@@ -56,7 +56,7 @@ static void save(uint64_t step) {
     free(state);
 }
 
-/* As a run's retention does: all of the job but these two steps. */
+/* Deletes all checkpoints of the job except these two steps, as a run's retention does. */
 static void keep(uint64_t one, uint64_t other) {
     const gw_hash job = {{7}};
     gw_catalog catalog;
@@ -138,7 +138,7 @@ Test(model, that_was_deleted_is_not_blamed_on_peers_that_are_missing) {
               err.text);
 }
 
-/* Others may have read it: another one would not be the same as theirs. */
+/* The others may have read the checkpoint, and another one would not be the same. */
 Test(model, of_which_all_must_read_the_same_is_no_other_one) {
     gw_model model;
     gw_err err;

@@ -63,8 +63,8 @@ static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice 
     return false;
 }
 
-/* Whether a folder is a model as Hugging Face's libraries save one. Also a state directory may hold a
- * config.json: an exported one. */
+/* Whether a folder is a model as Hugging Face's libraries save one. A state directory may hold a
+ * config.json, too: an exported one. */
 static bool is_model(const char *path) {
     char *manifests;
     if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
@@ -77,7 +77,7 @@ static bool is_model(const char *path) {
 static const char *const shape_names[] = {"layers", "heads", "channels", "context"};
 enum { SHAPE = sizeof shape_names / sizeof shape_names[0], NUMBER = 12 };
 
-/* The list's texts lie behind it. */
+/* Adds the options of the shape that are not given. The texts of the new list lie behind it. */
 static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *err) {
     gw_param *list = calloc(1, (params->count + SHAPE) * sizeof *list + SHAPE * NUMBER);
     if (list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
@@ -92,14 +92,14 @@ static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *e
     char said[120] = "";
     for (uint32_t i = params->count, used = 0; i < count; i++)
         used += (uint32_t)snprintf(said + used, sizeof said - used, " --%s %s", list[i].name, list[i].value);
-    gw_log(GW_INFO, "init", "%s is of the shape%s", gw_param_text(params, "init"), said);
+    gw_log(GW_INFO, "init", "%s has the shape%s", gw_param_text(params, "init"), said);
     free((void *)(uintptr_t)params->list);
     params->list = list;
     params->count = count;
     return true;
 }
 
-/* The shape that options say, in the order of shape_names. */
+/* Reads the shape that the options give, in the order of shape_names. */
 static bool read_shape(const gw_params *params, uint32_t values[SHAPE], gw_err *err) {
     gw_gpt gpt;
     double rate;
@@ -108,7 +108,7 @@ static bool read_shape(const gw_params *params, uint32_t values[SHAPE], gw_err *
     return true;
 }
 
-/* The name of the preset with exactly this shape; NULL where there is none. */
+/* Returns the name of the preset with exactly this shape, or NULL. */
 static const char *preset_of(const uint32_t values[SHAPE]) {
     const gw_param model = {"model", gw_gpt_model_of(values[0], values[2], values[3])};
     const gw_params params = {.list = &model, .count = 1};
@@ -144,7 +144,7 @@ bool gw_init_take_shape(gw_params *params, gw_err *err) {
     for (uint32_t i = 0; i < params->count; i++)
         if (strcmp(params->list[i].name, "model") == 0)
             ((gw_param *)(uintptr_t)params->list)[i].value = preset;
-    gw_log(GW_INFO, "init", "%s is of the shape --model %s", init, preset);
+    gw_log(GW_INFO, "init", "%s has the shape --model %s", init, preset);
     return true;
 }
 
@@ -162,10 +162,10 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
         if (is_model(dirs[i]))
-            good = gw_fail(err, GW_E_USAGE,
-                           "%s holds a model, not checkpoints: it stands alone, without other folders and "
-                           "without @STEP",
-                           dirs[i]);
+            good = gw_fail(
+                err, GW_E_USAGE,
+                "%s holds a model, not checkpoints: give it alone, without other folders and without @STEP",
+                dirs[i]);
     for (uint32_t i = 0; from_dirs && good && i < count; i++) {
         bool same = is_directory(dirs[i], &given) && is_directory(dir, &own) && given.st_ino == own.st_ino &&
                     given.st_dev == own.st_dev;

@@ -166,8 +166,7 @@ static double hours(uint64_t ns) {
 
 static void print_calm(const gw_sim_result *all) {
     double mean_ns = all->calmed == 0 ? 0 : (double)all->calm_ns / (double)all->calmed;
-    printf("%14" PRIu64
-           "  other jobs done after all faults were healed: in %.1f s on average, at most %.1f s\n"
+    printf("%14" PRIu64 "  other jobs done after healing: %.1f s on average, at most %.1f s\n"
            "%14.0f  %% of the allowed time, at most\n",
            all->calmed, mean_ns / 1e9, (double)all->calm_most_ns / 1e9, all->calm_most_share * 100);
 }
@@ -190,7 +189,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->spoilt, "not kept: disks have lost them"},
         {all->told_late, "reported complete after later ones, and not checked"},
         {all->told_lost, "reported complete when disks had lost copies of them"},
-        {all->untold, "resumed from less: the holders of the rest had found no manifest of it"},
+        {all->untold, "resumed from less: its holders had found no manifest of the rest"},
         {all->resumes, "resumes"},
         {all->forced, "views forced by an operator, as a majority was lost"},
         {all->mistaken, "sound machines found to be faulty, among several that were"},
