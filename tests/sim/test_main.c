@@ -150,5 +150,5 @@ Test(main, what_gossip_heeds_is_told) {
 Test(main, what_is_asked_of_gossip_is_told) {
     const outcome *o = sim_command("--gossip 20 --partition-ms 3000 --fault-ms 5000");
     cr_expect_eq(o->code, 0, "%d", o->code);
-    cr_expect_not_null(strstr(o->out, "at most 2000 B/s, and 3 s until all know\n"), "%s", o->out);
+    cr_expect_not_null(strstr(o->out, "at most 2000 B/s, and 3 s until all peers know\n"), "%s", o->out);
 }
