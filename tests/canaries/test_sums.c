@@ -242,8 +242,7 @@ Test(canary_sums, who_changed_no_bits_is_convicted_or_ends) {
     gw_sim_options options = with_changes();
     canary_find(&options, " wrongly blames peer ", convict_another);
     canary_find(&options, " wrongly blames peer ", hear_of_a_verdict_twice);
-    canary_find(&options, "without an excuse: bits have changed",
-                stop_at_the_first);
+    canary_find(&options, "without an excuse: bits have changed", stop_at_the_first);
 }
 
 Test(canary_sums, who_changes_bits_brings_its_work_or_its_state) {
@@ -271,8 +270,7 @@ Test(canary_sums, who_runs_alone_stops_for_a_newcomer) {
     options.peers = 2;
     options.founders = 1;
     options.crash_ms = 1000;
-    canary_find(&options, "without an excuse: bits have changed",
-                stop_for_who_cannot_fetch);
+    canary_find(&options, "without an excuse: bits have changed", stop_for_who_cannot_fetch);
 }
 
 Test(canary_sums, members_are_always_arranged_the_same) {

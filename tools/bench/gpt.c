@@ -121,8 +121,7 @@ typedef struct alone {
 static bool alone_open(const bench *b, alone *a, gw_err *err) {
     void *products, *sums;
     *a = (alone){.values = calloc(ADD_ELEMENTS, sizeof(float))};
-    if (a->values == NULL || !gw_memory_map(products_floats(b) * sizeof(float), &products, err))
-        return false;
+    if (a->values == NULL || !gw_memory_map(products_floats(b) * sizeof(float), &products, err)) return false;
     a->products = products;
     for (size_t i = 0; i < products_floats(b); i++) a->products[i] = (float)(i % 17) * 1e-3f;
     if (!gw_memory_map(gradient_elements(b) * sizeof(int64_t), &sums, err)) return false;
