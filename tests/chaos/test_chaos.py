@@ -522,7 +522,7 @@ class WhatIsReported(unittest.TestCase):
             run.settle()
             report.print_report(run)
         self.assertIn("\nfaults 1, of 1 kinds, in 9 s\n", said.getvalue())
-        self.assertIn("in chunks that nobody read, which is no fault: 2\n", said.getvalue())
+        self.assertIn("    not counted: bits that flipped in chunks that no peer read: 2\n", said.getvalue())
         self.assertNotIn("\ncorrupt chunk", said.getvalue())
 
     def test_what_was_not_there_to_be_judged_is_told(self):
@@ -535,7 +535,7 @@ class WhatIsReported(unittest.TestCase):
             report.print_report(run)
         self.assertIn("\ncut                  never struck\n", said.getvalue())
         self.assertNotIn("kill                 never", said.getvalue())
-        self.assertIn("whether that grows is not judged: peer 1 has not lived for long enough\n", said.getvalue())
+        self.assertIn("whether that grows is not judged: peer 1 has not lived long enough\n", said.getvalue())
 
 
 class NothingStrikes(unittest.TestCase):
@@ -795,10 +795,10 @@ class Short(unittest.TestCase):
         said = self.run_chaos("--minutes", "0.5", "--seed", "5", "--every", "12", "--kinds", "power loss")
         self.assertRegex(said, r"power loss +[23] ")
         self.assertIn("bits flip in all chunks", said)
-        self.assertRegex(said, r"disks that had decayed then: [12], of which read: [12]")
+        self.assertRegex(said, r"disks that were damaged then: [12], of which read: [12]")
         self.assertRegex(said, r"power losses, all together: [1-9][0-9.]* % of the live peer-seconds")
         self.assertIn("processes that no fault had ended or denied anything: 0", said)
-        self.assertRegex(said, r"the newest complete checkpoint had to be gone on from: [12]")
+        self.assertRegex(said, r"had to continue from the newest complete checkpoint: [12]")
         self.assertNotIn("WRONG", said)
 
     def test_a_process_that_crashes_fails_the_run_and_is_named(self):

@@ -75,7 +75,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.steps((1,), 3, 4, 5, 6, 7, 8)
         self.course.ended(1)
         self.steps((2,), 4)
-        self.assertEqual(self.course.wrongs, ["5 steps up to 8 were lost with nothing that explains it"])
+        self.assertEqual(self.course.wrongs, ["5 steps up to 8 were lost, and no fault explains it"])
 
     def test_steps_of_one_side_of_a_cut_end_with_it(self):
         self.view(ALL)
@@ -105,7 +105,8 @@ class StepsThatAreLost(unittest.TestCase):
         self.all_end()
         self.view(LEFT)
         self.steps((1,), 1)
-        told = "when all had ended who had step 50, step 0 was gone on from, behind the complete checkpoint of step 49"
+        told = "when all peers with step 50 had ended, the job continued from step 0, behind the complete"
+        told += " checkpoint of step 49"
         self.assertEqual(self.course.wrongs, [told])
         self.setUp()
         self.all_end()
@@ -238,7 +239,7 @@ class StepsThatAreLost(unittest.TestCase):
 
     def test_a_power_loss_that_goes_back_behind_a_complete_checkpoint_is_told(self):
         self.power_loss(resumed=0)
-        self.assertIn("gone on from step 0, behind the complete checkpoint of step 5", self.course.wrongs[0])
+        self.assertIn("continued from step 0, behind the complete checkpoint of step 5", self.course.wrongs[0])
 
     def test_one_disk_that_fails_is_no_excuse(self):
         self.power_loss(resumed=4, spoils=1)

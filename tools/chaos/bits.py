@@ -1,11 +1,11 @@
-"""Whether peers have told of wrong bits. What they repair out of sight comes to the same bytes at the end, and is a bug
-all the same: nothing that chaos does changes a sum, a shard or a state.
+"""Judges whether peers have reported wrong bits that no fault explains.
 
-Faults flip bits on disks only. Who reads such a chunk tells of it, and that is explained. Nothing else is that a peer
-calls a corruption, nor is a sum that failed its checks, nor are states of one step that differ.
+Faults flip bits on disks only, and a peer that reads such a chunk reports a corruption: that one is explained. Every
+other corruption, a sum that failed its checks, and states that differ at one step are bugs, even if the peers repaired
+them and the run ended with the right bytes: no fault changes a sum, a shard or a state.
 """
 
-# Where an event says why there is another view, or what went wrong here (core/brain/step/steps.c, core/brain/save/checkpoint.c).
+# The field in which an event gives the cause or the error (core/brain/step/steps.c, core/brain/save/checkpoint.c).
 TEXTS = {"view": "cause", "repair": "cause", "error": "text"}
 WRONG = (
     "its coverage is wrong",
@@ -24,7 +24,7 @@ class Bits:
     def __init__(self, strikes):
         self.strikes = strikes
         self.explained = 0  # corruptions
-        self.wrongs = []  # what no fault explains; each is told by several
+        self.wrongs = []  # texts that no fault explains, each once: several peers may report the same
 
     def take(self, event):
         """An event of a peer."""

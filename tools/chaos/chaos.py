@@ -1,28 +1,32 @@
-"""A real job on real processes while everything goes wrong: python3 tools/chaos/chaos.py [OPTIONS]
+"""Runs a real job on real processes while faults strike: python3 tools/chaos/chaos.py [OPTIONS]
 
-Peers run in network namespaces that this makes, with a disk each. A fault strikes every few seconds; when the time is
-up all is mended, the job is stopped, and its state must have the same bytes as an undisturbed run of one peer has.
-Ctrl-C or SIGTERM makes the time be up now, and a second one ends all at once. Needs root. Exit code 0: same bytes, no
-process ended but when a fault had ended it or denied it something (deaths.py), no step was lost that something should
-have kept (course.py), no peer told of wrong bits that no fault had flipped (bits.py), and a peer that lived for the
-second half of the run takes no more than in its middle (use.py). Nor does a run pass in which nothing has struck, or,
-with --judge, too little (judge.py).
+The peers run in network namespaces that this program makes, each with a disk of its own. A fault strikes every few
+seconds. When the time is over, all faults are taken back, the job is stopped, and its state must have the same bytes
+as that of a single peer without faults. Ctrl-C or SIGTERM ends the time early, and a second one ends the program at
+once. The program needs root. Exit code 0 means:
 
-  --minutes N    how long (default 2; fractions are allowed)
+  - the state has the same bytes;
+  - each process that ended was ended by a fault, or lacked something that a fault denied it (deaths.py);
+  - no step was lost that should have been kept (course.py);
+  - no peer reported wrong bits that no fault had flipped (bits.py);
+  - a peer that lived for the second half of the run uses no more memory and descriptors at its end (use.py);
+  - at least one fault struck, and with --judge enough of them (judge.py).
+
+  --minutes N    how long faults strike (default 2; fractions are allowed)
   --every S      seconds between two faults (default 5)
-  --seed K       which faults, where and when (default 1)
-  --peers N      default 4
-  --kinds A,B    only these kinds
-  --job NAME     synthetic (default: shards that sleep), busy (shards that burn a processor), digits (MNIST) or gpt (on
-                 Shakespeare, whose exported model is compared, too), with the data that GODWIT_TEST_DATA has
-  --majority     with --quorum majority
-  --verify PART  have such a share of the shards computed twice, like 5%
-  --judge        fail, too, where fewer than four of five faults that were due have struck, or fewer than 10 kinds, or
-                 where less than 95 % of what live peers could do was done: for runs of hours, on a machine with
-                 processors to spare
-  --binary PATH  default build/godwit
-  --timeline F   where the picture goes (default chaos.svg in the current folder)
-  --logs FOLDER  a new folder that keeps what the peers wrote (peerN.err) and told (events.jsonl)
+  --seed K       decides which faults strike, where and when (default 1)
+  --peers N      the number of peers (default 4)
+  --kinds A,B    make only faults of these kinds
+  --job NAME     synthetic (default: shards that sleep), busy (shards that keep a processor busy), digits (MNIST) or gpt
+                 (Shakespeare; its exported model is compared as well); the last two need data in GODWIT_TEST_DATA
+  --majority     run the job with --quorum majority
+  --verify PART  let that share of the shards be computed twice, like 5%
+  --judge        also fail if fewer than 80 % of the faults that were due have struck, if they were of fewer than 10
+                 kinds, or if less than 95 % of the work that live peers could do was done: for runs of hours, on a
+                 machine with processors to spare
+  --binary PATH  the program to run (default build/godwit)
+  --timeline F   the file of the picture (default chaos.svg in the current folder)
+  --logs FOLDER  a new folder for the errors of the peers (peerN.err) and their events (events.jsonl)
 """
 
 import argparse
@@ -53,7 +57,7 @@ from use import Use  # noqa: E402
 
 PATIENCE_S = 180
 ENDING = (signal.SIGINT, signal.SIGTERM)
-TURN_S = 0.02  # how often it is looked whether a flapping cut turns, a fault is over, or a process has ended by itself
+TURN_S = 0.02  # the time between two looks at flapping cuts, faults that are over and processes that have ended
 
 
 class Strike:
@@ -62,9 +66,9 @@ class Strike:
     def __init__(self, fault, text, now, due):
         self.fault, self.text = fault, text
         self.began, self.due = now, due
-        self.ended = None  # it lasts
+        self.ended = None  # when it was taken back; None while it lasts
         self.recovery = None  # seconds from its beginning until the next step
-        self.reunion = None  # seconds from its end until all that can be are in one view
+        self.reunion = None  # seconds from its end until all peers that can be are in one view
 
     @property
     def kind(self):
@@ -79,21 +83,21 @@ class Chaos:
     def __init__(self, flock, network, options, job):
         self.flock, self.network, self.options, self.job = flock, network, options, job
         self.rng = random.Random(options.seed)
-        self.cuts = {}  # (from, to) -> how many faults cut that way
-        self.settings = {}  # (place's number, what about it) -> the faults that set it, the newest last
+        self.cuts = {}  # (from, to) -> how many faults cut that direction
+        self.settings = {}  # (place's number, the thing that is set) -> the faults that set it, the newest last
         self.restarts = []  # (when, peer)
         self.ledger = ledger.Ledger()
         self.faults, self.step_marks = [], []
-        self.unread = []  # chunks that nobody read: they are no faults, and are not among them once all is settled
-        self.pending = []  # of the faults those that last, or are not recovered from
+        self.unread = []  # damaged chunks that no peer has read: settle() takes them out of the faults
+        self.pending = []  # the faults that last, or from which the flock has not recovered
         self.course, self.bits = course.Course(self.faults), bits.Bits(self.faults)
         self.skipped, self.kinds = [], []
-        self.decays = False  # whether a disk did, when power was lost last
+        self.decays = False  # whether the last power loss damaged a disk
         self.use, self.growth = Use(), None
         self.began = self.seconds = None  # when the faults begin, and how long they strike
-        self.settled = False  # what is reported is complete, but for the judgement
-        self.cut_short = False  # by who interrupts it
-        self.steps = self.state = self.alone = self.same = None  # not judged
+        self.settled = False  # whether all figures of the report are complete, but for the judgement
+        self.cut_short = False  # whether the run was interrupted
+        self.steps = self.state = self.alone = self.same = None  # None: not judged
         self.models = {}
         self.ended = self.newest_step = 0
         self.crashes = []  # (when, peer's number, exit code, its last words)
@@ -109,7 +113,7 @@ class Chaos:
                 print(f"chaos: no '{kind.name}': {why}", flush=True)
 
     def need_kinds(self):
-        """Before anything is started that nothing would strike, or too little."""
+        """Ends a run before it starts if no fault could strike, or too few kinds of them."""
         if not self.kinds:
             raise Trouble("no fault can be made: " + ", ".join(f"'{name}' ({why})" for name, why in self.skipped))
         why = judge.why_never(self) if self.options.judge else None
@@ -123,11 +127,11 @@ class Chaos:
         return collections.Counter(strike.kind for strike in self.faults)
 
     def taken(self):
-        """The peers that a fault has."""
+        """The peers that are victims of a fault now."""
         return {strike.fault.peer for strike in self.pending if strike.ended is None and hasattr(strike.fault, "peer")}
 
     def deafen(self, a, b, on):
-        """Cuts overlap: a way is open again when nobody cuts it any more."""
+        """Cuts overlap: a direction is open again when no fault cuts it any more."""
         count = self.cuts.get((a, b), 0) + (1 if on else -1)
         if count < 0:
             return
@@ -147,11 +151,11 @@ class Chaos:
         peer.clear_claims()
 
     def needed(self):
-        """How many peers must be left by what kills one."""
+        """How many peers must live after a kill."""
         return self.peers // 2 + 1 if self.options.majority else 1
 
     def spared(self):
-        """In the second half of a run one peer is not ended by anything, so that it shows what grows."""
+        """The peer that no fault ends in the second half of a run, so that it shows whether its memory grows."""
         return self.flock.peers[0] if time.time() >= self.began + self.options.minutes * 30 else None
 
     # --- the run ---
@@ -177,7 +181,7 @@ class Chaos:
         lasts = self.rng.uniform(fault.least_s, fault.most_s)
         try:
             text = fault.begin()
-        except (OSError, ValueError):  # what it was about to hurt has just ended
+        except (OSError, ValueError):  # its victim has just ended
             return
         if text is None:
             return
@@ -194,7 +198,7 @@ class Chaos:
         strike.ended = time.time()
 
     def hear(self):
-        """The events that have come since, of which none is missed by what is kept or what looks for wrong bits."""
+        """Returns the events that have come since the last call, after they were kept and searched for wrong bits."""
         with self.flock.changed:
             events, self.flock.events[:] = list(self.flock.events), []
         self.keep(events)
@@ -203,7 +207,7 @@ class Chaos:
         return events
 
     def drain(self):
-        """Takes the events that have come since."""
+        """Takes the events that have come since the last call."""
         for peer, event in self.hear():
             self.course.take(peer.number, event)
             if event["event"] != "step" or event["step"] <= self.newest_step:
@@ -220,20 +224,20 @@ class Chaos:
                 file.writelines(json.dumps({"number": peer.number, **event}) + "\n" for peer, event in events)
 
     def whole(self):
-        """Whether all that can be are in one view: who has been started again, too."""
+        """Whether all peers that can be are in one view, and those that were to be started again are as well."""
         running = [peer for peer in self.flock.living() if self.ledger.runs(peer.number)]
         views = collections.Counter(peer.view["name"] for peer in running if peer.view)
         return not self.restarts and max(views.values(), default=0) >= max(1, self.ledger.live())
 
     def note_reunions(self, now):
-        """Of faults that are over; others may last, whose victims cannot be there."""
+        """Notes the reunion of faults that are over. Victims of other faults that last are not waited for."""
         apart = [strike for strike in self.pending if strike.ended is not None and strike.reunion is None]
         if apart and self.whole():
             for strike in apart:
                 strike.reunion = now - strike.ended
 
     def look_after(self, now):
-        """What ended by itself is started again, as a supervisor would; and what peers use is noted."""
+        """Starts processes again that ended by themselves, as a supervisor would, and notes what the others use."""
         for peer in self.flock.peers:
             dead = peer.process is not None and peer.ended is not None
             if dead and self.ledger.lives(peer.number):
@@ -273,10 +277,10 @@ class Chaos:
         self.look_after(now)
 
     def enough(self, number, frame):
-        """Who interrupts a long run is told what it has come to; who does so twice only ends it."""
+        """Ends a run early at the first interruption, with a report; a second one ends the program at once."""
         handle(interrupted, ENDING)
         self.until, self.cut_short = 0, True
-        print("chaos: no more faults; all is mended now and judged; interrupt once more to end at once", file=sys.stderr)
+        print("chaos: no more faults; the run is judged now; interrupt once more to end at once", file=sys.stderr)
 
     def rage(self):
         self.began = time.time()
@@ -298,7 +302,7 @@ class Chaos:
                 self.finish(strike)
 
     def heal(self):
-        """All come back, meet, and go on; then the job is stopped. Returns who saw it through."""
+        """Waits until all peers are in one view and continue the job, and stops it."""
         deadline = time.time() + PATIENCE_S
         healed_at = self.newest_step
         while True:
@@ -317,7 +321,7 @@ class Chaos:
         self.flock.wait_ends(self.flock.peers, PATIENCE_S)
 
     def settle(self):
-        """The books are closed, where they have been opened and are not yet."""
+        """Completes the figures of the report once, if faults have begun."""
         now = time.time()
         if self.began is not None and not self.settled:
             self.drain()
@@ -327,12 +331,12 @@ class Chaos:
             self.step_marks = self.step_marks or [(now, (self.newest_step,))]
             self.ledger.close(now)
             self.growth = self.use.growth(self.flock.peers[0].process.pid)
-            stuck = any(strike.recovery is None for strike in self.faults)  # the time since the last step counts, too
+            stuck = any(strike.recovery is None for strike in self.faults)  # then the time since the last step counts
             until = now if stuck else self.step_marks[-1][0]
             self.process_s, self.live_s, self.done_s = self.between(self.step_marks[0][0], until)
 
     def between(self, since, until):
-        """Seconds of processes, live peer-seconds and seconds of shards that were committed, between two times."""
+        """Seconds of processes, live peer-seconds and seconds of committed shards between two times."""
         first, last = self.ledger.until(since), self.ledger.until(until)
         steps = ledger.between(self.step_marks, until)[0] - ledger.between(self.step_marks, since)[0]
         return last[0] - first[0], last[1] - first[1], steps * (self.job.step_s or 0)
@@ -364,7 +368,7 @@ class Chaos:
         return self.growth.leaks() if self.growth else []
 
     def idle(self):
-        """Whether nothing has struck, though it had the time: such a run shows nothing."""
+        """Whether no fault has struck in a run that was not interrupted: such a run shows nothing."""
         return not self.faults and not self.cut_short
 
     def shortfalls(self):
@@ -416,7 +420,7 @@ def run(options):
 
 
 def go_through_and_tell(chaos):
-    """A run that goes wrong after hours is told as well; one that is interrupted twice is not."""
+    """Prints the report of a run that fails, too, but not of one that was interrupted twice."""
     try:
         go_through(chaos)
     except Exception:
@@ -445,7 +449,7 @@ def go_through(chaos):
 
 
 def tell(chaos):
-    """What it came to, also where that is an error; nothing of a run that did not come to its first fault."""
+    """Prints the report and draws the picture, unless faults had not begun yet."""
     if chaos.seconds is None:
         return
     report.print_report(chaos)
@@ -454,7 +458,7 @@ def tell(chaos):
 
 
 def interrupted(number, frame):
-    """Once is enough: another one would only end what cleans up."""
+    """Ends the program at the first interruption; later ones are ignored, as they would interrupt the cleaning up."""
     handle(signal.SIG_IGN, INTERRUPTIONS)
     raise KeyboardInterrupt
 
@@ -466,7 +470,7 @@ def handle(handler, numbers):
 
 def main():
     options = options_of()
-    handle(interrupted, INTERRUPTIONS)  # a shell's background job would ignore the first
+    handle(interrupted, INTERRUPTIONS)  # a job in the background of a shell would ignore SIGINT
     try:
         why = missing()
         if why is not None:

@@ -1,18 +1,18 @@
-"""What became of the steps that were committed: whether any were lost and done again, and what explains it.
+"""Judges whether committed steps were lost and done again, and whether a fault explains it.
 
-A kill loses none: whoever is in a view has committed what the others have, but for the last one. A power loss takes
-what came since the newest complete checkpoint, which must be gone on from. Steps that only processes on one side of a
-cut had are lost when all of these end before the sides have met. Where no cut lasted and all who had the newest steps
-ended, one after another, the newest complete checkpoint must be gone on from as well: unless those who have it are not
-there, as nobody waits for them.
+- A kill loses no step: each member of a view has committed the same steps, but for the last one.
+- A power loss may lose the steps since the newest complete checkpoint, from which the job must continue.
+- A cut may lose the steps that only peers on one side have, if all of these end before the two sides meet again.
+- Without a cut, if all peers that had the newest steps end one after another, the job must continue from the newest
+  complete checkpoint, unless the peers that hold it are absent: the others do not wait for them.
 """
 
 import dataclasses
 
-LAG = 2  # steps: one that a member of a view may be behind another, and one that it has not been heard of yet
-REPLICAS = 2  # disks that a complete checkpoint is on, as peers are told by default
-SAVING_S = 10  # a disk that fails so long before a checkpoint is complete may not have it
-JOINING_S = 10  # a process that is no older may not have told the others yet what its disk has
+LAG = 2  # steps: a member may be one behind the others, and the event of one more may not have come yet
+REPLICAS = 2  # the disks that hold a complete checkpoint: the default of --replicas
+SAVING_S = 10  # a disk that fails at most this long before a checkpoint is complete may not hold it
+JOINING_S = 10  # a younger process may not have told the others yet what its disk holds
 
 
 @dataclasses.dataclass
@@ -20,11 +20,11 @@ class Checkpoint:
     step: int = 0
     when: float = 0.0
     copies: int = 0
-    members: frozenset = frozenset()  # of the view that it was saved in
+    members: frozenset = frozenset()  # the members of the view that saved it
 
     @property
     def doubtful(self):
-        """From when on a disk that fails may not have it."""
+        """A disk that fails after this time may not hold the checkpoint."""
         return self.when - SAVING_S
 
 
@@ -33,13 +33,13 @@ class PowerLoss:
     when: float
     before: int  # the newest step that was committed
     checkpoint: Checkpoint  # the newest complete one
-    after: int = None  # the step that was gone on from
+    after: int = None  # the step from which the job continued
     judged: bool = False
-    again: set = dataclasses.field(default_factory=set)  # steps up to that one that somebody has committed since
+    again: set = dataclasses.field(default_factory=set)  # steps up to `before` that were committed once more
 
 
 def lasted(strike, since, now):
-    """Whether it did at any moment between these."""
+    """Whether the fault was there at any moment between these times."""
     return strike.began <= now and (strike.ended is None or strike.ended >= since)
 
 
@@ -48,7 +48,7 @@ def parted(strikes, since, now):
 
 
 def excuse(strikes, checkpoint, since, now, away=frozenset()):
-    """Why the checkpoint may be lost to those who have gone on; None: nothing does. away: who was not there."""
+    """Why the peers that continue may lack the checkpoint, or None if they must have it. away: absent peers."""
     spoilt = {strike.fault.spoils for strike in strikes if strike.ended is None or strike.ended >= checkpoint.doubtful}
     if len((spoilt - {None}) | away) >= checkpoint.copies:
         return "as many disks have failed, or were not there, as had it"
@@ -56,12 +56,12 @@ def excuse(strikes, checkpoint, since, now, away=frozenset()):
 
 
 class Course:
-    """strikes: the list of all faults, which may grow. Peers are numbers, times are seconds of one clock."""
+    """strikes: the list of all faults, which may grow. Peers are numbers, and times are seconds of one clock."""
 
     def __init__(self, strikes):
         self.strikes = strikes
-        # of each living process: its last step, its view, the views in which it committed, when it was first heard of,
-        # and of all lives with which it was in one view when it last came there
+        # for each living process: its last step, its view, the views in which it committed, when its first event came,
+        # and for each life that was in a view together with it, when they last met in one
         self.at, self.views, self.been, self.since, self.met = {}, {}, {}, {}, {}
         self.newest, self.newest_view, self.newest_lives = 0, None, set()
         self.checkpoint = Checkpoint()
@@ -70,11 +70,11 @@ class Course:
         self.wrongs = []  # what nothing explains
 
     def lost_in_power_losses(self):
-        """Steps that were done again. Whoever is there first may begin earlier than the others then go on from."""
+        """Steps that were done again. The first peer to start may resume from an older step than the flock."""
         return sum(len(loss.again) for loss in self.power_losses)
 
     def take(self, peer, event):
-        """An event of a peer, in the order that they came."""
+        """Takes an event of a peer, in the order in which they came."""
         self.since.setdefault(peer, event["time"])
         if event["event"] == "view":
             self.views[peer] = event["name"], len(event["members"])
@@ -86,12 +86,12 @@ class Course:
             self.committed(peer, event["step"], event["time"])
 
     def members(self, peer):
-        """Of the view that it is in, as far as they live and have told of it."""
+        """The living peers that have reported to be in the same view."""
         view = self.views.get(peer)
         return frozenset(other for other, theirs in self.views.items() if theirs == view)
 
     def life(self, peer):
-        """The process that it has now, which may know what none has known before it."""
+        """Names the process that the peer has now: a peer that is started again is another life."""
         return peer, self.since[peer]
 
     def meet(self, peer, when):
@@ -130,16 +130,16 @@ class Course:
         loss.judged = excuse(self.strikes, loss.checkpoint, loss.when, when) is None
         if loss.judged and loss.after < loss.checkpoint.step:
             self.wrongs.append(
-                f"a power loss at step {loss.before} was gone on from step {loss.after}, behind the complete checkpoint"
-                f" of step {loss.checkpoint.step}"
+                f"after a power loss at step {loss.before} the job continued from step {loss.after}, behind the complete"
+                f" checkpoint of step {loss.checkpoint.step}"
             )
         self.checkpoint = min(self.checkpoint, Checkpoint(loss.after, when, 0), key=lambda one: one.step)
 
     def fell_back(self, peer, step, when):
-        """Nobody who lives has committed what was the newest step."""
+        """A peer committed an old step, and no living peer has committed the newest one."""
         steps, since = self.newest - step + 1, self.apart_since(peer)
         if any(self.newest_view in views for views in self.been.values()):
-            self.wrongs.append(f"{steps} steps up to {self.newest} were lost with nothing that explains it")
+            self.wrongs.append(f"{steps} steps up to {self.newest} were lost, and no fault explains it")
         elif parted(self.strikes, since, when):
             self.lost_in_cuts += steps
         else:
@@ -148,14 +148,14 @@ class Course:
         self.newest = step - 1
 
     def apart_since(self, peer):
-        """When it last came into one view with somebody who was in that of the newest step, or else when it began."""
+        """When it last met a life of the newest step's view in a view, or when it started if it never did."""
         met = self.met.get(peer, {})
         return max((met[life] for life in self.newest_lives if life in met), default=self.since[peer])
 
     def away(self, peer, since, now):
-        """Of those who saved the newest checkpoint who may not have been there when the view began in which that peer
-        goes on: they did not run, or had only just begun to. Or a fault kept somebody silent, be it when that was saved
-        and a disk may have refused it; where one of that view was, it may have taken all others for dead."""
+        """The peers that saved the newest checkpoint and may have been absent when the view began in which `peer`
+        continues: they did not run, had only just started, or a fault kept them silent then or while it was saved. If
+        a fault kept a member of that view silent, it may have taken all others for dead: all may have been absent."""
         since = min(since, self.checkpoint.doubtful)
         silent = {strike.fault.silences for strike in self.strikes if lasted(strike, since, now)}
         there, members = self.members(peer), self.checkpoint.members
@@ -166,10 +166,10 @@ class Course:
         return absent | members & silent
 
     def judge_start(self, start, since, when, away):
-        """All who had the newest steps have ended, one after another."""
+        """Judges the step from which the job continues after all peers with the newest steps ended one by one."""
         missed = start < self.checkpoint.step
         if missed and excuse(self.strikes, self.checkpoint, since, when, away) is None:
             self.wrongs.append(
-                f"when all had ended who had step {self.newest}, step {start} was gone on from, behind the complete"
-                f" checkpoint of step {self.checkpoint.step}"
+                f"when all peers with step {self.newest} had ended, the job continued from step {start}, behind the"
+                f" complete checkpoint of step {self.checkpoint.step}"
             )

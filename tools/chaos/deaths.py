@@ -1,11 +1,14 @@
-"""Whether a process that ended by itself had a right to.
+"""Judges whether a fault explains that a process ended by itself.
 
-A peer gives up, with exit code 1 and a message, where it is denied what it cannot do without; the others go on, and a
-supervisor starts it again. Chaos denies it descriptors or memory (also a moment after they are there again: what could not
-be opened is missed later), and room on its disk, without which it cannot begin (its count of starts must be durable).
-Where small things have no memory it aborts, and says so. Every other end is a fault of its own: one by a signal, exit code
-0 (nobody has told it to stop), and exit code 1 while nothing was denied, or with words of what no denial brings about:
-wrong bits, a shard that kills, and files that were whole once and are damaged now.
+A peer may give up, with exit code 1 and a message, if a fault denies it something that it needs; the others continue,
+and a supervisor starts it again. Faults deny descriptors or memory (the peer may end a moment after they are back: it
+misses later what it could not open), and room on the disk, which a peer needs when it starts, to count its starts. A
+peer that has no memory for small things aborts with a message. Every other end is a bug:
+
+- a signal;
+- exit code 0, as no peer was told to stop;
+- exit code 1 while nothing was denied;
+- exit code 1 with a message that no denial explains: wrong bits, a shard that kills, or a damaged file.
 """
 
 import signal
@@ -30,7 +33,7 @@ NEVER_EXPLAINED = (
 
 
 def is_explained(code, words, denied):
-    """words: the last ones that it said; denied: whether a fault denies it something, or has until a moment ago."""
+    """words: its last words; denied: whether a fault denies it something, or did so until a moment ago."""
     if any(never in words for never in NEVER_EXPLAINED):
         return False
     if code == -signal.SIGABRT:

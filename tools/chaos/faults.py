@@ -1,6 +1,8 @@
-"""The kinds of faults that chaos makes. Each is a class with a name; begin() makes one of its kind somewhere and
-returns a text for the log (None: it found nothing to hurt), end() takes it back. Why a kind cannot be had on this
-machine, missing() says.
+"""The kinds of faults that chaos makes. Each kind is a class with a name:
+
+- missing() says why this machine cannot make the fault, or None;
+- begin() makes one fault and returns a text for the log, or None if there was nothing to hurt;
+- end() takes the fault back.
 """
 
 import contextlib
@@ -12,25 +14,25 @@ import signal
 import time
 
 
-LONG_S = 12.0  # of what no peer dies: long enough that the next two or three come on top
+LONG_S = 12.0  # the longest time of a fault that ends no peer: two or three more faults begin while it lasts
 
 
 def lonely(chaos):
-    """Why nothing can be done to what peers say to each other; None: it can."""
+    """Why faults of the network cannot be made, or None if they can."""
     return "there is no other peer" if chaos.peers == 1 else None
 
 
 class Fault:
     name = ""
     least_s, most_s = 0.3, 4.0  # how long one lasts
-    kills = False  # a process: there must be another one that lives
-    deadly = False  # the process of its victim may end
-    parts = False  # peers, so that some do not know what others have
-    spoils = None  # the number of the peer whose disk may lose what it has, or not take it
+    kills = False  # whether it kills a process, so that another peer must be alive
+    deadly = False  # whether the process of its victim may end
+    parts = False  # whether it parts the peers, so that some do not know what others have committed
+    spoils = None  # the number of the peer whose disk may lose its files or refuse new ones
     damaged = ()  # chunks in which it has flipped a bit
-    silences = None  # the number of the peer that others may take for dead meanwhile, or it them
-    happened = True  # anybody may have felt it; what nobody has is no fault (look() may find out)
-    weight = 1.0  # how often, beside others
+    silences = None  # the number of the peer that may look dead to the others, and the others to it, while it lasts
+    happened = True  # False if no peer can have noticed it: it is then not counted (look() may find out)
+    weight = 1.0  # how often it is chosen, relative to other kinds
 
     def __init__(self, chaos):
         self.chaos = chaos
@@ -47,19 +49,19 @@ class Fault:
         pass
 
     def look(self):
-        """Called several times a second until all have got over it."""
+        """Called several times a second until the flock has recovered."""
 
     def denies(self, peer):
-        """Whether that peer may rightly give up because of this (deaths.py)."""
+        """Whether that peer may give up because of this fault (deaths.py)."""
         del peer
         return False
 
     def has_damaged(self, evidence):
-        """Whether it is the cause of what a peer says of a chunk (bits.py)."""
+        """Whether this fault is the cause of the corruption that a peer reports (bits.py)."""
         return any(evidence.endswith(f"hash differs in {path}") for path in self.damaged)
 
     def victim(self):
-        """A living peer that no other fault has at the moment."""
+        """Chooses a living peer that no other fault has as its victim at the moment."""
         out = self.chaos.taken() | ({self.chaos.spared()} if self.deadly else set())
         free = [peer for peer in self.chaos.flock.living() if peer not in out and peer.process.poll() is None]
         if not free:
@@ -128,7 +130,7 @@ class Cut(Fault):
     most_s = LONG_S
     parts = True
     one_way = False
-    apart = True  # who is cut off cannot take part meanwhile
+    apart = True  # whether peers that are cut off cannot take part while it lasts
 
     @staticmethod
     def missing(chaos):
@@ -160,7 +162,7 @@ class CutOneWay(Cut):
 
 
 class Flap(Cut):
-    """Comes and goes unevenly: at an even pace that is in step with the job's, it would meet every boundary or none."""
+    """A cut that comes and goes at uneven times: even times in step with the job's would hit every step or none."""
 
     name = "flapping cut"
     apart = False
@@ -169,7 +171,7 @@ class Flap(Cut):
     def begin(self):
         self.on = True
         text = super().begin()
-        # how many numbers it takes depends on the clock, and which fault is next on those that chaos takes
+        # how many numbers are drawn for its turns depends on the clock, and the next faults must not depend on it
         self.paces = random.Random(self.rng.random())
         self.plan_turn(time.time())
         return text.replace("are cut off", "are cut off and back again and again")
@@ -191,14 +193,14 @@ class Flap(Cut):
 
 
 class Setting(Fault):
-    """Something about a place. Where several are about the same thing there, the newest holds until all are over."""
+    """A fault that sets something at a place. Of several that set the same thing there, the newest one holds."""
 
     most_s = LONG_S
-    what = ""  # it is about
+    what = ""  # the thing that it sets
     value = None
 
     def apply(self, value):
-        """Makes it so at self.place; None: as if nothing had been. Whether it could be done."""
+        """Sets the value at self.place, or takes the setting back if value is None. Returns whether it worked."""
         raise NotImplementedError
 
     def lay(self, value):
@@ -217,7 +219,7 @@ class Setting(Fault):
 
 
 class Shape(Setting):
-    """What a place sends goes through another queue."""
+    """Everything that a place sends goes through a queue of tc."""
 
     what = "queue"
     queue = ()
@@ -269,8 +271,8 @@ class Drop(Setting):
 
 
 def fill(path):
-    """The file takes all the room on its disk, piece by piece: tmpfs undoes an allocation that fails, as one of all that
-    is free does where somebody writes meanwhile."""
+    """Lets the file take all the room on its disk, piece by piece. One allocation of all that is free would fail if
+    another process writes at the same time, and tmpfs undoes an allocation that fails."""
     with open(path, "ab") as file:
         size, more = file.tell(), 1 << 24
         while more >= resource.getpagesize():
@@ -301,7 +303,7 @@ class FullDisk(Setting):
         return f"the disk of peer {self.place.number} is full"
 
     def denies(self, peer):
-        return peer.home is self.place and peer.port is None  # what runs already can do without
+        return peer.home is self.place and peer.port is None  # a peer that runs already needs no more room
 
 
 def chunks_of(place):
@@ -321,12 +323,12 @@ def flip_bit(path, rng):
 
 
 def was_read(path):
-    """Whether a peer has found that the chunk is damaged: it sets it aside."""
+    """Whether a peer has found the damage: it renames such a chunk."""
     return os.path.exists(f"{path}.damaged")
 
 
 class Corrupt(Fault):
-    """Nobody reads a chunk but to resume, or to give it to who does: one that is replaced before was no fault."""
+    """Flips a bit of a chunk. Chunks are read only when a peer resumes: one that was replaced before is not counted."""
 
     name = "corrupt chunk"
     most_s = LONG_S
@@ -350,14 +352,14 @@ class Corrupt(Fault):
 
 
 class PowerLoss(Fault):
-    """All die at once, and what they resume from is on their disks. Every other time one of these has decayed
-    meanwhile: each of its chunks has another bit, so that those that others hold are needed."""
+    """Kills all peers at once, so that they resume from their disks. Every other time, a bit flips in each chunk of
+    one disk, so that the chunks of the other disks are needed."""
 
     name = "power loss"
     least_s, most_s = 0.3, 2.0
-    weight = 0.5  # in the first half of a run one in some three minutes: each costs about ten live peer-seconds
+    weight = 0.5  # about one in three minutes, in the first half of a run: each costs about ten live peer-seconds
 
-    read = False  # any chunk of the disk that had decayed was
+    read = False  # whether a peer has read any of the damaged chunks
 
     def begin(self):
         peers = self.chaos.flock.peers
@@ -414,7 +416,7 @@ class Starve(Fault):
 
 
 class Limit(Fault):
-    """A resource limit is lowered to what is in use; the process may end of it, and is started again then."""
+    """Lowers a resource limit to what the process uses now. The process may end of it, and is then started again."""
 
     deadly = True
     what = None
@@ -433,7 +435,7 @@ class Limit(Fault):
             resource.prlimit(self.peer.process.pid, self.what, self.before)
 
     def denies(self, peer):
-        return peer.process.pid == self.pid  # the next one has what it needs
+        return peer.process.pid == self.pid  # the limit does not hold for the process that is started next
 
 
 class Descriptors(Limit):

@@ -1,5 +1,5 @@
-"""The jobs that run under chaos. All go on for longer than anybody waits, in steps of some tenths of a second on two
-cores, so that a fault hits the middle of one.
+"""The jobs that run under chaos. They never end by themselves. Their steps take some tenths of a second on two cores,
+so that faults hit the middle of a step.
 """
 
 import dataclasses
@@ -7,31 +7,30 @@ import hashlib
 import os
 import subprocess
 
-# A step of 0.9 s among four: what it costs beside its shards counts little, and so does the half of one that a death
-# costs.
+# A step takes four peers 0.9 s: its costs beside the shards are small, and so is the half step that a death costs.
 SHARDS, SHARD_MS = 72, 50
-# A state that fits a processor's cache: four peers that apply a sum to one, each on half a processor, are not measured.
+# The state fits a processor's cache, so that the time in which four peers update it is not what is measured.
 SYNTHETIC = ["synthetic", "--state-bytes", "256k", "--sum-elements", "1024"]
 AT_ONCE = ["--shard-ms", "0"]  # the same bytes, sooner
 MODEL = ["--layers", "2", "--heads", "4", "--channels", "64", "--context", "64", "--batch-tokens", "6144"]
 ALL_RUNS = [
     *["--workers", "1"],
-    *["--probe-interval-ms", "30"],  # a silent peer is missed within 0.4 s
+    *["--probe-interval-ms", "30"],  # a silent peer is found within 0.4 s
 ]
 
 
 @dataclasses.dataclass
 class Job:
-    options: list  # what it computes, for ever
-    often: str  # how often its checkpoints are: a power loss takes what came since, three seconds at most
+    options: list  # of `godwit run`
+    often: str  # --checkpoint-every: at most three seconds, the time that a power loss costs
     measured: str
-    step_s: float = None  # how long all shards of a step sleep, if they do nothing else
-    quick: tuple = ()  # options with which it computes the same sooner
-    exported: bool = False  # its model is compared, too
+    step_s: float = None  # how long the shards of a step sleep in all, if they do nothing else
+    quick: tuple = ()  # options with which it computes the same bytes sooner
+    exported: bool = False  # whether its model is compared as well
 
 
 def data(*path):
-    """What GODWIT_TEST_DATA has of that name; LookupError: nothing."""
+    """The path of that name in GODWIT_TEST_DATA; LookupError if there is none."""
     found = os.path.join(os.environ.get("GODWIT_TEST_DATA", ""), *path)
     if not os.path.isabs(found) or not os.path.exists(found):
         raise LookupError(f"GODWIT_TEST_DATA names no folder with {os.path.join(*path)} in it")
@@ -70,7 +69,7 @@ def endless(job, peers, majority=False, verify="off"):
 
 
 def model_hash(binary, folders, within):
-    """Of the model that is exported from these directories of peers."""
+    """The hash of the model that `godwit export` makes of these directories of peers."""
     to = os.path.join(within, "model.safetensors")
     subprocess.run([binary, "export", *folders, "--to", to], check=True, stdout=subprocess.DEVNULL)
     with open(to, "rb") as model, open(os.path.join(within, "config.json"), "rb") as config:

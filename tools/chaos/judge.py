@@ -1,15 +1,14 @@
-"""What is asked of a long run that shall show something (--judge), beside the same bytes: that it was hit often and in
-many ways, and that its peers worked meanwhile. It is for a machine that has processors to spare, as efficiency depends
-on that.
+"""What --judge asks of a long run beside the same bytes: enough faults, enough kinds of them, and enough work done by
+the peers. It is for a machine with processors to spare, as the work done depends on that.
 """
 
 ASKED_KINDS = 10
 ASKED_PERCENT = 95  # of the live peer-seconds, as of a flock that loses peers (tools/lab/bench.py, churn)
-ASKED_STRIKES = 0.8  # of the times when a fault is due: some find nothing to hurt, or damage what nobody reads
+ASKED_STRIKES = 0.8  # of the times when a fault is due: some find nothing to hurt, or damage a chunk that is never read
 
 
 def why_never(run):
-    """Why no run like this could satisfy; None: one could."""
+    """Why no run with these options can pass, or None if one can."""
     if run.job.step_s is None:
         return "with such a job it is not known what live peers could do"
     if len(run.kinds) < ASKED_KINDS:
@@ -18,12 +17,12 @@ def why_never(run):
 
 
 def percent(run):
-    """Work that was committed, of what live peers could have done."""
+    """The work that was committed, in percent of what live peers could have done."""
     return 100 * run.done_s / max(run.live_s, 1)
 
 
 def shortfalls(run):
-    """In what a run whose books are closed falls short."""
+    """What a run that has been settled lacks, as texts."""
     found = []
     due = run.seconds / run.options.every
     if len(run.faults) < ASKED_STRIKES * due:

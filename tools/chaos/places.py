@@ -1,6 +1,7 @@
-"""Where peers run under chaos: each in a network namespace of its own, on one bridge in another, with a file
-system and a CPU group of its own. Needs root, iproute2 and util-linux. Nothing is left when it is closed. What a run
-leaves whose process is killed is found by its name, in which the process stands, and goes with the next one (sweep).
+"""The places where peers run under chaos. Each place is a network namespace with a file system and a CPU group of its
+own; a bridge in one more namespace connects them. This needs root, iproute2 and util-linux. Everything is removed when
+the network is closed. If the process is killed before, the next run finds the remains by their names, which contain the
+id of that process, and removes them (sweep).
 """
 
 import contextlib
@@ -25,13 +26,13 @@ NAME = re.compile(r"godwit-chaos-([1-9]\d*)(-.*)?")
 
 
 def own_name():
-    """What the name of everything begins with that this process makes."""
+    """The beginning of all names of things that this process makes."""
     return f"godwit-chaos-{os.getpid()}"
 
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Who interrupts meanwhile does so when it is over: what is half made, or half gone, would stay."""
+    """Delays interruptions until the block has ended: something half made or half removed would stay."""
     came = []
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in INTERRUPTIONS}
     try:
@@ -44,7 +45,7 @@ def uninterrupted():
 
 
 def run(*command, quiet=False):
-    """Whether the command succeeded; with `quiet` it may fail. A terminal's Ctrl-C is not for it."""
+    """Returns whether the command succeeded; without `quiet` a failure raises. Ctrl-C does not reach the command."""
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     if done.returncode != 0 and not quiet:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
@@ -52,7 +53,7 @@ def run(*command, quiet=False):
 
 
 class Place:
-    """As flock.HERE: what flock.Peer needs to know of where its processes run. Number from 1."""
+    """A place like flock.HERE, as flock.Peer needs it. Numbers begin at 1."""
 
     port = 7117
 
@@ -93,7 +94,7 @@ class Place:
             os.rmdir(group)
 
     def weigh(self):
-        """A group stands beside other sessions and groups, within which niceness ends: it has this process's."""
+        """Gives the group the weight of this process's niceness, which has no effect across groups."""
         weight = 1.25 ** -os.nice(0)
         old = os.path.exists(os.path.join(self.group, "cpu.shares"))
         new_weight = min(10000, max(1, int(100 * weight)))
@@ -114,7 +115,7 @@ class Place:
                 print(f"chaos: {self.group} stays: {error}")
 
     def inside(self, path):
-        """A peer's directory is on the disk of its place; everything else is everywhere the same."""
+        """The path at this place: a peer's directory is on the disk of its place, and other paths stay as they are."""
         return os.path.join(self.disk, "state") if os.path.basename(path) == f"peer{self.number}" else path
 
     def launch(self, command, errors):
@@ -131,7 +132,7 @@ class Place:
             )
 
     def settle(self):
-        """In a process that is about to run here."""
+        """Runs in a new process of this place, before its program."""
         bind_life()
         if self.group is not None:
             self.set_group("cgroup.procs", os.getpid())
@@ -143,7 +144,7 @@ class Place:
     # --- what can be done to it ---
 
     def deafen(self, other, on):
-        """What is sent from here to the other place arrives nowhere, and nobody is told; or does again."""
+        """Lets packets from here to the other place be lost without any error, or arrive again."""
         if on:
             neighbour = [other.address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0"]
             run("ip", "-n", self.name, "neigh", "replace", *neighbour)
@@ -151,18 +152,18 @@ class Place:
             run("ip", "-n", self.name, "neigh", "del", other.address, "dev", "eth0", quiet=True)
 
     def set_clock(self, wrong_by_s):
-        """The wall clock of what runs here, and will run, is so many seconds wrong (clock.c)."""
+        """Sets by how many seconds the wall clock of this place's processes is wrong (clock.c)."""
         mode = "r+b" if os.path.exists(self.clock_file) else "wb"  # the mapped file stays the same one
         with open(self.clock_file, mode) as file:
             file.write(struct.pack("=q", wrong_by_s))
 
     def shape(self, *queue):
-        """What is sent from here goes through that queue of tc's; without arguments it no longer does."""
+        """Lets everything that is sent from here go through that queue of tc; without arguments, through none."""
         run("tc", "-n", self.name, "qdisc", "del", "dev", "eth0", "root", quiet=True)
         return not queue or run("tc", "-n", self.name, "qdisc", "add", "dev", "eth0", "root", *queue, quiet=True)
 
     def drop(self, percent):
-        """Of what arrives here from others so many of a hundred packets are lost; 0: none any more."""
+        """Lets so many percent of the packets that arrive here be lost; 0 ends it."""
         self.filter("delete table inet chaos")
         return percent == 0 or self.filter(
             "add table inet chaos;"
@@ -174,7 +175,7 @@ class Place:
         return run("nsenter", f"--net={NAMESPACES}/{self.name}", "--", "nft", rules, quiet=True)
 
     def starve(self, percent):
-        """What runs here gets so much of one processor; 100 = all it wants again."""
+        """Limits the processes here to that share of one processor; 100 ends the limit."""
         if os.path.exists(os.path.join(self.group, "cpu.cfs_quota_us")):
             self.set_group("cpu.cfs_quota_us", -1 if percent == 100 else percent * 1000)
         else:
@@ -182,7 +183,7 @@ class Place:
 
 
 def missing():
-    """Why this machine can have no such places; None if it can."""
+    """Why this machine cannot make places, or None if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "tc", "nsenter", "mount"):
@@ -198,7 +199,7 @@ def missing():
 
 
 def is_left(name):
-    """Whether it was made by such a process, which is no more. A number that another process has by now stays."""
+    """Whether a thing of that name was made by a process that has ended, as far as its process id is not reused."""
     process = NAME.fullmatch(name)
     return process is not None and not os.path.exists(f"/proc/{process[1]}")
 
@@ -208,7 +209,7 @@ def left_in(folder):
 
 
 def sweep():
-    """Takes away what runs have left whose process is dead: one that is killed cleans nothing up."""
+    """Removes what runs have left whose processes were killed."""
     with open("/proc/self/mounts") as file:
         mounts = [line.split()[:2] for line in file]
     for source, target in mounts:
@@ -225,8 +226,8 @@ def sweep():
 
 
 class Network:
-    """with Network(4, folder) as network: network.places ...
-    clock: the library that lets wall clocks be wrong, if there is one."""
+    """The places of a run: with Network(4, folder) as network: network.places ...
+    clock: the library that makes wall clocks wrong, or None."""
 
     def __init__(self, count, folder, clock=None):
         self.clock = clock
@@ -244,7 +245,7 @@ class Network:
             for place in self.places:
                 with uninterrupted():
                     place.open()
-        except BaseException:  # who interrupts it has nobody else to clean up
+        except BaseException:  # an interruption as well: nothing else would clean up
             self.close()
             raise
         return self

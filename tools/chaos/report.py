@@ -1,4 +1,4 @@
-"""What a run under chaos came to, as tables."""
+"""The report of a run under chaos, as tables."""
 
 import math
 import statistics
@@ -10,9 +10,9 @@ import use
 
 
 LEGEND = """\
-until next step: from when the fault is made until anybody commits a new step, so half a step where it does nothing
-until all are back: from when it is taken back until all that run and reach each other are in one view
-lost: live peer-seconds until the next fault, less the work committed (of a power loss until a step was new again;
+until next step: from the beginning of the fault until a peer commits a new step (half a step if it has no effect)
+until all are back: from the end of the fault until all peers that run and reach each other are in one view
+lost: live peer-seconds until the next fault, less the work committed (for a power loss, until a new step is committed;
     faults within that time are not counted)"""
 
 
@@ -21,9 +21,9 @@ def milliseconds(seconds):
 
 
 def losses(run):
-    """kind -> live peer-seconds that each fault of it cost, from its beginning to that of the next fault; of a power
-    loss until a step is new again, and faults that come before then are not counted. The last one costs what was lost
-    until the last step, or, where no step came any more, until the end."""
+    """kind -> the live peer-seconds that each fault of it cost, from its beginning to that of the next fault. A power
+    loss costs what was lost until a new step was committed, and faults within that time are not counted. The last fault
+    costs what was lost until the last step, or until the end if no step came any more."""
     found = {}
     if run.job.step_s is None or not run.faults:
         return found
@@ -42,7 +42,7 @@ def losses(run):
 
 
 def quiet_steps(run):
-    """[(from, to)] of the steps during which there was no fault, and none that the flock had not got over."""
+    """[(from, to)] of the steps during which no fault lasted and the flock had recovered from all earlier ones."""
     edges = [(fault.began, math.inf if fault.reunion is None else fault.ended + fault.reunion) for fault in run.faults]
     marks = [when for when, _ in run.step_marks]
     found, last, at = [], -math.inf, 0  # last: when all faults until now were over
@@ -55,7 +55,7 @@ def quiet_steps(run):
 
 
 def middle_and_worst(seconds):
-    """As columns; None among them: never, which is longer than any time."""
+    """The median and the longest time, as columns. None means never, which is longer than any time."""
     if not seconds:
         return "-", "-"
     all_seconds = [math.inf if one is None else one for one in seconds]
@@ -68,7 +68,7 @@ def print_row(name, times, waits, returns, costs):
 
 
 def print_quiet(run):
-    """Whoever begins to wait at any moment of a step waits for half of it."""
+    """The row to compare with: a wait that begins at any moment of a step takes half a step."""
     steps = quiet_steps(run)
     halves = [(until - since) / 2 for since, until in steps]
     costs = [live - done for _, live, done in (run.between(*step) for step in steps)] if run.job.step_s else []
@@ -94,10 +94,10 @@ def print_faults(run):
 
 
 def print_power(cost, run):
-    """What it costs when all die: what they had done since the last checkpoint, and the time until all are back."""
+    """The cost of power losses: the work since the last checkpoint, and the time until all peers are back."""
     if cost:
         percent = 100 * sum(cost) / max(run.live_s, 1)
-        print(f"power losses, all together: {percent:.1f} % of the live peer-seconds, until a step was new again")
+        print(f"power losses, all together: {percent:.1f} % of the live peer-seconds, until a new step was committed")
 
 
 def print_steps(run):
@@ -106,17 +106,17 @@ def print_steps(run):
     in_power_losses, in_cuts, with_all = course.lost_in_power_losses(), course.lost_in_cuts, course.lost_with_all
     print(f"steps committed {course.newest}, lost and done again {in_power_losses + in_cuts + with_all}: ", end="")
     print(f"{in_power_losses} in {len(course.power_losses)} power losses, ", end="")
-    print(f"{in_cuts} that only processes had, cut off from others, that ended, ", end="")
-    print(f"{with_all} that all who had them ended with, one after another")
-    print(f"    power losses after which the newest complete checkpoint had to be gone on from: {len(judged)}")
+    print(f"{in_cuts} in cuts, as the peers that had them ended, ", end="")
+    print(f"{with_all} as all peers that had them ended, one after another")
+    print(f"    power losses after which the job had to continue from the newest complete checkpoint: {len(judged)}")
     decayed = [strike.fault for strike in run.faults if strike.kind == faults.PowerLoss.name and strike.fault.damaged]
-    print(f"    disks that had decayed then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
+    print(f"    disks that were damaged then: {len(decayed)}, of which read: {sum(fault.read for fault in decayed)}")
     for wrong in course.wrongs:
         print(f"    WRONG: {wrong}")
 
 
 def print_bits(run):
-    print(f"corruptions that peers told of and a fault explains: {run.bits.explained}")
+    print(f"corruptions that peers reported and a fault explains: {run.bits.explained}")
     for wrong in run.bits.wrongs:
         print(f"    WRONG: {wrong}")
 
@@ -127,11 +127,11 @@ def print_work(run):
     if run.job.step_s is None:
         print(f"    what live peers could do is not known; {run.live_s:.0f} live peer-seconds")
         return
-    live, asked = f"{judge.percent(run):.1f} % of {run.live_s:.0f}", f"asked for: {judge.ASKED_PERCENT} %"
+    live, asked = f"{judge.percent(run):.1f} % of {run.live_s:.0f}", f"asked for: at least {judge.ASKED_PERCENT} %"
     print(f"work committed {run.done_s:.0f} s: {live} live peer-seconds ({asked})")
     of_all = f"{100 * run.done_s / max(run.process_s, 1):.1f} % of {run.process_s:.0f}"
-    print(f"    {of_all} s of all processes, whatever they suffered")
-    print("    live is, while it runs, whoever is in the largest group in which each reaches each")
+    print(f"    {of_all} s of all processes, with faults or without")
+    print("    a peer is live while it runs and is in the largest group of peers that all reach each other")
     print_power(losses(run).get(faults.PowerLoss.name), run)
 
 
@@ -142,7 +142,7 @@ def print_crashes(run):
 
 
 def print_use(run):
-    """Of processes that have settled: those of the run's first tenth beside those of its last."""
+    """What settled processes use in the run's first tenth and in its last."""
     until = run.began + run.seconds
     medians = run.use.median(run.began, run.began + run.seconds / 10), run.use.median(until - run.seconds / 10, until)
     for what, unit, i in (("memory", 1 << 20, 0), ("descriptors", 1, 1)):
@@ -151,7 +151,7 @@ def print_use(run):
         print(f" (medians), at most {run.use.most[i] / unit:.1f}")
     growth, who = run.growth, f"peer {run.flock.peers[0].number}"
     if growth is None:
-        print(f"    whether that grows is not judged: {who} has not lived for long enough")
+        print(f"    whether that grows is not judged: {who} has not lived long enough")
         return
     an_hour, in_all = use.ALLOWED_BYTES_H / 1024, use.ALLOWED_BYTES / 1024
     grew = f"{growth.bytes_h / 1024:.0f} KiB and {growth.descriptors_h:.1f} descriptors an hour in {growth.hours:.1f} h"
@@ -172,7 +172,7 @@ def print_report(run):
     print(f"\nfaults {len(run.faults)}, of {len(run.counts)} kinds, in {run.seconds:.0f} s")
     if run.idle():
         print("    NOTHING HAS STRUCK: this run shows nothing")
-    print(f"    beside these: bits that flipped in chunks that nobody read, which is no fault: {len(run.unread)}")
+    print(f"    not counted: bits that flipped in chunks that no peer read: {len(run.unread)}")
     print_steps(run)
     print_bits(run)
     print(f"processes that ended by themselves and were started again {run.ended}")

@@ -1,5 +1,5 @@
-"""A run under chaos as a picture (SVG): how much of the possible work was done, which peers were alive, every fault where
-and for as long as it was, and processes that ended by no fault's doing. What a fault was shows when the pointer rests on it.
+"""A run under chaos as a picture (SVG): how much of the possible work was done, which peers were alive, when each fault
+lasted, and which processes ended without a fault. A fault's text shows when the pointer rests on it.
 """
 
 import html
@@ -26,7 +26,7 @@ class Picture:
         self.out.append(f'<text x="{x:.0f}" y="{y:.0f}" {more}>{html.escape(text)}</text>')
 
     def bar(self, since, until, colour, title=None, least=0.0):
-        """On the row at self.at."""
+        """Draws a bar on the row at self.at."""
         width = max(least, self.x(until) - self.x(since))
         inside = "" if title is None else f"<title>{html.escape(title)}</title>"
         place = f'x="{self.x(since):.1f}" y="{self.at + (ROW - BAR) / 2:.0f}" width="{width:.1f}" height="{BAR}"'
@@ -45,7 +45,7 @@ class Picture:
 
 
 def draw_work(picture, run):
-    """The part of the live peer-seconds that became work, in each of BINS bins of the time."""
+    """Draws which part of the live peer-seconds became work, in each of BINS bins of the time."""
     bins = min(BINS, max(1, int(run.seconds)))
     top, bottom = picture.at, picture.at + CHART
     picture.text(5, top + 15, "work committed,")

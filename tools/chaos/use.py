@@ -1,27 +1,27 @@
-"""What processes take while they live, of memory and descriptors; and whether that grows."""
+"""How much memory and how many descriptors processes use while they live, and whether that grows."""
 
 import dataclasses
 import os
 import statistics
 
 EVERY_S = 5
-SETTLED_S = 120  # by then it has had a fault of most kinds, and all the buffers and links that it needs
-JUDGED_H = 1 / 6  # in a shorter time what comes and goes with links and joiners looks like growth
+SETTLED_S = 120  # by then a process has had most kinds of faults, and all the buffers and links that it needs
+JUDGED_H = 1 / 6  # in a shorter time the buffers of links and joiners, which come and go, look like growth
 
-# Growth that is allowed: so much whenever, as links and states for joiners come and go, and so much an hour, by which a
-# peer that runs for a month takes less than another GiB and no more descriptors than the usual limit.
+# The growth that is allowed: one part at any time, as links and states for joiners come and go, and one part per hour,
+# with which a peer that runs for a month uses less than another GiB and no more descriptors than the usual limit.
 ALLOWED_BYTES, ALLOWED_BYTES_H = 2 << 20, 1 << 20
 ALLOWED_DESCRIPTORS, ALLOWED_DESCRIPTORS_H = 4, 1
 
 
 @dataclasses.dataclass
 class Growth:
-    hours: float  # that it was watched
+    hours: float  # how long it was watched
     bytes_h: float
     descriptors_h: float
 
     def leaks(self):
-        """What grows by more than it may."""
+        """What grows by more than is allowed."""
         if self.hours < JUDGED_H:
             return []
         found = ["memory"] if self.bytes_h * self.hours > ALLOWED_BYTES + ALLOWED_BYTES_H * self.hours else []
@@ -47,17 +47,17 @@ class Use:
             samples.append((now, taken))
 
     def settled(self, pids=None):
-        """Of each process its samples from when it had settled."""
+        """The samples of each process from the time when it had settled."""
         for samples in self.lives.values() if pids is None else (self.lives.get(pid, []) for pid in pids):
             yield [(now, taken) for now, taken in samples if now >= samples[0][0] + SETTLED_S]
 
     def median(self, since, until):
-        """(memory, descriptors) of settled processes in that time, or None."""
+        """The median (memory, descriptors) of settled processes in that time, or None."""
         taken = [one for samples in self.settled() for now, one in samples if since <= now < until]
         return tuple(statistics.median(column) for column in zip(*taken)) if taken else None
 
     def growth(self, pid):
-        """How fast what that process takes grows, as a line through all its samples since it had settled; or None."""
+        """How fast the use of that process grows: a line through all its samples since it had settled, or None."""
         samples = next(self.settled([pid]))
         if len(samples) < 2:
             return None
