@@ -205,11 +205,12 @@ static uint32_t warp_of(uint32_t number) {
     return number / EMULATED_WARP * EMULATED_WARP;
 }
 
-/* A lane that `t` waits for and that is not there (yet); MOST_THREADS: all are. */
+/* A thread that `number` waits for and that is not there yet; MOST_THREADS: all are there. Threads mostly arrive in their
+ * order, so the search begins behind `number`, where it mostly ends at once. */
 static uint32_t missing(uint32_t number) {
     const thread *t = &e.threads[number];
-    for (uint32_t lane = 0; lane < EMULATED_WARP; lane++) {
-        uint32_t other = warp_of(number) + lane;
+    for (uint32_t i = 1; i <= EMULATED_WARP; i++) {
+        uint32_t lane = (number + i) % EMULATED_WARP, other = warp_of(number) + lane;
         if ((t->lanes >> lane & 1u) == 0) continue;
         if (other >= e.count) return other;
         const thread *o = &e.threads[other];

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 typedef struct op {
@@ -50,7 +51,7 @@ typedef struct copy {
     int value; /* from NULL: a memset */
 } copy;
 
-enum { GPUS = 2, MOST_STREAMS = 64, MOST_FILLED = 1 << 20, MOST_SHARED = 227 << 10 };
+enum { GPUS = 2, MOST_STREAMS = 64, MOST_FILLED = 1 << 20, HUGE_PAGE = 2 << 20, MOST_SHARED = 227 << 10 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below */
 static struct CUstream_st *streams[MOST_STREAMS], by_default = {.end = &by_default.first, .device = GPUS};
@@ -473,8 +474,10 @@ static cudaError_t give_out(void **memory, size_t bytes, int device) {
     pthread_mutex_lock(&lock);
     cudaError_t status = counted();
     if (status == cudaSuccess) {
-        *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+        size_t unit = bytes < HUGE_PAGE ? 256 : HUGE_PAGE;
+        *memory = aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
         if (*memory == NULL) abort();
+        if (unit == HUGE_PAGE) (void)madvise(*memory, bytes, MADV_HUGEPAGE); /* fewer page faults */
         memset(*memory, 0xEE, bytes < MOST_FILLED ? bytes : MOST_FILLED);
         remember(*memory, bytes, device);
         taken++;
