@@ -30,7 +30,7 @@ Test(gpu_list, a_driver_that_is_too_old) {
     char needed[40];
     snprintf(needed, sizeof needed, "this program needs %d.0;", major);
     const char *said = said_of(12040);
-    cr_expect_not_null(strstr(said, "driver is too old: it knows CUDA 12.4,"), "%s", said);
+    cr_expect_not_null(strstr(said, "driver is too old: it supports CUDA 12.4,"), "%s", said);
     cr_expect_not_null(strstr(said, needed), "%s", said);
     cr_expect_not_null(strstr(said, "install a newer NVIDIA driver"), "%s", said);
     if (major == 13) cr_expect_not_null(strstr(said, "580 or later"), "%s", said);

@@ -102,7 +102,7 @@ Test(gpu_devices, a_driver_that_is_too_old) {
     const char *text = output_of("devices --gpus", &code);
     cr_expect_eq(code, 1);
     cr_expect_not_null(
-        strstr(text, "GPUs cannot be used:\n  the NVIDIA driver is too old: it knows CUDA 12.4,"), "%s",
+        strstr(text, "GPUs cannot be used:\n  the NVIDIA driver is too old: it supports CUDA 12.4,"), "%s",
         text);
     json_t *found = json_of("devices --gpus --json", &code);
     cr_expect_eq(code, 1);

@@ -61,7 +61,7 @@ static const char *advice(cudaError_t status) {
     case cudaErrorMemoryAllocation:
         return GW_CUDA_LESS_MEMORY;
     case cudaErrorNoKernelImageForDevice:
-        return "; this build has no code for it: configure with -DCMAKE_CUDA_ARCHITECTURES=native";
+        return "; this build has no code for this GPU: configure with -DCMAKE_CUDA_ARCHITECTURES=native";
     case cudaErrorUnsupportedPtxVersion:
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
@@ -72,8 +72,8 @@ static const char *advice(cudaError_t status) {
     case cudaErrorContained:
         return "; its memory is damaged: reset the GPU or take the node out (nvidia-smi -q -d ECC)";
     case cudaErrorDevicesUnavailable: /* in mode EXCLUSIVE_PROCESS, returned to all processes but one */
-        return "; another process may have the GPU for itself, or nobody may use it: its compute mode "
-               "(nvidia-smi -q -d COMPUTE) has to be Default, or that process to end";
+        return "; another process may use the GPU exclusively, or its compute mode may forbid all use: the "
+               "mode must be Default (nvidia-smi -q -d COMPUTE), or that process must end";
     case cudaErrorExternalDevice:
     case cudaErrorNvlinkUncorrectable:
         return "; the GPU is lost to this process: see dmesg for Xid messages, and nvidia-smi";

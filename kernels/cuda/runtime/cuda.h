@@ -10,7 +10,7 @@
 
 enum {
     GW_CUDA_GPUS = 64, /* the most GPUs of one machine */
-    /* of compute capability: since Ampere, products support TF32 and bfloat16 */
+    /* the least major compute capability: since Ampere, products support TF32 and bfloat16 */
     GW_CUDA_LEAST_MAJOR = 8,
 };
 
@@ -22,7 +22,7 @@ typedef struct gw_cuda_info {
     uint32_t sms;          /* streaming multiprocessors */
     uint64_t memory_bytes;
     uint32_t l2_bytes;
-    bool mig; /* this is a slice of a GPU */
+    bool mig; /* a slice of a GPU (multi-instance GPU) */
     /* If its code is not GW_OK, the driver cannot describe the GPU, and only ordinal and name are set. */
     gw_err trouble;
 } gw_cuda_info;

@@ -18,12 +18,12 @@ static bool too_old(gw_cuda_versions found, gw_err *err) {
     uint32_t needed = found.runtime / 1000;
     return gw_fail(
         err, GW_E_UNSUPPORTED,
-        "the NVIDIA driver is too old: it knows CUDA %u.%u, and this program needs %u.0; install a "
+        "the NVIDIA driver is too old: it supports CUDA %u.%u, and this program needs %u.0; install a "
         "newer NVIDIA driver%s",
         found.driver / 1000, found.driver % 1000 / 10, needed, needed == 13 ? " (580 or later)" : "");
 }
 
-/* Says why there is no GPU to list. */
+/* Fails with the reason why there is no GPU to list. */
 static bool explain(cudaError_t status, gw_err *err) {
     gw_cuda_versions found = gw_cuda_versions_found();
     (void)cudaGetLastError();
@@ -36,7 +36,7 @@ static bool explain(cudaError_t status, gw_err *err) {
     return gw_cuda_try(-1, status, err, "cudaGetDeviceCount");
 }
 
-/* A GPU that cannot be described does not hide the others. */
+/* Describes a GPU. Where the driver cannot, info->trouble has the reason, and the list goes on. */
 static void describe(int ordinal, gw_cuda_info *info) {
     struct cudaDeviceProp properties;
     *info = (gw_cuda_info){.ordinal = (uint32_t)ordinal, .name = "unknown"};

@@ -16,7 +16,8 @@ bool gw_cuda_allocate(int gpu, size_t bytes, void **memory, gw_err *err) {
     if (!gw_cuda_try(gpu, cudaSetDevice(gpu), err, "cudaSetDevice")) return false;
     cudaError_t status = cudaMalloc(memory, taken);
     if (status != cudaSuccess) return no_room(gpu, bytes, status, err);
-    /* Waiting for the whole GPU would spoil a recording by another thread (kernels/cuda/runtime/graph.h). */
+    /* It waits only for the default stream: waiting for the whole GPU would end another thread's recording of
+     * a graph (kernels/cuda/runtime/graph.h). */
     if (gw_cuda_try(gpu, cudaMemset(*memory, 0, taken), err, "cudaMemset") &&
         gw_cuda_try(gpu, cudaStreamSynchronize(NULL), err, "cudaMemset of %zu bytes", taken))
         return true;
@@ -32,14 +33,14 @@ void gw_cuda_free(int gpu, void *memory) {
     (void)cudaGetLastError();
 }
 
-/* Host memory is short: advice about the GPU's memory would not help. */
+/* Fails because host memory is short, where advice about the GPU's memory would not help. */
 static bool no_host_room(int gpu, size_t bytes, gw_err *err) {
     (void)cudaGetLastError();
     return gw_fail(
         err, GW_E_NOMEM,
-        "GPU %d: cudaHostAlloc of %zu MiB of host memory: %s (%s); it is this machine's memory that is "
-        "full, or what a container or a control group may have of it, not the GPU's: end other "
-        "programs, or allow this one more",
+        "GPU %d: cudaHostAlloc of %zu MiB of host memory: %s (%s); this machine's memory, or the limit of "
+        "a container or a control group, is exhausted, and not the GPU's memory: end other programs, or "
+        "raise the limit",
         gpu, bytes >> 20, cudaGetErrorString(cudaErrorMemoryAllocation),
         cudaGetErrorName(cudaErrorMemoryAllocation));
 }

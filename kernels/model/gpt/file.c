@@ -121,10 +121,11 @@ static bool check_head(const gw_safetensors *file, gw_err *err) {
         if (!gw_safetensors_unchanged(file, err)) return false;
     }
     return same ||
-           gw_fail(err, GW_E_UNSUPPORTED,
-                   "tensor '%s' is not the same as '%s': its model's head is not tied to its embedding, "
-                   "as a GPT-2's is, and is none that can be trained here",
-                   head->name, words->name);
+           gw_fail(
+               err, GW_E_UNSUPPORTED,
+               "tensor '%s' differs from '%s': the model's head is not tied to its embedding, as a GPT-2's "
+               "is, and such a model cannot be trained here",
+               head->name, words->name);
 }
 
 /* Writes the options that select the model of the file's weights; "" where the file does not show them, or
@@ -330,12 +331,12 @@ static bool check_value(const json_t *config, const json_t *own, const char *nam
     const json_t *value = json_object_get(config, name), *ours = json_object_get(own, name);
     if (value == NULL || json_equal(value, ours) || (is_tanh_gelu(value) && is_tanh_gelu(ours))) return true;
     const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
-    char *said = json_dumps(value, flags), *wanted = json_dumps(ours, flags);
-    GW_ASSERT_MEMORY(said != NULL && wanted != NULL);
+    char *stated = json_dumps(value, flags), *expected = json_dumps(ours, flags);
+    GW_ASSERT_MEMORY(stated != NULL && expected != NULL);
     gw_fail(err, strcmp(name, heads) == 0 ? GW_E_USAGE : GW_E_UNSUPPORTED,
-            "%s beside it says %s %.40s, and this model's is %s", GW_GPT_CONFIG, name, said, wanted);
-    free(said);
-    free(wanted);
+            "%s beside it says %s %.40s, and this model's is %s", GW_GPT_CONFIG, name, stated, expected);
+    free(stated);
+    free(expected);
     return false;
 }
 

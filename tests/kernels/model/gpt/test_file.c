@@ -374,7 +374,7 @@ Test(gpt_file, init_of_a_model_with_a_head_of_its_own_is_refused) {
     snprintf(model, sizeof model, "%s", plain_write(&file, "model.safetensors"));
     snprintf(text, sizeof text, "%s", text_file());
     const char *const *pairs = WITH("channels", "12", "context", "10", "layers", "2");
-    static const char refusal[] = "tensor 'lm_head.weight' is not the same as 'wte.weight'";
+    static const char refusal[] = "tensor 'lm_head.weight' differs from 'wte.weight'";
     refuse_init(refusal, pairs);
     head[3071] = 0.0f;
     plain_write(&file, "model.safetensors");
