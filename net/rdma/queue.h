@@ -14,6 +14,9 @@
 
 #include "net/rdma/memory.h"
 
+#include <errno.h>
+#include <sys/epoll.h>
+
 typedef struct gw_rdma_queue gw_rdma_queue;
 
 typedef enum gw_rdma_verb {
@@ -47,7 +50,8 @@ typedef enum gw_rdma_outcome {
 typedef struct gw_rdma_handlers {
     void *context;
     void (*done)(void *context, gw_rdma_work *work, gw_rdma_outcome outcome);
-    /* A WRITE with immediate of `bytes` bytes has arrived. */
+    /* A WRITE with immediate of `bytes` bytes has arrived. NULL if the queue pair has a receive_depth of
+     * 0. */
     void (*received)(void *context, uint32_t immediate, uint32_t bytes);
 } gw_rdma_handlers;
 
@@ -94,5 +98,30 @@ const gw_err *gw_rdma_queue_trouble(const gw_rdma_queue *queue, bool *refused);
 bool gw_rdma_queue_bar(gw_rdma_queue *queue, gw_err *err);
 /* Moves the queue pair to its error state: all work completes as broken, with this reason. */
 void gw_rdma_queue_break(gw_rdma_queue *queue, const gw_err *why);
+
+/* Opens a queue pair whose completions `epoll_fd` reports, edge-triggered. NULL on failure. */
+static inline gw_rdma_queue *gw_rdma_queue_open_watched(gw_rdma_memory *memory,
+                                                        const gw_rdma_queue_options *options, int epoll_fd,
+                                                        gw_err *err) {
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    gw_rdma_queue *queue = gw_rdma_queue_open(memory, options, err);
+    if (queue == NULL || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gw_rdma_queue_fd(queue), &event) == 0)
+        return queue;
+    gw_fail_errno(err, errno, "net/rdma: epoll_ctl");
+    gw_rdma_queue_close(queue);
+    return NULL;
+}
+
+/* As gw_rdma_queue_poll; after a break it polls on until the rest of the work has come, which the device
+ * flushes at once, so that it is reported with the break. */
+static inline uint32_t gw_rdma_queue_poll_flushed(gw_rdma_queue *queue, const gw_rdma_handlers *handlers) {
+    enum { FLUSH_POLLS = 100000 };
+    uint32_t count = gw_rdma_queue_poll(queue, handlers);
+    for (uint32_t polls = 0;
+         polls < FLUSH_POLLS && gw_rdma_queue_trouble(queue, NULL) != NULL && gw_rdma_queue_is_busy(queue);
+         polls++)
+        gw_rdma_queue_poll(queue, handlers);
+    return count;
+}
 
 #endif

@@ -22,7 +22,6 @@ enum {
     PIECES = 4,
     PIECE_BYTES = 128 * 1024,
     EVENTS = 16,
-    FLUSH_POLLS = 100000,
     BROKEN_UNREAD_MOST = 3, /* queue pairs in a row that break before anything was READ by them */
 };
 _Static_assert(PARTS <= (int)GW_RDMA_LENT_MOST, "the owner lends them all");
@@ -290,12 +289,6 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     end_part(h->reader, p, &h->ended);
 }
 
-static void on_immediate(void *context, uint32_t immediate, uint32_t bytes) {
-    (void)context;
-    (void)immediate;
-    (void)bytes;
-}
-
 static void drop_queue(gw_rdma_reader *reader) {
     gw_rdma_queue_close(reader->queue);
     reader->queue = NULL;
@@ -318,15 +311,10 @@ static bool needs_queue(const gw_rdma_reader *reader) {
 }
 
 static void poll_queue(gw_rdma_reader *reader, harvest *h) {
-    gw_rdma_handlers handlers = {h, on_done, on_immediate};
+    gw_rdma_handlers handlers = {h, on_done, NULL};
     (void)gw_rdma_queue_arm(reader->queue);
-    while (gw_rdma_queue_poll(reader->queue, &handlers) > 0) {
+    while (gw_rdma_queue_poll_flushed(reader->queue, &handlers) > 0) {
     }
-    /* The rest of a broken queue pair's work is flushed at once. */
-    for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(reader->queue, NULL) != NULL &&
-                             gw_rdma_queue_is_busy(reader->queue);
-         polls++)
-        gw_rdma_queue_poll(reader->queue, &handlers);
 }
 
 /* Handles a break of the queue pair. What it was READING goes by the rails, the rest by the next queue pair.
@@ -375,14 +363,8 @@ gw_rdma_queue *gw_rdma_reader_renew(gw_rdma_reader *reader, gw_err *err) {
     pthread_mutex_lock(&reader->lock);
     GW_ASSERT(!reader->connected);
     drop_queue(reader);
-    gw_rdma_queue *queue = gw_rdma_queue_open(reader->memory, &options, err);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    if (queue != NULL &&
-        epoll_ctl(reader->readers->epoll_fd, EPOLL_CTL_ADD, gw_rdma_queue_fd(queue), &event) != 0) {
-        gw_fail_errno(err, errno, "net/rdma: epoll_ctl");
-        gw_rdma_queue_close(queue);
-        queue = NULL;
-    }
+    gw_rdma_queue *queue =
+        gw_rdma_queue_open_watched(reader->memory, &options, reader->readers->epoll_fd, err);
     reader->queue = queue;
     pthread_mutex_unlock(&reader->lock);
     return queue;

@@ -15,7 +15,6 @@ enum {
     PLACE = GW_WRITE_BYTES,
     AT_ONCE = 256, /* requesters polled in one round */
     EVENTS = 16,
-    FLUSH_POLLS = 100000,
     AWAIT_NS = 50000, /* how long a posting thread polls: a card takes less, waking a thread takes more */
     AWAIT_POLLS = 16, /* polls between two readings of the clock */
 };
@@ -96,12 +95,6 @@ static void on_done(void *context, gw_rdma_work *work, gw_rdma_outcome outcome) 
     h->last = &t->next;
 }
 
-static void on_immediate(void *context, uint32_t immediate, uint32_t bytes) {
-    (void)context;
-    (void)immediate;
-    (void)bytes;
-}
-
 /* Makes the completion of a task, and copies what was read to its place. */
 static gw_completion complete(const task *t) {
     gw_completion completion = completion_of(t);
@@ -147,16 +140,6 @@ static bool report_done(gw_rdma_requester *requester, task *first) {
     return true;
 }
 
-/* Polls, and after a break polls on until the rest of the work, which the device flushes at once, has come:
- * it is reported with the break. */
-static void poll_to_the_break(gw_rdma_requester *requester, const gw_rdma_handlers *handlers) {
-    gw_rdma_queue_poll(requester->queue, handlers);
-    for (uint32_t polls = 0; polls < FLUSH_POLLS && gw_rdma_queue_trouble(requester->queue, NULL) != NULL &&
-                             gw_rdma_queue_is_busy(requester->queue);
-         polls++)
-        gw_rdma_queue_poll(requester->queue, handlers);
-}
-
 /* Polls one requester. Called on the thread of small operations. */
 static bool poll_requester(gw_rdma_requester *requester, bool arm) {
     pthread_mutex_lock(&requester->lock);
@@ -164,9 +147,9 @@ static bool poll_requester(gw_rdma_requester *requester, bool arm) {
     h.last = &h.first;
     bool any = false;
     if (requester->queue != NULL && requester->endpoint != NULL) {
-        gw_rdma_handlers handlers = {&h, on_done, on_immediate};
+        gw_rdma_handlers handlers = {&h, on_done, NULL};
         if (arm) (void)gw_rdma_queue_arm(requester->queue);
-        poll_to_the_break(requester, &handlers);
+        gw_rdma_queue_poll_flushed(requester->queue, &handlers);
         atomic_store(&requester->busy, gw_rdma_queue_is_busy(requester->queue));
         any = report_done(requester, h.first);
     }
@@ -332,14 +315,8 @@ gw_rdma_queue *gw_rdma_requester_renew(gw_rdma_requester *requester, gw_err *err
     requester->usable = false;
     abandon(requester);
     drop_queue(requester);
-    gw_rdma_queue *queue = gw_rdma_queue_open(requester->memory, &options, err);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    if (queue != NULL &&
-        epoll_ctl(requester->requesters->epoll_fd, EPOLL_CTL_ADD, gw_rdma_queue_fd(queue), &event) != 0) {
-        gw_fail_errno(err, errno, "net/rdma: epoll_ctl");
-        gw_rdma_queue_close(queue);
-        queue = NULL;
-    }
+    gw_rdma_queue *queue =
+        gw_rdma_queue_open_watched(requester->memory, &options, requester->requesters->epoll_fd, err);
     requester->queue = queue;
     pthread_mutex_unlock(&requester->lock);
     return queue;
@@ -416,14 +393,15 @@ static void leave(gw_rdma_requester *requester, const gw_rdma_handlers *handlers
     atomic_store(&requester->busy, true);
     if (!atomic_load(&requester->requesters->asleep)) return;
     (void)gw_rdma_queue_arm(requester->queue);
-    poll_to_the_break(requester, handlers); /* work that completed before the arming makes no event */
+    gw_rdma_queue_poll_flushed(requester->queue,
+                               handlers); /* work that completed before the arming makes no event */
 }
 
 /* Posts a task that has been filled in. */
 static gw_path_posted start(gw_rdma_requester *requester, task *t, gw_completion *completion) {
     harvest h = {.requester = requester};
     h.last = &h.first;
-    gw_rdma_handlers handlers = {&h, on_done, on_immediate};
+    gw_rdma_handlers handlers = {&h, on_done, NULL};
     bool alone = !gw_rdma_queue_is_busy(requester->queue);
     gw_rdma_queue_post(requester->queue, &t->work);
     if (alone) await(requester, &handlers);
