@@ -18,7 +18,7 @@ enum { GW_WORDS_BYTES = 64 * 1024 /* of the file; the first 64 are its header */
 
 /* The beginning of the file. */
 typedef struct gw_words_header {
-    /* Not 0 if a newer file has replaced this one. If it is still 0 after an operation, the operation took effect. */
+    /* Set to 1 when a newer file replaces this one. If it is still 0 after an operation, the operation took effect. */
     uint64_t retired;
 } gw_words_header;
 
