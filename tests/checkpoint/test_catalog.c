@@ -219,19 +219,24 @@ Test(catalog, a_disk_full_is_named_and_leaves_nothing) {
     fixture_image_free(image);
 }
 
-Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
-    save(1, 7);
-    gw_hash kept = save(2, 7);
-    save(3, 8); /* of another job */
+/* Retains the checkpoints of one root, and expects two manifests to stay, of these steps, with all their chunks. */
+static void expect_retained(const gw_hash *kept, uint64_t first, uint64_t second) {
     size_t needed;
     bool complete;
-    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
+    cr_assert(retain(kept, 1, &needed, &complete), "%s", err.text);
     cr_assert(complete);
     cr_assert_eq(needed, 2 * FIXTURE_CHUNKS);
     load();
     cr_assert_eq(catalog.good_count, 2);
-    cr_assert_eq(catalog.good[0].step, 3);
-    cr_assert_eq(catalog.good[1].step, 2);
+    cr_assert_eq(catalog.good[0].step, first);
+    cr_assert_eq(catalog.good[1].step, second);
+}
+
+Test(catalog, retain_deletes_what_is_not_kept_of_this_job) {
+    save(1, 7);
+    gw_hash kept = save(2, 7);
+    save(3, 8); /* of another job */
+    expect_retained(&kept, 3, 2);
 }
 
 Test(catalog, retain_keeps_of_a_state_that_stayed_the_checkpoint_that_is_newest) {
@@ -239,21 +244,9 @@ Test(catalog, retain_keeps_of_a_state_that_stayed_the_checkpoint_that_is_newest)
     save_state(10, 0, 20, 7);
     save_state(10, 0, 30, 7);
     save_state(10, 0, 25, 8); /* of another job */
-    size_t needed;
-    bool complete;
-    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
-    cr_assert(complete);
-    cr_assert_eq(needed, 2 * FIXTURE_CHUNKS);
-    load();
-    cr_assert_eq(catalog.good_count, 2);
-    cr_assert_eq(catalog.good[0].step, 30);
-    cr_assert_eq(catalog.good[1].step, 25);
+    expect_retained(&kept, 30, 25);
     save_state(10, 1, 15, 7); /* of a later view, which began at an earlier step */
-    cr_assert(retain(&kept, 1, &needed, &complete), "%s", err.text);
-    load();
-    cr_assert_eq(catalog.good_count, 2);
-    cr_assert_eq(catalog.good[0].step, 25);
-    cr_assert_eq(catalog.good[1].step, 15);
+    expect_retained(&kept, 25, 15);
 }
 
 Test(catalog, retain_says_when_a_kept_manifest_is_damaged) {
