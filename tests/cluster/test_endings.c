@@ -67,7 +67,7 @@ Test(endings, sigterm_alone_and_resume) {
 static bool says_that_it_leaves(const json_t *event, const void *unused) {
     (void)unused;
     const char *text = lab_text(event, "text");
-    return text != NULL && strstr(text, "leaving (once more") != NULL;
+    return text != NULL && strstr(text, "this peer leaves (a second signal") != NULL;
 }
 
 /* The first signal is obeyed at the end of the step, seconds away; another one, later, ends the process at
@@ -81,7 +81,7 @@ Test(endings, second_signal) {
     lab_wait(l, peers[1], says_that_it_leaves, NULL, "that it is asked to leave");
     cr_expect_eq(lab_insist(l, peers[1], SIGINT), 128 + SIGINT);
     cr_expect_null(lab_last(peers[1], "done"));
-    expect_stderr(peers[1], ": ended at once\n");
+    expect_stderr(peers[1], ": this process ends at once\n");
     lab_kill(l, peers[0]);
     lab_close(l);
 }
@@ -162,7 +162,7 @@ Test(endings, sigquit_ends_at_once_and_says_so) {
     lab_signal(peer, SIGQUIT);
     cr_expect_eq(lab_end(l, peer), 128 + SIGQUIT);
     cr_expect(WIFSIGNALED(peer->status));
-    expect_stderr(peer, ": ended at once\n");
+    expect_stderr(peer, ": this process ends at once\n");
     lab_close(l);
 }
 

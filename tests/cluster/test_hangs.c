@@ -102,7 +102,7 @@ Test(hangs, a_peer_whose_payload_never_comes_ends_and_says_where_it_is) {
 static bool says_that_it_leaves(const json_t *event, const void *unused) {
     (void)unused;
     const char *text = lab_text(event, "text");
-    return text != NULL && strstr(text, "leaving (once more") != NULL;
+    return text != NULL && strstr(text, "this peer leaves (a second signal") != NULL;
 }
 
 Test(hangs, a_second_signal_ends_a_peer_whose_apply_hangs) {

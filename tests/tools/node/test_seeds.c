@@ -165,7 +165,7 @@ Test(seeds, names_are_told_beside_addresses_and_again_where_they_lead_elsewhere)
     lead(0, "3");
     look_up(0, 1);
     expect_told(3, "392");
-    expect_line(1, "--join a.test:7 leads elsewhere now: 10.0.0.3:7");
+    expect_line(1, "--join a.test:7 has other addresses now: 10.0.0.3:7");
     look_up(0, 5);
     look_up(1, 5);
     expect_told(3, "392");
@@ -216,7 +216,7 @@ Test(seeds, what_was_found_holds_while_the_resolver_fails) {
     expect_told(2, "12");
     lead(0, "1");
     look_up(0, 1);
-    expect_line(2, "--join a.test:7 is found: 10.0.0.1:7");
+    expect_line(2, "--join a.test:7 is resolved: 10.0.0.1:7");
     expect_told(2, "12");
     cr_expect_eq(warnings, 0);
     close_seeds(seeds);
@@ -233,7 +233,7 @@ Test(seeds, a_name_that_leads_nowhere_is_said_once_and_asked_for_often) {
     for (int i = 0; i < 14; i++) cr_expect_eq(pauses[i], expected[i], "%d: %lu s", i, pauses[i]);
     lead(0, "1");
     look_up(0, 1);
-    expect_line(2, "--join a.test:7 is found: 10.0.0.1:7");
+    expect_line(2, "--join a.test:7 is resolved: 10.0.0.1:7");
     expect_told(1, "1");
     close_seeds(seeds);
 }

@@ -22,14 +22,15 @@ void gw_remember_open(gw_remembering *remembering, const gw_hash *cluster, const
     if (!gw_durable_path(path, &err, "%s/known-peers", remembering->directory->path)) return;
     if (!gw_durable_read(&remembering->directory->io, path, GW_KNOWN_BYTES, &bytes, &length, &err)) {
         if (err.code != GW_E_NOTFOUND)
-            gw_log(GW_WARN, "node", "peers met before are forgotten: %s", err.text);
+            gw_log(GW_WARN, "node", "the file of known peers cannot be read: %s", err.text);
         return;
     }
     gw_reader r = gw_reader_on(bytes, length);
     gw_known_get(&r, known);
     if (r.failed)
-        gw_log(GW_WARN, "node", "peers met before are forgotten: %s is damaged at byte %zu", path,
-               r.position);
+        gw_log(GW_WARN, "node",
+               "the file of known peers, %s, is damaged at byte %zu: the peers met before are forgotten",
+               path, r.position);
     free(bytes);
     remembering->begun_s = gw_known_newest(known);
 }
@@ -49,7 +50,7 @@ static void run_write(void *context) {
     if (!gw_durable_path(temporary, &err, "%s/known-peers.new", dir) ||
         !gw_durable_path(path, &err, "%s/known-peers", dir) ||
         !gw_durable_replace(&directory->io, temporary, dir, path, w->bytes, w->length, &err)) {
-        gw_log(GW_INFO, "node", "the peers of this view are not remembered: %s", err.text);
+        gw_log(GW_INFO, "node", "the file of known peers cannot be written: %s", err.text);
         atomic_store(&w->remembering->failed, true);
     }
     free(w);

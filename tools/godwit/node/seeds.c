@@ -62,7 +62,7 @@ static bool failure_was_logged(const seed *s) {
 static void log_found(const seed *s, bool moved) {
     char text[GW_ADDR_TEXT];
     gw_log(GW_INFO, "node", "--join %s %s %s%s", s->text,
-           moved ? "leads elsewhere now:" : "is found:", gw_addr_text(&s->addrs[0], text),
+           moved ? "has other addresses now:" : "is resolved:", gw_addr_text(&s->addrs[0], text),
            s->count > 1 ? ", ..." : "");
 }
 

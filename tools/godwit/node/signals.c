@@ -43,7 +43,7 @@ static bool has_terminal(void) {
 _Noreturn static void end_at_once(gw_signals *s, int number) {
     if (number != SIGQUIT) gw_signals_end_soon(s); /* writing a core may take any time */
     gw_claim_journal_clear(s->claims);
-    gw_log(GW_INFO, "node", "%s: ended at once", strsignal(number));
+    gw_log(GW_INFO, "node", "%s: this process ends at once", strsignal(number));
     gw_display_flush(s->display, AT_ONCE_NS);
     if (number == SIGQUIT) {
         sigset_t quit;
@@ -60,14 +60,14 @@ static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
         gw_signals_end_soon(s);
         gw_claim_journal_clear(s->claims);
-        gw_log(GW_WARN, "node", "closing takes more than %d s: ending as it is", CLOSE_S);
+        gw_log(GW_WARN, "node", "closing takes more than %d s: this process ends as it is", CLOSE_S);
         gw_stacks_log_first();
         gw_stacks_log("gw");
         gw_display_flush(s->display, FLUSH_NS);
         _exit(s->code);
     }
     if (number == SIGHUP && !s->terminal) {
-        gw_log(GW_INFO, "node", "%s: no terminal was closed; going on (SIGTERM asks this peer to leave)",
+        gw_log(GW_INFO, "node", "%s: no terminal was closed, so this peer goes on (SIGTERM asks it to leave)",
                strsignal(number));
         return;
     }
@@ -76,7 +76,8 @@ static void obey(gw_signals *s, int number) {
     if (!s->polite) end_at_once(s, number);
     s->polite = false;
     s->asked_ns = gw_now_ns();
-    gw_log(GW_INFO, "node", "%s: leaving (once more ends it at once)", strsignal(number));
+    gw_log(GW_INFO, "node", "%s: this peer leaves (a second signal ends the process at once)",
+           strsignal(number));
     s->leave(s->context);
 }
 

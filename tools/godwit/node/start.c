@@ -165,7 +165,7 @@ static bool open_processors(const gw_device_options *options, gw_device **device
     gw_err why = *err;
     const char *smaller = options->plan->smaller != NULL ? options->plan->smaller : "a smaller job";
     if (why.code != GW_E_NOMEM) return false;
-    return gw_fail(err, GW_E_NOMEM, "%s: more than can be had here. Take %s", why.text, smaller);
+    return gw_fail(err, GW_E_NOMEM, "%s: more than this machine has to give. Take %s", why.text, smaller);
 }
 
 static bool open_device(gw_node *node, gw_err *err) {

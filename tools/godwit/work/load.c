@@ -339,7 +339,8 @@ static bool copy_image(gw_load *load, uint8_t *image, gw_err *err) {
         one.count = 1;
         good = gw_load_from_peers(&one, image, err) && image_matches(load, image, err);
         if (good) break;
-        gw_log(GW_WARN, "work/load", "from peer %s alone: %s", gw_peer_id_short(one.peers, id), err->text);
+        gw_log(GW_WARN, "work/load", "the state as copied from peer %s alone: %s",
+               gw_peer_id_short(one.peers, id), err->text);
         if (err->code == GW_E_CORRUPT && load->changed == NULL) load->changed = one.peers;
     }
     return good;

@@ -198,7 +198,7 @@ void gw_saver_retain(gw_saver *saver, const gw_action *action) {
     gw_saver_abandon(saver); /* the checkpoint has its manifest, or was given up */
     if (!gw_ckpt_retain(saver->writer, 0, &saver->options.job_id, action->retain.roots, action->retain.count,
                         &err))
-        gw_log(GW_WARN, "checkpoint", "old checkpoints stay: %s", err.text);
+        gw_log(GW_WARN, "checkpoint", "old checkpoints are not deleted: %s", err.text);
 }
 
 void gw_saver_staged(gw_saver *saver) {
@@ -261,7 +261,8 @@ static bool has_orphans(gw_store *store, const gw_catalog *catalog) {
         for (uint32_t k = 0; k < manifest->chunk_count; k++) names[named++] = manifest->chunks[k];
     }
     if (!gw_store_has_others(store, names, named, &any, &err))
-        gw_log(GW_WARN, "checkpoint", "chunks without a manifest cannot be looked for: %s", err.text);
+        gw_log(GW_WARN, "checkpoint", "the store cannot be searched for chunks without a manifest: %s",
+               err.text);
     free(names);
     return any;
 }
