@@ -1,19 +1,21 @@
 /* Commit (core/README.md, section 5, "Joining, committing, ending"): when others may see a step.
  *
  * If a majority rules, a step that was applied here is shown (notice, metrics, the committed step of the
- * status) only when all members of this peer's view are known to hold the very state that came of it. A view
- * is a quorum of the one before, so every later view has one of them among its voters, and goes on from that
- * state or a later one. A majority that agrees while another member differs is not enough: should members of
- * that majority die, the survivors could not tell which of the two states had been shown.
+ * status) only when all members of this peer's view are known to hold the very state that came of it. A
+ * view is a quorum of the one before, so every later view has one of these members among its voters and
+ * goes on from that state or a later one. The agreement of a majority is not enough while another member
+ * differs: if members of the majority died, the survivors could not tell which of the two states had been
+ * shown.
  *
- * What the members hold is exchanged with what passes between them anyway: the slots of the next reduction
- * carry the fingerprint of the state it started from (so the hot path costs nothing, and showing a step waits
- * for the next one's sum); a vote reports it, and a view whose members are all ready holds one state; and the
- * members' answers to a checkpoint carry it, which is how the last step commits. A state that is not
- * confirmed is dropped with whatever was to be shown of it: the member fetches what the view goes on from.
+ * Members learn what the others hold from messages that they exchange anyway. The slots of the next
+ * reduction carry the fingerprint of the state from which it started, so the hot path costs nothing, and a
+ * step is shown with the sum of the next one. A vote reports the fingerprint, and a view whose members are
+ * all ready holds one state. The answers of the members to a checkpoint carry it, which is how the last
+ * step commits. A state that is not confirmed is dropped, and nothing of it is shown: the member fetches
+ * the state from which the view goes on.
  *
- * With quorum `any` (exact sums) S_t does not depend on the view, and a step is committed when it is applied.
- */
+ * With quorum `any` (exact sums) S_t does not depend on the view, and a step is committed when it is
+ * applied. */
 #include "core/brain/commit.h"
 
 #include "core/base/assert.h"
@@ -27,10 +29,10 @@ static void show(gw_peer *p) {
     notice->notice.committed.fingerprint = p->commit.uncommitted.fingerprint;
 }
 
-/* The effects of the step behind the committed state, also where this peer has not made that step: those that
- * did may have died before theirs took place. Effects of the steps before have: whoever holds a state has had
- * those of the step before take place, or, where it has fetched that state, those it has it from have. One
- * that was found to have changed in memory since it was applied is none to have effects of. */
+/* Requests the effects of the last step of the committed state, even if this peer has not made that step: the
+ * peers that did may have died before the effects took place. The effects of earlier steps have taken place,
+ * as a peer that holds a state has requested those of the step before, or has fetched the state from a peer
+ * that had. A state that has changed in memory since it was applied has no effects. */
 static void have_effects(gw_peer *p) {
     if (!p->config.effects || !p->state.present || p->state.step == 0 ||
         p->commit.effects_step == p->state.step)

@@ -6,27 +6,27 @@
 #include "core/brain/peer.h"
 
 typedef struct gw_commit {
-    struct {                  /* the step that was applied last, while others may not see it yet */
-        bool any;             /* there is one */
-        uint64_t step;        /* its number */
-        uint64_t fingerprint; /* of the state after it */
-        uint32_t members;     /* of the view in which it was made */
+    /* The step that was applied last, if others may not see it yet. */
+    struct {
+        bool any;             /* there is such a step */
+        uint64_t step;        /* number of the step */
+        uint64_t fingerprint; /* of the state after the step */
+        uint32_t members;     /* of the view in which the step was made */
     } uncommitted;
     uint64_t step, fingerprint; /* of the newest state that others may see */
-    uint64_t
-        effects_step; /* number of the state whose last step's effects were last requested; 0 = of none */
+    uint64_t effects_step; /* the effects of the last step of this state have been requested; 0 = of none */
 } gw_commit;
 
-/* A step has been applied here, and p->state is what came of it. */
+/* A step has been applied here, with p->state as its result. */
 void gw_commit_applied(gw_peer *p);
-/* All members of the view hold the state that this peer holds: shows the step that led to it, once. */
+/* All members of the view hold the state that this peer holds. The step that led to it is shown, once. */
 void gw_commit_agreed(gw_peer *p);
-/* The event COMMITTED. Effects that cannot take place end this peer. */
+/* Handles the event COMMITTED. This peer ends if the effects cannot take place. */
 void gw_commit_effects(gw_peer *p, const gw_event *event);
-/* The state was loaded. The effects of its last step may have been those of other bits, or of a peer that is
- * dead: they are requested again when the state is committed. */
+/* A state was loaded. The effects of its last step may not have taken place, as the peers that made it may be
+ * dead, or may have been those of other bits. So they are requested again when the state is committed. */
 void gw_commit_loaded(gw_peer *p);
-/* The job is known to have ended with the state that p->state names, which everybody may see. */
+/* The job has ended with the state that p->state names, which others may see. */
 void gw_commit_ended(gw_peer *p);
 
 #endif

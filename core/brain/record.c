@@ -10,9 +10,8 @@
 
 enum {
     WAIT_MS =
-        1000, /* a step that must not begin before the record is durable waits so long, and no longer: a disk
-                        may hang */
-    AGAIN_MS = 1000, /* after the disk refused a record it is given it again */
+        1000, /* a step waits for a durable record for so long; a disk that hangs must not stop the job */
+    AGAIN_MS = 1000, /* a record that the disk refused is written again after this time */
 };
 
 static void keep_old_ballot(gw_peer *p, const uint8_t *bytes, size_t length) {
@@ -57,7 +56,7 @@ void gw_peer_record_close(gw_peer *p) {
     free(p->record.old_ballot);
 }
 
-/* Encodes the record, malloced into *bytes; returns its length. */
+/* Encodes the record into *bytes, which the caller frees, and returns its length. */
 static size_t encode(const gw_peer *p, uint8_t **bytes) {
     bool majority = p->view.ballot.majority;
     const gw_ballot none = {0};
@@ -82,8 +81,9 @@ static size_t encode(const gw_peer *p, uint8_t **bytes) {
     return w.length;
 }
 
-/* A peer that may forget a promise must not make it: where a majority rules there is no vote without a durable record,
- * and a record that takes too long ends the peer. Deaths and convictions alone are not worth that. */
+/* A peer that may forget a promise must not make it. So with a majority rule no vote is sent before the
+ * record is durable, and since_ns starts the deadline after which this peer leaves. Deaths and convictions
+ * alone start none. */
 void gw_peer_record_write(gw_peer *p) {
     uint8_t *bytes;
     size_t length = encode(p, &bytes);

@@ -1,6 +1,6 @@
-/* The durable record: what a later life of this peer must know. It holds the ballot, which a majority relies on, and
- * what the flock keeps of peers: deaths at shards, convictions, and checkpoints that were given up. The rooms own these;
- * this file writes them all as one record whenever a room has changed its part. Only its functions write p->record. */
+/* The durable record: what a later life of this peer must know. It holds the ballot, on which a majority
+ * relies, deaths at shards, convictions, and the checkpoints that were given up. Rooms own these; this file
+ * writes all of them as one record when a room has changed its part. Only this file writes p->record. */
 #ifndef GODWIT_CORE_BRAIN_RECORD_H
 #define GODWIT_CORE_BRAIN_RECORD_H
 
@@ -13,30 +13,32 @@
 typedef struct gw_peer_record_content {
     gw_ballot ballot;
     gw_shard_deaths deaths;
-    gw_convictions convictions;
-    uint64_t heard_epoch; /* of this peer's last conviction that it has heard of */
-    gw_given_up given_up;
+    gw_convictions convictions; /* of other peers */
+    uint64_t heard_epoch;       /* epoch of the last conviction of this peer that it has heard of */
+    gw_given_up given_up;       /* checkpoints that count no more */
 } gw_peer_record_content;
 
 typedef struct gw_peer_record {
-    uint8_t *old_ballot; /* quorum any: what the record says of promises that a run by majority made; owned */
+    /* Quorum `any`: the promises of an earlier run by majority, which stay in the record; owned. */
+    uint8_t *old_ballot;
     size_t old_ballot_length;
-    gw_token token;    /* of the last PERSIST, until it is answered; 0 = it is */
-    uint64_t due_ns;   /* with deaths to record, the next step waits for the record until then */
-    uint64_t since_ns; /* majority: since when the record is not durable; 0 = it is */
-    uint64_t again_ns; /* when a refused record is written again; 0 = none was refused */
+    gw_token token;    /* of the last PERSIST, until it is answered; 0 = it is answered */
+    uint64_t due_ns;   /* a step with deaths to record waits for the record until this time */
+    uint64_t since_ns; /* majority: since when the record is not durable; 0 = it is durable */
+    uint64_t again_ns; /* when a record that the disk refused is written again; 0 = none was refused */
 } gw_peer_record;
 
-/* Reads the record of the configuration into *content, whose ballot is open already, where there is one. */
+/* Reads the record of a configuration, if there is one, into *content, whose ballot is open. Returns false
+ * and fills *err (GW_E_CORRUPT) if the record is damaged, of another version or of another job. */
 bool gw_peer_record_read(gw_peer *p, const gw_peer_config *config, gw_peer_record_content *content,
                          gw_err *err);
 void gw_peer_record_close(gw_peer *p);
-/* Asks for the record to be replaced. The action keeps its place among the others: a vote that follows waits for the
- * record, and what is told of a death or a conviction follows it. */
+/* Asks the world to replace the record (PERSIST). The call is direct and no mark on the agenda, as
+ * the order of actions counts: the record is asked for before anything is sent that relies on it. */
 void gw_peer_record_write(gw_peer *p);
-/* The event PERSISTED. Returns whether it says that the last record is durable. */
+/* Handles the event PERSISTED. Returns whether the last record is durable. */
 bool gw_peer_record_written(gw_peer *p, const gw_event *event);
-/* Begins the time anew that a record may take, where it is not durable yet. */
+/* Begins anew the time that a record may take, if it is not durable yet. */
 void gw_peer_record_forgive(gw_peer *p);
 
 #endif

@@ -1,21 +1,22 @@
-/* What the members tell each other in a reduction's slots (GW_SLOTS of core/brain/world.h): each member fills its own row,
- * and all members read the same table. */
+/* The columns of the table that members exchange with each reduction (GW_SLOTS in core/brain/world.h). Each
+ * member fills one row, and all members read the same table. */
 #ifndef GODWIT_CORE_BRAIN_SLOTS_H
 #define GODWIT_CORE_BRAIN_SLOTS_H
 
-/* Bits of the leader's decisions in the reduction's slots. */
-enum { GW_DECIDE_SAVE = 1, GW_DECIDE_PAUSE = 2, GW_DECIDE_STOP = 4 };
-/* Bits of any member's flags. */
-enum { GW_FLAG_UNWRITABLE = 1 };
 enum {
-    GW_SLOT_SPEED,
-    GW_SLOT_FINGERPRINT,
-    GW_SLOT_DECISIONS,
-    GW_SLOT_FLAGS,
-    GW_SLOT_BAD,
-    GW_SLOT_BAD_INDEX,
+    GW_SLOT_SPEED,       /* the member's speed in thousandths of a shard a second; 0 = not known */
+    GW_SLOT_FINGERPRINT, /* of the state from which the member started the step */
+    GW_SLOT_DECISIONS,   /* in the leader's row: bits of GW_DECIDE_* */
+    GW_SLOT_FLAGS,       /* bits of GW_FLAG_* */
+    GW_SLOT_BAD,         /* shard plus 1 and tensor of the member's first bad element; 0 = it has none */
+    GW_SLOT_BAD_INDEX,   /* index of that element */
     GW_SLOT_SPARE,
-    GW_SLOT_CHECK
+    GW_SLOT_CHECK /* a checksum of the row */
 };
+
+/* What the leader decides for the boundary at the end of the step. */
+enum { GW_DECIDE_SAVE = 1, GW_DECIDE_PAUSE = 2, GW_DECIDE_STOP = 4 };
+/* What a member says of itself: its disk takes no checkpoints. */
+enum { GW_FLAG_UNWRITABLE = 1 };
 
 #endif

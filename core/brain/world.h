@@ -69,10 +69,10 @@ typedef enum gw_event_kind {
                         DEAL or TAKE */
     GW_EV_WORD_READ, /* token, word */
     GW_EV_WORD_SWAPPED, /* token, word */
-    GW_EV_CLAIM, /* claim: only in deals that are `careful`. The worker waits until the actions of this event have
-                           been carried out, unless it has been computing the shard since before the deal */
-    GW_EV_SEALED,  /* token, sealed: no shard is in flight any more, and none is being computed again */
-    GW_EV_FROZEN,  /* token, frozen */
+    GW_EV_CLAIM,  /* claim: only in deals that are `careful`. The worker waits until the actions of this event
+                    have been carried out, unless it has been computing the shard since before the deal */
+    GW_EV_SEALED, /* token, sealed: no shard is in flight any more, and none is being computed again */
+    GW_EV_FROZEN, /* token, frozen */
     GW_EV_REDUCED, /* token, outcome, text, peer, reduced. When it failed, peer is the member with which data
                       could not be exchanged, or zeros where that is not known */
     GW_EV_PROBED,  /* token, outcome, text, probed. GW_ABORTED: the shard's payload could not be had */

@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "lab"))
 import tap  # noqa: E402
 
 LINT = HERE.parent / "lint.sh"
-SCRIPTS = (LINT, *(HERE.parent / name for name in ("rooms.py", "pages.py", "comments.py")))
+SCRIPTS = (LINT, *(HERE.parent / name for name in ("rooms.py", "parts.py", "pages.py", "comments.py")))
 MOST_FRAGMENTS = int(re.search(r"^most_fragments=(\d+)", LINT.read_text(), re.MULTILINE)[1])
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
@@ -164,6 +164,21 @@ class Rules(unittest.TestCase):
             self.assert_complains("core/brain/other.c:1: writes p->step")
         self.write("core/brain/other.c", "bool g(void) { return p->step.count == 2; }\n")
         self.assertEqual(self.lint(), (0, ""))
+
+    def test_a_part_of_a_peers_state_is_written_by_no_other_room_through_a_pointer(self):
+        parts = ("outbox", "agenda", "record", "state", "commit", "members", "faults", "save", "step", "view")
+        header = "#ifndef GODWIT_CORE_BRAIN_STATE_H\ntypedef struct gw_part { int count; } gw_part;\nstruct gw_peer {\n"
+        self.write("core/brain/state.h", header + "".join(f"    gw_part {part};\n" for part in parts) + "};\n#endif\n")
+        self.write("core/brain/members/state.h", "#ifndef GODWIT_CORE_BRAIN_MEMBERS_STATE_H\n#endif\n")
+        code = '#include "core/brain/state.h"\nvoid f(struct gw_peer *p) {\n    gw_part *part = &p->%s;\n    part->count = 1;\n}\n'
+        table = self.tree / "tests/rooms.txt"
+        rooms = ("core/brain/step\ncore/brain\n", "core/brain\ncore/brain/members\ncore/brain/step\n")
+        table.write_text(table.read_text().replace(*rooms))
+        self.write("core/brain/step/steps.c", code % "step")
+        self.write("core/brain/peer.c", "")
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("core/brain/step/steps.c", code % "view")
+        self.assert_complains("core/brain/step/steps.c:3: a part of gw_peer that is not its own")
 
     def test_a_folder_has_45_files_of_code_at_most(self):
         for i in range(43):  # beside loop.c

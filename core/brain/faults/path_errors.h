@@ -8,10 +8,9 @@
 bool gw_path_errors_note(gw_peer *p, const gw_event *event, const char *what);
 /* Forgets all that was noted, as a sum is right. */
 void gw_path_errors_forget(gw_peer *p);
-/* At a proposer that has all votes: sets the arrangement of the view, and judges the changes that the reports
- * name.
- * *install has all convictions that the reports name; that of the member that is found at fault is added. Returns its
- * rank; -1: none is found. */
+/* At a proposer that has all votes: sets the arrangement of the view, and judges the changes that the
+ * reports name. *install has all convictions that the reports name; that of the member that is found at
+ * fault is added. Returns its rank; -1: none is found. */
 int gw_path_errors_judge(gw_peer *p, gw_install *install);
 /* Tells people of the member that gw_path_errors_judge has found, if its conviction is still in *install. */
 void gw_path_errors_report(gw_peer *p, const gw_install *install, int rank);

@@ -288,7 +288,7 @@ static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     bool earlier = boot < contact->incarnation.boot || (contact->linked && boot < contact->linked_life.boot);
     contact->ended |= !earlier && (left || event->proven) && has_met_by(contact, boot);
     if (!lived)
-        return NULL; /* its end is known already; or its life was not, and the peers that knew it handle its end */
+        return NULL; /* its end is known; or its life was not, and the peers that knew it handle its end */
     contact->gone_ns = p->now;
     gw_poison_apply_last_words(contact);
     contact->joining_until_ns = 0;

@@ -19,13 +19,16 @@ void gw_contacts_receive_refusal(gw_peer *p, const gw_contact *from, const gw_me
 void gw_contacts_announce(gw_peer *p);
 /* Dials a peer that fell silent, as a refused connection shows that its process has ended. */
 void gw_contacts_look_for(gw_peer *p, const gw_contact *contact);
-/* Keeps a STORED of this peer for later: takes over what *message owns. Drops the one that is kept, if any. */
+/* Keeps a STORED of this peer for later: takes over what *message owns. Drops the one that is kept, if any.
+ */
 void gw_contacts_keep_early(gw_peer *p, const gw_contact *contact, gw_message *message);
 void gw_contacts_drop_early(gw_peer *p, const gw_contact *contact);
-/* Keeps a peer out of proposals: for `ms` milliseconds, twice as long each time in a row, and `most_ms` at most. */
+/* Keeps a peer out of proposals: for `ms` milliseconds, twice as long each time in a row, and `most_ms` at
+ * most. */
 void gw_contacts_block(gw_peer *p, const gw_contact *contact, uint64_t ms, uint64_t most_ms);
 void gw_contacts_unblock(gw_peer *p, const gw_contact *contact);
-/* A peer asks to be admitted, until `until_ns` and from the view `offered` (none: by itself). Time 0: not any more. */
+/* A peer asks to be admitted, until `until_ns` and from the view `offered` (none: by itself). Time 0: not
+ * any more. */
 void gw_contacts_note_request(gw_peer *p, const gw_contact *contact, uint64_t until_ns,
                               const gw_view_name *offered);
 /* The view p->view.current is installed. `founded`: this peer was in none before. */

@@ -160,7 +160,7 @@ static void copy_config(gw_peer *p, const gw_peer_config *config) {
     gw_blake2b(config->identity, strlen(config->identity), p->job.bytes, sizeof p->job.bytes);
 }
 
-/* Opens the rooms in their order, as each may read those before it. */
+/* Gives the rooms what the durable record says. */
 static bool open_rooms(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_peer_record_content recorded = {0};
     gw_ballot_open(&recorded.ballot, config->quorum == GW_QUORUM_MAJORITY);
@@ -171,8 +171,9 @@ static bool open_rooms(gw_peer *p, const gw_peer_config *config, gw_err *err) {
     gw_poison_open(p, &recorded.deaths);
     gw_verdicts_open(p, &recorded.convictions, recorded.heard_epoch);
     gw_steps_open(p);
-    gw_views_open(p,
-                  &recorded.ballot); /* before gw_kept_open, as checkpoints that were given up name views */
+    /* before gw_kept_open, which forgets checkpoints that were given up: the views that made them count
+     * here */
+    gw_views_open(p, &recorded.ballot);
     gw_kept_open(p, &recorded.given_up);
     return true;
 }
@@ -402,7 +403,7 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     }
 }
 
-/* What the handlers of an event have left to the view, which stands above them. */
+/* Gives the view what the handlers of an event have left to it. */
 static void hand_to_view(gw_peer *p) {
     gw_votes_freeze_after_apply(p);
     if (gw_agenda_take_boundary(p)) gw_admit_at_boundary(p);

@@ -27,8 +27,8 @@ enum {
     JOIN_LASTS_MS = 3000, /* a request counts for this long */
     SEED_MS = 3000,       /* time that a seed has to answer, however late its address became known */
     SETTLE_MS = 1500,     /* after this time without a new peer all are taken to be here */
-    /* After this time without a peer that is here for the first time, a flock is founded although others come and
-     * go. */
+    /* After this time without a peer that is here for the first time, a flock is founded although others
+     * come and go. */
     UNSETTLED_MS = 10000,
     GREETING_MS = 5000,      /* a living peer without a link is waited for this long */
     FOUND_STAGGER_MS = 1000, /* each peer with a lower id delays the founding by this peer */

@@ -188,13 +188,15 @@ static uint64_t ask_time(const gw_peer *p) {
 
 static void ask_for_repair(gw_peer *p) {
     if (!asks_for_repair(p) || p->now < ask_time(p)) return;
+    char cause[sizeof p->agenda.cause];
+    memcpy(cause, p->agenda.cause, sizeof cause);
     p->view.repair_sent_ns = p->now;
     gw_message message = gw_peer_about_view(p, GW_MSG_REPAIR);
     if (missed_view(p)) {
         message.epoch = p->view.missed.epoch;
         message.name = p->view.missed.name;
     }
-    message.repair.reason = p->agenda.cause;
+    message.repair.reason = cause;
     message.repair.check_state = p->agenda.states_suspected;
     gw_peer_send(p, repairer(p), &message);
 }
