@@ -12,8 +12,8 @@ uint64_t gw_memory_limit(void);
  * count as free where the kernel drops them on demand. UINT64_MAX: unknown. Any thread; reads small files. */
 uint64_t gw_memory_left(void);
 
-/* How many processes the kernel has killed for lack of memory since the machine booted, in any group. 0: it does not
- * tell. Any thread; reads a small file. */
+/* How many processes the kernel has killed for lack of memory since the machine booted, in any group. 0: it
+ * does not tell. Any thread; reads a small file. */
 uint64_t gw_memory_kills(void);
 
 /* The least limit of the groups that the file `list` names (as /proc/self/cgroup) and of those above them,

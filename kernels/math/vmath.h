@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GW_LN2_HIGH                                                                                          \
-    0x1.62e42fee00000p-1 /* ln 2 in two parts; this one has 32 bits, so that its product with an exponent is exact */
-#define GW_LN2_LOW 0x1.a39ef35793c76p-33
+/* The parts of ln 2. The high part has 32 bits, so that its product with an exponent is exact. */
+#define GW_LN2_HIGH 0x1.62e42fee00000p-1
+#define GW_LN2_LOW  0x1.a39ef35793c76p-33
 
 GW_ANYWHERE static inline double gw_from_bits(uint64_t bits) {
     double x;

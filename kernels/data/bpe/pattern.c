@@ -47,8 +47,8 @@ static void put_literal(const translation *t, char c) {
     fputc(c, t->out);
 }
 
-/* "\p{NAME}", "\P{NAME}" or "\p{^NAME}": a general category, or a script; PCRE2 would take a script's name
- * for its extensions. `t->at` is behind the p. */
+/* Translates "\p{NAME}", "\P{NAME}" or "\p{^NAME}", a general category or a script. (PCRE2 alone would read a
+ * script's name as that of its extensions.) `t->at` is behind the p. */
 static bool put_property(translation *t, const char *start, bool negated) {
     const char *end = *t->at == '{' ? strchr(t->at, '}') : NULL;
     if (end == NULL) return refuse(t, start, 2);
@@ -66,7 +66,7 @@ static bool put_property(translation *t, const char *start, bool negated) {
     return true;
 }
 
-/* "\xHH", "\x{H...}" or "\uHHHH". `t->at` is behind the letter. */
+/* Translates "\xHH", "\x{H...}" or "\uHHHH". `t->at` is behind the letter. */
 static bool put_code(translation *t, const char *start) {
     bool braces = *t->at == '{', wide = start[1] == 'u';
     const char *digits = braces ? t->at + 1 : t->at;

@@ -31,7 +31,7 @@ struct gw_bpe_stream {
     size_t scanned[KINDS];     /* no added token of the kind begins in text[at .. scanned) */
     bool begins;               /* `at` is the start of a text between two added tokens */
     bool skips;                /* white space at `at` belongs to the added token before `at` */
-    int skips_of;              /* the kind of that token */
+    int skips_of;              /* kind of the added token before `at` */
     bool after_match;          /* as in gw_bpe_cut */
     uint32_t tokens[2 * ROOM]; /* at most one token for each byte and for a space before it */
     char text[ROOM];
@@ -149,7 +149,7 @@ static void accept(gw_bpe_stream *s, int kind, const struct found *found) {
     s->after_match = false;
 }
 
-/* The number of bytes that are whole characters. */
+/* The number of bytes that form whole characters. */
 static size_t valid_bytes(const char *text, size_t length) {
     size_t valid = 0, bytes;
     for (; valid < length; valid += bytes) {

@@ -117,7 +117,7 @@ static bool refuse_headless(const gw_plain_file *file, gw_err *err) {
 }
 
 bool gw_token_form_of(const gw_plain_file *file, uint32_t headless, gw_token_form *form, gw_err *err) {
-    uint8_t start[START] = {0}; /* zeros behind a file's end */
+    uint8_t start[START] = {0}; /* zeros where the file is shorter */
     size_t there = file->bytes < sizeof start ? file->bytes : sizeof start;
     if (!gw_plain_read(file, 0, start, there, err)) return false;
     uint32_t magic = word_at(start, 0);

@@ -59,7 +59,7 @@ static uint32_t width_of(const gw_safetensor *tensor) {
     return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
 }
 
-/* Every half-precision number (IEEE 754) is exact in float. */
+/* Converts a half-precision number (IEEE 754), which is exact in float. */
 static float half_value(uint32_t bits) {
     uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
     float value;

@@ -83,7 +83,7 @@ Test(inflate, files_are_the_same_however_they_come) {
     }
 }
 
-/* A whole member alone is a whole file. */
+/* A file may end only behind a whole member. */
 Test(inflate, what_was_cut_off_is_told_of) {
     gw_err err;
     for (int c = GW_GZIP; c <= GW_ZSTD; c++) {

@@ -34,7 +34,7 @@ static uint64_t cores_with(const char *groups) {
 Test(cores, the_least_of_a_group_and_those_above_counts) {
     scratch_make_folder("a");
     scratch_make_folder("a/b");
-    cr_expect_eq(cores_with("0::/a/b\n"), UINT64_MAX, "no file says anything");
+    cr_expect_eq(cores_with("0::/a/b\n"), UINT64_MAX, "no file has a bound");
     scratch_write_text("a/b/cpu.max", "max 100000\n");
     cr_expect_eq(cores_with("0::/a/b\n"), UINT64_MAX);
     scratch_write_text("a/cpu.max", "400000 100000\n");

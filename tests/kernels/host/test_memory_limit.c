@@ -14,7 +14,7 @@ static uint64_t limit_with(const char *groups) {
 Test(memory_limit, the_least_of_a_group_and_those_above_counts) {
     scratch_make_folder("a");
     scratch_make_folder("a/b");
-    cr_assert_eq(limit_with("0::/a/b\n"), UINT64_MAX, "no file says anything");
+    cr_assert_eq(limit_with("0::/a/b\n"), UINT64_MAX, "no file has a limit");
     scratch_write_text("a/b/memory.max", "max\n");
     cr_assert_eq(limit_with("0::/a/b\n"), UINT64_MAX);
     scratch_write_text("a/memory.max", "7000\n");
@@ -93,7 +93,7 @@ Test(memory_limit, what_is_left_in_the_first_version) {
     scratch_write_text("memory/memory.stat", "inactive_file 7\ntotal_inactive_file 2000\n");
     cr_expect_eq(left_with("4:memory:/\n"), 6000);
     scratch_write_text("memory/memory.usage_in_bytes", "?\n");
-    cr_expect_eq(left_with("4:memory:/\n"), 10000, "nobody knows");
+    cr_expect_eq(left_with("4:memory:/\n"), 10000, "the use is unknown");
 }
 
 Test(memory_limit, something_is_left) {

@@ -1,4 +1,4 @@
-/* Tokenizers in the tokenizers library's format: its tokens, and what is refused. */
+/* Tokenizers in the tokenizers library's format: the tokens of texts, and features that are refused. */
 #include "kernels/data/bpe/stream.h"
 #include "scratch.h"
 
@@ -11,7 +11,7 @@
 
 enum { BYTES = 256, LETTER = 8 };
 
-static char letters[BYTES][LETTER]; /* as vocabularies spell bytes, in UTF-8 */
+static char letters[BYTES][LETTER]; /* the spelling of bytes in vocabularies, in UTF-8 */
 
 static void enter(void) {
     scratch_open();
@@ -242,7 +242,7 @@ Test(tokenizer_json, what_cannot_be_honoured_is_refused_by_its_name) {
     refuse(REGEX("(?<=x{300})a"), GW_E_LIMIT, "looks back 300 characters");
 }
 
-/* A post-processor, padding and truncation are for whole inputs of a model. */
+/* A post-processor, padding and truncation are ignored, since they concern whole inputs of a model. */
 Test(tokenizer_json, what_has_no_influence_is_ignored) {
     uint32_t *tokens;
     size_t count;

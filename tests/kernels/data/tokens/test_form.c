@@ -18,7 +18,7 @@ static uint32_t token_of(uint32_t i, uint32_t width) {
     return width == 1 ? i * 13 % 256 : width == 2 ? i * 300 : i * 70001;
 }
 
-/* Writes a file of these first bytes and of TOKENS tokens. */
+/* Writes a file with these first bytes and TOKENS tokens. */
 static const char *write_file(const char *name, const void *head, size_t length, uint32_t width) {
     uint8_t bytes[FILE_MOST];
     cr_assert_leq(length + (size_t)width * TOKENS, sizeof bytes);
@@ -34,7 +34,7 @@ static const char *write_wide(const char *name) {
     return write_file(name, header, sizeof header, 4);
 }
 
-/* As numpy.save writes it: padded with blanks, and a line end. */
+/* Writes a file as numpy.save does, with a header that is padded with blanks and ends with a line end. */
 static const char *write_array(const char *name, int version, const char *dictionary, uint32_t width) {
     uint8_t head[256] = "\x93NUMPY";
     size_t start = version == 1 ? 10 : 12, length = 128 - start;
@@ -48,7 +48,7 @@ static const char *write_array(const char *name, int version, const char *dictio
 
 #define DICTIONARY(descr, shape) "{'descr': '" descr "', 'fortran_order': False, 'shape': " shape ", }"
 
-/* All windows hold what was written. */
+/* Checks that all windows hold the tokens that were written. */
 static void check(const char *list, uint32_t headless, uint32_t width, uint32_t files) {
     gw_tokens tokens;
     gw_err err;
@@ -86,7 +86,7 @@ Test(token_form, tokens_are_read_in_any_form) {
               arrays[i].width, 1);
     check(write_file("raw16.bin", "", 0, 2), 2, 2, 1);
     check(write_file("raw32", "", 0, 4), 4, 4, 1);
-    check(write_wide("wide.bin"), 2, 4, 1); /* what has a header is what that says */
+    check(write_wide("wide.bin"), 2, 4, 1); /* a header takes precedence */
 }
 
 Test(token_form, forms_may_be_mixed_and_are_part_of_the_digest) {
@@ -105,7 +105,7 @@ Test(token_form, forms_may_be_mixed_and_are_part_of_the_digest) {
     gw_tokens_close(&other);
 }
 
-/* It is part of a job's id, of which there are checkpoints. (hashlib.blake2b of Python has made it.) */
+/* The digest is part of a job's id, which checkpoints contain. (Python's hashlib.blake2b has computed it.) */
 Test(token_form, the_digest_of_shards_stays_what_it_is) {
     uint32_t header[GW_TOKENS_HEADER / 4] = {20240520, 1, TOKENS};
     gw_tokens tokens;
@@ -186,7 +186,7 @@ static void keep_line(void *context, gw_level level, const char *room, const cha
     if (level == GW_WARN) snprintf(line, sizeof line, "%s", text);
 }
 
-/* It is a job of its own all the same, as it has been. */
+/* Compressed data are accepted as plain bytes, with a warning, and make a job of their own. */
 Test(token_form, compressed_bytes_are_told_of) {
     gw_tokens tokens;
     gw_err err;
