@@ -1,7 +1,7 @@
-"""What tools/gpu/check.sh runs: each check gives one row of the table that comes last.
+"""The checks that tools/gpu/check.sh runs. Each check gives one row of the table at the end.
 
-A check returns what was seen; Failed and Skipped end one early. Checks have a time limit, and so have all together: what
-there was no time for is told as such, and is no pass.
+A check returns a text of what was seen; Failed and Skipped end it early. Each check has a time limit, and so have all
+together: a check for which no time was left is listed as not reached, and does not count as passed.
 """
 
 import argparse
@@ -30,75 +30,76 @@ from verdicts import Failed, NotReached, OfSeveral, Skipped  # noqa: E402
 
 PASS, FAIL, SKIP, LATE = "pass", "FAIL", "skip", "not reached"
 
-# A job whose steps are mostly reductions: 20 million parameters, of which an exact sum takes 160 MB. Each of three
-# peers sends and receives 213 MB of them over loopback, 20 ms and more at the 10 GB/s that sockets reach at best; its 4
-# shards and the update move some 5 GB of the GPU's memory, shared by all three: 8 ms at 2 TB/s, and no arithmetic that
-# takes longer. That is two thirds. LEAST_REDUCING leaves room for a GPU a third as fast.
+# A job whose steps are mostly reductions. It has 20 million parameters, and an exact sum of them takes 160 MB. Each of
+# three peers sends and receives 213 MB over loopback, which takes 20 ms or more at the 10 GB/s that sockets reach at
+# best. Its 4 shards and the update move some 5 GB of the memory of the GPU, which all three share: 8 ms at 2 TB/s. The
+# arithmetic takes no longer. So reductions are two thirds of the time, and LEAST_REDUCING holds for a GPU a third as
+# fast.
 WIDE = ["digits", "--hidden", "4096,4096", "--samples", "4800", "--batch", "480", "--micro-batch", "40"]
 WIDE += ["--epochs", "1000"]
-# The same of 6 million, for more peers: each of eight sends 81 MB, and moves 1 GB of memory.
+# The same with 6 million parameters, for more peers: each of eight sends 81 MB, and moves 1 GB of memory.
 NARROWER = ["digits", "--hidden", "2048,2048", *WIDE[3:]]
 FLOATS = [*NARROWER, "--steps", "240", "--reduce", "fast", "--quorum", "majority"]
 SMALL = ["digits", "--hidden", "256", "--samples", "4800", "--batch", "480", "--micro-batch", "40", "--epochs", "2"]
 GPT_SMALL = ["--model", "nano", "--context", "128", "--vocab", "50257", "--micro-batch", "4", "--batch-tokens", "6144"]
 GPT_SMALL += ["--updates", "40", "--precision", "bf16"]
-# One with dropout of which checkpoints are soon written: of 3 million parameters, nearly all of them the vocabulary's.
+# A job with dropout whose checkpoints are written fast: 3 million parameters, nearly all of them in the vocabulary.
 GPT_DROPPED = ["--layers", "2", "--heads", "2", "--channels", "64", "--context", "128", "--vocab", "50257"]
 GPT_DROPPED += ["--micro-batch", "4", "--batch-tokens", "3072", "--updates", "500", "--precision", "bf16"]
 GPT_DROPPED += ["--dropout", "0.1"]
 GPT_VOCABULARY = 50257
-LEAST_REDUCING = 0.3  # of the time: or else hardly anybody is killed inside a reduction
-MOST_FLOCKS = 5  # that are killed in, until a kill has struck where it should
+LEAST_REDUCING = 0.3  # the share of the time that makes it likely that a kill strikes inside a reduction
+MOST_FLOCKS = 5  # the flocks that are tried until a kill has struck where it should
 RECOVER_S = 3.0
-NVML_S = 20.0  # until a peer shows its GPU's figures, which it asks for once a second
+NVML_S = 20.0  # how long to wait until a peer shows its GPU's figures, which it reads once a second
 PROCESSES = 12
 TOGETHER = 4
-# What compute-sanitizer is asked of which suites: memory of all with kernels of ours, but for those of whole jobs and of
-# products, which take it minutes; races and barriers where the threads of a block pass each other most through shared
-# memory: tiles of attention, the exact sum's edges, norms, columns, rows of logits, what is transposed. Each has its
-# row's time, and all of them together what is left of the script's: the slowest tool begins. Those on which every job
-# rests go before what is measured, which takes minutes.
+# The suites that compute-sanitizer runs. memcheck runs all suites with kernels of godwit, but for those of whole jobs
+# and of matrix products, which take minutes. racecheck and synccheck run the suites whose blocks share most memory:
+# tiles of attention, edges of exact sums, norms, columns, rows of logits, transposed matrices. Each run has the time
+# limit of its row, and all together have what is left of the script's time, so the slowest tool begins. The suites of
+# kernels that every job uses run before the measurements, which take minutes.
 SANITIZED_FIRST = [("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")]
 SHARING = ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact", "test_gpu_kernels", "test_gpu_gpt_kernels")
 SANITIZED = [("racecheck", suite) for suite in SHARING]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_gpt_kernels")]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph")]
 SANITIZED += [("synccheck", suite) for suite in SHARING]
-# Those too, where there is time for it: --strict.
+# These run as well with --strict, which is for longer runs.
 SANITIZED_JOBS = [("memcheck", suite) for suite in ("test_gpu_device", "test_gpu_gemm", "test_gpu_gpt")]
 PCI_DEVICES, DRIVER_GPUS = "/sys/bus/pci/devices", "/proc/driver/nvidia/gpus"
 WITHOUT_NCCL = "sums go through host memory"  # what a peer then logs
 
 
 def end_group(process):
-    """Ends a process that leads a session, with all that it started: nothing of it may stay on the GPU."""
+    """Ends a process that leads a session, with all processes that it started: none may stay on the GPU."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def hidden_from_cuda():
-    """Whether whoever started us wants no GPU to be used."""
+    """Whether CUDA_VISIBLE_DEVICES hides all GPUs from this process."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible is not None and not re.match(r"\s*(\d|GPU-|MIG-)", visible)
 
 
 def nvidia_gpus():
-    """Where this machine's are, as the kernel tells it: what a driver that is missing or too old does not."""
+    """The PCI addresses of this machine's GPUs, as the kernel lists them: it does so without a working driver."""
     found = [os.path.basename(path) for path in glob.glob(f"{DRIVER_GPUS}/*")]
     for device in glob.glob(f"{PCI_DEVICES}/*"):
         try:
             with open(f"{device}/vendor") as vendor, open(f"{device}/class") as kind:
                 if vendor.read().strip() == "0x10de" and kind.read().startswith(("0x0300", "0x0302")):
                     found.append(os.path.basename(device))
-        except OSError:  # it was taken out meanwhile, or tells nothing
+        except OSError:  # the device was removed meanwhile, or cannot be read
             continue
     return sorted(set(found))
 
 
 class SharedGpu(flock.Here):
-    """A peer that shares the GPU with others: for NCCL each is a host of its own, and they talk by sockets on
-    loopback. Says nothing about speed."""
+    """The home of a peer that shares the GPU with others. For NCCL each peer is a host of its own, and they talk by
+    sockets on loopback, so that speeds mean nothing."""
 
     def __init__(self, number, extra=None):
         self.environment = dict(
@@ -114,7 +115,7 @@ class SharedGpu(flock.Here):
 
 class Checks(Figures):
     def __init__(self, binary, tests, seconds, library_path="", data=None, strict=False):
-        self.plain = dict(os.environ)  # what programs are given that are not ours
+        self.plain = dict(os.environ)  # the environment of programs other than godwit's
         if library_path:
             os.environ["LD_LIBRARY_PATH"] = library_path
         self.binary = os.path.abspath(binary)
@@ -123,14 +124,12 @@ class Checks(Figures):
         self.rows = []
         self.devices = {}
         self.has_device_option = False
-        self.alone = {}  # hashes of undisturbed runs of one peer, by job
+        self.alone = {}  # job -> the hash of an undisturbed run of one peer
         self.figures = {}  # of `godwit bench gpu`
         self.found = {}  # by Once
         self.running = set()  # processes whose ends are waited for
         self.data = data  # a folder with texts
-        self.strict = strict  # what is not judged on a GPU has failed
-
-    # ---- the frame
+        self.strict = strict  # whether a check that is skipped although there is a GPU has failed
 
     def left(self, most):
         left = min(most, self.end - time.monotonic())
@@ -139,7 +138,7 @@ class Checks(Figures):
         return left
 
     def row(self, name, function, asked="", needs_gpu=True):
-        """What was asked for (no more than that it works, if nothing is said), and what was seen."""
+        """Runs one check and returns its row. `asked` says what is asked for; if empty, only that it works."""
         started = time.monotonic()
         try:
             if needs_gpu and not self.gpu():
@@ -155,7 +154,7 @@ class Checks(Figures):
             verdict, seen = LATE, str(why)
         except (subprocess.TimeoutExpired, flock.TooLate) as why:
             verdict, seen = LATE if time.monotonic() >= self.end else FAIL, f"{type(why).__name__}: {why}"
-        except Exception as why:  # whatever it is, the other rows are still to come
+        except Exception as why:  # any error fails this row only
             verdict, seen = FAIL, f"{type(why).__name__}: {why}"
         print(f"[{verdict}] {name}: {seen}{f' (asked: {asked})' if asked else ''}", flush=True)
         return name, verdict, time.monotonic() - started, asked, seen
@@ -164,7 +163,7 @@ class Checks(Figures):
         self.rows.append(self.row(*what, **how))
 
     def check_together(self, name, function, asked, arguments, needs_gpu=True):
-        """A row for each tuple of these, several at a time: for what measures nothing."""
+        """Runs a check for each tuple of arguments, several at a time: not for checks that measure times."""
         with concurrent.futures.ThreadPoolExecutor(TOGETHER) as pool:
             started = [
                 pool.submit(
@@ -174,13 +173,13 @@ class Checks(Figures):
             ]
             try:
                 self.rows += [one.result() for one in started]
-            except KeyboardInterrupt:  # these processes did not get it
+            except KeyboardInterrupt:  # the processes are in sessions of their own and did not get it
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.end_running()
                 raise
 
     def run(self, command, seconds, environment=None, codes=(0,)):
-        """stdout and stderr of a command that must end with one of these codes. `environment`: its whole; None: ours."""
+        """stdout and stderr of a command that must end with one of these codes. `environment`: None for our own."""
         limit = self.left(seconds)
         process = subprocess.Popen(
             command,
@@ -221,7 +220,6 @@ class Checks(Figures):
             raise Failed("this build cannot compute on GPUs (run has no --device)")
         return ["--device", "cuda:0"]
 
-    # ---- with and without a GPU
 
     def look(self):
         out, _ = self.godwit(["devices", "--gpus", "--json"], 60, codes=(0, 1))
@@ -246,7 +244,7 @@ class Checks(Figures):
         return f"{', '.join(names)}; driver {self.devices.get('driver')}; NCCL {versions['nccl']}; cuBLASLt {versions['cublaslt']}"
 
     def finishes(self, job, extra, environment=None, seconds=120):
-        """The done event of one peer alone, all its events, and what it has logged."""
+        """Runs one peer alone, and returns its done event, all its events and its log."""
         folder = tempfile.mkdtemp(prefix="godwit-check-")
         try:
             out, err = self.godwit(
@@ -279,7 +277,6 @@ class Checks(Figures):
             raise Failed(f"the message does not say what is missing: {err[-300:]}")
         return err.strip().splitlines()[-1][:100]
 
-    # ---- tests
 
     def test_program(self, name):
         program = next((test for test in self.tests if os.path.basename(test) == name), None)
@@ -288,21 +285,21 @@ class Checks(Figures):
         return program
 
     def has_suites(self):
-        """A build can be without tests (GODWIT_TESTS=OFF): then nothing of what follows would try a kernel by itself."""
+        """Fails for a build without tests (GODWIT_TESTS=OFF), for which no check would test single kernels."""
         suites = [test for test in self.tests if os.path.basename(test).startswith("test_gpu_")]
         if not suites:
             raise Failed("this build has no tests/test_gpu_...: configure it with -DGODWIT_TESTS=ON, and with nvcc")
         return f"{len(suites)} suites"
 
     def tested(self, program, seconds, before=(), environment=None):
-        """Runs a suite, as an argument of the command `before` if there is one: its TAP, stdout and stderr."""
+        """Runs a suite, behind the command `before` if one is given, and returns its TAP, stdout and stderr."""
         with tempfile.NamedTemporaryFile("r", prefix="godwit-check-", suffix=".tap", errors="replace") as tap:
             command = [*before, program, "--jobs", "1", f"--tap={tap.name}"]
             out, err = self.run(command, seconds, environment)
             return tap.read(), out, err
 
     def passed(self, tap, err):
-        """How many tests a suite has passed, which prints this; what it has skipped is in its TAP alone."""
+        """How many tests a suite has passed, from its stderr, and how many it skipped, which only its TAP tells."""
         found = re.search(r"Tested: (\d+) \| Passing: (\d+) \| Failing: (\d+) \| Crashing: (\d+)", err)
         if not found:
             raise Failed(f"it did not say how many tests passed: {err[-300:]}")
@@ -326,13 +323,12 @@ class Checks(Figures):
         limit = 600 if (tool, name) in SANITIZED_JOBS else 120
         seldom = dict(os.environ, GODWIT_TEST_SLOW="1")
         tap, out, err = self.tested(self.test_program(name), limit, command, seldom)
-        # Errors in what a test starts do not reach the exit code of the whole. Races are counted in words of their own.
+        # Errors in processes that a test starts do not change the exit code, and racecheck counts "hazards".
         errors = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)", out + err)
         if not errors or any(count != "0" for count in errors):
             raise Failed(f"compute-sanitizer does not say that there were no errors: {(out + err)[-300:]}")
         return f"{self.passed(tap, err)}, no errors"
 
-    # ---- flocks on one GPU
 
     def hash_alone(self, job):
         key = " ".join(job)
@@ -341,7 +337,7 @@ class Checks(Figures):
         return self.alone[key]
 
     def same(self, job, peers):
-        """Living peers ended alike, and like one alone."""
+        """Fails unless these peers ended with the state of one peer alone, and returns the start of its hash."""
         wanted = self.hash_alone(job)
         for peer in peers:
             if peer.done is None or peer.done["state"] != wanted:
@@ -362,8 +358,8 @@ class Checks(Figures):
             return f"{count} peers: {self.same(SMALL, peers)}"
 
     def killed(self, count, kills, job):
-        """Kills some, one after another, where steps are mostly reductions, in one flock after another until a kill
-        has struck inside a reduction; how much of the time these took is told."""
+        """Kills peers, one after another, in a job whose steps are mostly reductions. Tries one flock after another
+        until a kill has struck inside a reduction."""
         for flocks in range(1, MOST_FLOCKS + 1):
             cut, text = self.killed_once(count, kills, job)
             if cut:
@@ -371,7 +367,7 @@ class Checks(Figures):
         raise Failed(f"no kill struck inside a reduction in {MOST_FLOCKS} flocks; {text}")
 
     def killed_once(self, count, kills, job):
-        """How many reductions the kills have cut, as survivors count them, and what was seen."""
+        """Returns how many reductions the kills cut, as the survivors count them, and a text of what was seen."""
         job = [*job, "--steps", "160"]
         birds, homes = self.flock_of(count, job)
         gaps = []
@@ -399,7 +395,7 @@ class Checks(Figures):
         return cut, text
 
     def counted(self, birds, peers, step, counter):
-        """What each of them shows of a counter, once it is at a step; they must sum by NCCL, or be alone."""
+        """The counter of each peer once it has reached the step. Several peers must sum by NCCL."""
         counts = []
         for peer in peers:
             shown = self.shown(birds, peer, step)
@@ -409,8 +405,8 @@ class Checks(Figures):
         return counts
 
     def killed_forming(self):
-        """Kills one of three as soon as they are together, until that has struck while their communicator formed: their
-        first, as none begins before."""
+        """Kills one of three peers as soon as they are in one view. Tries one flock after another until a kill has
+        struck while their first communicator formed."""
         job = [*WIDE, "--steps", "60"]
         for flocks in range(1, MOST_FLOCKS + 1):
             birds, homes = self.flock_of(3, job)
@@ -432,7 +428,7 @@ class Checks(Figures):
         raise Failed(f"no kill struck while a communicator formed in {MOST_FLOCKS} flocks")
 
     def shown(self, birds, peer, step):
-        """What `godwit status` says once it knows of so many steps, which is a little after their events."""
+        """What `godwit status` shows once it has reached the step, which is a little after the event of the step."""
         while True:
             out, _ = self.godwit(["status", "--dir", peer.directory, "--json"], 20)
             shown = json.loads(out)
@@ -441,7 +437,7 @@ class Checks(Figures):
             birds.wait_step(birds.step() + 1, self.left(60))
 
     def reduce_share(self, birds, peer):
-        """Of the time of eight steps or more; NCCL has connected in the first, which is none of them."""
+        """The share of the time that reductions take in eight steps or more, after those in which NCCL connects."""
         first = self.shown(birds, peer, 8)
         if first.get("sums") != "nccl":
             raise Failed(f"sums do not go by NCCL, but through {first.get('sums')}: {peer.errors[-300:]}")
@@ -468,13 +464,13 @@ class Checks(Figures):
             return f"two of three killed and back: {self.same(job, peers)}"
 
     def floats(self, devices, sums):
-        """Two peers with float sums, which are of another type than exact ones, and may be of different devices."""
+        """Runs two peers, maybe on different devices, with float sums, which have another type than exact sums."""
         self.on_gpu()
         birds = flock.Flock(self.binary, [*FLOATS, "--peers", "2"], ready_s=self.left(60))
         with birds:
             peers = [birds.add(["--device", device], SharedGpu(number)) for number, device in enumerate(devices)]
             birds.wait_step(8, self.left(120))
-            on_gpus = [peer for peer, device in zip(peers, devices) if device != "cpu"]  # the others show no such thing
+            on_gpus = [peer for peer, device in zip(peers, devices) if device != "cpu"]  # only these show `sums`
             seen = {self.shown(birds, peer, 8).get("sums") for peer in on_gpus}
             birds.wait_ends(peers, self.left(120))
             steps = [(peer, event) for peer, event in birds.events if event["event"] == "step"]
@@ -489,11 +485,11 @@ class Checks(Figures):
         return f"{shards[0]} and {shards[1]} shards, sums by {sums}: {states[0][:16]}"
 
     def shown_by_nvml(self):
-        """What `godwit status` tells of a GPU that computes."""
+        """Checks the figures of a busy GPU in `godwit status`."""
         if "nvml_error" in self.devices:
             raise Failed(self.devices["nvml_error"])
         wanted = ["memory_used_bytes", "temperature_c", "power_w"]
-        if self.devices["gpus"][0].get("mig"):  # the rest is the whole GPU's
+        if self.devices["gpus"][0].get("mig"):  # the other figures exist only for whole GPUs
             del wanted[1:]
         birds, homes = self.flock_of(1, WIDE)
         with birds:
@@ -508,7 +504,7 @@ class Checks(Figures):
                     raise Failed(f"after {NVML_S:.0f} s {', '.join(wanted)} are not all shown: {shown}")
 
     def without_nccl(self):
-        """One of two has no NCCL: sums go through host memory, to the same bytes."""
+        """Without NCCL on one of two peers, sums go through host memory and give the same bytes."""
         birds, homes = self.flock_of(2, SMALL, {1: {"GODWIT_NCCL": "/nonexistent/libnccl.so.2"}})
         with birds:
             peers = birds.gather_in(homes)
@@ -518,19 +514,19 @@ class Checks(Figures):
             return self.same(SMALL, peers)
 
     def several(self):
-        """All GPUs of this machine in one peer: the hash of one GPU. One GPU taken twice is in the suites."""
+        """One peer with all GPUs of this machine has the hash of one GPU. (The suites test one GPU used twice.)"""
         count = len(self.devices["gpus"])
         if count < 2:
             raise OfSeveral("one GPU here")
         done, _, err = self.finishes(SMALL, ["--device", "cuda:all"])
         if done["state"] != self.hash_alone(SMALL):
             raise Failed(f"{count} GPUs ended with {done['state']}, one with {self.hash_alone(SMALL)}")
-        if WITHOUT_NCCL in err:  # to the same bytes, and so nothing else would tell
+        if WITHOUT_NCCL in err:  # the bytes are the same then, so only the log tells
             raise Failed(f"{count} GPUs: sums do not go by NCCL: {err[-300:]}")
         return f"{count} GPUs: {done['state'][:16]}"
 
     def mixed(self):
-        """A processor and a GPU: an exact job does not let them compute together, and names both classes."""
+        """An exact job does not let a processor and a GPU compute together, and names both device classes."""
         birds = flock.Flock(self.binary, SMALL)
 
         def named(peer):
@@ -546,14 +542,14 @@ class Checks(Figures):
         return ", ".join(re.findall(r"class=\w+", line))
 
     def repeated_in_one(self, job):
-        """Shards of full size, from the same state, a hundred times in one process."""
+        """Shards of full size, computed a hundred times from the same state in one process, are all the same."""
         others = self.figure(f"{job}_other_fingerprints")
         if others != 0:
             raise Failed(f"{others:.0f} of 100 had other fingerprints than the first")
         return "all as the first"
 
     def repeated(self):
-        """The step at full batch, from the same state, in processes of their own, four at a time."""
+        """The same step of a full batch is the same in many processes, four of them at a time."""
         extra = [*self.on_gpu(), "--json", "--steps", "1", "--listen", "127.0.0.1:0"]
         seen, waiting = {}, []
         folder = tempfile.mkdtemp(prefix="godwit-check-")
@@ -581,11 +577,10 @@ class Checks(Figures):
             raise Failed(f"{PROCESSES} processes found {seen}")
         return f"all found {next(iter(seen))}"
 
-    # ---- a language model
 
     @functools.cached_property
     def tokens(self):
-        """A token shard as llm.c writes them: few of the tokens are frequent, so that there is something to learn."""
+        """A file of tokens in the form of llm.c. Few tokens are frequent, so that a model can learn something."""
         draw = random.Random(1)
         drawn = array.array("H", (int(GPT_VOCABULARY * draw.random() ** 4) for _ in range(3 << 20)))
         header = array.array("i", [20240520, 1, len(drawn)] + [0] * 253)
@@ -595,7 +590,7 @@ class Checks(Figures):
         return file.name
 
     def gpt_flock(self):
-        """Two peers that share the GPU, of which one is killed."""
+        """Kills one of two peers that share the GPU."""
         job = ["gpt", "--data", self.tokens, *GPT_SMALL]
         birds, homes = self.flock_of(2, job)
         with birds:
@@ -606,8 +601,8 @@ class Checks(Figures):
             return f"one of two killed: {self.same(job, peers[:1])}"
 
     def gpt_resumed(self):
-        """Two peers that are both killed, and go on from what they have saved: what dropout draws is of the step, and
-        not of who computes it or has begun when."""
+        """Kills both of two peers, which resume from their checkpoint. Dropout must draw the same numbers for a step
+        whichever process computes it."""
         job = ["gpt", "--data", self.tokens, *GPT_DROPPED]
         birds, homes = self.flock_of(2, [*job, "--checkpoint-every", "20", "--quorum", "majority"])
         with birds:
@@ -622,7 +617,6 @@ class Checks(Figures):
                 raise Failed("they did not resume from a checkpoint")
             return f"resumed at step {min(resumed)}: {self.same(job, peers)}"
 
-    # ---- all of it
 
     def run_all(self):
         self.check("GPU, driver and libraries", self.look, needs_gpu=False)
@@ -674,11 +668,11 @@ class Checks(Figures):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("binary")
-    parser.add_argument("tests", nargs="*")
-    parser.add_argument("--seconds", type=float, default=450)
-    parser.add_argument("--strict", action="store_true", help="what is skipped although there is a GPU has failed")
-    parser.add_argument("--library-path", default="", help="LD_LIBRARY_PATH of our own programs")
+    parser.add_argument("binary", help="the program godwit")
+    parser.add_argument("tests", nargs="*", help="the suites test_gpu_... of the build")
+    parser.add_argument("--seconds", type=float, default=450, help="the time of all checks together (default 450)")
+    parser.add_argument("--strict", action="store_true", help="let skipped checks fail if there is a GPU")
+    parser.add_argument("--library-path", default="", help="LD_LIBRARY_PATH of godwit and its suites")
     parser.add_argument("--data", help=f"a folder with {TEXT}")
     arguments = parser.parse_args()
     checks = Checks(

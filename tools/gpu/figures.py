@@ -1,4 +1,4 @@
-"""What is measured on a GPU, beside PyTorch where that is installed: a part of check.py."""
+"""The measurements of check.py on a GPU, compared with PyTorch if it is installed."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ LEAST_NOISE = 0.01  # of a validation loss
 
 
 class Figures:
-    """For check.Checks, whose run, rows and GPU it uses."""
+    """A base of check.Checks, whose run(), rows and GPU it uses."""
 
     def measured(self):
         help_text, _ = self.godwit(["bench", "--help"], 20)
@@ -31,14 +31,14 @@ class Figures:
         return " ".join(f"{name}={value:.4g}" for name, value in self.figures.items() if isinstance(value, (int, float)))
 
     def figure(self, *names):
-        """Of `godwit bench gpu`."""
+        """The figures that `godwit bench gpu` prints."""
         if not self.figures:
             raise Skipped("there are no figures")
         found = [self.figures[name] for name in names]
         return found if len(found) > 1 else found[0]
 
     def of_copy(self, name):
-        """A kernel that moves memory, against what a copy moves."""
+        """Compares a kernel that moves memory with a copy."""
         ours, copy = self.figure(name, "copy_bytes_per_s")
         return self.at_least(ours / copy, 0.8, f"{ours / copy:.0%} of a copy's {copy / 1e12:.2f} TB/s")
 
@@ -50,18 +50,18 @@ class Figures:
 
     @Once
     def torch(self):
-        """What PyTorch does on this GPU, now; None without PyTorch; a text where it fails."""
+        """The figures of PyTorch on this GPU; None if it is not installed; a text if it fails."""
         find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
         probe = subprocess.run([sys.executable, "-c", find], check=False, env=self.plain, timeout=self.left(60))
         return None if probe.returncode != 0 else self.measure_torch("torch_bench.py", 120)
 
     @Once
     def torch_gpt(self):
-        """The same of GPT-2."""
+        """The same for GPT-2."""
         return None if self.torch is None else self.measure_torch("torch_gpt.py", 180)
 
     def measure_torch(self, script, seconds):
-        """What the script prints last; a text if it fails."""
+        """The JSON object that the script prints last, or a text if it fails."""
         try:
             out, _ = self.run([sys.executable, os.path.join(HERE, script)], seconds, self.plain)
             return json.loads(out.splitlines()[-1])
@@ -70,9 +70,9 @@ class Figures:
 
     @staticmethod
     def theirs(measured, text):
-        """What PyTorch measured; else the row cannot be judged."""
+        """The figures of PyTorch; without them the row is skipped or fails."""
         if measured is None:
-            raise Skipped(f"PyTorch is not here (pip install torch); {text}")
+            raise Skipped(f"PyTorch is not installed (pip install torch); {text}")
         if isinstance(measured, str):
             raise Failed(f"{text}; {measured}")
         return measured
@@ -86,19 +86,21 @@ class Figures:
         return self.against_torch(self.figure("gemm_bf16_flops"), "gemm_bf16_flops", "TFLOP/s", 1e12, 0.97)
 
     def attention(self, name, least):
-        """Against FlashAttention-2. Backward it has 5 products of tiles, and ours, which add in one order, 7."""
+        """Compares attention with FlashAttention-2, which computes 5 products of tiles backward, where godwit computes
+        7, to add in one order."""
         return self.against_torch(self.figure(name), name, "TFLOP/s", 1e12, least)
 
     def exact_against_fast(self, job, unit, most):
-        """Steps of a member of a flock, without the network. As `fast` adds the shards exactly, too, and only sends
-        floats, what adding floats would save counts as well: 8 of the 20 bytes that an element moves."""
+        """Compares steps of a member of a flock with exact and with fast reductions, without the network. `fast` adds
+        the shards exactly as well and only sends floats, so the time that adding floats would save counts, too: 8 of
+        the 20 bytes that are moved for an element."""
         exact, fast, share = self.figure(f"{job}_exact_{unit}_per_s", f"{job}_fast_{unit}_per_s", f"{job}_adding_share")
         slower, saved = fast / exact - 1, share * 8 / 20
         text = f"{slower:+.1%} ({exact:.4g} against {fast:.4g} {unit}/s); adding floats would save {saved:.1%} of a step"
         return self.at_least(most - max(slower, saved), 0, text)
 
     def samples_per_second(self, extra):
-        """Of training steps alone, as many as PyTorch's and after as many (torch_bench.py)."""
+        """The speed of training steps, measured over as many steps as PyTorch's (torch_bench.py)."""
         job = [*LARGE, "--steps", "88", "--checkpoint-every", "off"]
         _, events, _ = self.finishes(job, [*self.on_gpu(), *extra], seconds=150)
         took = [e["ms"] for e in events if e["event"] == "step" and e["shards"] == 4][20:]
@@ -110,11 +112,10 @@ class Figures:
         rate = self.samples_per_second(["--precision", "tf32"])
         return self.against_torch(rate, "digits_samples_per_s", "samples/s", 1, 1.0)
 
-    # ---- a language model
 
     @Once
     def gpt_run(self):
-        """Of `godwit run`: tokens a second of the median update, and the losses."""
+        """Trains GPT-2 and returns the tokens per second of the median update, and the losses."""
         job = ["gpt", "--model", "gpt2", "--data", self.tokens, "--batch-tokens", "131072", "--micro-batch", "16"]
         job += ["--updates", "20", "--warmup", "3", "--lr", "6e-4", "--precision", "bf16"]
         _, events, _ = self.finishes(job, [*self.on_gpu(), "--checkpoint-every", "off"], seconds=100)
@@ -161,10 +162,10 @@ class Figures:
         return self.at_least(graphs / single, 1.0, f"{graphs / single:.2f} times {single:.4g} tokens/s")
 
     def learns_like_torch(self):
-        """Validation losses of three seeds each, on the same text."""
+        """Compares the validation losses of godwit and PyTorch on the same text, for three seeds each."""
         text = os.path.join(self.data or "", TEXT)
         if not self.data or not os.path.exists(text):
-            raise Skipped(f"there is no {TEXT}: GODWIT_TEST_DATA names the folder with it")
+            raise Skipped(f"there is no {TEXT}: set GODWIT_TEST_DATA to the folder that contains it")
         self.theirs(self.torch, "no losses")
         script = os.path.join(HERE, "..", "bench", "pytorch", "learning.py")
         command = [sys.executable, script, self.binary, text, "--on-gpu", "--library-path", os.environ.get("LD_LIBRARY_PATH", "")]
@@ -175,7 +176,6 @@ class Figures:
         seen = f"{ours:.4f}, PyTorch {theirs:.4f}, noise {noise:.4f}"
         return self.at_least(theirs + noise - ours, 0, seen)
 
-    # ---- all of them
 
     def check_figures(self):
         self.check("figures (godwit bench gpu)", self.measured)

@@ -1,5 +1,5 @@
-"""What PyTorch reaches on this GPU: a copy, a matrix product, attention, and training the classifier of `digits`. Prints
-one JSON object. Run by tools/gpu/check.py, so that both are measured on the same GPU within minutes."""
+"""Measures PyTorch on this GPU: a copy, a matrix product, attention, and training the classifier of `digits`. Prints
+one JSON object. tools/gpu/check.py runs it, so that godwit and PyTorch are measured on the same GPU within minutes."""
 
 import json
 import statistics
@@ -7,16 +7,16 @@ import statistics
 import torch
 
 
-# As in tools/bench/gpu/gpu.c: rounds, those before them that do not count, and calls between two events of a round. What
-# takes less than a millisecond is started again before it has ended, or else it is PyTorch's dispatch that is measured.
+# As in tools/bench/gpu/gpu.c: the rounds, the rounds before them that do not count, and the calls in a round. Calls
+# that take less than a millisecond start before the last one has ended: else PyTorch's dispatch would be measured.
 ROUNDS, WARM, PRODUCTS, ATTENTIONS = 15, 3, 20, 20
-# Training is measured as long as ours: a GPU that has multiplied for a second is hotter than after a tenth of one, and
-# its clock slower.
+# Training is measured for as long as godwit's: after a second of products a GPU is hotter than after a tenth of one,
+# and its clock is slower.
 STEPS, WARM_STEPS = 60, 20
 
 
 def median_seconds(work, calls=1, rounds=ROUNDS, warm=WARM):
-    """Of one call, by events on the GPU."""
+    """The median seconds of one call, measured by events on the GPU."""
     took = []
     for number in range(-warm, rounds):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -31,15 +31,15 @@ def median_seconds(work, calls=1, rounds=ROUNDS, warm=WARM):
 
 
 def copy_rate():
-    """Bytes read and written a second."""
+    """Bytes read and written per second."""
     source = torch.randn(1 << 30, device="cuda")
     target = torch.empty_like(source)
     return 2 * source.nbytes / median_seconds(lambda: target.copy_(source))
 
 
 def gemm_rate(size=4096):
-    """Of bf16 with sums in fp32. Several inputs in turn: they do not fit into the cache. Values as ours are: some take less
-    power to multiply than others, and are faster."""
+    """A product in bf16 with sums in fp32. It takes several inputs in turn, which do not fit into the cache. The values
+    are those of godwit's measurement: the GPU needs less power for some values, and is faster then."""
 
     def factors():
         return [torch.empty(size, size, device="cuda", dtype=torch.bfloat16).uniform_(-1, 1) for _ in range(4)]
@@ -56,7 +56,7 @@ def gemm_rate(size=4096):
 
 
 def attention_rates(width, sequences=32, positions=1024, channels=1024):
-    """Forward and backward, in bf16, by the FlashAttention-2 that PyTorch brings: operations below the diagonal."""
+    """Attention in bf16, forward and backward, by PyTorch's FlashAttention-2. Counts operations below the diagonal."""
     shape = (sequences, channels // width, positions, width)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
     operations = 2 * sequences * channels * positions**2
@@ -75,7 +75,7 @@ def attention_rates(width, sequences=32, positions=1024, channels=1024):
 
 
 def digits_rate(width=8192, batch=8192, shard=2048):
-    """Samples a second of training as `digits` does it: eager, TF32, AdamW, the batch in four micro-batches."""
+    """Samples per second of training like `digits`: eager, TF32, AdamW, the batch in four micro-batches."""
     torch.backends.cuda.matmul.allow_tf32 = True
     model = torch.nn.Sequential(
         torch.nn.Linear(784, width),

@@ -1,6 +1,6 @@
-"""What PyTorch reaches on this GPU training GPT-2 of 124M parameters as the job `gpt` does: bfloat16 by autocast,
-attention by SDPA, micro-batches of 16 windows of 1024 tokens, the gradient's norm clipped, fused AdamW; compiled, where
-that works. Prints one JSON object. Run by tools/gpu/check.py."""
+"""Measures PyTorch on this GPU in training GPT-2 of 124M parameters like the job `gpt`: bfloat16 by autocast, attention
+by SDPA, micro-batches of 16 windows of 1024 tokens, gradients clipped by their norm, fused AdamW, compiled if that
+works. Prints one JSON object. tools/gpu/check.py runs it."""
 
 import gc
 import json
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 12, 12, 768, 1024, 50304  # padded, as ours is
+LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 12, 12, 768, 1024, 50304  # padded, as in godwit
 MICRO, SHARDS, WARM, STEPS = 16, 8, 3, 17
 
 
@@ -46,7 +46,7 @@ class Model(nn.Module):
 
 
 def taken():
-    """Bytes of the GPU's memory that are not free."""
+    """The bytes of the GPU's memory that are in use."""
     free, everything = torch.cuda.mem_get_info()
     return everything - free
 

@@ -1,24 +1,24 @@
-"""How a check of tools/gpu ends, other than by what was seen; and what is looked for once."""
+"""The exceptions that end a check of tools/gpu early, and properties that are computed once."""
 
 
 class Failed(Exception):
-    """Something is not as it should be."""
+    """The check has failed."""
 
 
 class Skipped(Exception):
-    """It cannot be tried here."""
+    """The check cannot be run on this machine."""
 
 
 class NotReached(Exception):
-    """The time of all checks together was over before it was judged."""
+    """The time of all checks was over before this one ended."""
 
 
 class OfSeveral(Skipped):
-    """It takes more GPUs than this machine has: no machine with one can be blamed for that."""
+    """The check needs several GPUs and this machine has one: this is no failure with --strict either."""
 
 
 class Once:
-    """A property that is found once, or fails once: what fails is not tried again for every row that asks."""
+    """A property that is computed once: if that raises an exception, each later use raises it again."""
 
     def __init__(self, find):
         self.find = find
