@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one go: builds if need be, tests, measures, prints one table. Exit code 1 if
-# anything failed. On a machine without a GPU what needs one is skipped, visibly, and the rest is tried; a GPU that is
-# there and cannot be used is a failure.
+# Runs all checks that need a GPU: builds godwit if needed, tests, measures, and prints one table. Exit code 1 if
+# anything failed. On a machine without a GPU the checks that need one are skipped and listed as skipped; a GPU that
+# cannot be used is a failure.
 #
-#   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: where the build is, or goes (build)
-#   tools/gpu/check.sh --strict [...]                   what is skipped although there is a GPU has failed, but for
-#                                                       what takes several; whole jobs are sanitized, too
-#   tools/gpu/check.sh --as-is [...]                    the build is taken as it is, and not brought up to date
-#   tools/gpu/check.sh --pack FOLDER                    what to copy to a machine that cannot build: FOLDER then
-#                                                       has this script, and the build with its libraries as
+#   tools/gpu/check.sh [--build FOLDER] [--seconds N]   FOLDER: the folder of the build (default build)
+#   tools/gpu/check.sh --strict [...]                   checks that are skipped although there is a GPU have failed,
+#                                                       but for those that need several GPUs; compute-sanitizer
+#                                                       runs whole jobs, too
+#   tools/gpu/check.sh --as-is [...]                    use the build as it is: do not bring it up to date
+#   tools/gpu/check.sh --pack FOLDER                    make a folder to copy to a machine that cannot build: it has
+#                                                       this script, and the build with its libraries as
 #                                                       build.tar.gz, which the script unpacks there
 #
-# It takes at most N seconds (450; 1800 with --strict), to which those of a build are added; what they are too few for
-# is told as not reached. It changes no setting of a GPU. Beside it, where it is installed, PyTorch is measured;
-# GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of both are trained (it is packed, too).
+# The checks take at most N seconds (default 450; 1800 with --strict), and a build is not counted. Checks for which the
+# time is too short are listed as not reached. No setting of a GPU is changed. PyTorch is measured as well if it is
+# installed; GODWIT_TEST_DATA names a folder with text/shakespeare.txt, on which models of both are trained (--pack
+# packs that file, too).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -22,13 +24,13 @@ seconds=
 strict=()
 as_is=
 pack=
-SECONDS=0 # bash counts them from here on
-built=0   # of these, what a build has taken
-data=${GODWIT_TEST_DATA:-$PWD/data} # what models are compared on; a packed tree has its own
+SECONDS=0 # bash counts the seconds from here on
+built=0   # the seconds that the build took
+data=${GODWIT_TEST_DATA:-$PWD/data} # the texts on which models are compared; a packed tree has its own
 text=text/shakespeare.txt
 
 usage() {
-    sed -n '2,16s/^# \{0,1\}//p' tools/gpu/check.sh
+    sed -n '2,18s/^# \{0,1\}//p' tools/gpu/check.sh
 }
 
 die() {
@@ -36,12 +38,12 @@ die() {
     exit 2
 }
 
-# build: godwit and its tests, of what the sources are now; nothing where they are. A packed tree has no sources,
-# and is unpacked again when it was packed again.
+# build: builds godwit and its tests, as far as they are not up to date. A packed tree has no sources: its build is
+# unpacked, and again after it was packed anew.
 build() {
     local tool
     if [ -n "$as_is" ]; then
-        [ -x "$folder/godwit" ] || die "there is no $folder/godwit to take as it is"
+        [ -x "$folder/godwit" ] || die "there is no $folder/godwit: build it, or leave --as-is out"
         return 0
     fi
     if [ -f build.tar.gz ] && [ "$folder" = "$PWD/build" ]; then
@@ -51,9 +53,9 @@ build() {
         return 0
     fi
     for tool in cmake ninja; do
-        command -v "$tool" >/dev/null || die "no $tool, to build $folder/godwit: see --as-is and --pack"
+        command -v "$tool" >/dev/null || die "$folder/godwit cannot be built, as $tool is missing: install it, or see --as-is and --pack"
     done
-    printf 'building in %s what is not up to date: some minutes at most\n' "$folder"
+    printf 'building in %s: this takes some minutes at most\n' "$folder"
     local begun=$SECONDS
     mkdir -p "$folder"
     if ! { configure && ninja -C "$folder" all; } >"$folder/check.log" 2>&1; then
@@ -63,12 +65,12 @@ build() {
     built=$((SECONDS - begun))
 }
 
-# configure: of a build that is there its options stay.
+# configure: a build that exists keeps its options.
 configure() {
     [ -f "$folder/build.ninja" ] || cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release
 }
 
-# unpack: what pack has made; whole, or not at all.
+# unpack: unpacks what pack has made, as a whole or not at all.
 unpack() {
     local part
     part=$(mktemp -d "$PWD/unpack.XXXXXX") || die "$PWD must be writable, to unpack build.tar.gz"
@@ -79,24 +81,24 @@ unpack() {
     sha256sum build.tar.gz >build.tar.gz.unpacked
 }
 
-# The test programs that do something on a GPU.
+# gpu_tests: the test programs that use a GPU.
 gpu_tests() {
     find "$folder/tests" -maxdepth 1 -type f -perm -u+x \( -name 'test_kernels_cuda*' -o -name 'test_net_nccl*' \
         -o -name 'test_tools_watch_gpu*' -o -name 'test_tools_work_gpu*' -o -name 'test_gpu_*' \
         -o -name 'test_tools_options_compute' \) ! -name 'test_gpu_fake_*' ! -name 'test_gpu_flock_*' | sort
 }
 
-# libraries_of PROGRAM...: the files of the shared libraries they need, but for the C library's own, which
-# belong to the machine.
+# libraries_of PROGRAM...: the files of the shared libraries that the programs need, but for those of the C library
+# and the driver, which belong to the machine.
 libraries_of() {
     ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
         grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libcuda|libnvidia-[a-z]+)\.so' || true
 }
 
-# pack FOLDER: a tree that runs where nothing can be built. Compressed: half of it would be OpenBLAS.
+# pack FOLDER: makes a tree that runs on a machine that cannot build. It is compressed: half of it would be OpenBLAS.
 pack() {
     local to=$1 tests
-    [ ! -e "$to" ] || die "$to is there already"
+    [ ! -e "$to" ] || die "$to exists already: name a folder that does not"
     mapfile -t tests < <(gpu_tests)
     mkdir -p "$to/build/tests" "$to/build/lib" "$to/tools/gpu" "$to/tools/lab" "$to/tools/bench/pytorch"
     cp tools/gpu/check.sh tools/gpu/*.py "$to/tools/gpu/"
@@ -115,9 +117,9 @@ pack() {
     du -sh "$to"
 }
 
-# library_path: where our programs find what is packed with them, and, behind all other places, those of CUDA's
-# libraries in Python's packages that they find nowhere else: it is the system's that users have. For them alone:
-# PyTorch, beside which they are measured, has its own.
+# library_path: LD_LIBRARY_PATH of godwit and its tests. It has the packed libraries first. At its end are the folders
+# of those CUDA libraries in Python's packages that are found nowhere else: those of the system come first, as users
+# have them. PyTorch does not get this path, as it brings its own libraries.
 library_path() {
     local path=
     if [ -d "$folder/lib" ]; then
@@ -130,7 +132,7 @@ command = [sys.argv[1], "devices", "--gpus", "--json"]
 try:
     found = json.loads(subprocess.run(command, capture_output=True, timeout=60).stdout)
 except (OSError, ValueError, subprocess.TimeoutExpired):
-    found = {}  # what is wrong with it a row will say
+    found = {}  # a row of the table will say why
 path = [os.environ["LD_LIBRARY_PATH"]]
 for name, file in (("nccl", "libnccl.so.2"), ("cublaslt", "libcublasLt.so.*")):
     if "version" not in found.get(name, {}):
@@ -143,12 +145,12 @@ print(":".join(filter(None, path)), end="")
 while [ $# -gt 0 ]; do
     case $1 in
     --build | --pack | --seconds)
-        [ $# -ge 2 ] || die "$1 wants a value"
+        [ $# -ge 2 ] || die "$1 needs a value: see --help"
         case $1 in
         --build) folder=$2 ;;
         --pack) pack=$2 ;;
         --seconds)
-            [[ $2 =~ ^[0-9]+$ ]] || die "--seconds wants a whole number"
+            [[ $2 =~ ^[0-9]+$ ]] || die "--seconds needs a whole number, not '$2'"
             seconds=$2
             ;;
         esac
@@ -166,7 +168,7 @@ while [ $# -gt 0 ]; do
         usage
         exit 0
         ;;
-    *) die "what is '$1'? See --help" ;;
+    *) die "there is no option '$1': see --help" ;;
     esac
 done
 
@@ -174,7 +176,7 @@ case $folder in
 /*) ;;
 *) folder=$PWD/$folder ;;
 esac
-command -v python3 >/dev/null || die "python3 is missing"
+command -v python3 >/dev/null || die "python3 is missing: install it"
 build
 if [ -n "$pack" ]; then
     pack "$pack"
