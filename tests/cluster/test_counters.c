@@ -167,7 +167,7 @@ Test(counters, the_age_of_a_checkpoint_outlives_its_peer) {
     cr_expect_gt(real(status, "checkpoint_age_s"), real(status, "uptime_s"));
     json_decref(status);
     lab_kill(l, peer);
-    peer = lab_start(l, "p", NULL, JOB " --steps 100000 --checkpoint-every off --seed 5");
+    peer = lab_start(l, "p", NULL, JOB " --steps 100000 --checkpoint-every off --seed 5 --fresh");
     lab_wait_step(l, peer, 1);
     status = status_after(l, peer, 1, 0);
     cr_expect(json_is_null(json_object_get(status, "checkpoint_step")));
