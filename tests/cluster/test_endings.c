@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -437,5 +439,23 @@ Test(endings, a_job_that_is_done_has_no_shards_of_a_step_more) {
     char hash[65];
     strcpy(hash, lab_state(l, lab_start(l, "one", NULL, args), "done"));
     cr_expect_str_eq(lab_state(l, lab_start(l, "one", NULL, args), "done"), hash);
+    lab_close(l);
+}
+
+/* Who has no room for two checkpoints learns it at the start, and not at the first checkpoint of a run of weeks. */
+Test(endings, a_disk_without_room_for_two_checkpoints_is_refused) {
+    lab *l = lab_open();
+    char disk[LAB_PATH + 8];
+    snprintf(disk, sizeof disk, "%s/one", l->dir);
+    cr_assert_eq(mkdir(disk, 0700), 0);
+    if (mount("godwit-test", disk, "tmpfs", 0, "size=3m") != 0)
+        cr_skip_test("no file system can be mounted here");
+    lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shard-ms 1 --steps 6 --state-bytes 2m");
+    cr_expect_eq(lab_end(l, peer), 1);
+    expect_stderr(peer, "of room left, and this peer's part of two checkpoints takes 4.2 MB");
+    peer =
+        lab_start(l, "one", NULL, "synthetic --shard-ms 1 --steps 6 --state-bytes 2m --checkpoint-every off");
+    lab_state(l, peer, "done");
+    umount2(disk, MNT_DETACH);
     lab_close(l);
 }

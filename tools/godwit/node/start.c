@@ -14,8 +14,12 @@
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/thread/crash.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define CLOSE_NS         UINT64_C(2000000000)
@@ -367,6 +371,50 @@ static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
            last->shard, more, (unsigned long long)last->step, GW_POISON_DEATHS);
 }
 
+/* Bytes in words: "512 kB", "3.2 MB", "14.0 GB". */
+static const char *write_bytes(double bytes, char text[16]) {
+    if (bytes < 1e6)
+        snprintf(text, 16, "%.0f kB", bytes * 1e-3);
+    else
+        snprintf(text, 16, "%.1f %s", bytes < 1e9 ? bytes * 1e-6 : bytes * 1e-9, bytes < 1e9 ? "MB" : "GB");
+    return text;
+}
+
+/* Refuses a disk that has no room for this peer's part of two checkpoints (of one where it has one already, or only
+ * the last state is saved): a run of weeks should not find out at its first checkpoint. Tells how much is written. */
+static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
+    const gw_run_options *options = node->options;
+    const gw_directory *directory = &node->self.directory;
+    struct statvfs disk;
+    if (fstatvfs(directory->fd, &disk) != 0)
+        return gw_fail_errno(err, errno, "cannot find out how much room there is for %s", directory->path);
+    uint32_t peers = options->peers > 0 ? options->peers : 1;
+    uint32_t copies = options->replicas < peers ? options->replicas : peers;
+    uint64_t image = node->engine.device->layout->image_bytes;
+    uint64_t part = copies == peers ? image : image / peers * copies + GW_CHUNK_BYTES;
+    bool last_only = options->checkpoint_steps == 0 && options->checkpoint_ns == 0;
+    double needed = (double)part * (resumes || last_only ? 1 : 2);
+    double left = (double)disk.f_bavail * (double)disk.f_frsize;
+    char of_part[16], of_needed[16], of_left[16];
+    write_bytes((double)part, of_part);
+    write_bytes(needed, of_needed);
+    write_bytes(left, of_left);
+    if (left < needed)
+        return gw_fail(
+            err, GW_E_IO,
+            "%s has %s of room left, and this peer's part of %s takes %s: make room there, or name "
+            "another --dir",
+            directory->path, of_left, needed > (double)part ? "two checkpoints" : "a checkpoint", of_needed);
+    /* The one that is being written stands beside those that are kept. */
+    double most = (double)part * (resumes || last_only ? 1 : (double)options->keep + 1);
+    char of_most[16];
+    gw_log(left < most ? GW_WARN : GW_INFO, "checkpoint",
+           "%s each for this peer, up to %s in %s with --keep %" PRIu32 "; %s are left there%s", of_part,
+           write_bytes(most, of_most), directory->path, options->keep, of_left,
+           left < most ? ": checkpoints will fail for want of room" : "");
+    return true;
+}
+
 static bool open_brain(gw_node *node, gw_err *err) {
     gw_peer_config config;
     fill_config(node, &config);
@@ -382,6 +430,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
     good = good && gw_node_job_begin(&node->job, &node->self.directory,
                                      other.job_name[0] != '\0' ? &other : NULL, err);
     gw_manifest_free(&other);
+    good = good && check_room(node, inventory_count > 0, err);
     gw_shard_death *deaths = NULL;
     good = good && gw_recorder_open_claims(&node->recorder, &config.id, config.incarnation.boot,
                                            node->options->workers, &deaths, &config.fell_count, err);
