@@ -141,37 +141,38 @@ static bool is_same_value(const char *theirs, const char *here) {
     return *theirs != '\0' && *end_of_theirs == '\0' && *end_of_here == '\0' && one == other;
 }
 
-static void write_difference(FILE *out, uint32_t *differ, const char *name, const char *theirs,
-                             const char *here) {
-    if ((*differ)++ >= MOST_NAMED) return;
-    fprintf(out, "%s%s=%s, here %s", *differ == 1 ? "" : "; ", name, theirs ? theirs : "not given",
-            here ? here : "not given");
-}
-
-/* The hashes say nothing to people. */
+/* Lines of an identity whose values are hashes, which mean nothing to people, and the text that stands for
+ * them. */
 static const struct {
     const char *name, *text;
 } hashed[] = {{"data", "the data differ"},
               {"code", "the file of the shared object differs"},
               {"build", "the build differs"}};
 
-/* Whether a line of an identity differs wherever another one does: almost any option changes the bits of a
- * first shard, and jobs with float sums name the build where others name a compute class. */
+/* Whether a difference in this line follows from another one, so that it need not be named: almost any
+ * option changes the bits of a first shard, and jobs with float sums name the build where others name a
+ * compute class. */
 static bool is_consequence(const char *name, const char *other) {
     return strcmp(name, "probe") == 0 ||
            (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "build") == 0));
 }
 
-static void write_line(FILE *out, uint32_t *differ, const char *name, const char *theirs, const char *here) {
+/* Writes one difference, unless MOST_NAMED are written, and counts it. */
+static void write_difference(FILE *out, uint32_t *differ, const char *name, const char *theirs,
+                             const char *here) {
+    if ((*differ)++ >= MOST_NAMED) return;
+    const char *separator = *differ == 1 ? "" : "; ";
     for (size_t i = 0; i < sizeof hashed / sizeof hashed[0]; i++) {
         if (strcmp(hashed[i].name, name) != 0) continue;
-        if ((*differ)++ < MOST_NAMED) fprintf(out, "%s%s", *differ == 1 ? "" : "; ", hashed[i].text);
+        fprintf(out, "%s%s", separator, hashed[i].text);
         return;
     }
-    write_difference(out, differ, name, theirs, here);
+    fprintf(out, "%s%s=%s, here %s", separator, name, theirs ? theirs : "not given",
+            here ? here : "not given");
 }
 
-/* Takes an identity's text apart; the list is the caller's, and lives as long as the text. */
+/* Splits the text of an identity into names and values. The caller frees the list, which points into the
+ * text. */
 static gw_param *split_identity(char *text, uint32_t *count) {
     *count = 0;
     for (const char *at = text; *at != '\0'; at++) *count += *at == '\n';
@@ -195,11 +196,11 @@ static void write_differences(FILE *out, const gw_param *theirs, uint32_t their_
         const char *here = value_of(ours, count, theirs[i].name);
         if (is_consequence(theirs[i].name, here)) continue;
         if (here == NULL || !is_same_value(theirs[i].value, here))
-            write_line(out, &differ, theirs[i].name, theirs[i].value, here);
+            write_difference(out, &differ, theirs[i].name, theirs[i].value, here);
     }
     for (uint32_t i = 0; i < count; i++)
         if (value_of(theirs, their_count, ours[i].name) == NULL && !is_consequence(ours[i].name, NULL))
-            write_line(out, &differ, ours[i].name, NULL, ours[i].value);
+            write_difference(out, &differ, ours[i].name, NULL, ours[i].value);
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
     const char *probe = value_of(ours, count, "probe"), *their_probe = value_of(theirs, their_count, "probe");
     if (differ == 0 && probe != NULL && their_probe != NULL && strcmp(probe, their_probe) != 0)
@@ -217,8 +218,8 @@ static bool identity_path(const gw_directory *directory, const gw_hash *id, char
     return gw_durable_path(path, err, "%s/job-%s", directory->path, digits);
 }
 
-/* The identity of a job that was begun in the directory, as text that the caller frees; NULL where there
- * is none. */
+/* Reads the identity of a job that was begun in the directory, as text that the caller frees; NULL if
+ * there is none. */
 static char *read_identity(gw_directory *directory, const gw_hash *id) {
     enum { IDENTITY_MOST = 1 << 20 };
     char path[GW_PATH_BYTES];
@@ -234,7 +235,8 @@ static char *read_identity(gw_directory *directory, const gw_hash *id) {
     return text;
 }
 
-/* What differs between the other job and this one: from its identity, or as far as its manifest tells. */
+/* Names what differs between the other job and this one, as text that the caller frees: by its identity
+ * or, if the directory has none, as far as its manifest tells. */
 static char *name_differences(const gw_node_job *job, gw_directory *directory, const gw_manifest *other) {
     char *why = NULL;
     size_t length = 0;

@@ -45,11 +45,11 @@ bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *worke
  * list. */
 gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count);
 
-/* Notes in the directory, by a file with the job's identity, that the job was begun there. `other`: the
- * newest checkpoint in the directory where that is another job's, and there is none of this one; else
- * NULL. With it the job is begun only with --fresh, or where it was begun before: otherwise fails with
- * GW_E_USAGE, and names what differs between the two jobs. A job with one value changed is another one,
- * and a user who mistyped it should not train from step 0. */
+/* Records in the directory that the job was begun there, in a file with the job's identity. `other` is the
+ * newest checkpoint of another job if the directory has none of this one, and otherwise NULL. In a
+ * directory of another job this job is begun only with --fresh, or if it was begun there before; otherwise
+ * the call fails with GW_E_USAGE and names what differs. A job with one value changed is another job, and
+ * a user who mistyped the value should not train from step 0. */
 bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
                        gw_err *err);
 
