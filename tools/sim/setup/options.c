@@ -315,15 +315,6 @@ static uint32_t draw_own(const gw_sim_options *o, uint64_t salt, double odds, ui
     return on ? drawn : 0;
 }
 
-/* Draws lost disks, with a majority rule, by random numbers of its own. */
-static uint32_t draw_majority_wipes(const gw_sim_options *o) {
-    return draw_own(o, 0x3195ULL, 0.33, 20, 300);
-}
-
-static void draw_device(gw_sim_options *o) {
-    set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
-}
-
 /* Draws the core, by random numbers of its own. */
 static void draw_core(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xc03eULL);
@@ -404,11 +395,6 @@ static void draw_latest(gw_sim_options *o) {
     set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
 }
 
-/* Draws members between which no sum passes. */
-static void draw_paths(gw_sim_options *o) {
-    set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
-}
-
 /* Draws parts of sums that change in memory or are added in part, by random numbers of its own. */
 static void draw_parts(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
@@ -418,16 +404,6 @@ static void draw_parts(gw_sim_options *o) {
     bool tears = gw_rng_unit(&rng) < 0.5;
     uint32_t torn = between(&rng, 100, 1000);
     set_unset(&o->torn_permille, tears && o->fail_permille != 0 ? torn : 0);
-}
-
-/* Draws other operations that fail. */
-static void draw_refusals(gw_sim_options *o) {
-    set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
-}
-
-/* Draws machines that change bits on their way. */
-static void draw_changes(gw_sim_options *o) {
-    set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
 }
 
 /* Draws a short --resume-timeout, by random numbers of its own: peers that wait for the holders of what
@@ -477,19 +453,19 @@ void gw_sim_draw(gw_sim_options *o) {
         set_unset(value, on ? drawn : 0);
     }
     draw_dependent(&rng, o);
-    if (o->majority != 0 && !wipes) o->wipe_permille = draw_majority_wipes(o);
+    if (o->majority != 0 && !wipes) o->wipe_permille = draw_own(o, 0x3195ULL, 0.33, 20, 300);
     draw_core(o);
-    draw_device(o);
+    set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
     draw_bad_machines(o);
     draw_records(o);
     draw_data(o);
     draw_latest(o);
     draw_resume(o);
     draw_kept(o);
-    draw_paths(o);
     draw_parts(o);
-    draw_refusals(o);
-    draw_changes(o);
+    set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
+    set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
+    set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 
