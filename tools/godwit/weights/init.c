@@ -63,8 +63,8 @@ static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice 
     return false;
 }
 
-/* Whether a folder is a model as Hugging Face's libraries save one. A state directory may hold a
- * config.json, too: an exported one. */
+/* Whether a folder holds a model of Hugging Face's libraries. A state directory may hold an exported
+ * config.json as well. */
 static bool is_model(const char *path) {
     char *manifests;
     if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
@@ -77,7 +77,8 @@ static bool is_model(const char *path) {
 static const char *const shape_names[] = {"layers", "heads", "channels", "context"};
 enum { SHAPE = sizeof shape_names / sizeof shape_names[0], NUMBER = 12 };
 
-/* Adds the options of the shape that are not given. The texts of the new list lie behind it. */
+/* Adds the options of the shape that are not given. The texts of their values are in the same allocation,
+ * behind the new list. */
 static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *err) {
     gw_param *list = calloc(1, (params->count + SHAPE) * sizeof *list + SHAPE * NUMBER);
     if (list == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
@@ -89,10 +90,10 @@ static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *e
         snprintf(text, NUMBER, "%u", values[i]);
         list[count++] = (gw_param){shape_names[i], text};
     }
-    char said[120] = "";
+    char options[120] = "";
     for (uint32_t i = params->count, used = 0; i < count; i++)
-        used += (uint32_t)snprintf(said + used, sizeof said - used, " --%s %s", list[i].name, list[i].value);
-    gw_log(GW_INFO, "init", "%s has the shape%s", gw_param_text(params, "init"), said);
+        used += (uint32_t)snprintf(options + used, sizeof options - used, " --%s %s", list[i].name, list[i].value);
+    gw_log(GW_INFO, "init", "%s has the shape%s", gw_param_text(params, "init"), options);
     free((void *)(uintptr_t)params->list);
     params->list = list;
     params->count = count;

@@ -82,7 +82,7 @@ static const char *job_names(const source *s, uint32_t first, char text[200]) {
     return text;
 }
 
-/* That there is no doubt which job is meant, or it is said. */
+/* Fails if several jobs are left and the first one may not be chosen. Otherwise reports that it is chosen. */
 static bool settle_job(const source *s, const gw_model_choice *choice, gw_err *err) {
     char names[200], id[GW_MODEL_JOB_TEXT];
     if (s->job_count < 2) return true;
