@@ -15,7 +15,7 @@ enum { STEPS = 200, TEXT = 400 };
 static void expect_job(const lab *l, const char *name, const char *job_id) {
     char path[2 * LAB_PATH], line[TEXT], expected[16];
     snprintf(path, sizeof path, "%s/%s", l->dir, name);
-    snprintf(expected, sizeof expected, "1,%.8s,", job_id);
+    snprintf(expected, sizeof expected, "1,j%.8s,", job_id);
     FILE *in = fopen(path, "r");
     cr_assert(fgets(line, sizeof line, in) != NULL && fgets(line, sizeof line, in) != NULL);
     fclose(in);

@@ -87,7 +87,7 @@ static void write_text(const char *name, const char *text) {
 }
 
 #define HEADER    "step,job,phase,time,ms,members,shards"
-#define ROW(step) #step "," JOB ",train,1.500,2.250,3,4"
+#define ROW(step) #step ",j" JOB ",train,1.500,2.250,3,4"
 
 Test(metrics, a_row_a_step_and_a_column_a_key) {
     gw_metrics_file file = open_file("a.csv", false);
@@ -214,8 +214,8 @@ Test(metrics, a_row_that_cannot_take_its_place_changes_nothing) {
     add(&file, 4, "note=c");
     gw_metrics_file_close(&file);
     cr_assert_str_eq(
-        content("a.csv"),
-        HEADER ",note\n" ROW(1) ",a b\nx,0123abcd,train,1.500,2.250,3,4,a b\n" ROW(3) ",a b\n" ROW(4) ",c\n");
+        content("a.csv"), HEADER
+        ",note\n" ROW(1) ",a b\nx,j0123abcd,train,1.500,2.250,3,4,a b\n" ROW(3) ",a b\n" ROW(4) ",c\n");
 }
 
 /* Imitates a full disk: from here on no file may grow beyond so many bytes. */
@@ -396,4 +396,13 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     cr_assert_null(gw_metrics_open(scratch_path("no/a.csv"), &err));
     cr_assert_not_null(strstr(err.text, "--metrics: cannot write"), "%s", err.text);
     gw_metrics_add(NULL, NULL); /* a run without --metrics */
+}
+
+/* "12e45678" would be a number to whoever reads the column. A file of an older build, without the mark, goes on. */
+Test(metrics, the_jobs_id_is_no_number_in_a_table) {
+    write_text("a.csv", HEADER "\n1,0123abcd,train,1.500,2.250,3,4\n");
+    gw_metrics_file file = open_file("a.csv", false);
+    add(&file, 2, "");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.csv"), HEADER "\n1,0123abcd,train,1.500,2.250,3,4\n" ROW(2) "\n");
 }

@@ -16,6 +16,10 @@
 #include <unistd.h>
 
 /* The columns that every row begins with. */
+/* Stands before a job's id in CSV: whoever reads a column would take an id such as 12345678 or 12e45678
+ * for a number. */
+enum { JOB_MARK = 'j' };
+
 static const char *const fixed[] = {"step", "job", "phase", "time", "ms", "members", "shards"};
 enum { FIXED = sizeof fixed / sizeof fixed[0], JOB = 1, LINE = 2000, ROW_BEGIN = 100, BLOCK = 4096 };
 
@@ -42,6 +46,7 @@ static bool read_row(const gw_metrics_file *file, const char *line, uint64_t *st
     *step = strtoull(digits, &end, 10);
     if (errno != 0 || strncmp(end, between, strlen(between)) != 0) return false;
     *job = end + strlen(between);
+    if (!json && **job == JOB_MARK) (*job)++; /* files of older builds are without it */
     return strspn(*job, "0123456789abcdef") >= sizeof file->job - 1;
 }
 
@@ -317,8 +322,8 @@ static void put_cell(FILE *out, const char *value, size_t length) {
 }
 
 static void put_row(const gw_metrics_file *file, const gw_metrics_row *row, FILE *out) {
-    fprintf(out, "%" PRIu64 ",%s,%s,%.3f,%.3f,%" PRIu32 ",%" PRIu32, row->step, file->job, row->phase,
-            row->time, row->ms, row->members, row->shards);
+    fprintf(out, "%" PRIu64 ",%c%s,%s,%.3f,%.3f,%" PRIu32 ",%" PRIu32, row->step, JOB_MARK, file->job,
+            row->phase, row->time, row->ms, row->members, row->shards);
     for (uint32_t i = FIXED; i < file->columns; i++) {
         char key[GW_KEY_VALUES_KEY];
         const char *rest = row->report, *value;

@@ -1,13 +1,13 @@
-/* The file of `godwit run --metrics`: one row for each step, as CSV or as JSON lines, depending on its
- * name. Steps rise from row to row, and no step has two rows.
+/* The file of `godwit run --metrics`: one row for each step, as CSV or as JSON lines, depending on its name.
+ * Steps rise from row to row, and no step has two rows.
  *
  * A row has step, job, phase, time, ms, members and shards, and then what the job reports of the step
- * ("loss=0.31 lr=0.0006"). CSV has a column for each key that was ever reported: with a new key the file
- * is written again, with one more column. While the file is open, a lock keeps other processes out
- * (flock).
+ * ("loss=0.31 lr=0.0006"). CSV has a column for each key that was ever reported: with a new key the file is
+ * written again, with one more column, and the job's id has a j before it, so that no reader takes it for a
+ * number. While the file is open, a lock keeps other processes out (flock).
  *
- * Log rotation may move the file away, remove it, or copy and empty it. The next row then begins another
- * file of that name, or the emptied one.
+ * Log rotation may move the file away, remove it, or copy and empty it. The next row then begins another file
+ * of that name, or the emptied one.
  *
  * Thread: a file belongs to its caller. Every function may wait for the disk. */
 #ifndef GODWIT_TOOLS_GODWIT_METRICS_FILE_H
