@@ -97,12 +97,6 @@ static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     return true;
 }
 
-/* News learnt from anti-entropy while joining is known to all other members already, and is not spread. */
-static void relay(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_source source, uint64_t now_ns) {
-    if (source == GW_FROM_SYNC && g->joining) return;
-    gw_gossip_spread(g, entry, GW_NEWS, now_ns);
-}
-
 /* Sets the state that a record names, for the life that it names, and sends the event. `was` is the state in
  * which the same life was known before; DEAD for a life that was not known. */
 static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
@@ -132,7 +126,8 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
         gw_gossip_tell(g, GW_GOSSIP_LEFT, entry, &life);
         break;
     }
-    relay(g, entry, source, now_ns);
+    /* News learnt from anti-entropy while joining is known to all other members already, and is not spread. */
+    if (source != GW_FROM_SYNC || !g->joining) gw_gossip_spread(g, entry, GW_NEWS, now_ns);
 }
 
 /* Takes the first record about a peer. */

@@ -57,12 +57,6 @@ static bool grow(gw_gossip *g, uint32_t capacity) {
     return true;
 }
 
-/* Makes room for one more member in every table. */
-static bool make_room(gw_gossip *g) {
-    if (g->count < g->capacity) return true;
-    return grow(g, g->capacity == 0 ? 8 : g->capacity + g->capacity / 2);
-}
-
 /* Inserts a new member into the unvisited part of the probing round at a random place, as SWIM does, so
  * that it is probed no later than other members. */
 static void join_round(gw_gossip *g, uint32_t number) {
@@ -85,7 +79,8 @@ static void append(gw_gossip *g, const gw_gossip_entry *entry) {
 
 gw_gossip_entry *gw_gossip_entry_add(gw_gossip *g, const gw_peer_id *id, const gw_incarnation *incarnation) {
     GW_ASSERT(gw_gossip_entry_find(g, id) == NULL);
-    if (!make_room(g)) return NULL;
+    if (g->count >= g->capacity && !grow(g, g->capacity == 0 ? 8 : g->capacity + g->capacity / 2))
+        return NULL;
     gw_gossip_entry *entry = malloc(sizeof *entry);
     if (entry == NULL) return NULL;
     *entry =

@@ -4,17 +4,12 @@
 
 #include <string.h>
 
-static void remove_at(gw_lineage *lineage, uint32_t at) {
-    GW_ASSERT(at < lineage->count);
-    memmove(lineage->list + at, lineage->list + at + 1, (--lineage->count - at) * sizeof *lineage->list);
-}
-
 void gw_lineage_add(gw_lineage *lineage, const gw_checkpoint_ref *one) {
     GW_ASSERT(lineage->count <= GW_MAX_LINEAGE && one->step > 0);
     for (uint32_t i = 0; i < lineage->count; i++) {
         if (!gw_hash_equal(&lineage->list[i].root, &one->root)) continue;
         if (lineage->list[i].step >= one->step) return;
-        remove_at(lineage, i);
+        memmove(lineage->list + i, lineage->list + i + 1, (--lineage->count - i) * sizeof *lineage->list);
         break;
     }
     uint32_t at = 0;
