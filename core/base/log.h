@@ -7,8 +7,9 @@
 
 typedef enum gw_level { GW_DEBUG, GW_INFO, GW_WARN, GW_ERROR } gw_level;
 
-/* A sink receives one line. `room` is a constant such as "net/stream". `text` is UTF-8 without control
- * characters (core/base/utf8.h), whatever gw_log was given, and is valid during the call only. */
+/* A sink receives one line. `room` is a constant such as "net/rdma". `text` is UTF-8 without control
+ * characters (core/base/utf8.h), whatever gw_log was given, and is valid during the call only. It does not begin
+ * with the room's name: gw_log removes that from the text of an error of the same room. */
 typedef void gw_log_sink(void *context, gw_level level, const char *room, const char *text);
 
 void gw_log_set_sink(gw_log_sink *sink, void *context);

@@ -70,6 +70,19 @@ Test(log, a_line_has_no_control_characters) {
     gw_log_set_sink(NULL, NULL);
 }
 
+/* The text of an error of the same room begins with the room's name, which a line has anyway. */
+Test(log, a_line_names_its_room_once) {
+    heard h = {0};
+    gw_log_set_sink(hear, &h);
+    gw_log(GW_WARN, "net/rdma", "%s", "net/rdma: the device was removed");
+    cr_expect_str_eq(h.text, "the device was removed");
+    gw_log(GW_WARN, "net/rdma", "%s", "net/rdmas: no");
+    cr_expect_str_eq(h.text, "net/rdmas: no");
+    gw_log(GW_WARN, "net/fabric", "TCP: %s", "net/rdma: no device");
+    cr_expect_str_eq(h.text, "TCP: net/rdma: no device");
+    gw_log_set_sink(NULL, NULL);
+}
+
 Test(err, a_thread_that_does_not_start_names_its_limits) {
     gw_err err;
     cr_assert_not(gw_fail_thread(&err, EAGAIN, "net/here: thread %d", 3));
