@@ -24,7 +24,8 @@ void gw_commit_agreed(gw_peer *p);
 /* Handles the event COMMITTED. This peer ends if the effects cannot take place. */
 void gw_commit_effects(gw_peer *p, const gw_event *event);
 /* A state was loaded. The effects of its last step may not have taken place, as the peers that made it may be
- * dead, or may have been those of other bits. So they are requested again when the state is committed. */
+ * dead, or may have been those of other bits. They are therefore requested again when the state is
+ * committed. */
 void gw_commit_loaded(gw_peer *p);
 /* The job has ended with the state that p->state names, which others may see. */
 void gw_commit_ended(gw_peer *p);

@@ -81,9 +81,9 @@ static size_t encode(const gw_peer *p, uint8_t **bytes) {
     return w.length;
 }
 
-/* A peer that may forget a promise must not make it. So with a majority rule no vote is sent before the
- * record is durable, and since_ns starts the deadline after which this peer leaves. Deaths and convictions
- * alone start none. */
+/* A peer that may forget a promise must not make it. Therefore, with a majority rule no vote is sent before
+ * the record is durable, and since_ns starts the deadline after which this peer leaves. Deaths and
+ * convictions alone start none. */
 void gw_peer_record_write(gw_peer *p) {
     uint8_t *bytes;
     size_t length = encode(p, &bytes);
