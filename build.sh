@@ -156,8 +156,9 @@ run_tests() {
     shift 2
     rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
     mkdir -p "$folder/tap"
-    # One more than there are processors: the longest suites wait most of their time (tests/CMakeLists.txt).
-    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(($(nproc) + 1))" "$@") || true
+    # Two more than there are processors: the three kinds of suites that run beside each other and the others
+    # (tests/CMakeLists.txt) wait most of their time.
+    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(($(nproc) + 2))" "$@") || true
     suites=$(suites_in "$folder" "$pattern" "$@")
     local failed_suites=/dev/null
     if [ -f "$folder/Testing/Temporary/LastTestsFailed.log" ]; then

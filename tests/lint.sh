@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # lint.sh FOLDER [all]: formatting, clang-tidy, shellcheck and the rules of the house. ./build.sh lint runs it after it has
 # made FOLDER/compile_commands.json. Every complaint is printed; the exit code is 1 if there was one. clang-tidy's static
-# analyzer takes twenty times as long as all its other checks: it reads the files of the last commits, or all of them.
+# analyzer takes twenty times as long as all its other checks: it reads the files that changed last, or all of them.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 folder=$1
 scope=${2-}
-recent=10 # commits whose files the slow analyzer reads; with "all" it reads every file
-most_fragments=301 # comments that are fragments (tests/comments.py); the number may only become smaller
+recent=10 # commits whose files the slow analyzer reads, the newest first; with "all" it reads every file
+most_analyzed=40 # files that it reads without "all", at some two seconds of a core each
+most_fragments=0 # comments that are fragments (tests/comments.py)
 bad=0
 
 complain() {
@@ -66,11 +67,11 @@ shellcheck "${scripts[@]}" || bad=1
 # What the build compiles, but for tests and err.c, which defines what analyzer.h redefines.
 mapfile -t units < <(sed -n "s#^ *\"file\": \"$PWD/\(.*\.c\)\".*#\1#p" "$folder/compile_commands.json" |
     grep -vE '^(tests/|build[^/]*/|core/base/err\.c)' | sort -u)
-mapfile -t touched < <(git log -"$recent" --name-only --format= 2>/dev/null; git diff --name-only HEAD 2>/dev/null)
-chosen() { [ "$scope" = all ] || printf '%s\n' "${touched[@]}" | grep -qxF "$1"; }
+mapfile -t touched < <({ git diff --name-only HEAD; git log -"$recent" --name-only --format=; } 2>/dev/null |
+    awk 'NF && !seen[$0]++' | grep -xF -f <(printf '%s\n' "${units[@]}") | head -n "$most_analyzed")
 analyzed=() others=()
 for unit in "${units[@]}"; do
-    if chosen "$unit"; then analyzed+=("$unit"); else others+=("$unit"); fi
+    if [ "$scope" = all ] || [[ " ${touched[*]} " == *" $unit "* ]]; then analyzed+=("$unit"); else others+=("$unit"); fi
 done
 
 # tidy OPTION UNIT... reads the files by clang-tidy; the option may be empty.

@@ -1,7 +1,6 @@
-/* Runs a suite's tests in the thread-sanitizer build, in Criterion's place: its own runner maps memory at
- * fixed addresses that the thread sanitizer keeps for itself, and cannot start. The tests and their
- * assertions are Criterion's; each test runs in a child process, one after another. Of Criterion's options it
- * knows --tap=FILE; others are ignored. */
+/* The runner of the suites of a thread-sanitizer build. Criterion's own cannot start there, as it maps memory at fixed
+ * addresses that the sanitizer keeps for itself. Tests and assertions stay Criterion's; each test runs in a child process,
+ * one after another. The runner knows Criterion's option --tap=FILE and ignores the others. */
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
 

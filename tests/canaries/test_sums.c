@@ -102,7 +102,7 @@ static void blame_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
     if (is_blame(&actions->list[at])) canary_add_copy(actions, at);
 }
 
-/* Of two peers that compute a shard, all believe that each got what the other got. */
+/* Two peers compute a shard, and every peer believes that each of them got the result of the other. */
 static void mix_up(gw_peer *peer, gw_event *event, gw_actions *actions) {
     static int64_t table[GW_VERIFY_TABLE];
     (void)peer, (void)actions;

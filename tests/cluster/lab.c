@@ -72,7 +72,7 @@ void lab_close(lab *l) {
     free(l);
 }
 
-/* ---- ports ---- */
+/* Ports. */
 
 /* Below those that Linux gives to who asks for any, of which UDP's could not be kept. */
 enum { KEPT_FIRST = 20000, KEPT_PORTS = 12000 };
@@ -102,7 +102,7 @@ uint16_t lab_keep_port(lab *l) {
     return 0;
 }
 
-/* ---- starting ---- */
+/* Starting peers. */
 
 static void split(char *text, char **words, int *count) {
     for (char *word = strtok(text, " "); word != NULL; word = strtok(NULL, " ")) {
@@ -171,7 +171,7 @@ void lab_flock(lab *l, uint32_t count, const char *args, lab_peer **peers) {
     }
 }
 
-/* ---- listening ---- */
+/* Reading their output. */
 
 static void take_line(lab_peer *peer, const char *line, size_t length) {
     json_error_t error;
@@ -344,7 +344,7 @@ uint32_t lab_leader(lab_peer **peers, uint32_t count) {
     return i;
 }
 
-/* ---- ending ---- */
+/* Ending peers. */
 
 void lab_signal(lab_peer *peer, int signal) {
     cr_assert_neq(peer->pid, 0);
@@ -430,7 +430,7 @@ void lab_key(const lab *l, const char *name, char path[LAB_PATH]) {
     cr_assert_eq(lab_command(line), 0);
 }
 
-/* ---- what a peer uses ---- */
+/* What a peer uses. */
 
 uint64_t lab_resident_bytes(const lab_peer *peer) {
     char path[64];

@@ -155,7 +155,7 @@ Test(attack, a_job_comes_to_the_same_bytes) {
     lab_close(s.l);
 }
 
-/* ---- recordings ---- */
+/* Recordings. */
 
 #define PATIENT " --time-scale 200" /* nobody is buried for want of a processor */
 
@@ -200,8 +200,8 @@ static void expect_nobody_buried(const scene *s) {
     }
 }
 
-/* Of a job that was stopped, among others the goodbyes of all: the first one hears it before the others are
- * there. And of the same job as it runs, with one that was killed. */
+/* What is replayed is the gossip of a job that was stopped, the goodbyes of all its peers among it, and the gossip of the
+ * running job, of which one peer was killed. The first peer hears it before the others have started. */
 Test(attack, recorded_gossip_does_no_harm_to_who_has_just_begun) {
     scene s = {.l = lab_open()};
     char key[LAB_PATH], line[256];

@@ -26,7 +26,7 @@ static bool has_text(const json_t *event, const void *part) {
     return text && strstr(text, part) != NULL;
 }
 
-/* ---- disks ---- */
+/* Disks. */
 
 /* Flips a bit of the chunk that was written last. */
 static void damage_newest_chunk(const lab_peer *peer) {
@@ -154,7 +154,7 @@ Test(bad_input, one_full_disk_costs_no_checkpoint) {
     lab_close(l);
 }
 
-/* Nor is its time the sum of all before it. */
+/* The time that is shown for a checkpoint is its own, not the sum of all checkpoints before it. */
 Test(bad_input, a_checkpoint_beside_a_full_disk_took_its_own_time) {
     lab *l = lab_open();
     lab_peer *peers[2];
@@ -189,7 +189,7 @@ Test(bad_input, a_directory_that_is_removed_is_told) {
     lab_close(l);
 }
 
-/* ---- strangers ---- */
+/* Strangers. */
 
 enum { NOISES = 400, CALLERS = 40, NOISE_BYTES = 1500 };
 

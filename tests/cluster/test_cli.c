@@ -79,7 +79,7 @@ static void refused(const char *arguments, const char *named) {
     cr_expect_not_null(strstr(o.err, named), "godwit %s: '%s' does not name '%s'", arguments, o.err, named);
 }
 
-/* argp breaks a line that would just fit into one and another of blanks. */
+/* Every line is narrower than 80 columns: argp adds a line of blanks after one that just fits. */
 static void fits_80_columns(const char *arguments) {
     outcome o = godwit(arguments);
     cr_expect_eq(o.code, 0, "godwit %s: %d %s", arguments, o.code, o.err);
@@ -146,7 +146,7 @@ Test(cli, a_measurement_says_where_it_cannot_write) {
 
 #define SMALL_GPT "bench gpt --workers 1 --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "
 
-/* Of two shards each; the evaluations have one shard, or five. */
+/* A training step has two shards; an evaluation has one shard, or five. */
 Test(cli, a_measurement_counts_training_steps_only) {
     static const char *const evaluated[] = {"8", "160"};
     for (int i = 0; i < 2; i++) {
@@ -281,7 +281,7 @@ static int times(const char *text, const char *what) {
     return found;
 }
 
-/* Of steps only now and then one is shown: hardly ever an evaluation. */
+/* Lines of steps are shown only now and then, so that hardly any of those would be an evaluation. */
 Test(cli, each_evaluation_has_a_line) {
     const char *gpt = "run gpt --data " GODWIT_SOURCE "/README.md --val " GODWIT_SOURCE "/LICENSE "
                       "--layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 --micro-batch 8 "
@@ -453,7 +453,7 @@ Test(cli, status_shows_the_last_evaluation) {
                        "%s", o.out);
 }
 
-/* Of each GPU what it tells, and a mark behind one that is not well. */
+/* `status` shows the readings of each GPU, and a mark behind a GPU that is not well. */
 Test(cli, status_shows_gpus_and_how_sums_go) {
     static const gw_gpu_reading all = {.answers = true,
                                        .known = GW_GPU_UTILISATION | GW_GPU_MEMORY | GW_GPU_TEMPERATURE |
@@ -516,7 +516,7 @@ Test(cli, keygen_writes_a_private_key_once) {
     rmdir(dir);
 }
 
-/* ---- what the options become ---- */
+/* What options become. */
 
 static gw_run_options parsed(const char *arguments) {
     static command c; /* the options point into it */

@@ -111,7 +111,7 @@ Test(counters, a_state_that_is_fetched_is_counted_on_both_sides) {
     lab_close(l);
 }
 
-/* Of all peers, this one too. */
+/* Every peer shows the speeds of all peers, its own among them. */
 Test(counters, every_peers_speed_is_shown) {
     lab *l = lab_open();
     lab_peer *peers[2];
@@ -128,7 +128,7 @@ Test(counters, every_peers_speed_is_shown) {
 }
 
 /* A checkpoint of an earlier life is not new. */
-/* Of a job that counts its tokens; of 64 a step, in four shards. */
+/* The job counts its tokens: 64 a step, in four shards. */
 Test(counters, tokens_are_told_as_shards_are) {
     lab *l = lab_open();
     lab_peer *peer = lab_start(l, "one", NULL,

@@ -1,5 +1,5 @@
-/* tools/gpu/check.sh where no GPU is to be seen: what needs one is skipped and said to be, the rest is tried;
- * and what it packs runs elsewhere. What it finds on a GPU, only a GPU tells. */
+/* Tests of tools/gpu/check.sh on a machine without a GPU: it skips what needs one and lists it as skipped, tries the rest,
+ * and packs an archive that runs elsewhere. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +27,8 @@ static const char *build(void) {
     return folder;
 }
 
-/* And the marks of this suite's runner, which those of the suites that the script runs would take for theirs.
- */
+/* The script sees no GPU. It does not inherit the variables of this suite's runner either, which the suites that it runs
+ * would take for their own. */
 static void hide_gpus(void) {
     setenv("CUDA_VISIBLE_DEVICES", "-1", 1);
     unsetenv("BXFI_MAP");

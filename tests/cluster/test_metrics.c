@@ -95,7 +95,7 @@ static size_t digits_of(const char *text, const char *key) {
     "gpt --data " GODWIT_BINARY " --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "          \
     "--micro-batch 8 --workers 1"
 
-/* Of the loss in the command's output, 0: there is none. */
+/* The number of digits of the loss in the command's output; 0 if the output has no loss. */
 static size_t digits_shown(const char *command) {
     char text[2000];
     FILE *pipe = popen(command, "r");

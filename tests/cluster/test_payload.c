@@ -159,7 +159,7 @@ Test(payload, all_killed_and_three_of_four_started_again) {
     lab_close(l);
 }
 
-/* ---- blocks that cannot be had ---- */
+/* Blocks that cannot be read. */
 
 #define FAULTY GODWIT_FAULTY_JOB " --payload --workers 1"
 
@@ -187,7 +187,7 @@ Test(payload, a_peer_that_cannot_have_its_blocks) {
     lab_close(l);
 }
 
-/* ---- bad input ---- */
+/* Bad input. */
 
 static void expect_end(const char *args, int code, const char *why) {
     lab *l = lab_open();

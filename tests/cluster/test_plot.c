@@ -1,4 +1,4 @@
-/* godwit plot as a person runs it. */
+/* Tests of `godwit plot` by its command line. */
 #include "scratch.h"
 
 #include <criterion/criterion.h>
@@ -112,7 +112,7 @@ Test(plot, a_file_size_limit_leaves_no_half_picture) {
     expect_old("half.svg");
 }
 
-/* gnuplot ends with 0 although nothing could be written. */
+/* A gnuplot that could write nothing ends with 0 all the same. */
 Test(plot, half_a_picture_takes_no_ones_place) {
     const char svg[] = "#!/bin/sh\ncat >/dev/null; echo \"<svg><g>\"\n";
     const char png[] = "#!/bin/sh\ncat >/dev/null; printf '\\211PNG\\r\\n'\n";

@@ -237,7 +237,7 @@ static void flip_a_bit(const lab_peer *peer, long at) {
     cr_assert_eq(fclose(file), 0);
 }
 
-/* Of the epoch that it has voted for last, for one. */
+/* A bit of the epoch that the peer voted for last changes in its record. */
 Test(quorum, who_remembers_other_votes_than_it_gave_does_not_start) {
     enum { VOTED = 1 + 8 + 7 };
     const char *args =

@@ -357,7 +357,7 @@ Test(refusals, cloned_directory) {
     lab_wait_step(l, original, 2);
     char command[1200];
     snprintf(command, sizeof command, "cp -rp %s %s/copy", original->dir, l->dir);
-    lab_signal(original, SIGSTOP); /* or what is copied may be gone before it is */
+    lab_signal(original, SIGSTOP); /* else files may vanish while they are copied */
     cr_assert_eq(system(command), 0);
     lab_signal(original, SIGCONT);
     lab_peer *copy = lab_launch(l, "copy", seed, NULL, LASTING);

@@ -68,7 +68,7 @@ Test(seeds, a_name_that_leads_elsewhere_later_is_followed) {
     lab_close(l);
 }
 
-/* Nor does it wait for one that is never answered, when it ends. */
+/* At its end it does not wait for a name lookup that is never answered either. */
 Test(seeds, without_its_name_a_peer_begins_alone_in_the_end) {
     LAB_PRELOADS;
     lab *l = lab_open();

@@ -208,7 +208,7 @@ Test(supervised, the_port_of_a_dead_peer_waits_for_it) {
     lab_close(s.l);
 }
 
-/* ---- who was met before ---- */
+/* Peers that were met before. */
 
 #define LONG    SYNTHETIC " --steps 400"
 #define QUICKLY " --workers 8" /* its shards sleep */

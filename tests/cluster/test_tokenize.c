@@ -1,4 +1,4 @@
-/* godwit tokenize as a person runs it, and what comes after it. */
+/* Tests of `godwit tokenize` by its command line, and of training and generating with what it writes. */
 #include "core/rng.h"
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/data/tokens/tokens.h"
@@ -237,7 +237,7 @@ Test(tokenize, progress_is_for_terminals) {
     cr_assert_eq(shell("echo hello >a; TERM=xterm " TOKENIZE "a 2>%s", ptsname(terminal)), 0, "%s", said);
     cr_expect_gt(read(terminal, shown, sizeof shown - 1), 0);
     cr_expect_not_null(strstr(shown, "million tokens"), "%s", shown);
-    cr_expect_not_null(strstr(shown, "\r\033[K"), "%s", shown); /* and it goes again */
+    cr_expect_not_null(strstr(shown, "\r\033[K"), "%s", shown); /* the line is erased at the end */
     close(terminal);
     cr_assert_eq(shell(TOKENIZE "a"), 0);
     cr_expect_str_eq(said, "t.bin: 3 tokens of 6 bytes, 1 file\n");
@@ -302,8 +302,8 @@ static const char *generated(const char *state, const char *arguments, uint64_t 
     return text;
 }
 
-/* Of more tokens than the tokenizer has, whose numbers have a gap before the last one: any may come. Texts
- * end early by some seeds. */
+/* The model has more tokens than the tokenizer, whose numbers have a gap before the last one, and it may draw any of them.
+ * With some seeds the text ends early. */
 Test(tokenize, a_model_of_the_tokens_writes_text) {
     lab *l = lab_open();
     write_vocabulary(LAST);
@@ -335,7 +335,7 @@ Test(tokenize, a_model_of_the_tokens_writes_text) {
     lab_close(l);
 }
 
-/* Of every sort of character and of what they stand beside. */
+/* The text has every sort of character beside every other sort. */
 static void write_hard_text(const char *name) {
     /* clang-format off */
     static const char *const bits[] = {

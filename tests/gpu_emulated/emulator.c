@@ -172,7 +172,7 @@ static bool same_site(const emulated_site *a, const emulated_site *b) {
            (a->what == b->what || strcmp(a->what, b->what) == 0);
 }
 
-/* Whose wait cannot end, and why: `waiting` misses `other`. */
+/* Reports a wait that cannot end and its cause: `waiting` waits for `other`. */
 static void diverged(uint32_t waiting, uint32_t other) {
     const thread *w = &e.threads[waiting], *o = &e.threads[other];
     char *text = e.fault;
@@ -356,7 +356,7 @@ static void run_block(uint64_t number) {
     }
 }
 
-/* Of fibers that stopped on their way. */
+/* Makes every fiber ready for another kernel, those that stopped on their way among them. */
 static void start_again(void) {
     for (uint32_t i = 0; i < e.opened; i++) {
         fiber_restart(&e.fibers[i], fiber_main);

@@ -26,8 +26,8 @@ void odd_order(uint32_t *to, uint32_t *clock);
  * values above 0 of its warp, by a vote. */
 void odd_sums(const int32_t *in, int32_t *to);
 
-/* c [16, 8] = a [16, 16] times b [16, 8], bfloat16 as bits, by one warp: factors copied to shared memory
- * asynchronously and loaded as matrices. Not waiting for the copies: `hasty`. */
+/* Computes c [16, 8] = a [16, 16] times b [16, 8], bfloat16 as bits, by one warp: factors copied to shared memory
+ * asynchronously and loaded as matrices. `hasty`: the kernel does not wait for the copies. */
 void odd_product(const uint16_t *a, const uint16_t *b, float *c, int hasty);
 
 #ifdef __cplusplus

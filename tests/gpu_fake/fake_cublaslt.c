@@ -162,7 +162,7 @@ static cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
 
 /* ---- products ---- */
 
-/* Which algorithm says what it was chosen for, so that plans differ where they would. */
+/* The algorithm that is chosen contains what it was chosen for, so that plans differ where those of the library would. */
 static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                              cublasLtMatmulPreference_t wishes, int wanted,
@@ -190,7 +190,7 @@ static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Of those that algorithms are told apart by, the stand-in's have three. */
+/* The algorithms of the stand-in have three of the attributes by which those of the library differ. */
 static cublasStatus_t config_get(const cublasLtMatmulAlgo_t *algorithm,
                                  cublasLtMatmulAlgoConfigAttributes_t attribute, void *value, size_t bytes,
                                  size_t *written) {

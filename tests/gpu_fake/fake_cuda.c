@@ -520,7 +520,7 @@ size_t fake_leaked(void) {
     return left;
 }
 
-/* Of the GPUs from `first` on, before `end`. */
+/* Returns the memory that is taken of the GPUs from `first` on, before `end`. */
 static size_t bytes_of(int first, int end) {
     size_t bytes = 0;
     pthread_mutex_lock(&lock);
@@ -691,7 +691,7 @@ cudaError_t cudaGetLastError(void) {
     return status;
 }
 
-/* Of every kernel. */
+/* Every kernel has these attributes. */
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
     (void)kernel;
     *attributes =

@@ -106,7 +106,7 @@ Test(gpu_failures, whatever_fails_while_opening_nothing_is_lost) {
     rig_close(&b.r);
 }
 
-/* Which memory it is that is full decides what helps. */
+/* The remedy depends on which memory is full. */
 Test(gpu_failures, full_memory_of_the_host_is_not_called_the_gpus) {
     gw_err err;
     void *memory;
@@ -259,8 +259,8 @@ Test(gpu_failures, a_fault_inside_a_shard_is_the_shards) {
     rig_close(&b.r);
 }
 
-/* Of what readers ask for at once one piece comes while another is copied on: each is a copy, a mark behind
- * it and a wait for that. */
+/* What a reader asks for at once comes in pieces: one piece comes from the GPU while the one before it is copied on. Each
+ * piece is a copy, a mark behind it and a wait for the mark. */
 Test(gpu_failures, a_chunk_of_the_state_comes_in_pieces) {
     static const char *const wide[] = {"samples=60",     "hidden=900,900", "batch=48",
                                        "micro-batch=24", "epochs=2",       NULL};
@@ -755,7 +755,7 @@ static void prepare_recorded(bench *b, char data[300]) {
     prepare_kinds(b, data, recorded[7]);
 }
 
-/* Of which the first shard, number 0, has been started piece by piece, as every first one is. */
+/* Opens the lane again and starts its first shard, number 0, piece by piece, as every first shard is started. */
 static void renew_lane(bench *b) {
     gw_err err;
     b->device->ops->lane_close(b->device, b->lane);
@@ -867,7 +867,7 @@ static gw_contributed contribute_after_another(bench *b, unsigned call, gw_err *
     return contribute(b, 2, call, err);
 }
 
-/* Of the three shards the last one is some sequences short, and so a graph of another kind. */
+/* The last of the three shards is some sequences short, so that it is a graph of another kind. */
 Test(gpu_failures, a_graph_that_works_gives_another_no_more_tries, .init = scratch_open,
      .fini = scratch_close) {
     bench b;

@@ -1,6 +1,6 @@
-/* Products that cuBLASLt has no algorithm for with their bias, or with bias and ReLU: they are planned plain,
- * finished by a kernel of ours, and their peers told apart from those where the library does both. And which
- * of its answers is taken. */
+/* Products for which cuBLASLt has no algorithm with their bias, or with bias and ReLU. They are planned plain and finished
+ * by a kernel of this program, and their peers are told apart from those where the library does both. The last tests
+ * concern the choice among the library's answers. */
 #include "tests/gpu/rig.h"
 #include "tests/gpu_fake/fake_cublaslt.h"
 
@@ -125,7 +125,7 @@ Test(gpu_gemm_finish, what_there_is_no_other_way_for_fails) {
     gw_gemm_close(gemm);
 }
 
-/* Which answer is taken for a product of so long an inner dimension. */
+/* Returns the number of the answer that is taken for a product with this inner dimension. */
 static uint64_t taken(gw_precision precision, bool is_factor, uint64_t inner) {
     gw_gemm_shape shape = {.rows = 1, .columns = 1, .inner = inner, .factor = is_factor};
     gw_gemm *gemm;
@@ -147,7 +147,7 @@ static uint64_t taken(gw_precision precision, bool is_factor, uint64_t inner) {
                          sizeof((const fake_cublaslt_algorithm[]){__VA_ARGS__}) /                            \
                              sizeof(fake_cublaslt_algorithm))
 
-/* Of several with as many waves the first. */
+/* The first of several answers with as many waves is taken. */
 Test(gpu_gemm_finish, short_products_take_the_smallest_tiles) {
     ANSWER({.waves = 2.9f}, {.waves = 2.5f}, {.waves = 5.8f}, {.waves = 5.8f});
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 2);
@@ -167,7 +167,7 @@ Test(gpu_gemm_finish, other_products_take_the_first_answer) {
     cr_expect_eq(taken(GW_PRECISION_BF16, true, 768), 0);
 }
 
-/* Nor tiles of next to nothing. */
+/* Tiles of next to nothing are not taken either. */
 Test(gpu_gemm_finish, products_that_are_split_or_not_there_are_not_taken) {
     ANSWER({.waves = 2.9f}, {.waves = 5.8f, .parts = 2}, {.waves = 5.7f, .broken = true},
            {.waves = 5.6f, .parts = 1});

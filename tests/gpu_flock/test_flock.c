@@ -321,7 +321,7 @@ Test(gpu_flock, a_gpu_whose_nccl_hangs_costs_its_peer_alone) {
     close_lab(l);
 }
 
-/* Of a language model, on `device`. */
+/* The options of a job that trains a language model on `device`. */
 static const char *gpt_job(const char *device) {
     static char job[2][LAB_PATH + 300];
     static unsigned turn;

@@ -163,7 +163,7 @@ static bool flipper_commit(void *job, uint64_t step, const gw_state *state, gw_e
     return true;
 }
 
-/* ---- on a GPU that is none: what there is to do is done when it is started ---- */
+/* The job on a stand-in for a GPU, which does its work when it is started. */
 
 static bool gpu_open(void *job, const gw_gpu *gpu, void **side, char *plan, gw_err *err) {
     int *ordinal = malloc(sizeof *ordinal);

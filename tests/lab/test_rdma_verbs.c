@@ -247,7 +247,7 @@ Test(rdma_verbs, a_destroyed_queue_pair_is_an_error_soon) {
     rdma_rig_close(&rig);
 }
 
-/* ---- one atomicity domain ---- */
+/* One atomicity domain. */
 
 enum { ADDERS = 4, ADDS = 500 };
 
@@ -318,7 +318,7 @@ Test(rdma_verbs, the_owner_and_thieves_share_a_domain) {
     rdma_rig_close(&rig);
 }
 
-/* ---- connecting ---- */
+/* Connecting. */
 
 Test(rdma_verbs, a_thousand_connections_leave_nothing) {
     rdma_rig rig;
