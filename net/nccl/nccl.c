@@ -16,7 +16,7 @@ typedef enum phase { IDLE = 1, FORMING, READY, SUMMING, DRAINING, LOST } phase;
 typedef struct gpu {
     int ordinal, device;
     void *stream, *context;
-    gw_nccl_comm *comm; /* NULL: there is none */
+    gw_nccl_comm *comm; /* the communicator; NULL: there is none */
     void *bucket_end[WINDOW];
 } gpu;
 

@@ -370,7 +370,8 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err
         if (more || record_bytes > channel->record_most)
             return broken(err, "the peer sent a record of another kind of stream");
         if (have < record_bytes) return GW_FLOW_MORE;
-        if (channel->base.in.state == GW_INCOMING_ASK) { /* the record at hand is this message's, and open */
+        if (channel->base.in.state ==
+            GW_INCOMING_ASK) { /* the present record belongs to this message and is open */
             gw_flow flow = ask(channel, user, err);
             if (flow != GW_FLOW_MORE) return flow;
             channel->rx.start += record_bytes;
