@@ -289,7 +289,7 @@ static bool is_known(bool own_fault) {
 }
 
 Test(cluster, who_was_found_to_compute_wrong_knows_nothing_of_what_was_shown) {
-    cr_expect(is_known(false), "that another one did changes nothing");
+    cr_expect(is_known(false), "another peer that was found wrong changes nothing");
     cr_expect_not(is_known(true));
     cr_expect_eq(result.forgotten, 1);
 }
@@ -335,7 +335,7 @@ static void expect_seeds(uint32_t gone, uint32_t first, uint32_t second) {
     cr_expect_eq(configured.seed_count, SIM_SEEDS);
     cr_expect(is_known_at(configured.seeds, SIM_SEEDS, first));
     cr_expect(is_known_at(configured.seeds, SIM_SEEDS, second));
-    cr_expect_eq(c->peers[PEERS - 2].boot, gone < SIM_SEEDS ? 1 : 2, "whoever waits is started again");
+    cr_expect_eq(c->peers[PEERS - 2].boot, gone < SIM_SEEDS ? 1 : 2, "a peer that waits is started again");
 }
 
 Test(cluster, living_seeds_are_named_where_all_are_gone_for_good) {
@@ -370,8 +370,8 @@ Test(cluster, lives_that_a_power_loss_ends_make_a_shard_poison) {
     sim_faults_plan(c);
     while (result.faults[GW_SIM_POWER_LOSS] == 0) cr_assert(gw_sim_step(c->engine, UINT64_MAX));
     cr_expect(is_poison(2, 5));
-    cr_expect_not(is_poison(3, 5), "which none of them had begun");
-    cr_expect_not(is_poison(2, 7), "at which nobody died");
+    cr_expect_not(is_poison(3, 5), "no peer had begun this shard");
+    cr_expect_not(is_poison(2, 7), "no peer died at this shard");
 }
 
 /* Two peers that had begun a shard have died, and as many others, but not in this step. */
@@ -384,6 +384,6 @@ Test(cluster, lives_that_ended_at_other_steps_make_none) {
     start(0, 1);
     begin(0, 5, 3);
     sim_crash(c, &c->peers[0]);
-    cr_expect(is_poison(2, 5), "it may have been through with that one as well");
-    cr_expect_not(is_poison(3, 5), "the others had begun that at another step");
+    cr_expect(is_poison(2, 5), "it may have computed that one as well");
+    cr_expect_not(is_poison(3, 5), "the others had begun that shard at another step");
 }

@@ -166,7 +166,7 @@ Test(flock, at_rest_a_peer_sends_less_than_a_kilobyte_a_second) {
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
     cr_assert_lt(figures.all_worst_s, 3.0); /* virtual seconds */
-    cr_assert_float_eq(figures.asked.bytes_per_s, 1000, 1e-9, "of so many peers");
+    cr_assert_float_eq(figures.asked.bytes_per_s, 1000, 1e-9, "the limit for that many peers");
     cr_assert(gw_gossip_figures_good(&figures));
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
@@ -178,9 +178,9 @@ Test(flock, one_in_a_hundred_that_is_slow_is_not_buried) {
     cr_assert_lt(figures.all_worst_s, 3.0);
     cr_assert_eq(figures.unnoticed, 0);
     cr_assert_eq(figures.false_deaths, 0);
-    cr_assert_gt(figures.false_suspicions, 0, "were any slow?");
+    cr_assert_gt(figures.false_suspicions, 0, "some peers are slow");
     cr_assert_leq(figures.false_suspicions, 1000 * 10 * 3 / 2, "each of the ten is suspected about once");
-    cr_assert_lt(figures.quick_worst_s, figures.all_worst_s, "who stands still hears of it later");
+    cr_assert_lt(figures.quick_worst_s, figures.all_worst_s, "slow peers learn of it later");
     cr_assert_lt(figures.bytes_per_s, 1000, "%f", figures.bytes_per_s);
     cr_assert_gt(figures.bytes_per_s, figures.datagrams_per_s * GW_PACKET_OVERHEAD, "the seal counts");
 }

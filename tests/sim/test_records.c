@@ -194,10 +194,10 @@ static bool may_lose(uint32_t peers, uint32_t founders, uint32_t members, uint32
 
 Test(records, as_many_disks_may_be_lost_as_majority_mode_promises) {
     cr_assert(may_lose(3, 3, 3, 3));
-    cr_assert(may_lose(3, 3, 3, 0), "nobody has begun anything");
-    cr_assert_not(may_lose(1, 1, 1, 1), "nobody else is left");
+    cr_assert(may_lose(3, 3, 3, 0), "the job has not begun");
+    cr_assert_not(may_lose(1, 1, 1, 1), "no other peer is left");
     cr_assert(may_lose(5, 4, 4, 3));
-    cr_assert_not(may_lose(6, 4, 4, 2), "four that know nothing could begin it anew");
+    cr_assert_not(may_lose(6, 4, 4, 2), "four peers that know nothing could found the job again");
 }
 
 /* Seeds. */

@@ -62,7 +62,7 @@ class Reading(unittest.TestCase):
         self.assertGreater(ms, 0.0)
         self.assertGreater(share, 0.0)
         self.assertEqual(step.read_godwit("a step  12.50  20.1\n\nexact additions: 8.6 % of a step\n"), (12.5, 8.6))
-        with self.assertRaisesRegex(step.Failure, "not understood"):
+        with self.assertRaisesRegex(step.Failure, "lacks the lines"):
             step.read_godwit("a step  12.50  20.1\n")
 
 

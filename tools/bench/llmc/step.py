@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What does a training step on processors take, beside llm.c's?
+"""Compares the time of a training step on processors with that of llm.c.
 
 usage: step.py GODWIT LLMC [--pairs N] [--threads N] [--only small|124M]
 
-LLMC is the folder of an llm.c that you have built, with OpenMP: its `train_gpt2`, which trains with 4 windows of 64
-tokens a step. It is started in a folder of its own, with made-up weights and tokens, and ended after some steps. The
-two programs take turns, --pairs times, on as many threads; of each turn the median step counts, without llm.c's first
-one. Prints every turn, then the medians of turns, their ratio, and what part of Godwit's step its exact additions are.
-Take a quiet machine. The larger model needs 3 GB of memory, 0.5 GB under $TMPDIR, and about a minute a pair.
+LLMC is the folder of an llm.c that you have built with OpenMP. Its program `train_gpt2`, which trains with 4 windows of
+64 tokens per step, is started in a folder of its own with random weights and tokens, and ended after some steps. The
+two programs take turns, --pairs times, on the same number of threads. The result of a turn is its median step, without
+the first step of llm.c. The script prints every turn, then the medians of the turns, their ratio, and the part of
+godwit's step that exact additions take. Use a quiet machine. The larger model needs 3 GB of memory, 0.5 GB under
+$TMPDIR, and about a minute per pair.
 """
 import argparse
 import array
@@ -24,11 +25,11 @@ import tempfile
 
 Model = collections.namedtuple("Model", "name layers heads channels vocabulary steps")
 MODELS = [Model("small", 4, 4, 128, 256, 18), Model("124M", 12, 12, 768, 50257, 6)]
-BATCH, CONTEXT = 4, 64  # train_gpt2's own
+BATCH, CONTEXT = 4, 64  # the sizes that train_gpt2 uses
 CHECKPOINT, CHECKPOINT_VERSION, TOKENS, TOKENS_VERSION = 20240326, 3, 20240520, 1
 HEADER = 256  # int32
-PADDED = 128  # its vocabulary is a multiple of this
-DEVIATION = 0.02  # of first weights
+PADDED = 128  # llm.c pads its vocabulary to a multiple of this
+DEVIATION = 0.02  # of the initial weights
 STEP = re.compile(r"step (\d+): train loss (\S+) \(took (\S+) ms\)")
 WHOLE = re.compile(r"^a step +([\d.]+) ", re.MULTILINE)
 EXACT = re.compile(r"^exact additions: ([\d.]+) % of a step", re.MULTILINE)
@@ -43,7 +44,7 @@ def padded(vocabulary):
 
 
 def tensors(m):
-    """Elements of each in the order of the file, all layers' of one kind together; and what they are at first."""
+    """The tensors in the order of the file, those of all layers together: (elements, initial value)."""
     c, n = m.channels, m.layers
     return [(padded(m.vocabulary) * c, "normal"), (CONTEXT * c, "normal"), (n * c, 1.0), (n * c, 0.0),
             (n * 3 * c * c, "normal"), (n * 3 * c, 0.0), (n * c * c, "normal"), (n * c, 0.0), (n * c, 1.0), (n * c, 0.0),
@@ -75,14 +76,14 @@ def write_tokens(path, m):
 
 
 def make_folder(folder, m):
-    """Where train_gpt2 finds what it looks for."""
+    """Fills a folder with the files that train_gpt2 reads."""
     write_checkpoint(folder / "gpt2_124M.bin", m)
     for part in ("train", "val"):
         write_tokens(folder / "dev" / "data" / "tinyshakespeare" / f"tiny_shakespeare_{part}.bin", m)
 
 
 def read_llmc(lines, m):
-    """Milliseconds of its median step. It ends here after some, as others come behind what is not measured."""
+    """The milliseconds of its median step, from the first steps: later ones follow tests that are not measured."""
     took, last = [], collections.deque(maxlen=10)
     for line in lines:
         last.append(line.rstrip())
@@ -91,9 +92,9 @@ def read_llmc(lines, m):
             continue
         number, loss, ms = int(found[1]), float(found[2]), float(found[3])
         if number == 0 and not abs(loss - math.log(m.vocabulary)) < 0.5:
-            raise Failure(f"llm.c's first loss is {loss}, and that of {m.vocabulary} equal chances is "
+            raise Failure(f"llm.c's first loss is {loss}, but for {m.vocabulary} equal chances it should be "
                           f"{math.log(m.vocabulary):.3f}: it does not read the weights as they were written")
-        if number > 0:  # in the first one it takes its memory
+        if number > 0:  # the first step allocates memory
             took.append(ms)
         if len(took) == m.steps:
             return statistics.median(took)
@@ -101,7 +102,7 @@ def read_llmc(lines, m):
 
 
 def terminal_lines(fd):
-    """What comes out of a pseudo-terminal, until nobody has its other end."""
+    """The lines of a pseudo-terminal, until its other end is closed."""
     with open(fd, errors="replace") as file:
         try:
             yield from file
@@ -110,7 +111,7 @@ def terminal_lines(fd):
 
 
 def run_llmc(llmc, m, folder, threads):
-    ours, its = os.openpty()  # into a pipe it would write when its buffer is full
+    ours, its = os.openpty()  # into a pipe the program would write only when its buffer is full
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen([llmc / "train_gpt2"], cwd=folder, stdin=subprocess.DEVNULL, stdout=its,
                                stderr=subprocess.STDOUT, env=environment)
@@ -123,10 +124,10 @@ def run_llmc(llmc, m, folder, threads):
 
 
 def read_godwit(text):
-    """Milliseconds of a step, and what part of it the exact additions are, in percent."""
+    """The milliseconds of a step, and the part of it that the exact additions take, in percent."""
     whole, exact = WHOLE.search(text), EXACT.search(text)
     if not whole or not exact:
-        raise Failure(f"what 'godwit bench gpt' prints is not understood:\n{text}")
+        raise Failure(f"the output of 'godwit bench gpt' lacks the lines 'a step' and 'exact additions':\n{text}")
     return float(whole[1]), float(exact[1])
 
 
@@ -136,7 +137,7 @@ def run_godwit(godwit, m, threads):
              "--micro-batch", max(1, BATCH // threads), "--updates", m.steps]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if done.returncode != 0:
-        raise Failure(f"godwit has failed with exit code {done.returncode}: {done.stderr}")
+        raise Failure(f"'godwit bench gpt' failed with exit code {done.returncode}: {done.stderr}")
     return read_godwit(done.stdout)
 
 
@@ -161,17 +162,17 @@ def compare(m, a):
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("godwit", type=pathlib.Path)
-    parser.add_argument("llmc", type=pathlib.Path, help="folder with a built train_gpt2")
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", choices=[m.name for m in MODELS])
+    parser.add_argument("godwit", type=pathlib.Path, help="the program godwit")
+    parser.add_argument("llmc", type=pathlib.Path, help="a folder with a built train_gpt2")
+    parser.add_argument("--pairs", type=int, default=5, help="how often both programs run (default 5)")
+    parser.add_argument("--threads", type=int, default=2, help="the threads of each program (default 2)")
+    parser.add_argument("--only", choices=[m.name for m in MODELS], help="measure only this model")
     a = parser.parse_args(words)
     a.llmc = a.llmc.resolve()
     if not (a.llmc / "train_gpt2").is_file():
         parser.error(f"there is no train_gpt2 in {a.llmc}: build llm.c there first")
     if a.pairs < 1 or a.threads < 1:
-        parser.error("--pairs and --threads are at least 1")
+        parser.error("--pairs and --threads must be at least 1")
     try:
         for m in MODELS:
             if a.only in (None, m.name):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Does Godwit's gpt learn as well as PyTorch? Trains one small byte model with both, several seeds each.
+"""Compares how well godwit's job gpt and PyTorch learn: both train one small byte model, with several seeds each.
 
 usage: learning.py GODWIT TEXT [--seeds N] [--updates N] [--threads N] [--on-gpu]        (needs torch)
 
-Same architecture, initial distribution, batches, schedule, AdamW, clipping and validation text (the last tenth);
-both see every window once an epoch, each in an order of its own. Prints every run's validation loss, then means and
-standard deviations, and these once more as JSON. Take a quiet machine for the times; the losses do not care. On a
-GPU the model is larger, and Godwit's runs are beside PyTorch's, so that there the times mean nothing.
+Architecture, initial distribution, batch size, schedule, AdamW, clipping and validation text (the last tenth) are the
+same; both see every window once per epoch, each in an order of its own. The script prints the validation loss of every
+run, then means and standard deviations, and these once more as JSON. The times need a quiet machine, the losses do not.
+On a GPU the model is larger and godwit runs at the same time as PyTorch, so that the times mean nothing there.
 """
 import argparse
 import csv
@@ -25,8 +25,8 @@ import torch.nn.functional as F
 
 LAYERS, HEADS, CHANNELS, CONTEXT, VOCABULARY = 4, 4, 128, 64, 256
 BATCH = 96  # windows of an update
-DEVICE, ON_DEVICE = "cpu", []  # PyTorch's, and Godwit's options for it
-ENVIRONMENT = dict(os.environ)  # Godwit's
+DEVICE, ON_DEVICE = "cpu", []  # the device of PyTorch, and godwit's options for it
+ENVIRONMENT = dict(os.environ)  # the environment of godwit
 RATE, LEAST, BETAS, EPSILON, DECAY, CLIP = 1e-3, 1e-4, (0.9, 0.95), 1e-8, 0.1, 1.0
 
 
@@ -67,7 +67,7 @@ class Model(nn.Module):
 
 
 def windows_of(data):
-    """Inputs and targets of all windows: [windows, CONTEXT + 1]."""
+    """The inputs and targets of all windows, of shape [windows, CONTEXT + 1]."""
     count = (len(data) - 1) // CONTEXT
     starts = torch.arange(count)[:, None] * CONTEXT + torch.arange(CONTEXT + 1)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()[starts]
@@ -118,7 +118,7 @@ def start_godwit(godwit, train, validation, updates, seed, folder):
 
 def end_godwit(process, seed, folder):
     if process.wait() != 0:
-        raise SystemExit(f"godwit has failed with exit code {process.returncode}")
+        raise SystemExit(f"learning.py: godwit run gpt failed with exit code {process.returncode}, seed {seed}")
     with open(folder / f"{seed}.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     took = sum(float(row["ms"]) for row in rows if row["phase"] == "train") / 1000
@@ -135,7 +135,7 @@ def choose_gpu(library_path):
 
 
 def run_all(a, train, validation, folder):
-    """Yields who, seed and (loss, seconds)."""
+    """Yields "godwit" or "torch", the seed and (loss, seconds) of each run."""
     def start(seed):
         return start_godwit(a.godwit, train, validation, a.updates, seed, folder)
 
@@ -159,13 +159,13 @@ def run_all(a, train, validation, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("godwit")
-    parser.add_argument("text", type=pathlib.Path)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--updates", type=int, help="600; on a GPU 300")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("godwit", help="the program godwit")
+    parser.add_argument("text", type=pathlib.Path, help="the file to learn")
+    parser.add_argument("--seeds", type=int, default=3, help="the runs of each (default 3)")
+    parser.add_argument("--updates", type=int, help="the updates of a run (default 600; on a GPU 300)")
+    parser.add_argument("--threads", type=int, default=1, help="the threads of each run (default 1)")
     parser.add_argument("--on-gpu", action="store_true", help="6 layers x 384, context 256, in TF32, on GPU 0")
-    parser.add_argument("--library-path", help="LD_LIBRARY_PATH of Godwit")
+    parser.add_argument("--library-path", help="LD_LIBRARY_PATH of godwit")
     a = parser.parse_args()
     torch.set_num_threads(a.threads)
     ON_DEVICE.extend(["--workers", a.threads])
