@@ -25,8 +25,12 @@ const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512);
 enum { GW_BUILD_ID_TEXT = 17 };
 void gw_build_id(char text[GW_BUILD_ID_TEXT]);
 
-/* Writes the compute class: "cpu godwit=0.1.0 build=5f92... openblas=0.3.21 core=Haswell kernels=1". Parts
- * are separated by single spaces, so that two classes can be compared part by part. Any thread. */
+/* The number of the kernel class: builds with the same number give the same bits on processors of one
+ * family, with one version of OpenBLAS. */
+int gw_kernel_class(void);
+
+/* Writes the compute class: "cpu kernels=1 openblas=0.3.21 core=Haswell". Parts are separated by single
+ * spaces, so that two classes can be compared part by part. Any thread. */
 void gw_cpu_class_text(char *text, size_t size);
 
 #endif

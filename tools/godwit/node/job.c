@@ -90,7 +90,7 @@ gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count) {
 
 static void write_identity(const gw_node_job *job, const char *compute_class, FILE *out) {
     const gw_job_type *type = job->options->job;
-    fprintf(out, "job=%s\napi=%u\n", type->name, type->api);
+    fprintf(out, "job=%s\n", type->name);
     if (job->options->code[0] != '\0') fprintf(out, "code=%s\n", job->options->code);
     uint32_t count;
     gw_param *params = gw_node_job_shared_params(job, &count);
@@ -99,12 +99,11 @@ static void write_identity(const gw_node_job *job, const char *compute_class, FI
     gw_run_options shared = *job->options;
     shared.steps = job->steps; /* the number of steps that there will be: the job may end before --steps */
     gw_run_options_write_identity(&shared, out);
-    char digest[GW_HASH_TEXT], build[GW_BUILD_ID_TEXT];
+    char digest[GW_HASH_TEXT];
     gw_hex(job->plan.data_digest.bytes, sizeof job->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);
-    gw_build_id(build);
     if (gw_node_job_mixes_classes(job))
-        fprintf(out, "build=%s\n", build);
+        fprintf(out, "kernels=%d\n", gw_kernel_class());
     else
         fprintf(out, "class=%s\n", compute_class);
     /* Names and versions do not tell everything: a library may compute otherwise on another processor. */
@@ -145,16 +144,14 @@ static bool is_same_value(const char *theirs, const char *here) {
  * them. */
 static const struct {
     const char *name, *text;
-} hashed[] = {{"data", "the data differ"},
-              {"code", "the file of the shared object differs"},
-              {"build", "the build differs"}};
+} hashed[] = {{"data", "the data differ"}, {"code", "the file of the shared object differs"}};
 
 /* Whether a difference in this line follows from another one, so that it need not be named: almost any
  * option changes the bits of a first shard, and jobs with float sums name the build where others name a
  * compute class. */
 static bool is_consequence(const char *name, const char *other) {
     return strcmp(name, "probe") == 0 ||
-           (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "build") == 0));
+           (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "kernels") == 0));
 }
 
 /* Writes one difference, unless MOST_NAMED are written, and counts it. */
