@@ -72,7 +72,7 @@ typedef struct pairs {
 
 /* Whether a change between two members is explained: one of them was convicted then or since. (The member
  * that reports the change may not have been in the view that convicted.) */
-static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
+static bool is_resolved(const gw_attempt *a, uint32_t from, uint32_t to, uint64_t epoch) {
     return gw_verdicts_has_heard(a, from, epoch) || gw_verdicts_has_heard(a, to, epoch);
 }
 
@@ -81,11 +81,12 @@ static bool is_paid_for(const gw_attempt *a, uint32_t from, uint32_t to, uint64_
 static pairs collect(const gw_attempt *a, int depth) {
     pairs all = {0};
     for (uint32_t to = 0; to < a->view.count; to++) {
-        const gw_path_errors *told = &a->reports[to]->path_errors;
+        const gw_path_errors *reported = &a->reports[to]->path_errors;
         for (int k = 0; k < depth; k++) {
-            int from = gw_peer_id_is_none(&told->from[k]) ? -1 : gw_view_rank(&a->view, &told->from[k]);
-            if (from < 0 || (uint32_t)from == to || told->boot[k] != a->view.members[from].boot) continue;
-            if (is_paid_for(a, (uint32_t)from, to, told->epoch[k])) continue;
+            int from =
+                gw_peer_id_is_none(&reported->from[k]) ? -1 : gw_view_rank(&a->view, &reported->from[k]);
+            if (from < 0 || (uint32_t)from == to || reported->boot[k] != a->view.members[from].boot) continue;
+            if (is_resolved(a, (uint32_t)from, to, reported->epoch[k])) continue;
             all.list[all.count].from = (uint32_t)from;
             all.list[all.count++].to = to;
         }
@@ -147,8 +148,8 @@ static int find_one_of_two(const gw_attempt *a, const pairs *all) {
 static uint32_t next_arrangement(const gw_attempt *a) {
     uint32_t next = 0;
     for (uint32_t rank = 0; rank < a->view.count; rank++) {
-        const gw_path_errors *told = &a->reports[rank]->path_errors;
-        if (told->count > 0 && told->arrangement >= next) next = told->arrangement + 1;
+        const gw_path_errors *reported = &a->reports[rank]->path_errors;
+        if (reported->count > 0 && reported->arrangement >= next) next = reported->arrangement + 1;
     }
     return next;
 }
@@ -198,8 +199,8 @@ bool gw_path_errors_halt(gw_peer *p) {
     char one[GW_SHORT_TEXT], other[GW_SHORT_TEXT];
     uint32_t times = 0;
     for (uint32_t to = 0; to < a->view.count && a->view.count == 2; to++) {
-        const gw_path_errors *told = &a->reports[to]->path_errors;
-        if (gw_peer_id_equal(&told->from[0], &a->view.members[1 - to].id)) times += told->of_two;
+        const gw_path_errors *reported = &a->reports[to]->path_errors;
+        if (gw_peer_id_equal(&reported->from[0], &a->view.members[1 - to].id)) times += reported->of_two;
     }
     if (times < MOST_BETWEEN_TWO) return false;
     gw_halt(

@@ -19,8 +19,8 @@ typedef struct gw_doubt {
 typedef struct gw_testimony {
     gw_view_name view;
     uint64_t step;
-    uint32_t shard[GW_MAX_MEMBERS]; /* by rank: the shard, plus 1; 0 = no result has come */
-    uint64_t told[GW_MAX_MEMBERS];  /* by rank: the fingerprint of the result */
+    uint32_t shard[GW_MAX_MEMBERS];       /* by rank: the shard, plus 1; 0 = no result has come */
+    uint64_t fingerprint[GW_MAX_MEMBERS]; /* by rank: of the result */
 } gw_testimony;
 
 typedef struct gw_faults_state {

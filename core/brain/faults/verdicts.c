@@ -2,7 +2,7 @@
  * (core/brain/faults/verify.c) may be cut off before it hears of the verdict. It may go on alone and come
  * back ahead of those that convicted it, or be started again and bring what it has saved meanwhile. Until it
  * has heard, its state counts for nothing, and neither do checkpoints of later steps that it alone has.
- * Convictions are kept like deaths at shards (core/brain/members/poison.c): in the durable record, told with
+ * Convictions are kept like deaths at shards (core/brain/members/poison.c): in the durable record, sent with
  * every vote, united in every installation. By the installation the peer hears of its own conviction, gives
  * up what must not count, and its next vote says so. */
 #include "core/brain/faults/verdicts.h"
@@ -37,11 +37,11 @@ static bool is_served(const gw_attempt *a, uint32_t rank, const gw_conviction *c
 
 void gw_verdicts_unite(const gw_attempt *a, bool majority, gw_convictions *all) {
     for (uint32_t i = 0; i < a->view.count; i++) {
-        const gw_convictions *told = &a->reports[i]->convictions;
-        for (uint32_t k = 0; k < told->count; k++) {
-            int rank = gw_view_rank(&a->view, &told->list[k].id);
-            if (rank < 0 || !is_served(a, (uint32_t)rank, &told->list[k], majority))
-                gw_convictions_add(all, &told->list[k]);
+        const gw_convictions *reported = &a->reports[i]->convictions;
+        for (uint32_t k = 0; k < reported->count; k++) {
+            int rank = gw_view_rank(&a->view, &reported->list[k].id);
+            if (rank < 0 || !is_served(a, (uint32_t)rank, &reported->list[k], majority))
+                gw_convictions_add(all, &reported->list[k]);
         }
     }
 }

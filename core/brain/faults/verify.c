@@ -245,9 +245,9 @@ static void disagree(gw_peer *p, uint32_t rank) {
  * of the others for ever, or they for its, so a new view is asked for. */
 static bool others_agree(gw_peer *p, uint32_t disputed) {
     const gw_testimony *t = &p->faults.testimony;
-    bool heard = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step,
+    bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step,
          agree = true;
-    for (uint32_t rank = 0; rank < p->view.current.count && heard && agree; rank++) {
+    for (uint32_t rank = 0; rank < p->view.current.count && of_this_sum && agree; rank++) {
         agree = t->shard[rank] == 0 || t->shard[rank] == disputed;
         if (!agree) disagree(p, rank);
     }
@@ -291,7 +291,8 @@ static void convict(gw_peer *p, int wrong) {
     gw_verify_report(p, id,
                      "it computed %016" PRIx64 " for shard %" PRIu32 ", others %016" PRIx64
                      "; asked once more it got %016" PRIx64,
-                     d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong], t->told[d->ranks[wrong]]);
+                     d->fingerprints[wrong], d->shard, d->fingerprints[1 - wrong],
+                     t->fingerprint[d->ranks[wrong]]);
     snprintf(what, sizeof what, "this peer computed other bits of shard %" PRIu32 " than others", d->shard);
     if (gw_peer_id_equal(id, &p->config.id) && !own_fault(p, what)) return;
     gw_agenda_set_proposal(p, p->now + gw_peer_ms(p, VERDICT_MS));
@@ -308,10 +309,10 @@ static bool may_judge(const gw_peer *p) {
     uint32_t for_them[2] = {0};
     bool all = true;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
-        bool accused = rank == d->ranks[0] || rank == d->ranks[1], heard = t->shard[rank] == d->shard + 1;
-        if (!heard && !accused) return false;
-        all &= heard;
-        for (int i = 0; i < 2 && !accused; i++) for_them[i] += t->told[rank] == d->fingerprints[i];
+        bool accused = rank == d->ranks[0] || rank == d->ranks[1], testified = t->shard[rank] == d->shard + 1;
+        if (!testified && !accused) return false;
+        all &= testified;
+        for (int i = 0; i < 2 && !accused; i++) for_them[i] += t->fingerprint[rank] == d->fingerprints[i];
     }
     return all || for_them[0] != for_them[1];
 }
@@ -322,7 +323,7 @@ static void judge(gw_peer *p) {
     if (p->phase != GW_AT_DISPUTING || p->agenda.view_change || !others_agree(p, d->shard + 1) ||
         !may_judge(p))
         return;
-    int wrong = gw_verify_judge(d, t->told, p->view.current.count);
+    int wrong = gw_verify_judge(d, t->fingerprint, p->view.current.count);
     if (wrong >= 0) {
         convict(p, wrong);
         return;
@@ -342,7 +343,7 @@ static void bear_witness(gw_peer *p, const gw_peer_id *to) {
     gw_message message = gw_peer_about_view(p, GW_MSG_WITNESS);
     message.witness.step = p->state.step;
     message.witness.shard = p->faults.dispute.shard;
-    message.witness.fingerprint = p->faults.testimony.told[gw_peer_own_rank(p)];
+    message.witness.fingerprint = p->faults.testimony.fingerprint[gw_peer_own_rank(p)];
     if (to == NULL)
         gw_peer_send_members(p, &message);
     else
@@ -363,7 +364,7 @@ void gw_verify_probed(gw_peer *p, const gw_event *event) {
     int rank = gw_peer_own_rank(p);
     forget_old_testimony(p);
     p->faults.testimony.shard[rank] = p->faults.dispute.shard + 1;
-    p->faults.testimony.told[rank] = event->probed.fingerprint;
+    p->faults.testimony.fingerprint[rank] = event->probed.fingerprint;
     bear_witness(p, NULL);
     judge(p);
 }
@@ -379,7 +380,7 @@ void gw_verify_receive_witness(gw_peer *p, const gw_contact *from, const gw_mess
     }
     forget_old_testimony(p);
     p->faults.testimony.shard[rank] = m->witness.shard + 1;
-    p->faults.testimony.told[rank] = m->witness.fingerprint;
+    p->faults.testimony.fingerprint[rank] = m->witness.fingerprint;
     judge(p);
 }
 
@@ -387,9 +388,9 @@ void gw_verify_receive_witness(gw_peer *p, const gw_contact *from, const gw_mess
 void gw_verify_link_up(gw_peer *p, const gw_contact *contact) {
     const gw_testimony *t = &p->faults.testimony;
     bool of_this_sum = gw_view_name_equal(&t->view, &p->view.current.name) && t->step == p->state.step;
-    bool told = p->phase == GW_AT_DISPUTING && of_this_sum &&
-                t->shard[gw_peer_own_rank(p)] == p->faults.dispute.shard + 1;
-    if (told) bear_witness(p, &contact->id);
+    bool testified = p->phase == GW_AT_DISPUTING && of_this_sum &&
+                     t->shard[gw_peer_own_rank(p)] == p->faults.dispute.shard + 1;
+    if (testified) bear_witness(p, &contact->id);
 }
 
 /* A damaged state. */

@@ -44,7 +44,7 @@ void gw_poison_linked(const gw_peer *p, gw_contact *contact, const gw_incarnatio
 /* Forgets the claims of a peer that is left out of the view: without a view it does not report which of its
  * shards are finished. */
 void gw_poison_left_out(gw_contact *contact) {
-    contact->claims.heard = false;
+    contact->claims.any = false;
 }
 
 /* Notes a claim. It may be about any view, since views may follow each other fast when several peers die, and
@@ -53,8 +53,8 @@ void gw_poison_receive_claim(gw_peer *p, const gw_contact *sender, const gw_mess
     gw_contact *from = gw_contacts_own(p, sender);
     gw_reported_claims *claims = &from->claims;
     if (m->claim.step < p->state.step) return;
-    if (!claims->heard || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
-        *claims = (gw_reported_claims){.heard = true, .step = m->claim.step, .life = from->linked_life};
+    if (!claims->any || claims->step != m->claim.step || !gw_same_life(&claims->life, &from->linked_life)) {
+        *claims = (gw_reported_claims){.any = true, .step = m->claim.step, .life = from->linked_life};
         memset(claims->shard, 0xFF, sizeof claims->shard);
         bool lost = from->claims_lost != UINT64_MAX && m->claim.step <= from->claims_lost;
         /* A first message that withdraws a claim shows that an earlier one was lost. */
@@ -70,7 +70,7 @@ void gw_poison_forget(gw_peer *p, uint64_t step) {
     p->members.lost_claims = 0;
     p->members.claims_old = false;
     for (uint32_t i = 0; i < p->members.contact_count; i++)
-        if (p->members.contacts[i].claims.step != step) p->members.contacts[i].claims.heard = false;
+        if (p->members.contacts[i].claims.step != step) p->members.contacts[i].claims.any = false;
     if (gw_shard_deaths_forget_before(&p->members.deaths, step)) gw_peer_record_write(p);
 }
 
@@ -89,7 +89,7 @@ void gw_poison_open(gw_peer *p, const gw_shard_deaths *recorded) {
 static uint64_t step_of_death(const gw_peer *p, const gw_contact *contact) {
     uint64_t step = p->state.step;
     if (contact->epoch >= p->view.current.epoch && contact->step > step) step = contact->step;
-    bool claimed = contact->claims.heard && gw_same_life(&contact->claims.life, &contact->incarnation);
+    bool claimed = contact->claims.any && gw_same_life(&contact->claims.life, &contact->incarnation);
     return claimed && contact->claims.step > step ? contact->claims.step : step;
 }
 
@@ -167,7 +167,7 @@ static bool has_last_words(const gw_peer *p, const gw_contact *contact) {
  * finished. If its claims are not known, the death is noted at an unknown shard. */
 static bool note_claims(gw_peer *p, const gw_contact *contact) {
     const gw_reported_claims *claims = &contact->claims;
-    bool known = !p->members.claims_old && claims->heard && claims->step == step_of_death(p, contact) &&
+    bool known = !p->members.claims_old && claims->any && claims->step == step_of_death(p, contact) &&
                  gw_same_life(&claims->life, &contact->incarnation);
     bool computed = false, changed = false;
     for (uint32_t worker = 0; worker < GW_MAX_CLAIMS && known; worker++) {

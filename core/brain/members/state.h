@@ -13,7 +13,7 @@ enum { GW_MAX_CLAIMS = 64 }; /* workers of a peer whose claims are remembered */
 /* The shards that the workers of one life of a peer compute in one step, as far as its CLAIM messages
  * tell. */
 typedef struct gw_reported_claims {
-    bool heard; /* a claim has come in this step; without one the rest means nothing */
+    bool any; /* a claim has come in this step; without one the rest means nothing */
     /* There may be other claims: of more workers than are remembered, or in messages that were lost. */
     bool more;
     uint64_t step;
