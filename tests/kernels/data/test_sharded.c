@@ -163,8 +163,9 @@ Test(sharded, another_format_is_refused_by_its_name) {
     };
     char path[200];
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        snprintf(path, sizeof path, "%s",
-                 scratch_write("f", formats[i].text, strlen(formats[i].text) + 4)); /* any bytes may follow */
+        char bytes[64] = ""; /* any bytes may follow */
+        snprintf(bytes, sizeof bytes, "%s", formats[i].text);
+        snprintf(path, sizeof path, "%s", scratch_write("f", bytes, sizeof bytes));
         refuse(path, GW_E_UNSUPPORTED, formats[i].words);
     }
     write_text("f", "PK\3\4archive/data.pkl");
