@@ -16,7 +16,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Tokens: llm.c's .bin, and plain bytes. */
+/* Target tokens: files of tokens as llm.c writes them, and plain bytes. */
 
 enum { CONTEXT = 3, HEADER_WORDS = 256 };
 
@@ -61,7 +61,7 @@ static bool take_tokens(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_tokens = {"tokens", 10000, 1200, tokens_examples, NULL, take_tokens};
 
-/* Safetensors. */
+/* Target of safetensors files. */
 
 static const gw_gpt tiny = {.layers = 1, .heads = 1, .channels = 2, .context = 3, .vocabulary = 5};
 
@@ -107,7 +107,7 @@ static bool take_safetensors(const uint8_t *bytes, size_t count) {
 const fuzz_target fuzz_safetensors = {"safetensors",        8000, 4096,
                                       safetensors_examples, NULL, take_safetensors};
 
-/* Config.json, beside weights. */
+/* Target of config.json beside a file of weights. */
 
 static void config_examples(fuzz_add *add, void *context) {
     const char *path = fuzz_file("config.json", "", 0, 0600);
@@ -129,7 +129,7 @@ static bool take_config(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_config = {"config", 10000, 2000, config_examples, NULL, take_config};
 
-/* Vocab.json, a zero byte, merges.txt. */
+/* Target of tokenizers: the input is vocab.json, a zero byte, and merges.txt. */
 
 static void bpe_examples(fuzz_add *add, void *context) {
     static char text[8192];
@@ -159,7 +159,7 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
         gw_bpe_close(bpe);
         return true;
     }
-    for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
+    for (size_t i = 0; i < token_count; i++) { /* decoding must give the same bytes */
         size_t length;
         const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
         GW_ASSERT(at + length < sizeof text && memcmp(text + at, piece, length) == 0);
@@ -173,7 +173,7 @@ static bool take_bpe(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_bpe = {"bpe", 1500, 6000, bpe_examples, NULL, take_bpe};
 
-/* Any text, by that vocabulary: as a whole and byte by byte. */
+/* Target of texts: the input is encoded as a whole and byte by byte, and decoded. */
 
 static void text_examples(fuzz_add *add, void *context) {
     static const char text[] =
@@ -188,7 +188,7 @@ static void write_example(void *context, const void *bytes, size_t count) {
     fuzz_file("merges.txt", (const char *)bytes + vocabulary + 1, count - vocabulary - 1, 0600);
 }
 
-/* Opened once in this process. */
+/* Opens the tokenizer once in this process. */
 static gw_bpe *example_bpe(void) {
     static gw_bpe *bpe;
     gw_err err;
@@ -207,7 +207,7 @@ static bool take_text(const uint8_t *bytes, size_t count) {
     size_t token_count, some_count, at = 0, got = 0;
     GW_ASSERT(stream != NULL || gw_bpe_stream_open(bpe, &stream, &err));
     GW_ASSERT(gw_bpe_encode(bpe, (const char *)bytes, count, &tokens, &token_count, &err));
-    for (size_t i = 0; i < token_count; i++) { /* back to the very bytes */
+    for (size_t i = 0; i < token_count; i++) { /* decoding must give the same bytes */
         size_t length;
         const char *piece = gw_bpe_decode(bpe, tokens[i], &length);
         GW_ASSERT(at + length <= count && memcmp(bytes + at, piece, length) == 0);
@@ -228,7 +228,7 @@ static bool take_text(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_text = {"text", 3000, 300, text_examples, NULL, take_text};
 
-/* IDX, plain and compressed; the first byte says how many dimensions are expected. */
+/* Target of IDX files, plain and compressed. The first byte gives the expected number of dimensions. */
 
 static void idx_examples(fuzz_add *add, void *context) {
     uint8_t plain[64] = {0, 0, 0, 8, 1, 0, 0, 0, 5, 9, 8, 7, 6, 5}, *file = plain + 1;
@@ -265,7 +265,7 @@ static bool take_idx(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_idx = {"idx", 10000, 512, idx_examples, NULL, take_idx};
 
-/* Metrics; the first byte: CSV or JSON lines. */
+/* Target of files of metrics. The first byte chooses CSV or JSON lines. */
 
 static void metrics_examples(fuzz_add *add, void *context) {
     static const char
@@ -307,7 +307,7 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, NULL, take_metrics};
 
-/* Key files. */
+/* Target of key files. */
 
 #define DIGITS "00112233445566778899aabbccddeeff"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Peers with identities. */
+/* The peers of the handshakes, with their identities. */
 
 typedef struct person {
     gw_identity identity;
@@ -157,7 +157,7 @@ static bool take_packet(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_packet = {"packet", 20000, 1600, packet_examples, NULL, take_packet};
 
-/* Handshakes: the first byte says what is tried, the second one with whom. */
+/* Targets of handshakes. The first byte chooses the kind, the second one the peers. */
 
 enum { NOISE = 'n', CLAIMS = 'c', MADE_HELLO = 'h', HANDSHAKE_HEAD = 2, TRANSCRIPT = 1200 };
 enum { CLUSTER_HINT = 8, POINT = 32, PROOF = 16, HELLO = GW_HANDSHAKE_HEADER + CLUSTER_HINT + POINT + 1 };
@@ -238,7 +238,7 @@ static bool pass_on(gw_handshake *from, gw_handshake *to, const uint8_t **noise,
     return changed;
 }
 
-/* One side alone takes any bytes. */
+/* Feeds the input to one side of a handshake. */
 static void feed_raw(gw_handshake *handshake, const uint8_t *bytes, size_t count) {
     size_t used;
     gw_err err;
@@ -299,7 +299,7 @@ static void key_of(const person *p, gw_key_purpose purpose, gw_key *key) {
     if (p->keyring.count > 0) gw_keyring_derive(&p->keyring, 0, purpose, key);
 }
 
-/* Both sides have sent their points: what follows is sealed. */
+/* Derives the keys after both sides have sent their points: all later messages are sealed. */
 static void reckon(rogue *r, const uint8_t secret[32], const uint8_t their_point[POINT], const uint8_t *hello,
                    const uint8_t *answer) {
     uint8_t agreed[32], first[32];
@@ -394,7 +394,7 @@ static void rogue_answers(rogue *r, gw_handshake *victim, uint8_t flags, const u
 
 /* Checks that what was understood is what was sent, and that no other identity was believed. */
 static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *claims, size_t count) {
-    static gw_cipher seal, open; /* aligned as they want to be */
+    static gw_cipher seal, open; /* static, for their alignment */
     gw_remote remote;
     uint8_t again[64];
     gw_handshake_finish(victim, &remote, &seal, &open);
@@ -413,7 +413,7 @@ static void check_remote(const rogue *r, gw_handshake *victim, const uint8_t *cl
     gw_cipher_wipe(&open);
 }
 
-/* With its own identity no other peer is admitted: at best it is a clone. */
+/* Checks that an attacker with this peer's own identity, or without a signature, is not admitted. */
 static bool take_claims(uint8_t flags, const uint8_t *claims, size_t count) {
     rogue r = {.dials = (flags & ROGUE_ANSWERS) == 0};
     person self;
@@ -431,8 +431,7 @@ static bool take_claims(uint8_t flags, const uint8_t *claims, size_t count) {
     return done;
 }
 
-/* A hello from its point on, of somebody with the key: the proof is made as it should be. */
-
+/* Makes a hello, from its point on, of an attacker with the key: the proof is valid. */
 static bool take_made_hello(uint8_t flags, const uint8_t *bytes, size_t count) {
     rogue r = {.dials = true};
     make_person(&r.as, 1, (flags & NO_KEYS) == 0);
@@ -456,7 +455,7 @@ static bool take_made_hello(uint8_t flags, const uint8_t *bytes, size_t count) {
     return state == GW_HANDSHAKE_GOING;
 }
 
-/* All of them. */
+/* All kinds of handshakes. */
 
 static size_t put_example_claims(uint8_t *at, size_t room, uint8_t flags, const gw_addr *listen,
                                  const char *build) {
@@ -518,7 +517,7 @@ static bool take_handshake(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_handshake = {"handshake", 3000, 1400, handshake_examples, NULL, take_handshake};
 
-/* Records: the first byte is the algorithm, then a stream of them. */
+/* Target of records: the first byte chooses the algorithm, and a stream of records follows. */
 
 static const gw_algorithm algorithms[] = {GW_ALGORITHM_PLAIN, GW_ALGORITHM_CHACHA20, GW_ALGORITHM_AES256GCM};
 static const uint8_t record_key[32] = {3};
@@ -546,7 +545,7 @@ static void record_examples(fuzz_add *add, void *context) {
 }
 
 static bool take_record(const uint8_t *bytes, size_t count) {
-    static gw_cipher cipher; /* aligned as it wants to be */
+    static gw_cipher cipher; /* static, for its alignment */
     if (count == 0) return false;
     GW_ASSERT(sodium_init() >= 0);
     gw_algorithm algorithm = algorithm_of(bytes[0]);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gossip: datagrams as decrypted, each behind two bytes that say how long it is. */
+/* Target of gossip: decrypted datagrams, each after two bytes with its length. */
 
 enum { PERIOD_NS = 200000000, PEERS = 3, DATAGRAM_HEAD = 2 };
 
@@ -113,7 +113,7 @@ static bool take_gossip(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_gossip = {"gossip", 10000, 4096, gossip_examples, NULL, take_gossip};
 
-/* Control messages. */
+/* Target of control messages. */
 
 static void add_message(fuzz_add *add, void *context, const gw_message *m) {
     uint8_t *bytes;
@@ -303,7 +303,7 @@ static bool take_message(const uint8_t *bytes, size_t count) {
 
 const fuzz_target fuzz_message = {"message", 60000, 2048, message_examples, message_found, take_message};
 
-/* Headers and notes of the data plane, addresses; the first byte says which. */
+/* Target of headers and notes of the data plane and of addresses. The first byte chooses one of them. */
 
 enum { HEADER, HELLO, ADDRESS, TOLD, CARD, DIAL };
 
@@ -398,7 +398,7 @@ static bool take_told(const uint8_t *bytes, size_t count) {
     return what != GW_RDMA_MESSAGE_BAD;
 }
 
-/* The dialler has to know the secret that it was told. */
+/* Checks that the dialler knows the secret. */
 static bool take_dial(const uint8_t *bytes, size_t count) {
     gw_rdma_hello hello;
     if (!gw_rdma_hello_decode(bytes, count, &hello)) return false;

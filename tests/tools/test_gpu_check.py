@@ -1,4 +1,4 @@
-"""What tools/gpu/check.sh says on machines that are not as they should be: a pass there has to mean something."""
+"""Tests tools/gpu/check.sh on machines with faults: it must not pass there."""
 
 import contextlib
 import glob
@@ -21,7 +21,7 @@ import tap  # noqa: E402
 
 
 def verdict(checks, function):
-    """Of a row with this check, and what was seen."""
+    """The verdict of a row with this check, and what was seen."""
     with contextlib.redirect_stdout(io.StringIO()):
         _, found, _, _, seen = checks.row("row", function, needs_gpu=False)
     return found, seen
@@ -98,7 +98,7 @@ class Frame(Row):
 
 
 class PyTorch(Row):
-    """A module `torch` of these contents."""
+    """Makes a module `torch` with this text."""
 
     def theirs(self, contents):
         with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +121,7 @@ class PyTorch(Row):
 
 
 class TimedAlike(unittest.TestCase):
-    """What PyTorch is measured by, beside what ours is."""
+    """PyTorch is measured like godwit."""
 
     def setUp(self):
         self.log = []
@@ -155,7 +155,7 @@ class TimedAlike(unittest.TestCase):
 
 
 class LibraryPath(unittest.TestCase):
-    """Of check.sh, with CUDA's libraries among Python's packages, and a godwit that finds these by itself."""
+    """The library path of check.sh with CUDA's libraries in Python's packages, and a godwit that finds them."""
 
     SCRIPT = os.path.join(HERE, "..", "..", "tools", "gpu", "check.sh")
 
@@ -189,7 +189,7 @@ class LibraryPath(unittest.TestCase):
 
 
 class Looking(Row):
-    """`godwit devices` finds no GPU, on a machine with these on its PCI bus: by vendor and class."""
+    """`godwit devices` finds no GPU on a machine whose PCI bus has these devices, by vendor and class."""
 
     TOO_OLD = "the NVIDIA driver is too old"
 
@@ -224,12 +224,12 @@ class Looking(Row):
             self.assertEqual(self.look([("0x10de", "0x030200")], visible)[0], check.PASS, visible)
 
     def test_a_machine_without_gpus_passes(self):
-        cards = [("0x10de", "0x040300"), ("0x1002", "0x030000")]  # sound of NVIDIA's, graphics of another's
+        cards = [("0x10de", "0x040300"), ("0x1002", "0x030000")]  # NVIDIA's sound, another's graphics
         self.assertEqual(self.look(cards)[0], check.PASS)
 
 
 class Several(Row):
-    """One peer with both GPUs of a machine, of which all that is known is what it prints."""
+    """One peer with both GPUs of a machine; the test gives what it prints."""
 
     def both(self, log):
         done = json.dumps({"event": "done", "state": "ab" * 32, "steps": 2}) + "\n"
@@ -248,12 +248,12 @@ class Several(Row):
 
 
 class Killed(Row):
-    """Three peers of which two are killed; they show these steps, each with the seconds in reductions so far."""
+    """Two of three peers are killed; the test gives the steps that they show, and the seconds in reductions so far."""
 
     CUT = (0, 0, 0, 1, 1, 1)  # sums, as survivors count them: two before and after a kill, then one
 
     def killed(self, shown, sums="nccl", cut=(CUT,), later="nccl"):
-        """`cut`: in each of the flocks."""
+        """`cut`: the sums cut in each of the flocks."""
 
         def statuses():
             for counts in cut:
@@ -282,7 +282,7 @@ class Killed(Row):
     REDUCING = [(8, 2.0, 1.0), (16, 3.0, 1.5)]
 
     def test_kills_are_repeated_until_one_has_cut_a_sum(self):
-        missed = (3, 0, 3, 0, 3, 3)  # what was cut before is nobody's death
+        missed = (3, 0, 3, 0, 3, 3)  # sums that were cut before the kill do not count
         found, seen = self.killed(self.REDUCING, cut=(missed, missed, self.CUT))
         self.assertEqual(found, check.PASS, seen)
         self.assertIn("1 sums cut, in flock 3", seen)
@@ -308,7 +308,7 @@ class Killed(Row):
         self.assertEqual(self.dead, [False, False, False])
 
     def test_what_nccl_takes_to_connect_is_no_reduction(self):
-        """Nor does a status that is behind count as one of after the eighth step, or as eight steps later."""
+        """A status that lags behind does not count as that of the eighth step, or of eight steps later."""
         found, seen = self.killed([(None, 0.5, 0.0), (3, 2.0, 1.5), (8, 3.0, 1.6), (12, 3.5, 1.65), (16, 4.0, 1.7)])
         self.assertEqual(found, check.FAIL)
         self.assertIn("reductions were 10% of the time", seen)
@@ -320,7 +320,7 @@ class Killed(Row):
 
 
 class Forming(Row):
-    """Three peers of which one is killed when they are together; this is what the others then show."""
+    """One of three peers is killed when all are together; the test gives what the others show then."""
 
     def killed(self, cuts, sums="nccl"):
         birds = mock.MagicMock()
@@ -346,7 +346,7 @@ class Forming(Row):
 
 
 class Together(Row):
-    """Two peers of which all that is known is what they print and show."""
+    """Two peers; the test gives what they print and show."""
 
     def setUp(self):
         super().setUp()
@@ -409,7 +409,7 @@ class Together(Row):
 
 
 class Strict(unittest.TestCase):
-    """What was not judged on a machine with a GPU, or without one."""
+    """The checks that are not judged on a machine with a GPU, or without one."""
 
     def rows(self, strict, usable):
         checks = check.Checks("godwit", [], 60, strict=strict)
@@ -437,7 +437,7 @@ class Strict(unittest.TestCase):
 
 
 class Suites(Row):
-    """What they print, and write as TAP, on machines with and without a GPU."""
+    """Suites on machines with and without a GPU; the test gives what they print, and their TAP."""
 
     def passed(self, usable, tested, *results):
         self.checks.devices = {"gpu_usable": usable}
@@ -463,7 +463,7 @@ class Suites(Row):
         self.assertEqual(self.passed(True, 0, skipped)[0], check.FAIL)
 
     def test_every_test_of_a_gpu_is_skipped_without_one(self):
-        """So that a suite of which none was tried is no pass."""
+        """Each test of a suite needs a GPU, so that a suite without one does not pass."""
         for suite in glob.glob(os.path.join(HERE, "..", "gpu", "test_*.c")):
             with open(suite) as file:
                 source = file.read()
@@ -480,7 +480,7 @@ class Suites(Row):
 
 
 class Sanitized(Row):
-    """A compute-sanitizer that prints this, with a suite on a machine that has a GPU."""
+    """A suite under compute-sanitizer on a machine with a GPU; the test gives what it prints."""
 
     SUMMARY = "========= ERROR SUMMARY: {}"
     RACES = "========= RACECHECK SUMMARY: {} displayed ({}, {})"
@@ -503,7 +503,7 @@ class Sanitized(Row):
         return [(found, seen) for _, found, _, _, seen in self.checks.rows]
 
     def test_order(self):
-        """What every job rests on before what takes minutes, and nothing twice."""
+        """The kernels of every job are tested before the measurements, which take minutes, and nothing runs twice."""
         self.assertLess(set(check.SANITIZED_FIRST), set(check.SANITIZED))
         self.assertEqual(set(check.SANITIZED_FIRST), {("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernels")})
         ran = []
