@@ -75,7 +75,7 @@ need() {
     install "$@" || die "nothing to be done without them"
 }
 
-# install PACKAGE...: all of them are there afterwards, or it is said what to do.
+# install PACKAGE...: installs those that are missing; where it cannot, it prints the line that does, and returns 1.
 install() {
     if ! command -v dpkg-query >/dev/null; then
         return 0 # not Debian: CMake will say which library it misses
@@ -99,12 +99,12 @@ install() {
     }
 }
 
-# alone COMMAND...: one at a time of all that this script, called several times at once, does by apt.
+# alone COMMAND...: runs the command under a lock, so that several runs of this script use apt one at a time.
 alone() {
     (flock 9 && "$@") 9<build.sh
 }
 
-# as_root COMMAND...: directly, or by sudo where it asks for no password.
+# as_root COMMAND...: runs the command as root, by sudo where that asks for no password.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -113,7 +113,7 @@ as_root() {
     fi
 }
 
-# apt_install PACKAGE...: with the lists that are there, or else with new ones.
+# apt_install PACKAGE...: installs with apt's present lists, or else with new ones.
 apt_install() {
     local get=(as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq)
     "${get[@]}" install -y --no-install-recommends "$@" >/dev/null || {
@@ -121,7 +121,7 @@ apt_install() {
     }
 }
 
-# build FOLDER TARGET [CMake option...]: configures and builds, showing the compiler's words only when it fails.
+# build FOLDER TARGET [CMake option...]: configures and builds; the output is shown only if the build fails.
 build() {
     local folder=$1 target=$2 log
     shift 2
@@ -136,7 +136,7 @@ build() {
     fi
 }
 
-# release TARGET: of the build in build/.
+# release TARGET: builds the target in build/, optimized.
 release() {
     need "${build_packages[@]}"
     build build "$1" -DCMAKE_BUILD_TYPE=Release
@@ -194,8 +194,8 @@ sanitize() {
     return $bad
 }
 
-# sanitize_with FOLDER SANITIZERS [PATTERN]: builds and runs what there is by such names, and says in `found` that there
-# is some: not every sanitizer has all suites.
+# sanitize_with FOLDER SANITIZERS [PATTERN]: builds and runs the suites whose names match. Sets `found` to 1 if there are
+# any, as not every sanitizer has all suites.
 sanitize_with() {
     local folder=$1 options=("-DGODWIT_SANITIZE=$2" -DCMAKE_BUILD_TYPE=RelWithDebInfo) pattern=${3:-.}
     cmake -S . -B "$folder" -G Ninja "${options[@]}" >/dev/null || die "$folder cannot be configured"
@@ -232,14 +232,15 @@ fuzz() {
     exec python3 tests/fuzz/fuzz.py build-fuzz/fuzz build-fuzz/corpus "$@"
 }
 
-# count_branches TARGET: in build-cov/, of a build that counts which branches of core/ are taken, from nothing on.
+# count_branches TARGET: builds the target in build-cov/, which counts the branches of core/ that are taken, and clears the
+# counts.
 count_branches() {
     need "${build_packages[@]}"
     build build-cov "$1" -DGODWIT_COVERAGE=ON -DGODWIT_CUDA=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo
     find build-cov -name '*.gcda' -delete
 }
 
-# Always the same: what one change adds or leaves untested shows.
+# Coverage runs the same tests and seeds each time, so that it shows what a change adds or leaves untested.
 coverage() {
     count_branches runs_core
     local bad=0
@@ -254,7 +255,7 @@ coverage() {
     return $bad
 }
 
-# New seeds for the time given: four fifths of it at full speed, the rest in a build that counts branches.
+# Runs new seeds for the given time: four fifths of it at full speed, the rest in a build that counts branches.
 sim() {
     local minutes=10 seed=$(($(date +%s) * 1000)) counted bad=0
     while [ $# -gt 0 ]; do
@@ -296,7 +297,7 @@ bench() {
     exec python3 tools/lab/bench.py build/godwit "$@"
 }
 
-# The lab's kernel and its initramfs, in its cache.
+# Makes the lab's kernel and its initramfs in the lab's cache.
 lab_image() {
     python3 tools/lab/image.py || {
         say "apt's lists may be missing or old: fetching them"

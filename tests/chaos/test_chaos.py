@@ -39,7 +39,7 @@ CHAOS = os.path.join(HERE, "..", "..", "tools", "chaos", "chaos.py")
 
 
 class Way:
-    """A place that notes what it is told about others."""
+    """A stand-in for a place that records the settings it is given."""
 
     def __init__(self):
         self.told = []
@@ -60,7 +60,7 @@ class Cuts(unittest.TestCase):
 
 
 class Layers(unittest.TestCase):
-    """Settings of one place by several faults at once."""
+    """Several faults change the settings of one place at once."""
 
     def setUp(self):
         self.told = []
@@ -72,7 +72,7 @@ class Layers(unittest.TestCase):
         self.chaos = types.SimpleNamespace(rng=random.Random(1), network=network, settings={})
 
     def lasting(self, *kinds):
-        """Of each kind one that has begun."""
+        """Returns one fault of each kind, which has begun."""
         begun = [kind(self.chaos) for kind in kinds]
         for fault in begun:
             self.assertIsNotNone(fault.begin())
@@ -327,13 +327,13 @@ class Member:
 
 
 def flock_of(*views):
-    """Peers 1, 2, ... that live, and the views that they are in."""
+    """Returns a flock of living peers 1, 2, ..., each in its view."""
     peers = [Member(i + 1, view) for i, view in enumerate(views)]
     return types.SimpleNamespace(peers=peers, living=lambda: peers, events=[], changed=threading.Condition())
 
 
 def run_of(flock):
-    """A run at time 0 with that flock, which has done nothing yet."""
+    """Returns a run at time 0 with that flock, which has made no fault yet."""
     options = types.SimpleNamespace(
         seed=1, peers=len(flock.peers), kinds=["none"], majority=False, logs=None, judge=False
     )
@@ -346,7 +346,7 @@ def run_of(flock):
 
 class HowLongFaultsAreFelt(unittest.TestCase):
     def strike_of(self, run, takes_s):
-        """A fault whose making takes some seconds, as cuts do."""
+        """Returns a fault that takes some seconds to make, as cuts do."""
         clock = [100.0]
 
         def begin():
@@ -540,7 +540,7 @@ class WhatIsReported(unittest.TestCase):
 
 class NothingStrikes(unittest.TestCase):
     def run_with(self, kinds, peers, majority=False):
-        """A run that can make these faults, where nothing that the network needs is lacking."""
+        """Returns a run that can make these faults on a machine that has all that the network faults need."""
         options = types.SimpleNamespace(seed=1, peers=peers, kinds=kinds, majority=majority, logs=None, judge=False)
         network = types.SimpleNamespace(can_shape=lambda *queue: True, can_drop=lambda: True, clock=None)
         with contextlib.redirect_stdout(io.StringIO()):
@@ -734,7 +734,7 @@ class WallClock(unittest.TestCase):
 
 class Short(unittest.TestCase):
     def run_chaos(self, *extra):
-        """Its output; it must have ended with the same bytes."""
+        """Returns the output of a run that must end with the same bytes."""
         with tempfile.TemporaryDirectory() as folder:
             picture = os.path.join(folder, "chaos.svg")
             command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", picture, "--every", "1", *extra]
@@ -771,7 +771,7 @@ class Short(unittest.TestCase):
         self.assertIn("GODWIT_TEST_DATA names no folder with mnist in it", done.stderr)
 
     def fail_chaos(self, *extra):
-        """What it wrote; it must have ended with 1."""
+        """Returns what a run wrote that must end with exit code 1."""
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
             done = subprocess.run([*command, *extra], capture_output=True, text=True)
@@ -839,7 +839,7 @@ class Short(unittest.TestCase):
 
     @contextlib.contextmanager
     def long_run(self, folder):
-        """A run of minutes, in the background, whose first fault has just begun."""
+        """Starts a run of minutes in the background and returns when its first fault has begun."""
         command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
         command += ["--minutes", "5", "--every", "1", "--peers", "2"]
         surroundings = {"env": {**os.environ, "TMPDIR": folder}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -880,7 +880,7 @@ class Short(unittest.TestCase):
         self.assertEqual(self.of_the_dead() - before, set())
 
     def of_the_dead(self):
-        """Network namespaces of runs that are over (others may be under way beside this one)."""
+        """Returns the network namespaces of runs that are over; other runs may be under way."""
         left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
         ours = {name for name in left if name.startswith("godwit-chaos-")}
         return {name for name in ours if not os.path.exists(f"/proc/{name.split('-')[2]}")}

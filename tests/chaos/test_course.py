@@ -16,7 +16,7 @@ ALL, LEFT, RIGHT = "1 2", "1", "2"
 
 
 class StepsThatAreLost(unittest.TestCase):
-    """Events of two peers, made by hand."""
+    """Judges events of two peers that are made by hand."""
 
     def setUp(self):
         self.strikes = []
@@ -43,7 +43,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.strikes.append(types.SimpleNamespace(fault=fault, began=self.now, ended=self.now + 1))
 
     def power_loss(self, resumed, **fault):
-        """At step 9, with a complete checkpoint of step 5."""
+        """All peers lose power at step 9, with a complete checkpoint of step 5."""
         self.view(ALL)
         self.steps((1, 2), 3, 4, 5)
         self.checkpoint(5)
@@ -89,7 +89,7 @@ class StepsThatAreLost(unittest.TestCase):
         self.assertEqual((self.course.lost_in_cuts, self.course.wrongs), (6, []))
 
     def all_end(self):
-        """One after another, at step 50, with a complete checkpoint of step 49; the first one is back at once."""
+        """The peers end one after another at step 50, with a complete checkpoint of step 49; the first one is back at once."""
         self.view(ALL)
         self.steps((1, 2), 49)
         self.checkpoint(49)

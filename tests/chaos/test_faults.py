@@ -66,7 +66,7 @@ while True:
 
 @contextlib.contextmanager
 def within(place):
-    """Sockets that are made meanwhile are in that place's network."""
+    """Sockets that are made within this context are in that place's network."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def enter(path):
@@ -111,7 +111,7 @@ class Way:
             return b""
 
     def arrived(self):
-        """How many have arrived, once one that is sent now and again has. The way must be open."""
+        """Returns how many datagrams have arrived. Sends one again and again until it arrives, so the way must be open."""
         count, until = 0, time.monotonic() + PATIENCE_S
         self.sent += 1
         mark = b"mark %d" % self.sent
@@ -124,7 +124,7 @@ class Way:
         raise TimeoutError("nothing arrives")
 
     def pass_on(self, count):
-        """How many of so many arrive."""
+        """Sends so many datagrams and returns how many arrive."""
         return sum(self.send(BATCH) or self.arrived() for _ in range(count // BATCH))
 
 
@@ -139,7 +139,7 @@ class InPlaces(unittest.TestCase):
         self.chaos.began = time.time()
 
     def strike(self, kind):
-        """The one fault of a run, which lasts."""
+        """Begins the one fault of a run and returns it."""
         why = kind.missing(self.chaos)
         if why is not None:
             self.skipTest(why)
@@ -153,7 +153,7 @@ class InPlaces(unittest.TestCase):
         self.chaos.finish(self.chaos.faults[0])
 
     def silenced_by(self, kind):
-        """Whom such a fault silences, which is over then."""
+        """Makes and ends such a fault, and returns the peers that it silenced."""
         silences = self.strike(kind).silences
         self.finish()
         self.chaos.faults.clear()
@@ -181,7 +181,7 @@ class Networks(InPlaces):
             self.assertEqual(way.pass_on(BATCH), BATCH)
 
     def both(self, place):
-        """The way from that place, and the way to it."""
+        """Returns the way from that place and the way to it."""
         return self.ways[place.number], self.ways[3 - place.number]
 
     def test_a_cut_lets_nothing_pass_either_way(self):
@@ -233,7 +233,7 @@ class Networks(InPlaces):
         self.assert_can_take_a_burst(away)
 
     def assert_can_take_a_burst(self, way):
-        """Of which the queue of a slow link would lose some: it holds 200 ms, and 16 KiB that pass at once."""
+        """Checks with a burst of which the queue of a slow link would lose a part: it holds 200 ms and 16 KiB that pass at once."""
         way.send(100, size=1400)
         self.assertEqual(way.arrived(), 100)
 
@@ -253,7 +253,7 @@ class Networks(InPlaces):
         return time.monotonic() - began
 
     def assert_fast(self, way):
-        """Sooner or later a datagram takes less than the shortest delay."""
+        """Checks that sooner or later a datagram takes less than the shortest delay."""
         until = time.monotonic() + PATIENCE_S
         while self.passage_s(way) >= 0.01:
             self.assertLess(time.monotonic(), until)
@@ -286,7 +286,7 @@ class Disks(InPlaces):
         return contents
 
     def flips(self, paths, before):
-        """How many bits of each file are others now."""
+        """Returns how many bits of each file have changed."""
         return [(old ^ new).bit_count() for old, new in zip(before, self.contents(paths))]
 
     def test_one_bit_of_one_chunk_flips(self):
@@ -326,7 +326,7 @@ class Processes(InPlaces):
             peer.kill()
 
     def next_turn(self, peer, holds=lambda turn: True):
-        """The peer's first from now on of which that holds."""
+        """Returns the first turn of the peer from now on for which the condition holds."""
         now = time.monotonic()
 
         def found():
@@ -385,7 +385,7 @@ class Processes(InPlaces):
         self.assertNotEqual(self.state(peer), "T")
 
     def throttled(self, peer):
-        """In how many tenths of a second it was given no more."""
+        """Returns in how many periods of a tenth of a second the group was given no more processor time."""
         with open(os.path.join(peer.home.group, "cpu.stat")) as file:
             return int(dict(line.split() for line in file)["nr_throttled"])
 

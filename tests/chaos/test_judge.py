@@ -1,4 +1,4 @@
-"""What chaos asks of a long run with --judge (tools/chaos/judge.py)."""
+"""Tests of what chaos demands of a long run with --judge (tools/chaos/judge.py)."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ EVERY_S, STRUCK, LIVE_S = 5, 1440, 28800  # two hours of four peers
 
 
 def run_with(judged=True, kinds=(), job=None):
-    """A run that can make all kinds, or these, of faults."""
+    """Returns a run that can make these kinds of faults, or all kinds."""
     options = types.SimpleNamespace(seed=1, peers=4, kinds=list(kinds), majority=False, judge=judged, every=EVERY_S)
     network = types.SimpleNamespace(can_shape=lambda *queue: True, can_drop=lambda: True, clock="clock.so", places=[])
     with contextlib.redirect_stdout(io.StringIO()):
@@ -30,7 +30,7 @@ def run_with(judged=True, kinds=(), job=None):
 
 
 def went(run, times=STRUCK, kinds=judge.ASKED_KINDS, percent=97.0):
-    """What that run came to, in which nothing else went wrong."""
+    """Returns the verdict on that run, in which nothing else went wrong."""
     run.same, run.seconds = True, STRUCK * EVERY_S
     run.faults = [Strike(faults.KINDS[i % kinds](run), "", i, i + 1) for i in range(times)]
     run.live_s, run.done_s = LIVE_S, LIVE_S * percent / 100

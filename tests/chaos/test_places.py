@@ -31,7 +31,7 @@ def is_there(parent, name):
 
 
 def of(process):
-    """Namespaces, groups and mounts of that process."""
+    """Returns the namespaces, groups and mounts of that process."""
     ours = f"godwit-chaos-{process}"
     with open("/proc/self/mounts") as file:
         found = [line.split()[0] for line in file]
@@ -55,7 +55,7 @@ class Interrupted(unittest.TestCase):
 
     @contextlib.contextmanager
     def interrupting(self, *what):
-        """As soon as places.run has had such a command."""
+        """Interrupts the run as soon as places.run has run such a command."""
         real = places.run
 
         def run(*command, quiet=False):
@@ -114,7 +114,7 @@ class Killed(unittest.TestCase):
         self.enterContext(unittest.mock.patch.object(tempfile, "tempdir", self.folder))
 
     def make(self, name):
-        """What a run has, and its disk has a space in its path."""
+        """Makes the places of a run whose disk has a space in its path."""
         disk = os.path.join(self.folder, f"{name}-ab12", "a disk")
         os.makedirs(disk)
         places.run("mount", "-t", "tmpfs", "-o", "size=1m", name, disk)

@@ -1,5 +1,5 @@
-"""Which processes somebody has left behind: those that were given a mark, NAME=VALUE of their environment, and all
-that they have started have it, too."""
+"""Finds the processes that a program has left behind. A mark is a variable NAME=VALUE in the program's environment, which
+all processes that it starts inherit."""
 
 import contextlib
 import glob
@@ -8,7 +8,7 @@ import signal
 
 
 def marked(mark):
-    """{pid: command} of the marked processes that run."""
+    """Returns {pid: command} of the marked processes that run."""
     found = {}
     for path in glob.glob("/proc/[0-9]*"):
         with contextlib.suppress(OSError):  # the process has just ended, or is another user's

@@ -1,4 +1,4 @@
-"""./build.sh bench says what went wrong, and its exit code does."""
+"""./build.sh bench reports what went wrong, also by its exit code."""
 
 import contextlib
 import io
@@ -86,7 +86,7 @@ class Wrongs(unittest.TestCase):
         self.enterContext(mock.patch.object(tables, "WRONGS", []))
 
     def run_bench(self, *words):
-        """(exit code, the lines printed at the end)"""
+        """Returns (exit code, the lines printed at the end)."""
         said = io.StringIO()
         with mock.patch.object(sys, "argv", ["bench.py", *words]), contextlib.redirect_stdout(said):
             code = bench.main()

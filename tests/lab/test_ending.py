@@ -81,7 +81,7 @@ class Tools(unittest.TestCase):
     def test_a_measurement_that_is_killed_takes_its_peers_with_it(self):
         self.assertEqual(self.end(self.start("bench.py", "memory", count=2), signal.SIGKILL), -signal.SIGKILL)
 
-    def test_so_it_takes_what_makes_the_machine_busy(self):
+    def test_a_measurement_that_is_killed_takes_what_makes_the_machine_busy_with_it(self):
         tool = self.start("bench.py", "quick", "false-deaths", count=4)
         self.assertGreater(len(processes.marked(self.mark)), 1 + 4)
         self.end(tool, signal.SIGKILL)
@@ -91,7 +91,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.end(self.start("demo.py", count=2), signal.SIGHUP), 128 + signal.SIGHUP)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_under_nohup_it_goes_on(self):
+    def test_under_nohup_a_measurement_goes_on(self):
         tool = self.start("bench.py", "memory", count=2, ignored=[signal.SIGHUP])
         tool.send_signal(signal.SIGHUP)
         time.sleep(1)
@@ -141,13 +141,13 @@ class Starting(unittest.TestCase):
             self.assertFalse(os.path.exists(made))
         return done.returncode
 
-    def test_by_who_ends_processes(self):
+    def test_by_sigterm(self):
         self.assertEqual(self.end(signal.SIGTERM), 128 + signal.SIGTERM)
 
     def test_by_a_terminal_that_is_closed(self):
         self.assertEqual(self.end(signal.SIGHUP), 128 + signal.SIGHUP)
 
-    def test_by_who_interrupts_it(self):
+    def test_by_an_interrupt(self):
         self.assertEqual(self.end(signal.SIGINT), -signal.SIGINT)
 
 

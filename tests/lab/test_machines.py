@@ -1,4 +1,4 @@
-"""The lab itself: its machines, their RDMA devices, and what is done to them."""
+"""Tests of the lab itself: its machines, their RDMA devices, and the faults that it makes in them."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def network_of(pid):
 
 
 def in_network(network):
-    """The processes that are in a network namespace."""
+    """Returns the processes in a network namespace."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -22,7 +22,7 @@ class Mixed(unittest.TestCase):
         self.lab.start_all()
 
     def paths(self, peer, flock):
-        """By which path it reaches each of the others, by number."""
+        """Returns the path by which the peer reaches each of the others, by number."""
         numbers = {p.id: p.number for p in flock.peers}
         shown = status(peer)["peers"]
         return {numbers[p["id"]]: p["path"] for p in shown if not p["self"] and p["id"] in numbers}

@@ -22,7 +22,7 @@ class Reads(ThreeMachines):
         return self.enterContext(LabFlock(self.lab, BINARY, [*job, *OVER_RDMA, "--peers", str(members)]))
 
     def wait_counter(self, peer, name, least):
-        """Until it counts so many: counters are shown a little after the fact."""
+        """Waits until the peer counts so many: a counter is shown a moment after it changes."""
         step = peer.flock.step()
         while status(peer)["counters"][name] < least:
             step += 1
