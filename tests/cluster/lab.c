@@ -43,7 +43,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-/* What a peer that was killed left in memory for its next life. */
+/* Removes the journal of claims that a killed peer has left in shared memory for its next life. */
 static void remove_claims(const lab_peer *peer) {
     gw_identity identity;
     char path[GW_PATH_BYTES];
@@ -74,7 +74,7 @@ void lab_close(lab *l) {
 
 /* Ports. */
 
-/* Below those that Linux gives to who asks for any, of which UDP's could not be kept. */
+/* Ports below those that Linux gives to a socket that asks for any port, as a UDP port among those could not be kept. */
 enum { KEPT_FIRST = 20000, KEPT_PORTS = 12000 };
 
 /* A socket that is bound and does not listen keeps away all but those who share addresses. It does not share
@@ -112,7 +112,7 @@ static void split(char *text, char **words, int *count) {
     words[*count] = NULL;
 }
 
-/* Forks and executes the binary; what it says comes through the pipes. */
+/* Forks and executes the binary; its output comes through the pipes. */
 static pid_t execute(char **words, int *out, int *err) {
     int outs[2], errs[2];
     cr_assert_eq(pipe2(outs, O_CLOEXEC), 0);
@@ -202,7 +202,7 @@ static void take_stderr(lab_peer *peer, const char *bytes, size_t count) {
     peer->stderr_text[peer->stderr_bytes] = '\0';
 }
 
-/* Reads what is there; closes the descriptor at the end of the output. */
+/* Reads the output that is there and closes the descriptor at its end. */
 static void drain(lab_peer *peer, int *fd, void (*take)(lab_peer *, const char *, size_t)) {
     char bytes[65536];
     ssize_t got = read(*fd, bytes, sizeof bytes);
@@ -216,7 +216,7 @@ static void drain(lab_peer *peer, int *fd, void (*take)(lab_peer *, const char *
     }
 }
 
-/* Waits for output of any peer and takes it: no peer may block on a full pipe. False: nobody is left. */
+/* Waits for output of any peer and reads it, as no peer may block on a full pipe. Returns false if no peer is left. */
 static bool pump(lab *l, uint64_t until_ms) {
     struct pollfd fds[2 * LAB_PEERS];
     lab_peer *whose[2 * LAB_PEERS];
@@ -276,7 +276,7 @@ uint64_t lab_number(const json_t *event, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(event, key));
 }
 
-/* What `godwit status` says now. The caller frees. */
+/* Returns what `godwit status` prints now. The caller frees it. */
 static char *shown(const lab_peer *peer, const char *options) {
     enum { MOST = 65536 };
     char command[LAB_PATH * 2], *text = malloc(MOST);
