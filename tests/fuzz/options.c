@@ -91,6 +91,7 @@ static const gw_job_type *job_of(uint8_t byte) {
     const gw_job_type *const *jobs = gw_job_list();
     unsigned count = 0;
     while (jobs[count] != NULL) count++;
+    GW_ASSERT(count > 0);
     return jobs[byte % count];
 }
 
@@ -157,6 +158,7 @@ static void options_examples(fuzz_add *add, void *context) {
         add_job(add, context, jobs, "samples"); /* --data replaces it */
         add_job(add, context, jobs++, "data");
     }
+    GW_ASSERT(jobs > 0);
     words all = begin(0);
     for (uint32_t i = 0; i < count_run_options(); i++) {
         option o = option_of(job_of(0), i);

@@ -351,7 +351,7 @@ static void warn(const tokenizing *t, const char *program) {
 
 static bool tokenize(const arguments *a, const char *program, gw_err *err) {
     tokenizing t = {.last = NO_TOKEN, .progress = begin_progress()};
-    gw_token_shards_written written;
+    gw_token_shards_written written = {0};
     bool done =
         check_texts(a, err) && open_tokenizer(&t, a->tokenizer, err) && open_interrupt(&t.interrupt, err);
     if (done) {
