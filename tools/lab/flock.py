@@ -307,7 +307,7 @@ class Flock:
     def leader(self):
         """The living peer that leads the newest view, or None."""
         leaders = [peer for peer in self.living() if peer.leads]
-        return max(leaders, key=lambda peer: peer.view["epoch"], default=None)
+        return max(leaders, key=lambda peer: peer.view["number"], default=None)
 
     def step(self):
         return max((peer.step for peer in self.peers), default=0)

@@ -344,7 +344,13 @@ Test(snapshot, json_has_what_was_put_in) {
     cr_assert_eq(json_integer_value(json_object_get(object, "step")), 312);
     cr_assert_str_eq(json_string_value(json_object_get(object, "cluster")), "a \"quoted\" \\ name");
     cr_assert_str_eq(json_string_value(json_object_get(object, "fingerprint")), "ffffffffffffffff");
-    cr_expect_str_eq(json_string_value(json_object_get(object, "evaluation")), "val_loss=0.75 note=well");
+    const json_t *evaluation = json_object_get(object, "evaluation"),
+                 *report = json_object_get(object, "report");
+    cr_expect_eq(json_real_value(json_object_get(evaluation, "val_loss")), 0.75, "%s", text);
+    cr_expect_str_eq(json_string_value(json_object_get(evaluation, "note")), "well", "%s", text);
+    cr_expect(json_is_real(json_object_get(report, "loss")), "%s", text);
+    cr_expect_null(json_object_get(object, "epoch"), "an epoch is one of data");
+    cr_expect(json_is_integer(json_object_get(object, "view_number")), "%s", text);
     cr_expect_eq(json_integer_value(json_object_get(object, "evaluation_step")), 251);
     json_t *counters = json_object_get(object, "counters"), *peers = json_object_get(object, "peers");
     cr_assert_eq(json_object_size(counters), GW_COUNTERS);
@@ -520,6 +526,33 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     cr_assert_null(strstr(text, "godwit_gpu_"), "a peer without GPUs has no such metrics");
     cr_assert_null(strstr(text, "godwit_sums_by_nccl"));
     free(text);
+}
+
+/* promtool is Prometheus's own judge of names, types and help. */
+static void expect_promtool_content(const gw_node_snapshot *snapshot) {
+    char path[] = "/tmp/godwit-metrics-XXXXXX", command[100], said[4000];
+    char *text = gw_snapshot_metrics(snapshot);
+    int fd = mkstemp(path);
+    cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+    free(text);
+    snprintf(command, sizeof command, "promtool check metrics 2>&1 < %s", path);
+    FILE *pipe = popen(command, "r");
+    cr_assert_not_null(pipe);
+    said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    unlink(path);
+    cr_expect_eq(status, 0, "%s", said);
+    cr_expect_str_eq(said, "", "%s", said);
+}
+
+Test(snapshot, promtool_has_nothing_to_say_about_the_metrics) {
+    if (system("promtool --version >/dev/null 2>&1") != 0) cr_skip_test("there is no promtool");
+    gw_node_snapshot *s = with_gpus();
+    snprintf(s->corruption, sizeof s->corruption, "step 3: peer 0a is wrong");
+    s->tokens_per_s = 5;
+    expect_promtool_content(s);
+    expect_promtool_content(rig_busy_snapshot());
 }
 
 /* The control socket. */

@@ -3,6 +3,7 @@
 #include "tools/godwit/command/status_peers.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/control.h"
+#include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
 #include "tools/godwit/text/wrap.h"
 
@@ -88,9 +89,9 @@ static void print_text(const char *head, const char *between, const char *text) 
 
 /* Prints the last evaluation, if there has been one. */
 static void print_evaluation(const json_t *s) {
-    const char *evaluation = json_string_value(json_object_get(s, "evaluation"));
-    char head[64], brief[LINE];
-    if (evaluation == NULL || evaluation[0] == '\0') return;
+    char head[64], evaluation[LINE], brief[LINE];
+    gw_json_report_text(json_object_get(s, "evaluation"), evaluation, sizeof evaluation);
+    if (evaluation[0] == '\0') return;
     snprintf(head, sizeof head, "last evaluation: step %lld", count_of(s, "evaluation_step"));
     gw_key_values_brief(evaluation, brief, sizeof brief);
     print_text(head, ", ", brief);
@@ -98,19 +99,19 @@ static void print_evaluation(const json_t *s) {
 
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
-    const char *report = json_string_value(json_object_get(s, "report"));
-    char saved[24], brief[LINE];
+    char saved[24], report[LINE], brief[LINE];
     printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
     if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
     if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
     putchar('\n');
-    gw_key_values_brief(report != NULL ? report : "", brief, sizeof brief);
+    gw_json_report_text(json_object_get(s, "report"), report, sizeof report);
+    gw_key_values_brief(report, brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
     print_evaluation(s);
     if (count_of(s, "members") > 0)
-        printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "epoch"), count_of(s, "members"),
+        printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "view_number"), count_of(s, "members"),
                count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
     if (corruption != NULL) {
         char found[64];

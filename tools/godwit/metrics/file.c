@@ -279,7 +279,7 @@ static char *json_row(const gw_metrics_file *file, const gw_metrics_row *row) {
     size_t length;
     while (gw_key_values_next(&rest, key, &value, &length))
         if (!is_fixed(key)) gw_json_value(object, key, value, length);
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16)), *line = NULL;
+    char *text = gw_json_line(object), *line = NULL;
     json_decref(object);
     if (text == NULL || asprintf(&line, "%s\n", text) < 0) line = NULL;
     free(text);

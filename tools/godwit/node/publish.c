@@ -90,7 +90,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     gw_events_step(p->of.console->events, &event);
     gw_metrics_row row = {.step = event.step,
                           .phase = phase == GW_EVALUATE ? "evaluate" : "train",
-                          .time = (double)gw_wall_ns() * 1e-9,
+                          .time = (double)(gw_wall_ns() / 1000) / 1e6,
                           .ms = ms,
                           .members = event.members,
                           .shards = shards,
@@ -399,7 +399,7 @@ static void fill_payload(const gw_publisher *p, gw_node_snapshot *s) {
     s->counter[GW_COUNT_PAYLOAD_READ_BYTES] = counts.read_bytes;
     s->counter[GW_COUNT_PAYLOAD_READS_FAILED] = counts.reads_failed;
     s->counter[GW_COUNT_PAYLOAD_WRITTEN] = counts.written;
-    s->counter[GW_COUNT_PAYLOAD_WAITED_MS] = counts.waited_ns / 1000000;
+    s->counter[GW_COUNT_PAYLOAD_WAITED_NS] = counts.waited_ns;
 }
 
 static void fill_gpus(const gw_publisher *p, gw_node_snapshot *s) {
@@ -438,8 +438,8 @@ void gw_publish(gw_publisher *p) {
     uint64_t now = gw_now_ns();
     p->published_ns = now;
     memset(s, 0, sizeof *s);
-    s->time = (double)gw_wall_ns() * 1e-9;
-    s->uptime_s = (double)(now - p->started_ns) * 1e-9;
+    s->time = (double)(gw_wall_ns() / 1000) / 1e6;
+    s->uptime_s = (double)((now - p->started_ns) / 1000000) / 1e3;
     snprintf(s->job, sizeof s->job, "%s", options->job->name);
     s->job_id = p->of.job->id;
     snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);

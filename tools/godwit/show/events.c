@@ -42,28 +42,16 @@ void gw_events_close(gw_events *events) {
 static json_t *object_of(const char *event) {
     json_t *object = json_object();
     json_object_set_new(object, "event", json_string(event));
-    json_object_set_new(object, "time", json_real((double)gw_wall_ns() * 1e-9));
+    json_object_set_new(object, "time", json_real((double)(gw_wall_ns() / 1000) / 1e6));
     return object;
 }
 
 static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
-    json_object_set_new(object, key, json_real((double)duration_ns * 1e-6));
-}
-
-/* Sets a report as an object in which numbers stay numbers: "loss=0.31 note=x" becomes {"loss": 0.31,
- * "note": "x"}. */
-static void set_report(json_t *object, const char *key, const char *report) {
-    if (report == NULL || report[0] == '\0') return;
-    json_t *fields = json_object();
-    char word[GW_KEY_VALUES_KEY];
-    const char *rest = report, *value;
-    size_t length;
-    while (gw_key_values_next(&rest, word, &value, &length)) gw_json_value(fields, word, value, length);
-    json_object_set_new(object, key, fields);
+    json_object_set_new(object, key, json_real((double)duration_ns / 1e6));
 }
 
 static void print_object(gw_events *events, json_t *object) {
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(16));
+    char *text = gw_json_line(object);
     json_decref(object);
     if (text == NULL) return;
     gw_display_out(events->display, text);
@@ -199,7 +187,7 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
         gw_hex(view->members[i].id.bytes, sizeof view->members[i].id.bytes, id);
         json_array_append_new(members, json_string(id));
     }
-    gw_json_count(object, "epoch", view->epoch);
+    gw_json_count(object, "number", view->epoch);
     gw_json_hex(object, "name", view->name.bytes, sizeof view->name.bytes);
     gw_json_peer(object, "leader", &view->leader);
     json_object_set_new(object, "leads", json_boolean(leads));
@@ -228,7 +216,7 @@ void gw_events_step(gw_events *events, const gw_event_step *step) {
     gw_json_count(object, "computed", step->computed);
     gw_json_count(object, "stolen", step->stolen);
     gw_json_u64(object, "fingerprint", step->fingerprint);
-    set_report(object, "report", step->report);
+    gw_json_report(object, "report", step->report);
     print_object(events, object);
 }
 
@@ -360,7 +348,7 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     gw_json_text(object, "job", done->job);
     gw_json_count(object, "steps", done->steps);
     if (done->has_state) gw_json_hash(object, "state", &done->state);
-    set_report(object, "summary", done->summary);
+    gw_json_report(object, "summary", done->summary);
     gw_json_count(object, "peers", done->peers);
     gw_json_count(object, "repaired", done->repaired);
     gw_json_count(object, "stolen", done->stolen);

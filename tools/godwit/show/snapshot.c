@@ -65,7 +65,7 @@ static const gw_counter_info infos[GW_COUNTERS] = {
     [GW_COUNT_PAYLOAD_READS_FAILED] = {"payload_reads_failed",
                                        "Blocks of shard payload that another peer failed to give.", 0},
     [GW_COUNT_PAYLOAD_WRITTEN] = {"payload_blocks_written", "Blocks of shard payload written by the job.", 0},
-    [GW_COUNT_PAYLOAD_WAITED_MS] = {"payload_waited_ms", "Milliseconds that workers waited for payload.", 0},
+    [GW_COUNT_PAYLOAD_WAITED_NS] = {"payload_waited_seconds", "Time that workers waited for payload.", 1e-9},
     [GW_COUNT_NCCL_SUMS_CUT] = {"nccl_sums_cut",
                                 "Sums by NCCL that the end of a member or a failure has interrupted.", 0},
     [GW_COUNT_NCCL_FORMING_CUT] =

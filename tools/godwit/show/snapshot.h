@@ -57,7 +57,7 @@ typedef enum gw_counter {
     GW_COUNT_PAYLOAD_READ_BYTES,   /* shard payload read from other peers */
     GW_COUNT_PAYLOAD_READS_FAILED, /* blocks that a peer should have had and did not give */
     GW_COUNT_PAYLOAD_WRITTEN,      /* blocks of shard payload that the job wrote here */
-    GW_COUNT_PAYLOAD_WAITED_MS,    /* time that workers waited for payload */
+    GW_COUNT_PAYLOAD_WAITED_NS,    /* time that workers waited for payload */
     GW_COUNT_NCCL_SUMS_CUT,        /* sums by NCCL, and communicators being formed, that a failure ended */
     GW_COUNT_NCCL_FORMING_CUT,
     GW_COUNTERS
@@ -113,7 +113,7 @@ typedef struct gw_node_snapshot {
     bool healthy;
     bool ended; /* the peer has ended; this is its last snapshot */
 
-    uint64_t epoch; /* 0 = no view */
+    uint64_t epoch; /* of the view, shown to people as its number; 0 = no view */
     gw_view_name view;
     gw_peer_id leader;
     uint32_t members;

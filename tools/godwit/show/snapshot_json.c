@@ -76,7 +76,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_text(root, "phase", s->phase);
     if (s->corruption[0] != '\0') gw_json_text(root, "corruption", s->corruption);
     gw_json_flag(root, "healthy", s->healthy);
-    gw_json_count(root, "epoch", s->epoch);
+    gw_json_count(root, "view_number", s->epoch);
     gw_json_hex(root, "view", s->view.bytes, sizeof s->view.bytes);
     gw_json_peer(root, "leader", &s->leader);
     gw_json_count(root, "members", s->members);
@@ -87,8 +87,8 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     if (s->tokens_per_s > 0) gw_json_real(root, "tokens_per_s", s->tokens_per_s);
     gw_json_count(root, "workers", s->workers);
     gw_json_u64(root, "fingerprint", s->fingerprint);
-    gw_json_text(root, "report", s->report);
-    gw_json_text(root, "evaluation", s->evaluation);
+    gw_json_report(root, "report", s->report);
+    gw_json_report(root, "evaluation", s->evaluation);
     gw_json_step(root, "evaluation_step", s->evaluation[0] != '\0' ? s->evaluation_step : UINT64_MAX);
     gw_json_count(root, "rss_bytes", s->rss_bytes);
     gw_json_count(root, "gossip_health", s->health);
@@ -125,7 +125,7 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_object_set_new(root, "peers", peers);
     json_object_set_new(root, "checkpoints", checkpoints);
     json_object_set_new(root, "gpus", gpus);
-    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *text = gw_json_line(root);
     json_decref(root);
     return text;
 }

@@ -209,7 +209,8 @@ static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
     gauge(out, "healthy", "1 while this peer takes part or is about to, 0 while it waits.", s->healthy);
     gauge(out, "uptime_seconds", "Time since this process started.", s->uptime_s);
-    gauge(out, "epoch", "Epoch of the installed view.", (double)s->epoch);
+    gauge(out, "view_number", "Number of the installed view.", (double)s->epoch);
+    gauge(out, "epoch", "The former name of godwit_view_number.", (double)s->epoch);
     gauge(out, "members", "Members of the installed view.", s->members);
     gauge(out, "leader", "1 on the leader.", leads);
     gauge(out, "step", "Steps of the job that are done.", (double)s->step);

@@ -1,8 +1,11 @@
 #include "tools/godwit/text/json.h"
 
 #include "core/base/assert.h"
+#include "core/params.h"
+#include "tools/godwit/text/key_values.h"
 #include "tools/godwit/text/utf8.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,8 +54,50 @@ void gw_json_value(json_t *object, const char *key, const char *text, size_t len
     snprintf(copy, sizeof copy, "%.*s", (int)length, text);
     double value = strtod(copy, &end);
     bool number = length > 0 && length < sizeof copy && *end == '\0' && isfinite(value) && !is_digest(copy);
-    json_object_set_new(object, name, number ? json_real(value) : string_of(text, length));
+    errno = 0;
+    long long whole = strtoll(copy, &end, 10);
+    bool integer = number && *end == '\0' && errno == 0;
+    json_object_set_new(object, name,
+                        integer  ? json_integer(whole)
+                        : number ? json_real(value)
+                                 : string_of(text, length));
     free(name);
+}
+
+void gw_json_report(json_t *object, const char *key, const char *report) {
+    if (report == NULL || report[0] == '\0') return;
+    json_t *fields = json_object();
+    char word[GW_KEY_VALUES_KEY];
+    const char *value;
+    size_t length;
+    while (gw_key_values_next(&report, word, &value, &length)) gw_json_value(fields, word, value, length);
+    json_object_set_new(object, key, fields);
+}
+
+/* Writes the shortest decimal text of a finite double that has a point or an exponent, so that readers with
+ * types take it for a real number. */
+static void real_text(double value, char text[GW_PARAM_REAL_TEXT + 2]) {
+    gw_param_real_text(value, text);
+    if (strpbrk(text, ".e") == NULL) strcat(text, ".0");
+}
+
+void gw_json_report_text(const json_t *report, char *text, size_t size) {
+    const char *key;
+    json_t *value;
+    size_t used = 0;
+    text[0] = '\0';
+    json_object_foreach((json_t *)report, key, value) {
+        char number[GW_PARAM_REAL_TEXT + 2];
+        const char *shown = json_string_value(value);
+        if (json_is_integer(value))
+            snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        else if (shown == NULL)
+            real_text(json_number_value(value), number);
+        int wrote = snprintf(text + used, size - used, "%s%s=%s", used > 0 ? " " : "", key,
+                             shown != NULL ? shown : number);
+        used += (size_t)wrote;
+        if (used >= size) return;
+    }
 }
 
 void gw_json_hex(json_t *object, const char *key, const void *bytes, size_t count) {
@@ -79,4 +124,48 @@ void gw_json_u64(json_t *object, const char *key, uint64_t value) {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, value);
     gw_json_text(object, key, text);
+}
+
+static bool write_value(FILE *out, const json_t *value) {
+    const char *key;
+    json_t *member;
+    size_t index;
+    bool good = true;
+    if (json_is_object(value)) {
+        const char *before = "{";
+        json_object_foreach((json_t *)value, key, member) {
+            json_t *name = json_string(key);
+            fputs(before, out);
+            good &= name != NULL && json_dumpf(name, out, JSON_ENCODE_ANY) == 0;
+            json_decref(name);
+            fputc(':', out);
+            good &= write_value(out, member);
+            before = ",";
+        }
+        fputs(*before == '{' ? "{}" : "}", out);
+    } else if (json_is_array(value)) {
+        fputc('[', out);
+        json_array_foreach(value, index, member) {
+            if (index > 0) fputc(',', out);
+            good &= write_value(out, member);
+        }
+        fputc(']', out);
+    } else if (json_is_real(value)) {
+        char text[GW_PARAM_REAL_TEXT + 2];
+        real_text(json_real_value(value), text);
+        fputs(text, out);
+    } else
+        good = json_dumpf(value, out, JSON_ENCODE_ANY) == 0;
+    return good;
+}
+
+char *gw_json_line(const json_t *value) {
+    char *line = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&line, &length);
+    if (out == NULL) return NULL;
+    bool good = write_value(out, value);
+    if (fclose(out) == 0 && good) return line;
+    free(line);
+    return NULL;
 }
