@@ -27,7 +27,7 @@ usage() {
 usage: ./build.sh [COMMAND]
 
   (none)     install what is missing, make a release build: build/godwit
-  demo       four peers on this machine, two of them killed; under a minute
+  demo       four peers on this machine, two of them killed; under half a minute
   test       build and run the tests, a short search of all fuzzers among them
   test all   the same, and the suites that take too long for every change;
              before a release

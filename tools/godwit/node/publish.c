@@ -439,7 +439,7 @@ void gw_publish(gw_publisher *p) {
     p->published_ns = now;
     memset(s, 0, sizeof *s);
     s->time = (double)(gw_wall_ns() / 1000) / 1e6;
-    s->uptime_s = (double)((now - p->started_ns) / 1000000) / 1e3;
+    s->uptime_s = (double)(now - p->started_ns) / 1e9;
     snprintf(s->job, sizeof s->job, "%s", options->job->name);
     s->job_id = p->of.job->id;
     snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);
