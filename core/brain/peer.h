@@ -72,6 +72,9 @@ typedef struct gw_peer_config {
     /* How long the final state is tried to be stored while no disk has room, and how long a leaving peer
      * waits for a checkpoint if no others stay. */
     uint64_t save_timeout_ns;
+    /* A peer without others that is asked to leave finishes its step if that takes no longer than this;
+     * otherwise it leaves with the state before the step. 0: it finishes the step in any case. */
+    uint64_t grace_ns;
 
     uint64_t seed;              /* of this peer's jitter */
     uint64_t probe_interval_ns; /* period of gossip's probes; 0 = default */

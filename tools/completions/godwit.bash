@@ -141,7 +141,7 @@ _godwit_table() {
         kinds[--y]='any'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
@@ -154,6 +154,7 @@ _godwit_table() {
         kinds[--workers]='any'
         kinds[--keep]='any'
         kinds[--replicas]='any'
+        kinds[--grace]='any'
         kinds[--hang-timeout]='any'
         kinds[--probe-interval-ms]='any'
         kinds[--resume-timeout]='any'

@@ -174,6 +174,7 @@ complete -c godwit -n '__godwit_is run' -l json -d 'Print events as lines of JSO
 complete -c godwit -n '__godwit_is run' -l metrics -r -F -d 'Write a row for each committed step to FILE, whose name ends with .csv or .jsonl'
 complete -c godwit -n '__godwit_is run' -l quiet -d 'Print nothing but warnings and the last line'
 complete -c godwit -n '__godwit_is run' -l verbose -d 'Print debugging lines too'
+complete -c godwit -n '__godwit_is run' -l grace -x -d 'A peer without others that is asked to leave Pq Dv SIGTERM finishes its step if that takes no longer than this, as the steps before it show'
 complete -c godwit -n '__godwit_is run' -l hang-timeout -x -d 'A shard that has run for this time, and for 20 times as long as is usual on this peer, counts as hanging: its peer ends, and the others compute it'
 complete -c godwit -n '__godwit_is run' -l no-prefetch -d 'Fetch a shard\'s payload when the shard is computed, instead of while the shard before it is'
 complete -c godwit -n '__godwit_is run' -l probe-interval-ms -x -d 'The interval in milliseconds at which the membership protocol probes a peer'

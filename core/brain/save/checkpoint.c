@@ -34,6 +34,8 @@ enum {
      * may still come. */
     WRITE_AGAIN_MS = 4000,
     WRITE_AGAIN_MOST_MS = 60000,
+    WARN_AGAIN_MS = 60000,
+    WARN_AGAIN_MOST_MS = 3600000,
 };
 
 void gw_saves_free(gw_save *save) {
@@ -161,7 +163,7 @@ void gw_saves_open(gw_peer *p, bool final) {
     bool leaves = gw_saves_before_leaving(p); /* this peer waits for this checkpoint and then leaves */
     *s =
         (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
-    s->looks = final || leaves;
+    s->looks = final || leaves || p->save.step_given_up;
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !leaves)
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->save.late_saves);
@@ -200,6 +202,16 @@ void gw_saves_abandon(gw_peer *p) {
      * stored stays, as it may be part of a manifest by now. */
     if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
     gw_saves_free(&p->save.open);
+}
+
+/* Whether a warning is logged now. */
+static bool warns_now(const gw_peer *p, gw_repeated_warning *warning) {
+    if (p->now < warning->again_ns) return false;
+    uint64_t least_ns = gw_peer_ms(p, WARN_AGAIN_MS), most_ns = gw_peer_ms(p, WARN_AGAIN_MOST_MS);
+    warning->wait_ns = warning->wait_ns == 0 ? least_ns : 2 * warning->wait_ns;
+    if (warning->wait_ns > most_ns) warning->wait_ns = most_ns;
+    warning->again_ns = p->now + warning->wait_ns;
+    return true;
 }
 
 /* At the leader. */
@@ -277,13 +289,12 @@ static void all_answered(gw_peer *p) {
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
-        if (!p->save.given_up_logged)
+        if (warns_now(p, &p->save.given_up_warning))
             gw_peer_say(p, GW_WARN,
                         "the checkpoint of step %" PRIu64
                         " is given up: %u of its %u chunks could be stored by nobody; "
-                        "the last complete one stays, and no further warning comes until another is complete",
+                        "the last complete one stays, and others are tried",
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
-        p->save.given_up_logged = true;
         if (s->final) {
             gw_final_retry_hashing(p);
             return;
@@ -393,18 +404,16 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
     }
     if (unsaved) {
         ended_unsaved(p);
-        if (!p->save.given_up_logged)
-            gw_peer_say(
-                p, GW_WARN,
-                "the state of step %" PRIu64
-                " is not saved: nobody could store all of it; the last complete checkpoint stays, and "
-                "no further warning comes until another is complete",
-                step);
-        p->save.given_up_logged = true;
+        if (warns_now(p, &p->save.given_up_warning))
+            gw_peer_say(p, GW_WARN,
+                        "the state of step %" PRIu64
+                        " is not saved: nobody could store all of it; the last complete checkpoint stays, "
+                        "and others are tried",
+                        step);
     } else {
         p->save.late_saves = p->save.unsaved_times = 0;
         p->save.save_asked = false;
-        p->save.given_up_logged = false;
+        p->save.given_up_warning = (gw_repeated_warning){0};
         gw_kept_complete(p, step, root);
     }
     if (!final) {
@@ -461,10 +470,10 @@ static void cannot_write(gw_peer *p) {
     p->save.write_again_ns = write_again_at(p, ++p->save.refusals);
 }
 
-/* Logs the refusal of the disk, once, as the disk may stay full for days. */
+/* Logs the refusal of the disk, now and again, as the disk may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
     snprintf(p->save.unwritable_why, sizeof p->save.unwritable_why, "%s", gw_peer_why(event));
-    if (p->save.unwritable_logged) return;
+    if (!warns_now(p, &p->save.unwritable_warning)) return;
     p->save.unwritable_logged = true;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
     gw_peer_say(p, GW_WARN,
@@ -480,6 +489,7 @@ static void took_part(gw_peer *p) {
     if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->save.refusals = 0;
     if (!p->save.unwritable_logged) return;
     p->save.unwritable_logged = false;
+    p->save.unwritable_warning = (gw_repeated_warning){0};
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
 }
 

@@ -1,7 +1,11 @@
 /* Leaving at the user's request. If other peers go on, a peer leaves at the end of a step, with the next
  * checkpoint. If none does, its results would be lost with it, so it waits until they are saved, for at most
  * --save-timeout. The last peer of all computes nothing more while it waits. A peer that comes to it
- * meanwhile gets the state from it before it leaves. */
+ * meanwhile gets the state from it before it leaves.
+ *
+ * Whoever asks may kill the process some time later (Kubernetes, Slurm, docker stop). So the last peer
+ * does not finish a step that takes longer than --grace: it saves the state before that step, if that is
+ * not saved yet, and leaves. */
 #include "core/brain/save/leave.h"
 
 #include "core/base/assert.h"
@@ -43,6 +47,25 @@ bool gw_leave_somebody_stays(const gw_peer *p) {
     for (uint32_t rank = 0; rank < p->view.current.count; rank++)
         if (stays[rank]) staying.members[staying.count++] = p->view.current.members[rank];
     return p->view.ballot.majority ? gw_view_majority(&p->view.current, &staying) : staying.count > 0;
+}
+
+/* The end of the time in which a step has to end that this peer waits for. */
+static uint64_t grace_end(const gw_peer *p) {
+    return p->save.leave_ns + p->config.grace_ns;
+}
+
+/* The sum of the step is not complete, and the state is that before the step. */
+static bool computes(const gw_peer *p) {
+    return p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING;
+}
+
+/* Whether this peer, without others, leaves from the middle of its step. How long the step takes is judged
+ * by the one before it; a first step is waited for as long as the time lasts. */
+static bool gives_step_up(const gw_peer *p) {
+    bool alone =
+        p->save.leaving && p->config.grace_ns != 0 && p->view.current.count == 1 && !p->save.want_stop;
+    if (!alone || !computes(p)) return false;
+    return p->now >= grace_end(p) || p->step.begun_ns + p->step.last_ns > grace_end(p);
 }
 
 static uint64_t patience_ns(const gw_peer *p) {
@@ -145,7 +168,7 @@ bool gw_leave_saved(gw_peer *p) {
         stop_here(p, &done.root);
         return false;
     }
-    if (!last && p->phase == GW_AT_PAUSED && may_leave(p)) leave(p, &done.root);
+    if (!last && (p->phase == GW_AT_PAUSED || gives_step_up(p)) && may_leave(p)) leave(p, &done.root);
     return last;
 }
 
@@ -178,6 +201,21 @@ static void give_up(gw_peer *p) {
                    saved ? "" : " without waiting for a checkpoint any longer");
 }
 
+/* Leaves with the state before the step, or has it saved first. */
+static void leave_step(gw_peer *p) {
+    if (!p->save.step_given_up)
+        gw_peer_say(p, GW_INFO,
+                    "the step in progress is given up, as it would take longer than %.0f s (--grace)",
+                    (double)p->config.grace_ns * 1e-9);
+    p->save.step_given_up = true;
+    if (may_leave(p)) {
+        leave(p, NULL);
+    } else if (!p->save.open.active && p->now >= p->save.leave_again_ns) {
+        p->save.leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
+        gw_saves_open(p, false);
+    }
+}
+
 bool gw_leave_consider(gw_peer *p) {
     GW_ASSERT(p->phase != GW_AT_OVER);
     if (p->now >= gw_leave_until(p)) {
@@ -188,6 +226,10 @@ bool gw_leave_consider(gw_peer *p) {
         leave(p, NULL); /* others would wait until this peer has a state that it does not need */
         return false;
     }
+    if (gives_step_up(p)) {
+        leave_step(p);
+        return false;
+    }
     if (!is_to_save(p) || p->now < p->save.leave_again_ns) return false;
     p->save.leave_again_ns = p->now + gw_peer_ms(p, AGAIN_MS);
     return true;
@@ -195,5 +237,10 @@ bool gw_leave_consider(gw_peer *p) {
 
 uint64_t gw_leave_deadline(const gw_peer *p) {
     uint64_t until = gw_leave_until(p);
+    if (gives_step_up(p) && !p->save.open.active && p->save.leave_again_ns < until)
+        return p->save.leave_again_ns;
+    bool waits = p->save.leaving && computes(p) && p->view.current.count == 1;
+    if (waits && p->config.grace_ns != 0 && p->now < grace_end(p) && grace_end(p) < until)
+        return grace_end(p);
     return is_to_save(p) && p->save.leave_again_ns < until ? p->save.leave_again_ns : until;
 }

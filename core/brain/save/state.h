@@ -52,6 +52,13 @@ typedef struct gw_completed {
     gw_hash root;
 } gw_completed;
 
+/* A warning of trouble that may last for weeks: it is logged at once, after a minute, and then after twice
+ * the time of before, up to an hour. Zeroed when the trouble is over. */
+typedef struct gw_repeated_warning {
+    uint64_t again_ns; /* when it is due again; 0 = it has not been logged */
+    uint64_t wait_ns;  /* between the last two */
+} gw_repeated_warning;
+
 typedef struct gw_save_state {
     gw_completed completed;
     gw_save open;        /* the checkpoint in progress */
@@ -82,9 +89,10 @@ typedef struct gw_save_state {
     /* Step of the last checkpoint for which everything dispensable was deleted; UINT64_MAX = none. */
     uint64_t room_step;
     bool unwritable_logged; /* the log has the reason, and nothing has been written since */
+    gw_repeated_warning unwritable_warning;
     char unwritable_why[200];
-    bool given_up_logged;                   /* the log names a checkpoint given up; none is complete since */
-    uint32_t late_saves;                    /* checkpoints in a row that took too long */
+    gw_repeated_warning given_up_warning; /* of checkpoints that are given up, while none becomes complete */
+    uint32_t late_saves;                  /* checkpoints in a row that took too long */
     bool member_unwritable[GW_MAX_MEMBERS]; /* by rank, as far as this peer has heard */
     /* By rank, as the last sum or view told all members alike; chunks are placed by this. */
     bool unwritable_to_all[GW_MAX_MEMBERS];
@@ -94,6 +102,7 @@ typedef struct gw_save_state {
     uint64_t leave_step; /* the step at which this peer was asked to leave */
     uint64_t leave_ns;   /* since when this peer is leaving */
     bool leave_tried;    /* as the last peer, it has begun to save its results */
+    bool step_given_up;  /* the log says that the step in progress is not waited for */
     uint64_t leave_again_ns; /* while it waits to leave: no other save begins before */
     gw_lineage lineage;      /* float sums: of the state that this peer holds */
     gw_lineage view_lineage; /* float sums: of the state that its view began with */

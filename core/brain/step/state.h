@@ -37,8 +37,10 @@ typedef struct gw_step_state {
     uint64_t speed_ns;  /* when own_speed was measured */
     /* Shards of others since this peer last had one; own_speed becomes too old by them. */
     uint64_t idle_shards;
-    bool speed_old; /* own_speed is too old and counts as unknown */
-    uint32_t tag;   /* of the present deal */
+    bool speed_old;    /* own_speed is too old and counts as unknown */
+    uint64_t begun_ns; /* when the present step was begun */
+    uint64_t last_ns;  /* how long the last whole step took; 0 = not known */
+    uint32_t tag;      /* of the present deal */
     gw_token seal_token, reduce_token, apply_token;
     bool applying;
     int64_t decisions; /* of the sum being applied */

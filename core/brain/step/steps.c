@@ -59,6 +59,7 @@ static void begin_whole_step(gw_peer *p) {
     gw_action *begin = gw_peer_act(p, GW_ACT_BEGIN_STEP);
     begin->step = p->state.step;
     begin->begin_step.shards = p->step.shards;
+    p->step.begun_ns = p->now;
     p->step.accumulator_step = p->state.step;
     p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in an earlier life */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
@@ -427,6 +428,7 @@ static void go_on(gw_peer *p) {
 static void take_step(gw_peer *p, const gw_event *event) {
     gw_job_state_advance(p, event->applied.fingerprint);
     gw_commit_applied(p);
+    p->step.last_ns = p->step.begun_ns != 0 && p->now > p->step.begun_ns ? p->now - p->step.begun_ns : 0;
     p->step.failures = 0;
     gw_verify_forget_doubt(p);
     gw_poison_forget(p, p->state.step);

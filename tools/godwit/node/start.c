@@ -341,6 +341,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .join_timeout_ns = options->join_timeout_ns,
         .resume_timeout_ns = options->resume_timeout_ns,
         .save_timeout_ns = options->save_timeout_ns,
+        .grace_ns = options->grace_ns != 0 ? options->grace_ns : 1,
         .seed = identity->incarnation.nonce,
         .probe_interval_ns = options->probe_interval_ns,
         .time_scale_percent = options->time_scale_percent,

@@ -367,6 +367,11 @@ static const option_row options_of_run[] = {
      "How long peers try to store the last state while no disk has room or a disk does not answer, and how "
      "long the last peer waits for a checkpoint when it is asked to leave (at least 10s)",
      EXPERTS, take_time, FIELD(save_timeout_ns)},
+    {"grace", "TIME", "10s", NULL,
+     "A peer without others that is asked to leave (SIGTERM) finishes its step if that takes no longer than "
+     "this, and "
+     "otherwise leaves with the state before it; at most the time after which who asks kills it",
+     EXPERTS, take_time, FIELD(grace_ns)},
     {"hang-timeout", "TIME", "60s", NULL,
      "How long a shard may run before it counts as hung, if that is also 20 times as long as is usual on "
      "this peer; a peer with a hung shard ends, and others compute the shard",

@@ -51,7 +51,7 @@ typedef struct gw_run_options {
     const char *metrics; /* file that gets a row for each step; NULL = none */
     bool json, quiet, verbose;
 
-    uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, hang_timeout_ns;
+    uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, grace_ns, hang_timeout_ns;
     uint64_t probe_interval_ns;  /* 0 = the brain's default */
     uint32_t time_scale_percent; /* the length of every protocol timeout, in percent */
     bool no_prefetch;            /* a shard's payload is fetched when the shard is computed, not before */

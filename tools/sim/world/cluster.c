@@ -442,6 +442,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .join_timeout_ns = 5000 * SIM_MS,
                              .resume_timeout_ns = sim_resume_ns(o),
                              .save_timeout_ns = sim_save_timeout_ns(o),
+                             .grace_ns = sim_grace_ns(o),
                              .seed = gw_rng_next(&c->rng),
                              .record = p->disk.record.bytes,
                              .record_length = p->disk.record.length,

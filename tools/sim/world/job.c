@@ -117,6 +117,11 @@ uint64_t sim_resume_ns(const gw_sim_options *options) {
     return (options->fast ? 60000 : 10000) * SIM_MS;
 }
 
+uint64_t sim_grace_ns(const gw_sim_options *options) {
+    static const uint64_t graces_ms[] = {0, 20, 500, 10000};
+    return graces_ms[sim_lot(options, 0x96ace) % (sizeof graces_ms / sizeof *graces_ms)] * SIM_MS;
+}
+
 /* Peers that all leave wait longer in some runs than a peer that leaves others behind. */
 uint64_t sim_save_timeout_ns(const gw_sim_options *options) {
     bool patient = options->leave_ms != 0 && sim_lot(options, 0x1eaf) % 2 == 0;

@@ -54,5 +54,6 @@ uint32_t sim_replicas(const gw_sim_options *options);
 uint32_t sim_keep(const gw_sim_options *options);
 uint64_t sim_resume_ns(const gw_sim_options *options);
 uint64_t sim_save_timeout_ns(const gw_sim_options *options);
+uint64_t sim_grace_ns(const gw_sim_options *options);
 
 #endif

@@ -76,6 +76,56 @@ static void expect_left_saved(flock *f, uint64_t most_s) {
     cr_expect_leq(f->now, begun_ns + most_s * SECOND, "%.1f s", (double)(f->now - begun_ns) / SECOND);
 }
 
+/* A flock of one, told to leave in the middle of a step: after step 5, or in its first step. */
+static void leave_in_step(flock *f, bool first, uint64_t step_s, uint64_t grace_s,
+                          uint64_t checkpoint_steps) {
+    flock_open(f, 1, 1, STEPS, GW_QUORUM_ANY);
+    f->checkpoint_steps = checkpoint_steps;
+    f->peers[0].seal_ns = step_s * SECOND;
+    f->peers[0].save_ns = SECOND / 2;
+    f->peers[0].config.save_timeout_ns = 60 * SECOND;
+    f->peers[0].config.grace_ns = grace_s * SECOND;
+    flock_start_all(f);
+    if (!first)
+        cr_assert(flock_run(f, checkpoint_steps != 0 ? step_5_is_saved : flock_at_step_5, MOST_EVENTS));
+    flock_run_for(f, SECOND);
+    flock_tell(f, 0, (gw_event){.kind = GW_EV_LEAVE});
+}
+
+/* Whoever asks kills the process after its grace period, and a step that is not finished by then is lost all the same. */
+Test(peer_leave, the_last_peer_gives_up_a_step_that_takes_longer_than_its_grace) {
+    for (uint64_t checkpoint_steps = 0; checkpoint_steps < 2; checkpoint_steps++) {
+        flock f;
+        leave_in_step(&f, false, 15, 10, checkpoint_steps);
+        uint64_t step = f.peers[0].brain->state.step;
+        expect_left_saved(&f, 1);
+        cr_expect_eq(f.peers[0].saved_step, step, "the step goes, what was committed stays");
+        flock_close(&f);
+    }
+}
+
+Test(peer_leave, the_last_peer_finishes_a_step_that_ends_within_its_grace) {
+    flock f;
+    leave_in_step(&f, false, 6, 10, 0);
+    uint64_t step = f.peers[0].brain->state.step;
+    expect_left_saved(&f, 6);
+    cr_expect_eq(f.peers[0].saved_step, step + 1);
+    flock_close(&f);
+}
+
+/* It is not known how long a first step takes. */
+Test(peer_leave, the_last_peer_waits_for_its_first_step_as_long_as_its_grace) {
+    flock f;
+    leave_in_step(&f, true, 15, 10, 0);
+    expect_left_saved(&f, 11);
+    cr_expect_eq(f.peers[0].saved_step, 0);
+    flock_close(&f);
+    leave_in_step(&f, true, 9, 10, 0);
+    expect_left_saved(&f, 10);
+    cr_expect_eq(f.peers[0].saved_step, 1);
+    flock_close(&f);
+}
+
 /* It would be for nothing to abandon it, as one is that holds up the steps of others. */
 Test(peer_leave, the_last_peer_waits_for_a_save_that_takes_long) {
     flock f;
