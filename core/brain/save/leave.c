@@ -3,9 +3,9 @@
  * --save-timeout. The last peer of all computes nothing more while it waits. A peer that comes to it
  * meanwhile gets the state from it before it leaves.
  *
- * Whoever asks may kill the process some time later (Kubernetes, Slurm, docker stop). So the last peer
- * does not finish a step that takes longer than --grace: it saves the state before that step, if that is
- * not saved yet, and leaves. */
+ * Kubernetes, Slurm and docker stop ask a process to end and kill it some time later. For that reason the
+ * last peer does not finish a step that takes longer than --grace: it saves the state before that step, if
+ * that is not saved yet, and leaves. */
 #include "core/brain/save/leave.h"
 
 #include "core/base/assert.h"
