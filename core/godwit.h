@@ -42,7 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 6u
+#define GW_JOB_API 7u
 
 enum {
     GW_MAX_TENSORS = 4096,
@@ -112,6 +112,10 @@ typedef struct gw_plan {
     gw_hash data_digest; /* of the data that the job reads; zeros where it reads none */
     /* The data in words for people: "mnist in /data/mnist, 60000+10000 samples". */
     char data_text[160];
+    /* Optional, for the first lines of a run. What is computed: "2 layers, 64 channels, 115000 parameters". How
+     * long: "8192 tokens an update, 300 updates; one pass over the data is 27 updates". Without length_text,
+     * people are shown the numbers of steps and of shards. */
+    char model_text[160], length_text[160];
     gw_payload_plan payload;
     /* Advice for people whose machine has too little memory: what makes lane_bytes smaller ("a smaller
      * --micro-batch"), and what makes the tensors smaller. NULL: the job knows of nothing. The job keeps the

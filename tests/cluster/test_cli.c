@@ -281,6 +281,30 @@ static int times(const char *text, const char *what) {
     return found;
 }
 
+/* The first lines tell what is computed, how long that is, what takes memory, and what is written where. */
+Test(cli, the_first_lines_tell_what_a_run_will_do) {
+    outcome o = run_once("run gpt --data " GODWIT_SOURCE "/README.md --layers 1 --heads 1 --channels 8 "
+                         "--context 8 --batch-tokens 64 --micro-batch 8 --updates 2 --workers 1");
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.out, " model: gpt, 1 layer, 8 channels, 1 head, context 8, vocabulary 256; "),
+                       "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " length: 64 tokens an update, 2 updates; one pass over the data is "),
+                       "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " MiB for state and sums, "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " MiB for 1 worker, "), "%s", o.out);
+    cr_expect_not_null(strstr(o.err, " checkpoint: every 30 s and at the end: "), "%s", o.err);
+    o = run_once("run digits --samples 600 --epochs 2 --hidden 16 --workers 1 --checkpoint-every 5");
+    cr_expect_not_null(strstr(o.out, " model: perceptron of 784-16-10; 12730 parameters"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out,
+                              " length: 480 images an update, 4 updates and 2 evaluations; one pass over the "
+                              "data is 2 updates"),
+                       "%s", o.out);
+    cr_expect_not_null(strstr(o.err, " checkpoint: every 5 steps and at the end: "), "%s", o.err);
+    o = run_once("run synthetic --steps 2 --workers 1");
+    cr_expect_null(strstr(o.out, " model: "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " length: 2 steps; 120 shards in the first"), "%s", o.out);
+}
+
 /* Lines of steps are shown only now and then, so that hardly any of those would be an evaluation. */
 Test(cli, each_evaluation_has_a_line) {
     const char *gpt = "run gpt --data " GODWIT_SOURCE "/README.md --val " GODWIT_SOURCE "/LICENSE "

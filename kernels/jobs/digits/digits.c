@@ -39,6 +39,21 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .lighter = job->micro_batch > job->test_rows ? "a smaller --micro-batch" : NULL,
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
+    uint64_t parameters = 0;
+    size_t used = 0;
+    for (uint32_t l = 0; l <= job->mlp.layers; l++) {
+        used += (size_t)snprintf(plan->model_text + used, sizeof plan->model_text - used, "%s%u",
+                                 l == 0 ? "perceptron of " : "-", job->mlp.width[l]);
+        if (l > 0) parameters += ((uint64_t)job->mlp.width[l - 1] + 1) * job->mlp.width[l];
+        if (used >= sizeof plan->model_text) break;
+    }
+    if (used < sizeof plan->model_text)
+        snprintf(plan->model_text + used, sizeof plan->model_text - used, "; %llu parameters",
+                 (unsigned long long)parameters);
+    snprintf(plan->length_text, sizeof plan->length_text,
+             "%u images an update, %llu updates and %u evaluation%s; one pass over the data is %llu updates",
+             job->batch, (unsigned long long)(job->epochs * job->train_steps), job->epochs,
+             job->epochs == 1 ? "" : "s", (unsigned long long)job->train_steps);
     return true;
 }
 

@@ -43,6 +43,12 @@ static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
                                           : "a smaller --model, or fewer --layers or --channels",
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
+    memcpy(plan->length_text, job->length_text, sizeof plan->length_text);
+    snprintf(plan->model_text, sizeof plan->model_text,
+             "gpt, %u layer%s, %u channels, %u head%s, context %u, vocabulary %u; %llu parameters",
+             job->gpt.layers, job->gpt.layers == 1 ? "" : "s", job->gpt.channels, job->gpt.heads,
+             job->gpt.heads == 1 ? "" : "s", job->gpt.context, job->gpt.vocabulary,
+             (unsigned long long)gw_gpt_size(&job->gpt));
     return true;
 }
 

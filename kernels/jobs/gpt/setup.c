@@ -236,12 +236,18 @@ static bool check_length(const gw_params *params, gw_err *err) {
     return true;
 }
 
-/* Appends to the text about the data how many updates and evaluations the job has. */
+/* Describes for people how long the training is. */
 static void describe_length(gpt_job *job) {
     unsigned long long updates = job->updates, evaluations = job->steps - job->updates;
-    size_t used = strlen(job->data_text);
-    snprintf(job->data_text + used, sizeof job->data_text - used, "; %llu update%s and %llu evaluation%s",
-             updates, updates == 1 ? "" : "s", evaluations, evaluations == 1 ? "" : "s");
+    double pass = (double)job->data.windows / job->batch; /* in updates */
+    char evaluating[60] = "";
+    if (evaluations > 0)
+        snprintf(evaluating, sizeof evaluating, " and %llu evaluation%s", evaluations,
+                 evaluations == 1 ? "" : "s");
+    snprintf(job->length_text, sizeof job->length_text,
+             "%llu tokens an update, %llu update%s%s; one pass over the data is %.*f updates",
+             (unsigned long long)job->batch * job->gpt.context, updates, updates == 1 ? "" : "s", evaluating,
+             pass < 10 ? 2 : 0, pass);
 }
 
 static bool read_requests(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
@@ -269,7 +275,6 @@ static bool fit_evaluations(const gw_params *params, const requests *r, gpt_job 
                        GW_MAX_SHARDS);
     job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
     gw_param_use_integer(params, "val-tokens", (int64_t)job->eval_windows * context);
-    describe_length(job);
     return true;
 }
 
@@ -280,8 +285,11 @@ static bool fit_length(const gw_params *params, const requests *r, gpt_job *job,
     job->steps = job->updates;
     gw_param_use_integer(params, "updates", (int64_t)job->updates);
     gw_param_use_text(params, "epochs", NULL); /* --updates determines the length */
-    if (job->validation.windows > 0) return fit_evaluations(params, r, job, err);
-    gw_param_use_text(params, "eval-every", NULL);
+    if (job->validation.windows > 0) {
+        if (!fit_evaluations(params, r, job, err)) return false;
+    } else
+        gw_param_use_text(params, "eval-every", NULL);
+    describe_length(job);
     return true;
 }
 

@@ -32,7 +32,7 @@ typedef struct gpt_job {
     bool recompute;
     bool graphs; /* shards run on GPUs as graphs */
     gw_hash data_digest;
-    char data_text[sizeof((gw_plan *)0)->data_text];
+    char data_text[sizeof((gw_plan *)0)->data_text], length_text[sizeof((gw_plan *)0)->length_text];
 
     uint32_t parameters;
     gw_tensor tensors[GPT_KINDS * GW_GPT_PARAMETERS + GPT_RESULTS];

@@ -161,8 +161,10 @@ static void expect_training(const char *text, double loss) {
 Test(gpt_job, evaluations_follow_updates_and_train_nothing) {
     trial *t = trial_open(&gw_job_gpt, PAIRS(TINY));
     cr_assert_eq(t->plan.steps, 19);
-    cr_expect_not_null(strstr(t->plan.data_text, "bytes; 16 updates and 3 evaluations"), "%s",
-                       t->plan.data_text);
+    cr_expect_not_null(
+        strstr(t->plan.length_text, " tokens an update, 16 updates and 3 evaluations; one pass over"), "%s",
+        t->plan.length_text);
+    cr_expect_not_null(strstr(t->plan.model_text, " parameters"), "%s", t->plan.model_text);
     trial_init(t, UINT64_MAX);
     uint32_t training = trial_tensor(t, "loss"), validation = trial_tensor(t, "loss.validation"),
              words = trial_tensor(t, "wte.weight"), count = trial_tensor(t, "sum.count");

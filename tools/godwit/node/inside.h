@@ -79,7 +79,7 @@ struct gw_node {
     gw_loader loader;
     gw_reduction reduction;
     gw_node_gpu gpu;
-    uint64_t memory_bytes; /* estimate of what device and workers take */
+    gw_memory_plan memory;
 
     gw_node_brain brain;
     gw_recorder recorder;

@@ -474,8 +474,20 @@ static void publish_again(void *context) {
 
 /* The beginning and the end. */
 
-static gw_event_start start_of(const gw_publisher *p, uint64_t memory_bytes) {
+/* The length of a job that does not describe it: "1000 steps; 120 shards in the first". */
+static void write_length(const gw_node_job *job, char text[160]) {
+    gw_phase phase;
+    uint32_t shards = job->options->job->shards(job->instance, 0, &phase);
+    char steps[40] = "steps without an end";
+    if (job->steps != UINT64_MAX)
+        snprintf(steps, sizeof steps, "%" PRIu64 " step%s", job->steps, job->steps == 1 ? "" : "s");
+    snprintf(text, 160, "%s; %" PRIu32 " shard%s in the first", steps, shards, shards == 1 ? "" : "s");
+}
+
+static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memory, char length[160]) {
     const gw_published *of = &p->of;
+    const gw_plan *plan = &of->job->plan;
+    write_length(of->job, length);
     return (gw_event_start){.job = of->options->job->name,
                             .params = &of->options->params,
                             .job_id = of->job->id,
@@ -484,18 +496,23 @@ static gw_event_start start_of(const gw_publisher *p, uint64_t memory_bytes) {
                             .steps = of->job->steps == UINT64_MAX ? 0 : of->job->steps,
                             .workers = of->options->workers,
                             .device = of->options->compute.text,
-                            .memory_bytes = memory_bytes,
-                            .data = of->job->plan.data_text,
+                            .memory_bytes = memory->bytes,
+                            .memory = memory->text,
+                            .data = plan->data_text,
+                            .model = plan->model_text,
+                            .length = plan->length_text[0] != '\0' ? plan->length_text : length,
                             .compute_class = of->engine->device->class_text};
 }
 
-void gw_publish_opening(const gw_publisher *p, uint64_t memory_bytes) {
-    const gw_event_start start = start_of(p, memory_bytes);
+void gw_publish_opening(const gw_publisher *p, const gw_memory_plan *memory) {
+    char length[160];
+    const gw_event_start start = start_of(p, memory, length);
     gw_events_opening(p->of.console->events, &start);
 }
 
-void gw_publish_start(gw_publisher *p, uint64_t memory_bytes) {
-    const gw_event_start start = start_of(p, memory_bytes);
+void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
+    char length[160];
+    const gw_event_start start = start_of(p, memory, length);
     p->snapshot = calloc(1, sizeof *p->snapshot);
     GW_ASSERT_MEMORY(p->snapshot != NULL);
     p->started_ns = p->checkpoints.aged_ns = gw_now_ns();

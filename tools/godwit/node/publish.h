@@ -90,10 +90,16 @@ typedef struct gw_publisher {
     gw_node_snapshot *snapshot; /* reused */
 } gw_publisher;
 
-/* The event "opening": it is known that this peer will take so many bytes of memory. */
-void gw_publish_opening(const gw_publisher *publisher, uint64_t memory_bytes);
+/* The memory that this peer will take: an estimate, and its parts in words (empty: not known). */
+typedef struct gw_memory_plan {
+    uint64_t bytes;
+    char text[200];
+} gw_memory_plan;
+
+/* The event "opening": the memory that this peer will take is known. */
+void gw_publish_opening(const gw_publisher *publisher, const gw_memory_plan *memory);
 /* The event "start": everything is open but the network. */
-void gw_publish_start(gw_publisher *publisher, uint64_t memory_bytes);
+void gw_publish_start(gw_publisher *publisher, const gw_memory_plan *memory);
 /* Publishes a snapshot now, and from here on several times a second. */
 void gw_publish_loop(gw_publisher *publisher);
 /* Publishes a snapshot now. */

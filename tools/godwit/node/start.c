@@ -83,6 +83,7 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     char job[9];
     if (node->metrics == NULL) return true;
     gw_hex(node->job.id.bytes, 4, job);
+    gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
     return gw_metrics_begin(node->metrics, job, node->options->fresh, err);
 }
 
@@ -124,20 +125,44 @@ static void warn_of_others(const gw_need *known, uint64_t taken) {
                err.text);
 }
 
+/* Adds "3.0 MiB PURPOSE" to the text; parts of no bytes are left out. */
+static void add_memory_part(gw_memory_plan *memory, uint64_t bytes, const char *purpose) {
+    size_t used = strlen(memory->text);
+    double mib = (double)bytes * 0x1p-20;
+    if (bytes == 0) return;
+    snprintf(memory->text + used, sizeof memory->text - used, "%s%.1f %s %s", used > 0 ? ", " : "",
+             mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB", purpose);
+}
+
 /* Compares the memory that this peer will take, as far as it is known before the first step, with the
  * memory that there is. The device of a processor has only reserved its memory so far; GPUs have taken
  * theirs. */
-static bool estimate_memory(const gw_node_job *job, const gw_device *device, uint64_t *memory_bytes,
+static bool estimate_memory(const gw_node_job *job, const gw_device *device, gw_memory_plan *memory,
                             gw_err *err) {
     const gw_run_options *options = job->options;
     gw_reduce others = reduce_of(options);
     bool on_gpus = options->compute.kind == GW_COMPUTE_CUDA;
     uint64_t lane = on_gpus ? 0 : job->plan.lane_bytes, lanes = options->workers * lane;
-    uint64_t need = job->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) +
-                    gw_saver_need(device->layout->image_bytes);
-    if (others != 0) need += device->layout->image_bytes; /* of a state that is fetched (work/load.h) */
-    if (others != 0 && !on_gpus) need += gw_sum_store_need(device->layout, others);
-    *memory_bytes = on_gpus ? device->memory_bytes : need;
+    uint64_t saver = gw_saver_need(device->layout->image_bytes);
+    uint64_t exchange =
+        others != 0 ? device->layout->image_bytes : 0; /* a state that is fetched (work/load.h) */
+    if (others != 0 && !on_gpus) exchange += gw_sum_store_need(device->layout, others);
+    uint64_t need = job->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) + saver + exchange;
+    *memory = (gw_memory_plan){.bytes = on_gpus ? device->memory_bytes : need};
+    if (on_gpus) {
+        add_memory_part(memory, device->memory_bytes, "on GPUs for state, sums and workers");
+        add_memory_part(memory, need, "of the host for checkpoints and other peers");
+    } else {
+        char of_workers[40];
+        snprintf(of_workers, sizeof of_workers, "for %u worker%s", options->workers,
+                 options->workers == 1 ? "" : "s");
+        add_memory_part(memory, device->memory_bytes > lanes ? device->memory_bytes - lanes : 0,
+                        "for state and sums");
+        add_memory_part(memory, lanes, of_workers);
+        add_memory_part(memory, job->first_model.bytes, "for the first weights");
+        add_memory_part(memory, saver, "for checkpoints");
+        add_memory_part(memory, exchange, "for exchange with other peers");
+    }
     const gw_need known = {.lane_bytes = lane,
                            .workers = options->workers,
                            .rest_bytes = need - lanes,
@@ -187,8 +212,8 @@ static bool open_device(gw_node *node, gw_err *err) {
     bool opened = options->compute.kind == GW_COMPUTE_CUDA
                       ? open_gpus(options->compute, &device, &engine->device, err)
                       : open_processors(&device, &engine->device, err);
-    if (!opened || !estimate_memory(&node->job, engine->device, &node->memory_bytes, err)) return false;
-    gw_publish_opening(&node->publisher, node->memory_bytes);
+    if (!opened || !estimate_memory(&node->job, engine->device, &node->memory, err)) return false;
+    gw_publish_opening(&node->publisher, &node->memory);
     gw_node_gpu_open(&node->gpu, engine->device);
     node->network.gpus = node->reduction.gpus = node->gpu.sums;
     node->reports =
@@ -409,9 +434,15 @@ static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
     /* The one that is being written stands beside those that are kept. */
     double most = (double)part * (resumes || last_only ? 1 : (double)options->keep + 1);
     char of_most[16];
+    char every[64] = "at the end only";
+    if (options->checkpoint_steps > 0)
+        snprintf(every, sizeof every, "every %" PRIu64 " step%s and at the end", options->checkpoint_steps,
+                 options->checkpoint_steps == 1 ? "" : "s");
+    else if (options->checkpoint_ns > 0)
+        snprintf(every, sizeof every, "every %g s and at the end", (double)options->checkpoint_ns * 1e-9);
     gw_log(left < most ? GW_WARN : GW_INFO, "checkpoint",
-           "%s each for this peer, up to %s in %s with --keep %" PRIu32 "; %s are left there%s", of_part,
-           write_bytes(most, of_most), directory->path, options->keep, of_left,
+           "%s: %s each for this peer, up to %s in %s with --keep %" PRIu32 "; %s are left there%s", every,
+           of_part, write_bytes(most, of_most), directory->path, options->keep, of_left,
            left < most ? ": checkpoints will fail for want of room" : "");
     return true;
 }
@@ -496,7 +527,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
         return false;
     if (!begin_metrics(node, err) || !open_saver(node, err) || !open_helpers(node, err)) return false;
     connect_parts(node);
-    gw_publish_start(&node->publisher, node->memory_bytes);
+    gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && open_http(&node->http, node->console, err);
 }
 

@@ -93,10 +93,13 @@ static void say_opening(gw_events *events, const gw_event_start *start) {
     say(events, "godwit %s: job %s, peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job,
         gw_peer_id_short(&start->self, self), start->workers, start->workers == 1 ? "" : "s");
     if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
+    if (start->model != NULL && start->model[0] != '\0') say(events, "model: %s", start->model);
+    say(events, "length: %s", start->length);
     say(events, "device: %s", start->device);
     double mib = (double)start->memory_bytes * 0x1p-20;
-    say(events, "memory: about %.*f %s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
-        mib < 1024.0 ? "MiB" : "GiB");
+    bool parts = start->memory != NULL && start->memory[0] != '\0';
+    say(events, "memory: about %.*f %s%s%s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
+        mib < 1024.0 ? "MiB" : "GiB", parts ? ": " : "", parts ? start->memory : "");
 }
 
 static json_t *start_object(const char *event, const gw_event_start *start) {
@@ -112,7 +115,10 @@ static json_t *start_object(const char *event, const gw_event_start *start) {
     gw_json_count(object, "workers", start->workers);
     gw_json_text(object, "device", start->device);
     gw_json_count(object, "memory_bytes", start->memory_bytes);
+    if (start->memory != NULL && start->memory[0] != '\0') gw_json_text(object, "memory", start->memory);
     gw_json_text(object, "data", start->data);
+    if (start->model != NULL && start->model[0] != '\0') gw_json_text(object, "model", start->model);
+    gw_json_text(object, "length", start->length);
     gw_json_text(object, "compute_class", start->compute_class);
     return object;
 }

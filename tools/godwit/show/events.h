@@ -35,7 +35,10 @@ typedef struct gw_event_start {
     uint32_t workers;
     const char *device;    /* the device that computes */
     uint64_t memory_bytes; /* estimate of the memory that the peer will use */
+    /* what takes that memory ("3 MiB for state and sums, ..."); NULL or empty: not known */
+    const char *memory;
     const char *data, *compute_class;
+    const char *model, *length; /* in words; an empty model is not shown */
 } gw_event_start;
 /* The resources that the peer is about to use. The event comes before they are used, so that a peer that
  * is killed for lack of memory has told. The job's id is not known yet. */
