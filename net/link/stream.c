@@ -46,6 +46,8 @@ struct gw_stream {
     /* Before READY the handshake's deadline; afterwards it reports a break that was found while sending. */
     gw_timer timer;
     stage stage;
+    bool asks;      /* it ends before the handshake's last message (gw_stream_ask) */
+    bool connected; /* the connection was made */
     int fd;
     unsigned entered; /* callbacks of this stream on the stack: it is freed when the last one returns */
     gw_addr other;    /* the address of the other side */
@@ -318,7 +320,8 @@ static void shake(gw_stream *stream) {
         stream->in_start += used;
         stream->in_count -= used;
     }
-    int failed = send_handshake(stream);
+    int failed =
+        stream->asks && state == GW_HANDSHAKE_DONE && stream->stage == SHAKING ? 0 : send_handshake(stream);
     if (state == GW_HANDSHAKE_FAILED) {
         end(stream, GW_CLOSED_PROTOCOL, gw_handshake_fault(stream->handshake), err.text);
         return;
@@ -388,6 +391,7 @@ static void connected(gw_stream *stream) {
         return;
     }
     stream->stage = SHAKING;
+    stream->connected = true;
     shake(stream);
 }
 
@@ -476,6 +480,17 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
     if (report_later(stream, failed, err)) return stream;
     gw_stream_close(stream);
     return NULL;
+}
+
+gw_stream *gw_stream_ask(gw_loop *loop, const gw_local *local, const gw_addr *to,
+                         const gw_stream_events *events, gw_err *err) {
+    gw_stream *stream = gw_stream_dial(loop, local, to, GW_STREAM_CONTROL, 0, events, err);
+    if (stream != NULL) stream->asks = true;
+    return stream;
+}
+
+bool gw_stream_connected(const gw_stream *stream) {
+    return stream->connected;
 }
 
 gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,

@@ -79,6 +79,13 @@ void gw_stream_tune(int fd);
  * descriptors. `local` must outlive the stream. */
 gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *to, gw_stream_kind kind,
                           uint64_t label, const gw_stream_events *events, gw_err *err);
+/* Dials `to` only to learn whether a peer of this cluster answers there. `ready` is called as after
+ * gw_stream_dial, but the handshake's last message has not been sent: `ready` must close the stream, and the
+ * other side has seen a dialler that broke off, of which it takes no notice. */
+gw_stream *gw_stream_ask(gw_loop *loop, const gw_local *local, const gw_addr *to,
+                         const gw_stream_events *events, gw_err *err);
+/* Whether the connection was made, as `closed` may ask of a stream that was never ready. */
+bool gw_stream_connected(const gw_stream *stream);
 /* Answers on an accepted, non-blocking socket and takes ownership of it (it is closed on failure). For
  * net/link/listener.c. */
 gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,

@@ -551,6 +551,11 @@ static gw_run_options parsed(const char *arguments) {
     return options;
 }
 
+Test(options, with_a_key_all_addresses_are_listened_on) {
+    cr_assert_str_eq(parsed("synthetic --key file").listen, GW_KEYED_LISTEN);
+    cr_assert_str_eq(parsed("synthetic --key file --listen 127.0.0.1:0").listen, "127.0.0.1:0");
+}
+
 Test(options, defaults) {
     gw_run_options o = parsed("synthetic");
     cr_assert_str_eq(o.job->name, "synthetic");

@@ -306,8 +306,8 @@ static void say_alone(gw_peer *p) {
     }
     char seed[GW_ADDR_TEXT];
     gw_peer_say(p, GW_WARN,
-                "no seed (%s%s) has answered for %.0f s: beginning alone. Where one runs, its --key or "
-                "--cluster differs, or packets do not reach it",
+                "no seed (%s%s) has answered for %.0f s: beginning alone. A seed that starts later is joined "
+                "then; the lines above say what is known of why none answers",
                 gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds);
 }
 

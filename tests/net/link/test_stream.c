@@ -272,6 +272,33 @@ Test(stream, nobody_listening_is_refused_and_not_from_inside_the_call) {
     close_world(&w);
 }
 
+static bool dialled_is_ready(void *context) {
+    const world *w = context;
+    return w->dialled.ready;
+}
+
+static bool accepting_has_failed(void *context) {
+    const world *w = context;
+    return w->failures > 0;
+}
+
+/* The acceptor never has a stream that would have to be taken for a link of this peer. */
+Test(stream, one_that_only_asks_learns_who_answers_and_is_no_connection) {
+    world w;
+    gw_err err;
+    open_world(&w, "1", "1");
+    w.dialled.close_on_ready = true;
+    gw_stream_events events = events_of(&w.dialled);
+    w.dialled.stream = gw_stream_ask(w.loop, &w.client.local, &w.addr, &events, &err);
+    flock_need(w.dialled.stream != NULL, &err);
+    flock_turn_until(w.loop, dialled_is_ready, &w);
+    cr_expect(gw_peer_id_equal(&w.dialled.remote.id, &w.server.identity.id));
+    flock_turn_until(w.loop, accepting_has_failed, &w);
+    cr_expect_eq(w.failed_why, GW_CLOSED_END);
+    cr_expect_eq(w.accepts, 0);
+    close_world(&w);
+}
+
 Test(stream, a_dial_can_be_given_up) {
     world w;
     open_world(&w, "1", "1");

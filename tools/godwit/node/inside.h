@@ -20,6 +20,7 @@
 #include "tools/godwit/node/node.h"
 #include "tools/godwit/node/progress.h"
 #include "tools/godwit/node/publish.h"
+#include "tools/godwit/node/reach.h"
 #include "tools/godwit/node/record.h"
 #include "tools/godwit/node/remember.h"
 #include "tools/godwit/node/seeds.h"
@@ -88,6 +89,7 @@ struct gw_node {
     gw_timer watchdog; /* looks at the work once a second */
     gw_loop_watch *loop_watch;
     gw_seeds *seeds; /* NULL = every seed is an address */
+    gw_reach *reach; /* why a seed is not met; NULL = no --join */
 
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = no --metrics */

@@ -7,7 +7,9 @@
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 _Static_assert((int)GW_WAY_TCP == (int)GW_FABRIC_TCP && (int)GW_WAY_SHM == (int)GW_FABRIC_SHM &&
@@ -161,12 +163,23 @@ gw_payload_world gw_network_payload_world(gw_network *network) {
 
 /* Opening and closing. */
 
+/* Has a peer that listens on all addresses listen on those of IPv4 where the kernel has no IPv6. */
+static void avoid_absent_ipv6(gw_addr *listen) {
+    if (listen->family != 6 || !gw_address_is_any(listen)) return;
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == EAFNOSUPPORT)
+        *listen = (gw_addr){.family = 4, .port = listen->port};
+}
+
 bool gw_network_bind(gw_network *network, gw_err *err) {
     const gw_run_options *options = network->options;
     gw_addr found[GW_RESOLVE_ADDRS];
     size_t count;
     if (!gw_address_resolve(options->listen, found, GW_RESOLVE_ADDRS, &count, err))
         return gw_fail_in(err, "--listen %s", options->listen);
+    avoid_absent_ipv6(&found[0]);
     if (!gw_net_require_loopback(&found[0], network->local.keyring->count > 0, err)) return false;
     if (!gw_endpoint_bind(&found[0], &network->tcp_fd, &network->udp_fd, &network->listen, err)) return false;
     network->local.listen = network->listen;

@@ -101,6 +101,8 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         return;
     }
     gw_publish_mail(&node->publisher, mail);
+    if (kind == GW_EV_SEEDS && node->reach)
+        gw_reach_seek(node->reach, mail->event.seeds.addrs, mail->event.seeds.count);
     if (kind == GW_EV_REDUCED) atomic_store(&node->reduction.underway, false);
     gw_progress_end(&node->progress, &mail->event);
     gw_node_feed(node, &mail->event);
@@ -191,6 +193,35 @@ static void seeds_found(void *context, const gw_addr *addrs, uint32_t count) {
     gw_mailbox_post(node->mail, mail);
 }
 
+/* A gw_reach_options.is_met. */
+static bool is_met(void *context, const gw_addr *addr, const gw_peer_id *id) {
+    const gw_node *node = context;
+    gw_peer_contact_info info;
+    for (uint32_t i = 0; gw_peer_contact_at(node->brain.peer, i, &info); i++) {
+        bool lives = strcmp(info.state, "alive") == 0 || strcmp(info.state, "suspect") == 0;
+        if (!lives || gw_peer_id_equal(&info.id, &node->self.identity.id)) continue;
+        if (addr == NULL || gw_addr_equal(&info.addr, addr) || gw_peer_id_equal(&info.id, id)) return true;
+    }
+    return false;
+}
+
+static bool open_reach(gw_node *node, gw_err *err) {
+    const gw_run_options *options = node->options;
+    gw_reach_options reach = {.loop = node->loop,
+                              .local = &node->network.local,
+                              .listen = node->network.listen,
+                              .listen_text = options->listen,
+                              .has_key = node->self.keyring.count > 0,
+                              .time_scale_percent = (uint32_t)options->time_scale_percent,
+                              .is_met = is_met,
+                              .context = node};
+    gw_addr seeds[GW_MAX_SEEDS];
+    if (options->seed_count == 0) return true;
+    uint32_t count = gw_seeds_known(options->seeds, options->seed_count, seeds);
+    node->reach = gw_reach_open(&reach, seeds, count, err);
+    return node->reach != NULL;
+}
+
 /* On the signals' thread. */
 /* In a signal handler. */
 static void note_crash(void *context) {
@@ -208,6 +239,7 @@ static bool serve(gw_node *node, gw_err *err) {
     if (!node->control) return false;
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);
     gw_crash_watch(note_crash, node->recorder.claims);
+    if (!open_reach(node, err)) return false;
     if (!gw_seeds_open(options->seeds, options->seed_count, options->join_timeout_ns, seeds_found, node,
                        &node->seeds, err))
         return false;

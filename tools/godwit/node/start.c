@@ -537,6 +537,7 @@ bool gw_node_close(gw_node *node) {
     gw_data_links *data_links = node->network.data_links;
     gw_claim_journal *claims = node->recorder.claims;
     gw_seeds_close(node->seeds);
+    gw_reach_close(node->reach);
     gw_control_close(node->control);
     gw_http_close(node->http.server);
     if (node->http.fd >= 0) close(node->http.fd);

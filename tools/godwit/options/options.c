@@ -272,7 +272,7 @@ static const option_row options_of_run[] = {
     {"dir", "DIR", GW_DEFAULT_DIR, NULL,
      "The directory of this peer's identity and checkpoints; each running peer needs one of its own", PEERS,
      take_name, FIELD(dir)},
-    {"listen", "HOST:PORT", GW_DEFAULT_LISTEN, NULL,
+    {"listen", "HOST:PORT", NULL, GW_DEFAULT_LISTEN "; with --key all addresses, port 7117",
      "The address this peer listens on, TCP and UDP; port 0 takes any free one", PEERS, take_address,
      FIELD(listen)},
     {"advertise", "HOST:PORT", NULL, NULL,
@@ -562,6 +562,8 @@ static bool validate(gw_run_options *options, gw_err *err) {
     if (options->json && options->quiet)
         return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other: give one of them");
     if (options->peers == 0) options->peers = 1;
+    if (options->listen == NULL)
+        options->listen = options->key_file != NULL ? GW_KEYED_LISTEN : GW_DEFAULT_LISTEN;
     return true;
 }
 

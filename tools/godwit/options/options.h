@@ -13,7 +13,8 @@
 #include <stdio.h>
 
 #define GW_DEFAULT_DIR     "godwit-data"
-#define GW_DEFAULT_LISTEN  "127.0.0.1:7117"
+#define GW_DEFAULT_LISTEN  "127.0.0.1:7117" /* without --key */
+#define GW_KEYED_LISTEN    "[::]:7117"      /* with --key: every address of both families */
 #define GW_DEFAULT_CLUSTER "godwit"
 
 /* Strings are argv's or constants and live as long as the process. HOST:PORT texts have been checked for

@@ -1,0 +1,187 @@
+"""Two hosts that do not meet, and the sentence by which each situation is told to their operator.
+
+Every situation has two network namespaces, joined by a cable, and one peer in each. A test waits for the sentence in the
+logs of the peers, and fails where none comes within LIMIT_S. tools/README.md lists the situations.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "chaos")]
+import tap  # noqa: E402
+
+import places  # noqa: E402  (it finds its modules by the path that tap has set)
+
+BINARY = os.path.abspath(os.environ.get("GODWIT_BINARY", "build/godwit"))
+LIMIT_S = 60
+HOSTS = (0, 1)
+NAMES = [f"godwit-apart-{os.getpid()}-{host}" for host in HOSTS]
+IPV4 = ("10.78.0.1", "10.78.0.2")
+IPV6 = ("fd78::1", "fd78::2")
+SEEDS = "10.78.0.1:7117,10.78.0.2:7117"
+
+
+def ip(*words):
+    subprocess.run(("ip", *words), check=True)
+
+
+class Apart(unittest.TestCase):
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.peers = []
+        self.addCleanup(self.end)
+        for name in NAMES:
+            ip("netns", "add", name)
+            self.addCleanup(places.run, "ip", "netns", "del", name, quiet=True)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", NAMES[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", NAMES[1])
+        for host in HOSTS:
+            ip("-n", NAMES[host], "addr", "add", f"{IPV4[host]}/24", "dev", "eth0")
+            ip("-n", NAMES[host], "-6", "addr", "add", f"{IPV6[host]}/64", "dev", "eth0", "nodad")
+            ip("-n", NAMES[host], "link", "set", "eth0", "up")
+        self.key = self.make_key("key")
+
+    def make_key(self, name):
+        path = os.path.join(self.folder, name)
+        subprocess.run((BINARY, "keygen", path), check=True, stdout=subprocess.DEVNULL)
+        return path
+
+    def drop(self, host, protocol):
+        """Has a host drop what arrives by "udp" or "tcp", as a firewall does that answers nothing."""
+        name = NAMES[host]
+        for family in ("-4", "-6"):
+            ip("-n", name, family, "rule", "add", "pref", "5", "iif", "eth0", "ipproto", protocol, "blackhole")
+            ip("-n", name, family, "rule", "add", "pref", "10", "lookup", "local")
+            ip("-n", name, family, "rule", "del", "pref", "0")
+
+    def name_hosts(self, host, text):
+        """Has the peers on a host find names in this file of hosts."""
+        folder = f"/etc/netns/{NAMES[host]}"
+        os.makedirs(folder)
+        self.addCleanup(subprocess.run, ("rm", "-r", folder))
+        with open(os.path.join(folder, "hosts"), "w") as file:
+            file.write(text)
+
+    def start(self, host, options, join_timeout="60s", peers=2, within=()):
+        log = os.path.join(self.folder, f"log{len(self.peers)}")
+        command = (*within, BINARY, *"run synthetic --shard-ms 2 --shards 24 --workers 1".split(), "--peers", str(peers),
+                   "--join-timeout", join_timeout, "--dir", os.path.join(self.folder, f"dir{len(self.peers)}"),
+                   *options.split())
+        with open(log, "w") as file:
+            process = subprocess.Popen(("ip", "netns", "exec", NAMES[host], *command), stdout=file, stderr=file)
+        self.peers.append((process, log))
+        return log
+
+    def start_both(self, options, **more):
+        """Starts a peer on each host, with its address in place of HOST and its key."""
+        return [self.start(host, options.replace("HOST", IPV4[host]) + f" --key {self.key}", **more) for host in HOSTS]
+
+    def end(self):
+        for process, _ in self.peers:
+            process.kill()
+            process.wait()
+
+    def text(self, log):
+        with open(log) as file:
+            return " ".join(file.read().split())
+
+    def wait(self, log, pattern):
+        """Waits until the log, whose lines may be wrapped, has the sentence."""
+        end = time.monotonic() + LIMIT_S
+        while not re.search(pattern, self.text(log)):
+            self.assertLess(time.monotonic(), end, f"'{pattern}' does not come: {self.text(log)}")
+            time.sleep(0.05)
+        return self.text(log)
+
+    def test_udp_is_dropped_and_tcp_is_open(self):
+        self.drop(1, "udp")
+        logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
+        self.wait(logs[1], r"10\.78\.0\.1:7117 answers by TCP, but no UDP datagram of it arrives: a firewall")
+
+    def test_the_hosts_own_name_is_loopback(self):
+        for host in HOSTS:
+            other = 1 - host
+            self.name_hosts(host, f"127.0.0.1 localhost\n127.0.1.1 node{host}\n{IPV4[other]} node{other}\n")
+        logs = [self.start(host, f"--listen node{host}:7117 --join node0:7117,node1:7117 --key {self.key}")
+                for host in HOSTS]
+        for host, log in enumerate(logs):
+            self.wait(log, rf"--listen node{host}:7117 is the loopback address 127\.0\.1\.1:7117: no other host .* "
+                           rf"reach the seed {IPV4[1 - host]}:7117 \(a name in /etc/hosts .*--listen {IPV4[host]}:7117")
+
+    def test_without_a_key_another_host_is_not_joined(self):
+        log = self.start(0, f"--join {IPV4[1]}:7117")
+        self.wait(log, r"10\.78\.0\.2:7117 is another host, and without --key this peer listens on loopback only")
+        self.assertNotIn("--cluster differs", self.text(log))
+
+    def test_one_has_ipv4_and_the_other_ipv6(self):
+        first = self.start(0, f"--listen {IPV4[0]}:7117 --join [{IPV6[1]}]:7117 --key {self.key}")
+        second = self.start(1, f"--listen [{IPV6[1]}]:7117 --join {IPV4[0]}:7117 --key {self.key}")
+        self.wait(first, r"listens on 10\.78\.0\.1:7117, which is IPv4 only, and the seed \[fd78:.*:2\]:7117 is IPv6")
+        self.wait(second, r"listens on \[fd78:.*:2\]:7117, which is IPv6 only, and the seed 10\.78\.0\.1:7117 is IPv4")
+
+    def test_with_a_key_and_no_address_all_are_listened_on(self):
+        first = self.start(0, f"--join [{IPV6[1]}]:7117 --key {self.key}")
+        second = self.start(1, f"--join {IPV4[0]}:7117 --key {self.key}")
+        for log in (first, second):
+            self.assertNotRegex(self.wait(log, r"view 1\b"), "warning|firewall|loopback")
+
+    def test_the_keys_differ(self):
+        other = self.make_key("other")
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join {SEEDS} --key {self.key}")
+        self.start(1, f"--listen {IPV4[1]}:7117 --join {SEEDS} --key {other}")
+        self.wait(log, r"10\.78\.0\.2:7117 answers, and turns this peer away: .*no cluster key in common")
+
+    def test_two_clusters(self):
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join {SEEDS} --key {self.key} --cluster one")
+        self.start(1, f"--listen {IPV4[1]}:7117 --join {SEEDS} --key {self.key} --cluster two")
+        self.wait(log, r"10\.78\.0\.2:7117 answers, and turns this peer away: .*another cluster \(--cluster")
+
+    def test_nobody_listens_on_the_port(self):
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join {IPV4[1]}:7118 --key {self.key}")
+        self.wait(log, r"host of the seed 10\.78\.0\.2:7118 answers, but nobody listens on that port")
+
+    def test_another_program_listens_on_the_port(self):
+        program = "import socket; s = socket.create_server(('10.78.0.2', 7118))\nwhile True: s.accept()[0].send(b'SSH-2.0-x' * 9)"
+        server = subprocess.Popen(("ip", "netns", "exec", NAMES[1], sys.executable, "-c", program))
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join {IPV4[1]}:7118 --key {self.key}")
+        self.wait(log, r"10\.78\.0\.2:7118 answers, and turns this peer away: .*does not speak Godwit's protocol")
+
+    def test_nothing_answers(self):
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join 10.78.0.3:7117,10.99.0.1:7117 --key {self.key}")
+        self.wait(log, r"10\.99\.0\.1:7117 cannot be reached from this host: Network is unreachable")
+        self.wait(log, r"10\.78\.0\.3:7117 (cannot be reached from this host: No route|.*that host is down)")
+
+    def test_all_seeds_are_the_peer_itself(self):
+        log = self.start(0, f"--listen {IPV4[0]}:7117 --join {IPV4[0]}:7117 --key {self.key}")
+        self.wait(log, r"every seed of --join \(10\.78\.0\.1:7117\) leads to this very peer")
+
+    def test_an_ordinary_slow_start_is_not_complained_of(self):
+        first = self.start(0, f"--listen {IPV4[0]}:7117 --join {SEEDS} --key {self.key}")
+        self.wait(first, "nobody listens on that port: the peer there has not been started yet")
+        second = self.start(1, f"--listen {IPV4[1]}:7117 --join {SEEDS} --key {self.key}")
+        for log in (first, second):
+            self.assertNotRegex(self.wait(log, r"view 1\b"), "warning|firewall|turns this peer away")
+
+
+def missing():
+    if os.geteuid() != 0:
+        return "namespaces need root"
+    name = f"{NAMES[0]}-x"
+    if not places.run("ip", "netns", "add", name, quiet=True):
+        return "network namespaces cannot be made here"
+    rules = places.run("ip", "-n", name, "rule", "add", "pref", "5", "ipproto", "udp", "blackhole", quiet=True)
+    places.run("ip", "netns", "del", name, quiet=True)
+    return None if rules else "the kernel has no policy routing"
+
+
+if __name__ == "__main__":
+    tap.main(missing, "network namespaces")

@@ -1,0 +1,49 @@
+/* Finds out why a seed of --join is not met, and logs it with what to do.
+ *
+ * Gossip tells only that no datagram of a seed arrives. This part asks further, beside the brain, which waits
+ * no longer for it and does not depend on it:
+ *   - the addresses themselves: a peer that listens on loopback, or in one address family only, cannot reach
+ *     a seed elsewhere. This is logged as soon as the seed's address is known;
+ *   - a handshake over TCP with every seed that gossip has not met, which gw_stream_ask breaks off before it
+ *     makes a connection: it tells a seed that answers (then it is UDP that fails) from one of another key,
+ *     cluster or protocol, from another program, from a port where nobody listens, and from silence.
+ * A sentence is logged when its cause is established, in one line for all seeds that have it, and again after
+ * growing pauses while it lasts. What is ordinary before the other peers have been started (nobody listens,
+ * nothing answers) is logged only while this peer has met nobody, and not in its first seconds.
+ *
+ * Thread: the loop's. */
+#ifndef GODWIT_TOOLS_GODWIT_NODE_REACH_H
+#define GODWIT_TOOLS_GODWIT_NODE_REACH_H
+
+#include "core/base/err.h"
+#include "core/base/id.h"
+#include "net/loop/loop.h"
+#include "net/secure/secure.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct gw_reach gw_reach;
+
+typedef struct gw_reach_options {
+    gw_loop *loop;
+    const gw_local *local;   /* outlives the gw_reach, as do the texts */
+    gw_addr listen;          /* the address that this peer's sockets are bound to */
+    const char *listen_text; /* --listen as it was given */
+    bool has_key;            /* a key is in use */
+    uint32_t time_scale_percent;
+    /* Whether gossip knows a living peer that has this address, or this id if it is not zeros; with neither
+     * (`addr` NULL), whether it knows any living peer but this one. */
+    bool (*is_met)(void *context, const gw_addr *addr, const gw_peer_id *id);
+    void *context;
+} gw_reach_options;
+
+/* Begins to look after `seeds`, which are copied; at most GW_MAX_SEEDS (asserted), and possibly none yet.
+ * NULL when out of memory. */
+gw_reach *gw_reach_open(const gw_reach_options *options, const gw_addr *seeds, uint32_t count, gw_err *err);
+/* Replaces the seeds. */
+void gw_reach_seek(gw_reach *reach, const gw_addr *seeds, uint32_t count);
+/* NULL is allowed. */
+void gw_reach_close(gw_reach *reach);
+
+#endif
