@@ -397,17 +397,9 @@ static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
            last->shard, more, (unsigned long long)last->step, GW_POISON_DEATHS);
 }
 
-/* Bytes in words: "512 kB", "3.2 MB", "14.0 GB". */
-static const char *write_bytes(double bytes, char text[16]) {
-    if (bytes < 1e6)
-        snprintf(text, 16, "%.0f kB", bytes * 1e-3);
-    else
-        snprintf(text, 16, "%.1f %s", bytes < 1e9 ? bytes * 1e-6 : bytes * 1e-9, bytes < 1e9 ? "MB" : "GB");
-    return text;
-}
-
-/* Refuses a disk that has no room for this peer's part of two checkpoints (of one where it has one already, or only
- * the last state is saved): a run of weeks should not find out at its first checkpoint. Tells how much is written. */
+/* Refuses a disk that has no room for this peer's part of two checkpoints (of one where it has one
+ * already, or only the last state is saved): a run of weeks should not find out at its first checkpoint.
+ * Tells how much is written. */
 static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
     const gw_run_options *options = node->options;
     const gw_directory *directory = &node->self.directory;
@@ -419,31 +411,23 @@ static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
     uint64_t image = node->engine.device->layout->image_bytes;
     uint64_t part = copies == peers ? image : image / peers * copies + GW_CHUNK_BYTES;
     bool last_only = options->checkpoint_steps == 0 && options->checkpoint_ns == 0;
-    double needed = (double)part * (resumes || last_only ? 1 : 2);
-    double left = (double)disk.f_bavail * (double)disk.f_frsize;
-    char of_part[16], of_needed[16], of_left[16];
-    write_bytes((double)part, of_part);
-    write_bytes(needed, of_needed);
-    write_bytes(left, of_left);
+    uint64_t needed = part * (resumes || last_only ? 1 : 2), left = disk.f_bavail * disk.f_frsize;
+    char of_needed[GW_BYTES_TEXT], of_left[GW_BYTES_TEXT], every[64] = "at the end only";
     if (left < needed)
         return gw_fail(
             err, GW_E_IO,
             "%s has %s of room left, and this peer's part of %s takes %s: make room there, or name "
             "another --dir",
-            directory->path, of_left, needed > (double)part ? "two checkpoints" : "a checkpoint", of_needed);
-    /* The one that is being written stands beside those that are kept. */
-    double most = (double)part * (resumes || last_only ? 1 : (double)options->keep + 1);
-    char of_most[16];
-    char every[64] = "at the end only";
+            directory->path, gw_events_bytes(left, of_left),
+            needed > part ? "two checkpoints" : "a checkpoint", gw_events_bytes(needed, of_needed));
     if (options->checkpoint_steps > 0)
         snprintf(every, sizeof every, "every %" PRIu64 " step%s and at the end", options->checkpoint_steps,
                  options->checkpoint_steps == 1 ? "" : "s");
     else if (options->checkpoint_ns > 0)
         snprintf(every, sizeof every, "every %g s and at the end", (double)options->checkpoint_ns * 1e-9);
-    gw_log(left < most ? GW_WARN : GW_INFO, "checkpoint",
-           "%s: %s each for this peer, up to %s in %s with --keep %" PRIu32 "; %s are left there%s", every,
-           of_part, write_bytes(most, of_most), directory->path, options->keep, of_left,
-           left < most ? ": checkpoints will fail for want of room" : "");
+    /* The one that is being written stands beside those that are kept. */
+    uint64_t most = part * (resumes || last_only ? 1 : (uint64_t)options->keep + 1);
+    gw_events_storage(node->console->events, every, part, most, directory->path, left);
     return true;
 }
 

@@ -151,6 +151,38 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
     print_object(events, object);
 }
 
+/* Bytes in words: "512 kB", "3.2 MB", "14.0 GB". */
+const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]) {
+    double number = (double)bytes;
+    if (number < 1e6)
+        snprintf(text, GW_BYTES_TEXT, "%.0f kB", number * 1e-3);
+    else
+        snprintf(text, GW_BYTES_TEXT, "%.1f %s", number < 1e9 ? number * 1e-6 : number * 1e-9,
+                 number < 1e9 ? "MB" : "GB");
+    return text;
+}
+
+void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
+                       uint64_t left) {
+    char of_part[GW_BYTES_TEXT], of_most[GW_BYTES_TEXT], of_left[GW_BYTES_TEXT], text[1000];
+    snprintf(text, sizeof text, "checkpoints %s: %s each for this peer, up to %s in %s, where %s are left",
+             every, gw_events_bytes(part, of_part), gw_events_bytes(most, of_most), dir,
+             gw_events_bytes(left, of_left));
+    if (left < most)
+        gw_log(GW_WARN, "checkpoint", "%s: checkpoints will fail for want of room, unless --keep is smaller",
+               text);
+    else
+        say(events, "%s", text);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("storage");
+    gw_json_text(object, "every", every);
+    gw_json_text(object, "dir", dir);
+    gw_json_count(object, "part_bytes", part);
+    gw_json_count(object, "most_bytes", most);
+    gw_json_count(object, "left_bytes", left);
+    print_object(events, object);
+}
+
 void gw_events_phase(gw_events *events, const char *text) {
     pthread_mutex_lock(&events->lock);
     bool news = gw_phase_filter_is_news(&events->phase, text, gw_now_ns());

@@ -46,6 +46,16 @@ void gw_events_opening(gw_events *events, const gw_event_start *start);
 /* The state is initialised, the first shard computed, and the job's id known. */
 void gw_events_start(gw_events *events, const gw_event_start *start);
 
+/* Writes bytes in words, "512 kB" or "3.2 MB"; returns `text`. Any thread. */
+enum { GW_BYTES_TEXT = 16 };
+const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
+
+/* What checkpoints take of this peer's disk. `every`: how often they are written, in words. Of one: `part`
+ * bytes; of all that stand there at once: `most`; `left`: the room in `dir`. Without room for all of them
+ * it is a warning. */
+void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
+                       uint64_t left);
+
 /* `what` is "gossip" (the peer's own port) or "http". */
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now. The same text is not repeated. */
