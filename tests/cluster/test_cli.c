@@ -292,7 +292,7 @@ Test(cli, the_first_lines_tell_what_a_run_will_do) {
                        "%s", o.out);
     cr_expect_not_null(strstr(o.out, " MiB for state and sums, "), "%s", o.out);
     cr_expect_not_null(strstr(o.out, " MiB for 1 worker, "), "%s", o.out);
-    cr_expect_not_null(strstr(o.err, " checkpoint: every 30 s and at the end: "), "%s", o.err);
+    cr_expect_not_null(strstr(o.out, "checkpoints every 30 s and at the end: "), "%s", o.out);
     o = run_once("run digits --samples 600 --epochs 2 --hidden 16 --workers 1 --checkpoint-every 5");
     cr_expect_not_null(strstr(o.out, " model: perceptron of 784-16-10; 12730 parameters"), "%s", o.out);
     cr_expect_not_null(strstr(o.out,
