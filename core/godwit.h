@@ -1,5 +1,6 @@
-/* The public API: how a job is written. A job includes this header, core/rng.h for random numbers, and
- * core/gpu.h if it also computes on GPUs.
+/* The public API: how a job is written. A job includes this header, core/rng.h for random numbers,
+ * kernels/job.h for helpers (the order of samples, optimizers, schedules, norms, digests), and core/gpu.h if it
+ * also computes on GPUs. `godwit new-job NAME` writes a job to begin with.
  *
  * A job is a sequence of steps. Step t turns the state S_t into S_{t+1} in three parts, which the framework
  * calls:

@@ -227,6 +227,7 @@ Test(cli, every_help_fits_a_terminal) {
                                         "help status",
                                         "stop --help",
                                         "keygen --help",
+                                        "new-job --help",
                                         "inspect --help",
                                         "run synthetic --help",
                                         "sim --help",
@@ -343,6 +344,10 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("keygen", "FILE");
     refused("sim --peers 0", "--peers");
     refused("keygen a b", "'b'");
+    refused("new-job", "NAME");
+    refused("new-job a b", "'b'");
+    refused("new-job ../a", "'../a' is not a letter followed by");
+    refused("new-job Mine", "'Mine' is not");
     cr_expect_eq(shell("keygen '' 2>&1 | grep -q 'FILE: the name is empty'"), 0);
     refused("help fly", "'fly'");
 }

@@ -43,13 +43,47 @@ class Installed(unittest.TestCase):
 
     def test_a_job_compiles_against_the_installed_headers_and_runs(self):
         headers = self.root / "all.c"
-        headers.write_text('#include "core/godwit.h"\n#include "core/gpu.h"\n#include "core/rng.h"\n')
+        headers.write_text("".join(f'#include "{name}"\n' for name in
+                                   ("core/godwit.h", "core/gpu.h", "core/rng.h", "kernels/job.h")))
         include = f"-I{self.prefix}/include/godwit"
         self.run_command("cc", "-fsyntax-only", include, headers)
         self.run_command("cc", "-O2", "-shared", "-fPIC", include, "-o", "pi.so", TREE / "tests" / "jobs" / "pi.c")
         shown = self.run_command(self.prefix / "bin" / "godwit", "run", "./pi.so", "--darts", "1000", "--steps", "3",
                                  "--dir", "a", "--listen", "127.0.0.1:0", "--quiet")
         self.assertIn("godwit: done job=pi steps=3", shown)
+
+    def test_a_job_may_call_every_helper(self):
+        self.run_command("cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", f"-I{self.prefix}/include/godwit", "-o",
+                         "helpers.so", TREE / "tests" / "jobs" / "helpers.c")
+        shown = self.run_command(self.prefix / "bin" / "godwit", "run", "./helpers.so", "--dir", "a", "--listen",
+                                 "127.0.0.1:0", "--quiet")
+        self.assertIn("godwit: done job=helpers steps=2", shown)
+        self.assertIn("weight=-0.2", shown)
+
+    def new_job(self, program, folder):
+        folder.mkdir()
+        return subprocess.run([program, "new-job", "my_job-2"], cwd=folder, capture_output=True, text=True, check=False,
+                              timeout=60)
+
+    def test_a_new_job_compiles_runs_and_survives_a_kill(self):
+        folder = self.root / "it's new"
+        self.assertEqual(self.new_job(self.prefix / "bin" / "godwit", folder).returncode, 0)
+        self.assertIn(f"-I{(self.prefix / 'include' / 'godwit').resolve()}", (folder / "my_job-2.c").read_text())
+        shown = self.run_command("sh", folder / "my_job-2-test.sh")
+        self.assertIn("slope=3.0", shown)
+        self.assertIn("my_job-2-test: the same bytes as on one undisturbed peer", shown)
+
+    def test_a_new_job_overwrites_nothing(self):
+        for name in ("my_job-2.c", "my_job-2-test.sh"):
+            folder = self.root / name
+            folder.mkdir()
+            (folder / name).write_text("mine")
+            done = subprocess.run([BUILD / "godwit", "new-job", "my_job-2"], cwd=folder, capture_output=True, text=True,
+                                  check=False, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(f"{name} exists", done.stderr)
+            self.assertEqual([path.name for path in folder.iterdir()], [name])
+            self.assertEqual((folder / name).read_text(), "mine")
 
 
 if __name__ == "__main__":

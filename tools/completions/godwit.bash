@@ -133,6 +133,9 @@ _godwit_table() {
     keygen)
         offered+=' --help --usage'
         ;;
+    new-job)
+        offered+=' --help --usage'
+        ;;
     plot)
         offered+=' --log --output= -o --x= --y= --help --usage'
         kinds[--output]='file'
@@ -337,11 +340,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen plot run sim status stop tokenize help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot run sim status stop tokenize help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen plot run sim status stop tokenize' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot run sim status stop tokenize' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}

@@ -21,6 +21,7 @@ complete -c godwit -n '__godwit_at 1' -a force-view -d 'let peers that are no ma
 complete -c godwit -n '__godwit_at 1' -a generate -d 'let a trained gpt continue a text'
 complete -c godwit -n '__godwit_at 1' -a inspect -d 'show and check checkpoints'
 complete -c godwit -n '__godwit_at 1' -a keygen -d 'write a new cluster key'
+complete -c godwit -n '__godwit_at 1' -a new-job -d 'write a job of your own to begin with'
 complete -c godwit -n '__godwit_at 1' -a plot -d 'draw the metrics of runs'
 complete -c godwit -n '__godwit_at 1' -a run -d 'run one peer of a job'
 complete -c godwit -n '__godwit_at 1' -a sim -d 'run the protocol on a simulated cluster that fails'
@@ -28,7 +29,7 @@ complete -c godwit -n '__godwit_at 1' -a status -d 'show what a running peer kno
 complete -c godwit -n '__godwit_at 1' -a stop -d 'stop the whole job after a checkpoint'
 complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token shards'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'bench devices export force-view generate inspect keygen plot run sim status stop tokenize'
+complete -c godwit -n '__godwit_at 2 help' -a 'bench devices export force-view generate inspect keygen new-job plot run sim status stop tokenize'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -134,6 +135,9 @@ complete -c godwit -n '__godwit_is inspect' -l usage -d 'Print a short usage mes
 complete -c godwit -n '__godwit_is keygen' -F
 complete -c godwit -n '__godwit_is keygen' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is keygen' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is new-job' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is new-job' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is plot' -F
 complete -c godwit -n '__godwit_is plot' -l log -d 'Make the vertical axis logarithmic'

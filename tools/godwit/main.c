@@ -22,6 +22,7 @@ static const struct {
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
+    {"new-job", (char[]){"godwit new-job"}, gw_new_job_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
     {"tokenize", (char[]){"godwit tokenize"}, gw_tokenize_main},
     {"export", (char[]){"godwit export"}, gw_export_main},
@@ -42,6 +43,7 @@ static void print_help(FILE *out) {
           "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
           "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"
           "  godwit keygen FILE           write a cluster key\n"
+          "  godwit new-job NAME          write a job of your own to begin with, in C\n"
           "  godwit inspect DIR|MANIFEST  show what a directory's checkpoints hold\n"
           "  godwit tokenize TEXT...      turn texts into token shards for gpt to train on\n"
           "  godwit export DIR --to FILE  write a trained gpt for transformers to load\n"

@@ -9,6 +9,7 @@ int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a di
 int gw_stop_main(int argc, char **argv);       /* save a checkpoint and stop the whole job */
 int gw_force_view_main(int argc, char **argv); /* go on without a majority */
 int gw_keygen_main(int argc, char **argv);     /* write a cluster key */
+int gw_new_job_main(int argc, char **argv);    /* write a job in C to begin with */
 int gw_inspect_main(int argc, char **argv);    /* show what checkpoints hold; changes nothing on disk */
 /* write a trained language model in the files that transformers loads */
 int gw_export_main(int argc, char **argv);

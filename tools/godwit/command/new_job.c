@@ -1,0 +1,171 @@
+/* `godwit new-job NAME` writes a job to begin with: NAME.c and NAME-test.sh. */
+#include "tools/godwit/command/commands.h"
+
+#include "core/base/assert.h"
+#include "core/base/err.h"
+#include "tools/godwit/command/new_job.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NAME_MOST = 40, MARKS = 4 };
+
+#define INSTALLED_INCLUDE "/usr/local/include/godwit"
+
+static const char new_job_doc[] =
+    "Writes a job in C to begin with: NAME.c, whose comments say what each function must do, and "
+    "NAME-test.sh, "
+    "which compiles it and checks that it ends with the same bytes when a peer is killed. Both compile and "
+    "run "
+    "as they are. NAME consists of lower-case letters, digits, - and _, and begins with a letter. Files that "
+    "exist are not overwritten.";
+
+static error_t parse_new_job(int key, char *arg, struct argp_state *state) {
+    const char **name = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (*name != NULL) argp_error(state, "unexpected argument '%s': give one NAME", arg);
+        if (arg[0] < 'a' || arg[0] > 'z' ||
+            arg[strspn(arg, "abcdefghijklmnopqrstuvwxyz0123456789_-")] != '\0' || strlen(arg) > NAME_MOST)
+            argp_error(
+                state,
+                "NAME: '%s' is not a letter followed by at most %d letters, digits, - and _, all in lower "
+                "case",
+                arg, NAME_MOST - 1);
+        *name = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (*name == NULL) argp_error(state, "give the NAME of the job");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* Quotes a text for a POSIX shell. */
+static void quote(const char *text, char *quoted, size_t size) {
+    size_t used = 0;
+    bool plain =
+        text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+")] == '\0';
+    if (plain) {
+        snprintf(quoted, size, "%s", text);
+        return;
+    }
+    quoted[used++] = '\'';
+    for (; *text != '\0' && used + 6 < size; text++) {
+        if (*text == '\'') {
+            memcpy(quoted + used, "'\\''", 4);
+            used += 4;
+        } else
+            quoted[used++] = *text;
+    }
+    quoted[used++] = '\'';
+    quoted[used] = '\0';
+}
+
+/* What replaces the marks of the skeleton. The paths are quoted for a shell. */
+typedef struct places {
+    const char *name;
+    char program[4 * PATH_MAX], include[4 * PATH_MAX];
+    const char *comment; /* the folder of the headers, where it may stand in a comment of C */
+} places;
+
+static bool has_headers(const char *folder) {
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/core/godwit.h", folder);
+    return access(path, R_OK) == 0;
+}
+
+/* Finds this program and the headers: those installed with it, those of the tree in which it was built, or
+ * otherwise the usual place. */
+static void find_places(places *p) {
+    static const char *const beside[] = {"/../include/godwit", "/.."};
+    char program[PATH_MAX], folder[PATH_MAX + 32], include[PATH_MAX] = INSTALLED_INCLUDE;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    snprintf(p->program, sizeof p->program, "godwit");
+    if (length > 0) {
+        program[length] = '\0';
+        quote(program, p->program, sizeof p->program);
+        char *slash = strrchr(program, '/');
+        if (slash != NULL) *slash = '\0';
+        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+            char real[PATH_MAX];
+            snprintf(folder, sizeof folder, "%s%s", program, beside[i]);
+            if (!has_headers(folder) || realpath(folder, real) == NULL) continue;
+            snprintf(include, sizeof include, "%s", real);
+            break;
+        }
+    }
+    quote(include, p->include, sizeof p->include);
+    bool fits = strstr(include, "*/") == NULL && strchr(include, '\n') == NULL;
+    p->comment = fits ? p->include : "FOLDER";
+}
+
+static void write_text(FILE *out, const char *text, const places *p) {
+    const struct {
+        const char *mark, *text;
+    } marks[MARKS] = {
+        {"@NAME@", p->name}, {"@GODWIT@", p->program}, {"@INCLUDE@", p->include}, {"@COMMENT@", p->comment}};
+    while (*text != '\0') {
+        size_t i = 0;
+        while (i < MARKS && strncmp(text, marks[i].mark, strlen(marks[i].mark)) != 0) i++;
+        if (i == MARKS)
+            fputc(*text++, out);
+        else {
+            fputs(marks[i].text, out);
+            text += strlen(marks[i].mark);
+        }
+    }
+}
+
+/* Writes a new file; one that cannot be written whole is removed. */
+static bool write_file(const char *path, int mode, const char *text, const places *p, gw_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0)
+        return errno == EEXIST ? gw_fail(err, GW_E_INVALID, "%s exists, and is left as it is", path)
+                               : gw_fail_errno(err, errno, "cannot create %s", path);
+    FILE *out = fdopen(fd, "w");
+    GW_ASSERT_MEMORY(out != NULL);
+    write_text(out, text, p);
+    bool good = fflush(out) == 0 && !ferror(out);
+    int reason = errno;
+    if (fclose(out) != 0 && good) {
+        good = false;
+        reason = errno;
+    }
+    if (good) return true;
+    unlink(path);
+    return gw_fail_errno(err, reason, "cannot write %s", path);
+}
+
+int gw_new_job_main(int argc, char **argv) {
+    places p = {0};
+    struct argp argp = {.parser = parse_new_job, .args_doc = "NAME", .doc = new_job_doc};
+    argp_parse(&argp, argc, argv, 0, NULL, &p.name);
+    char source[NAME_MOST + 16], test[NAME_MOST + 16];
+    gw_err err;
+    find_places(&p);
+    snprintf(source, sizeof source, "%s.c", p.name);
+    snprintf(test, sizeof test, "%s-test.sh", p.name);
+    bool good = write_file(source, 0666, gw_skeleton_job, &p, &err);
+    if (good && !write_file(test, 0777, gw_skeleton_test, &p, &err)) {
+        unlink(source);
+        good = false;
+    }
+    if (!good) {
+        fprintf(stderr, "%s: %s\n", argv[0], err.text);
+        return 1;
+    }
+    printf("wrote %s and %s\n"
+           "compile:  cc -std=c11 -Wall -Wextra -O2 -shared -fPIC -I%s -o %s.so %s\n"
+           "run:      %s run ./%s.so --dir a\n"
+           "test:     sh %s\n",
+           source, test, p.include, p.name, source, p.program, p.name, test);
+    return 0;
+}
