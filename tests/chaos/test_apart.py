@@ -105,6 +105,20 @@ class Apart(unittest.TestCase):
         logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
         self.wait(logs[1], r"10\.78\.0\.1:7117 answers by TCP, but no UDP datagram of it arrives: a firewall")
 
+    def test_tcp_is_dropped_and_udp_is_open(self):
+        self.drop(1, "tcp")
+        logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
+        for host, log in enumerate(logs):
+            self.wait(log, rf"gossip \(UDP\) hears peer [0-9a-f]{{8}}, but no TCP connection to its address "
+                           rf"{re.escape(IPV4[1 - host])}:7117 can be made: nothing answers")
+
+    def test_an_advertised_address_leads_nowhere(self):
+        first = self.start(0, f"--listen {IPV4[0]}:7117 --join {IPV4[0]}:7117 --key {self.key}")
+        self.drop(1, "tcp")  # the other one reaches this one, and no link is made that way either
+        self.start(1, f"--listen {IPV4[1]}:7117 --advertise 192.168.5.2:7117 --join {IPV4[0]}:7117 --key {self.key}")
+        self.wait(first, r"no TCP connection to its address 192\.168\.5\.2:7117 can be made: Network is unreachable.* "
+                         r"--advertise HOST:PORT there names the right one")
+
     def test_the_hosts_own_name_is_loopback(self):
         for host in HOSTS:
             other = 1 - host

@@ -89,7 +89,7 @@ struct gw_node {
     gw_timer watchdog; /* looks at the work once a second */
     gw_loop_watch *loop_watch;
     gw_seeds *seeds; /* NULL = every seed is an address */
-    gw_reach *reach; /* why a seed is not met; NULL = no --join */
+    gw_reach *reach; /* why another peer is not met */
 
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = no --metrics */

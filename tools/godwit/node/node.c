@@ -205,6 +205,21 @@ static bool is_met(void *context, const gw_addr *addr, const gw_peer_id *id) {
     return false;
 }
 
+/* A gw_reach_options.find_unlinked. */
+static bool find_unlinked(void *context, uint32_t *index, gw_peer_id *id, gw_addr *addr) {
+    const gw_node *node = context;
+    gw_peer_contact_info info;
+    while (gw_peer_contact_at(node->brain.peer, (*index)++, &info)) {
+        if (info.linked || strcmp(info.state, "alive") != 0 ||
+            gw_peer_id_equal(&info.id, &node->self.identity.id))
+            continue;
+        *id = info.id;
+        *addr = info.addr;
+        return true;
+    }
+    return false;
+}
+
 static bool open_reach(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     gw_reach_options reach = {.loop = node->loop,
@@ -213,10 +228,10 @@ static bool open_reach(gw_node *node, gw_err *err) {
                               .listen_text = options->listen,
                               .has_key = node->self.keyring.count > 0,
                               .time_scale_percent = (uint32_t)options->time_scale_percent,
+                              .find_unlinked = find_unlinked,
                               .is_met = is_met,
                               .context = node};
     gw_addr seeds[GW_MAX_SEEDS];
-    if (options->seed_count == 0) return true;
     uint32_t count = gw_seeds_known(options->seeds, options->seed_count, seeds);
     node->reach = gw_reach_open(&reach, seeds, count, err);
     return node->reach != NULL;

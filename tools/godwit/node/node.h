@@ -11,7 +11,7 @@
  *   record.c     what survives the process: the record and the claim journal
  *   remember.c   keeps the file of known peers; known.c is its format
  *   seeds.c      looks up the seeds of --join
- *   reach.c      finds out why a seed is not met
+ *   reach.c      finds out why another peer is not met
  *   progress.c   whether requests and tasks make progress
  *   publish.c    what people see
  *   signals.c    the thread that obeys signals

@@ -17,13 +17,14 @@
 #define ANSWER_NS        (3 * SECOND_NS) /* from an answer by TCP until gossip must have met the peer */
 #define PATIENCE_NS      (4 * SECOND_NS) /* what an ordinary start explains is not logged before */
 #define FIRST_PAUSE_NS   (2 * SECOND_NS) /* between rounds */
-#define LAST_PAUSE_NS    (60 * SECOND_NS)
+#define LAST_PAUSE_NS    (20 * SECOND_NS)
 #define FIRST_SILENCE_NS (15 * SECOND_NS) /* before a sentence is repeated */
 #define LAST_SILENCE_NS  (600 * SECOND_NS)
 
+enum { MOST_UNLINKED = 8 }; /* peers without a link that are asked at a time */
 enum { SHOWN_SEEDS = 3, SEEDS_TEXT = SHOWN_SEEDS * (GW_ADDR_TEXT + 2) + 32, FAULT_TEXT = 200 };
 
-/* What asking a seed has shown. */
+/* What asking a peer has shown. */
 typedef enum finding {
     UNKNOWN,
     SELF,        /* the address leads to this process */
@@ -40,10 +41,12 @@ typedef struct seed {
     gw_addr addr;
     gw_stream *stream; /* while it is asked */
     finding found;
+    uint64_t asked_ns; /* when a peer without a link was first asked; 0 = not yet */
     uint64_t found_ns;
     gw_peer_id id;          /* with ANSWERS */
     char fault[FAULT_TEXT]; /* the text of a failure */
     bool listen_checked;
+    bool heard;     /* it is no seed, but a peer of which gossip hears and to which there is no link */
     finding logged; /* the finding of the last sentence; UNKNOWN = there was none */
     uint64_t silent_until_ns, silence_ns;
 } seed;
@@ -55,6 +58,7 @@ struct gw_reach {
     bool asked; /* the timer ends the time for answers; otherwise it begins the next round */
     uint32_t count;
     seed list[GW_MAX_SEEDS];
+    seed unlinked[MOST_UNLINKED]; /* with `heard`; the other entries are free */
 };
 
 /* Own addresses that cannot reach a seed's. */
@@ -128,7 +132,17 @@ static bool is_explained(const gw_reach *reach, const seed *s) {
 
 /* Sentences. */
 
+/* Whether a peer is still one that gossip hears and to which there is no link. */
+static bool is_unlinked(const gw_reach *reach, const gw_peer_id *id) {
+    gw_peer_id other;
+    gw_addr addr;
+    for (uint32_t i = 0; reach->options.find_unlinked(reach->options.context, &i, &other, &addr);)
+        if (gw_peer_id_equal(&other, id)) return true;
+    return false;
+}
+
 static bool is_met(const gw_reach *reach, const seed *s) {
+    if (s->heard) return !is_unlinked(reach, &s->id);
     return reach->options.is_met(reach->options.context, &s->addr, &s->id);
 }
 
@@ -138,11 +152,51 @@ static bool is_ordinary(finding found) {
 
 /* Whether the finding about a seed is established by now. */
 static bool is_established(const gw_reach *reach, const seed *s, uint64_t now_ns) {
-    if (s->found == UNKNOWN || is_explained(reach, s) || is_met(reach, s)) return false;
+    if (s->found == UNKNOWN || is_met(reach, s)) return false;
+    if (s->heard) return s->found != ANSWERS && now_ns >= s->asked_ns + reach->answer_ns;
+    if (is_explained(reach, s)) return false;
     if (s->found == ANSWERS) return now_ns >= s->found_ns + reach->answer_ns;
     if (!is_ordinary(s->found)) return true;
     return now_ns >= reach->started_ns + PATIENCE_NS &&
            !reach->options.is_met(reach->options.context, NULL, NULL);
+}
+
+/* Logs why there is no link to a peer that gossip hears. */
+static void log_unlinked(const seed *s, const char *peers) {
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&s->id, id);
+    switch (s->found) {
+    case SILENT:
+    case REFUSED:
+    case UNREACHABLE:
+        gw_log(
+            GW_WARN, "node",
+            "gossip (UDP) hears peer %s, but no TCP connection to its address %s can be made: %s. Either a "
+            "firewall drops TCP, and the port is to be opened for TCP as for UDP, on both hosts; or the "
+            "address "
+            "is not its address here, as behind address translation, and --advertise HOST:PORT there names "
+            "the right one",
+            id, peers,
+            s->found == SILENT    ? "nothing answers"
+            : s->found == REFUSED ? "nobody listens there"
+                                  : s->fault);
+        break;
+    case MUTE:
+    case STRANGER:
+    case SELF:
+        gw_log(GW_WARN, "node",
+               "gossip (UDP) hears peer %s, but its address %s is that of another process, or large packets "
+               "are lost "
+               "on the way: %s. Check --advertise there, and the MTU of the network",
+               id, peers,
+               s->found == SELF   ? "it leads to this very peer"
+               : s->found == MUTE ? "a connection is made, and no handshake follows"
+                                  : s->fault);
+        break;
+    case ANSWERS:
+    case UNKNOWN:
+        break;
+    }
 }
 
 static void log_finding(finding found, const char *seeds, const seed *first, unsigned own_port) {
@@ -201,6 +255,13 @@ static bool is_due(const gw_reach *reach, const seed *s, uint64_t now_ns) {
     return is_established(reach, s, now_ns) && (s->found != s->logged || now_ns >= s->silent_until_ns);
 }
 
+static void note_logged(seed *s, uint64_t now_ns) {
+    if (s->logged != s->found) s->silence_ns = FIRST_SILENCE_NS;
+    s->logged = s->found;
+    s->silent_until_ns = now_ns + s->silence_ns;
+    s->silence_ns = s->silence_ns * 4 < LAST_SILENCE_NS ? s->silence_ns * 4 : LAST_SILENCE_NS;
+}
+
 /* Logs one sentence about this seed and all others of which the same is established. */
 static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns) {
     char seeds[SEEDS_TEXT] = "", addr[GW_ADDR_TEXT];
@@ -214,10 +275,7 @@ static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns)
         if (++count <= SHOWN_SEEDS)
             length += (size_t)snprintf(seeds + length, sizeof seeds - length, "%s%s", count > 1 ? ", " : "",
                                        gw_addr_text(&s->addr, addr));
-        if (s->logged != found) s->silence_ns = FIRST_SILENCE_NS;
-        s->logged = found;
-        s->silent_until_ns = now_ns + s->silence_ns;
-        s->silence_ns = s->silence_ns * 4 < LAST_SILENCE_NS ? s->silence_ns * 4 : LAST_SILENCE_NS;
+        note_logged(s, now_ns);
     }
     if (count > SHOWN_SEEDS)
         snprintf(seeds + length, sizeof seeds - length, " and %u more", count - SHOWN_SEEDS);
@@ -225,8 +283,17 @@ static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns)
     if (found != SELF || count == reach->count) log_finding(found, seeds, first, reach->options.listen.port);
 }
 
+static void report_unlinked(const gw_reach *reach, seed *s, uint64_t now_ns) {
+    char addr[GW_ADDR_TEXT];
+    if (!is_due(reach, s, now_ns)) return;
+    note_logged(s, now_ns);
+    log_unlinked(s, gw_addr_text(&s->addr, addr));
+}
+
 static void report(gw_reach *reach) {
     uint64_t now_ns = gw_now_ns();
+    for (uint32_t i = 0; i < MOST_UNLINKED; i++)
+        if (reach->unlinked[i].heard) report_unlinked(reach, &reach->unlinked[i], now_ns);
     for (uint32_t i = 0; i < reach->count; i++)
         if (is_due(reach, &reach->list[i], now_ns)) log_with_others(reach, &reach->list[i], now_ns);
 }
@@ -234,11 +301,11 @@ static void report(gw_reach *reach) {
 /* Asking. */
 
 static void note(seed *s, finding found, const char *fault) {
-    if (s->found != found || found != ANSWERS) s->found_ns = gw_now_ns();
+    if (s->found != found) s->found_ns = gw_now_ns();
     s->found = found;
     s->stream = NULL;
     snprintf(s->fault, sizeof s->fault, "%s", fault);
-    if (!is_ordinary(found)) report(s->of);
+    report(s->of);
 }
 
 static void unexpected(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
@@ -248,8 +315,13 @@ static void unexpected(void *context, gw_stream *stream, const uint8_t *bytes, s
 
 static void answered(void *context, gw_stream *stream, const gw_remote *remote) {
     seed *s = context;
-    s->id = remote->id;
+    bool other = s->heard && !gw_peer_id_equal(&s->id, &remote->id);
+    if (!s->heard) s->id = remote->id;
     gw_stream_close(stream);
+    if (other) {
+        note(s, STRANGER, "another peer of the cluster answers there");
+        return;
+    }
     note(s, ANSWERS, "");
 }
 
@@ -290,11 +362,39 @@ static void set_timer(gw_reach *reach, uint64_t after_ns) {
         gw_timer_set(reach->options.loop, &reach->timer, gw_now_ns() + after_ns, due, reach, &err));
 }
 
+/* Asks the peers that were without a link in the round before and still are, and notes those that are now.
+ * A peer is not asked in its first round, because an ordinary link may be about to be made. */
+static void follow_unlinked(gw_reach *reach) {
+    uint32_t index = 0;
+    gw_peer_id id;
+    gw_addr addr;
+    for (seed *s = reach->unlinked; s < reach->unlinked + MOST_UNLINKED; s++) {
+        if (!s->heard) continue;
+        if (is_met(reach, s)) {
+            gw_stream_close(s->stream);
+            *s = (seed){0};
+        } else if (s->stream == NULL) {
+            if (s->asked_ns == 0) s->asked_ns = gw_now_ns();
+            ask(s);
+        }
+    }
+    while (reach->options.find_unlinked(reach->options.context, &index, &id, &addr)) {
+        seed *slot = NULL;
+        bool noted = false;
+        for (seed *s = reach->unlinked; s < reach->unlinked + MOST_UNLINKED; s++) {
+            noted = noted || (s->heard && gw_peer_id_equal(&s->id, &id));
+            if (!s->heard) slot = s;
+        }
+        if (!noted && slot != NULL) *slot = (seed){.of = reach, .heard = true, .id = id, .addr = addr};
+    }
+}
+
 static void due(void *context) {
     gw_reach *reach = context;
     reach->asked = !reach->asked;
     if (!reach->asked) {
         report(reach);
+        follow_unlinked(reach);
         set_timer(reach, reach->pause_ns);
         reach->pause_ns = reach->pause_ns * 2 < LAST_PAUSE_NS ? reach->pause_ns * 2 : LAST_PAUSE_NS;
         return;
@@ -307,6 +407,7 @@ static void due(void *context) {
         else
             ask(s);
     }
+    follow_unlinked(reach);
     set_timer(reach, reach->answer_ns + SECOND_NS / 2);
 }
 
@@ -361,6 +462,7 @@ void gw_reach_seek(gw_reach *reach, const gw_addr *seeds, uint32_t count) {
 void gw_reach_close(gw_reach *reach) {
     if (reach == NULL) return;
     stop_asking(reach);
+    for (uint32_t i = 0; i < MOST_UNLINKED; i++) gw_stream_close(reach->unlinked[i].stream);
     gw_timer_cancel(&reach->timer);
     free(reach);
 }

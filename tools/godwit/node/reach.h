@@ -1,15 +1,16 @@
-/* Finds out why a seed of --join is not met, and logs it with what to do.
+/* Finds out why another peer is not met, and logs it with what to do.
  *
- * Gossip tells only that no datagram of a seed arrives. This part asks further, beside the brain, which waits
- * no longer for it and does not depend on it:
+ * Gossip tells only that no datagram of a seed arrives, and a control link only that it cannot be made. This
+ * part asks further, beside the brain, which waits no longer for it and does not depend on it:
  *   - the addresses themselves: a peer that listens on loopback, or in one address family only, cannot reach
  *     a seed elsewhere. This is logged as soon as the seed's address is known;
- *   - a handshake over TCP with every seed that gossip has not met, which gw_stream_ask breaks off before it
- *     makes a connection: it tells a seed that answers (then it is UDP that fails) from one of another key,
- *     cluster or protocol, from another program, from a port where nobody listens, and from silence.
- * A sentence is logged when its cause is established, in one line for all seeds that have it, and again after
- * growing pauses while it lasts. What is ordinary before the other peers have been started (nobody listens,
- * nothing answers) is logged only while this peer has met nobody, and not in its first seconds.
+ *   - a handshake over TCP, which gw_stream_ask breaks off before it makes a connection, with every seed that
+ *     gossip has not met, and with some of the living peers to which there is no link. It tells a peer that
+ *     answers (of a seed, it is UDP that fails) from one of another key, cluster or protocol, from another
+ *     program, from a port where nobody listens, and from silence.
+ * A sentence is logged when its cause is established, in one line for all that have it in common, and again
+ * after growing pauses while it lasts. What is ordinary before the other peers have been started (nobody
+ * listens, nothing answers) is logged only while this peer has met nobody, and not in its first seconds.
  *
  * Thread: the loop's. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_REACH_H
@@ -32,6 +33,9 @@ typedef struct gw_reach_options {
     const char *listen_text; /* --listen as it was given */
     bool has_key;            /* a key is in use */
     uint32_t time_scale_percent;
+    /* Finds the first living peer from *index on to which there is no link, though gossip hears it; then it
+     * fills in the id and the address and sets *index behind it. False: there is none. */
+    bool (*find_unlinked)(void *context, uint32_t *index, gw_peer_id *id, gw_addr *addr);
     /* Whether gossip knows a living peer that has this address, or this id if it is not zeros; with neither
      * (`addr` NULL), whether it knows any living peer but this one. */
     bool (*is_met)(void *context, const gw_addr *addr, const gw_peer_id *id);
