@@ -7,8 +7,6 @@
 #include "core/brain/message.h"
 #include "core/brain/peer.h"
 
-enum { GW_TEXT_BYTES = 600 }; /* room for a text for people, which is cut if it is longer */
-
 /* How this peer ends. gw_peer_finish records it, and gw_peer_step says farewell before it returns. */
 typedef struct gw_farewell {
     bool due; /* this peer has ended and not said farewell yet */

@@ -97,12 +97,14 @@ void gw_peer_step(gw_peer *peer, const gw_event *event, uint64_t now_ns, gw_acti
 /* The time at which the peer needs GW_EV_TIMER; UINT64_MAX = never. It changes with every step. */
 uint64_t gw_peer_deadline(const gw_peer *peer);
 
+enum { GW_TEXT_BYTES = 600 }; /* room for a text for people, which is cut if it is longer */
+
 /* What a peer shows to people. */
 typedef struct gw_peer_status {
     const char *phase; /* a constant: "computing", "waiting for peers" ... */
     bool waits;        /* it waits for other peers, or for room on a disk */
-    /* The newest reason for which it waits, valid until the next step; "" = none since a view was
-     * installed. */
+    /* The newest reason for which it waits, below GW_TEXT_BYTES, valid until the next step; "" = none since a
+     * view was installed. */
     const char *waits_for;
     const gw_view *view;  /* NULL = none */
     uint64_t step;        /* the step in progress */

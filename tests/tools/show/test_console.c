@@ -161,6 +161,26 @@ Test(display, says_what_a_peer_waits_for) {
     cr_assert_not_null(strstr(line, "waiting for 2 of 4 peers"));
 }
 
+/* The reason of a side without a majority ends with the remedy. Only a narrow terminal cuts it. */
+Test(display, shows_a_long_reason_to_wait_with_its_remedy) {
+    static const char reason[] = "only 123 of the 256 members of view 4294967296 can be reached: not a "
+                                 "majority, so this side waits for "
+                                 "more of them (gone for good: godwit force-view)";
+    gw_node_snapshot *s = rig_busy_snapshot();
+    snprintf(s->phase, sizeof s->phase, "%s", reason);
+    char line[501];
+    gw_display_format(s, sizeof line - 1, line, sizeof line);
+    cr_expect_not_null(strstr(line, reason), "%s", line);
+    char *json = gw_snapshot_json(s);
+    cr_expect_not_null(strstr(json, reason), "%s", json);
+    free(json);
+    for (size_t width = 40; width < sizeof reason; width++) {
+        gw_display_format(s, width, line, sizeof line);
+        cr_expect_eq(strncmp(line, "step 312/590  only 123 of ", 26), 0, "%zu: %s", width, line);
+        cr_expect_str_eq(line + width - 3, "...", "%zu: %s", width, line);
+    }
+}
+
 /* Puts a new file without a name in place of a descriptor. */
 static void redirect(int to) {
     char path[] = "/tmp/godwit-display-XXXXXX";

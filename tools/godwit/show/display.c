@@ -176,10 +176,10 @@ static void duration_text(double seconds, char *text, size_t size) {
  * left out first. */
 typedef struct part {
     int rank;
-    char text[200], brief[200];
+    char text[GW_TEXT_BYTES], brief[GW_TEXT_BYTES];
 } part;
 
-enum { PARTS = 10 };
+enum { PARTS = 10, PHASE_RANK = 1, REPORT_TEXT = 200 };
 
 static part *add(part parts[PARTS], int *count, int rank) {
     GW_ASSERT(*count < PARTS);
@@ -216,13 +216,13 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     if (s->steps > 0) snprintf(next->text + used, sizeof next->text - used, "/%" PRIu64, s->steps);
     memcpy(next->brief, next->text, sizeof next->brief);
     if (strcmp(s->phase, "computing") != 0 && s->phase[0] != '\0') {
-        next = add(parts, &count, 1);
+        next = add(parts, &count, PHASE_RANK);
         snprintf(next->text, sizeof next->text, "%s", s->phase);
         memcpy(next->brief, next->text, sizeof next->brief);
     }
     if (s->report[0] != '\0') {
         next = add(parts, &count, 2);
-        gw_key_values_brief(s->report, next->text, sizeof next->text);
+        gw_key_values_brief(s->report, next->text, REPORT_TEXT);
         only_loss(next->text, next->brief, sizeof next->brief);
     }
     if (s->shards_per_s > 0) {
@@ -263,6 +263,12 @@ static size_t whole_length(const part *parts, int count) {
     return length;
 }
 
+/* Shortens a text to `room` bytes, the last of which tell that it is cut. */
+static void cut(char *text, size_t room) {
+    static const char mark[] = "...";
+    if (strlen(text) > room && room >= sizeof mark) memcpy(text + room + 1 - sizeof mark, mark, sizeof mark);
+}
+
 void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *line, size_t size) {
     part parts[PARTS];
     int count = fill_parts(snapshot, parts);
@@ -271,8 +277,12 @@ void gw_display_format(const gw_node_snapshot *snapshot, size_t width, char *lin
     bool brief = whole_length(parts, count) > room;
     for (int rank = 0; rank < PARTS; rank++)
         for (int i = 0; i < count; i++) {
-            size_t needed = strlen(brief ? parts[i].brief : parts[i].text) + (used > 0 ? 2 : 0);
-            if (parts[i].rank != rank || used + needed > room) continue;
+            if (parts[i].rank != rank) continue;
+            char *text = brief ? parts[i].brief : parts[i].text;
+            size_t gap = used > 0 ? 2 : 0;
+            if (rank == PHASE_RANK && used + gap < room) cut(text, room - used - gap);
+            size_t needed = strlen(text) + gap;
+            if (used + needed > room) continue;
             keep[i] = true;
             used += needed;
         }

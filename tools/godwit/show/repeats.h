@@ -4,9 +4,10 @@
 #define GODWIT_TOOLS_GODWIT_SHOW_REPEATS_H
 
 #include "core/base/id.h"
+#include "core/brain/peer.h"
 #include "net/loop/warning_rate.h"
 
-enum { GW_REPEATS_TEXTS = 32, GW_PHASE_TEXT = 160 };
+enum { GW_REPEATS_TEXTS = 32, GW_PHASE_TEXT = GW_TEXT_BYTES };
 
 /* The last GW_REPEATS_TEXTS different texts, each with its rate limit. Starts as zeros. */
 typedef struct gw_repeats {

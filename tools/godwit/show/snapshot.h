@@ -5,6 +5,7 @@
 
 #include "core/base/err.h"
 #include "core/base/id.h"
+#include "core/brain/peer.h"
 #include "core/record/view.h"
 #include "net/secure/packet.h"
 #include "tools/godwit/text/key_values.h"
@@ -107,7 +108,8 @@ typedef struct gw_node_snapshot {
     gw_peer_id self;
     uint64_t boot;
     gw_addr listen;
-    char phase[96]; /* what the peer does or waits for: "computing", "waiting for 2 of 4 peers" */
+    char phase
+        [GW_TEXT_BYTES]; /* what the peer does or waits for: "computing", "waiting for 4 peers: 2 here" */
     /* the answer of /healthz: the peer computes or is about to. False when it has no view, waits or has
      * ended */
     bool healthy;
