@@ -4,8 +4,8 @@
  * death of the peer. That stream is authenticated and encrypted, so a path needs no key exchange of its own.
  *
  * Life. Each side describes itself by a *card*. One side of the pair *leads*: it compares the cards, opens an
- * *end* of the path, and has the other side open one. The ends exchange messages (`tell`, `message`) until
- * the leading one is `ready`, which means that both sides can take channels and operations. From then on all
+ * *endpoint* of the path, and has the other side open one. The endpoints exchange messages (`tell`,
+ * `message`) until the leading one is `ready`, which means that both sides can take channels and operations. From then on all
  * rails but that of small operations have channels of the path, and operations are offered to `post`. A
  * failure is reported by `failed`: before the path is ready the pair uses another path, afterwards the link
  * goes down with this reason. A channel may detect a failure first: it breaks with GW_E_TIMEOUT or GW_E_IO if
@@ -26,7 +26,7 @@
 
 enum {
     GW_PATH_CARD_BYTES = 512,     /* longest card */
-    GW_PATH_MESSAGE_BYTES = 2048, /* longest message between ends */
+    GW_PATH_MESSAGE_BYTES = 2048, /* longest message between endpoints */
     GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. rails */
 };
 
@@ -44,7 +44,8 @@ typedef struct gw_path_host {
     /* Sends bytes to the other side's `message`, in order; they are lost with the link. */
     void (*tell)(gw_path_endpoint *endpoint, const void *bytes, uint32_t count);
     void (*ready)(gw_path_endpoint *endpoint); /* called on the side that leads, once */
-    /* Reports that the path has failed. Called once, on either side; the fabric closes the end soon after. */
+    /* Reports that the path has failed. Called once, on either side; the fabric closes the endpoint soon
+     * after. */
     void (*failed)(gw_path_endpoint *endpoint, const gw_err *why);
     /* Gives the completion of an operation that `post` has started to its caller. */
     void (*completed)(gw_path_endpoint *endpoint, const gw_completion *completion);
