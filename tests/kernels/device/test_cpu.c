@@ -653,7 +653,7 @@ DEVICE_TEST(report_and_summary_are_one_line) {
     cr_assert(strncmp(text, "energy=0.", 9) == 0, "%s", text);
     r.device[0]->ops->summary(r.device[0], 1, text, sizeof text);
     cr_assert_eq(strlen(text), strlen("digest=") + 16, "%s", text);
-    cr_assert(strncmp(r.device[0]->class_text, "cpu godwit=", 11) == 0);
+    cr_assert(strncmp(r.device[0]->class_text, "cpu kernels=", 12) == 0);
     rig_close(&r);
 }
 
