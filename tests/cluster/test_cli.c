@@ -282,6 +282,48 @@ static int times(const char *text, const char *what) {
     return found;
 }
 
+#define SAMPLED                                                                                              \
+    "run gpt --data " GODWIT_SOURCE                                                                          \
+    "/README.md --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "                            \
+    "--micro-batch 8 --updates 6 --workers 1"
+
+/* A sample that is still being computed when the next one is due takes its place, so that not every one is there. */
+Test(cli, samples_are_printed_and_change_no_byte) {
+    char state[80], *at;
+    outcome o = run_once(SAMPLED);
+    cr_assert_eq(o.code, 0, "%s", o.err);
+    cr_expect_null(strstr(o.out, " sample "), "%s", o.out);
+    at = strstr(o.out, " state=");
+    cr_assert_not_null(at);
+    snprintf(state, sizeof state, "%.70s", at);
+    o = run_once(SAMPLED " --sample-every 2 --prompt Once --sample-tokens 12");
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.out, " sample at step "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, ": Once"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " MiB for samples"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, state), "%s: %s", state, o.out);
+    const char *done = strstr(o.out, "godwit: done"), *last = strrchr(o.out, '\n');
+    cr_assert_not_null(done);
+    cr_expect_eq(strchr(done, '\n'), last, "samples come before the last line: %s", o.out);
+    o = run_once(SAMPLED " --sample-every 2 --prompt Once --json");
+    cr_expect_not_null(strstr(o.out, "{\"event\":\"sample\",\"time\":"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, "\"prompt\":\"Once\",\"text\":\"Once"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, strchr(state, '=') + 1), "%s", o.out);
+}
+
+Test(cli, samples_that_cannot_be_are_refused) {
+    outcome o = run_once(SAMPLED " --prompt Once");
+    cr_expect(o.code == 2 && strstr(o.err, "--prompt: there are no samples without --sample-every"), "%s",
+              o.err);
+    o = run_once(SAMPLED " --sample-every 0");
+    cr_expect(o.code == 2 && strstr(o.err, "--sample-every: '0' is not a whole number from 1"), "%s", o.err);
+    o = run_once(SAMPLED " --sample-every 1 --vocab 300");
+    cr_expect(o.code == 2 && strstr(o.err, "300 tokens, more than there are bytes: give --tokenizer"), "%s",
+              o.err);
+    o = run_once(SAMPLED " --sample-every 1 --tokenizer /none");
+    cr_expect(o.code != 0 && strstr(o.err, "--tokenizer"), "%s", o.err);
+}
+
 /* The first lines tell what is computed, how long that is, what takes memory, and what is written where. */
 Test(cli, the_first_lines_tell_what_a_run_will_do) {
     outcome o = run_once("run gpt --data " GODWIT_SOURCE "/README.md --layers 1 --heads 1 --channels 8 "

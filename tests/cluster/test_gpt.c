@@ -75,6 +75,26 @@ Test(gpt, the_exported_model_does_not_depend_on_what_happened) {
     lab_close(l);
 }
 
+/* The run replaces its checkpoints all the time, and deletes those that are being read. */
+Test(gpt, a_running_job_is_exported_and_generates) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "p0", NULL, GPT " --updates 100000000 --checkpoint-every 1 --keep 1");
+    lab_wait_event(l, peer, "checkpoint");
+    for (int i = 0; i < 8; i++) {
+        int code;
+        const char *shown =
+            output(&code,
+                   "cd %s && " GODWIT_BINARY " generate p0 --prompt Once --tokens 3 && " GODWIT_BINARY
+                   " export p0 --to m.safetensors 2>&1",
+                   l->dir);
+        cr_expect_eq(code, 0, "%s", shown);
+        cr_expect_not_null(strstr(shown, "Once"), "%s", shown);
+        cr_expect_not_null(strstr(shown, "parameters after step "), "%s", shown);
+        lab_pump(l);
+    }
+    lab_close(l);
+}
+
 Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     lab *l = lab_open();
     lab_peer *peers[3];

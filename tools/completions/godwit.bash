@@ -65,7 +65,7 @@ _godwit_table() {
             kinds[-g]='any'
         fi
         if [ "$2" = gpt ]; then
-            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay= --workers='
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --prompt= --recompute --sample-every= --sample-tokens= --schedule= --seed= --tokenizer= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay= --workers='
             kinds[--batch-tokens]='any'
             kinds[--beta1]='any'
             kinds[--beta2]='any'
@@ -82,6 +82,9 @@ _godwit_table() {
             kinds[--lr]='any'
             kinds[--micro-batch]='any'
             kinds[--min-lr]='any'
+            kinds[--prompt]='any'
+            kinds[--sample-every]='any'
+            kinds[--sample-tokens]='any'
             kinds[--seed]='any'
             kinds[--updates]='any'
             kinds[--val-tokens]='any'
@@ -96,6 +99,7 @@ _godwit_table() {
             kinds[--graphs]='words on off auto'
             kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
             kinds[--schedule]='words cosine linear wsd constant'
+            kinds[--tokenizer]='dir'
         fi
         ;;
     devices)
@@ -192,7 +196,7 @@ _godwit_table() {
             kinds[--optimizer]='words adamw sgd'
         fi
         if [ "$2" = gpt ]; then
-            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --recompute --schedule= --seed= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay='
+            offered+=' --batch-tokens= --beta1= --beta2= --channels= --clip= --context= --data= --data-dtype= --decay-updates= --dropout= --epochs= --epsilon= --eval-every= --graphs= --heads= --init= --layers= --lr= --micro-batch= --min-lr= --model= --prompt= --recompute --sample-every= --sample-tokens= --schedule= --seed= --tokenizer= --updates= --val= --val-tokens= --vocab= --warmup= --weight-decay='
             kinds[--batch-tokens]='any'
             kinds[--beta1]='any'
             kinds[--beta2]='any'
@@ -209,6 +213,9 @@ _godwit_table() {
             kinds[--lr]='any'
             kinds[--micro-batch]='any'
             kinds[--min-lr]='any'
+            kinds[--prompt]='any'
+            kinds[--sample-every]='any'
+            kinds[--sample-tokens]='any'
             kinds[--seed]='any'
             kinds[--updates]='any'
             kinds[--val-tokens]='any'
@@ -222,6 +229,7 @@ _godwit_table() {
             kinds[--graphs]='words on off auto'
             kinds[--model]='words nano gpt2 gpt2-medium gpt2-large gpt2-xl'
             kinds[--schedule]='words cosine linear wsd constant'
+            kinds[--tokenizer]='dir'
         fi
         if [ "$2" = synthetic ]; then
             offered+=' --bad-shard= --crash-shard= --payload-bytes= --payload-copies= --seed= --shard-ms= --shards= --skew= --spin --state-bytes= --sum-elements='

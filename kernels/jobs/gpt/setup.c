@@ -73,6 +73,14 @@ const gw_option gpt_options[] = {
     {"graphs", "on|off|auto", "auto",
      "start a shard on a GPU as one CUDA graph, instead of kernel by kernel; auto: if kernels are short",
      true},
+    {"sample-every", "N", NULL,
+     "every N steps, let the model continue --prompt, beside the training, and print it", true},
+    {"prompt", "TEXT", NULL, "samples begin with this text (a line break, or a new text with --tokenizer)",
+     true},
+    {"sample-tokens", "N", NULL, "tokens of a sample, at most 1000 (default 100)", true},
+    {"tokenizer", "DIR", NULL,
+     "the tokenizer of samples in DIR: tokenizer.json, or vocab.json and merges.txt (tokens are bytes)",
+     true},
     {NULL, NULL, NULL, NULL, false},
 };
 
@@ -225,11 +233,22 @@ static bool is_given(const gw_params *params, const char *name) {
 }
 
 /* Refuses options that have no meaning beside or without other options. */
-static bool check_length(const gw_params *params, gw_err *err) {
+static bool check_combinations(const gw_params *params, gw_err *err) {
     static const char *const of_evaluations[] = {"val-tokens", "eval-every"};
     if (is_given(params, "updates") && is_given(params, "epochs"))
         return gw_fail(err, GW_E_USAGE, "--updates %s and --epochs %s: give only one of them",
                        gw_param_text(params, "updates"), gw_param_text(params, "epochs"));
+    static const char *const of_samples[] = {"prompt", "sample-tokens", "tokenizer"};
+    for (int i = 0; i < 3; i++)
+        if (!is_given(params, "sample-every") && is_given(params, of_samples[i]))
+            return gw_fail(err, GW_E_USAGE, "--%s: there are no samples without --sample-every",
+                           of_samples[i]);
+    int64_t number;
+    if ((is_given(params, "sample-every") &&
+         !gw_param_integer(params, "sample-every", 1, INT64_MAX, false, &number, err)) ||
+        (is_given(params, "sample-tokens") &&
+         !gw_param_integer(params, "sample-tokens", 1, 1000, false, &number, err)))
+        return false;
     for (int i = 0; i < 2; i++)
         if (!is_given(params, "val") && is_given(params, of_evaluations[i]))
             return gw_fail(err, GW_E_USAGE, "--%s: there is no evaluation without --val", of_evaluations[i]);
@@ -253,7 +272,7 @@ static void describe_length(gpt_job *job) {
 static bool read_requests(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
     int64_t eval_every;
     *r = (requests){0.0, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
-    if (!check_length(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &r->epochs, err) ||
+    if (!check_combinations(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &r->epochs, err) ||
         !gw_gpt_option(params, "vocab", 1, 1 << 24, &r->vocabulary, err) ||
         !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &r->updates, err) ||
         !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &r->val_tokens, err) ||

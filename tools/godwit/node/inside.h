@@ -23,6 +23,7 @@
 #include "tools/godwit/node/reach.h"
 #include "tools/godwit/node/record.h"
 #include "tools/godwit/node/remember.h"
+#include "tools/godwit/node/sample.h"
 #include "tools/godwit/node/seeds.h"
 #include "tools/godwit/node/signals.h"
 #include "tools/godwit/show/control.h"
@@ -81,6 +82,7 @@ struct gw_node {
     gw_reduction reduction;
     gw_node_gpu gpu;
     gw_memory_plan memory;
+    gw_sampler *sampler; /* NULL = no --sample-every */
 
     gw_node_brain brain;
     gw_recorder recorder;

@@ -307,9 +307,11 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     bool good = gw_signals_open(&node->signals, console->display, &err) && gw_stacks_open(&err) &&
                 gw_node_open(node, &err) && serve(node, &err);
     int code = good ? exit_code_of(node->result.finish) : 0;
+    bool sampled = gw_sampler_close(node->sampler);
+    node->sampler = node->publisher.of.sampler = NULL;
     if (good) gw_publish_end(&node->publisher, node->brain.view.count);
     gw_signals_closing(&node->signals, good ? code : 1);
-    if (!gw_node_close(node)) {
+    if (!gw_node_close(node) || !sampled) {
         /* A thread cannot be ended from outside; the process can. */
         gw_log(GW_WARN, "node", "a shard, a driver or a disk does not return: this process ends without it");
         gw_display_flush(console->display, FLUSH_NS);

@@ -96,6 +96,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
                           .shards = shards,
                           .report = steps->report};
     gw_metrics_add(p->of.metrics, &row);
+    gw_sampler_step(p->of.sampler, steps_done);
     steps->computed = computed;
     steps->stolen = 0;
 }

@@ -11,6 +11,7 @@
 #include "tools/godwit/node/job.h"
 #include "tools/godwit/node/network.h"
 #include "tools/godwit/node/progress.h"
+#include "tools/godwit/node/sample.h"
 #include "tools/godwit/show/console.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/save.h"
@@ -37,6 +38,7 @@ typedef struct gw_published {
     const gw_fetcher *fetcher;
     const gw_reduction *reduction;
     const gw_node_gpu *gpu;
+    gw_sampler *sampler; /* learns of each committed step; NULL = no --sample-every */
     const gw_progress *progress;
     const gw_peer *brain;
     const gw_node_result *result;

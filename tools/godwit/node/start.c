@@ -137,8 +137,8 @@ static void add_memory_part(gw_memory_plan *memory, uint64_t bytes, const char *
 /* Compares the memory that this peer will take, as far as it is known before the first step, with the
  * memory that there is. The device of a processor has only reserved its memory so far; GPUs have taken
  * theirs. */
-static bool estimate_memory(const gw_node_job *job, const gw_device *device, gw_memory_plan *memory,
-                            gw_err *err) {
+static bool estimate_memory(const gw_node_job *job, const gw_device *device, uint64_t samples,
+                            gw_memory_plan *memory, gw_err *err) {
     const gw_run_options *options = job->options;
     gw_reduce others = reduce_of(options);
     bool on_gpus = options->compute.kind == GW_COMPUTE_CUDA;
@@ -147,11 +147,12 @@ static bool estimate_memory(const gw_node_job *job, const gw_device *device, gw_
     uint64_t exchange =
         others != 0 ? device->layout->image_bytes : 0; /* a state that is fetched (work/load.h) */
     if (others != 0 && !on_gpus) exchange += gw_sum_store_need(device->layout, others);
-    uint64_t need = job->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) + saver + exchange;
+    uint64_t need =
+        job->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) + saver + exchange + samples;
     *memory = (gw_memory_plan){.bytes = on_gpus ? device->memory_bytes : need};
     if (on_gpus) {
         add_memory_part(memory, device->memory_bytes, "on GPUs for state, sums and workers");
-        add_memory_part(memory, need, "of the host for checkpoints and other peers");
+        add_memory_part(memory, need, "of the host for checkpoints, samples and other peers");
     } else {
         char of_workers[40];
         snprintf(of_workers, sizeof of_workers, "for %u worker%s", options->workers,
@@ -161,6 +162,7 @@ static bool estimate_memory(const gw_node_job *job, const gw_device *device, gw_
         add_memory_part(memory, lanes, of_workers);
         add_memory_part(memory, job->first_model.bytes, "for the first weights");
         add_memory_part(memory, saver, "for checkpoints");
+        add_memory_part(memory, samples, "for samples");
         add_memory_part(memory, exchange, "for exchange with other peers");
     }
     const gw_need known = {.lane_bytes = lane,
@@ -212,7 +214,10 @@ static bool open_device(gw_node *node, gw_err *err) {
     bool opened = options->compute.kind == GW_COMPUTE_CUDA
                       ? open_gpus(options->compute, &device, &engine->device, err)
                       : open_processors(&device, &engine->device, err);
-    if (!opened || !estimate_memory(&node->job, engine->device, &node->memory, err)) return false;
+    if (!opened || !gw_sampler_open(options, engine, node->console->events, &node->sampler, err) ||
+        !estimate_memory(&node->job, engine->device, gw_sampler_bytes(node->sampler), &node->memory, err))
+        return false;
+    node->publisher.of.sampler = node->sampler;
     gw_publish_opening(&node->publisher, &node->memory);
     gw_node_gpu_open(&node->gpu, engine->device);
     node->network.gpus = node->reduction.gpus = node->gpu.sums;

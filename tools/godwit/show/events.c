@@ -6,6 +6,7 @@
 #include "tools/godwit/show/repeats.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
+#include "tools/godwit/text/utf8.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -256,6 +257,24 @@ void gw_events_step(gw_events *events, const gw_event_step *step) {
     gw_json_u64(object, "fingerprint", step->fingerprint);
     gw_json_report(object, "report", step->report);
     print_object(events, object);
+}
+
+void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, const char *text, size_t length) {
+    char *clean = gw_utf8(text, length);
+    if (clean == NULL) return;
+    if (wants_json(events)) {
+        json_t *object = object_of("sample");
+        gw_json_count(object, "step", step);
+        gw_json_text(object, "prompt", prompt);
+        gw_json_text(object, "text", clean);
+        print_object(events, object);
+    } else {
+        for (char *at = clean; *at != '\0'; at++)
+            if (*at == '\n') *at = ' ';
+        gw_utf8_make_printable(clean);
+        say(events, "sample at step %" PRIu64 ": %s", step, clean);
+    }
+    free(clean);
 }
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause) {

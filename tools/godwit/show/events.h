@@ -81,6 +81,10 @@ typedef struct gw_event_step {
  * evaluations. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
+/* A sample of the model after `step` steps: the prompt and its continuation, `length` bytes. `prompt` NULL: none was
+ * given. */
+void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, const char *text, size_t length);
+
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);
 /* A peer (NULL = it is not known which) computed, held or sent wrong bits. JSON only: the log tells it to
  * people. */
