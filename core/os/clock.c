@@ -18,3 +18,8 @@ uint64_t gw_now_ns(void) {
 uint64_t gw_wall_ns(void) {
     return read_clock(CLOCK_REALTIME);
 }
+
+double gw_wall_s(void) {
+    uint64_t microseconds = gw_wall_ns() / 1000;
+    return (double)microseconds / 1e6;
+}

@@ -548,7 +548,7 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     free(text);
 }
 
-/* promtool is Prometheus's own judge of names, types and help. */
+/* Prometheus's own promtool judges names, types and help. */
 static void expect_promtool_content(const gw_node_snapshot *snapshot) {
     char path[] = "/tmp/godwit-metrics-XXXXXX", command[100], said[4000];
     char *text = gw_snapshot_metrics(snapshot);

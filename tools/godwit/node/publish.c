@@ -90,7 +90,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     gw_events_step(p->of.console->events, &event);
     gw_metrics_row row = {.step = event.step,
                           .phase = phase == GW_EVALUATE ? "evaluate" : "train",
-                          .time = (double)(gw_wall_ns() / 1000) / 1e6,
+                          .time = gw_wall_s(),
                           .ms = ms,
                           .members = event.members,
                           .shards = shards,
@@ -439,7 +439,7 @@ void gw_publish(gw_publisher *p) {
     uint64_t now = gw_now_ns();
     p->published_ns = now;
     memset(s, 0, sizeof *s);
-    s->time = (double)(gw_wall_ns() / 1000) / 1e6;
+    s->time = gw_wall_s();
     s->uptime_s = (double)(now - p->started_ns) / 1e9;
     snprintf(s->job, sizeof s->job, "%s", options->job->name);
     s->job_id = p->of.job->id;

@@ -43,7 +43,7 @@ void gw_events_close(gw_events *events) {
 static json_t *object_of(const char *event) {
     json_t *object = json_object();
     json_object_set_new(object, "event", json_string(event));
-    json_object_set_new(object, "time", json_real((double)(gw_wall_ns() / 1000) / 1e6));
+    json_object_set_new(object, "time", json_real(gw_wall_s()));
     return object;
 }
 

@@ -50,9 +50,9 @@ void gw_events_start(gw_events *events, const gw_event_start *start);
 enum { GW_BYTES_TEXT = 16 };
 const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
 
-/* What checkpoints take of this peer's disk. `every`: how often they are written, in words. Of one: `part`
- * bytes; of all that stand there at once: `most`; `left`: the room in `dir`. Without room for all of them
- * it is a warning. */
+/* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes `part`
+ * bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Without room for all of
+ * them the line is a warning. */
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
                        uint64_t left);
 

@@ -92,7 +92,8 @@ static bool add_shape(gw_params *params, const uint32_t values[SHAPE], gw_err *e
     }
     char options[120] = "";
     for (uint32_t i = params->count, used = 0; i < count; i++)
-        used += (uint32_t)snprintf(options + used, sizeof options - used, " --%s %s", list[i].name, list[i].value);
+        used += (uint32_t)snprintf(options + used, sizeof options - used, " --%s %s", list[i].name,
+                                   list[i].value);
     gw_log(GW_INFO, "init", "%s has the shape%s", gw_param_text(params, "init"), options);
     free((void *)(uintptr_t)params->list);
     params->list = list;
