@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -82,6 +83,25 @@ Test(http, waits_for_a_descriptor_without_spinning) {
     rig_ask_without_descriptors((struct sockaddr *)&to, sizeof to, "GET /healthz HTTP/1.0\r\n\r\n", answer,
                                 sizeof answer);
     cr_expect_not_null(strstr(answer, " 200 "), "'%s'", answer);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+Test(http, says_all_that_a_peer_waits_for) {
+    gw_err err;
+    char answer[2000], reason[GW_TEXT_BYTES];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    gw_node_snapshot waiting = *rig_busy_snapshot();
+    memset(reason, 'x', sizeof reason - 1);
+    reason[sizeof reason - 1] = '\0';
+    waiting.healthy = false;
+    snprintf(waiting.phase, sizeof waiting.phase, "%s", reason);
+    gw_board_publish(board, &waiting);
+    exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 503 "), "'%s'", answer);
+    cr_expect_not_null(strstr(answer, reason), "'%s'", answer);
     gw_http_close(http);
     gw_board_close(board);
 }

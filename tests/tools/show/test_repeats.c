@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #define SECOND UINT64_C(1000000000)
 #define HOUR   (3600 * SECOND)
@@ -51,6 +52,18 @@ Test(repeats, a_phase_that_differs_by_its_step_is_told_now_and_then) {
     cr_expect(gw_phase_filter_is_news(&filter, "computing", at + 1));
     cr_expect_not(gw_phase_filter_is_news(&filter, "computing", at + HOUR), "nothing changed");
     cr_expect(gw_phase_filter_is_news(&filter, "asking leader 89abcdef to be admitted at step 9", at + HOUR));
+}
+
+/* A link's failure may make a reason as long as the brain has room for. */
+Test(repeats, a_phase_of_any_length_is_told_once) {
+    gw_phase_filter filter = {0};
+    char text[GW_PHASE_TEXT];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    cr_expect(gw_phase_filter_is_news(&filter, text, SECOND));
+    cr_expect_not(gw_phase_filter_is_news(&filter, text, HOUR));
+    text[sizeof text - 2] = 'y';
+    cr_expect(gw_phase_filter_is_news(&filter, text, HOUR));
 }
 
 Test(repeats, a_phase_with_other_numbers_than_steps_is_told) {
