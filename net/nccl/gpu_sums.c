@@ -222,7 +222,7 @@ static void begin_call(gw_gpu_sums *s) {
         gw_nccl_sum(s->nccl, c->pieces, c->how.piece_count, gw_now_ns());
         leave(s);
     } else if (!ours && s->standing != NONE && s->fence.epoch >= c->how.fence.epoch) {
-        gw_fail(&err, GW_E_FENCED, "NCCL: the communicator is of epoch %llu, the sum of %llu",
+        gw_fail(&err, GW_E_FENCED, "NCCL: the communicator is of view %llu, the sum of %llu",
                 (unsigned long long)s->fence.epoch, (unsigned long long)c->how.fence.epoch);
         finish(s, GW_COLLECTIVE_FAILED, &err);
     } else {
@@ -232,7 +232,7 @@ static void begin_call(gw_gpu_sums *s) {
         if (c->waited_ns < s->form_ns) return;
         const char *what =
             ours ? "its communicator still forms" : "no id for a communicator came from the leader";
-        gw_fail(&err, GW_E_TIMEOUT, "NCCL: epoch %llu: %s after %llu ms",
+        gw_fail(&err, GW_E_TIMEOUT, "NCCL: view %llu: %s after %llu ms",
                 (unsigned long long)c->how.fence.epoch, what, (unsigned long long)(s->form_ns / 1000000));
         finish(s, GW_COLLECTIVE_FAILED, &err);
     }

@@ -141,7 +141,7 @@ static void formed(void *context, const gw_fence *fence) {
 
 static void failed(void *context, const gw_fence *fence, const gw_err *why) {
     gw_gpus *g = context;
-    gw_log(GW_WARN, "work/gpus", "epoch %" PRIu64 ": %s", fence->epoch, why->text);
+    gw_log(GW_WARN, "work/gpus", "view %" PRIu64 ": %s", fence->epoch, why->text);
     if (atomic_load(&g->paused)) post(g, pause_again);
 }
 

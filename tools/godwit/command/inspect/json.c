@@ -11,7 +11,7 @@ static json_t *summary(const gw_manifest *m) {
     gw_json_u64(object, "fingerprint", m->fingerprint);
     gw_json_count(object, "created_ms", m->created_ms);
     gw_json_count(object, "chunks", m->chunk_count);
-    gw_json_count(object, "epoch", m->epoch);
+    gw_json_count(object, "view_number", m->epoch);
     return object;
 }
 
