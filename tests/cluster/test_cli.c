@@ -218,6 +218,18 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
     refused("run digits --no-such-option", "godwit run digits: unrecognized option '--no-such-option'");
 }
 
+Test(cli, what_was_meant_is_named) {
+    refused("rnu digits", "there is no command 'rnu': did you mean 'run'?");
+    refused("run digit", "there is no job 'digit': did you mean 'digits'? Or give one of digits, gpt");
+    refused("run digits --peer-timeout 5s --jion-timeout 5s",
+            "unrecognized option '--jion-timeout': did you mean '--join-timeout'?");
+    refused("run digits --epoch-s 5",
+            "godwit run digits: unrecognized option '--epoch-s': did you mean '--epochs'?");
+    refused("status --dri x", "godwit status: unrecognized option '--dri': did you mean '--dir'?");
+    refused("sim --sede 1", "unrecognized option '--sede': did you mean '--seed'?");
+    refused("run digits --dir --peesr --no-such-option", "unrecognized option '--no-such-option'");
+}
+
 Test(cli, every_help_fits_a_terminal) {
     static const char *const helps[] = {"--help",
                                         "help",

@@ -4,6 +4,7 @@
 
 #include "kernels/exact/exact.h"
 #include "kernels/host/memory.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ int gw_bench_accumulate(int argc, char **argv) {
     static const struct argp parser = {
         .doc =
             "Measures rounding and exact addition of floats: ns per element and GB/s of each vector path."};
-    if (argp_parse(&parser, argc, argv, 0, NULL, NULL) != 0) return 2;
+    if (gw_argp_parse(&parser, argc, argv, NULL) != 0) return 2;
     arrays a = {.count = UNCACHED};
     void *values, *sum, *copied;
     gw_err err;

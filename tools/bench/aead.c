@@ -2,6 +2,7 @@
  * rounds. */
 #include "tools/bench/bench.h"
 #include "tools/bench/records.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static bool print_row(const char *name, gw_algorithm algorithm, uint32_t record_
 
 int gw_bench_aead(int argc, char **argv) {
     const struct argp argp = {.doc = "Measures how fast one core seals and opens records."};
-    if (argp_parse(&argp, argc, argv, 0, NULL, NULL) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, NULL) != 0) return 2;
     static const struct {
         const char *name;
         gw_algorithm algorithm;

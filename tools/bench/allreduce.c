@@ -7,6 +7,7 @@
 
 #include "net/collective/collective.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -323,7 +324,7 @@ int gw_bench_allreduce(int argc, char **argv) {
                                      "unencrypted and encrypted, and with OpenMPI's TCP path if it is "
                                      "installed; or over another path, compared with TCP."};
     options o = {.peers = 2, .rails = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     static const uint64_t sizes[SIZES] = {8, 4096, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
     if (o.kinds != GW_FABRIC_TCP) return print_paths(&o, sizes) ? 0 : 1;

@@ -8,6 +8,7 @@
 #include "checkpoint/restore.h"
 #include "checkpoint/writer.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -203,7 +204,7 @@ int gw_bench_checkpoint(int argc, char **argv) {
         .options = bench_options,
         .parser = parse_bench,
         .doc = "Measures the cost of a checkpoint: copying, hashing and writing in the background."};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     char dir[4096];
     snprintf(dir, sizeof dir, "%s/godwit-bench-XXXXXX", a.dir);
     if (mkdtemp(dir) == NULL) {

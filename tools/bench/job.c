@@ -1,6 +1,7 @@
 #include "tools/bench/job.h"
 
 #include "core/base/assert.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 
@@ -36,7 +37,7 @@ bool gw_bench_job_params(int argc, char **argv, const gw_job_type *type, const g
     add_options(&s, type->options);
     add_options(&s, more);
     const struct argp argp = {s.options, parse, NULL, doc, NULL, NULL, NULL};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &s) != 0) return false;
+    if (gw_argp_parse(&argp, argc, argv, &s) != 0) return false;
     *params = (gw_params){.list = list};
     for (int i = 0; i < s.count; i++)
         if (s.value[i] != NULL) list[params->count++] = (gw_param){s.options[i].name, s.value[i]};

@@ -8,6 +8,7 @@
 #include "tools/bench/verbs.h"
 
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <pthread.h>
@@ -264,7 +265,7 @@ int gw_bench_steal(int argc, char **argv) {
                               .doc =
                                   "Measures the round trip of one-sided operations between two processes."};
     options o = {.count = 20000, .kinds = GW_FABRIC_TCP, .transport = "tcp"};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     o.direct = o.kinds != GW_FABRIC_TCP;
     for (int sealed = 0; sealed <= !o.direct; sealed++) {

@@ -7,6 +7,7 @@
 
 #include "net/data/rail.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -175,7 +176,7 @@ int gw_bench_write(int argc, char **argv) {
                               .parser = parse,
                               .doc = "Measures messages in one direction between two processes."};
     options o = {.kinds = GW_FABRIC_TCP};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &o) != 0) return 2;
     if (sodium_init() < 0) return 1;
     static const uint32_t sizes[SIZES] = {4096, 65536, GW_RAIL_PAYLOAD};
     printf("%10s %10s\n", "bytes", "MB/s");

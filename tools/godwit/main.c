@@ -1,4 +1,5 @@
 #include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/sim/run.h"
 
 #include <argp.h>
@@ -65,12 +66,16 @@ static void print_help(FILE *out) {
 }
 
 static int dispatch(int argc, char **argv) {
+    gw_suggestion suggestion = {.word = argv[0]};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        gw_suggest(&suggestion, commands[i].name);
         if (strcmp(argv[0], commands[i].name) != 0) continue;
         argv[0] = commands[i].title;
         return commands[i].main(argc, argv);
     }
-    fprintf(stderr, "godwit: there is no command '%s'\nTry 'godwit --help'.\n", argv[0]);
+    const char *name = suggestion.name;
+    fprintf(stderr, "godwit: there is no command '%s'%s%s%s\nTry 'godwit --help'.\n", argv[0],
+            name != NULL ? ": did you mean '" : "", name != NULL ? name : "", name != NULL ? "'?" : "");
     return 2;
 }
 

@@ -1,6 +1,7 @@
 /* `godwit sim` runs seeds of the simulated flock and reports what happened. */
 #include "core/base/assert.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/sim/gossip/measure.h"
 #include "tools/sim/model/forks.h"
 #include "tools/sim/run.h"
@@ -469,7 +470,7 @@ int gw_sim_main(int argc, char **argv) {
         NULL,
         NULL};
     arguments a = {.run = gw_sim_unset(1), .first = 1, .last = 1};
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_argp_parse(&argp, argc, argv, &a);
     if (a.forks.peers != 0) return gw_forks_print(&a.forks, a.without) ? 0 : 1;
     if (a.gossip != 0) return measure_gossip(&a);
     if (a.minutes != 0) return run_swarm(&a);

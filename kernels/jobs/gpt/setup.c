@@ -8,6 +8,7 @@
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -382,7 +383,16 @@ static bool read_optimizer(const gw_params *params, gpt_job *job, gw_err *err) {
     job->recompute = gw_param_text(params, "recompute") != NULL;
     if (!read_graphs(params, job, err)) return false;
     uint32_t shards = (job->batch + job->micro_batch - 1) / job->micro_batch;
-    return gw_adamw_check_epsilon(job->epsilon, GPT_GRADIENT_UNIT * shards, err);
+    double error = GPT_GRADIENT_UNIT * shards;
+    /* An epsilon that nobody has chosen is not to blame for a batch that somebody has. */
+    if (job->epsilon < error && !is_given(params, "epsilon"))
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--batch-tokens: %" PRIu64 " tokens are %" PRIu32
+            " shards, whose mean gradient is summed in units of %.2g, and AdamW's --epsilon of %g must "
+            "not be smaller than that: give fewer tokens, a larger --micro-batch, or a larger --epsilon",
+            (uint64_t)job->batch * job->gpt.context, shards, error, job->epsilon);
+    return gw_adamw_check_epsilon(job->epsilon, error, err);
 }
 
 static void lay_out_parameter(gpt_job *job, uint32_t number) {

@@ -437,6 +437,8 @@ Test(gpt_job, refuses_options_that_make_no_sense) {
     refuse("model", "gpt3", "nano, gpt2, gpt2-medium, gpt2-large, gpt2-xl");
     refuse("heads", "5", "5 heads do not divide 128 channels");
     refuse("layers", "81", "--layers");
+    /* Nobody has chosen the epsilon that does not suit such a batch. */
+    refuse("batch-tokens", "35000000", "--batch-tokens: 35000000 tokens are");
     static const char *const no_counts[] = {"abc", "-1", "nan", "0"};
     for (size_t i = 0; i < 4; i++) { /* with --val and without it */
         refuse("val-tokens", no_counts[i], "--val-tokens");

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/runtime/cuda.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <stdbool.h>
@@ -472,7 +473,7 @@ int gw_bench_gpu(int argc, char **argv) {
     gw_cuda_info gpus[GW_CUDA_GPUS];
     uint32_t count;
     gw_err err;
-    if (argp_parse(&parser, argc, argv, 0, NULL, &o) != 0) return 2;
+    if (gw_argp_parse(&parser, argc, argv, &o) != 0) return 2;
     if (gw_cuda_list(gpus, &count, &err)) {
         if (o.gpu < count) return run(argv[0], &o, &gpus[o.gpu]);
         gw_fail(&err, GW_E_NOTFOUND, "there is no GPU %u", o.gpu);

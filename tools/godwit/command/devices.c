@@ -5,6 +5,7 @@
 #include "tools/godwit/command/devices_gpus.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <argp.h>
@@ -202,7 +203,7 @@ static bool show_gpus(json_t *object) {
 int gw_devices_main(int argc, char **argv) {
     options o = {0};
     struct argp argp = {.options = devices_options, .parser = parse_devices, .doc = devices_doc};
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    gw_argp_parse(&argp, argc, argv, &o);
     json_t *object = o.json ? json_object() : NULL;
     bool usable = show_gpus(object);
     if (!o.gpus) usable = show_rdma(&o, object);

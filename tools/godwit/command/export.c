@@ -2,6 +2,7 @@
 #include "kernels/model/gpt/file.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/godwit/weights/model.h"
 
 #include <argp.h>
@@ -126,7 +127,7 @@ int gw_export_main(int argc, char **argv) {
     arguments a = {.to = WEIGHTS, .choice.step = GW_MODEL_NEWEST};
     const struct argp argp = {
         .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     gw_err err;
     if (export(&a, argv[0], &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);

@@ -4,6 +4,7 @@
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/options/command_line.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/godwit/weights/continuation.h"
 #include "tools/godwit/weights/model.h"
 
@@ -144,7 +145,7 @@ int gw_generate_main(int argc, char **argv) {
     const struct argp argp = {
         .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
     char **whole = gw_command_line("generate", argc, argv);
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) {
+    if (gw_argp_parse(&argp, argc, argv, &a) != 0) {
         free(whole);
         return 2;
     }

@@ -1,6 +1,7 @@
 /* `godwit keygen FILE` writes a new cluster key. */
 #include "net/secure/keyring.h"
 #include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ static error_t parse_keygen(int key, char *arg, struct argp_state *state) {
 int gw_keygen_main(int argc, char **argv) {
     const char *file = NULL;
     struct argp argp = {.parser = parse_keygen, .args_doc = "FILE", .doc = keygen_doc};
-    argp_parse(&argp, argc, argv, 0, NULL, &file);
+    gw_argp_parse(&argp, argc, argv, &file);
     gw_err err;
     if (!gw_keyring_create(file, &err)) {
         fprintf(stderr, "%s: %s\n", argv[0], err.text);

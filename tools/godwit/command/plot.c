@@ -2,6 +2,7 @@
 #include "core/os/output.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/metrics/table.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -291,7 +292,7 @@ int gw_plot_main(int argc, char **argv) {
     const struct argp argp = {
         .options = plot_options, .parser = parse_plot, .args_doc = "FILE...", .doc = plot_doc};
     gw_err err;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     if (plot(&a, &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);
     return err.code == GW_E_USAGE ? 2 : 1;

@@ -5,6 +5,7 @@
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/godwit/text/wrap.h"
 
 #include <argp.h>
@@ -209,7 +210,7 @@ static int show(const char *command, const char *answer, bool json) {
 int gw_status_main(int argc, char **argv) {
     arguments a = {.dir = GW_DEFAULT_DIR};
     struct argp argp = {.options = status_options, .parser = parse_status, .doc = status_doc};
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
     char *answer = gw_control_ask(a.dir, "status", &err);
     if (answer == NULL) {

@@ -2,6 +2,7 @@
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/control.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <jansson.h>
@@ -41,7 +42,7 @@ static error_t parse_dir(int key, char *arg, struct argp_state *state) {
 static int ask(int argc, char **argv, const char *doc, const char *request, const char *answer_text) {
     const char *dir = GW_DEFAULT_DIR;
     struct argp argp = {.options = dir_option, .parser = parse_dir, .doc = doc};
-    argp_parse(&argp, argc, argv, 0, NULL, &dir);
+    gw_argp_parse(&argp, argc, argv, &dir);
     gw_err err;
     char *answer = gw_control_ask(dir, request, &err);
     if (answer == NULL) {

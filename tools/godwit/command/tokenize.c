@@ -6,6 +6,7 @@
 #include "kernels/data/tokens/shards.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 #include "tools/godwit/thread/descriptors.h"
 
 #include <argp.h>
@@ -371,7 +372,7 @@ int gw_tokenize_main(int argc, char **argv) {
     arguments a = {.shard_tokens = 100000000};
     const struct argp argp = {
         .options = tokenize_options, .parser = parse_tokenize, .args_doc = "TEXT...", .doc = tokenize_doc};
-    if (argp_parse(&argp, argc, argv, 0, NULL, &a) != 0) return 2;
+    if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     gw_descriptors_take(); /* every file of tokens stays open until the last one is complete */
     gw_err err;
     if (tokenize(&a, argv[0], &err)) return 0;

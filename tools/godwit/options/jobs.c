@@ -2,6 +2,7 @@
 
 #include "core/os/durable.h"
 #include "kernels/jobs/jobs.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -77,17 +78,20 @@ const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_er
     code[0] = '\0';
     const gw_job_type *job = gw_job_find(name);
     if (job != NULL) return job;
-    char known[200] = "";
+    char known[200] = "", meant[80] = "";
+    gw_suggestion suggestion = {.word = name};
     for (const gw_job_type *const *list = gw_job_list(); *list != NULL; list++) {
         size_t used = strlen(known);
+        gw_suggest(&suggestion, (*list)->name);
         snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*list)->name);
     }
+    if (suggestion.name != NULL) snprintf(meant, sizeof meant, "did you mean '%s'? Or ", suggestion.name);
     if (access(name, F_OK) == 0)
         gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: give ./%s to run the file",
                 name, name);
     else
         gw_fail(err, GW_E_USAGE,
-                "there is no job '%s': give one of %s, or the path of a shared object (./mine.so)", name,
-                known);
+                "there is no job '%s': %sgive one of %s, or the path of a shared object (./mine.so)", name,
+                meant, known);
     return NULL;
 }

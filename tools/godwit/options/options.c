@@ -10,6 +10,7 @@
 #include "net/loop/address.h"
 #include "tools/godwit/metrics/file.h"
 #include "tools/godwit/options/jobs.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -592,7 +593,7 @@ static bool parse(int argc, char **argv, parser *p) {
     snprintf(name, sizeof name, "godwit run %s", job != NULL ? job->name : "JOB");
     char *before = argv[0];
     argv[0] = name;
-    bool good = argp_parse(&argp, argc, argv, 0, NULL, p) == 0;
+    bool good = gw_argp_parse(&argp, argc, argv, p) == 0;
     argv[0] = before;
     return good;
 }

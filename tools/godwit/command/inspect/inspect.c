@@ -4,6 +4,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/inspect/show.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -155,7 +156,7 @@ int gw_inspect_main(int argc, char **argv) {
     struct argp argp = {
         .options = inspect_options, .parser = parse_inspect, .args_doc = "DIR|MANIFEST", .doc = inspect_doc};
     argp_err_exit_status = 2;
-    argp_parse(&argp, argc, argv, 0, NULL, &a);
+    gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
     struct stat status;
     bool done;

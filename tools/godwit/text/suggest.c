@@ -1,0 +1,102 @@
+#include "tools/godwit/text/suggest.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 40, FARTHEST = 3 };
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* The distance of two words of at most LONGEST letters, by the rows of the table of prefixes (optimal string
+ * alignment). */
+static size_t distance_of(const char *a, size_t a_length, const char *b, size_t b_length) {
+    size_t rows[3][LONGEST + 1];
+    size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t k = 0; k <= b_length; k++) last[k] = before[k] = k;
+    for (size_t i = 1; i <= a_length; i++) {
+        row[0] = i;
+        for (size_t k = 1; k <= b_length; k++) {
+            row[k] = least(least(last[k], row[k - 1]) + 1, last[k - 1] + (a[i - 1] != b[k - 1]));
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                row[k] = least(row[k], before[k - 2] + 1);
+        }
+        size_t *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
+    }
+    return last[b_length];
+}
+
+void gw_suggest(gw_suggestion *s, const char *name) {
+    size_t word_length = strlen(s->word), name_length = strlen(name);
+    size_t longer = word_length > name_length ? word_length : name_length;
+    if (longer > LONGEST) return;
+    size_t distance = distance_of(s->word, word_length, name, name_length);
+    if (distance > least(longer / 3, FARTHEST) || (s->name != NULL && distance >= s->distance)) return;
+    s->name = name;
+    s->distance = distance;
+}
+
+static bool is_end(const struct argp_option *o) {
+    return o->name == NULL && o->key == 0 && o->doc == NULL && o->group == 0;
+}
+
+/* Calls `call` for every long option of argp and its children. */
+static void for_each_option(const struct argp *argp, void (*call)(void *, const struct argp_option *),
+                            void *context) {
+    for (const struct argp_option *o = argp->options; o != NULL && !is_end(o); o++)
+        if (o->name != NULL && (o->flags & OPTION_DOC) == 0) call(context, o);
+    for (const struct argp_child *c = argp->children; c != NULL && c->argp != NULL; c++)
+        for_each_option(c->argp, call, context);
+}
+
+/* A long option of the command line, and what argp's tables know of it. */
+typedef struct lookup {
+    gw_suggestion suggestion;
+    size_t length;   /* of the word */
+    bool is_known;   /* it is an option, or the beginning of one */
+    bool takes_next; /* the next argument is its value, unless the value follows a '=' */
+} lookup;
+
+static void look_up(void *context, const struct argp_option *o) {
+    lookup *l = context;
+    gw_suggest(&l->suggestion, o->name);
+    if (strncmp(o->name, l->suggestion.word, l->length) != 0) return;
+    l->is_known = true;
+    l->takes_next = o->arg != NULL && (o->flags & OPTION_ARG_OPTIONAL) == 0;
+}
+
+/* Complains of the first option that is misspelt; false if there is none. */
+static bool complain(const struct argp *argp, int argc, char **argv) {
+    static const struct argp_option own[] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        char word[LONGEST + 1];
+        const char *option = argv[i] + 2;
+        size_t length = strcspn(argv[i], "=");
+        if (strncmp(argv[i], "--", 2) != 0 || length - 2 > LONGEST) continue;
+        length -= 2;
+        snprintf(word, sizeof word, "%.*s", (int)length, option);
+        lookup l = {.suggestion.word = word, .length = length};
+        for_each_option(argp, look_up, &l);
+        for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) look_up(&l, &own[k]);
+        if (!l.is_known && l.suggestion.name != NULL) {
+            fprintf(
+                stderr,
+                "%s: unrecognized option '--%s': did you mean '--%s'?\nTry '%s --help' for the options.\n",
+                argv[0], word, l.suggestion.name, argv[0]);
+            return true;
+        }
+        if (l.is_known && l.takes_next && option[length] != '=') i++;
+    }
+    return false;
+}
+
+error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input) {
+    if (complain(argp, argc, argv)) exit(argp_err_exit_status);
+    return argp_parse(argp, argc, argv, 0, NULL, input);
+}
