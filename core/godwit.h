@@ -279,7 +279,9 @@ typedef struct gw_job_type {
 
     /* Optional. `report` describes the step just applied for people ("loss=0.31"); `summary` describes the
      * whole job at its end, from the state alone ("loss=0.0712 accuracy=0.9781"). Both write one line of at
-     * most `size` bytes, key=value pairs separated by single spaces. */
+     * most `size` bytes, key=value pairs separated by single spaces; a key has at most 31 bytes. Values that
+     * are numbers become numbers in JSON, and `report`'s become metrics (godwit_report{key="loss"}). With
+     * "tokens=N", counted from the job's beginning, people see the tokens of a second. */
     void (*report)(void *job, uint64_t step, const gw_sums *sums, const gw_scalars *scalars, char *text,
                    size_t size);
     void (*summary)(void *job, uint64_t steps_done, const gw_state *state, char *text, size_t size);

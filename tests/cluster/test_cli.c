@@ -355,6 +355,9 @@ Test(cli, the_first_lines_tell_what_a_run_will_do) {
                               "data is 2 updates"),
                        "%s", o.out);
     cr_assert_not_null(strstr(o.out, "checkpoints every 5 steps and at the end: "), "%s", o.out);
+    o = run_once("run synthetic --steps 1 --workers 1 --json");
+    cr_expect_not_null(strstr(o.out, "\"length\":\"1 step; 120 shards in the first\""), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, "\"memory\":\""), "%s", o.out);
     o = run_once("run synthetic --steps 2 --workers 1");
     cr_expect_null(strstr(o.out, " model: "), "%s", o.out);
     cr_expect_not_null(strstr(o.out, " length: 2 steps; 120 shards in the first"), "%s", o.out);

@@ -34,6 +34,10 @@ bool gw_node_job_open(gw_node_job *job, const gw_run_options *options, gw_err *e
     job->open = type == &gw_job_gpt ? open_gpt(job, err) : type->open(&options->params, &job->instance, err);
     if (!job->open) return false;
     if (!type->describe(job->instance, &job->plan, err)) return gw_fail_in(err, "job %s", type->name);
+    /* A job in a shared object may have filled these to the last byte. */
+    gw_plan *plan = &job->plan;
+    plan->data_text[sizeof plan->data_text - 1] = plan->model_text[sizeof plan->model_text - 1] =
+        plan->length_text[sizeof plan->length_text - 1] = '\0';
     job->steps = job->plan.steps != 0 ? job->plan.steps : UINT64_MAX;
     if (options->steps != 0 && options->steps < job->steps) job->steps = options->steps;
     return true;
