@@ -88,6 +88,10 @@ class Apart(unittest.TestCase):
             process.kill()
             process.wait()
 
+    def kill_peer_of(self, host):
+        # `ip netns exec` executes the program in its own place, so that its process is the peer's.
+        self.peers[host][0].kill()
+
     def text(self, log):
         with open(log) as file:
             return " ".join(file.read().split())
@@ -118,6 +122,20 @@ class Apart(unittest.TestCase):
         self.start(1, f"--listen {IPV4[1]}:7117 --advertise 192.168.5.2:7117 --join {IPV4[0]}:7117 --key {self.key}")
         self.wait(first, r"no TCP connection to its address 192\.168\.5\.2:7117 can be made: Network is unreachable.* "
                          r"--advertise HOST:PORT there names the right one")
+
+    def test_a_cut_cable_is_no_death(self):
+        logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
+        self.wait(logs[0], r"view 1\b")
+        ip("-n", NAMES[0], "link", "set", "eth0", "down")
+        for host, log in enumerate(logs):
+            self.wait(log, rf"at {re.escape(IPV4[1 - host])}:7117 is unreachable since \d\d:\d\d:\d\d: its process or")
+            self.assertNotIn("is dead", self.text(log))
+
+    def test_a_killed_process_is_dead(self):
+        logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
+        self.wait(logs[0], r"view 1\b")
+        self.kill_peer_of(1)
+        self.wait(logs[0], "is dead: its process has ended")
 
     def test_the_hosts_own_name_is_loopback(self):
         for host in HOSTS:

@@ -468,6 +468,7 @@ Test(cli, nobody_home) {
     o = godwit(arguments);
     cr_assert_eq(o.code, 1);
     cr_assert_not_null(strstr(o.err, "no peer runs in"));
+    cr_expect_not_null(strstr(o.err, "'godwit inspect "), "%s", o.err);
     rmdir(dir);
 }
 

@@ -10,6 +10,7 @@ static const gw_layout layout = {.image_bytes = CHUNKS * (uint64_t)GW_CHUNK_BYTE
 static gw_device device = {.layout = &layout};
 static gw_console console;
 static gw_engine engine = {.device = &device};
+static gw_network network;
 static gw_publisher *publisher;
 
 static void setup(void) {
@@ -18,7 +19,7 @@ static void setup(void) {
     const gw_saver_options options = {.device = &device, .job_name = "test"};
     publisher = calloc(1, sizeof *publisher);
     cr_assert_not_null(publisher);
-    publisher->of = (gw_published){.console = &console, .engine = &engine};
+    publisher->of = (gw_published){.console = &console, .engine = &engine, .network = &network};
     cr_assert(gw_console_open(&quiet, &console, &err), "%s", err.text);
     engine.saver = gw_saver_open(&options, &err);
     cr_assert_not_null(engine.saver, "%s", err.text);

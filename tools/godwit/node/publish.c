@@ -240,7 +240,9 @@ static bool publish_at(gw_publisher *p, uint64_t when_ns) {
 static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state) {
     gw_peer_contact_info info;
     bool known = gw_peer_contact_find(p->of.brain, id, &info) && info.addr.family != 0;
-    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state, NULL);
+    bool ended = strcmp(state, "dead") == 0 && gw_network_refuses(p->of.network, id);
+    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state,
+                   ended ? "its process has ended" : NULL);
 }
 
 void gw_publish_notice(gw_publisher *p, const gw_action *action) {

@@ -205,7 +205,10 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
     if (pid > 0)
         gw_fail(err, GW_E_PEER, "the peer in %s (process %ld) is starting or ending: ask again", dir, pid);
     else
-        gw_fail(err, GW_E_NOTFOUND, "no peer runs in %s", dir);
+        gw_fail(err, GW_E_NOTFOUND,
+                "no peer runs in %s. 'godwit inspect %s' shows the checkpoints there; the same 'godwit run' "
+                "resumes them",
+                dir, dir);
 }
 
 static void fail_silent(gw_err *err) {

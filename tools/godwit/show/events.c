@@ -6,6 +6,7 @@
 #include "tools/godwit/show/repeats.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
+#include "tools/godwit/text/timestamp.h"
 #include "tools/godwit/text/utf8.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct gw_events {
     gw_events_mode mode;
@@ -200,9 +202,21 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
                     const char *reason) {
     char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "";
     if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
-    const char *verb = strcmp(state, "left") == 0 ? "has" : "is";
-    say(events, "peer %s%s%s %s %s%s%s", gw_peer_id_short(peer, id), at[0] != '\0' ? " at " : "", at, verb,
-        state, reason != NULL ? ": " : "", reason != NULL ? reason : "");
+    const char *verb = strcmp(state, "left") == 0 ? "has" : "is", *between = at[0] != '\0' ? " at " : "";
+    gw_peer_id_short(peer, id);
+    if (strcmp(state, "dead") == 0 && reason == NULL) {
+        struct timespec now;
+        char since[GW_TIMESTAMP_TEXT];
+        clock_gettime(CLOCK_REALTIME, &now);
+        say(events,
+            "peer %s%s%s is unreachable since %.8s: its process or host has stopped, or the network between "
+            "is "
+            "cut",
+            id, between, at, gw_timestamp(&now, false, since));
+    } else {
+        say(events, "peer %s%s%s %s %s%s%s", id, between, at, verb, state, reason != NULL ? ": " : "",
+            reason != NULL ? reason : "");
+    }
     if (!wants_json(events)) return;
     json_t *object = object_of("peer");
     gw_json_peer(object, "peer", peer);
