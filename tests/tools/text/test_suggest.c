@@ -1,4 +1,4 @@
-/* Which name a misspelt one stands for. */
+/* The suggestion names what a misspelt word stands for. */
 #include "tools/godwit/text/suggest.h"
 
 #include <criterion/criterion.h>

@@ -60,8 +60,8 @@ void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
-/* The state of a peer has changed to "alive", "suspect", "dead" or "left". addr and reason may be NULL. Of a
- * peer that is dead without a reason nothing is known but that it does not answer; the line for people calls
+/* A peer's state has changed to "alive", "suspect", "dead" or "left". `addr` and `reason` may be NULL. If a
+ * peer is "dead" without a reason, nothing is known but that it does not answer, and the line for people calls
  * it unreachable. */
 void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
                     const char *reason);
