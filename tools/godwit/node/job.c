@@ -207,9 +207,20 @@ static void write_differences(FILE *out, const gw_param *theirs, uint32_t their_
     if (differ == 0 && probe != NULL && their_probe != NULL && strcmp(probe, their_probe) != 0)
         fprintf(out, "the bits of a first shard differ, as another processor or library may give them");
     else if (differ == 0)
-        fputs("the job's options are alike: --steps, --reduce, the data, the file of a job in a "
-              "shared object, what computes, or the bits that it gives differ",
-              out);
+        fputs("nothing differs that can be named", out);
+}
+
+/* An earlier build has left a manifest, with the options as they were typed, and no identity. It named the
+ * build in what a job is, so that no job of this build is the same. */
+static void write_old_differences(FILE *out, const gw_manifest *other, const gw_param *ours, uint32_t count) {
+    uint32_t differ = 0;
+    fputs("begun by an earlier build", out);
+    for (uint32_t i = 0; i < other->param_count; i++) {
+        const gw_param *theirs = &other->params[i];
+        const char *here = value_of(ours, count, theirs->name);
+        if (here == NULL || is_same_value(theirs->value, here) || ++differ > MOST_NAMED) continue;
+        fprintf(out, "; %s=%s, here %s", theirs->name, theirs->value, here);
+    }
 }
 
 static bool identity_path(const gw_directory *directory, const gw_hash *id, char path[GW_PATH_BYTES],
@@ -257,7 +268,7 @@ static char *name_differences(const gw_node_job *job, gw_directory *directory, c
         free(own);
     } else {
         gw_param *ours = gw_node_job_shared_params(job, &count);
-        write_differences(out, other->params, other->param_count, ours, count);
+        write_old_differences(out, other, ours, count);
         free(ours);
     }
     free(theirs);
