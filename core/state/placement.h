@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GW_MAX_REPLICAS = 16 };
+enum { GW_MAX_REPLICAS = 256 }; /* as many as there may be members: all of them */
 
 /* The score of `member` for chunk (or block) `index`; the members with the highest scores hold it. */
 uint64_t gw_placement_score(uint32_t index, const gw_peer_id *member);

@@ -176,7 +176,7 @@ complete -c godwit -n '__godwit_is run' -l checkpoint-every -x -a 'off' -d 'How 
 complete -c godwit -n '__godwit_is run' -l forget-losses -d 'Try shards again that were named poison since they had killed several peers'
 complete -c godwit -n '__godwit_is run' -l fresh -d 'Begin at step 0, whatever checkpoints there are'
 complete -c godwit -n '__godwit_is run' -l keep -x -d 'Keep the newest N checkpoints'
-complete -c godwit -n '__godwit_is run' -l replicas -x -d 'The number of peers that hold each part of a checkpoint, at most 16'
+complete -c godwit -n '__godwit_is run' -l replicas -x -d 'The number of peers that hold each part of a checkpoint, at most 256'
 complete -c godwit -n '__godwit_is run' -l http -x -a 'off' -d 'Serve /api/state, /metrics (in the format of Prometheus) and /healthz by HTTP, on loopback if only a port is given'
 complete -c godwit -n '__godwit_is run' -l json -d 'Print events as lines of JSON on standard output'
 complete -c godwit -n '__godwit_is run' -l metrics -r -F -d 'Write a row for each committed step to FILE, whose name ends with .csv or .jsonl'

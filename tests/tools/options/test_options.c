@@ -110,7 +110,7 @@ Test(options, every_field_has_its_default) {
     cr_expect(o.rdma.device == NULL && !o.rdma.gid_chosen);
     cr_expect_eq(o.transports, GW_FABRIC_TCP | GW_FABRIC_SHM | GW_FABRIC_RDMA);
     cr_expect(o.compute.precision == 0 && o.compute.gpu_count == 0);
-    cr_expect(o.keep == 2 && o.replicas == 2 && o.time_scale_percent == 100 && o.verify == 0);
+    cr_expect(o.keep == 2 && o.replicas == 0 && o.time_scale_percent == 100 && o.verify == 0);
     cr_expect_eq(o.join_timeout_ns, 30000000000u);
     cr_expect(o.resume_timeout_ns == 60000000000u && o.save_timeout_ns == 60000000000u &&
               o.hang_timeout_ns == 60000000000u && o.probe_interval_ns == 0 && o.steps == 0);

@@ -3,6 +3,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
+#include "core/state/placement.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/device/common.h"
 #include "kernels/device/group/group.h"
@@ -24,6 +25,8 @@
 
 #define CLOSE_NS         UINT64_C(2000000000)
 #define PAYLOAD_SPARE_NS UINT64_C(10000000000)
+/* Up to this size every peer keeps the whole state, so that a model can be taken from any one of them. */
+#define SMALL_STATE_BYTES ((uint64_t)256 << 20)
 
 /* Directory, identity, and the ports. */
 
@@ -217,6 +220,8 @@ static bool open_device(gw_node *node, gw_err *err) {
     if (!opened || !gw_sampler_open(options, engine, node->console->events, &node->sampler, err) ||
         !estimate_memory(&node->job, engine->device, gw_sampler_bytes(node->sampler), &node->memory, err))
         return false;
+    if (options->replicas == 0)
+        node->given.replicas = engine->device->layout->image_bytes <= SMALL_STATE_BYTES ? GW_MAX_REPLICAS : 2;
     node->publisher.of.sampler = node->sampler;
     gw_publish_opening(&node->publisher, &node->memory);
     gw_node_gpu_open(&node->gpu, engine->device);

@@ -45,7 +45,8 @@ typedef struct gw_run_options {
     gw_rdma_options rdma;
 
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the last state is saved */
-    uint32_t keep, replicas;
+    uint32_t keep;
+    uint32_t replicas; /* 0 = not given */
     bool fresh, forget_losses;
 
     char *http;          /* HOST:PORT, or NULL = off; owned */
