@@ -105,7 +105,7 @@ Test(cli, version_is_one_line) {
 
 Test(cli, numbers_are_whole_and_within_bounds) {
     refused("bench steal -n 1e99", "--count: '1e99' is not a whole number from 1 to");
-    refused("run digits --replicas 17", "--replicas");
+    refused("run digits --replicas 257", "--replicas");
     refused("bench steal -n 5x", "--count: '5x'");
     refused("bench write -b 0", "--bytes: '0'");
     refused("bench allreduce --lanes +1", "--lanes: '+1'");
