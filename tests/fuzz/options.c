@@ -23,6 +23,7 @@ typedef struct option {
 /* Example values of options whose default is none, or shows too little. The values of a job's options fit
  * each other and give a small model. Files lie in the folder of this process (make_files). */
 static const option examples[] = {
+    {"listen", "127.0.0.1:0"},
     {"advertise", "h:1"},
     {"join", "a:1,[::1]:2"},
     {"key", "cluster.key"},
@@ -40,6 +41,7 @@ static const option examples[] = {
     {"rdma-device", "rxe0"},
     {"gid-index", "0"},
     {"http", "8080"},
+    {"replicas", "2"},
     {"metrics", "a.csv"},
     {"probe-interval-ms", "100"},
     {"resume-timeout", "1m"},
@@ -54,6 +56,11 @@ static const option examples[] = {
     {"vocab", "256"},
     {"lr", "0.01"},
     {"updates", "20"},
+    {"data-dtype", "uint16"},
+    {"sample-every", "5"},
+    {"prompt", "a"},
+    {"sample-tokens", "3"},
+    {"tokenizer", "tokens"},
     {"batch-tokens", "96"},
     {"micro-batch", "2"},
     {"batch", "6"},
@@ -141,13 +148,18 @@ static void put(words *w, uint32_t number, const char *value) {
     w->count += (size_t)length + 1;
 }
 
+/* Options of gpt that do not fit the example's text of bytes. */
+static bool fits_no_text(const char *name) {
+    return strcmp(name, "data-dtype") == 0 || strcmp(name, "tokenizer") == 0;
+}
+
 /* Adds an example with all options of the job except `without`, which excludes another one. */
 static void add_job(fuzz_add *add, void *context, uint8_t number, const char *without) {
     const gw_job_type *job = job_of(number);
     words all = begin(number);
     for (uint32_t i = count_run_options(); i < count_options(job); i++) {
         option o = option_of(job, i);
-        if (strcmp(o.name, without) != 0) put(&all, i, o.value);
+        if (strcmp(o.name, without) != 0 && !fits_no_text(o.name)) put(&all, i, o.value);
     }
     add(context, all.bytes, all.count);
 }
@@ -306,8 +318,8 @@ static void options_found(fuzz_add *add, void *context) {
         const char *job;
         option options[4];
     } found[] = {
-        {"synthetic", {{"replicas", "17"}}}, /* a checkpoint that no peer could read */
-        {"digits", {{"workers", "513"}}},    /* matrix products without a buffer */
+        {"synthetic", {{"replicas", "257"}}}, /* a checkpoint that no peer could read */
+        {"digits", {{"workers", "513"}}},     /* matrix products without a buffer */
         /* a decay of one update, which divided by zero steps */
         {"gpt", {{"schedule", "wsd"}, {"updates", "9"}}},
     };
