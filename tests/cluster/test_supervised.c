@@ -137,7 +137,7 @@ Test(supervised, who_was_killed_by_a_shard_says_so_at_its_next_start) {
 Test(supervised, a_peer_that_was_killed_from_outside_blames_no_shard) {
     supervised s = {.l = lab_open(), .count = 1, .args = SYNTHETIC};
     for (int life = 0; life < 4; life++) {
-        start(&s, 0, " --shard-ms 60000 --fresh");
+        start(&s, 0, " --shards 2000 --shard-ms 100 --fresh");
         lab_wait_event(s.l, s.peers[0], "view");
         if (life == 3) break;
         lab_signal(s.peers[0], SIGKILL);
