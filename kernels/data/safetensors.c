@@ -265,7 +265,7 @@ static bool open_listed(gw_safetensors *all, const char *path, const json_t *map
         good = open_part(all, join_path(path, folder, files[i]), map, err);
     free(files);
     if (!good) return false;
-    qsort(all->list, all->count, sizeof *all->list, compare_names);
+    if (all->count > 0) qsort(all->list, all->count, sizeof *all->list, compare_names);
     json_object_foreach((json_t *)(uintptr_t)map, name, value) {
         if (gw_safetensors_find(all, name) != NULL) continue;
         return gw_fail(err, GW_E_CORRUPT, "tensor '%.80s' is said to be in %.80s, and is not there", name,
@@ -379,7 +379,7 @@ static bool open_files(gw_safetensors *all, const char *path, gw_err *err) {
     if (!good || index) return good;
     if (!open_part(all, strdup(path), NULL, err)) return false;
     if (all->count == 0) return gw_fail(err, GW_E_INVALID, "%s holds no tensors", path);
-    qsort(all->list, all->count, sizeof *all->list, compare_names);
+    if (all->count > 0) qsort(all->list, all->count, sizeof *all->list, compare_names);
     return true;
 }
 
