@@ -86,6 +86,14 @@ void gw_param_real_text(double value, char text[GW_PARAM_REAL_TEXT]) {
                  value + 0.0);
 }
 
+bool gw_param_is_same(const char *one, const char *other) {
+    char *end_of_one, *end_of_other;
+    if (strcmp(one, other) == 0) return true;
+    double first = strtod(one, &end_of_one), second = strtod(other, &end_of_other);
+    bool numbers = end_of_one != one && *end_of_one == '\0' && end_of_other != other && *end_of_other == '\0';
+    return numbers && first == second;
+}
+
 void gw_param_use_real(const gw_params *params, const char *name, double value) {
     char text[GW_PARAM_REAL_TEXT];
     gw_param_real_text(value, text);

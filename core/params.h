@@ -17,6 +17,9 @@ void gw_param_record_close(gw_param_record *record);
  * is recorded again or the record is closed. */
 const char *gw_param_value(const gw_params *params, const char *name);
 
+/* Whether two texts stand for one value: the same text, or two spellings of one number. */
+bool gw_param_is_same(const char *one, const char *other);
+
 /* The one spelling of a finite number: the fewest digits that strtod reads back as it, without an exponent
  * from 0.0001 up to below 1e16 ("0.01", "480"), and otherwise with one ("1e-8"). */
 enum { GW_PARAM_REAL_TEXT = 32 };

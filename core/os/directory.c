@@ -124,7 +124,9 @@ static int is_empty(int fd) {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = again >= 0 ? fdopendir(again) : NULL;
     if (stream == NULL) {
-        if (again >= 0) leave(&(gw_directory){.fd = -1}, again, 0);
+        int why = errno;
+        if (again >= 0) close(again);
+        errno = why;
         return -1;
     }
     int empty = 1;

@@ -59,12 +59,12 @@ static bool mend_own(int fd, struct stat *stat, const char *path, gw_err *err) {
     bool changed = fchmod(fd, 0600) == 0;
     if (fstat(fd, stat) != 0) return gw_fail_errno(err, errno, "cannot look at %s", path);
     if (changed && !is_shared(stat)) {
-        gw_log(GW_INFO, "node", "%s was accessible to others (mode %04o): its mode is 0600 again", path,
+        gw_log(GW_INFO, "core/os", "%s was accessible to others (mode %04o): its mode is 0600 again", path,
                before);
         return true;
     }
     if (!atomic_flag_test_and_set(&told))
-        gw_log(GW_WARN, "node",
+        gw_log(GW_WARN, "core/os",
                "%s is accessible to others (mode %04o), and its mode cannot be changed: its file system "
                "keeps no "
                "modes, or it belongs to another user. Everybody who can read it can pretend to be this peer",

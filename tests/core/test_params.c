@@ -128,3 +128,14 @@ Test(params, without_a_record_nothing_is_kept) {
     gw_param_use_text(&params, "rate", "2");
     cr_assert_str_eq(gw_param_value(&params, "rate"), "1e-2");
 }
+
+Test(params, spellings_of_one_number_are_the_same_value) {
+    static const struct {
+        const char *one, *other;
+        bool same;
+    } cases[] = {{"0.01", "1e-2", true},   {"+5", "5", true}, {"on", "on", true}, {"on", "off", false},
+                 {"cosine", "wsd", false}, {"", "0", false},  {"5x", "5", false}, {"128", "128,64", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_assert_eq(gw_param_is_same(cases[i].one, cases[i].other), cases[i].same, "%s, %s", cases[i].one,
+                     cases[i].other);
+}

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/params.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/math/blas.h"
 #include "kernels/math/permutation.h"
@@ -230,7 +231,7 @@ static bool is_given(const gw_params *params, const char *name) {
     while (strcmp(option->name, name) != 0) option++;
     const char *value = gw_param_text(params, name);
     if (value == NULL || option->fallback == NULL) return value != NULL;
-    return strcmp(value, option->fallback) != 0 && strtod(value, NULL) != strtod(option->fallback, NULL);
+    return !gw_param_is_same(value, option->fallback);
 }
 
 /* Refuses options that have no meaning beside or without other options. */

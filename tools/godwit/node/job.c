@@ -135,15 +135,6 @@ static const char *value_of(const gw_param *params, uint32_t count, const char *
     return NULL;
 }
 
-/* Whether two spellings stand for one value: older builds wrote values as they were typed, "1e-2" for
- * 0.01. */
-static bool is_same_value(const char *theirs, const char *here) {
-    char *end_of_theirs, *end_of_here;
-    if (strcmp(theirs, here) == 0) return true;
-    double one = strtod(theirs, &end_of_theirs), other = strtod(here, &end_of_here);
-    return *theirs != '\0' && *end_of_theirs == '\0' && *end_of_here == '\0' && one == other;
-}
-
 /* Lines of an identity whose values are hashes, which mean nothing to people, and the text that stands for
  * them. */
 static const struct {
@@ -196,7 +187,7 @@ static void write_differences(FILE *out, const gw_param *theirs, uint32_t their_
     for (uint32_t i = 0; i < their_count; i++) {
         const char *here = value_of(ours, count, theirs[i].name);
         if (is_consequence(theirs[i].name, here)) continue;
-        if (here == NULL || !is_same_value(theirs[i].value, here))
+        if (here == NULL || !gw_param_is_same(theirs[i].value, here))
             write_difference(out, &differ, theirs[i].name, theirs[i].value, here);
     }
     for (uint32_t i = 0; i < count; i++)
@@ -218,7 +209,7 @@ static void write_old_differences(FILE *out, const gw_manifest *other, const gw_
     for (uint32_t i = 0; i < other->param_count; i++) {
         const gw_param *theirs = &other->params[i];
         const char *here = value_of(ours, count, theirs->name);
-        if (here == NULL || is_same_value(theirs->value, here) || ++differ > MOST_NAMED) continue;
+        if (here == NULL || gw_param_is_same(theirs->value, here) || ++differ > MOST_NAMED) continue;
         fprintf(out, "; %s=%s, here %s", theirs->name, theirs->value, here);
     }
 }
