@@ -362,7 +362,7 @@ static void check_likeliest(const gw_model *model, const char *text, size_t prom
 
 /* A run that begins with random weights and leaves them as they are; its directory, and the model there. */
 static char *take_random_model(lab *l, const gw_gpt *gpt, const char *shape, gw_model *model) {
-    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    const gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     char path[LAB_PATH + 20], args[2 * LAB_PATH];
     gw_err err;
     snprintf(path, sizeof path, "%s/random", l->dir);
@@ -639,7 +639,7 @@ static void write_array(const char *dir, const char *name, const void *values, s
 
 /* Our logits of a window that the model has not seen, a row a token. */
 static void write_logits(const char *dir, char *state) {
-    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    const gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     gw_model model;
     gw_gpt_decoder decoder;
     gw_err err;

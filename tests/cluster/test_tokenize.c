@@ -248,7 +248,7 @@ Test(tokenize, progress_is_for_terminals) {
  */
 static char *expect_text(char *state, const char *prompt, const gw_gpt_sampling *sampling, uint64_t count,
                          bool to_end, bool *ends) {
-    const gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    const gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     gw_model model;
     gw_gpt_decoder decoder;
     gw_bpe *bpe;

@@ -109,7 +109,7 @@ TestSuite(model, .init = enter, .fini = scratch_close);
 
 static bool read_model(uint64_t step, const char *program, gw_model *model, gw_err *err) {
     char *dirs[] = {strdup(scratch_folder())};
-    const gw_model_choice choice = {.step = step};
+    const gw_checkpoint_choice choice = {.step = step};
     bool done = gw_model_load(dirs, 1, &choice, program, model, err);
     free(dirs[0]);
     return done;
@@ -119,7 +119,7 @@ Test(model, of_a_run_that_goes_on_is_the_newest_that_is_left) {
     gw_model model;
     gw_err err;
     advances = 2;
-    cr_assert(read_model(GW_MODEL_NEWEST, "test", &model, &err), "%s", err.text);
+    cr_assert(read_model(GW_CHECKPOINT_NEWEST, "test", &model, &err), "%s", err.text);
     cr_assert(model.step == 60 && model.parameters[PARAMETERS - 1][0] == 60.0f);
     gw_model_free(&model);
 }
@@ -133,7 +133,7 @@ Test(model, that_was_deleted_is_not_blamed_on_peers_that_are_missing) {
                   strstr(err.text, "no checkpoint of step 20; there are those of the steps 40, 30") != NULL,
               "%s", err.text);
     advances = UINT32_MAX;
-    cr_assert_not(read_model(GW_MODEL_NEWEST, "test", &model, &err));
+    cr_assert_not(read_model(GW_CHECKPOINT_NEWEST, "test", &model, &err));
     cr_assert(err.code == GW_E_NOTFOUND && strstr(err.text, "was deleted while it was read") != NULL, "%s",
               err.text);
 }
@@ -143,7 +143,7 @@ Test(model, of_which_all_must_read_the_same_is_no_other_one) {
     gw_model model;
     gw_err err;
     advances = 1;
-    cr_assert_not(read_model(GW_MODEL_NEWEST, NULL, &model, &err));
+    cr_assert_not(read_model(GW_CHECKPOINT_NEWEST, NULL, &model, &err));
     cr_assert(err.code == GW_E_NOTFOUND &&
                   strstr(err.text, "step 20: it was deleted while it was read") != NULL,
               "%s", err.text);

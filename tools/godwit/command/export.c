@@ -19,7 +19,7 @@ typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
     const char *to;
-    gw_model_choice choice;
+    gw_checkpoint_choice choice;
 } arguments;
 
 enum { KEY_TO = 256, KEY_STEP, KEY_JOB };
@@ -48,7 +48,7 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
                        arg);
         return 0;
     case KEY_JOB:
-        if (!gw_model_is_job(arg))
+        if (!gw_checkpoint_is_job(arg))
             argp_error(state,
                        "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
                        arg);
@@ -124,7 +124,7 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
 }
 
 int gw_export_main(int argc, char **argv) {
-    arguments a = {.to = WEIGHTS, .choice.step = GW_MODEL_NEWEST};
+    arguments a = {.to = WEIGHTS, .choice.step = GW_CHECKPOINT_NEWEST};
     const struct argp argp = {
         .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;

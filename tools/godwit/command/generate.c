@@ -19,7 +19,7 @@ enum { TOKENS_MOST = 1 << 30 };
 typedef struct arguments {
     char **dirs;
     uint32_t dir_count;
-    gw_model_choice choice;
+    gw_checkpoint_choice choice;
     gw_continuation_options text;
 } arguments;
 
@@ -95,7 +95,7 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->text.sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
         return 0;
     case KEY_JOB:
-        if (!gw_model_is_job(arg))
+        if (!gw_checkpoint_is_job(arg))
             argp_error(state,
                        "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
                        arg);
@@ -140,7 +140,7 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
 }
 
 int gw_generate_main(int argc, char **argv) {
-    arguments a = {.choice.step = GW_MODEL_NEWEST,
+    arguments a = {.choice.step = GW_CHECKPOINT_NEWEST,
                    .text = {.tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}}};
     const struct argp argp = {
         .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};

@@ -25,16 +25,17 @@ static bool is_directory(const char *path, struct stat *about) {
 }
 
 /* Splits "@STEP", "@JOB:" or "@JOB:STEP" off the last directory, unless a file has the whole name. */
-static void cut_choice(char *dir, gw_model_choice *choice) {
+static void cut_choice(char *dir, gw_checkpoint_choice *choice) {
     struct stat about;
     char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
     if (at == NULL || stat(dir, &about) == 0) return;
     const char *step = colon != NULL ? colon + 1 : at + 1;
-    uint64_t number = GW_MODEL_NEWEST;
-    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_MODEL_NEWEST - 1, &number)) return;
+    uint64_t number = GW_CHECKPOINT_NEWEST;
+    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_CHECKPOINT_NEWEST - 1, &number))
+        return;
     if (colon != NULL) {
         *colon = '\0';
-        if (!gw_model_is_job(at + 1)) {
+        if (!gw_checkpoint_is_job(at + 1)) {
             *colon = ':';
             return;
         }
@@ -46,14 +47,14 @@ static void cut_choice(char *dir, gw_model_choice *choice) {
 
 /* Logs the checkpoint that was taken, in the form that the option accepts. */
 static void log_choice(char *const *dirs, uint32_t count, const gw_model *model) {
-    char text[800] = "", job[GW_MODEL_JOB_TEXT];
+    char text[800] = "", job[GW_CHECKPOINT_JOB_TEXT];
     for (uint32_t i = 0, used = 0; i < count && used < sizeof text; i++)
         used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", dirs[i]);
     gw_log(GW_INFO, "init", "the job begins with the weights of --init %s@%s:%llu", text,
-           gw_model_job_short(&model->job_id, job), (unsigned long long)model->step);
+           gw_checkpoint_job_short(&model->job_id, job), (unsigned long long)model->step);
 }
 
-static bool load_model(char *const *dirs, uint32_t count, const gw_model_choice *choice, gw_model *model,
+static bool load_model(char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice, gw_model *model,
                        gw_err *err) {
     if (gw_model_load(dirs, count, choice, NULL, model, err)) {
         log_choice(dirs, count, model);
@@ -158,7 +159,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     if (copy == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     struct stat own = {0}, given;
     uint32_t count;
-    gw_model_choice choice = {.step = GW_MODEL_NEWEST};
+    gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     bool good = split_list(copy, dirs, &count, err);
     if (good) cut_choice(dirs[count - 1], &choice);
     bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);

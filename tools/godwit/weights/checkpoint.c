@@ -1,0 +1,260 @@
+#include "tools/godwit/weights/checkpoint.h"
+
+#include "checkpoint/catalog.h"
+#include "checkpoint/store.h"
+#include "core/base/assert.h"
+#include "core/os/directory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOOKS = 5 };
+
+typedef struct found_job {
+    const gw_hash *id;
+    const char *name;
+    uint64_t saved_ms; /* wall clock time at which its latest checkpoint was written */
+    bool has_step;     /* it has a checkpoint of the step that was asked for */
+} found_job;
+
+/* The checkpoints of one job in all directories, newest first. */
+typedef struct source {
+    gw_store **stores;
+    gw_catalog *catalogs;
+    uint32_t count;  /* number of directories */
+    found_job *jobs; /* the jobs that the choice allows; the first one is read */
+    uint32_t job_count;
+    const gw_manifest **candidates;
+    uint32_t candidate_count;
+    const gw_catalog_bad *bad; /* one of the damaged manifests; NULL = none */
+    const char *program;       /* NULL = strict (gw_checkpoint_use) */
+    bool deleted;              /* a run has deleted the checkpoint that was tried last */
+} source;
+
+static void source_close(source *s) {
+    for (uint32_t d = 0; d < s->count; d++) {
+        if (s->stores != NULL) gw_store_close(s->stores[d]);
+        if (s->catalogs != NULL) gw_catalog_free(&s->catalogs[d]);
+    }
+    free(s->candidates);
+    free(s->jobs);
+    free(s->catalogs);
+    free(s->stores);
+}
+
+static bool is_allowed(const gw_manifest *manifest, const gw_checkpoint_choice *choice) {
+    char id[GW_HASH_TEXT];
+    gw_hex(manifest->job_id.bytes, sizeof manifest->job_id.bytes, id);
+    return (choice->job_name == NULL || strcmp(manifest->job_name, choice->job_name) == 0) &&
+           (choice->job == NULL || strncasecmp(id, choice->job, strlen(choice->job)) == 0);
+}
+
+static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
+    uint32_t j = 0;
+    while (j < s->job_count && !gw_hash_equal(s->jobs[j].id, &manifest->job_id)) j++;
+    if (j == s->job_count)
+        s->jobs[s->job_count++] = (found_job){.id = &manifest->job_id, .name = manifest->job_name};
+    if (manifest->created_ms > s->jobs[j].saved_ms) s->jobs[j].saved_ms = manifest->created_ms;
+    s->jobs[j].has_step |= step == GW_CHECKPOINT_NEWEST || manifest->step == step;
+}
+
+/* Orders jobs: first those that have the step, then those saved last, then by id, so that the order does
+ * not depend on how they were found. */
+static int to_be_read_first(const void *a, const void *b) {
+    const found_job *left = a, *right = b;
+    if (left->has_step != right->has_step) return left->has_step ? -1 : 1;
+    if (left->saved_ms != right->saved_ms) return left->saved_ms > right->saved_ms ? -1 : 1;
+    return memcmp(left->id->bytes, right->id->bytes, sizeof left->id->bytes);
+}
+
+/* Writes the ids and names of the jobs from `first` on, before `end`, as in "1f3a5c7d (gpt), 8c1d22e0 (pi)", as far as
+ * there is room. */
+static const char *job_names(const source *s, uint32_t first, uint32_t end, char text[200]) {
+    uint32_t used = 0;
+    text[0] = '\0';
+    for (uint32_t j = first; j < end && used + GW_JOB_NAME_BYTES + 16 < 200; j++) {
+        char id[GW_CHECKPOINT_JOB_TEXT];
+        used += (uint32_t)snprintf(text + used, 200 - used, "%s%s (%s)", j > first ? ", " : "",
+                                   gw_checkpoint_job_short(s->jobs[j].id, id), s->jobs[j].name);
+    }
+    return text;
+}
+
+/* Fails if several jobs are left and the first one may not be chosen. Otherwise reports that it is chosen. */
+static bool settle_job(const source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+    char names[200], taken[200];
+    if (s->job_count < 2) return true;
+    if (s->program == NULL || choice->job != NULL)
+        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: %s", s->job_count,
+                       choice->job != NULL ? " whose ids begin with " : "",
+                       choice->job != NULL ? choice->job : "", job_names(s, 0, s->job_count, names));
+    fprintf(stderr, "%s: took job %s, which was saved last; choose another with --job: %s\n", s->program,
+            job_names(s, 0, 1, taken), job_names(s, 1, s->job_count, names));
+    return true;
+}
+
+static bool find_jobs(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+    size_t most = 1;
+    for (uint32_t d = 0; d < s->count; d++) most += s->catalogs[d].good_count;
+    s->jobs = calloc(most, sizeof *s->jobs);
+    s->candidates = calloc(most, sizeof(const gw_manifest *));
+    if (s->jobs == NULL || s->candidates == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    for (uint32_t d = 0; d < s->count; d++)
+        for (uint32_t i = 0; i < s->catalogs[d].good_count; i++)
+            if (is_allowed(&s->catalogs[d].good[i], choice))
+                add_job(s, &s->catalogs[d].good[i], choice->step);
+    qsort(s->jobs, s->job_count, sizeof *s->jobs, to_be_read_first);
+    return settle_job(s, choice, err);
+}
+
+/* Adds the job's checkpoints in one directory. All directories may have a manifest of the same checkpoint. */
+static void add_candidates(source *s, const gw_catalog *catalog) {
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        bool known = s->job_count == 0 || !gw_hash_equal(&manifest->job_id, s->jobs[0].id);
+        for (uint32_t c = 0; !known && c < s->candidate_count; c++) {
+            const gw_manifest *one = s->candidates[c];
+            known = one->step == manifest->step && gw_hash_equal(&one->root, &manifest->root);
+            if (known && manifest->epoch > one->epoch) s->candidates[c] = manifest;
+        }
+        if (!known) s->candidates[s->candidate_count++] = manifest;
+    }
+    for (uint32_t i = 0; i < catalog->bad_count; i++) {
+        s->bad = &catalog->bad[i];
+        if (s->program != NULL)
+            fprintf(stderr, "%s: passed over a manifest: %s\n", s->program, s->bad->err.text);
+    }
+}
+
+static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice,
+                        const char *program, gw_err *err) {
+    *s = (source){.count = count, .program = program};
+    s->stores = calloc(count, sizeof(gw_store *));
+    s->catalogs = calloc(count, sizeof *s->catalogs);
+    if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    for (uint32_t d = 0; d < count; d++) {
+        if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
+        char dir[GW_PATH_BYTES];
+        if (!gw_directory_find(dirs[d], dir, err) ||
+            !gw_store_open(dir, GW_STORE_LOOK, NULL, &s->stores[d], err) ||
+            !gw_catalog_load(gw_io_system(), dir, &s->catalogs[d], err))
+            return false;
+    }
+    if (!find_jobs(s, choice, err)) return false;
+    for (uint32_t d = 0; d < count; d++) add_candidates(s, &s->catalogs[d]);
+    gw_catalog_order(s->candidates, s->candidate_count);
+    return true;
+}
+
+bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes, gw_err *err) {
+    const gw_manifest *manifest = checkpoint->manifest;
+    gw_err damage = {.code = GW_OK};
+    uint32_t length = gw_chunk_length(manifest->state_bytes, chunk);
+    for (uint32_t s = 0; s < checkpoint->store_count; s++) {
+        if (gw_store_read(checkpoint->stores[s], &manifest->chunks[chunk], bytes, length, err)) return true;
+        if (err->code != GW_E_NOTFOUND) damage = *err;
+    }
+    checkpoint->unreadable = true;
+    if (damage.code != GW_OK)
+        *err = damage;
+    else
+        gw_fail(
+            err, GW_E_NOTFOUND,
+            "chunk %u of %u of step %llu is in none of the directories: give those of the other peers too",
+            chunk, manifest->chunk_count, (unsigned long long)manifest->step);
+    return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
+}
+
+/* Fails where there is no checkpoint to try. */
+static bool fail_empty(const source *s, const char *dir, const gw_checkpoint_choice *choice, gw_err *err) {
+    if (s->candidate_count > 0) {
+        char steps[200] = "";
+        for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
+            used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
+                                       (unsigned long long)s->candidates[i]->step);
+        return gw_fail(err, GW_E_NOTFOUND,
+                       "there is no checkpoint of step %llu; there are those of the steps %s",
+                       (unsigned long long)choice->step, steps);
+    }
+    const char *named = choice->job != NULL ? " whose id begins with " : "";
+    const char *job = choice->job != NULL ? choice->job : "";
+    const char *name = choice->job_name != NULL ? choice->job_name : "";
+    if (s->bad != NULL)
+        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint of a%s%s job%s%s: %s", dir,
+                       name[0] != '\0' ? " " : "", name, named, job, s->bad->err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a%s%s job%s%s", dir,
+                   name[0] != '\0' ? " " : "", name, named, job);
+}
+
+static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
+    for (uint32_t i = 0; i < catalog->good_count; i++)
+        if (catalog->good[i].step == manifest->step && gw_hash_equal(&catalog->good[i].root, &manifest->root))
+            return true;
+    return false;
+}
+
+/* Whether a directory no longer has the checkpoint that it had. A manifest is deleted before its chunks
+ * (catalog.h). */
+static bool was_deleted(const source *s, const gw_manifest *manifest) {
+    bool deleted = false;
+    for (uint32_t d = 0; !deleted && d < s->count; d++) {
+        gw_catalog now;
+        gw_err ignored;
+        if (!has(&s->catalogs[d], manifest) ||
+            !gw_catalog_load(gw_io_system(), gw_store_dir(s->stores[d]), &now, &ignored))
+            continue;
+        deleted = !has(&now, manifest);
+        gw_catalog_free(&now);
+    }
+    return deleted;
+}
+
+/* Uses the first checkpoint that can be read. When one has been deleted meanwhile it stops: older ones will be deleted
+ * soon. */
+static bool use_first(source *s, char *const *dirs, const gw_checkpoint_choice *choice,
+                      gw_checkpoint_user *use, void *context, gw_err *err) {
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        const gw_manifest *manifest = s->candidates[i];
+        if (choice->step != GW_CHECKPOINT_NEWEST && manifest->step != choice->step) continue;
+        if (tried++ > 0) fprintf(stderr, "%s: passed over the %s\n", s->program, err->text);
+        gw_checkpoint checkpoint = {.manifest = manifest, .stores = s->stores, .store_count = s->count};
+        if (use(context, &checkpoint, err)) return true;
+        s->deleted = checkpoint.unreadable && err->code == GW_E_NOTFOUND && was_deleted(s, manifest);
+        if (s->deleted)
+            return gw_fail(err, GW_E_NOTFOUND, "checkpoint of step %llu: it was deleted while it was read",
+                           (unsigned long long)manifest->step);
+        if (s->program == NULL || !checkpoint.unreadable) return false;
+    }
+    if (tried == 0) return fail_empty(s, dirs[0], choice, err);
+    gw_err why = *err;
+    return why.code == GW_E_CORRUPT &&
+           gw_fail(err, why.code, "%s: give the directories of the other peers too, or another --step",
+                   why.text);
+}
+
+bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
+                       const char *program, gw_checkpoint_user *use, void *context, gw_err *err) {
+    GW_ASSERT(dir_count > 0);
+    for (uint32_t look = 1;; look++) {
+        source s;
+        bool done = source_open(&s, dirs, dir_count, choice, program, err) &&
+                    use_first(&s, dirs, choice, use, context, err);
+        source_close(&s);
+        if (done || !s.deleted || program == NULL || look == LOOKS) return done;
+        fprintf(stderr, "%s: %s: looking again\n", program, err->text);
+    }
+}
+
+const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]) {
+    gw_hex(id->bytes, (GW_CHECKPOINT_JOB_TEXT - 1) / 2, text);
+    return text;
+}
+
+bool gw_checkpoint_is_job(const char *text) {
+    size_t length = strlen(text);
+    return length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
+}
