@@ -2,17 +2,23 @@
 
 #include "core/base/assert.h"
 #include "core/record/view.h"
+#include "core/state/layout.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char magic[7] = {'G', 'O', 'D', 'W', 'I', 'T', 'M'};
 enum {
-    VERSION = 4, /* even versions are the odd ones before them with an epoch */
+    VERSION_EXACT = 3,
+    VERSION_EPOCH = 4,
+    VERSION = 5, /* the newest */
+    FLAG_EPOCH = 1,
+    FLAGS_KNOWN = FLAG_EPOCH,
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
-    TENSOR_NAME_BYTES = 63,
+    EARLY_TENSORS = 4096, /* the most of a file of a version before 5, */
+    EARLY_NAME = 63,      /* and the longest name in it */
     LEAST_PARAM_BYTES = 2 + 2,
     LEAST_TENSOR_BYTES = 2 + 1 + 1 + 8 + 4 + 8,
 };
@@ -34,6 +40,7 @@ static uint64_t tensor_bytes(const gw_tensor *tensor) {
 
 uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index) {
     GW_ASSERT(index < manifest->tensor_count);
+    if (manifest->offsets != NULL) return manifest->offsets[index];
     uint64_t offset = 0;
     for (uint32_t i = 0; i < index; i++) offset += tensor_bytes(&manifest->tensors[i]);
     return offset;
@@ -60,9 +67,27 @@ static void put_tensors(gw_writer *w, const gw_manifest *manifest) {
     GW_ASSERT(offset == manifest->state_bytes);
 }
 
+/* Whether builds that know no version after 4 can read the tensors of a manifest. */
+static bool suits_early_builds(const gw_manifest *manifest) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        if (manifest->tensors[i].role != GW_STATE) continue;
+        const char *name = manifest->tensors[i].name;
+        size_t plain = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+        if (++count > EARLY_TENSORS || plain > EARLY_NAME || name[plain] != '\0') return false;
+    }
+    return true;
+}
+
+static uint8_t version_for(const gw_manifest *manifest) {
+    if (!suits_early_builds(manifest)) return VERSION;
+    return manifest->epoch == 0 ? VERSION_EXACT : VERSION_EPOCH;
+}
+
 static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t file_bytes) {
     gw_put_bytes(w, magic, sizeof magic);
-    gw_put_u8(w, manifest->epoch == 0 ? VERSION - 1 : VERSION);
+    uint8_t version = version_for(manifest);
+    gw_put_u8(w, version);
     gw_put_u64(w, file_bytes);
     gw_put_hash(w, &manifest->job_id);
     gw_put_string(w, manifest->job_name);
@@ -72,6 +97,7 @@ static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t fil
     gw_put_u64(w, manifest->created_ms);
     gw_put_hash(w, &manifest->root);
     gw_put_u8(w, manifest->ended);
+    if (version >= VERSION) gw_put_u8(w, manifest->epoch != 0 ? FLAG_EPOCH : 0);
     if (manifest->epoch != 0) gw_put_u64(w, manifest->epoch);
     gw_put_u32(w, manifest->param_count);
     for (uint32_t i = 0; i < manifest->param_count; i++) {
@@ -141,6 +167,7 @@ static void *arena_take(arena *a, size_t bytes) {
 
 typedef struct decoding {
     gw_reader r;
+    uint8_t version;
     arena memory;
     gw_manifest *manifest;
     gw_err *err;
@@ -192,11 +219,14 @@ static bool take_params(decoding *d) {
     return true;
 }
 
-static bool take_tensor(decoding *d, gw_tensor *tensor, uint64_t *offset) {
+static bool take_tensor(decoding *d, uint32_t number, gw_tensor *tensor, uint64_t *offset) {
     size_t at = d->r.position;
     *tensor = (gw_tensor){.role = GW_STATE};
-    tensor->name = take_string(d, TENSOR_NAME_BYTES, "bad tensor name");
+    tensor->name = take_string(d, d->version < VERSION ? EARLY_NAME : GW_MAX_TENSOR_NAME, "bad tensor name");
     if (tensor->name == NULL) return false;
+    gw_err why;
+    if (d->version >= VERSION && !gw_layout_check_name(tensor->name, number, &why))
+        return fail_at(d, at, why.text);
     uint8_t dtype = gw_get_u8(&d->r);
     tensor->dtype = dtype;
     tensor->rank = gw_get_u8(&d->r);
@@ -219,13 +249,18 @@ static bool take_tensor(decoding *d, gw_tensor *tensor, uint64_t *offset) {
 static bool take_tensors(decoding *d) {
     gw_manifest *m = d->manifest;
     size_t at = d->r.position;
-    if (!take_count(d, GW_MAX_TENSORS, LEAST_TENSOR_BYTES, "impossible number of tensors", &m->tensor_count))
+    if (!take_count(d, d->version < VERSION ? EARLY_TENSORS : GW_MAX_TENSORS, LEAST_TENSOR_BYTES,
+                    "impossible number of tensors", &m->tensor_count))
         return false;
     gw_tensor *tensors = arena_take(&d->memory, m->tensor_count * sizeof *tensors);
+    uint64_t *offsets = arena_take(&d->memory, m->tensor_count * sizeof *offsets);
     m->tensors = tensors;
+    m->offsets = offsets;
     uint64_t offset = 0;
-    for (uint32_t i = 0; i < m->tensor_count; i++)
-        if (!take_tensor(d, &tensors[i], &offset)) return false;
+    for (uint32_t i = 0; i < m->tensor_count; i++) {
+        offsets[i] = offset;
+        if (!take_tensor(d, i, &tensors[i], &offset)) return false;
+    }
     return offset == m->state_bytes || fail_at(d, at, "the tensors do not make up the state");
 }
 
@@ -261,7 +296,14 @@ static bool take_manifest(decoding *d) {
     uint8_t ended = gw_get_u8(&d->r);
     if (ended > 1) return fail_at(d, at, "a flag that is neither 0 nor 1");
     m->ended = ended == 1;
-    if (d->r.bytes[sizeof magic] % 2 == 0) {
+    bool has_epoch = d->version % 2 == 0; /* of the versions before 5 */
+    if (d->version >= VERSION) {
+        at = d->r.position;
+        uint8_t flags = gw_get_u8(&d->r);
+        if ((flags & ~FLAGS_KNOWN) != 0) return fail_at(d, at, "unknown flags");
+        has_epoch = (flags & FLAG_EPOCH) != 0;
+    }
+    if (has_epoch) {
         at = d->r.position;
         m->epoch = gw_get_epoch(&d->r);
         /* A job that resumes from it needs later epochs, which must fit as well. */
@@ -305,10 +347,15 @@ static bool check_envelope(const uint8_t *bytes, size_t length, gw_err *err) {
 bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest, gw_err *err) {
     *manifest = (gw_manifest){0};
     if (!check_envelope(bytes, length, err)) return false;
-    decoding d = {.r = gw_reader_on(bytes, length), .manifest = manifest, .err = err};
-    /* Strings and chunk names need as many bytes as in the file; the other records are few. */
+    decoding d = {.r = gw_reader_on(bytes, length),
+                  .version = ((const uint8_t *)bytes)[sizeof magic],
+                  .manifest = manifest,
+                  .err = err};
+    /* Strings and chunk names need as many bytes as in the file. So large a file has no more tensors. */
+    size_t tensors =
+        length / LEAST_TENSOR_BYTES < GW_MAX_TENSORS ? length / LEAST_TENSOR_BYTES : GW_MAX_TENSORS;
     d.memory.capacity = length + GW_MAX_PARAMS * (sizeof(gw_param) + 2 * ARENA_SLACK) +
-                        GW_MAX_TENSORS * (sizeof(gw_tensor) + ARENA_SLACK) + 3 * ARENA_SLACK;
+                        tensors * (sizeof(gw_tensor) + sizeof(uint64_t) + ARENA_SLACK) + 4 * ARENA_SLACK;
     d.memory.bytes = malloc(d.memory.capacity);
     if (d.memory.bytes == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory for a manifest");
     manifest->memory = d.memory.bytes;

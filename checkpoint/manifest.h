@@ -6,15 +6,19 @@
  *
  *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
- *   version 4 only: epoch u64, from 1 to 2^61 - 1
+ *   version 5 only: flags u8, of which bit 0 says that an epoch follows; the others are 0
+ *   version 4, and 5 with bit 0: epoch u64, from 1 to 2^61 - 1
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
  *   checksum 32: BLAKE2b-256 of everything before it
  *
- * Version 3 is written where there is no epoch. Versions 1 and 2 correspond to 3 and 4 and come from builds
- * whose fingerprints were sums of words that were not spread (core/state/exact.h). They are read, because
- * their chunks may be kept and models made of them, but no job of this build resumes from them.
+ * Version 3 is written where there is no epoch, and version 4 where there is one. They have at most 4096
+ * tensors, whose names have at most 63 bytes of [a-z0-9._-], so that earlier builds read them. Version 5 is
+ * written for a job that exceeds this; it has up to GW_MAX_TENSORS tensors with names as core/godwit.h allows
+ * them. Versions 1 and 2 correspond to 3 and 4 and come from builds whose fingerprints were sums of words
+ * that were not spread (core/state/exact.h). They are read, because their chunks may be kept and models made
+ * of them, but no job of this build resumes from them.
  *
  * This module does no I/O; checkpoint/catalog.h stores manifests. */
 #ifndef GODWIT_CHECKPOINT_MANIFEST_H
@@ -49,7 +53,8 @@ typedef struct gw_manifest {
     uint32_t param_count;
     const gw_tensor *tensors; /* only tensors of kind GW_STATE count; a decoded manifest has no others */
     uint32_t tensor_count;
-    const gw_hash *chunks; /* in order of index; gw_chunk_count(state_bytes) of them */
+    const uint64_t *offsets; /* of a decoded manifest's tensors in the state image; otherwise NULL */
+    const gw_hash *chunks;   /* in order of index; gw_chunk_count(state_bytes) of them */
     uint32_t chunk_count;
     void *memory; /* what gw_manifest_free frees; NULL if the arrays belong to the caller */
 } gw_manifest;
@@ -72,7 +77,8 @@ bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest,
 /* Frees the memory that gw_manifest_decode allocated, and zeroes the manifest. */
 void gw_manifest_free(gw_manifest *manifest);
 
-/* Byte offset of tensor `index` in the state image. */
+/* Byte offset of tensor `index` in the state image. It is looked up in a decoded manifest, and added up in
+ * others. */
 uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index);
 
 #endif

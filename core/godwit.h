@@ -46,7 +46,8 @@
 #define GW_JOB_API 7u
 
 enum {
-    GW_MAX_TENSORS = 4096,
+    GW_MAX_TENSORS = 65536,
+    GW_MAX_TENSOR_NAME = 255, /* bytes */
     GW_MAX_RANK = 8,
     GW_MAX_SHARDS = (1 << 20) - 1, /* shards of one step: the range word has 20 bits for a position */
     GW_MAX_SCALARS = 16,
@@ -64,8 +65,9 @@ typedef enum gw_role {
 /* One named array of a job's state or sums, in row-major order. The job owns the strings and keeps them until
  * close. */
 typedef struct gw_tensor {
-    const char *name; /* unique, at most 63 bytes of [a-z0-9._-]; it is written to manifests */
-    gw_dtype dtype;   /* of a GW_STATE tensor; sums are int64 whatever this says */
+    /* Unique; 1 to GW_MAX_TENSOR_NAME bytes of UTF-8 without control characters. It is written to manifests. */
+    const char *name;
+    gw_dtype dtype; /* of a GW_STATE tensor; sums are int64 whatever this says */
     gw_role role;
     uint32_t rank; /* 1 to GW_MAX_RANK */
     uint64_t dim[GW_MAX_RANK];

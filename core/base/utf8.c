@@ -1,6 +1,7 @@
 #include "core/base/utf8.h"
 
-#include <stdbool.h>
+#include "core/base/assert.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -26,6 +27,31 @@ static bool is_control(const char *text, size_t length) {
     const unsigned char *bytes = (const unsigned char *)text;
     if (length == 1) return bytes[0] < ' ' || bytes[0] == 0x7f;
     return length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0;
+}
+
+bool gw_utf8_is_printable(const char *text, size_t *wrong, bool *control) {
+    size_t left = strlen(text), length;
+    for (const char *at = text; left > 0; at += length, left -= length) {
+        length = gw_utf8_character(at, left);
+        *control = length > 0;
+        *wrong = (size_t)(at - text);
+        if (length == 0 || is_control(at, length)) return false;
+    }
+    return true;
+}
+
+const char *gw_utf8_shorten(const char *text, char *copy, size_t capacity) {
+    static const char ellipsis[] = "...";
+    GW_ASSERT(capacity >= 2 * sizeof ellipsis);
+    size_t length = strnlen(text, capacity);
+    bool cut = length == capacity;
+    if (cut) length = capacity - sizeof ellipsis;
+    /* Bytes of the form 10xxxxxx continue a character, so none of them may be the first that is left out. */
+    for (int i = 0; cut && i < 3 && length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80; i++) length--;
+    memcpy(copy, text, length);
+    memcpy(copy + length, cut ? ellipsis : "", cut ? sizeof ellipsis : 1);
+    gw_utf8_make_printable(copy);
+    return copy;
 }
 
 void gw_utf8_make_printable(char *text) {

@@ -63,7 +63,7 @@ void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *lay
     for (uint32_t i = 0; i < count; i++) {
         const gw_tensor *tensor = &tensors[i];
         if (tensor->role != GW_STATE) continue;
-        uint8_t bytes[2 + 63 + 2 + 8 * GW_MAX_RANK];
+        uint8_t bytes[2 + GW_MAX_TENSOR_NAME + 2 + 8 * GW_MAX_RANK];
         gw_writer w = gw_writer_on(bytes, sizeof bytes);
         gw_put_string(&w, tensor->name);
         gw_put_u8(&w, (uint8_t)tensor->dtype);

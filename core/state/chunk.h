@@ -39,8 +39,8 @@ uint64_t gw_chunk_offset(uint32_t index);
  * are passed over, so that the list of a gw_plan may be given as it is. Fails with GW_E_LIMIT if the sum or a
  * tensor is over GW_MAX_STATE_BYTES. */
 bool gw_chunk_state_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *state_bytes, gw_err *err);
-/* Computes the hash `layout` of the formula above, of the GW_STATE tensors of the list. Names have at most 63
- * bytes. */
+/* Computes the hash `layout` of the formula above, of the GW_STATE tensors of the list. Names have at most
+ * GW_MAX_TENSOR_NAME bytes. */
 void gw_chunk_layout_hash(const gw_tensor *tensors, uint32_t count, gw_hash *layout);
 
 /* Computes the root over the names of all chunks, which are in the order of their indices. */

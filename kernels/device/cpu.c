@@ -19,7 +19,9 @@ typedef struct cpu {
     gw_accumulator *accumulator;
     gw_sum_store *sums;
     uint64_t lanes_bytes; /* scratch of all workers */
-    void **state;         /* by tensor; NULL for sums */
+    void *image;          /* the memory of all state tensors */
+    size_t image_bytes;   /* its size: tensors are aligned in it */
+    void **state;         /* by tensor, pointers into the image; NULL for sums */
     const int64_t **sum;  /* by tensor, pointers into the present step's sum; NULL for state */
     gw_step_result result;
 } cpu;
@@ -47,8 +49,8 @@ static cpu *cpu_of(gw_device *device) {
 }
 
 static void count_memory(cpu *c) {
-    c->device.memory_bytes = c->layout.image_bytes + gw_accumulator_bytes(c->accumulator) +
-                             gw_sum_store_bytes(c->sums) + c->lanes_bytes;
+    c->device.memory_bytes =
+        c->image_bytes + gw_accumulator_bytes(c->accumulator) + gw_sum_store_bytes(c->sums) + c->lanes_bytes;
 }
 
 static void emit_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
@@ -92,43 +94,45 @@ static void check_lane(const cpu *c, const gw_lane *lane) {
     GW_ASSERT(pthread_equal(lane->thread, pthread_self()));
 }
 
-static gw_state_print hash_range(const cpu *c, gw_unit_work work, const gw_range *range) {
-    gw_state_print print = {0};
-    for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
+static void hash_unit(const cpu *c, gw_unit_work work, const gw_layout_unit *unit, gw_state_print *print) {
+    const gw_range *range = &unit->range;
+    for (uint32_t t = unit->tensor; t != GW_NO_TENSOR; t = c->layout.of[t].next) {
         const gw_tensor *tensor = &c->layout.tensors[t];
-        if (tensor->role != GW_STATE || tensor->group != range->group) continue;
         if (work == GW_UNIT_HASH_READ && tensor->apply_only) continue;
         size_t width = gw_dtype_bytes(tensor->dtype);
         uint64_t from = range->first * width;
         GW_ASSERT(from % 8 == 0);
-        *gw_state_print_part(&print, tensor) +=
+        *gw_state_print_part(print, tensor) +=
             gw_exact_hash_state(c->path, c->layout.of[t].first_word + from / 8, range->count * width,
                                 (const uint8_t *)c->state[t] + from);
     }
-    return print;
 }
 
+static bool change_range(cpu *c, gw_unit_work work, const gw_range *range, gw_err *err) {
+    gw_state state = {c->state};
+    if (work == GW_UNIT_INIT)
+        return c->type->init(c->job, range, &state, err) || gw_fail_in(err, "job %s: init", c->type->name);
+    gw_sums sums = {c->sum, c->layout.tensors, NULL};
+    uint64_t step = c->result.step;
+    return c->type->apply(c->job, step, range, &sums, &c->result.scalars, &state, err) ||
+           gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)step);
+}
+
+/* A unit of the device is a batch of the layout's. */
 static bool run_unit(gw_device *device, gw_unit_work work, uint64_t unit, gw_state_print *part, gw_err *err) {
     cpu *c = cpu_of(device);
-    GW_ASSERT(unit < c->layout.unit_count);
+    bool changes = work == GW_UNIT_INIT || work == GW_UNIT_APPLY;
+    GW_ASSERT(unit < c->layout.batch_count);
+    GW_ASSERT(work != GW_UNIT_APPLY || c->result.ready);
+    *part = (gw_state_print){0};
     gw_fpmode_set();
-    const gw_range *range = &c->layout.units[unit];
-    gw_state state = {c->state};
-    if (work == GW_UNIT_INIT) {
-        if (!c->type->init(c->job, range, &state, err)) return gw_fail_in(err, "job %s: init", c->type->name);
-    } else if (work == GW_UNIT_APPLY) {
-        GW_ASSERT(c->result.ready);
-        gw_sums sums = {c->sum, c->layout.tensors, NULL};
-        uint64_t step = c->result.step;
-        if (!c->type->apply(c->job, step, range, &sums, &c->result.scalars, &state, err))
-            return gw_fail_in(err, "job %s: step %llu: apply", c->type->name, (unsigned long long)step);
+    for (uint64_t u = c->layout.batches[unit]; u < c->layout.batches[unit + 1]; u++) {
+        if (changes && !change_range(c, work, &c->layout.units[u].range, err)) return false;
+        hash_unit(c, work, &c->layout.units[u], part);
     }
-    if (!gw_fpmode_right()) {
-        gw_fpmode_set();
-        return gw_fail(err, GW_E_INVALID, "job %s changed the floating-point mode", c->type->name);
-    }
-    *part = hash_range(c, work, range);
-    return true;
+    if (gw_fpmode_right()) return true;
+    gw_fpmode_set();
+    return gw_fail(err, GW_E_INVALID, "job %s changed the floating-point mode", c->type->name);
 }
 
 static bool read_state(gw_device *device, uint64_t offset, uint64_t bytes, void *to, gw_err *err) {
@@ -290,8 +294,7 @@ static void close_cpu(gw_device *device) {
     cpu *c = cpu_of(device);
     gw_sum_store_close(c->sums);
     gw_accumulator_close(c->accumulator);
-    for (uint32_t t = 0; c->state != NULL && t < c->layout.tensor_count; t++)
-        gw_memory_unmap(c->state[t], c->layout.of[t].bytes);
+    gw_memory_unmap(c->image, c->image_bytes);
     free(c->state);
     free(c->sum);
     gw_layout_free(&c->layout);
@@ -320,16 +323,35 @@ static const gw_device_ops cpu_ops = {
     .scalars = run_scalars,
 };
 
+static size_t aligned(size_t bytes, size_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+/* Maps the state as one block, since a process may have 65530 mappings. A tensor is aligned to a cache line,
+ * and one that fills a page to a page. */
+static bool map_state(cpu *c, gw_err *err) {
+    enum { LINE = 64, PAGE = 4096 };
+    for (int pass = 0; pass < 2; pass++) { /* counts the bytes, then lays out */
+        size_t used = 0;
+        for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
+            size_t bytes = c->layout.of[t].bytes;
+            if (c->layout.tensors[t].role != GW_STATE) continue;
+            used = aligned(used, bytes >= PAGE ? PAGE : LINE);
+            if (pass == 1) c->state[t] = (char *)c->image + used;
+            used += bytes;
+        }
+        c->image_bytes = used;
+        if (pass == 0 && !gw_memory_map(c->image_bytes, &c->image, err)) return gw_fail_in(err, "state");
+    }
+    return true;
+}
+
 static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
     c->state = calloc(c->layout.tensor_count, sizeof *c->state);
     c->sum = calloc(c->layout.tensor_count, sizeof *c->sum);
     if (c->state == NULL || c->sum == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", c->layout.tensor_count);
-    for (uint32_t t = 0; t < c->layout.tensor_count; t++) {
-        if (c->layout.tensors[t].role != GW_STATE) continue;
-        if (!gw_memory_map(c->layout.of[t].bytes, &c->state[t], err))
-            return gw_fail_in(err, "state tensor '%s'", c->layout.tensors[t].name);
-    }
+    if (!map_state(c, err)) return false;
     c->result = (gw_step_result){
         .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
     if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;
@@ -358,7 +380,7 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
         return gw_fail_in(err, "cpu device");
     }
     gw_cpu_class_text(c->device.class_text, sizeof c->device.class_text);
-    c->device.unit_count = c->layout.unit_count;
+    c->device.unit_count = c->layout.batch_count;
     c->device.part_count = 1;
     c->lanes_bytes = (uint64_t)options->workers * options->plan->lane_bytes;
     count_memory(c);

@@ -29,13 +29,36 @@ static const char pinned_with_epoch[] =
     "0018000000000000000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073e"
     "f50eb697d028e94f4a8e088573c997824d0f70d7256e0d580e38fdb699fb2ef2da";
 
+/* Version 5: the first tensor's name, "Schicht 1.\u03c9", is none of the earlier versions. */
+static const char pinned_new[] =
+    "474f445749544d0515010000000000000700000000000000000000000000000000000000000000000000000000000000"
+    "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b0100004a0d6b528225e888e87fab"
+    "eebf934f37252e941e304d8f0b53b16a2728bfa71f01000100000002006c720300302e31020000000c00536368696368"
+    "7420312ecf8901020200000000000000030000000000000000000000000000000000000001006e050105000000000000"
+    "000300000018000000000000000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d5e52824289e058c9"
+    "3eee073ef521838b28404193f7f2e7dfe358c30563ea8bef0ab2a89795dc1c84d958cb1629";
+
+/* The same with epoch 9. */
+static const char pinned_new_with_epoch[] =
+    "474f445749544d051d010000000000000700000000000000000000000000000000000000000000000000000000000000"
+    "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b0100004a0d6b528225e888e87fab"
+    "eebf934f37252e941e304d8f0b53b16a2728bfa71f010109000000000000000100000002006c720300302e3102000000"
+    "0c005363686963687420312ecf8901020200000000000000030000000000000000000000000000000000000001006e05"
+    "0105000000000000000300000018000000000000000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d"
+    "5e52824289e058c93eee073ef55e58e65f349fc6b118228f4d1dbded54211cc898293f58fe2f2ddee5842d49fc";
+
+static const gw_tensor new_tensors[] = {
+    {.name = "Schicht 1.\xcf\x89", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
+    {.name = "n", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {5}, .group = 3},
+};
+
 static const gw_tensor toy_tensors[] = {
     {.name = "w", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
     {.name = "w-sum", .role = GW_SUMMED, .rank = 2, .dim = {2, 3}},
     {.name = "n", .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {5}, .group = 3},
 };
 
-static gw_manifest toy(gw_hash *chunk) {
+static gw_manifest toy_of(gw_hash *chunk, const gw_tensor *tensors, uint32_t count) {
     static const gw_param params[] = {{"lr", "0.1"}};
     uint8_t image[29];
     for (uint8_t i = 0; i < 29; i++) image[i] = i;
@@ -49,12 +72,16 @@ static gw_manifest toy(gw_hash *chunk) {
         .ended = true,
         .params = params,
         .param_count = 1,
-        .tensors = toy_tensors,
-        .tensor_count = 3,
+        .tensors = tensors,
+        .tensor_count = count,
         .chunks = chunk,
     };
     cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
     return manifest;
+}
+
+static gw_manifest toy(gw_hash *chunk) {
+    return toy_of(chunk, toy_tensors, 3);
 }
 
 static uint8_t *encode(const gw_manifest *manifest, size_t *length) {
@@ -79,23 +106,92 @@ static void forge(uint8_t *bytes, size_t length) {
     gw_blake2b(bytes, length - 32, bytes + length - 32, 32);
 }
 
-static void expect_bytes(uint64_t epoch, const char *expected) {
+static void expect_bytes(const gw_manifest *manifest, const char *expected) {
     size_t length;
-    uint8_t *bytes = encode_toy_of(epoch, &length);
+    uint8_t *bytes = encode(manifest, &length);
     char *text = malloc(2 * length + 1);
     gw_hex(bytes, length, text);
     cr_assert_str_eq(text, expected);
     gw_manifest back;
     cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
-    cr_assert_eq(back.epoch, epoch);
+    cr_assert_eq(back.epoch, manifest->epoch);
     gw_manifest_free(&back);
     free(text);
     free(bytes);
 }
 
 Test(manifest, bytes_are_pinned) {
-    expect_bytes(0, pinned);
-    expect_bytes(9, pinned_with_epoch);
+    gw_hash chunk;
+    gw_manifest early = toy(&chunk), new = toy_of(&chunk, new_tensors, 2);
+    expect_bytes(&early, pinned);
+    expect_bytes(&new, pinned_new);
+    early.epoch = new.epoch = 9;
+    expect_bytes(&early, pinned_with_epoch);
+    expect_bytes(&new, pinned_new_with_epoch);
+}
+
+/* Writes the version that a manifest with `count` tensors named `name` and numbers gets, and expects it back.
+ */
+static void expect_version(uint32_t count, const char *name, uint8_t version) {
+    gw_tensor *tensors = calloc(count, sizeof *tensors);
+    char(*names)[GW_MAX_TENSOR_NAME + 1] = calloc(count, sizeof *names);
+    for (uint32_t t = 0; t < count; t++) {
+        snprintf(names[t], sizeof names[t], t == 0 ? "%s" : "%.8s.%u", name, t);
+        tensors[t] = (gw_tensor){.name = names[t], .dtype = GW_U8, .role = GW_STATE, .rank = 1, .dim = {1}};
+    }
+    gw_hash chunk = {{0}};
+    gw_manifest manifest = {.job_name = "many", .tensors = tensors, .tensor_count = count, .chunks = &chunk},
+                back;
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    size_t length;
+    uint8_t *bytes = encode(&manifest, &length);
+    cr_assert_eq(bytes[7], version, "%u tensors, '%s': version %u", count, name, bytes[7]);
+    cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_assert_eq(back.tensor_count, count);
+    for (uint32_t t = 0; t < count; t++) {
+        cr_assert_str_eq(back.tensors[t].name, names[t]);
+        cr_assert_eq(gw_manifest_offset(&back, t), t);
+    }
+    gw_manifest_free(&back);
+    free(bytes);
+    free(names);
+    free(tensors);
+}
+
+/* Earlier builds go on reading what they can read. */
+Test(manifest, a_new_version_is_written_only_where_it_is_needed) {
+    char longest[GW_MAX_TENSOR_NAME + 1] = {0};
+    memset(longest, 'a', 63);
+    expect_version(1, longest, 3);
+    expect_version(4096, "w", 3);
+    expect_version(4097, "w", 5);
+    expect_version(1, "Weight", 5);
+    longest[63] = 'a';
+    expect_version(1, longest, 5);
+    memset(longest, 'a', GW_MAX_TENSOR_NAME);
+    expect_version(GW_MAX_TENSORS, longest, 5);
+}
+
+/* Refuses a manifest of version 5 after the byte at `at` was changed. */
+static void refuse_new(size_t at, uint8_t value, const char *text) {
+    gw_hash chunk;
+    gw_manifest manifest = toy_of(&chunk, new_tensors, 2), back;
+    size_t length;
+    uint8_t *bytes = encode(&manifest, &length);
+    bytes[at] = value;
+    forge(bytes, length);
+    cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));
+    cr_assert_eq(err.code, GW_E_CORRUPT);
+    cr_assert_str_eq(err.text, text);
+    free(bytes);
+}
+
+Test(manifest, what_the_new_version_does_not_allow_is_refused) {
+    refuse_new(16 + 32 + 5 + 32 + 32 + 1, 2, "offset 118: unknown flags");
+    refuse_new(136 + 2, '\t',
+               "offset 136: tensor 0: its name '?chicht 1.\xcf\x89' has a control character at byte 0");
+    refuse_new(136 + 3, 0xff,
+               "offset 136: tensor 0: its name 'S?hicht 1.\xcf\x89' has bytes that are not UTF-8 at byte 1");
 }
 
 /* Without this refusal, its chunks could not be told from orphans. */
@@ -260,7 +356,7 @@ Test(manifest, other_files_and_versions_are_told_apart) {
     cr_assert_not_null(strstr(err.text, "not a manifest"), "%s", err.text);
     size_t length;
     uint8_t *bytes = encode_toy(&length);
-    static const uint8_t others[] = {0, 5};
+    static const uint8_t others[] = {0, 6};
     for (size_t i = 0; i < sizeof others; i++) {
         bytes[7] = others[i];
         cr_assert_not(gw_manifest_decode(bytes, length, &back, &err));

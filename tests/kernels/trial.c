@@ -93,6 +93,8 @@ trial *trial_open(const gw_job_type *type, const char *const *pairs) {
     cr_assert(type->open(&params, &t->job, &err), "%s", err.text);
     cr_assert(type->describe(t->job, &t->plan, &err), "%s", err.text);
     cr_assert(type->lane_open(t->job, &t->lane, &err), "%s", err.text);
+    t->state = calloc(t->plan.tensor_count, sizeof *t->state);
+    t->sums = calloc(t->plan.tensor_count, sizeof *t->sums);
     for (uint32_t i = 0; i < t->plan.tensor_count; i++) {
         const gw_tensor *tensor = &t->plan.tensors[i];
         uint64_t elements = gw_tensor_elements(tensor);
@@ -109,6 +111,8 @@ void trial_close(trial *t) {
         free(t->state[i]);
         free(t->sums[i]);
     }
+    free(t->state);
+    free(t->sums);
     t->type->lane_close(t->job, t->lane);
     t->type->close(t->job);
     free(t);

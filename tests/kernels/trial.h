@@ -12,8 +12,8 @@ typedef struct trial {
     const gw_job_type *type;
     void *job, *lane;
     gw_plan plan;
-    void *state[GW_MAX_TENSORS];
-    int64_t *sums[GW_MAX_TENSORS];
+    void **state;   /* by tensor; NULL for sums */
+    int64_t **sums; /* by tensor; NULL for state */
     /* number of elements that were not finite or out of range since the step began */
     uint64_t bad;
     uint32_t emitted_bucket; /* bucket of the shard's last emission, which may only rise */

@@ -346,7 +346,7 @@ static void say_where(const gw_peer *p, const gw_bad *bad, char *text, size_t ca
 
 /* Tells people which elements are bad, and what is done about it. */
 static void tell_bad(gw_peer *p, const gw_event *event) {
-    char where[200], text[300];
+    char where[GW_MAX_TENSOR_NAME + 100], text[GW_TEXT_BYTES];
     gw_bad bad = first_bad(p, event->reduced.slots);
     say_where(p, &bad, where, sizeof where);
     gw_action *notice = gw_peer_notice(p, GW_NOTICE_BAD, " ");

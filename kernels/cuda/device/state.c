@@ -106,9 +106,9 @@ static bool work_on_group(gw_cuda_device *d, gw_unit_work work, const gw_range *
 /* Works on each group as a whole: the layout's units of one group are consecutive. */
 static bool work_on_all(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     for (uint64_t u = 0; u < d->layout.unit_count;) {
-        gw_range range = d->layout.units[u];
-        for (u++; u < d->layout.unit_count && d->layout.units[u].group == range.group; u++)
-            range.count += d->layout.units[u].count;
+        gw_range range = d->layout.units[u].range;
+        for (u++; u < d->layout.unit_count && d->layout.units[u].range.group == range.group; u++)
+            range.count += d->layout.units[u].range.count;
         if (!work_on_group(d, work, &range, err)) return false;
     }
     return true;

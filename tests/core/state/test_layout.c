@@ -2,6 +2,8 @@
 #include "core/state/layout.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { P, M, FLAGS, GRAD, LOSS, COUNT, TENSORS };
@@ -72,7 +74,7 @@ Test(layout, units_cover_each_state_group_once) {
     gw_layout layout = make(tensors);
     uint64_t next[2] = {0, 0};
     for (uint64_t u = 0; u < layout.unit_count; u++) {
-        const gw_range *unit = &layout.units[u];
+        const gw_range *unit = &layout.units[u].range;
         cr_assert_lt(unit->group, 2);
         cr_assert_eq(unit->first, next[unit->group]);
         cr_assert(unit->count > 0 && unit->count <= GW_UNIT_ELEMENTS);
@@ -94,16 +96,13 @@ static void refuse(const gw_tensor *tensors, uint32_t count, const char *part) {
 Test(layout, bad_plans_are_refused_by_name) {
     gw_tensor tensors[TENSORS];
     fill(tensors);
-    refuse(tensors, 0, "0 tensors");
+    refuse(tensors, 0, "no tensors");
     refuse(tensors + GRAD, 2, "no state tensor");
     tensors[M].name = "p";
     refuse(tensors, TENSORS, "two tensors are named 'p'");
     fill(tensors);
-    tensors[M].name = "Big Name";
-    refuse(tensors, TENSORS, "is not a name");
-    fill(tensors);
     tensors[M].name = "";
-    refuse(tensors, TENSORS, "is not a name");
+    refuse(tensors, TENSORS, "tensor 1 has no name");
     fill(tensors);
     tensors[M].rank = 9;
     refuse(tensors, TENSORS, "'m': rank 9");
@@ -134,21 +133,130 @@ Test(layout, bad_plans_are_refused_by_name) {
     tensors[P].name = NULL;
     refuse(tensors, TENSORS, "tensor 0 has no name");
     fill(tensors);
-    char name[65] = {0};
-    memset(name, 'x', 64);
-    tensors[M].name = name;
-    refuse(tensors, TENSORS, "is not a name");
-    name[63] = '\0';
-    gw_layout layout = make(tensors);
-    gw_layout_free(&layout);
     fill(tensors);
     tensors[M].rank = 0;
     refuse(tensors, TENSORS, "'m': rank 0");
     fill(tensors);
     tensors[GRAD].rank = 1;
     refuse(tensors, TENSORS, "'p' and 'g' share group 0");
-    static gw_tensor many[GW_MAX_TENSORS + 1];
-    refuse(many, GW_MAX_TENSORS + 1, "not 1 to");
+}
+
+/* The longest and the oddest names are good, and messages say what is wrong with others, and where. */
+Test(layout, names_are_utf8_without_control_characters) {
+    gw_tensor tensors[TENSORS];
+    fill(tensors);
+    char name[GW_MAX_TENSOR_NAME + 2] = {0};
+    memset(name, 'x', GW_MAX_TENSOR_NAME + 1);
+    tensors[M].name = name;
+    refuse(tensors, TENSORS, "tensor 1: its name 'xxxxxxx");
+    refuse(tensors, TENSORS, "xxx...' has more than 255 bytes");
+    name[GW_MAX_TENSOR_NAME] = '\0';
+    const char *const good[] = {
+        name,
+        "Big Name",
+        "model.layers.0.attn/Wq'\"\\%s{}",
+        " ",
+        "\xc3\xa9\xe2\x82\xac\xf0\x9f\x90\xa6",
+        "\xc2\xa0",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        tensors[M].name = good[i];
+        gw_layout layout = make(tensors);
+        gw_layout_free(&layout);
+    }
+    static const struct {
+        const char *name, *part;
+    } bad[] = {
+        {"a\nb", "tensor 1: its name 'a?b' has a control character at byte 1"},
+        {"\x7f", "'?' has a control character at byte 0"},
+        {"ab\xc2\x9bm", "'ab??m' has a control character at byte 2"},
+        {"\xe2\x82", "?' has bytes that are not UTF-8 at byte 0"},
+        {"x\xff", "'x?' has bytes that are not UTF-8 at byte 1"},
+        {"\xc0\xaf", "not UTF-8 at byte 0"},
+        {"\xed\xa0\x80", "not UTF-8 at byte 0"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        tensors[M].name = bad[i].name;
+        refuse(tensors, TENSORS, bad[i].part);
+    }
+}
+
+/* A plan of many small tensors: each state tensor has a group of its own with the sum behind it, and three
+ * tensors in a row share a bucket, whose numbers fall. The caller frees the tensors; `names` is theirs. */
+static gw_tensor *fill_most(uint32_t count, char (*names)[8]) {
+    gw_tensor *tensors = calloc(count, sizeof *tensors);
+    for (uint32_t t = 0; t < count; t++) {
+        snprintf(names[t], sizeof names[t], "t%u", t);
+        tensors[t] = (gw_tensor){.name = names[t],
+                                 .dtype = GW_F32,
+                                 .role = t % 2 == 0 ? GW_STATE : GW_SUMMED,
+                                 .rank = 1,
+                                 .dim = {16 + t / 2 % 3},
+                                 .group = t / 2,
+                                 .bucket = (count - t) / 3,
+                                 .frac_bits = 20};
+    }
+    return tensors;
+}
+
+Test(layout, the_most_tensors_are_laid_out_and_one_more_is_refused) {
+    enum { COUNT_MOST = GW_MAX_TENSORS, STATES = COUNT_MOST / 2 };
+    static char names[COUNT_MOST + 1][8];
+    gw_tensor *tensors = fill_most(COUNT_MOST + 1, names);
+    gw_plan plan = {.tensors = tensors, .tensor_count = COUNT_MOST};
+    gw_layout layout;
+    gw_err err;
+    refuse(tensors, COUNT_MOST + 1,
+           "the job declares 65537 tensors, of which 65536 are the most: tensor 65536, 't65536'");
+    cr_assert(gw_layout_make(&plan, 0, &layout, &err), "%s", err.text);
+    cr_assert_eq(layout.unit_count, STATES);
+    uint64_t at = 0, words = 0, within, length;
+    for (uint32_t t = 0; t < COUNT_MOST; t += 2) {
+        uint64_t elements = 16 + t / 2 % 3;
+        cr_assert_eq(layout.of[t].image_offset, at);
+        cr_assert_eq(layout.of[t].next, GW_NO_TENSOR);
+        cr_assert_eq(layout.units[t / 2].tensor, t);
+        cr_assert_eq(layout.units[t / 2].range.count, elements);
+        cr_assert_eq(gw_layout_find(&layout, at, 1000, &within, &length), t);
+        cr_assert(within == 0 && length == 4 * elements);
+        at += 4 * elements;
+        cr_assert_eq(gw_layout_find(&layout, at - 1, 1, &within, &length), t);
+    }
+    cr_assert_eq(layout.image_bytes, at);
+    for (uint32_t b = 0; b < layout.bucket_count; b++) {
+        cr_assert_eq(layout.buckets[b].header, words);
+        words = layout.buckets[b].data + layout.buckets[b].count;
+    }
+    cr_assert_eq(layout.words, words);
+    cr_assert_eq(layout.of[COUNT_MOST - 1].bucket, 0, "the last tensor has the lowest bucket");
+    /* Batches cover the units in order, and none but a single unit is too large. */
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < layout.batch_count; i++) {
+        uint64_t elements = 0;
+        cr_assert_eq(layout.batches[i], next);
+        cr_assert_lt(next, layout.batches[i + 1]);
+        for (; next < layout.batches[i + 1]; next++) elements += layout.units[next].range.count;
+        cr_assert_leq(elements, GW_BATCH_ELEMENTS);
+    }
+    cr_assert_eq(next, STATES);
+    cr_assert_lt(layout.batch_count, STATES / 100);
+    gw_layout_free(&layout);
+    tensors[COUNT_MOST - 1].name = "t7";
+    refuse(tensors, COUNT_MOST, "two tensors are named 't7': number 7 and number 65535");
+    free(tensors);
+}
+
+/* All state tensors of a group follow each other in the chain that begins with its first. */
+Test(layout, groups_are_chained_in_declared_order) {
+    gw_tensor tensors[TENSORS];
+    fill(tensors);
+    gw_layout layout = make(tensors);
+    cr_assert_eq(layout.units[0].tensor, P);
+    cr_assert_eq(layout.of[P].next, M);
+    cr_assert_eq(layout.of[M].next, GW_NO_TENSOR);
+    cr_assert_eq(layout.units[layout.unit_count - 1].tensor, FLAGS);
+    cr_assert_eq(layout.of[FLAGS].next, GW_NO_TENSOR);
+    gw_layout_free(&layout);
 }
 
 /* Each of them is small enough, but not all together. */
