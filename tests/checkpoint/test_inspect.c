@@ -112,6 +112,32 @@ Test(inspect, tables_fit_a_terminal) {
         cr_assert_leq(strlen(line), 80, "%s", line);
 }
 
+/* A name is cut between two characters, and the columns behind it stay where they are. */
+Test(inspect, long_names_of_any_script_stay_in_their_column) {
+    char long_name[GW_MAX_TENSOR_NAME + 1] = "";
+    while (strlen(long_name) + 2 < sizeof long_name) strcat(long_name, "\xc3\xa9");
+    gw_tensor tensors[FIXTURE_TENSORS];
+    memcpy(tensors, fixture_tensors, sizeof tensors);
+    tensors[0].name = long_name;
+    tensors[1].name = "\xcf\x89 of block 1";
+    gw_manifest manifest = image->manifest;
+    manifest.tensors = tensors;
+    manifest.step = 30;
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
+    free(bytes);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    char expected[100] = "  ";
+    for (int i = 0; i < 23; i++) strcat(expected, "\xc3\xa9");
+    strcat(expected, "... f32  1024x1024 ");
+    expect(expected);
+    expect("  \xcf\x89 of block 1               f32  1024x1024 ");
+    expect("  count                      u8   1000 ");
+}
+
 static json_t *inspect_json(const char *path, int code) {
     cr_assert_eq(inspect(path, "--json"), code, "%s", output);
     json_error_t why;

@@ -96,6 +96,26 @@ Test(same_bytes, gpt_killed_and_resumed) {
     lab_close(l);
 }
 
+/* As many tensors as a job may have, with long names: one of three peers is killed, and then the others. */
+Test(same_bytes, most_tensors_killed_and_resumed) {
+    lab *l = lab_open();
+    lab_peer *peers[3];
+    const char *args = GODWIT_MANY_JOB " --steps 40 --checkpoint-every 10 --workers 1";
+    lab_flock(l, 3, args, peers);
+    lab_wait_step(l, peers[0], 5);
+    lab_kill(l, peers[1]);
+    lab_wait_view(l, peers[0], 2);
+    lab_wait_event(l, peers[0], "checkpoint");
+    for (int i = 0; i < 3; i += 2) lab_signal(peers[i], SIGKILL);
+    for (int i = 0; i < 3; i += 2) lab_end(l, peers[i]);
+    lab_peer *first = lab_start(l, "p0", NULL, args), *second = lab_start(l, "p2", first, args);
+    lab_wait_event(l, first, "resumed");
+    const char *hash = lab_state(l, first, "done");
+    cr_expect_str_eq(lab_state(l, second, "done"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, GODWIT_MANY_JOB " --steps 40"), hash);
+    lab_close(l);
+}
+
 /* The last line on stdout is the one that people and scripts read. */
 Test(same_bytes, last_line) {
     lab *l = lab_open();

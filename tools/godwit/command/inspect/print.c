@@ -1,6 +1,8 @@
+#include "core/base/utf8.h"
 #include "tools/godwit/command/inspect/show.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -45,22 +47,39 @@ static const char *shape_text(const gw_tensor *tensor, char text[SHAPE_TEXT]) {
 }
 
 /* Prints a value of a manifest, which anybody may have written, without control characters that could
- * steer a terminal. At most `most` characters are shown. */
-static void print_safe(FILE *out, const char *text, int most) {
-    for (int i = 0; text[i] != '\0'; i++) {
-        if (i == most) {
+ * steer a terminal. At most `most` characters are shown. Returns the number of characters printed. */
+static int print_safe(FILE *out, const char *text, int most) {
+    char *copy = strdup(text);
+    int shown = 0;
+    if (copy == NULL) return 0;
+    gw_utf8_make_printable(copy);
+    for (const char *at = copy; *at != '\0'; shown++) {
+        if (shown == most) {
             fputs("...", out);
-            return;
+            shown += 3;
+            break;
         }
-        unsigned char c = (unsigned char)text[i];
-        fputc(c < 0x20 || c == 0x7f ? '?' : c, out);
+        size_t length = gw_utf8_character(at, strlen(at));
+        fwrite(at, 1, length, out);
+        at += length;
     }
+    free(copy);
+    return shown;
+}
+
+/* The number of characters of a text; each byte that is not UTF-8 counts as one. */
+static int count_characters(const char *text) {
+    int count = 0;
+    for (size_t left = strlen(text), length; left > 0; text += length, left -= length, count++) {
+        length = gw_utf8_character(text, left);
+        if (length == 0) length = 1;
+    }
+    return count;
 }
 
 static void print_padded(FILE *out, const char *text, int width) {
-    int length = (int)strlen(text);
-    print_safe(out, text, length <= width ? width : width - 3);
-    if (length < width) fprintf(out, "%*s", width - length, "");
+    int shown = print_safe(out, text, count_characters(text) <= width ? width : width - 3);
+    if (shown < width) fprintf(out, "%*s", width - shown, "");
 }
 
 static const char *plural(uint32_t count) {
