@@ -17,8 +17,8 @@ enum {
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
-    EARLY_TENSORS = 4096, /* the most of a file of a version before 5, */
-    EARLY_NAME = 63,      /* and the longest name in it */
+    EARLY_TENSORS = 4096, /* the most in a file of a version before 5 */
+    EARLY_NAME = 63,      /* bytes of a name in such a file */
     LEAST_PARAM_BYTES = 2 + 2,
     LEAST_TENSOR_BYTES = 2 + 1 + 1 + 8 + 4 + 8,
 };
@@ -351,7 +351,8 @@ bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest,
                   .version = ((const uint8_t *)bytes)[sizeof magic],
                   .manifest = manifest,
                   .err = err};
-    /* Strings and chunk names need as many bytes as in the file. So large a file has no more tensors. */
+    /* Strings and chunk names need as many bytes as in the file. A file of this length has
+     * no more tensors than that. */
     size_t tensors =
         length / LEAST_TENSOR_BYTES < GW_MAX_TENSORS ? length / LEAST_TENSOR_BYTES : GW_MAX_TENSORS;
     d.memory.capacity = length + GW_MAX_PARAMS * (sizeof(gw_param) + 2 * ARENA_SLACK) +
