@@ -85,6 +85,14 @@ bool gw_catalog_find(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t
     return gw_fail(err, GW_E_NOTFOUND, "checkpoint/catalog: %s: the manifest of another checkpoint", path);
 }
 
+bool gw_catalog_bytes(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                      void **bytes, size_t *length, gw_err *err) {
+    char path[GW_PATH_BYTES], name[GW_CATALOG_NAME_BYTES];
+    return (gw_durable_path(path, err, "%s/manifests/%s", dir, gw_catalog_name(job_id, step, root, name)) &&
+            gw_durable_read(io, path, GW_MANIFEST_MAX_BYTES, bytes, length, err)) ||
+           gw_fail_in(err, "checkpoint/catalog");
+}
+
 bool gw_catalog_is_damage(const gw_err *err) {
     return err->code == GW_E_CORRUPT || err->code == GW_E_INVALID || err->code == GW_E_LIMIT;
 }

@@ -34,6 +34,11 @@ bool gw_catalog_read(gw_io *io, const char *path, gw_manifest *manifest, gw_err 
 bool gw_catalog_find(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
                      gw_manifest *manifest, gw_err *err);
 
+/* Reads the bytes of the manifest file of this job, step and root, unchecked, into memory that the caller
+ * frees. Fails with GW_E_NOTFOUND if there is none. */
+bool gw_catalog_bytes(gw_io *io, const char *dir, const gw_hash *job_id, uint64_t step, const gw_hash *root,
+                      void **bytes, size_t *length, gw_err *err);
+
 /* Whether an error says that a manifest file is damaged, as opposed to missing, temporarily unreadable, or
  * of a version unknown to this program. */
 bool gw_catalog_is_damage(const gw_err *err);

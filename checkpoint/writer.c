@@ -5,23 +5,13 @@
 #include "checkpoint/staging.h"
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "core/os/priority.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum {
-    WRITER_NICE = 10,
-    /* Values of linux/ioprio.h, which not every system has: class best effort, the lowest of its eight
-     * levels. */
-    IOPRIO_WHO_THREAD = 1,
-    IOPRIO_LOWEST_BEST_EFFORT = 2 << 13 | 7,
-};
 
 typedef struct ckpt_job {
     struct ckpt_job *next;
@@ -264,14 +254,6 @@ static bool carry_out(gw_ckpt_writer *writer, ckpt_job *job, bool *progress) {
 
 /* The thread and its queue. */
 
-/* The workers of the job come first. If the system refuses (old kernels, containers), only steps become
- * less even. */
-static void lower_priority(void) {
-    long thread = syscall(SYS_gettid);
-    (void)!setpriority(PRIO_PROCESS, (id_t)thread, WRITER_NICE);
-    (void)!syscall(SYS_ioprio_set, IOPRIO_WHO_THREAD, 0, IOPRIO_LOWEST_BEST_EFFORT);
-}
-
 /* Removes a finished job from the queue and calls back. Called with the lock held, which is released
  * meanwhile. */
 static void finish(gw_ckpt_writer *writer, ckpt_job *job) {
@@ -306,7 +288,7 @@ static void kill_queue(gw_ckpt_writer *writer) {
 static void *run(void *context) {
     gw_ckpt_writer *writer = context;
     pthread_setname_np(pthread_self(), "gw-checkpoint");
-    lower_priority();
+    gw_priority_lower();
     pthread_mutex_lock(&writer->lock);
     for (;;) {
         if (writer->stopping && !writer->draining) kill_queue(writer);

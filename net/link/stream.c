@@ -482,6 +482,18 @@ gw_stream *gw_stream_dial(gw_loop *loop, const gw_local *local, const gw_addr *t
     return NULL;
 }
 
+gw_stream *gw_stream_dial_on(gw_loop *loop, const gw_local *local, int fd, gw_stream_kind kind,
+                             const gw_stream_events *events, gw_err *err) {
+    uint8_t randomness[32];
+    const gw_addr unknown = {0};
+    randombytes_buf(randomness, sizeof randomness);
+    gw_handshake *handshake = gw_handshake_dial(local, kind, 0, randomness, err);
+    sodium_memzero(randomness, sizeof randomness);
+    gw_stream *stream = make(loop, fd, handshake, &unknown, SHAKING, events, err);
+    if (stream != NULL) wait_for(stream);
+    return stream;
+}
+
 gw_stream *gw_stream_ask(gw_loop *loop, const gw_local *local, const gw_addr *to,
                          const gw_stream_events *events, gw_err *err) {
     gw_stream *stream = gw_stream_dial(loop, local, to, GW_STREAM_CONTROL, 0, events, err);
@@ -536,4 +548,40 @@ bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err) {
     stop(stream, false);
     release(stream);
     return true;
+}
+
+void gw_detached_close(gw_detached *detached) {
+    if (detached->fd >= 0) close(detached->fd);
+    free(detached->ahead);
+    gw_cipher_wipe(&detached->seal);
+    gw_cipher_wipe(&detached->open);
+    *detached = (gw_detached){.fd = -1};
+}
+
+gw_stream *gw_stream_attach(gw_loop *loop, gw_detached *detached, const gw_stream_events *events,
+                            gw_err *err) {
+    GW_ASSERT(events->message != NULL && events->closed != NULL);
+    gw_stream *stream = detached->ahead_bytes == 0 ? calloc(1, sizeof *stream) : NULL;
+    if (stream == NULL) {
+        if (detached->ahead_bytes > 0)
+            gw_fail(err, GW_E_PEER, "the other side has sent before it was its turn");
+        else
+            gw_fail(err, GW_E_NOMEM, "no memory for a stream");
+        gw_detached_close(detached);
+        return NULL;
+    }
+    stream->loop = loop;
+    stream->fd = detached->fd;
+    stream->stage = READY;
+    stream->connected = true;
+    stream->seal = detached->seal;
+    stream->open = detached->open;
+    stream->remote = detached->remote;
+    stream->other = detached->remote.from;
+    stream->events = *events;
+    gw_cipher_wipe(&detached->seal);
+    gw_cipher_wipe(&detached->open);
+    if (gw_watch_add(loop, &stream->watch, stream->fd, EPOLLIN, on_ready, stream, err)) return stream;
+    gw_stream_close(stream);
+    return NULL;
 }

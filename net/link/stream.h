@@ -86,6 +86,10 @@ gw_stream *gw_stream_ask(gw_loop *loop, const gw_local *local, const gw_addr *to
                          const gw_stream_events *events, gw_err *err);
 /* Whether the connection was made, as `closed` may ask of a stream that was never ready. */
 bool gw_stream_connected(const gw_stream *stream);
+/* Dials on a non-blocking socket that is connected already, and takes ownership of it (it is closed on
+ * failure). For sockets that are not TCP. */
+gw_stream *gw_stream_dial_on(gw_loop *loop, const gw_local *local, int fd, gw_stream_kind kind,
+                             const gw_stream_events *events, gw_err *err);
 /* Answers on an accepted, non-blocking socket and takes ownership of it (it is closed on failure). For
  * net/link/listener.c. */
 gw_stream *gw_stream_answer(gw_loop *loop, const gw_local *local, int fd, const gw_addr *from,
@@ -124,5 +128,12 @@ typedef struct gw_detached {
 /* Takes a ready stream, with nothing queued, off its loop and frees the gw_stream. Fails only when out of
  * memory and then leaves the stream unchanged. It may be called from inside `ready` and `message`. */
 bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err);
+/* Puts a detached stream on the loop of the calling thread, and takes all that it consists of, also on
+ * failure. `ready` is not called. Fails with GW_E_PEER if bytes were read ahead: the other side was to wait for
+ * a message. */
+gw_stream *gw_stream_attach(gw_loop *loop, gw_detached *detached, const gw_stream_events *events,
+                            gw_err *err);
+/* Closes and frees what a detached stream holds. Does nothing for one that was taken. */
+void gw_detached_close(gw_detached *detached);
 
 #endif

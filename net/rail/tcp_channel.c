@@ -74,14 +74,6 @@ static size_t longest_record(uint32_t payload_most) {
     return (frame > payload ? frame : payload) + GW_RECORD_HEADER + GW_RECORD_TAG;
 }
 
-void gw_detached_close(gw_detached *stream) {
-    if (stream->fd >= 0) close(stream->fd);
-    free(stream->ahead);
-    gw_cipher_wipe(&stream->seal);
-    gw_cipher_wipe(&stream->open);
-    *stream = (gw_detached){.fd = -1};
-}
-
 gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t payload_most, gw_err *err) {
     tcp_channel *channel = calloc(1, sizeof *channel);
     bool sealed = stream->seal.algorithm != GW_ALGORITHM_PLAIN;

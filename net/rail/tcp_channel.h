@@ -15,7 +15,4 @@
  * payload. */
 gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t payload_most, gw_err *err);
 
-/* Closes and frees what a detached stream holds. Does nothing for one that was taken. */
-void gw_detached_close(gw_detached *stream);
-
 #endif

@@ -201,9 +201,9 @@ static gw_fault read_claims(gw_handshake *h, const uint8_t *plain, size_t plain_
     uint64_t label = gw_get_u64(&r);
     gw_get_string(&r, remote->build, sizeof remote->build);
     make_printable(remote->build);
-    bool known = h->dialler ? kind == 0 : kind == GW_STREAM_CONTROL || kind == GW_STREAM_DATA;
-    bool reachable = remote->listen.family != 0 &&
-                     remote->listen.port != 0; /* a linked peer must be reachable for dials */
+    bool known = h->dialler ? kind == 0 : kind >= GW_STREAM_CONTROL && kind <= GW_STREAM_CLIENT;
+    /* A linked peer must be reachable for dials; a client is never dialled. */
+    bool reachable = kind == GW_STREAM_CLIENT || (remote->listen.family != 0 && remote->listen.port != 0);
     if (!gw_reader_done(&r) || !known || !reachable) return GW_FAULT_GARBAGE;
     gw_identity_peer_id(public_key, &remote->id);
     remote->dialled = h->dialler;

@@ -42,6 +42,7 @@ enum {
 typedef enum gw_stream_kind {
     GW_STREAM_CONTROL = 1, /* the brain's messages: net/link/link.h */
     GW_STREAM_DATA = 2,    /* one-sided operations and collectives, served by data threads */
+    GW_STREAM_CLIENT = 3,  /* requests of a program that is no peer: tools/godwit/service */
 } gw_stream_kind;
 
 /* What this peer proves and claims in every handshake. The objects pointed to outlive every stream; `listen`

@@ -487,7 +487,7 @@ Test(cli, a_peer_that_starts_is_there) {
     cr_expect_eq(o.code, 1);
     cr_expect_not_null(strstr(o.err, "is starting or ending"), "%s", o.err);
     gw_board *board = gw_board_open(&err);
-    gw_control *control = gw_control_open(dir, board, ignore, NULL, &err);
+    gw_control *control = gw_control_open(dir, board, ignore, NULL, NULL, &err);
     cr_assert_not_null(control, "%s", err.text);
     o = godwit(arguments);
     cr_expect(o.code == 1 && strstr(o.err, "still starting") != NULL, "%d %s", o.code, o.err);
@@ -510,7 +510,7 @@ static outcome status_of(const gw_node_snapshot *snapshot) {
     char *dir = folder(), arguments[100];
     gw_err err;
     gw_board *board = gw_board_open(&err);
-    gw_control *control = gw_control_open(dir, board, ignore, NULL, &err);
+    gw_control *control = gw_control_open(dir, board, ignore, NULL, NULL, &err);
     cr_assert_not_null(control, "%s", err.text);
     gw_board_publish(board, snapshot);
     snprintf(arguments, sizeof arguments, "status --dir %s", dir);

@@ -8,14 +8,13 @@
 #include <unistd.h>
 
 const fuzz_target *const fuzz_targets[] = {
-    &fuzz_tokens,    &fuzz_safetensors, &fuzz_config,    &fuzz_bpe,
-    &fuzz_text,      &fuzz_idx,         &fuzz_metrics,   &fuzz_keys,
-    &fuzz_gossip,    &fuzz_packet,      &fuzz_handshake, &fuzz_record,
-    &fuzz_message,   &fuzz_headers,     &fuzz_replies,   &fuzz_manifest,
-    &fuzz_chunk,     &fuzz_leftovers,   &fuzz_options,   &fuzz_http,
-    &fuzz_control,   &fuzz_rings,       &fuzz_brain,     &fuzz_frames,
-    &fuzz_team,      &fuzz_door,        &fuzz_names,     &fuzz_index,
-    &fuzz_tokenizer, &fuzz_pattern,     &fuzz_inflate,   NULL,
+    &fuzz_tokens,    &fuzz_safetensors,     &fuzz_config,         &fuzz_bpe,       &fuzz_text,
+    &fuzz_idx,       &fuzz_metrics,         &fuzz_keys,           &fuzz_gossip,    &fuzz_packet,
+    &fuzz_handshake, &fuzz_record,          &fuzz_message,        &fuzz_headers,   &fuzz_replies,
+    &fuzz_manifest,  &fuzz_chunk,           &fuzz_leftovers,      &fuzz_options,   &fuzz_http,
+    &fuzz_control,   &fuzz_rings,           &fuzz_brain,          &fuzz_frames,    &fuzz_team,
+    &fuzz_door,      &fuzz_names,           &fuzz_index,          &fuzz_tokenizer, &fuzz_pattern,
+    &fuzz_inflate,   &fuzz_service_request, &fuzz_service_answer, &fuzz_held,      NULL,
 };
 
 static char folder[64];

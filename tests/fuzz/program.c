@@ -106,6 +106,7 @@ static void control_examples(fuzz_add *add, void *context) {
     add(context, "status\n", 7);
     add(context, "stop\n", 5);
     add(context, "force-view\n", 11);
+    add(context, "read\n", 5);
 }
 
 static void obey(void *context, gw_control_request request) {
@@ -113,11 +114,17 @@ static void obey(void *context, gw_control_request request) {
     GW_ASSERT(request == GW_CONTROL_STOP || request == GW_CONTROL_FORCE_VIEW);
 }
 
+static void take_reader(void *context, int fd) {
+    (void)context;
+    close(fd);
+}
+
 static bool take_control(const uint8_t *bytes, size_t count) {
     static gw_control *control;
     gw_err err;
     if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* the peer would wait for more */
-    if (control == NULL) control = gw_control_open(fuzz_folder(), filled_board(), obey, NULL, &err);
+    if (control == NULL)
+        control = gw_control_open(fuzz_folder(), filled_board(), obey, take_reader, NULL, &err);
     GW_ASSERT(control != NULL);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", fuzz_folder());

@@ -44,6 +44,8 @@ extern const fuzz_target fuzz_gossip, fuzz_message, fuzz_headers, fuzz_replies;
 extern const fuzz_target fuzz_packet, fuzz_handshake, fuzz_record;
 /* links.c */
 extern const fuzz_target fuzz_frames, fuzz_team;
+/* clients.c */
+extern const fuzz_target fuzz_service_request, fuzz_service_answer, fuzz_held;
 /* door.c */
 extern const fuzz_target fuzz_door;
 /* names.c */

@@ -110,9 +110,12 @@ _godwit_table() {
         kinds[-g]='any'
         ;;
     export)
-        offered+=' --job= --step= --to= --help --usage'
+        offered+=' --cluster= --from= --job= --key= --step= --to= --help --usage'
+        kinds[--cluster]='any'
+        kinds[--from]='any'
         kinds[--job]='any'
         kinds[--step]='any'
+        kinds[--key]='file'
         kinds[--to]='file'
         ;;
     force-view)
@@ -121,7 +124,9 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     generate)
-        offered+=' --bytes --ignore-end --job= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
+        offered+=' --bytes --cluster= --from= --ignore-end --job= --key= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
+        kinds[--cluster]='any'
+        kinds[--from]='any'
         kinds[--job]='any'
         kinds[--prompt]='any'
         kinds[--seed]='any'
@@ -129,6 +134,7 @@ _godwit_table() {
         kinds[--temperature]='any'
         kinds[--tokens]='any'
         kinds[--top-k]='any'
+        kinds[--key]='file'
         kinds[--tokenizer]='dir'
         ;;
     inspect)

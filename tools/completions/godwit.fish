@@ -107,7 +107,10 @@ complete -c godwit -n '__godwit_is devices' -s '?' -l help -d 'Print the options
 complete -c godwit -n '__godwit_is devices' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is export' -a '(__fish_complete_directories)'
+complete -c godwit -n '__godwit_is export' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
+complete -c godwit -n '__godwit_is export' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'
 complete -c godwit -n '__godwit_is export' -l job -x -d 'Take the job whose id begins with HEX'
+complete -c godwit -n '__godwit_is export' -l key -r -F -d 'With --from: the key of the peer\'s flock'
 complete -c godwit -n '__godwit_is export' -l step -x -d 'Take the checkpoint of step N'
 complete -c godwit -n '__godwit_is export' -l to -r -F -d 'Write the weights to FILE, and config.json beside it'
 complete -c godwit -n '__godwit_is export' -s '?' -l help -d 'Print the options of the command, and exit'
@@ -119,8 +122,11 @@ complete -c godwit -n '__godwit_is force-view' -l usage -d 'Print a short usage 
 
 complete -c godwit -n '__godwit_is generate' -a '(__fish_complete_directories)'
 complete -c godwit -n '__godwit_is generate' -l bytes -d 'The tokens are bytes'
+complete -c godwit -n '__godwit_is generate' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
+complete -c godwit -n '__godwit_is generate' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'
 complete -c godwit -n '__godwit_is generate' -l ignore-end -d 'With --tokenizer: continue with another text behind the end of a text, <|endoftext|>'
 complete -c godwit -n '__godwit_is generate' -l job -x -d 'Take the job whose id begins with HEX'
+complete -c godwit -n '__godwit_is generate' -l key -r -F -d 'With --from: the key of the peer\'s flock'
 complete -c godwit -n '__godwit_is generate' -l prompt -x -d 'Begin with TEXT'
 complete -c godwit -n '__godwit_is generate' -l seed -x -d 'The seed of the random numbers; the same seed writes the same text'
 complete -c godwit -n '__godwit_is generate' -l step -x -d 'Take the checkpoint of step N'

@@ -35,12 +35,16 @@ static const char export_doc[] =
     "Writes the model of the newest whole checkpoint of a gpt job as safetensors, with the names of "
     "GPT-2's tensors, and a config.json for it. GPT2LMHeadModel.from_pretrained of transformers loads the "
     "folder as it is.\v"
-    "Each peer holds a part of a checkpoint. If one directory does not hold all of it, give several. Nothing "
-    "in them is changed.";
+    "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
+    "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
+    "Nothing in them is changed.";
 
 static error_t parse_export(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->choice.place;
+        return 0;
     case KEY_TO:
         a->to = arg;
         if (strcmp(basename(arg), GW_GPT_CONFIG) == 0)
@@ -62,8 +66,9 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->dir_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give the directory of a peer, or several");
-        return EINVAL;
+        if (a->choice.place.from == NULL)
+            argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -125,8 +130,12 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
 
 int gw_export_main(int argc, char **argv) {
     arguments a = {.to = WEIGHTS, .choice.step = GW_CHECKPOINT_NEWEST};
-    const struct argp argp = {
-        .options = export_options, .parser = parse_export, .args_doc = "DIR...", .doc = export_doc};
+    static const struct argp_child children[] = {{&gw_client_place_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {.options = export_options,
+                              .parser = parse_export,
+                              .args_doc = "[DIR...]",
+                              .children = children,
+                              .doc = export_doc};
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     gw_err err;
     if (export(&a, argv[0], &err)) return 0;

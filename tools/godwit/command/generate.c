@@ -57,7 +57,8 @@ static const struct argp_option generate_options[] = {
 
 static const char generate_doc[] =
     "Prints a text and its continuation by the model of the newest whole checkpoint of a gpt job.\v"
-    "Each peer holds a part of a checkpoint. If one directory does not hold all of it, give several.";
+    "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
+    "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers.";
 
 static double number(struct argp_state *state, const char *name, const char *text, double most) {
     char *end;
@@ -70,6 +71,9 @@ static double number(struct argp_state *state, const char *name, const char *tex
 static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->choice.place;
+        return 0;
     case KEY_PROMPT:
         a->text.prompt = arg;
         return 0;
@@ -115,8 +119,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
             argp_error(state, "--ignore-end needs --tokenizer: without one, texts have no end");
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give the directory of a peer, or several");
-        return EINVAL;
+        if (a->choice.place.from == NULL)
+            argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -142,8 +147,12 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
 int gw_generate_main(int argc, char **argv) {
     arguments a = {.choice.step = GW_CHECKPOINT_NEWEST,
                    .text = {.tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}}};
-    const struct argp argp = {
-        .options = generate_options, .parser = parse_generate, .args_doc = "DIR...", .doc = generate_doc};
+    static const struct argp_child children[] = {{&gw_client_place_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {.options = generate_options,
+                              .parser = parse_generate,
+                              .args_doc = "[DIR...]",
+                              .children = children,
+                              .doc = generate_doc};
     char **whole = gw_command_line("generate", argc, argv);
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) {
         free(whole);

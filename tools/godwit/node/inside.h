@@ -14,6 +14,7 @@
 #include "checkpoint/dirlock.h"
 #include "checkpoint/store.h"
 #include "core/os/directory.h"
+#include "tools/godwit/node/clients.h"
 #include "tools/godwit/node/gpu.h"
 #include "tools/godwit/node/job.h"
 #include "tools/godwit/node/network.h"
@@ -96,6 +97,8 @@ struct gw_node {
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = no --metrics */
     gw_control *control;
+    gw_node_clients clients;
+    gw_service *service; /* for clients */
     gw_node_http http;
     gw_signals signals;
 

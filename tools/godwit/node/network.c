@@ -107,6 +107,8 @@ static void accepted(void *context, gw_stream *stream, const gw_remote *remote) 
     gw_network *network = context;
     if (remote->kind == GW_STREAM_DATA)
         gw_data_links_adopt(network->data_links, stream);
+    else if (remote->kind == GW_STREAM_CLIENT)
+        gw_service_take(network->service, stream);
     else
         gw_links_adopt(network->links, stream);
 }

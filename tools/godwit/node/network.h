@@ -12,6 +12,7 @@
 #include "net/secure/packet.h"
 #include "tools/godwit/node/feed.h"
 #include "tools/godwit/options/options.h"
+#include "tools/godwit/service/service.h"
 #include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/gpus.h"
@@ -24,10 +25,11 @@ typedef struct gw_network {
     gw_node *node;                 /* gets the events */
     const gw_run_options *options; /* borrowed, as are the loop and the sums of GPUs */
     gw_loop *loop;
-    gw_gpus *gpus;      /* learns of links and gets their messages; NULL = none */
-    gw_local local;     /* what this peer tells others of itself; the caller fills in all but `listen` */
-    gw_addr listen;     /* the address that the sockets are bound to */
-    int tcp_fd, udp_fd; /* the bound sockets, until they are served; -1 = none */
+    gw_service *service; /* takes the streams of clients */
+    gw_gpus *gpus;       /* learns of links and gets their messages; NULL = none */
+    gw_local local;      /* what this peer tells others of itself; the caller fills in all but `listen` */
+    gw_addr listen;      /* the address that the sockets are bound to */
+    int tcp_fd, udp_fd;  /* the bound sockets, until they are served; -1 = none */
     gw_udp *udp;
     gw_packets *packets;
     gw_listener *listener;

@@ -183,6 +183,11 @@ static void take_request(void *context, gw_control_request request) {
     gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(kind, 0));
 }
 
+/* On the control socket's thread. */
+static void take_client(void *context, int fd) {
+    gw_service_take_local(((gw_node *)context)->service, fd);
+}
+
 /* On a thread that looks up a seed. */
 static void seeds_found(void *context, const gw_addr *addrs, uint32_t count) {
     const gw_node *node = context;
@@ -250,7 +255,7 @@ static void leave(void *context) {
 static bool serve(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     uint64_t patience_ns = options->hang_timeout_ns;
-    node->control = gw_control_open(options->dir, node->console->board, take_request, node, err);
+    node->control = gw_control_open(options->dir, node->console->board, take_request, take_client, node, err);
     if (!node->control) return false;
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);
     gw_crash_watch(note_crash, node->recorder.claims);

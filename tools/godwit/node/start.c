@@ -284,6 +284,8 @@ static void connect_parts(gw_node *node) {
     node->server.engine = &node->engine;
     node->server.store = node->store;
     node->server.job_id = node->job.id;
+    node->clients =
+        (gw_node_clients){.fetcher = &node->fetcher, .board = node->console->board, .job_id = node->job.id};
     loader->engine = &node->engine;
     loader->fetcher = &node->fetcher;
     loader->store = node->store;
@@ -326,7 +328,9 @@ static bool open_network(gw_node *node, gw_err *err) {
         !gw_transport_share_words(transport, GW_REGION_PAYLOAD_INDEX, node->job.plan.payload.shards, err))
         return false;
     gw_workers_share(node->engine.workers, transport, GW_REGION_RANGE);
-    if (!gw_network_listen(network, err)) return false;
+    const gw_service_world world = gw_node_clients_world(&node->clients);
+    node->service = network->service = gw_service_open(&network->local, node->store, &world, err);
+    if (!node->service || !gw_network_listen(network, err)) return false;
     gw_events_listening(node->console->events, "gossip", &network->listen);
     return true;
 }
@@ -555,6 +559,7 @@ bool gw_node_close(gw_node *node) {
     if (!ended) return false;
     /* The network closes before the helpers: one of them may be fetching a state from a silent peer. */
     gw_network_close(&node->network);
+    if (!gw_service_close(node->service)) return false;
     ended = gw_payloads_end(engine->payloads, CLOSE_NS);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 static const char socket_name[] = "control.sock";
+static const char ok[] = "{\"ok\":true}\n";
 
 enum {
     REQUEST_BYTES = 64,
@@ -32,6 +33,7 @@ struct gw_control {
     gw_acceptor *acceptor;
     gw_board *board;
     gw_control_take *request;
+    gw_control_read *read;
     void *context;
 };
 
@@ -103,14 +105,19 @@ static void take(gw_control *control, int fd, gw_control_request request, const 
     }
     gw_log(GW_INFO, "control", "%s", text);
     control->request(control->context, request);
-    static const char ok[] = "{\"ok\":true}\n";
     send_all(fd, ok, sizeof ok - 1);
 }
 
-static void serve(gw_control *control, int fd) {
+/* Answers one request. Returns whether the connection has been given away. */
+static bool serve(gw_control *control, int fd) {
     char line[REQUEST_BYTES];
     set_timeout(fd, CLIENT_TIMEOUT_S);
-    if (!read_line(fd, line)) return;
+    if (!read_line(fd, line)) return false;
+    if (control->read != NULL && strcmp(line, "read") == 0) {
+        if (!send_all(fd, ok, sizeof ok - 1)) return false;
+        control->read(control->context, fd);
+        return true;
+    }
     if (strcmp(line, "status") == 0) {
         answer_status(control, fd);
     } else if (strcmp(line, "stop") == 0) {
@@ -121,12 +128,12 @@ static void serve(gw_control *control, int fd) {
         static const char unknown[] = "{\"error\":\"unknown request\"}\n";
         send_all(fd, unknown, sizeof unknown - 1);
     }
+    return false;
 }
 
 static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
     (void)from, (void)bytes;
-    serve(context, fd);
-    close(fd);
+    if (!serve(context, fd)) close(fd);
 }
 
 static bool open_socket(gw_control *control, const char *dir, gw_err *err) {
@@ -156,15 +163,19 @@ static void release(gw_control *control) {
     free(control);
 }
 
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, void *context,
-                            gw_err *err) {
+gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, gw_control_read *read,
+                            void *context, gw_err *err) {
     gw_control *control = calloc(1, sizeof *control);
     if (control == NULL) {
         gw_fail(err, GW_E_NOMEM, "control: out of memory");
         return NULL;
     }
-    *control = (gw_control){
-        .directory_fd = -1, .listen_fd = -1, .board = board, .request = request, .context = context};
+    *control = (gw_control){.directory_fd = -1,
+                            .listen_fd = -1,
+                            .board = board,
+                            .request = request,
+                            .read = read,
+                            .context = context};
     if (open_socket(control, dir, err))
         control->acceptor = gw_acceptor_open(control->listen_fd, accepted, control, err);
     if (control->acceptor != NULL) return control;
@@ -305,4 +316,37 @@ char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
     if (unheard) answer = ask_once(dir, line, &unheard, err);
     free(line);
     return answer;
+}
+
+/* Reads the line of the answer, and not what may follow it. */
+static bool read_ok(int fd, gw_err *err) {
+    char answer[sizeof ok] = "";
+    for (size_t length = 0; length < sizeof ok - 1;) {
+        ssize_t got = recv(fd, answer + length, sizeof ok - 1 - length, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            fail_silent(err);
+            return false;
+        }
+        if (got <= 0) return gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
+        length += (size_t)got;
+    }
+    return strcmp(answer, ok) == 0 ||
+           gw_fail(
+               err, GW_E_UNSUPPORTED,
+               "the peer is of an earlier build, which hands out no chunks: start it again with this one");
+}
+
+int gw_control_connect(const char *dir, gw_err *err) {
+    static const char line[] = "read\n";
+    int fd = connect_to(dir, err);
+    if (fd < 0) return -1;
+    set_timeout(fd, ANSWER_TIMEOUT_S);
+    bool good =
+        send_all(fd, line, sizeof line - 1) || gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
+    good = good && read_ok(fd, err);
+    if (good && fcntl(fd, F_SETFL, O_NONBLOCK) != 0) good = gw_fail_errno(err, errno, "fcntl");
+    if (good) return fd;
+    close(fd);
+    return -1;
 }

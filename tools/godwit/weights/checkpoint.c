@@ -24,7 +24,9 @@ typedef struct found_job {
 typedef struct source {
     gw_store **stores;
     gw_catalog *catalogs;
-    uint32_t count;  /* number of directories */
+    uint32_t count;         /* number of directories */
+    uint32_t catalog_count; /* one more where a running peer is named: it has the last one */
+    gw_checkpoint_flock flock;
     found_job *jobs; /* the jobs that the choice allows; the first one is read */
     uint32_t job_count;
     const gw_manifest **candidates;
@@ -35,10 +37,12 @@ typedef struct source {
 } source;
 
 static void source_close(source *s) {
-    for (uint32_t d = 0; d < s->count; d++) {
+    for (uint32_t d = 0; d < s->count; d++)
         if (s->stores != NULL) gw_store_close(s->stores[d]);
-        if (s->catalogs != NULL) gw_catalog_free(&s->catalogs[d]);
-    }
+    for (uint32_t c = 0; c < s->catalog_count; c++)
+        if (s->catalogs != NULL) gw_catalog_free(&s->catalogs[c]);
+    gw_chunk_holders_free(&s->flock.holders);
+    gw_client_close(s->flock.client);
     free(s->candidates);
     free(s->jobs);
     free(s->catalogs);
@@ -98,14 +102,14 @@ static bool settle_job(const source *s, const gw_checkpoint_choice *choice, gw_e
 
 static bool find_jobs(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
     size_t most = 1;
-    for (uint32_t d = 0; d < s->count; d++) most += s->catalogs[d].good_count;
+    for (uint32_t c = 0; c < s->catalog_count; c++) most += s->catalogs[c].good_count;
     s->jobs = calloc(most, sizeof *s->jobs);
     s->candidates = calloc(most, sizeof(const gw_manifest *));
     if (s->jobs == NULL || s->candidates == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
-    for (uint32_t d = 0; d < s->count; d++)
-        for (uint32_t i = 0; i < s->catalogs[d].good_count; i++)
-            if (is_allowed(&s->catalogs[d].good[i], choice))
-                add_job(s, &s->catalogs[d].good[i], choice->step);
+    for (uint32_t c = 0; c < s->catalog_count; c++)
+        for (uint32_t i = 0; i < s->catalogs[c].good_count; i++)
+            if (is_allowed(&s->catalogs[c].good[i], choice))
+                add_job(s, &s->catalogs[c].good[i], choice->step);
     qsort(s->jobs, s->job_count, sizeof *s->jobs, to_be_read_first);
     return settle_job(s, choice, err);
 }
@@ -131,9 +135,12 @@ static void add_candidates(source *s, const gw_catalog *catalog) {
 
 static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice,
                         const char *program, gw_err *err) {
+    bool named = choice->place.from != NULL;
     *s = (source){.count = count, .program = program};
-    s->stores = calloc(count, sizeof(gw_store *));
-    s->catalogs = calloc(count, sizeof *s->catalogs);
+    s->flock = (gw_checkpoint_flock){.dirs = dirs, .dir_count = count, .program = program};
+    s->catalog_count = count + (named ? 1 : 0);
+    s->stores = calloc(count + 1u, sizeof(gw_store *));
+    s->catalogs = calloc(s->catalog_count, sizeof *s->catalogs);
     if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     for (uint32_t d = 0; d < count; d++) {
         if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
@@ -143,10 +150,41 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_c
             !gw_catalog_load(gw_io_system(), dir, &s->catalogs[d], err))
             return false;
     }
+    if (named) s->flock.client = gw_client_dial(&choice->place, program, err);
+    if (named && (s->flock.client == NULL || !gw_client_catalog(s->flock.client, &s->catalogs[count], err)))
+        return false;
     if (!find_jobs(s, choice, err)) return false;
-    for (uint32_t d = 0; d < count; d++) add_candidates(s, &s->catalogs[d]);
+    for (uint32_t c = 0; c < s->catalog_count; c++) add_candidates(s, &s->catalogs[c]);
     gw_catalog_order(s->candidates, s->candidate_count);
     return true;
+}
+
+/* Connects to a peer that runs in one of the directories. It tries once. */
+static bool find_flock(gw_checkpoint_flock *flock, gw_err *err) {
+    for (uint32_t d = 0; flock->client == NULL && flock->why.code == GW_OK && d < flock->dir_count; d++)
+        flock->client = gw_client_open(flock->dirs[d], flock->program, err);
+    if (flock->client != NULL) return true;
+    if (flock->why.code == GW_OK) flock->why = *err;
+    *err = flock->why;
+    return false;
+}
+
+/* Reads a chunk from the flock. Fails with GW_E_NOTFOUND, too, where there is no flock to ask. */
+static bool read_from_flock(gw_checkpoint_flock *flock, const gw_manifest *manifest, uint32_t chunk,
+                            void *bytes, gw_err *err) {
+    if (!find_flock(flock, err))
+        return gw_fail(
+            err, GW_E_NOTFOUND,
+            "chunk %u of %u is in none of the directories, and there is no peer to ask for it (%s): "
+            "start one there, name one by --from, or give the directories of the other peers too",
+            chunk, manifest->chunk_count, flock->why.text);
+    if (flock->manifest != manifest) {
+        gw_chunk_holders_free(&flock->holders);
+        flock->manifest = NULL;
+        if (!gw_client_holders(flock->client, manifest, true, &flock->holders, err)) return false;
+        flock->manifest = manifest;
+    }
+    return gw_client_chunk(flock->client, manifest, chunk, &flock->holders, bytes, err);
 }
 
 bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes, gw_err *err) {
@@ -157,19 +195,20 @@ bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes,
         if (gw_store_read(checkpoint->stores[s], &manifest->chunks[chunk], bytes, length, err)) return true;
         if (err->code != GW_E_NOTFOUND) damage = *err;
     }
-    checkpoint->unreadable = true;
-    if (damage.code != GW_OK)
-        *err = damage;
-    else
-        gw_fail(
-            err, GW_E_NOTFOUND,
-            "chunk %u of %u of step %llu is in none of the directories: give those of the other peers too",
-            chunk, manifest->chunk_count, (unsigned long long)manifest->step);
+    if (checkpoint->flock == NULL)
+        gw_fail(err, GW_E_NOTFOUND,
+                "chunk %u of %u is in none of the directories: give those of the other peers too", chunk,
+                manifest->chunk_count);
+    else if (read_from_flock(checkpoint->flock, manifest, chunk, bytes, err))
+        return true;
+    if (damage.code != GW_OK && err->code == GW_E_NOTFOUND) *err = damage;
+    checkpoint->unreadable = err->code != GW_E_PEER;
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
 /* Fails where there is no checkpoint to try. */
-static bool fail_empty(const source *s, const char *dir, const gw_checkpoint_choice *choice, gw_err *err) {
+static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+    const char *dir = s->count > 0 ? s->flock.dirs[0] : gw_client_name(s->flock.client);
     if (s->candidate_count > 0) {
         char steps[200] = "";
         for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
@@ -196,17 +235,18 @@ static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
     return false;
 }
 
-/* Whether a directory no longer has the checkpoint that it had. A manifest is deleted before its chunks
- * (catalog.h). */
+/* Whether a directory, or the peer that is named, no longer has the checkpoint that it had. A manifest is deleted
+ * before its chunks (catalog.h). */
 static bool was_deleted(const source *s, const gw_manifest *manifest) {
     bool deleted = false;
-    for (uint32_t d = 0; !deleted && d < s->count; d++) {
+    for (uint32_t c = 0; !deleted && c < s->catalog_count; c++) {
         gw_catalog now;
         gw_err ignored;
-        if (!has(&s->catalogs[d], manifest) ||
-            !gw_catalog_load(gw_io_system(), gw_store_dir(s->stores[d]), &now, &ignored))
-            continue;
-        deleted = !has(&now, manifest);
+        if (!has(&s->catalogs[c], manifest)) continue;
+        bool known = c < s->count
+                         ? gw_catalog_load(gw_io_system(), gw_store_dir(s->stores[c]), &now, &ignored)
+                         : gw_client_catalog(s->flock.client, &now, &ignored);
+        deleted = known && !has(&now, manifest);
         gw_catalog_free(&now);
     }
     return deleted;
@@ -214,14 +254,17 @@ static bool was_deleted(const source *s, const gw_manifest *manifest) {
 
 /* Uses the first checkpoint that can be read. When one has been deleted meanwhile it stops: older ones will be deleted
  * soon. */
-static bool use_first(source *s, char *const *dirs, const gw_checkpoint_choice *choice,
-                      gw_checkpoint_user *use, void *context, gw_err *err) {
+static bool use_first(source *s, const gw_checkpoint_choice *choice, gw_checkpoint_user *use, void *context,
+                      gw_err *err) {
     uint32_t tried = 0;
     for (uint32_t i = 0; i < s->candidate_count; i++) {
         const gw_manifest *manifest = s->candidates[i];
         if (choice->step != GW_CHECKPOINT_NEWEST && manifest->step != choice->step) continue;
         if (tried++ > 0) fprintf(stderr, "%s: passed over the %s\n", s->program, err->text);
-        gw_checkpoint checkpoint = {.manifest = manifest, .stores = s->stores, .store_count = s->count};
+        gw_checkpoint checkpoint = {.manifest = manifest,
+                                    .stores = s->stores,
+                                    .store_count = s->count,
+                                    .flock = s->program != NULL ? &s->flock : NULL};
         if (use(context, &checkpoint, err)) return true;
         s->deleted = checkpoint.unreadable && err->code == GW_E_NOTFOUND && was_deleted(s, manifest);
         if (s->deleted)
@@ -229,7 +272,7 @@ static bool use_first(source *s, char *const *dirs, const gw_checkpoint_choice *
                            (unsigned long long)manifest->step);
         if (s->program == NULL || !checkpoint.unreadable) return false;
     }
-    if (tried == 0) return fail_empty(s, dirs[0], choice, err);
+    if (tried == 0) return fail_empty(s, choice, err);
     gw_err why = *err;
     return why.code == GW_E_CORRUPT &&
            gw_fail(err, why.code, "%s: give the directories of the other peers too, or another --step",
@@ -238,11 +281,11 @@ static bool use_first(source *s, char *const *dirs, const gw_checkpoint_choice *
 
 bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                        const char *program, gw_checkpoint_user *use, void *context, gw_err *err) {
-    GW_ASSERT(dir_count > 0);
+    GW_ASSERT(choice->place.from != NULL ? program != NULL : dir_count > 0);
     for (uint32_t look = 1;; look++) {
         source s;
         bool done = source_open(&s, dirs, dir_count, choice, program, err) &&
-                    use_first(&s, dirs, choice, use, context, err);
+                    use_first(&s, choice, use, context, err);
         source_close(&s);
         if (done || !s.deleted || program == NULL || look == LOOKS) return done;
         fprintf(stderr, "%s: %s: looking again\n", program, err->text);

@@ -1,10 +1,12 @@
-/* A checkpoint in the directories of peers: found, chosen, and read without a lock, also while a run writes there. */
+/* A checkpoint in the directories of peers, or of a running flock: found, chosen, and read without a lock, also while a
+ * run writes there. */
 #ifndef GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 #define GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/base/id.h"
+#include "tools/godwit/service/client.h"
 
 #define GW_CHECKPOINT_NEWEST UINT64_MAX
 
@@ -13,35 +15,51 @@ typedef struct gw_checkpoint_choice {
     const char *job_name; /* the name of its job; NULL = any */
     const char *job;      /* the first digits of its job's id (gw_checkpoint_is_job); NULL = any job */
     uint64_t step;        /* its step; GW_CHECKPOINT_NEWEST = the newest whole checkpoint */
+    gw_client_place
+        place; /* a running peer that is asked for what is not in the directories; `from` may be NULL */
 } gw_checkpoint_choice;
 
 enum { GW_CHECKPOINT_JOB_TEXT = 9 };
+
+/* The flock, as far as it is asked for chunks. */
+typedef struct gw_checkpoint_flock {
+    char *const *dirs; /* where a peer may run that asks the others */
+    uint32_t dir_count;
+    const char *program;
+    gw_client *client;           /* NULL: not connected */
+    gw_err why;                  /* why there is no client; code GW_OK: nobody was asked yet */
+    const gw_manifest *manifest; /* the one whose holders are known; NULL = none */
+    gw_chunk_holders holders;
+} gw_checkpoint_flock;
 
 /* A checkpoint that is being read. */
 typedef struct gw_checkpoint {
     const gw_manifest *manifest;
     gw_store *const *stores;
     uint32_t store_count;
-    bool unreadable; /* one of its chunks could not be read */
+    gw_checkpoint_flock *flock; /* NULL = it is not asked */
+    bool unreadable;            /* one of its chunks could not be read */
 } gw_checkpoint;
 
-/* Reads chunk number `chunk` of the checkpoint, gw_chunk_length bytes, from the first directory that has it. Fails with
- * GW_E_NOTFOUND where none has it, and otherwise as gw_store_read does; the text names the checkpoint. Blocks. */
+/* Reads chunk number `chunk` of the checkpoint, gw_chunk_length bytes, from the first directory that has it, or else from
+ * the flock. Fails with GW_E_NOTFOUND where it is nowhere, with GW_E_PEER where the connection to the flock is lost, and
+ * otherwise as gw_store_read does; the text names the checkpoint. Blocks. */
 bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes, gw_err *err);
 
 /* Does something with a checkpoint, which is valid during the call. */
 typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err *err);
 
-/* Calls `use` with the checkpoint that is chosen, in these state directories. Each peer's directory holds a part of it,
- * so all directories that are needed must be given.
+/* Calls `use` with the checkpoint that is chosen, in these state directories. Each peer's directory may hold a part of
+ * it. What is in none of them is asked of the flock (tools/godwit/service): through the peer that choice->place names, or
+ * else through one that runs in one of the directories. There may be no directory if a peer is named.
  *
  * With `program`, the name of the command in messages, the function is lenient: among several jobs it takes the one that
  * was saved last by the wall clock; where a call of `use` fails because a chunk cannot be read, it calls `use` with the
  * next older checkpoint of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read,
  * it starts again, up to five times. Any other failure of `use` ends it.
  *
- * With NULL it is strict, for peers that must all read the same: it uses the newest checkpoint or none, and fails with
- * GW_E_USAGE where the choice leaves several jobs (with a program it fails so only where the given id does).
+ * With NULL it is strict, for peers that must all read the same: it uses the newest checkpoint or none, asks nobody,
+ * and fails with GW_E_USAGE where the choice leaves several jobs (with a program it fails so only where the given id does).
  *
  * The function changes nothing on disk and needs no lock. It fails with GW_E_NOTFOUND when there is no such checkpoint,
  * or none of the directories has a chunk, with GW_E_CORRUPT when the last checkpoint that was tried is damaged, and as

@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "core/os/condition.h"
 #include "core/state/chunk.h"
+#include "tools/godwit/service/service.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,12 @@ static void wait_fetched(gw_fetcher *fetcher, fetch *f, const gw_peer_id *peer) 
     pthread_mutex_unlock(&f->lock);
 }
 
+static bool fail_fetch(const gw_peer_id *peer, gw_op_status status, gw_err *err) {
+    char text[GW_SHORT_TEXT];
+    gw_code code = status == GW_OP_NOTFOUND ? GW_E_NOTFOUND : GW_E_PEER;
+    return gw_fail(err, code, "fetch from %s: %s", gw_peer_id_short(peer, text), gw_op_status_name(status));
+}
+
 bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
               uint64_t capacity, uint64_t *length, gw_err *err) {
     fetch f = {.op = {.done = fetched}};
@@ -74,16 +81,82 @@ bool gw_fetch(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, 
         atomic_fetch_add(&fetcher->bytes, *length);
         return true;
     }
+    return fail_fetch(peer, f.result.status, err);
+}
+
+/* A fetch that may outlive its caller. It is freed by the side that is done with it last: the caller, or the
+ * completion. */
+typedef struct fetch_aside {
+    fetch fetch; /* must come first */
+    gw_fetcher *fetcher;
+    bool left; /* the caller does not wait any more; guarded by the fetch's lock */
+    uint8_t bytes[];
+} fetch_aside;
+
+enum { MOST_ASIDE = 4 };
+
+static void free_aside(fetch_aside *f) {
+    atomic_fetch_sub(&f->fetcher->aside, 1);
+    pthread_cond_destroy(&f->fetch.changed);
+    pthread_mutex_destroy(&f->fetch.lock);
+    free(f);
+}
+
+static void fetched_aside(gw_data_op *op, const gw_completion *completion) {
+    fetch_aside *f = (fetch_aside *)op;
+    pthread_mutex_lock(&f->fetch.lock);
+    f->fetch.over = true;
+    f->fetch.result = *completion;
+    bool left = f->left;
+    pthread_cond_signal(&f->fetch.changed);
+    pthread_mutex_unlock(&f->fetch.lock);
+    if (left) free_aside(f);
+}
+
+bool gw_fetch_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+                    uint64_t capacity, uint64_t *length, gw_err *err) {
     char text[GW_SHORT_TEXT];
-    gw_code code = f.result.status == GW_OP_NOTFOUND ? GW_E_NOTFOUND : GW_E_PEER;
-    return gw_fail(err, code, "fetch from %s: %s", gw_peer_id_short(peer, text),
-                   gw_op_status_name(f.result.status));
+    if (atomic_fetch_add(&fetcher->aside, 1) >= MOST_ASIDE) {
+        atomic_fetch_sub(&fetcher->aside, 1);
+        return gw_fail(err, GW_E_PEER, "peers have not answered earlier fetches yet");
+    }
+    fetch_aside *f = calloc(1, sizeof *f + capacity);
+    if (f == NULL) {
+        atomic_fetch_sub(&fetcher->aside, 1);
+        return gw_fail(err, GW_E_NOMEM, "out of memory for a fetch");
+    }
+    f->fetcher = fetcher;
+    f->fetch.op.done = fetched_aside;
+    pthread_mutex_init(&f->fetch.lock, NULL);
+    gw_cond_init(&f->fetch.changed);
+    gw_op request = {
+        .kind = GW_OP_FETCH, .peer = *peer, .buffer = f->bytes, .bytes = capacity, .name = *name};
+    gw_data_links_post(fetcher->data_links, &request, &f->fetch.op);
+    uint64_t end_ns = gw_now_ns() + SILENT_NS * fetcher->time_scale_percent / 100;
+    pthread_mutex_lock(&f->fetch.lock);
+    while (!f->fetch.over)
+        if (!gw_cond_wait_until(&f->fetch.changed, &f->fetch.lock, end_ns)) break;
+    f->left = !f->fetch.over;
+    bool left = f->left;
+    gw_op_status status = f->fetch.result.status;
+    pthread_mutex_unlock(&f->fetch.lock);
+    if (left) return gw_fail(err, GW_E_PEER, "fetch from %s: no answer", gw_peer_id_short(peer, text));
+    bool good = status == GW_OP_OK;
+    if (good) {
+        *length = f->fetch.result.value;
+        memcpy(bytes, f->bytes, *length);
+        atomic_fetch_add(&fetcher->bytes, *length);
+    } else {
+        fail_fetch(peer, status, err);
+    }
+    free_aside(f);
+    return good;
 }
 
 /* Answering, on two threads of the data links: one for names that are in files, one for those of the
  * state. */
 
-static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif";
+static const char state_mark[8] = "gwstate", manifest_mark[8] = "gwmanif", held_mark[8] = "gwheld1";
 enum { MANIFEST_ROOT = 16 /* bytes of the root in a manifest's name */ };
 
 gw_hash gw_state_chunk_name(uint64_t step, uint64_t fingerprint, uint64_t index) {
@@ -137,36 +210,86 @@ static gw_op_status find_chunk(gw_server *server, const gw_hash *name, void **fo
     return err.code == GW_E_NOTFOUND || err.code == GW_E_CORRUPT ? GW_OP_NOTFOUND : GW_OP_UNAVAILABLE;
 }
 
-gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
+static gw_hash checkpoint_name(const char mark[8], uint64_t step, const gw_hash *root) {
     gw_hash name;
     gw_writer w = gw_writer_on(name.bytes, sizeof name.bytes);
-    gw_put_bytes(&w, manifest_mark, sizeof manifest_mark);
+    gw_put_bytes(&w, mark, 8);
     gw_put_u64(&w, step);
     gw_put_bytes(&w, root->bytes, MANIFEST_ROOT);
     GW_ASSERT(!w.failed && w.length == sizeof name.bytes);
     return name;
 }
 
-/* Finds and encodes this job's manifest of that name. A damaged manifest counts as not found. */
-static gw_op_status find_manifest(const gw_server *server, const gw_hash *name, void **found,
-                                  uint64_t *length) {
-    gw_reader r = gw_reader_on(name->bytes + sizeof manifest_mark, sizeof name->bytes - sizeof manifest_mark);
+gw_hash gw_manifest_name(uint64_t step, const gw_hash *root) {
+    return checkpoint_name(manifest_mark, step, root);
+}
+
+gw_hash gw_held_name(uint64_t step, const gw_hash *root) {
+    return checkpoint_name(held_mark, step, root);
+}
+
+/* Reads this job's manifest that such a name means. A damaged manifest counts as not found. */
+static gw_op_status read_named(const gw_server *server, const char mark[8], const gw_hash *name,
+                               gw_manifest *manifest) {
+    gw_reader r = gw_reader_on(name->bytes + 8, sizeof name->bytes - 8);
     uint64_t step = gw_get_u64(&r);
     gw_hash root = {{0}};
     gw_get_bytes(&r, root.bytes, MANIFEST_ROOT);
-    gw_manifest manifest;
     gw_err err;
     if (!gw_catalog_find(gw_store_io(server->store), gw_store_dir(server->store), &server->job_id, step,
-                         &root, &manifest, &err))
+                         &root, manifest, &err))
         return err.code == GW_E_IO || err.code == GW_E_NOMEM ? GW_OP_UNAVAILABLE : GW_OP_NOTFOUND;
-    gw_hash own = gw_manifest_name(manifest.step, &manifest.root);
-    bool wanted = gw_hash_equal(&own, name) && gw_hash_equal(&manifest.job_id, &server->job_id);
+    gw_hash own = checkpoint_name(mark, manifest->step, &manifest->root);
+    if (gw_hash_equal(&own, name) && gw_hash_equal(&manifest->job_id, &server->job_id)) return GW_OP_OK;
+    gw_manifest_free(manifest);
+    return GW_OP_NOTFOUND;
+}
+
+static gw_op_status find_manifest(const gw_server *server, const gw_hash *name, void **found,
+                                  uint64_t *length) {
+    gw_manifest manifest;
+    gw_err err;
+    gw_op_status status = read_named(server, manifest_mark, name, &manifest);
+    if (status != GW_OP_OK) return status;
     size_t size = 0;
-    bool good = wanted && gw_manifest_encode(&manifest, found, &size, &err);
+    bool good = gw_manifest_encode(&manifest, found, &size, &err);
     gw_manifest_free(&manifest);
     *length = size;
-    if (!wanted) return GW_OP_NOTFOUND;
     return good ? GW_OP_OK : GW_OP_UNAVAILABLE;
+}
+
+/* Finds out which chunks of a checkpoint are here, for a peer whose client asks (tools/godwit/service). */
+static gw_op_status find_held(const gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
+    gw_manifest manifest;
+    gw_op_status status = read_named(server, held_mark, name, &manifest);
+    if (status != GW_OP_OK) return status;
+    gw_set held = gw_service_held(server->store, &manifest);
+    gw_manifest_free(&manifest);
+    size_t most = GW_HELD_BYTES(held.size);
+    void *bytes = malloc(most);
+    if (bytes != NULL) {
+        gw_writer w = gw_writer_on(bytes, most);
+        gw_set_put(&w, &held);
+        GW_ASSERT(!w.failed);
+        *length = w.length;
+    }
+    gw_set_free(&held);
+    *found = bytes;
+    return bytes != NULL ? GW_OP_OK : GW_OP_UNAVAILABLE;
+}
+
+bool gw_held_decode(const void *bytes, size_t length, gw_set *chunks, gw_err *err) {
+    gw_reader r = gw_reader_on(bytes, length);
+    *chunks = gw_set_get(&r);
+    if (gw_reader_done(&r)) return true;
+    gw_set_free(chunks);
+    return gw_fail(err, GW_E_INVALID, "a malformed list of chunks");
+}
+
+bool gw_name_is_chunk(const gw_hash *name) {
+    return memcmp(name->bytes, state_mark, sizeof state_mark) != 0 &&
+           memcmp(name->bytes, manifest_mark, sizeof manifest_mark) != 0 &&
+           memcmp(name->bytes, held_mark, sizeof held_mark) != 0;
 }
 
 static bool is_of_state(const gw_hash *name) {
@@ -188,6 +311,8 @@ static gw_op_status provide(void *context, const gw_peer_id *requester, const gw
         status = find_state_chunk(server, name, &found, length);
     else if (memcmp(name->bytes, manifest_mark, sizeof manifest_mark) == 0)
         status = find_manifest(server, name, &found, length);
+    else if (memcmp(name->bytes, held_mark, sizeof held_mark) == 0)
+        status = find_held(server, name, &found, length);
     else
         status = find_chunk(server, name, &found, length);
     GW_ASSERT((status == GW_OP_OK) == (found != NULL));

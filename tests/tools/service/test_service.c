@@ -1,0 +1,296 @@
+/* Clients of a peer: what they read, whom they are told of, and what they cannot do to it. */
+#include "core/os/clock.h"
+#include "scratch.h"
+#include "tests/tools/service/rig.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static service_rig rig;
+static uint8_t bytes[GW_CHUNK_BYTES];
+static gw_err err;
+
+TestSuite(service, .init = scratch_open, .fini = scratch_close, .timeout = 120);
+
+static gw_client *dial(const char *from, const char *key_file, const char *cluster) {
+    const gw_client_place place = {.from = from, .key_file = key_file, .cluster = cluster};
+    return gw_client_dial(&place, "test", &err);
+}
+
+static gw_client *dial_rig(void) {
+    gw_client *client = dial(rig.address, NULL, NULL);
+    cr_assert_not_null(client, "%s", err.text);
+    return client;
+}
+
+static void check_chunk(gw_client *client, gw_chunk_holders *holders, uint32_t chunk) {
+    cr_assert(gw_client_chunk(client, &rig.manifest, chunk, holders, bytes, &err), "%s", err.text);
+    cr_assert_arr_eq(bytes, service_rig_chunk(&rig, chunk), gw_chunk_length(RIG_STATE_BYTES, chunk));
+}
+
+static void check_all(gw_client *client) {
+    gw_catalog catalog;
+    gw_chunk_holders holders;
+    cr_assert(gw_client_catalog(client, &catalog, &err), "%s", err.text);
+    cr_assert_eq(catalog.good_count, 1);
+    cr_assert_eq(catalog.bad_count, 0);
+    cr_assert(gw_hash_equal(&catalog.good[0].root, &rig.manifest.root));
+    cr_assert(gw_client_holders(client, &catalog.good[0], true, &holders, &err), "%s", err.text);
+    cr_assert_eq(holders.count, 1 + RIG_OTHERS);
+    for (uint32_t c = 0; c < RIG_CHUNKS; c++) {
+        check_chunk(client, &holders, c);
+        cr_assert_eq(gw_holder_has(&holders.list[0], c), c == 0);
+        cr_assert_eq(gw_holder_has(&holders.list[1], c), c == 1);
+        cr_assert_eq(gw_holder_has(&holders.list[2], c), c == 2);
+    }
+    gw_chunk_holders_free(&holders);
+    gw_catalog_free(&catalog);
+}
+
+/* Chunk 0 is at the asked peer, 1 and 2 are at one other peer each. */
+static void open_spread(uint8_t key) {
+    service_rig_open(&rig, 1, key);
+    rig.others[0].has = 2;
+    rig.others[1].has = 4;
+}
+
+Test(service, a_client_with_the_key_reads_what_the_peer_and_the_others_have) {
+    open_spread(1);
+    gw_client *client = dial(rig.address, service_rig_key_file(1), NULL);
+    cr_assert_not_null(client, "%s", err.text);
+    cr_assert_str_eq(gw_client_name(client), rig.address);
+    check_all(client);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, a_client_in_the_directory_needs_no_key) {
+    open_spread(1);
+    gw_client *client = gw_client_open(scratch_folder(), "test", &err);
+    cr_assert_not_null(client, "%s", err.text);
+    check_all(client);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, a_client_without_the_key_is_told_so_and_learns_nothing) {
+    open_spread(1);
+    cr_assert_null(dial(rig.address, service_rig_key_file(2), NULL));
+    cr_assert_eq(err.code, GW_E_DENIED, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "--key"), "%s", err.text);
+    cr_assert_null(dial(rig.address, NULL, NULL));
+    cr_assert_eq(err.code, GW_E_DENIED, "%s", err.text);
+    cr_assert_null(dial(rig.address, service_rig_key_file(1), "another"));
+    cr_assert_eq(err.code, GW_E_DENIED, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "--cluster"), "%s", err.text);
+    service_rig_close(&rig);
+}
+
+/* Answers the first bytes of one connection as a web server does. */
+static void *serve_web(void *context) {
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+    char heard[64];
+    int fd = accept(*(const int *)context, NULL, NULL);
+    if (fd >= 0 && recv(fd, heard, sizeof heard, 0) > 0)
+        (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, heard, sizeof heard, 0) > 0) {
+    }
+    close(fd);
+    return NULL;
+}
+
+Test(service, a_wrong_port_is_told_as_such) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof address;
+    char text[64];
+    pthread_t thread;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(bind(fd, (struct sockaddr *)&address, length) == 0 &&
+              getsockname(fd, (struct sockaddr *)&address, &length) == 0);
+    snprintf(text, sizeof text, "127.0.0.1:%d", ntohs(address.sin_port));
+    cr_assert_null(dial(text, NULL, NULL));
+    cr_assert_not_null(strstr(err.text, "nobody listens there"), "%s", err.text);
+    cr_assert_eq(listen(fd, 1), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, serve_web, &fd), 0);
+    cr_assert_null(dial(text, NULL, NULL));
+    cr_assert_not_null(strstr(err.text, "no peer"), "%s", err.text);
+    pthread_join(thread, NULL);
+    close(fd);
+    cr_assert_null(dial("127.0.0.1", NULL, NULL));
+    cr_assert_eq(err.code, GW_E_USAGE, "%s", err.text);
+}
+
+Test(service, where_no_peer_runs_there_is_nobody_to_ask) {
+    cr_assert_null(gw_client_open(scratch_folder(), "test", &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
+}
+
+static void ask_holders(gw_client *client, gw_chunk_holders *holders) {
+    cr_assert(gw_client_holders(client, &rig.manifest, true, holders, &err), "%s", err.text);
+}
+
+Test(service, a_holder_that_lies_or_dies_is_told_of_and_another_one_asked) {
+    gw_chunk_holders holders;
+    cr_redirect_stderr();
+    service_rig_open(&rig, 0, 0);
+    rig.others[0].has = rig.others[1].has = 7;
+    gw_client *client = dial_rig();
+    ask_holders(client, &holders);
+    atomic_store(&rig.others[0].manner, RIG_LIES);
+    for (uint32_t c = 0; c < RIG_CHUNKS; c++) check_chunk(client, &holders, c);
+    cr_assert_gt(atomic_load(&rig.others[0].asked), 0);
+    atomic_store(&rig.others[0].manner, RIG_IS_SILENT);
+    atomic_store(&rig.others[0].asked, 0);
+    for (uint32_t c = 0; c < RIG_CHUNKS; c++) check_chunk(client, &holders, c);
+    cr_assert_eq(atomic_load(&rig.others[0].asked), 1, "it is not asked again");
+    atomic_store(&rig.others[1].manner, RIG_IS_SILENT);
+    cr_assert_not(gw_client_chunk(client, &rig.manifest, 0, &holders, bytes, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "do not answer"), "%s", err.text);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, a_peer_that_does_not_tell_what_it_has_is_asked_last) {
+    gw_chunk_holders holders;
+    service_rig_open(&rig, 1, 0);
+    rig.others[0].has = 7;
+    rig.others[1].has = 2;
+    atomic_store(&rig.others[0].manner, RIG_TELLS_NOTHING);
+    gw_client *client = dial_rig();
+    ask_holders(client, &holders);
+    cr_assert_eq(holders.list[1].knowledge, GW_HOLDER_UNKNOWN);
+    check_chunk(client, &holders, 0);
+    check_chunk(client, &holders, 1);
+    cr_assert_eq(atomic_load(&rig.others[0].asked), 0);
+    check_chunk(client, &holders, 2);
+    cr_assert_eq(atomic_load(&rig.others[0].asked), 1);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, a_peer_that_was_started_again_is_asked_again) {
+    gw_chunk_holders holders;
+    cr_redirect_stderr();
+    service_rig_open(&rig, 7, 0);
+    gw_client *client = dial_rig();
+    ask_holders(client, &holders);
+    service_rig_stop(&rig);
+    service_rig_start(&rig);
+    check_chunk(client, &holders, 1);
+    service_rig_stop(&rig);
+    cr_assert_not(gw_client_chunk(client, &rig.manifest, 1, &holders, bytes, &err));
+    cr_assert_eq(err.code, GW_E_PEER, "%s", err.text);
+    service_rig_start(&rig);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, a_damaged_chunk_is_quarantined_and_not_handed_out) {
+    gw_chunk_holders holders;
+    char digits[GW_HASH_TEXT], path[512];
+    service_rig_open(&rig, 7, 0);
+    gw_hex(rig.manifest.chunks[2].bytes, sizeof(gw_hash), digits);
+    snprintf(path, sizeof path, "%s/chunks/%.2s/%s", scratch_folder(), digits, digits);
+    FILE *file = fopen(path, "r+");
+    cr_assert(file != NULL && fseek(file, 100, SEEK_SET) == 0 && fputc('x', file) == 'x' &&
+              fclose(file) == 0);
+    gw_client *client = dial_rig();
+    ask_holders(client, &holders);
+    cr_assert_not(gw_client_chunk(client, &rig.manifest, 2, &holders, bytes, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
+    cr_assert_neq(access(path, F_OK), 0);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, chunks_are_handed_out_at_a_limited_pace) {
+    gw_chunk_holders holders;
+    service_rig_open(&rig, 7, 0);
+    gw_client *client = dial_rig();
+    ask_holders(client, &holders);
+    uint64_t began_ns = gw_now_ns();
+    for (uint32_t i = 0; i < 3; i++) check_chunk(client, &holders, 0);
+    cr_assert_geq(gw_now_ns() - began_ns, 2 * (uint64_t)GW_CHUNK_BYTES * 1000000000 / GW_SERVICE_BYTES_PER_S);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, one_client_more_ends_the_connection_that_was_idle_for_longest) {
+    gw_client *clients[GW_SERVICE_CLIENTS + 1];
+    gw_catalog catalog;
+    cr_redirect_stderr();
+    service_rig_open(&rig, 7, 0);
+    for (uint32_t i = 0; i <= GW_SERVICE_CLIENTS; i++) clients[i] = dial_rig();
+    for (uint32_t i = 0; i <= GW_SERVICE_CLIENTS;
+         i++) { /* the first one connects again, in place of the second */
+        cr_assert(gw_client_catalog(clients[i], &catalog, &err), "%s", err.text);
+        gw_catalog_free(&catalog);
+    }
+    for (uint32_t i = 0; i <= GW_SERVICE_CLIENTS; i++) gw_client_close(clients[i]);
+    service_rig_close(&rig);
+}
+
+typedef struct asker {
+    gw_client *client;
+    gw_chunk_holders holders;
+    pthread_t thread;
+} asker;
+
+static bool is_released(void) {
+    pthread_mutex_lock(&rig.lock);
+    bool released = rig.released;
+    pthread_mutex_unlock(&rig.lock);
+    return released;
+}
+
+/* Asks until the peer that hangs is let go: the connection may have been idle when a newcomer came. */
+static void *ask_for_chunk(void *context) {
+    asker *a = context;
+    gw_err why;
+    uint8_t *own = malloc(GW_CHUNK_BYTES);
+    while (!is_released()) gw_client_chunk(a->client, &rig.manifest, 0, &a->holders, own, &why);
+    free(own);
+    return NULL;
+}
+
+/* As many clients as are served wait for a peer that hangs: one more is told so; the service ends all the same. */
+Test(service, clients_that_wait_for_a_silent_peer_hold_up_neither_newcomers_nor_the_end) {
+    asker askers[GW_SERVICE_CLIENTS];
+    cr_redirect_stderr();
+    service_rig_open(&rig, 0, 0);
+    rig.others[0].has = 7;
+    atomic_store(&rig.others[0].manner, RIG_HANGS);
+    for (uint32_t i = 0; i < GW_SERVICE_CLIENTS; i++) {
+        askers[i].client = dial_rig();
+        ask_holders(askers[i].client, &askers[i].holders);
+    }
+    for (uint32_t i = 0; i < GW_SERVICE_CLIENTS; i++)
+        cr_assert_eq(pthread_create(&askers[i].thread, NULL, ask_for_chunk, &askers[i]), 0);
+    gw_client *more;
+    do { /* until all requests have arrived, it takes the place of a client that is idle still */
+        more = dial(rig.address, NULL, NULL);
+        gw_client_close(more);
+    } while (more != NULL);
+    cr_assert_not_null(strstr(err.text, "serving"), "%s", err.text);
+    service_rig_release(&rig);
+    service_rig_stop(&rig);
+    for (uint32_t i = 0; i < GW_SERVICE_CLIENTS; i++) {
+        cr_assert_eq(pthread_join(askers[i].thread, NULL), 0);
+        gw_chunk_holders_free(&askers[i].holders);
+        gw_client_close(askers[i].client);
+    }
+    service_rig_start(&rig);
+    service_rig_close(&rig);
+}
