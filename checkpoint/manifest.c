@@ -230,7 +230,7 @@ static bool take_tensor(decoding *d, uint32_t number, gw_tensor *tensor, uint64_
     uint8_t dtype = gw_get_u8(&d->r);
     tensor->dtype = dtype;
     tensor->rank = gw_get_u8(&d->r);
-    if (d->r.failed || dtype < GW_F32 || dtype > GW_BF16 || tensor->rank < 1 || tensor->rank > GW_MAX_RANK)
+    if (d->r.failed || dtype < GW_F32 || dtype > GW_DTYPE_LAST || tensor->rank < 1 || tensor->rank > GW_MAX_RANK)
         return fail_at(d, at, "bad tensor type or rank");
     uint64_t bytes = gw_dtype_bytes(tensor->dtype);
     for (uint32_t i = 0; i < tensor->rank; i++) {

@@ -12,9 +12,9 @@ uint64_t gw_tensor_elements(const gw_tensor *tensor) {
 }
 
 size_t gw_dtype_bytes(gw_dtype dtype) {
-    static const size_t bytes[] = {
-        [GW_F32] = 4, [GW_F64] = 8, [GW_I32] = 4, [GW_I64] = 8, [GW_U8] = 1, [GW_BF16] = 2};
-    GW_ASSERT(dtype >= GW_F32 && dtype <= GW_BF16);
+    static const size_t bytes[] = {[GW_F32] = 4,  [GW_F64] = 8, [GW_I32] = 4, [GW_I64] = 8, [GW_U8] = 1,
+                                   [GW_BF16] = 2, [GW_F16] = 2, [GW_I16] = 2, [GW_I8] = 1,  [GW_BOOL] = 1};
+    GW_ASSERT(dtype >= GW_F32 && dtype <= GW_DTYPE_LAST);
     return bytes[dtype];
 }
 

@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 7u
+#define GW_JOB_API 8u
 
 enum {
     GW_MAX_TENSORS = 65536,
@@ -54,7 +54,19 @@ enum {
     GW_MAX_PAYLOADS = 4096,
 };
 
-typedef enum gw_dtype { GW_F32 = 1, GW_F64 = 2, GW_I32 = 3, GW_I64 = 4, GW_U8 = 5, GW_BF16 = 6 } gw_dtype;
+typedef enum gw_dtype {
+    GW_F32 = 1,
+    GW_F64 = 2,
+    GW_I32 = 3,
+    GW_I64 = 4,
+    GW_U8 = 5,
+    GW_BF16 = 6,
+    GW_F16 = 7,
+    GW_I16 = 8,
+    GW_I8 = 9,
+    GW_BOOL = 10, /* one byte, 0 or 1 */
+    GW_DTYPE_LAST = GW_BOOL,
+} gw_dtype;
 
 typedef enum gw_role {
     GW_STATE = 1,  /* part of S_t: hashed, checkpointed and sent to peers that join */
@@ -124,6 +136,10 @@ typedef struct gw_plan {
      * --micro-batch"), and what makes the tensors smaller. NULL: the job knows of nothing. The job keeps the
      * strings until close. */
     const char *lighter, *smaller;
+    /* What else must be equal on all peers of the job, as lines "name=value\n" of text without control
+     * characters. The value of a name that begins with "file:" is a digest of that file. NULL: nothing. The job
+     * keeps the text until close. */
+    const char *identity;
 } gw_plan;
 
 /* An option of a job. open() receives values as strings, with defaults filled in. */
@@ -211,6 +227,10 @@ struct gw_emitter {
     void (*emit)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count, const float *values);
     void (*emit_integers)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                           const int64_t *values);
+    void (*emit_doubles)(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                         const double *values);
+    /* Whether the contribution will be thrown away. NULL: it is not known. */
+    bool (*dropped)(const gw_emitter *emitter);
     const void *payload;
 };
 
@@ -229,6 +249,18 @@ static inline void gw_emit(gw_emitter *emitter, uint32_t tensor, uint64_t first,
 static inline void gw_emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                                     const int64_t *values) {
     emitter->emit_integers(emitter, tensor, first, count, values);
+}
+
+/* Adds doubles in the same way as gw_emit. On processors only. */
+static inline void gw_emit_doubles(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                                   const double *values) {
+    emitter->emit_doubles(emitter, tensor, first, count, values);
+}
+
+/* Whether the contribution of the shard will be thrown away, because the flock has gone on without it or
+ * begins the step again. A long computation may end then; contribute returns true, whatever it has emitted. */
+static inline bool gw_emitter_dropped(const gw_emitter *emitter) {
+    return emitter->dropped != NULL && emitter->dropped(emitter);
 }
 
 /* The payload of the shard that contribute() computes: gw_payload_plan.bytes bytes, aligned to 64, read-only,
@@ -253,6 +285,11 @@ typedef struct gw_job_type {
      * it. */
     bool (*lane_open)(void *job, void **lane, gw_err *err);
     void (*lane_close)(void *job, void *lane);
+
+    /* Optional; processors only. Places the state tensors in memory of the job's own, which other processes may
+     * map: sets data[t] for each GW_STATE tensor t to zeroed memory of its size, aligned to 64 bytes, which
+     * stays until close. Called once, before init. */
+    bool (*place)(void *job, void **data, gw_err *err);
 
     /* Writes S_0, range by range. */
     bool (*init)(void *job, const gw_range *range, const gw_state *state, gw_err *err);
@@ -310,6 +347,15 @@ typedef struct gw_job_type {
      * its newest checkpoint, and calls it again for the steps after that. The process ends only after the
      * job's last commit. */
     bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
+
+    /* Optional. The shard of `step` has run for longer than --hang-timeout on this peer. The job ends the
+     * computation if it can, so that contribute returns soon; false: it cannot, and the peer ends. Any
+     * thread. */
+    bool (*interrupt)(void *job, uint64_t step, uint32_t shard);
+
+    /* Optional. The job has ended with this state on this peer. Called once, before close, and after the state
+     * is saved; it may take its time. Its failure makes the program's exit code 1. */
+    bool (*finish)(void *job, uint64_t steps_done, const gw_state *state, gw_err *err);
 
     /* Optional. How the job computes on a GPU (core/gpu.h). On a GPU, `scalars`, `report`, `summary` and
      * `commit` see only sums and state of at most GW_GPU_SMALL elements; pointers to larger ones are NULL.

@@ -50,6 +50,16 @@ bool gw_exact_round(const gw_exact_format *format, float x, int64_t *q) {
     return true;
 }
 
+bool gw_exact_round_double(const gw_exact_format *format, double x, int64_t *q) {
+    *q = 0;
+    if (!(fabs(x) < (double)format->limit)) return false; /* NaN as well */
+    int64_t rounded = (int64_t)nearbyint(x * format->scale);
+    /* A double, unlike a float, may be so close to the limit that rounding reaches it. */
+    if (rounded >= format->most || rounded <= -format->most) return false;
+    *q = rounded;
+    return true;
+}
+
 bool gw_exact_round_integer(const gw_exact_format *format, int64_t x, int64_t *q) {
     int64_t scaled;
     if (__builtin_mul_overflow(x, (int64_t)1 << format->frac_bits, &scaled) || scaled >= format->most ||
@@ -81,6 +91,15 @@ void gw_exact_add_integers(const gw_exact_format *format, uint64_t first, uint64
     for (uint64_t i = 0; i < count; i++) {
         int64_t q;
         bool good = gw_exact_round_integer(format, values[i], &q);
+        add_one(first + i, good, q, &sum[i], part);
+    }
+}
+
+void gw_exact_add_doubles(const gw_exact_format *format, uint64_t first, uint64_t count, const double *values,
+                          int64_t *sum, gw_exact_part *part) {
+    for (uint64_t i = 0; i < count; i++) {
+        int64_t q;
+        bool good = gw_exact_round_double(format, values[i], &q);
         add_one(first + i, good, q, &sum[i], part);
     }
 }

@@ -58,6 +58,8 @@ gw_exact_format gw_exact_format_of(uint32_t frac_bits, uint32_t shards);
 /* Rounds one value. If the value is bad, returns false and sets *q to 0. The rounding mode must be the
  * default. */
 bool gw_exact_round(const gw_exact_format *format, float x, int64_t *q);
+/* The same for a double. The product with 2^f is exact here, too. */
+bool gw_exact_round_double(const gw_exact_format *format, double x, int64_t *q);
 /* The same for a whole number, which is shifted left by frac_bits. */
 bool gw_exact_round_integer(const gw_exact_format *format, int64_t x, int64_t *q);
 
@@ -72,6 +74,8 @@ void gw_exact_add(const gw_exact_format *format, uint64_t first, uint64_t count,
                   int64_t *sum, gw_exact_part *part);
 void gw_exact_add_integers(const gw_exact_format *format, uint64_t first, uint64_t count,
                            const int64_t *values, int64_t *sum, gw_exact_part *part);
+void gw_exact_add_doubles(const gw_exact_format *format, uint64_t first, uint64_t count, const double *values,
+                          int64_t *sum, gw_exact_part *part);
 
 /* For sums in float (--reduce fast): values[i] = sum[i] * 2^-frac_bits, to nearest. The way back is
  * gw_exact_add onto zeros with the format of one shard. */

@@ -111,7 +111,7 @@ static bool check_tensor(const gw_tensor *tensors, uint32_t number, gw_err *err)
     if (!gw_layout_check_name(tensor->name, number, err) || !check_shape(tensor, err)) return false;
     if (tensor->role != GW_STATE && !summed(tensor))
         return gw_fail(err, GW_E_INVALID, "tensor '%s': unknown role %d", tensor->name, (int)tensor->role);
-    if (tensor->role == GW_STATE && (tensor->dtype < GW_F32 || tensor->dtype > GW_BF16))
+    if (tensor->role == GW_STATE && (tensor->dtype < GW_F32 || tensor->dtype > GW_DTYPE_LAST))
         return gw_fail(err, GW_E_INVALID, "tensor '%s': unknown dtype %d", tensor->name, (int)tensor->dtype);
     if (summed(tensor) && tensor->frac_bits > 52)
         return gw_fail(err, GW_E_INVALID, "tensor '%s': %u fraction bits are more than 52", tensor->name,

@@ -121,9 +121,33 @@ static stripe *lock_stripe(gw_contribution *contribution, uint32_t bucket, uint6
     return s;
 }
 
-/* Adds one piece, stripe by stripe. The caller gives either `floats` or `integers`. */
+/* The values of a piece: one of the three. */
+typedef struct piece {
+    const float *floats;
+    const int64_t *integers;
+    const double *doubles;
+} piece;
+
+static void add_values(const gw_accumulator *acc, const gw_exact_format *format, const piece *from,
+                       uint64_t done, uint64_t at, uint64_t count, int64_t *sum, gw_exact_part *part) {
+    if (from->floats != NULL)
+        acc->path->add(format, at, count, from->floats + done, sum, part);
+    else if (from->integers != NULL)
+        gw_exact_add_integers(format, at, count, from->integers + done, sum, part);
+    else
+        gw_exact_add_doubles(format, at, count, from->doubles + done, sum, part);
+}
+
+static bool is_good(const gw_exact_format *format, const piece *from, uint64_t i) {
+    int64_t q;
+    if (from->floats != NULL) return gw_exact_round(format, from->floats[i], &q);
+    if (from->integers != NULL) return gw_exact_round_integer(format, from->integers[i], &q);
+    return gw_exact_round_double(format, from->doubles[i], &q);
+}
+
+/* Adds one piece, stripe by stripe. */
 static void add_piece(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
-                      const float *floats, const int64_t *integers) {
+                      piece from) {
     gw_accumulator *acc = contribution->accumulator;
     if (!gw_ledger_check(acc->ledger, &contribution->entry, tensor, first, count)) return;
     const gw_layout_tensor *of = &acc->layout->of[tensor];
@@ -137,19 +161,13 @@ static void add_piece(gw_contribution *contribution, uint32_t tensor, uint64_t f
         if (s == NULL) return;
         int64_t *sum = acc->words + acc->layout->buckets[of->bucket].data + at;
         gw_exact_part part = {0, 0};
-        if (floats != NULL)
-            acc->path->add(&format, at, n, floats + done, sum, &part);
-        else
-            gw_exact_add_integers(&format, at, n, integers + done, sum, &part);
+        add_values(acc, &format, &from, done, at, n, sum, &part);
         s->part.fingerprint += part.fingerprint;
         contribution->entry.fingerprint += gw_exact_contribution(tensor, &part);
         s->part.bad += part.bad;
         pthread_mutex_unlock(&s->lock);
         for (uint64_t i = 0; part.bad > 0 && i < n; i++) {
-            int64_t q;
-            bool good = floats != NULL ? gw_exact_round(&format, floats[done + i], &q)
-                                       : gw_exact_round_integer(&format, integers[done + i], &q);
-            if (good) continue;
+            if (is_good(&format, &from, done + i)) continue;
             gw_ledger_note_bad(acc->ledger, &contribution->entry, tensor, first + done + i);
             break;
         }
@@ -159,12 +177,17 @@ static void add_piece(gw_contribution *contribution, uint32_t tensor, uint64_t f
 
 void gw_accumulator_add(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *values) {
-    add_piece(contribution, tensor, first, count, values, NULL);
+    add_piece(contribution, tensor, first, count, (piece){.floats = values});
 }
 
 void gw_accumulator_add_integers(gw_contribution *contribution, uint32_t tensor, uint64_t first,
                                  uint64_t count, const int64_t *values) {
-    add_piece(contribution, tensor, first, count, NULL, values);
+    add_piece(contribution, tensor, first, count, (piece){.integers = values});
+}
+
+void gw_accumulator_add_doubles(gw_contribution *contribution, uint32_t tensor, uint64_t first,
+                                uint64_t count, const double *values) {
+    add_piece(contribution, tensor, first, count, (piece){.doubles = values});
 }
 
 gw_contributed gw_accumulator_leave(gw_contribution *contribution, bool whole, gw_err *err) {

@@ -34,11 +34,13 @@ gw_ledger *gw_accumulator_ledger(const gw_accumulator *accumulator);
 bool gw_accumulator_enter(gw_accumulator *accumulator, uint64_t step, uint32_t shard,
                           gw_contribution *contribution, gw_err *err);
 /* Add elements [first, first + count) of summed tensor `tensor`: floats are rounded to the tensor's format,
- * integers are shifted. The elements are dropped if the accumulator has been emptied since enter. */
+ * integers are shifted, doubles are rounded as floats are. The elements are dropped if the accumulator has been emptied since enter. */
 void gw_accumulator_add(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *values);
 void gw_accumulator_add_integers(gw_contribution *contribution, uint32_t tensor, uint64_t first,
                                  uint64_t count, const int64_t *values);
+void gw_accumulator_add_doubles(gw_contribution *contribution, uint32_t tensor, uint64_t first,
+                                uint64_t count, const double *values);
 /* Ends a contribution; `whole` tells that the shard was computed to its end. Returns and fails as
  * gw_ledger_leave does. */
 gw_contributed gw_accumulator_leave(gw_contribution *contribution, bool whole, gw_err *err);

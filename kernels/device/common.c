@@ -85,6 +85,13 @@ void gw_device_report(gw_device *device, char *text, size_t size) {
         result->type->report(result->job, result->step, &sums, &result->scalars, text, size);
 }
 
+bool gw_device_finish(gw_device *device, uint64_t steps_done, gw_err *err) {
+    const gw_step_result *result = device->result;
+    gw_state state = {result->state};
+    return result->type->finish(result->job, steps_done, &state, err) ||
+           gw_fail_in(err, "job %s", result->type->name);
+}
+
 void gw_device_summary(gw_device *device, uint64_t steps_done, char *text, size_t size) {
     const gw_step_result *result = device->result;
     GW_ASSERT(size > 0);

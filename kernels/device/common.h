@@ -47,12 +47,13 @@ void gw_device_bad(gw_device *device, gw_exact_bad *bad);
 void gw_device_set_boundary(gw_device *device, const int64_t *words);
 bool gw_device_commit(gw_device *device, uint64_t step, gw_err *err);
 void gw_device_report(gw_device *device, char *text, size_t size);
+bool gw_device_finish(gw_device *device, uint64_t steps_done, gw_err *err);
 void gw_device_summary(gw_device *device, uint64_t steps_done, char *text, size_t size);
 
 #define GW_DEVICE_COMMON_OPS                                                                                 \
     .set_key = gw_device_set_key, .held = gw_device_held, .bad = gw_device_bad,                              \
     .set_boundary = gw_device_set_boundary, .commit = gw_device_commit, .report = gw_device_report,          \
-    .summary = gw_device_summary
+    .finish = gw_device_finish, .summary = gw_device_summary
 
 /* The op lane_part of a device that has one part: 0. */
 uint32_t gw_device_only_part(gw_device *device, const gw_lane *lane);

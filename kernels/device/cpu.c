@@ -65,13 +65,27 @@ static void emit_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, 
     gw_accumulator_add_integers(&lane->contribution, tensor, first, count, values);
 }
 
+static void emit_doubles(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                         const double *values) {
+    gw_lane *lane = (gw_lane *)(void *)emitter;
+    gw_accumulator_add_doubles(&lane->contribution, tensor, first, count, values);
+}
+
+static bool is_dropped(const gw_emitter *emitter) {
+    const gw_lane *lane = (const gw_lane *)(const void *)emitter;
+    return !gw_ledger_fresh(lane->owner->device.ledger, &lane->contribution.entry);
+}
+
 static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
     cpu *c = cpu_of(device);
     gw_lane *l = calloc(1, sizeof *l);
     *lane = NULL;
     if (l == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a worker's lane");
     gw_fpmode_set();
-    l->emitter = (gw_emitter){.emit = emit_floats, .emit_integers = emit_integers};
+    l->emitter = (gw_emitter){.emit = emit_floats,
+                              .emit_integers = emit_integers,
+                              .emit_doubles = emit_doubles,
+                              .dropped = is_dropped};
     l->owner = c;
     l->thread = pthread_self();
     if (!c->type->lane_open(c->job, &l->job_lane, err)) {
@@ -195,10 +209,10 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     return gw_accumulator_leave(&lane->contribution, whole, err);
 }
 
-/* Adds the contribution of a piece to the probe's fingerprint. The caller gives either `floats` or
- * `integers`. */
+/* Adds the contribution of a piece to the probe's fingerprint. The caller gives one of the three kinds of
+ * values. */
 static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
-                        const float *floats, const int64_t *integers) {
+                        const float *floats, const int64_t *integers, const double *doubles) {
     prober *p = (prober *)(void *)emitter;
     const gw_layout *layout = &p->owner->layout;
     if (!gw_ledger_check(p->owner->device.ledger, &p->entry, tensor, first, count)) return;
@@ -210,20 +224,27 @@ static void probe_piece(gw_emitter *emitter, uint32_t tensor, uint64_t first, ui
         gw_exact_part part = {0, 0};
         if (floats != NULL)
             p->owner->path->add(&format, at + done, n, floats + done, nowhere, &part);
-        else
+        else if (integers != NULL)
             gw_exact_add_integers(&format, at + done, n, integers + done, nowhere, &part);
+        else
+            gw_exact_add_doubles(&format, at + done, n, doubles + done, nowhere, &part);
         p->fingerprint += gw_exact_contribution(tensor, &part);
     }
 }
 
 static void probe_floats(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                          const float *values) {
-    probe_piece(emitter, tensor, first, count, values, NULL);
+    probe_piece(emitter, tensor, first, count, values, NULL, NULL);
 }
 
 static void probe_integers(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
                            const int64_t *values) {
-    probe_piece(emitter, tensor, first, count, NULL, values);
+    probe_piece(emitter, tensor, first, count, NULL, values, NULL);
+}
+
+static void probe_doubles(gw_emitter *emitter, uint32_t tensor, uint64_t first, uint64_t count,
+                          const double *values) {
+    probe_piece(emitter, tensor, first, count, NULL, NULL, values);
 }
 
 static uint64_t last_fingerprint(gw_device *device, gw_lane *lane) {
@@ -235,10 +256,12 @@ static bool probe(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shar
                   gw_err *err) {
     cpu *c = cpu_of(device);
     check_lane(c, lane);
-    prober p = {
-        .emitter = {.emit = probe_floats, .emit_integers = probe_integers, .payload = lane->emitter.payload},
-        .owner = c,
-        .entry = {.step = step, .shard = shard}};
+    prober p = {.emitter = {.emit = probe_floats,
+                            .emit_integers = probe_integers,
+                            .emit_doubles = probe_doubles,
+                            .payload = lane->emitter.payload},
+                .owner = c,
+                .entry = {.step = step, .shard = shard}};
     if (!gw_step_shards(c->type, c->job, step, &p.entry.shards, err)) return false;
     gw_state state = {c->state};
     gw_fpmode_set();
@@ -351,7 +374,9 @@ static bool allocate(cpu *c, gw_ledger *shared, gw_err *err) {
     c->sum = calloc(c->layout.tensor_count, sizeof *c->sum);
     if (c->state == NULL || c->sum == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", c->layout.tensor_count);
-    if (!map_state(c, err)) return false;
+    if (c->type->place != NULL && !c->type->place(c->job, c->state, err))
+        return gw_fail_in(err, "job %s", c->type->name);
+    if (c->type->place == NULL && !map_state(c, err)) return false;
     c->result = (gw_step_result){
         .type = c->type, .job = c->job, .tensors = c->layout.tensors, .sum = c->sum, .state = c->state};
     if (!gw_accumulator_open(&c->layout, c->path, shared, &c->accumulator, err)) return false;

@@ -217,6 +217,8 @@ typedef struct gw_device_ops {
     /* Control, after the units of the step. Writes a line about the step for people; empty where the job has
      * none. */
     void (*report)(gw_device *device, char *text, size_t size);
+    /* Control. Runs the job's finish, of a job that has one, with the present state after `steps_done` steps. */
+    bool (*finish)(gw_device *device, uint64_t steps_done, gw_err *err);
     /* Control. Writes a line about the whole job, from its present state after `steps_done` steps. */
     void (*summary)(gw_device *device, uint64_t steps_done, char *text, size_t size);
 } gw_device_ops;

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/plain_file.h"
+#include "kernels/math/half.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/inside.h"
 
@@ -57,19 +58,6 @@ static uint32_t layers_in(const gw_safetensors *file) {
 static uint32_t width_of(const gw_safetensor *tensor) {
     if (strcmp(tensor->dtype, "F32") == 0) return 4;
     return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
-}
-
-/* Converts a half-precision number (IEEE 754), which is exact in float. */
-static float half_value(uint32_t bits) {
-    uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float value;
-    if (exponent == 31)
-        value = fraction == 0 ? __builtin_inff() : __builtin_nanf("");
-    else if (exponent == 0)
-        value = (float)fraction * 0x1p-24f;
-    else
-        value = __builtin_ldexpf((float)(1024 + fraction), (int)exponent - 25);
-    return bits >> 15 != 0 ? -value : value;
 }
 
 static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, gw_err *err) {
@@ -194,11 +182,8 @@ static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, f
     }
     bool half = tensor->dtype[0] == 'F';
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)bytes[2 * i] | (uint32_t)bytes[2 * i + 1] << 8, wide = bits << 16;
-        if (half)
-            values[i] = half_value(bits);
-        else
-            memcpy(&values[i], &wide, sizeof wide); /* bfloat16 is the upper half of a float */
+        uint16_t bits = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
+        values[i] = half ? gw_half_value(bits) : gw_bfloat_value(bits);
     }
 }
 

@@ -103,6 +103,7 @@ static void write_identity(const gw_node_job *job, const char *compute_class, FI
     gw_run_options shared = *job->options;
     shared.steps = job->steps; /* the number of steps that there will be: the job may end before --steps */
     gw_run_options_write_identity(&shared, out);
+    if (job->plan.identity != NULL) fputs(job->plan.identity, out);
     char digest[GW_HASH_TEXT];
     gw_hex(job->plan.data_digest.bytes, sizeof job->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);
@@ -139,7 +140,12 @@ static const char *value_of(const gw_param *params, uint32_t count, const char *
  * them. */
 static const struct {
     const char *name, *text;
-} hashed[] = {{"data", "the data differ"}, {"code", "the file of the shared object differs"}};
+} hashed[] = {{"data", "the data differ"},
+              {"code", "the file of the shared object differs"},
+              {"program", "the file of the program differs"}};
+
+/* How the names of lines begin whose values are digests of files (core/godwit.h, gw_plan.identity). */
+static const char file_prefix[] = "file:";
 
 /* Whether a difference in this line follows from another one, so that it need not be named: almost any
  * option changes the bits of a first shard, and jobs with float sums name the build where others name a
@@ -159,8 +165,11 @@ static void write_difference(FILE *out, uint32_t *differ, const char *name, cons
         fprintf(out, "%s%s", separator, hashed[i].text);
         return;
     }
-    fprintf(out, "%s%s=%s, here %s", separator, name, theirs ? theirs : "not given",
-            here ? here : "not given");
+    if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
+        fprintf(out, "%sthe file %s differs", separator, name + sizeof file_prefix - 1);
+    else
+        fprintf(out, "%s%s=%s, here %s", separator, name, theirs ? theirs : "not given",
+                here ? here : "not given");
 }
 
 /* Splits the text of an identity into names and values. The caller frees the list, which points into the

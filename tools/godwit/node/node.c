@@ -8,6 +8,7 @@
 #include "tools/godwit/thread/crash.h"
 #include "tools/godwit/watch/stacks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,14 +130,28 @@ static bool report_hanging_gpus(gw_node *node) {
     return true;
 }
 
-/* A shard that hangs here: this peer leaves, and the view that follows is without it before other members
- * compute the shard. */
+/* Has a job that can end a shard's computation do so, after which the shard is timed anew. */
+static bool interrupt(gw_node *node, const gw_running *shard, uint64_t now) {
+    const gw_job_type *type = node->options->job;
+    if (shard->loads || type->interrupt == NULL ||
+        !type->interrupt(node->job.instance, shard->step, shard->shard))
+        return false;
+    gw_log(GW_WARN, "node",
+           "shard %u of step %" PRIu64 " has run for %.0f s and seems to hang (--hang-timeout)", shard->shard,
+           shard->step, (double)(now - shard->started_ns) * 1e-9);
+    gw_workers_begun_again(node->engine.workers, shard->worker);
+    return true;
+}
+
+/* A shard that hangs here: the job ends its computation, or this peer leaves, and the view that follows is
+ * without it before other members compute the shard. */
 static bool report_hanging_shard(gw_node *node, uint64_t now) {
     const gw_device *device = node->engine.device;
     gw_running oldest;
     if (!gw_workers_oldest(node->engine.workers, &oldest) ||
         !gw_watchdog_hangs(&node->progress.dog, oldest.started_ns, oldest.usual_ns))
         return false;
+    if (interrupt(node, &oldest, now)) return false;
     char text[160], thread[16], where[24] = "";
     if (device->gpu_count > 0) snprintf(where, sizeof where, " (GPU %d)", device->gpus[oldest.part]);
     snprintf(thread, sizeof thread, "gw-worker-%u", oldest.worker);
@@ -176,6 +191,14 @@ static void loop_hangs(void *context, double seconds) {
 }
 
 /* Runs the peer. */
+
+/* Lets the job do what comes behind it, from the state that the device holds. */
+static bool finish_job(gw_node *node, gw_err *err) {
+    const gw_job_type *type = node->options->job;
+    const gw_engine *engine = &node->engine;
+    if (type->finish == NULL || node->result.finish != GW_FINISH_DONE || !engine->state.valid) return true;
+    return engine->device->ops->finish(engine->device, engine->state.step, err);
+}
 
 /* On the control socket's thread. */
 static void take_request(void *context, gw_control_request request) {
@@ -315,6 +338,11 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;
     if (good) gw_publish_end(&node->publisher, node->brain.view.count);
+    gw_err late;
+    if (good && !finish_job(node, &late)) {
+        gw_log(GW_ERROR, "node", "%s", late.text);
+        code = 1;
+    }
     gw_signals_closing(&node->signals, good ? code : 1);
     if (!gw_node_close(node) || !sampled) {
         /* A thread cannot be ended from outside; the process can. */

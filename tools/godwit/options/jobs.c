@@ -2,6 +2,7 @@
 
 #include "core/os/durable.h"
 #include "kernels/jobs/jobs.h"
+#include "kernels/jobs/program/program.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <dlfcn.h>
@@ -74,8 +75,9 @@ static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err
 }
 
 const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_err *err) {
-    if (strchr(name, '/') != NULL) return load(name, code, err);
     code[0] = '\0';
+    if (gw_program_is_script(name)) return &gw_job_program;
+    if (strchr(name, '/') != NULL) return load(name, code, err);
     const gw_job_type *job = gw_job_find(name);
     if (job != NULL) return job;
     char known[200] = "", meant[80] = "";
@@ -91,7 +93,8 @@ const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_er
                 name, name);
     else
         gw_fail(err, GW_E_USAGE,
-                "there is no job '%s': %sgive one of %s, or the path of a shared object (./mine.so)", name,
-                meant, known);
+                "there is no job '%s': %sgive one of %s, or the path of a Python program (train.py) or of a "
+                "shared object (./mine.so)",
+                name, meant, known);
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include "core/base/assert.h"
 #include "core/params.h"
 #include "core/state/placement.h"
+#include "kernels/jobs/program/program.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
 #include "tools/godwit/metrics/file.h"
@@ -238,6 +239,7 @@ static bool take_checkpoint_every(const option_row *option, const char *text, gw
 /* "off", "PORT", ":PORT" and "HOST:PORT". */
 static bool take_http(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     free(options->http);
+    free(options->program_args);
     options->http = NULL;
     if (strcmp(text, "off") == 0) return true;
     char host[GW_HOST_TEXT];
@@ -532,6 +534,28 @@ static error_t parse_job(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
+/* The value of one of the job's options, which the job has. */
+static const char **value_of(const parser *p, const char *name) {
+    uint32_t i = 0;
+    while (strcmp(p->options->job->options[i].name, name) != 0) i++;
+    return &p->values[i];
+}
+
+/* Where the first argument is a script, it is the program of the job `program`. What followed "--" are more of
+ * the program's arguments. */
+static bool take_program(const parser *p, const char *job, char **after) {
+    if (p->options->job != &gw_job_program) return true;
+    if (gw_program_is_script(job)) *value_of(p, "program") = job;
+    const char **args = value_of(p, "args");
+    char *text = *args != NULL && *after != NULL ? strdup(*args) : NULL;
+    for (; *after != NULL; after++)
+        if ((text = gw_program_add_argument(text, *after)) == NULL)
+            return gw_fail(p->err, GW_E_NOMEM, "out of memory");
+    if (text == NULL) return true;
+    *args = p->options->program_args = text;
+    return true;
+}
+
 static bool keep_params(const parser *p) {
     gw_run_options *options = p->options;
     gw_param *list = calloc(p->job_count + 1, sizeof *list);
@@ -572,8 +596,10 @@ static bool validate(gw_run_options *options, gw_err *err) {
 static const char run_doc[] =
     "Runs one peer of a job. Start the same command on every node: the peers find each other, elect a leader "
     "and share the work. When a peer dies, the others compute its work again.\v"
-    "JOB is 'digits', 'gpt', 'synthetic' or the path of a shared object; it comes first. 'godwit run JOB "
-    "--help' lists its own options too. Defaults are in parentheses.\n\n"
+    "JOB is 'digits', 'gpt', 'synthetic', the path of a Python program (train.py) or of a shared object "
+    "(./mine.so); it comes first. 'godwit run JOB "
+    "--help' lists its own options too. What follows -- are arguments of the program. Defaults are in "
+    "parentheses.\n\n"
     "On SIGTERM, SIGINT or SIGHUP the peer leaves at the end of a step and the others go on; a second "
     "signal, half a second later or more, ends it at once. A signal that was ignored when the peer was "
     "started (nohup, a script's "
@@ -602,14 +628,21 @@ static bool parse(int argc, char **argv, parser *p) {
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err) {
     parser p = {0};
     bool good = take_fallbacks(options, err);
+    char **after = argv + argc; /* what follows "--" */
     if (good && argc >= 2 && argv[1][0] != '-') {
         options->job = gw_jobs_find(argv[1], options->code, err);
         good = options->job != NULL;
     }
+    for (int i = 2; options->job == &gw_job_program && i < argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        after = &argv[i + 1];
+        argc = i;
+    }
     good = good && open_parser(&p, options, err);
     /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
-    good = good && parse(argc, argv, &p) && options->job != NULL && keep_params(&p) && validate(options, err);
+    good = good && parse(argc, argv, &p) && options->job != NULL && take_program(&p, argv[1], after) &&
+           keep_params(&p) && validate(options, err);
     close_parser(&p);
     if (!good) gw_run_options_free(options);
     return good;

@@ -1,6 +1,7 @@
 #include "tools/godwit/command/inspect/report.h"
 
 #include "core/base/assert.h"
+#include "kernels/math/half.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,6 @@ static double element_value(gw_dtype dtype, const uint8_t *at) {
         double f64;
         int32_t i32;
         int64_t i64;
-        uint32_t bits;
     } value = {0};
     switch (dtype) {
     case GW_F32:
@@ -38,10 +38,16 @@ static double element_value(gw_dtype dtype, const uint8_t *at) {
         memcpy(&value, at, 8);
         return (double)value.i64;
     case GW_U8:
+    case GW_BOOL:
         return (double)*at;
+    case GW_I8:
+        return (double)(int8_t)*at;
+    case GW_I16:
+        return (double)(int16_t)(at[0] | at[1] << 8);
+    case GW_F16:
+        return (double)gw_half_value((uint16_t)(at[0] | at[1] << 8));
     case GW_BF16:
-        value.bits = (uint32_t)at[0] << 16 | (uint32_t)at[1] << 24;
-        return (double)value.f32;
+        return (double)gw_bfloat_value((uint16_t)(at[0] | at[1] << 8));
     }
     return NAN;
 }
@@ -156,8 +162,8 @@ uint32_t gw_inspect_count_held(const gw_manifest *manifest, gw_store *store) {
 
 const char *gw_inspect_dtype_name(gw_dtype dtype) {
     static const char *const names[] = {
-        [GW_F32] = "f32", [GW_F64] = "f64", [GW_I32] = "i32",
-        [GW_I64] = "i64", [GW_U8] = "u8",   [GW_BF16] = "bf16",
+        [GW_F32] = "f32",   [GW_F64] = "f64", [GW_I32] = "i32", [GW_I64] = "i64", [GW_U8] = "u8",
+        [GW_BF16] = "bf16", [GW_F16] = "f16", [GW_I16] = "i16", [GW_I8] = "i8",   [GW_BOOL] = "bool",
     };
     return names[dtype];
 }

@@ -405,6 +405,7 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
         if (!busy || (found && since_ns >= oldest->started_ns)) continue;
         found = true;
         *oldest = (gw_running){.worker = i,
+                               .step = pool->step,
                                .shard = worker->shard,
                                .part = worker->part,
                                .loads = worker->state == GW_WORKER_LOADING,
@@ -413,6 +414,12 @@ bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
+}
+
+void gw_workers_begun_again(gw_workers *pool, uint32_t worker) {
+    pthread_mutex_lock(&pool->lock);
+    pool->list[worker].began_ns = gw_now_ns();
+    pthread_mutex_unlock(&pool->lock);
 }
 
 uint64_t gw_workers_lost(gw_workers *pool) {

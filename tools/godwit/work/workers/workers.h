@@ -103,6 +103,7 @@ bool gw_workers_probe(gw_workers *workers, uint64_t step, uint32_t shard, const 
 /* A shard that a worker computes or brings the payload of, dropped ones included. */
 typedef struct gw_running {
     uint32_t worker, shard;
+    uint64_t step; /* that the pool works on */
     uint32_t part; /* of the device: where the worker's shards are computed */
     bool loads;    /* the worker brings the payload, or waits for the thread that does */
     uint64_t
@@ -114,6 +115,8 @@ typedef struct gw_running {
 
 /* Any thread: the shard that has run for longest. False when none runs. */
 bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
+/* Any thread: the worker's shard is computed anew, so that it is timed from now on. */
+void gw_workers_begun_again(gw_workers *workers, uint32_t worker);
 /* Any thread: a counter that changes whenever a shard or unit has ended. *running: shards run now.
  * *usual_ns: as in gw_running. */
 uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *usual_ns);

@@ -1,0 +1,139 @@
+#include "core/os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FDS_MOST = 8 };
+
+static int open_pidfd(pid_t pid) {
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void raise_oom_score(int score) {
+    char text[16];
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    int length = snprintf(text, sizeof text, "%d", score);
+    (void)!write(fd, text, (size_t)length); /* best effort: it changes no result */
+    close(fd);
+}
+
+static void default_signals(void) {
+    const struct sigaction plain = {.sa_handler = SIG_DFL};
+    sigset_t none;
+    for (int number = 1; number < NSIG; number++) sigaction(number, &plain, NULL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Makes fds[i] descriptor i. Copies above all targets come first, so that none is overwritten before it is
+ * copied. */
+static bool take_fds(const gw_spawn *spawn) {
+    int copies[FDS_MOST];
+    for (uint32_t i = 0; i < spawn->fd_count; i++)
+        if ((copies[i] = fcntl(spawn->fds[i], F_DUPFD_CLOEXEC, FDS_MOST)) < 0) return false;
+    for (uint32_t i = 0; i < spawn->fd_count; i++)
+        if (dup2(copies[i], (int)i) < 0) return false;
+    syscall(SYS_close_range, spawn->fd_count, ~0u, 0); /* all others are close-on-exec as well */
+    return true;
+}
+
+/* In the child, which shares the memory of its parent until it executes: it calls nothing that allocates or
+ * locks. */
+_Noreturn static void become(const gw_spawn *spawn, pid_t parent, volatile int *failure) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
+    setsid();
+    setpriority(PRIO_PROCESS, 0, spawn->nice);
+    raise_oom_score(spawn->oom_score);
+    default_signals();
+    if (take_fds(spawn)) execvpe(spawn->file, spawn->argv, spawn->environment);
+    *failure = errno;
+    _exit(127);
+}
+
+bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
+    volatile int failure = 0;
+    sigset_t all, before;
+    pid_t parent = getpid();
+    *process = (gw_process){.fd = -1};
+    if (spawn->fd_count > FDS_MOST) return gw_fail(err, GW_E_LIMIT, "%u descriptors", spawn->fd_count);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of this process runs in the child */
+    /* A fork would copy the page tables of all memory, and needs as much memory again where the kernel does
+     * not overcommit. posix_spawn cannot ask for the signal at the parent's death. */
+    pid_t pid = vfork(); /* NOLINT */
+    if (pid == 0) become(spawn, parent, &failure);
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0) return gw_fail_errno(err, why, "cannot start a process");
+    if (failure != 0) {
+        waitpid(pid, NULL, 0);
+        if (failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
+        return gw_fail_errno(err, failure, "cannot start '%s'", spawn->file);
+    }
+    process->pid = pid;
+    process->fd = open_pidfd(pid);
+    if (process->fd >= 0) return true;
+    gw_fail_errno(err, errno, "pidfd_open");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return false;
+}
+
+/* The parent of a process; 0 where it cannot be found out. */
+static pid_t parent_of(pid_t pid) {
+    char path[40], text[400];
+    int parent;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *behind = strrchr(text, ')'); /* the name before it may have any characters */
+    return behind != NULL && sscanf(behind + 1, " %*c %d", &parent) == 1 ? parent : 0;
+}
+
+bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err) {
+    *process = (gw_process){.pid = pid, .fd = pid > 0 ? open_pidfd(pid) : -1};
+    if (process->fd >= 0 && parent_of(pid) == parent) return true;
+    gw_process_close(process);
+    return gw_fail(err, GW_E_NOTFOUND, "process %d is no child of process %d", (int)pid, (int)parent);
+}
+
+void gw_process_kill(const gw_process *process) {
+    if (process->fd < 0) return;
+    bool lives = syscall(SYS_pidfd_send_signal, process->fd, 0, NULL, 0) == 0;
+    if (lives && getpgid(process->pid) == process->pid) kill(-process->pid, SIGKILL);
+    syscall(SYS_pidfd_send_signal, process->fd, SIGKILL, NULL, 0);
+}
+
+bool gw_process_wait(const gw_process *process, uint64_t patience_ns, int *status) {
+    struct pollfd ended = {.fd = process->fd, .events = POLLIN};
+    int found = poll(&ended, 1, (int)(patience_ns / 1000000));
+    if (found <= 0) return false;
+    (void)waitpid(process->pid, status, WNOHANG); /* fails where it is another's child */
+    return true;
+}
+
+void gw_process_close(gw_process *process) {
+    if (process->fd >= 0) close(process->fd);
+    *process = (gw_process){.fd = -1};
+}
+
+const char *gw_process_end(int status, char text[GW_PROCESS_END_TEXT]) {
+    if (WIFSIGNALED(status))
+        snprintf(text, GW_PROCESS_END_TEXT, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, GW_PROCESS_END_TEXT, "exit status %d", WEXITSTATUS(status));
+    return text;
+}

@@ -1,0 +1,51 @@
+/* Child processes that compute for this one, and never outlive it. A process is held by a descriptor (pidfd), so
+ * that no signal goes to another process that has got its number meanwhile. */
+#ifndef GODWIT_CORE_OS_PROCESS_H
+#define GODWIT_CORE_OS_PROCESS_H
+
+#include "core/base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct gw_process {
+    pid_t pid;
+    int fd; /* readable from the end of the process on */
+} gw_process;
+
+/* What to start. `file` is searched in PATH where it has no slash. The process gets copies of fds[0 .. fd_count)
+ * as descriptors 0, 1, ... and no others, default signals, a session of its own, and this priority. */
+typedef struct gw_spawn {
+    const char *file;
+    char *const *argv, *const *environment;
+    const int *fds;
+    uint32_t fd_count;
+    int nice;
+    int oom_score; /* added to what the kernel goes by when it kills for lack of memory */
+} gw_spawn;
+
+/* Starts a process. The kernel kills it when the calling *thread* ends, so that the caller is a thread that
+ * lives as long as the process may. Fails with GW_E_NOTFOUND where there is no such file, and GW_E_IO. The
+ * caller ends the process by gw_process_kill, reaps it by gw_process_wait, and calls gw_process_close. */
+bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
+
+/* Takes hold of a process that another one, `parent`, has started. Fails with GW_E_NOTFOUND where `pid` is no
+ * child of it. */
+bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err);
+
+/* Kills a process and, where it leads a process group, all of that. */
+void gw_process_kill(const gw_process *process);
+
+/* Waits at most `patience_ns` for the end. True: it has ended, and where it is a child of this process it is
+ * reaped and *status is what waitpid gives; otherwise *status is left alone. */
+bool gw_process_wait(const gw_process *process, uint64_t patience_ns, int *status);
+
+/* Closes the descriptor. */
+void gw_process_close(gw_process *process);
+
+/* Writes how a process ended: "exit status 3", "signal 11 (Segmentation fault)". */
+enum { GW_PROCESS_END_TEXT = 80 };
+const char *gw_process_end(int status, char text[GW_PROCESS_END_TEXT]);
+
+#endif

@@ -1,0 +1,361 @@
+#include "core/os/clock.h"
+#include "kernels/device/class.h"
+#include "kernels/host/memory_limit.h"
+#include "kernels/jobs/program/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    LOOK_MS = 100, /* how often a wait looks whether the answer is still wanted */
+    NICE = 5,      /* gossip stays responsive when the machine is oversubscribed */
+    OOM_SCORE = 500,
+    CHILD_FDS = 4, /* input, output, errors, tie */
+    LAST_LINES = 300,
+};
+
+#define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
+#define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed, or has closed its tie */
+#define SECONDS(n) ((double)(n)*1e-9)
+
+/* Sending and receiving. */
+
+static bool send_message(int tie, const gw_program_message *message, const int *fds) {
+    uint8_t bytes[GW_PROGRAM_MESSAGE_MOST];
+    struct iovec part = {.iov_base = bytes, .iov_len = gw_program_encode(message, bytes)};
+    union {
+        char bytes[CMSG_SPACE(GW_PROGRAM_DESCRIPTORS * sizeof(int))];
+        struct cmsghdr aligned;
+    } control = {0};
+    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+    size_t count = gw_program_descriptors(message->kind);
+    if (count > 0) {
+        packet.msg_control = control.bytes;
+        packet.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
+        *head = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(count * sizeof(int))};
+        memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+    }
+    ssize_t sent;
+    do sent = sendmsg(tie, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent == (ssize_t)part.iov_len && sent > 0;
+}
+
+/* Reads one packet. Returns its length, 0 at the end of the tie, -1 where there is none yet. A packet that is
+ * too long or brings descriptors has length SIZE_MAX. */
+static ssize_t receive_packet(program_process *p) {
+    struct iovec part = {.iov_base = p->received, .iov_len = GW_PROGRAM_MESSAGE_MOST};
+    /* Without room for descriptors the kernel closes those that come, and says so. */
+    struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t length;
+    do length = recvmsg(p->tie, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (length < 0 && errno == EINTR);
+    if (length < 0) return errno == EAGAIN ? -1 : 0;
+    return (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? SSIZE_MAX : length;
+}
+
+/* The end of a process. */
+
+/* Whether the kernel has killed a process for lack of memory since this one was started. */
+static bool lacked_memory(const program_process *p, int status) {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && gw_memory_kills() > p->memory_kills;
+}
+
+/* Reads the template's tie for how a fork of it has ended. Called without the job's lock. */
+static bool ask_template(program *job, uint32_t serial, uint64_t patience_ns, int *status) {
+    uint64_t until = gw_now_ns() + patience_ns;
+    bool found = false;
+    pthread_mutex_lock(&job->lock);
+    while (!found && job->first.serial != 0) {
+        gw_program_message message;
+        gw_err err;
+        ssize_t length = receive_packet(&job->first);
+        if (length > 0 && length < SSIZE_MAX &&
+            gw_program_decode(job->first.received, (size_t)length, &message, &err) &&
+            message.kind == GW_PROGRAM_GONE) {
+            found = message.gone.serial == serial;
+            if (found) *status = (int)message.gone.status;
+        } else if (length >= 0 || gw_now_ns() >= until) {
+            break; /* what else the template says is judged when it is asked to fork */
+        } else {
+            struct pollfd readable = {.fd = job->first.tie, .events = POLLIN};
+            (void)poll(&readable, 1, LOOK_MS);
+        }
+    }
+    pthread_mutex_unlock(&job->lock);
+    return found;
+}
+
+bool program_process_join(program_process *p, uint64_t patience_ns, int *status) {
+    *status = -1;
+    if (!gw_process_wait(&p->process, patience_ns, status)) return false;
+    if (p->forked) (void)ask_template(p->job, p->serial, END_NS, status);
+    return true;
+}
+
+void program_process_end(program_process *p) {
+    int status;
+    if (p->serial == 0) return;
+    gw_process_kill(&p->process);
+    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, END_NS, &status);
+    gw_process_close(&p->process);
+    if (p->tie >= 0) close(p->tie);
+    program_output_close(p->output);
+    free(p->received);
+    program_arena_close(&p->own);
+    *p = (program_process){.job = p->job, .process.fd = -1, .tie = -1};
+}
+
+/* Writes what has become of a process whose tie has ended, or that `broke` the protocol (NULL: it did not),
+ * and ends it. */
+static program_outcome lose(program_process *p, const char *broke, gw_err *err) {
+    char last[LAST_LINES], end[GW_PROCESS_END_TEXT] = "";
+    int status = -1;
+    bool ended = broke == NULL && program_process_join(p, END_NS, &status);
+    program_output_last(p->output, last, sizeof last);
+    const char *printed = last[0] != '\0' ? "; it last printed: " : "";
+    if (broke != NULL)
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s%s", p->serial,
+                (int)p->process.pid, broke, printed, last);
+    else if (!ended)
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s%s", p->serial,
+                (int)p->process.pid, printed, last);
+    else
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s%s", p->serial, (int)p->process.pid,
+                status >= 0 ? gw_process_end(status, end) : "its parent does not say how",
+                lacked_memory(p, status) ? ", as the kernel ended it for lack of memory" : "", printed, last);
+    program_process_end(p);
+    return PROGRAM_LOST;
+}
+
+/* Logs the text of an error line by line, as its first lines are not the important ones of a traceback, and
+ * makes the error of its last line. */
+static program_outcome take_error(program_process *p, const gw_program_message *m, gw_err *err) {
+    static const gw_code codes[] = {[GW_PROGRAM_RAISED] = GW_E_INVALID,
+                                    [GW_PROGRAM_REFUSED] = GW_E_USAGE,
+                                    [GW_PROGRAM_UNABLE] = GW_E_PEER};
+    char line[400] = "", last[400] = "", file[200];
+    gw_program_text text = m->error.text;
+    while (text.length > 0) {
+        const char *end = memchr(text.bytes, '\n', text.length);
+        size_t length = end != NULL ? (size_t)(end - text.bytes) : text.length;
+        gw_program_text_copy((gw_program_text){text.bytes, length}, line, sizeof line);
+        if (line[0] != '\0') memcpy(last, line, sizeof last);
+        if (line[0] != '\0' && (end != NULL || length < m->error.text.length))
+            gw_log(GW_ERROR, program_room, "[%u] %s", p->serial, line);
+        size_t taken = end != NULL ? length + 1 : length;
+        text.bytes += taken;
+        text.length -= taken;
+    }
+    gw_program_text_copy(m->error.file, file, sizeof file);
+    if (file[0] != '\0' && m->error.line > 0)
+        gw_fail(err, codes[m->error.fault], "%s:%u: %s", file, m->error.line, last);
+    else
+        gw_fail(err, codes[m->error.fault], "%s%s%s", file, file[0] != '\0' ? ": " : "", last);
+    if (m->error.fault == GW_PROGRAM_RAISED) return PROGRAM_RAISED;
+    if (m->error.fault == GW_PROGRAM_UNABLE) return PROGRAM_LOST;
+    program_process_end(p);
+    return PROGRAM_REFUSED;
+}
+
+/* Waits for the next message that is no LOG or GONE. */
+
+typedef struct patience {
+    program_unwanted *unwanted; /* NULL: the message is always wanted */
+    void *context;
+    const char *what; /* what people are told about a long wait; NULL: nothing */
+} patience;
+
+/* Looks for a message that is there. Returns false where there is none yet. */
+static bool take_packet(program_process *p, gw_program_message *m, size_t *length, program_outcome *outcome,
+                        gw_err *err) {
+    ssize_t found = receive_packet(p);
+    gw_err why;
+    if (found < 0) return false;
+    *outcome = PROGRAM_ANSWERED;
+    if (found == 0) {
+        *outcome = lose(p, NULL, err);
+    } else if (found == SSIZE_MAX) {
+        *outcome = lose(p, "a message is too long, or brings descriptors", err);
+    } else if (!gw_program_decode(p->received, (size_t)found, m, &why)) {
+        *outcome = lose(p, why.text, err);
+    } else if (m->kind == GW_PROGRAM_LOG) {
+        char text[1000];
+        gw_log((gw_level)m->log.level, program_room, "[%u] %s", p->serial,
+               gw_program_text_copy(m->log.text, text, sizeof text));
+        return false;
+    } else if (m->kind == GW_PROGRAM_GONE && p == &p->job->first) {
+        return false;
+    }
+    *length = (size_t)found;
+    return true;
+}
+
+static program_outcome receive(program_process *p, const patience *w, gw_program_message *m, size_t *length,
+                               gw_err *err) {
+    uint64_t began = gw_now_ns(), told = began;
+    program_outcome outcome;
+    for (;;) {
+        struct pollfd list[] = {{.fd = p->tie, .events = POLLIN}, {.fd = p->process.fd, .events = POLLIN}};
+        int ready = poll(list, 2, LOOK_MS);
+        while (list[0].revents != 0) { /* messages that were sent before the end count */
+            if (take_packet(p, m, length, &outcome, err)) return outcome;
+            struct pollfd more = {.fd = p->tie, .events = POLLIN};
+            if (poll(&more, 1, 0) <= 0) break;
+        }
+        if (ready > 0 && list[0].revents == 0 && list[1].revents != 0) return lose(p, NULL, err);
+        if (w->unwanted != NULL && w->unwanted(w->context)) {
+            program_process_end(p);
+            return PROGRAM_UNWANTED;
+        }
+        uint64_t now = gw_now_ns();
+        if (w->what == NULL || now - told < TELL_NS) continue;
+        told = now;
+        gw_log(GW_INFO, program_room, "worker %u: waits for %s %s (%.0f s)", p->serial, p->job->file, w->what,
+               SECONDS(now - began));
+    }
+}
+
+/* Receives a message that has to be of one kind. */
+static program_outcome expect(program_process *p, const patience *w, gw_program_kind kind,
+                              gw_program_message *m, gw_err *err) {
+    size_t length;
+    program_outcome outcome = receive(p, w, m, &length, err);
+    if (outcome != PROGRAM_ANSWERED) return outcome;
+    if (m->kind == GW_PROGRAM_ERROR) return take_error(p, m, err);
+    if (m->kind == kind) return PROGRAM_ANSWERED;
+    char broke[100];
+    snprintf(broke, sizeof broke, "it sent %s instead of %s", gw_program_kind_name(m->kind),
+             gw_program_kind_name(kind));
+    return lose(p, broke, err);
+}
+
+program_outcome program_process_ask(program_process *p, const program_request *request,
+                                    gw_program_message *reply, gw_err *err) {
+    const patience w = {.unwanted = request->unwanted, .context = request->context};
+    if (!send_message(p->tie, request->message, request->fds)) return lose(p, NULL, err);
+    program_outcome outcome = expect(p, &w, request->reply, reply, err);
+    if (outcome != PROGRAM_ANSWERED || reply->kind != GW_PROGRAM_DONE ||
+        reply->done.request == request->message->kind)
+        return outcome;
+    return lose(p, "its DONE names another request", err);
+}
+
+void program_process_leave(program_process *p) {
+    if (p->serial != 0) (void)send_message(p->tie, &(gw_program_message){.kind = GW_PROGRAM_LEAVE}, NULL);
+}
+
+/* Starting. */
+
+static bool spawn(program *job, program_process *p, int tie, int output, gw_err *err) {
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0) return gw_fail_errno(err, errno, "/dev/null");
+    const int fds[CHILD_FDS] = {nothing, output, output, tie};
+    const gw_spawn how = {.file = job->command.file,
+                          .argv = job->command.argv,
+                          .environment = job->command.environment,
+                          .fds = fds,
+                          .fd_count = CHILD_FDS,
+                          .nice = NICE,
+                          .oom_score = OOM_SCORE};
+    bool good = program_keeper_spawn(job->keeper, &how, &p->process, err);
+    close(nothing);
+    return good;
+}
+
+/* Has the template fork the process; a template that has died is replaced first. */
+static program_outcome fork_template(program *job, program_process *p, int tie, int output, gw_err *err) {
+    gw_program_message message = {.kind = GW_PROGRAM_FORK, .fork.serial = p->serial}, reply;
+    const int fds[] = {tie, output};
+    const program_request request = {.message = &message, .fds = fds, .reply = GW_PROGRAM_FORKED};
+    pthread_mutex_lock(&job->lock);
+    program_outcome outcome = program_first_start(job, err);
+    if (outcome == PROGRAM_ANSWERED) {
+        pid_t parent = job->first.process.pid;
+        outcome = program_process_ask(&job->first, &request, &reply, err);
+        if (outcome == PROGRAM_ANSWERED &&
+            (reply.forked.serial != p->serial ||
+             !gw_process_open((pid_t)reply.forked.pid, parent, &p->process, err)))
+            outcome = lose(&job->first, "FORKED names another process", err);
+    }
+    p->forked = outcome == PROGRAM_ANSWERED;
+    pthread_mutex_unlock(&job->lock);
+    return outcome;
+}
+
+/* Opens the process's own things: the tie, whose other end *tie becomes, and the output. */
+static bool prepare(program *job, program_process *p, bool quiet, int *tie, int *output, gw_err *err) {
+    int ties[2];
+    *p = (program_process){.job = job, .process.fd = -1, .tie = -1};
+    *tie = *output = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ties) != 0)
+        return gw_fail_errno(err, errno, "a connection with a worker");
+    p->tie = ties[0];
+    *tie = ties[1];
+    p->serial = atomic_fetch_add(&job->serials, 1) + 1;
+    p->memory_kills = gw_memory_kills();
+    p->received = malloc(GW_PROGRAM_MESSAGE_MOST);
+    if (p->received == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a worker's messages");
+    p->output = program_output_open(job->keeper, p->serial, quiet, output, err);
+    return p->output != NULL;
+}
+
+program_outcome program_process_start(program *job, program_process *p, gw_program_role role, bool leads,
+                                      gw_err *err) {
+    int tie, output;
+    char build[GW_BUILD_ID_TEXT];
+    const char *class = getenv("OPENBLAS_CORETYPE");
+    bool good = prepare(job, p, role == GW_PROGRAM_WORKER, &tie, &output, err);
+    gw_build_id(build);
+    gw_program_message message = {.kind = GW_PROGRAM_WELCOME};
+    message.welcome = (gw_program_welcome){.role = role,
+                                           .leads = leads,
+                                           .serial = p->serial,
+                                           .threads = job->threads,
+                                           .seed = job->seed,
+                                           .build = gw_program_text_of(build),
+                                           .cpu_class = gw_program_text_of(class != NULL ? class : "")};
+    good = good &&
+           (send_message(p->tie, &message, NULL) || gw_fail(err, GW_E_IO, "a worker cannot be welcomed"));
+    program_outcome outcome = good ? PROGRAM_ANSWERED : PROGRAM_LOST;
+    if (good && role == GW_PROGRAM_FORKED_WORKER)
+        outcome = fork_template(job, p, tie, output, err);
+    else if (good && !spawn(job, p, tie, output, err))
+        outcome = err->code == GW_E_NOTFOUND ? PROGRAM_REFUSED : PROGRAM_LOST;
+    if (tie >= 0) close(tie);
+    if (output >= 0) close(output);
+    const patience w = {.what = "to say hello"};
+    if (outcome == PROGRAM_ANSWERED) outcome = expect(p, &w, GW_PROGRAM_HELLO, &message, err);
+    if (outcome != PROGRAM_ANSWERED) program_process_end(p);
+    return outcome;
+}
+
+program_outcome program_process_describe(program_process *p, gw_program_description *description,
+                                         gw_err *err) {
+    const patience w = {.what = "to describe the job"};
+    while (!description->complete) {
+        gw_program_message message;
+        size_t length;
+        gw_err why;
+        program_outcome outcome = receive(p, &w, &message, &length, err);
+        if (outcome != PROGRAM_ANSWERED) return outcome;
+        if (message.kind == GW_PROGRAM_ERROR) return take_error(p, &message, err);
+        if (gw_program_description_add(description, p->received, length, &why)) continue;
+        *err = why;
+        program_process_end(p);
+        return PROGRAM_REFUSED;
+    }
+    program_output_show(p->output);
+    return PROGRAM_ANSWERED;
+}

@@ -1,0 +1,295 @@
+#include "kernels/jobs/program/program.h"
+
+#include "core/os/durable.h"
+#include "kernels/jobs/program/inside.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 1024 };
+
+static const gw_option options[] = {
+    {"program", "FILE", NULL, "the program: a Python script, or an executable file", true},
+    {"python", "FILE", NULL,
+     "the Python that runs a script (default: the one that godwit was installed with, or python3)", true},
+    {"args", "TEXT", NULL,
+     "arguments of the program, separated by spaces; what follows -- on the command line is appended", false},
+    {"threads", "N", "1", "threads with which a worker computes", false},
+    {"seed", "N", "1", "seed of first weights, of the order of samples and of random numbers", false},
+    {NULL, NULL, NULL, NULL, false},
+};
+
+static const char reports_name[] = "godwit.reports";
+
+/* Opening. */
+
+static bool read_params(const gw_params *params, program *job, gw_err *err) {
+    const char *python = gw_param_text(params, "python"), *args = gw_param_text(params, "args");
+    int64_t threads, seed;
+    job->file = gw_param_text(params, "program");
+    if (job->file == NULL || job->file[0] == '\0')
+        return gw_fail(err, GW_E_USAGE, "--program: name a Python script or an executable file");
+    if (access(job->file, R_OK) != 0)
+        return gw_fail(err, GW_E_USAGE, "--program: %s cannot be read", job->file);
+    if (!gw_param_integer(params, "threads", 1, THREADS_MOST, false, &threads, err) ||
+        !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
+        return false;
+    job->threads = (uint32_t)threads;
+    job->seed = (uint64_t)seed;
+    return program_command_make(&job->command, job->file, python, args, job->threads, err);
+}
+
+static bool add_tensor(program *job, const gw_program_array *array, gw_err *err) {
+    const gw_program_tensor *t = &array->is;
+    uint32_t number = job->tensor_count;
+    char *name = strndup(t->name.bytes, t->name.length);
+    if (name == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the program's tensors");
+    job->names[number] = name;
+    gw_tensor *to = &job->tensors[job->tensor_count++];
+    *to = (gw_tensor){.name = name,
+                      .dtype = t->role == GW_STATE ? (gw_dtype)t->dtype : GW_F32,
+                      .role = t->role,
+                      .rank = t->rank,
+                      .group = number,
+                      .frac_bits = t->frac_bits,
+                      .apply_only = t->role == GW_STATE && (t->flags & GW_PROGRAM_APPLY_ONLY) != 0};
+    memcpy(to->dim, t->dim, sizeof to->dim);
+    if (t->rank == 0) { /* a scalar */
+        to->rank = 1;
+        to->dim[0] = 1;
+    }
+    return true;
+}
+
+/* The bytes of the reports in the state, rounded up to what aligned_alloc takes. */
+static size_t reports_bytes(const program *job) {
+    size_t bytes = 2 * (size_t)job->report_count * sizeof(double);
+    return (bytes + GW_PROGRAM_ALIGN - 1) / GW_PROGRAM_ALIGN * GW_PROGRAM_ALIGN;
+}
+
+static bool list_tensors(program *job, gw_err *err) {
+    const gw_program_description *d = &job->description;
+    job->tensors = calloc(d->array_count + 1, sizeof *job->tensors);
+    job->names = calloc(d->array_count + 1, sizeof *job->names);
+    if (job->tensors == NULL || job->names == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for the program's tensors");
+    for (uint32_t i = 0; i < d->array_count; i++)
+        if (!add_tensor(job, &d->arrays[i], err)) return false;
+    for (uint32_t s = 0; s < d->sum_count; s++)
+        if ((gw_program_sum(d, s)->is.flags & GW_PROGRAM_REPORT) != 0) job->reports[job->report_count++] = s;
+    if (job->report_count == 0) return true;
+    job->tensors[job->tensor_count++] = (gw_tensor){.name = reports_name,
+                                                    .dtype = GW_F64,
+                                                    .role = GW_STATE,
+                                                    .rank = 1,
+                                                    .dim = {2 * (uint64_t)job->report_count},
+                                                    .group = d->array_count,
+                                                    .apply_only = true};
+    job->report_values = calloc(2 * (size_t)job->report_count, sizeof *job->report_values);
+    job->last_reports = aligned_alloc(GW_PROGRAM_ALIGN, reports_bytes(job));
+    if (job->report_values == NULL || job->last_reports == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for reports");
+    memset(job->last_reports, 0, reports_bytes(job));
+    return true;
+}
+
+static void write_text(FILE *out, gw_program_text text) {
+    fwrite(text.bytes, 1, text.length, out);
+}
+
+/* A digest of all that the program says of its tensors beyond the names and shapes of its state. */
+static void digest_tensors(const gw_program_description *d, char text[GW_HASH_TEXT]) {
+    uint8_t bytes[GW_PROGRAM_MESSAGE_MOST];
+    gw_hash hash = {0};
+    for (uint32_t i = 0; i < d->array_count; i++) {
+        gw_writer w = gw_writer_on(bytes, sizeof bytes);
+        gw_put_bytes(&w, hash.bytes, sizeof hash.bytes);
+        gw_program_put_tensor(&w, &d->arrays[i].is);
+        gw_blake2b(bytes, w.length, hash.bytes, sizeof hash.bytes);
+    }
+    gw_hex(hash.bytes, sizeof hash.bytes, text);
+}
+
+static bool digest_file(const char *path, char text[GW_HASH_TEXT], gw_err *err) {
+    void *bytes;
+    size_t length;
+    gw_hash hash;
+    if (!gw_durable_read(gw_io_system(), path, SIZE_MAX, &bytes, &length, err)) return false;
+    gw_blake2b(bytes, length, hash.bytes, sizeof hash.bytes);
+    gw_hex(hash.bytes, sizeof hash.bytes, text);
+    free(bytes);
+    return true;
+}
+
+static bool write_identity(program *job, gw_err *err) {
+    const gw_program_description *d = &job->description;
+    const gw_program_options *o = &d->options;
+    char digest[GW_HASH_TEXT], code[GW_HASH_TEXT];
+    size_t length;
+    if (!digest_file(job->file, code, err)) return false;
+    FILE *out = open_memstream(&job->identity, &length);
+    if (out == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job's identity");
+    digest_tensors(d, digest);
+    fprintf(out, "program=%s\n", code);
+    fprintf(out, "shards=%u\nupdates=%" PRIu64 "\neval-every=%" PRIu64 "\neval-shards=%u\n", o->shards,
+            o->updates, o->eval_every, o->eval_shards);
+    fprintf(out, "parts=%u\nclip=%.17g\nonce=%d\ntensors=%s\n", o->parts, o->clip,
+            (o->flags & GW_PROGRAM_HAS_ONCE) != 0, digest);
+    for (uint32_t i = 0; i < d->line_count; i++) {
+        write_text(out, d->lines[i].name);
+        fputc('=', out);
+        write_text(out, d->lines[i].value);
+        fputc('\n', out);
+    }
+    return fclose(out) == 0 || gw_fail(err, GW_E_NOMEM, "no memory for the job's identity");
+}
+
+static uint64_t alike_bytes(const gw_program_description *d) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < d->state_count; i++)
+        if (d->arrays[i].is.part == GW_PROGRAM_ALIKE) bytes += d->arrays[i].bytes;
+    return bytes;
+}
+
+static bool open_memory(program *job, gw_err *err) {
+    const gw_program_description *d = &job->description;
+    job->alike = malloc(alike_bytes(d) + 1);
+    return (job->alike != NULL || gw_fail(err, GW_E_NOMEM, "no memory for an update")) &&
+           program_arena_open(&job->state, "godwit-state", d->sizes.state_bytes, true, err) &&
+           program_arena_open(&job->next, "godwit-next", d->sizes.state_bytes, false, err);
+}
+
+static void job_close(void *job_pointer) {
+    program *job = job_pointer;
+    gw_team_close(job->team);
+    program_workers_close(job);
+    program_keeper_close(job->keeper);
+    program_arena_close(&job->state);
+    program_arena_close(&job->next);
+    program_arena_close(&job->initial);
+    program_command_free(&job->command);
+    gw_program_description_free(&job->description);
+    for (uint32_t i = 0; job->names != NULL && i < job->tensor_count; i++) free(job->names[i]);
+    free(job->names);
+    free(job->tensors);
+    free(job->identity);
+    free(job->report_values);
+    free(job->last_reports);
+    free(job->alike);
+    free(job->initial_hashes);
+    pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
+    program *job = calloc(1, sizeof *job);
+    if (job == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job");
+    pthread_mutex_init(&job->lock, NULL);
+    job->first = (program_process){.job = job, .process.fd = -1, .tie = -1};
+    bool good = read_params(params, job, err) && (job->keeper = program_keeper_open(err)) != NULL;
+    if (good && program_first_start(job, err) != PROGRAM_ANSWERED) {
+        good = false;
+        if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);
+    }
+    good = good && list_tensors(job, err) && write_identity(job, err) && open_memory(job, err);
+    if (!good) {
+        job_close(job);
+        return false;
+    }
+    *job_out = job;
+    return true;
+}
+
+static void copy_line(gw_program_text text, char *to, size_t size) {
+    gw_program_text_copy(text, to, size);
+}
+
+static bool job_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
+    const program *job = job_pointer;
+    const gw_program_options *o = &job->description.options;
+    (void)err; /* describing cannot fail */
+    *plan = (gw_plan){.tensors = job->tensors,
+                      .tensor_count = job->tensor_count,
+                      .steps = gw_program_steps(o),
+                      .lane_bytes = job->description.sizes.own_bytes,
+                      .identity = job->identity};
+    copy_line(o->data_text, plan->data_text, sizeof plan->data_text);
+    copy_line(o->model_text, plan->model_text, sizeof plan->model_text);
+    copy_line(o->length_text, plan->length_text, sizeof plan->length_text);
+    return true;
+}
+
+/* Workers and memory. */
+
+static bool lane_open(void *job, void **lane, gw_err *err) {
+    program_slot *slot = program_slot_open(job, err);
+    *lane = slot;
+    if (slot == NULL) return false;
+    pthread_mutex_lock(&slot->turn);
+    program_outcome outcome = program_slot_ready(slot, err);
+    pthread_mutex_unlock(&slot->turn);
+    return outcome == PROGRAM_ANSWERED || gw_fail_in(err, "a worker of %s", ((program *)job)->file);
+}
+
+/* The slot stays until close, as the last state may still have to be shown to its process. */
+static void lane_close(void *job, void *lane) {
+    (void)job, (void)lane;
+}
+
+static bool place(void *job_pointer, void **data, gw_err *err) {
+    program *job = job_pointer;
+    const gw_program_description *d = &job->description;
+    (void)err; /* the memory is there */
+    for (uint32_t i = 0; i < d->state_count; i++) data[i] = (uint8_t *)job->state.bytes + d->arrays[i].at;
+    if (job->report_count > 0) data[d->array_count] = job->last_reports;
+    return true;
+}
+
+static bool init(void *job_pointer, const gw_range *range, const gw_state *state, gw_err *err) {
+    program *job = job_pointer;
+    const gw_program_description *d = &job->description;
+    if (range->group >= d->array_count) {
+        double *reports = state->data[d->array_count];
+        for (uint64_t i = 0; i < range->count; i++) reports[range->first + i] = NAN; /* there is none yet */
+        return true;
+    }
+    if (!program_initial_fetch(job, err)) return false;
+    const gw_program_array *array = &d->arrays[range->group];
+    size_t width = gw_program_dtype_bytes(array->is.dtype);
+    memcpy((uint8_t *)state->data[range->group] + range->first * width,
+           (const uint8_t *)job->initial.bytes + array->at + range->first * width, range->count * width);
+    return true;
+}
+
+static uint32_t shards(const void *job_pointer, uint64_t step, gw_phase *phase) {
+    const gw_program_options *o = &((const program *)job_pointer)->description.options;
+    *phase = gw_program_place_of(o, step).phase;
+    return gw_program_shards(o, *phase);
+}
+
+const gw_job_type gw_job_program = {
+    .api = GW_JOB_API,
+    .name = "program",
+    .about = "a program in Python or another language, computed by worker processes",
+    .options = options,
+    .open = job_open,
+    .close = job_close,
+    .describe = job_describe,
+    .lane_open = lane_open,
+    .lane_close = lane_close,
+    .place = place,
+    .init = init,
+    .shards = shards,
+    .contribute = program_contribute,
+    .scalars = program_scalars,
+    .apply = program_apply,
+    .report = program_report,
+    .summary = program_summary,
+    .commit = program_commit,
+    .interrupt = program_interrupt,
+    .finish = program_finish,
+};

@@ -1,0 +1,19 @@
+/* The job type `program`: a job whose shards and updates are computed by a program in any language, in worker
+ * processes that the peer starts, feeds and replaces. kernels/program/README.md is the protocol between them.
+ * `godwit run FILE.py` is `godwit run program --program FILE.py`. */
+#ifndef GODWIT_KERNELS_JOBS_PROGRAM_PROGRAM_H
+#define GODWIT_KERNELS_JOBS_PROGRAM_PROGRAM_H
+
+#include "core/godwit.h"
+
+extern const gw_job_type gw_job_program;
+
+/* Whether a file is a Python script, by its name: "train.py". */
+bool gw_program_is_script(const char *file);
+
+/* Appends one argument of the program to the value of --args, in which spaces separate arguments, a backslash
+ * keeps the character that follows it, and two quotes ('') are an argument without characters. Returns a new string, which the caller frees; NULL where
+ * memory is short. `args` may be NULL, and is freed. */
+char *gw_program_add_argument(char *args, const char *argument);
+
+#endif

@@ -1,0 +1,138 @@
+#include "core/os/clock.h"
+#include "kernels/jobs/program/inside.h"
+#include "kernels/math/half.h"
+
+enum {
+    BLOCK = 4096,    /* elements that are widened at a time */
+    LOSSES_MOST = 2, /* workers that die at a shard here before it is given up */
+};
+
+#define DROPPED_NS UINT64_C(1000000000) /* how long a worker may go on with a shard that nobody wants */
+
+/* A shard that a worker is computing. */
+typedef struct watched {
+    program_slot *slot;
+    const gw_emitter *emitter;
+    uint64_t dropped_ns; /* when it was found to be unwanted; 0: it is wanted */
+} watched;
+
+static bool is_unwanted(void *context) {
+    watched *w = context;
+    pthread_mutex_lock(&w->slot->lock);
+    bool interrupted = w->slot->interrupted;
+    pthread_mutex_unlock(&w->slot->lock);
+    if (interrupted) return true;
+    uint64_t now = gw_now_ns();
+    if (w->dropped_ns == 0 && gw_emitter_dropped(w->emitter)) w->dropped_ns = now;
+    return w->dropped_ns != 0 && now - w->dropped_ns > DROPPED_NS;
+}
+
+/* Notes that the slot computes a shard, or (`runs` false) that it has done so. Returns whether the shard was
+ * interrupted before. */
+static bool note(program_slot *slot, bool runs, uint64_t step, uint32_t shard) {
+    pthread_mutex_lock(&slot->lock);
+    bool interrupted = slot->interrupted;
+    slot->running = runs;
+    slot->interrupted = false;
+    slot->step = step;
+    slot->shard = shard;
+    pthread_mutex_unlock(&slot->lock);
+    return interrupted;
+}
+
+bool program_interrupt(void *job_pointer, uint64_t step, uint32_t shard) {
+    program *job = job_pointer;
+    bool found = false;
+    pthread_mutex_lock(&job->lock);
+    for (uint32_t i = 0; i < job->slot_count && !found; i++) {
+        program_slot *slot = job->slots[i];
+        pthread_mutex_lock(&slot->lock);
+        found = slot->running && slot->step == step && slot->shard == shard;
+        if (found) slot->interrupted = true;
+        pthread_mutex_unlock(&slot->lock);
+    }
+    pthread_mutex_unlock(&job->lock);
+    return found;
+}
+
+static void emit_halves(gw_emitter *emitter, uint32_t tensor, const gw_program_array *sum,
+                        const uint16_t *values) {
+    float wide[BLOCK];
+    bool half = sum->is.dtype == GW_PROGRAM_F16;
+    for (uint64_t first = 0; first < sum->elements; first += BLOCK) {
+        uint64_t count = sum->elements - first < BLOCK ? sum->elements - first : BLOCK;
+        for (uint64_t i = 0; i < count; i++)
+            wide[i] = half ? gw_half_value(values[first + i]) : gw_bfloat_value(values[first + i]);
+        gw_emit(emitter, tensor, first, count, wide);
+    }
+}
+
+/* Adds what a worker has left in its arena. */
+static void emit_all(const program *job, const uint8_t *own, gw_phase phase, gw_emitter *emitter) {
+    const gw_program_description *d = &job->description;
+    uint8_t takes_part = phase == GW_EVALUATE ? GW_PROGRAM_EVALUATE : GW_PROGRAM_TRAIN;
+    for (uint32_t s = 0; s < d->sum_count; s++) {
+        const gw_program_array *sum = gw_program_sum(d, s);
+        const void *values = own + sum->at;
+        uint32_t tensor = d->state_count + s;
+        if ((sum->is.flags & takes_part) == 0 || own[s] == 0) continue;
+        switch ((int)sum->is.dtype) {
+        case GW_PROGRAM_F32:
+            gw_emit(emitter, tensor, 0, sum->elements, values);
+            break;
+        case GW_PROGRAM_F64:
+            gw_emit_doubles(emitter, tensor, 0, sum->elements, values);
+            break;
+        case GW_PROGRAM_I64:
+            gw_emit_integers(emitter, tensor, 0, sum->elements, values);
+            break;
+        default:
+            emit_halves(emitter, tensor, sum, values);
+        }
+    }
+}
+
+/* Has one worker after the other compute the shard, until one has done it or so many have died that the shard
+ * may be to blame. */
+static program_outcome compute(program_slot *slot, const program_request *request, watched *w, gw_err *err) {
+    uint64_t step = request->message->shard.place.step;
+    uint32_t shard = request->message->shard.shard;
+    program_outcome outcome = PROGRAM_LOST;
+    for (int losses = 0; outcome == PROGRAM_LOST && losses < LOSSES_MOST; losses++) {
+        gw_program_message reply;
+        note(slot, true, step, shard);
+        outcome = program_slot_ask(slot, request, &reply, err);
+        if (note(slot, false, step, shard) && outcome == PROGRAM_UNWANTED) {
+            outcome = PROGRAM_LOST;
+            gw_fail(err, GW_E_TIMEOUT, "a worker has been busy with it for too long (--hang-timeout)");
+        }
+        if (outcome != PROGRAM_LOST) break;
+        if (w->dropped_ns != 0 || gw_emitter_dropped(w->emitter)) return PROGRAM_UNWANTED;
+        if (losses + 1 < LOSSES_MOST)
+            gw_log(GW_WARN, program_room, "shard %u of step %llu: %s; another worker computes it again",
+                   shard, (unsigned long long)step, err->text);
+        else
+            gw_fail_in(err, "%d workers have died at it", LOSSES_MOST);
+    }
+    return outcome;
+}
+
+bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                        gw_emitter *emitter, gw_err *err) {
+    program *job = job_pointer;
+    program_slot *slot = lane;
+    (void)state; /* the workers map it */
+    gw_program_place place = gw_program_place_of(&job->description.options, step);
+    gw_program_message message = {.kind = GW_PROGRAM_SHARD};
+    message.shard.place = place;
+    message.shard.shard = shard;
+    message.shard.shards = gw_program_shards(&job->description.options, place.phase);
+    watched w = {.slot = slot, .emitter = emitter};
+    const program_request request = {
+        .message = &message, .reply = GW_PROGRAM_DONE, .unwanted = is_unwanted, .context = &w};
+    pthread_mutex_lock(&slot->turn);
+    program_outcome outcome = compute(slot, &request, &w, err);
+    if (outcome == PROGRAM_ANSWERED) emit_all(job, slot->process.own.bytes, place.phase, emitter);
+    pthread_mutex_unlock(&slot->turn);
+    return outcome == PROGRAM_ANSWERED || outcome == PROGRAM_UNWANTED;
+}

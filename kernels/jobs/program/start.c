@@ -1,0 +1,154 @@
+#include "kernels/jobs/program/inside.h"
+#include "kernels/jobs/program/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+/* What is taken out of the environment: threads and arithmetic that the peer does not know of, and what tells
+ * a program that it is one of several. */
+static bool is_taken(const char *entry) {
+    static const char *const prefixes[] = {"OMP_",
+                                           "MKL_",
+                                           "KMP_",
+                                           "GOMP_",
+                                           "SLURM_",
+                                           "TORCHELASTIC_",
+                                           "RANK=",
+                                           "LOCAL_RANK=",
+                                           "WORLD_SIZE=",
+                                           "LOCAL_WORLD_SIZE=",
+                                           "GROUP_RANK=",
+                                           "MASTER_ADDR=",
+                                           "MASTER_PORT=",
+                                           "PYTHONHASHSEED=",
+                                           "PYTHONUNBUFFERED=",
+                                           "OPENBLAS_NUM_THREADS=",
+                                           "NUMEXPR_",
+                                           "ATEN_CPU_CAPABILITY=",
+                                           "ONEDNN_MAX_CPU_ISA=",
+                                           "DNNL_MAX_CPU_ISA=",
+                                           "GODWIT_WORKER_FD="};
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+static bool is_one_of(const char *name, const char *const *list) {
+    for (; *list != NULL; list++)
+        if (strcasecmp(name, *list) == 0) return true;
+    return false;
+}
+
+/* Adds what makes PyTorch, oneDNN and MKL take the same way on processors of different makers: `core` is the
+ * kind of processor that OpenBLAS computes as (kernels/device/class.h). */
+static size_t add_class(program_command *command, size_t count) {
+    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const narrow[] = {"Haswell", "Zen", "Excavator", NULL};
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    bool is_wide = core != NULL && is_one_of(core, wide);
+    if (!is_wide && (core == NULL || !is_one_of(core, narrow))) return count;
+    const size_t size = sizeof command->settings[0];
+    snprintf(command->settings[count++], size, "ATEN_CPU_CAPABILITY=%s", is_wide ? "avx512" : "avx2");
+    snprintf(command->settings[count++], size, "ONEDNN_MAX_CPU_ISA=%s", is_wide ? "AVX512_CORE" : "AVX2");
+    snprintf(command->settings[count++], size, "MKL_ENABLE_INSTRUCTIONS=%s", is_wide ? "AVX512" : "AVX2");
+    snprintf(command->settings[count++], size, "MKL_CBWR=%s,STRICT", is_wide ? "AVX512" : "AVX2");
+    return count;
+}
+
+static bool make_environment(program_command *command, uint32_t threads, gw_err *err) {
+    static const char *const counted[] = {"OMP", "MKL", "OPENBLAS", "NUMEXPR"};
+    const size_t size = sizeof command->settings[0], most = sizeof command->settings / size;
+    size_t count = 0, entries = 0, kept = 0;
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        snprintf(command->settings[count++], size, "%s_NUM_THREADS=%u", counted[i], threads);
+    static const char *const fixed[] = {"OMP_DYNAMIC=FALSE", "MKL_DYNAMIC=FALSE",  "OMP_WAIT_POLICY=passive",
+                                        "PYTHONHASHSEED=0",  "PYTHONUNBUFFERED=1", "GODWIT_WORKER_FD=3"};
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        snprintf(command->settings[count++], size, "%s", fixed[i]);
+    count = add_class(command, count);
+    while (environ[entries] != NULL) entries++;
+    command->environment = calloc(entries + most + 1, sizeof *command->environment);
+    if (command->environment == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for an environment");
+    for (size_t i = 0; i < entries; i++)
+        if (!is_taken(environ[i])) command->environment[kept++] = environ[i];
+    for (size_t i = 0; i < count; i++) command->environment[kept++] = command->settings[i];
+    return true;
+}
+
+bool gw_program_is_script(const char *file) {
+    static const char end[] = ".py";
+    size_t length = strlen(file);
+    return length >= sizeof end && strcmp(file + length + 1 - sizeof end, end) == 0;
+}
+
+/* An argument without characters, and the characters that a backslash must keep. */
+static const char empty[] = "''", kept[] = " \\'";
+
+char *gw_program_add_argument(char *args, const char *argument) {
+    size_t used = args != NULL ? strlen(args) : 0, length = strlen(argument);
+    char *longer = realloc(args, used + 2 * length + 4);
+    if (longer == NULL) {
+        free(args);
+        return NULL;
+    }
+    char *to = longer + used;
+    if (used > 0) *to++ = ' ';
+    if (length == 0) {
+        memcpy(to, empty, sizeof empty);
+        return longer;
+    }
+    for (; *argument != '\0'; argument++) {
+        if (strchr(kept, *argument) != NULL) *to++ = '\\';
+        *to++ = *argument;
+    }
+    *to = '\0';
+    return longer;
+}
+
+/* Cuts `text` in place at its separators; argv[first..] gets the pieces. */
+static void split_arguments(char *text, char **argv, size_t first) {
+    char *from = text, *to = text;
+    while (*from != '\0') {
+        while (*from == ' ') from++;
+        if (*from == '\0') break;
+        argv[first++] = to;
+        bool none = strncmp(from, empty, sizeof empty - 1) == 0 &&
+                    (from[sizeof empty - 1] == ' ' || from[sizeof empty - 1] == '\0');
+        if (none) from += sizeof empty - 1;
+        for (; *from != '\0' && *from != ' '; from++) {
+            if (*from == '\\' && from[1] != '\0') from++;
+            *to++ = *from;
+        }
+        if (*from == ' ') from++;
+        *to++ = '\0';
+    }
+}
+
+bool program_command_make(program_command *command, const char *file, const char *python, const char *args,
+                          uint32_t threads, gw_err *err) {
+    *command = (program_command){0};
+    bool script = python != NULL || gw_program_is_script(file);
+    const char *installed = getenv("GODWIT_PYTHON");
+    if (script && python == NULL) python = installed != NULL && installed[0] != '\0' ? installed : "python3";
+    size_t length = args != NULL ? strlen(args) : 0, count = 0;
+    command->text = malloc(length + 2);
+    command->argv = calloc(length / 2 + 5, sizeof *command->argv);
+    if (command->text == NULL || command->argv == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for the program's arguments");
+    memcpy(command->text, args != NULL ? args : "", length + 1);
+    command->file = script ? python : file;
+    if (script) command->argv[count++] = (char *)(uintptr_t)python;
+    command->argv[count++] = (char *)(uintptr_t)file;
+    split_arguments(command->text, command->argv, count);
+    return make_environment(command, threads, err);
+}
+
+void program_command_free(program_command *command) {
+    free(command->argv);
+    free(command->environment);
+    free(command->text);
+    *command = (program_command){0};
+}

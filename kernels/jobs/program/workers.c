@@ -1,0 +1,215 @@
+#include "core/os/clock.h"
+#include "kernels/jobs/program/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STARTS_MOST = 3 }; /* times that a worker is started anew when it dies before it can work */
+
+#define LEAVE_NS UINT64_C(2000000000)
+
+/* S_0. */
+
+static void hash_initial(const gw_program_description *d, const program_arena *arena, gw_hash *hashes) {
+    const uint8_t *bytes = arena->bytes;
+    for (uint32_t i = 0; i < d->state_count; i++)
+        gw_blake2b(bytes + d->arrays[i].at, d->arrays[i].bytes, hashes[i].bytes, sizeof hashes[i].bytes);
+}
+
+/* Keeps the first S_0, and compares later ones with it. */
+static bool judge_initial(program *job, const program_arena *arena, gw_err *err) {
+    const gw_program_description *d = &job->description;
+    gw_hash *hashes = calloc(d->state_count, sizeof *hashes);
+    char name[100];
+    if (hashes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to compare initial states");
+    hash_initial(d, arena, hashes);
+    if (job->initial_hashes == NULL) {
+        job->initial_hashes = hashes;
+        return true;
+    }
+    for (uint32_t i = 0; i < d->state_count; i++) {
+        if (gw_hash_equal(&hashes[i], &job->initial_hashes[i])) continue;
+        free(hashes);
+        return gw_fail(
+            err, GW_E_USAGE,
+            "%s begins with another '%s' each time it is started: what it is made of depends on more "
+            "than the program, its arguments and the seed (time, the order of a set, a generator "
+            "that is not seeded)",
+            job->file, gw_program_text_copy(d->arrays[i].is.name, name, sizeof name));
+    }
+    free(hashes);
+    return true;
+}
+
+/* Has a process that has not got its arenas yet write S_0, and compares it. *kept becomes the memory that
+ * holds it; NULL: it is freed. Called with the job's lock. */
+static program_outcome fetch_initial(program *job, program_process *p, program_arena *kept, gw_err *err) {
+    program_arena arena;
+    if (!program_arena_open(&arena, "godwit-initial", job->description.sizes.state_bytes, false, err))
+        return PROGRAM_LOST;
+    gw_program_message message = {.kind = GW_PROGRAM_INIT}, reply;
+    const program_request request = {.message = &message, .fds = &arena.fd, .reply = GW_PROGRAM_DONE};
+    program_outcome outcome = program_process_ask(p, &request, &reply, err);
+    if (outcome == PROGRAM_ANSWERED && !judge_initial(job, &arena, err)) outcome = PROGRAM_REFUSED;
+    if (outcome == PROGRAM_ANSWERED && kept != NULL)
+        *kept = arena;
+    else
+        program_arena_close(&arena);
+    return outcome;
+}
+
+/* Receives the description of a process; the first is kept, and others are compared with it. */
+static program_outcome fetch_description(program *job, program_process *p, gw_err *err) {
+    if (!job->description.complete) return program_process_describe(p, &job->description, err);
+    gw_program_description description = {0};
+    program_outcome outcome = program_process_describe(p, &description, err);
+    if (outcome == PROGRAM_ANSWERED &&
+        !gw_program_description_compare(&job->description, &description, err)) {
+        gw_fail_in(err, "%s describes another job each time it is started", job->file);
+        err->code = GW_E_USAGE;
+        program_process_end(p);
+        outcome = PROGRAM_REFUSED;
+    }
+    gw_program_description_free(&description);
+    return outcome;
+}
+
+program_outcome program_first_start(program *job, gw_err *err) {
+    program_process *p = &job->first;
+    if (p->serial != 0) return PROGRAM_ANSWERED;
+    bool again = job->description.complete;
+    program_outcome outcome = program_process_start(job, p, GW_PROGRAM_FIRST, !again, err);
+    if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, p, err);
+    if (outcome == PROGRAM_ANSWERED) outcome = fetch_initial(job, p, again ? NULL : &job->initial, err);
+    if (outcome != PROGRAM_ANSWERED) program_process_end(p);
+    return outcome;
+}
+
+bool program_initial_fetch(program *job, gw_err *err) {
+    pthread_mutex_lock(&job->lock);
+    bool good = true;
+    if (job->initial.bytes == NULL) { /* it was forgotten; workers that have computed do not know it */
+        program_process p;
+        program_outcome outcome = program_process_start(job, &p, GW_PROGRAM_WORKER, false, err);
+        if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, &p, err);
+        if (outcome == PROGRAM_ANSWERED) outcome = fetch_initial(job, &p, &job->initial, err);
+        program_process_leave(&p);
+        program_process_end(&p);
+        good = outcome == PROGRAM_ANSWERED;
+    }
+    pthread_mutex_unlock(&job->lock);
+    return good;
+}
+
+/* The slots. */
+
+program_slot *program_slot_open(program *job, gw_err *err) {
+    program_slot *slot = calloc(1, sizeof *slot);
+    pthread_mutex_lock(&job->lock);
+    program_slot **slots = realloc(job->slots, (job->slot_count + 1) * sizeof(program_slot *));
+    if (slots != NULL) job->slots = slots;
+    if (slots == NULL || slot == NULL) {
+        pthread_mutex_unlock(&job->lock);
+        free(slot);
+        gw_fail(err, GW_E_NOMEM, "no memory for a worker");
+        return NULL;
+    }
+    *slot = (program_slot){.job = job, .index = job->slot_count};
+    slot->process = (program_process){.job = job, .process.fd = -1, .tie = -1};
+    pthread_mutex_init(&slot->turn, NULL);
+    pthread_mutex_init(&slot->lock, NULL);
+    job->slots[job->slot_count++] = slot;
+    pthread_mutex_unlock(&job->lock);
+    return slot;
+}
+
+/* Takes the first process of a program that cannot be forked. */
+static bool adopt(program *job, program_process *p) {
+    pthread_mutex_lock(&job->lock);
+    bool takes = job->first.serial != 0;
+    if (takes) {
+        *p = job->first;
+        job->first = (program_process){.job = job, .process.fd = -1, .tie = -1};
+    }
+    pthread_mutex_unlock(&job->lock);
+    return takes;
+}
+
+static program_outcome give_arenas(program *job, program_process *p, gw_err *err) {
+    if (!program_arena_open(&p->own, "godwit-own", job->description.sizes.own_bytes, false, err))
+        return PROGRAM_LOST;
+    gw_program_message message = {.kind = GW_PROGRAM_ARENAS, .arenas = job->description.sizes}, reply;
+    const int fds[] = {job->state.fd, job->next.fd, p->own.fd};
+    const program_request request = {.message = &message, .fds = fds, .reply = GW_PROGRAM_DONE};
+    return program_process_ask(p, &request, &reply, err);
+}
+
+static program_outcome start(program_slot *slot, program_process *p, gw_err *err) {
+    program *job = slot->job;
+    bool leads = slot->index == 0;
+    program_outcome outcome = PROGRAM_ANSWERED;
+    if (job->description.can_fork) {
+        outcome = program_process_start(job, p, GW_PROGRAM_FORKED_WORKER, leads, err);
+        if (outcome == PROGRAM_ANSWERED) program_output_show(p->output);
+    } else if (!leads || !adopt(job, p)) {
+        outcome = program_process_start(job, p, GW_PROGRAM_WORKER, leads, err);
+        if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, p, err);
+        if (outcome == PROGRAM_ANSWERED) {
+            pthread_mutex_lock(&job->lock);
+            outcome = fetch_initial(job, p, NULL, err);
+            pthread_mutex_unlock(&job->lock);
+        }
+    }
+    if (outcome == PROGRAM_ANSWERED) outcome = give_arenas(job, p, err);
+    if (outcome != PROGRAM_ANSWERED) program_process_end(p);
+    return outcome;
+}
+
+program_outcome program_slot_ready(program_slot *slot, gw_err *err) {
+    program_outcome outcome = PROGRAM_ANSWERED;
+    for (int tries = 0; slot->process.serial == 0 && tries < STARTS_MOST; tries++) {
+        program_process p = {.job = slot->job, .process.fd = -1, .tie = -1};
+        outcome = start(slot, &p, err);
+        if (outcome == PROGRAM_ANSWERED) {
+            slot->process = p;
+        } else if (outcome != PROGRAM_LOST) {
+            break;
+        } else {
+            gw_log(GW_WARN, program_room, "a worker could not be started: %s", err->text);
+        }
+    }
+    return outcome;
+}
+
+program_outcome program_slot_ask(program_slot *slot, const program_request *request,
+                                 gw_program_message *reply, gw_err *err) {
+    program_outcome outcome = program_slot_ready(slot, err);
+    if (outcome != PROGRAM_ANSWERED) return outcome;
+    return program_process_ask(&slot->process, request, reply, err);
+}
+
+/* The end. */
+
+static void leave_all(program *job) {
+    for (uint32_t i = 0; i < job->slot_count; i++) program_process_leave(&job->slots[i]->process);
+    program_process_leave(&job->first);
+}
+
+void program_workers_close(program *job) {
+    uint64_t until = gw_now_ns() + LEAVE_NS;
+    leave_all(job);
+    for (uint32_t i = 0; i <= job->slot_count; i++) {
+        program_process *p = i < job->slot_count ? &job->slots[i]->process : &job->first;
+        uint64_t now = gw_now_ns();
+        int status;
+        if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, &status);
+        program_process_end(p);
+    }
+    for (uint32_t i = 0; i < job->slot_count; i++) {
+        pthread_mutex_destroy(&job->slots[i]->turn);
+        pthread_mutex_destroy(&job->slots[i]->lock);
+        free(job->slots[i]);
+    }
+    free(job->slots);
+}
