@@ -128,7 +128,7 @@ Test(layout, bad_plans_are_refused_by_name) {
     tensors[LOSS].role = 0;
     refuse(tensors, TENSORS, "'loss': unknown role");
     fill(tensors);
-    tensors[P].dtype = GW_BF16 + 1;
+    tensors[P].dtype = GW_DTYPE_LAST + 1;
     refuse(tensors, TENSORS, "'p': unknown dtype");
     tensors[P].name = NULL;
     refuse(tensors, TENSORS, "tensor 0 has no name");
