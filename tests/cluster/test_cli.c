@@ -413,7 +413,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --join ,", "--join");
     refused("run", "the job comes first");
     refused("run --peers 3", "the job comes first");
-    refused("run fly", "digits, gpt, synthetic");
+    refused("run fly", "digits, gpt, program, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
     cr_assert_eq(chdir("/etc"), 0);
     refused("run passwd", "give ./passwd to run the file");

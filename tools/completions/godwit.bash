@@ -237,6 +237,14 @@ _godwit_table() {
             kinds[--schedule]='words cosine linear wsd constant'
             kinds[--tokenizer]='dir'
         fi
+        if [ "$2" = program ]; then
+            offered+=' --args= --program= --python= --seed= --threads='
+            kinds[--args]='any'
+            kinds[--seed]='any'
+            kinds[--threads]='any'
+            kinds[--program]='file'
+            kinds[--python]='file'
+        fi
         if [ "$2" = synthetic ]; then
             offered+=' --bad-shard= --crash-shard= --payload-bytes= --payload-copies= --seed= --shard-ms= --shards= --skew= --spin --state-bytes= --sum-elements='
             kinds[--bad-shard]='any'
@@ -377,7 +385,7 @@ _godwit() {
             return
         fi
         case $command,$COMP_CWORD in
-        run,2) kind='job digits gpt synthetic' ;;
+        run,2) kind='job digits gpt program synthetic' ;;
         bench,2) kind='words allreduce steal write aead accumulate checkpoint digits gpu gpt' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;
