@@ -138,7 +138,10 @@ _godwit_table() {
         kinds[--tokenizer]='dir'
         ;;
     inspect)
-        offered+=' --json -j --help --usage'
+        offered+=' --cluster= --from= --json -j --key= --help --usage'
+        kinds[--cluster]='any'
+        kinds[--from]='any'
+        kinds[--key]='file'
         ;;
     keygen)
         offered+=' --help --usage'

@@ -54,25 +54,32 @@ static void forget_old(gw_known *known) {
     known->count = kept;
 }
 
-void gw_known_get(gw_reader *r, gw_known *known) {
-    gw_hash cluster, job;
+void gw_known_look(gw_reader *r, gw_known *known) {
     if (gw_get_u8(r) != VERSION) r->failed = true;
-    gw_get_hash(r, &cluster);
-    gw_get_hash(r, &job);
+    gw_get_hash(r, &known->cluster);
+    gw_get_hash(r, &known->job);
     uint32_t count = gw_get_u32(r);
     if (count > GW_KNOWN_PEERS) r->failed = true;
-    bool ours = gw_hash_equal(&cluster, &known->cluster) && gw_hash_equal(&job, &known->job);
     known->count = 0;
     for (uint32_t i = 0; i < count && !r->failed; i++) {
         gw_known_peer peer;
         gw_get_peer_id(r, &peer.id);
         gw_get_addr(r, &peer.addr);
         peer.seen_s = gw_get_u64(r);
-        if (ours && find(known, &peer.id) == NULL) known->peers[known->count++] = peer;
+        if (find(known, &peer.id) == NULL) known->peers[known->count++] = peer;
     }
     if (!gw_reader_done(r)) {
         r->failed = true;
         known->count = 0;
     }
     forget_old(known);
+}
+
+void gw_known_get(gw_reader *r, gw_known *known) {
+    const gw_hash cluster = known->cluster, job = known->job;
+    gw_known_look(r, known);
+    bool ours = gw_hash_equal(&cluster, &known->cluster) && gw_hash_equal(&job, &known->job);
+    if (!ours) known->count = 0;
+    known->cluster = cluster;
+    known->job = job;
 }

@@ -45,5 +45,7 @@ void gw_known_put(gw_writer *w, const gw_known *known);
  * are left out, and those that were seen GW_KNOWN_DAYS before the newest one. Fails the reader on
  * malformed bytes: then *known has no peers. */
 void gw_known_get(gw_reader *r, gw_known *known);
+/* Does the same for a file of any job and cluster, which *known becomes. */
+void gw_known_look(gw_reader *r, gw_known *known);
 
 #endif

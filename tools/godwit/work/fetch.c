@@ -93,7 +93,7 @@ typedef struct fetch_aside {
     uint8_t bytes[];
 } fetch_aside;
 
-enum { MOST_ASIDE = 4 };
+enum { MOST_ASIDE = 4, TRIES_ASIDE = 3 };
 
 static void free_aside(fetch_aside *f) {
     atomic_fetch_sub(&f->fetcher->aside, 1);
@@ -113,8 +113,10 @@ static void fetched_aside(gw_data_op *op, const gw_completion *completion) {
     if (left) free_aside(f);
 }
 
-bool gw_fetch_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
-                    uint64_t capacity, uint64_t *length, gw_err *err) {
+/* Fetches once to memory that may be left behind. *status becomes GW_OP_UNKNOWN where the operation was abandoned, as all
+ * are when a view changes, and remains as it was where there is another error. */
+static bool fetch_once_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+                             uint64_t capacity, uint64_t *length, gw_op_status *status, gw_err *err) {
     char text[GW_SHORT_TEXT];
     if (atomic_fetch_add(&fetcher->aside, 1) >= MOST_ASIDE) {
         atomic_fetch_sub(&fetcher->aside, 1);
@@ -136,21 +138,27 @@ bool gw_fetch_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *
     pthread_mutex_lock(&f->fetch.lock);
     while (!f->fetch.over)
         if (!gw_cond_wait_until(&f->fetch.changed, &f->fetch.lock, end_ns)) break;
-    f->left = !f->fetch.over;
-    bool left = f->left;
-    gw_op_status status = f->fetch.result.status;
+    bool left = f->left = !f->fetch.over;
+    gw_completion result = f->fetch.result;
     pthread_mutex_unlock(&f->fetch.lock);
     if (left) return gw_fail(err, GW_E_PEER, "fetch from %s: no answer", gw_peer_id_short(peer, text));
-    bool good = status == GW_OP_OK;
-    if (good) {
-        *length = f->fetch.result.value;
-        memcpy(bytes, f->bytes, *length);
-        atomic_fetch_add(&fetcher->bytes, *length);
-    } else {
-        fail_fetch(peer, status, err);
-    }
+    *status = result.status;
+    *length = result.value;
+    if (result.status == GW_OP_OK) memcpy(bytes, f->bytes, *length);
     free_aside(f);
-    return good;
+    return result.status == GW_OP_OK || fail_fetch(peer, result.status, err);
+}
+
+bool gw_fetch_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
+                    uint64_t capacity, uint64_t *length, gw_err *err) {
+    gw_op_status status = GW_OP_UNKNOWN;
+    for (uint32_t i = 0; i < TRIES_ASIDE && status == GW_OP_UNKNOWN; i++) {
+        status = GW_OP_UNAVAILABLE;
+        if (!fetch_once_aside(fetcher, peer, name, bytes, capacity, length, &status, err)) continue;
+        atomic_fetch_add(&fetcher->bytes, *length);
+        return true;
+    }
+    return false;
 }
 
 /* Answering, on two threads of the data links: one for names that are in files, one for those of the

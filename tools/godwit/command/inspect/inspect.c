@@ -1,4 +1,4 @@
-/* `godwit inspect` shows what a state directory or one checkpoint holds. It changes nothing on disk and
+/* `godwit inspect` shows what a state directory, a running peer or one checkpoint holds. It changes nothing on disk and
  * needs no lock, so it can be used on the directory of a running peer. */
 #include "checkpoint/catalog.h"
 #include "core/os/directory.h"
@@ -13,8 +13,11 @@
 #include <sys/stat.h>
 
 typedef struct arguments {
-    const char *path;
+    const char *path; /* NULL: the peer that is named has the checkpoints */
     bool json;
+    gw_client_place place;
+    const char *program;
+    gw_client *client; /* of the peer that is named; NULL = none is */
 } arguments;
 
 static const struct argp_option inspect_options[] = {
@@ -22,16 +25,24 @@ static const struct argp_option inspect_options[] = {
     {0},
 };
 
-static const char inspect_doc[] =
-    "Shows the checkpoints of a peer's directory and the newest of them in full, or the checkpoint whose "
-    "manifest is given: job and parameters, state hash, tensors with their norms, and which chunks are here "
-    "and intact. Nothing is changed.\vThe exit code is 1 when a manifest, or a chunk of the checkpoint shown "
-    "in full, is damaged. Chunks that are missing here are not damage: each peer holds a part of a "
-    "checkpoint.";
+static const char inspect_doc[] = "Shows the checkpoints of a peer's directory, or with --from of a running "
+                                  "peer, and the newest of them in "
+                                  "full, or the checkpoint whose manifest is given: job and parameters, "
+                                  "state hash, tensors with their norms, "
+                                  "which chunks are here and intact, and which peers have the others. "
+                                  "Nothing is changed.\vThe exit code is 1 "
+                                  "when a manifest, or a chunk of the checkpoint shown in full, is damaged. "
+                                  "Chunks that are missing here are not "
+                                  "damage: each peer may hold only a part of a checkpoint. Where a peer runs "
+                                  "in the directory, it is asked who has "
+                                  "them.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &a->place;
+        return 0;
     case 'j':
         a->json = true;
         return 0;
@@ -41,8 +52,9 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
         a->path = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give the directory of a peer, or a manifest");
-        return EINVAL;
+        if (a->place.from == NULL)
+            argp_error(state, "give the directory of a peer, or a manifest, or a running peer by --from");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -74,42 +86,94 @@ static bool judge(const char *path, uint32_t manifests, uint32_t chunks, const g
                    path, text, why->text);
 }
 
+/* Finds out about one checkpoint. `dir` is the directory of the store; NULL = there is none. */
+static bool collect(const arguments *a, const gw_manifest *manifest, const char *dir, gw_store *store,
+                    gw_inspect_report *report, gw_inspect_others *others, gw_err *err) {
+    *others = (gw_inspect_others){0};
+    if (!gw_inspect_collect(manifest, store, report, err)) return false;
+    bool known = true;
+    if (a->client != NULL)
+        known = gw_inspect_ask(a->client, manifest, others, err);
+    else if (dir != NULL && report->missing > 0)
+        gw_inspect_find_others(dir, a->program, manifest, others);
+    else
+        return true;
+    if (known) gw_inspect_note_others(report, others);
+    if (!known) gw_inspect_report_free(report);
+    return known;
+}
+
+/* Counts the chunks of each checkpoint that are in the directory or, without one, at the peer that is named. */
+static bool count_here(const arguments *a, const gw_catalog *catalog, gw_store *store, uint32_t *here,
+                       gw_err *err) {
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        gw_chunk_holders own = {0};
+        if (store != NULL)
+            here[i] = gw_inspect_count_held(&catalog->good[i], store);
+        else if (!gw_client_holders(a->client, &catalog->good[i], false, &own, err))
+            return false;
+        else if (own.count > 0)
+            here[i] = gw_set_count(&own.list[0].chunks);
+        gw_chunk_holders_free(&own);
+    }
+    return true;
+}
+
 /* Shows the list of all checkpoints, and the newest one in full. */
-static bool show_catalog(const char *dir, const gw_catalog *catalog, gw_store *store, bool json,
+static bool show_catalog(const arguments *a, const char *where, const gw_catalog *catalog, gw_store *store,
                          gw_err *err) {
     gw_inspect_report report;
-    if (!gw_inspect_collect(gw_catalog_newest(catalog), store, &report, err)) return false;
-    if (json) {
-        json_t *object = gw_inspect_json_catalog(dir, catalog, store);
+    gw_inspect_others others;
+    uint32_t *here = calloc(catalog->good_count, sizeof *here);
+    bool good = here != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
+    good = good && count_here(a, catalog, store, here, err) &&
+           collect(a, gw_catalog_newest(catalog), store != NULL ? where : NULL, store, &report, &others, err);
+    if (good && a->json) {
+        json_t *object = gw_inspect_json_catalog(where, catalog, here);
         json_object_set_new(object, "newest", gw_inspect_json_report(&report));
         print_json(object);
-    } else {
-        gw_inspect_print_catalog(stdout, dir, catalog, store);
+    } else if (good) {
+        gw_inspect_print_catalog(stdout, where, catalog, here);
         fputs("\nThe newest:\n\n", stdout);
         gw_inspect_print_report(stdout, &report);
     }
+    free(here);
+    if (!good) return false;
     const gw_err *why = &report.why;
     if (report.damaged == 0 && catalog->bad_count > 0) why = &catalog->bad[0].err;
-    bool sound = judge(dir, catalog->bad_count, report.damaged, why, err);
+    good = judge(where, catalog->bad_count, report.damaged, why, err);
     gw_inspect_report_free(&report);
-    return sound;
+    gw_inspect_others_free(&others);
+    return good;
 }
 
-static bool inspect_folder(const char *given, bool json, gw_err *err) {
+static bool inspect_catalog(const arguments *a, const char *where, const gw_catalog *catalog, gw_store *store,
+                            gw_err *err) {
+    if (catalog->good_count > 0) return show_catalog(a, where, catalog, store, err);
+    if (catalog->bad_count > 0)
+        return gw_fail(err, GW_E_CORRUPT, "%s holds no whole checkpoint: %s", where,
+                       catalog->bad[0].err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint", where);
+}
+
+static bool inspect_folder(const arguments *a, gw_err *err) {
     char dir[GW_PATH_BYTES];
     gw_store *store;
     gw_catalog catalog;
-    if (!gw_directory_find(given, dir, err) || !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
+    if (!gw_directory_find(a->path, dir, err) || !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
         return false;
-    bool done = gw_catalog_load(gw_io_system(), dir, &catalog, err);
-    if (done && catalog.good_count > 0)
-        done = show_catalog(dir, &catalog, store, json, err);
-    else if (done && catalog.bad_count > 0)
-        done = gw_fail(err, GW_E_CORRUPT, "%s holds no whole checkpoint: %s", dir, catalog.bad[0].err.text);
-    else if (done)
-        done = gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint", dir);
+    bool done =
+        gw_catalog_load(gw_io_system(), dir, &catalog, err) && inspect_catalog(a, dir, &catalog, store, err);
     gw_catalog_free(&catalog);
     gw_store_close(store);
+    return done;
+}
+
+static bool inspect_peer(const arguments *a, gw_err *err) {
+    gw_catalog catalog;
+    bool done = gw_client_catalog(a->client, &catalog, err) &&
+                inspect_catalog(a, gw_client_name(a->client), &catalog, NULL, err);
+    gw_catalog_free(&catalog);
     return done;
 }
 
@@ -129,21 +193,23 @@ static char *folder_of(const char *path) {
     return NULL;
 }
 
-static bool inspect_manifest(const char *path, bool json, gw_err *err) {
+static bool inspect_manifest(const arguments *a, gw_err *err) {
     gw_manifest manifest;
-    if (!gw_catalog_read(gw_io_system(), path, &manifest, err)) return false;
-    char *dir = folder_of(path);
+    if (!gw_catalog_read(gw_io_system(), a->path, &manifest, err)) return false;
+    char *dir = folder_of(a->path);
     gw_store *store = NULL;
     gw_inspect_report report;
+    gw_inspect_others others;
     bool done = (dir == NULL || gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err)) &&
-                gw_inspect_collect(&manifest, store, &report, err);
-    if (done && json)
+                collect(a, &manifest, dir, store, &report, &others, err);
+    if (done && a->json)
         print_json(gw_inspect_json_report(&report));
     else if (done)
         gw_inspect_print_report(stdout, &report);
     if (done) {
-        done = judge(path, 0, report.damaged, &report.why, err);
+        done = judge(a->path, 0, report.damaged, &report.why, err);
         gw_inspect_report_free(&report);
+        gw_inspect_others_free(&others);
     }
     gw_store_close(store);
     free(dir);
@@ -151,21 +217,30 @@ static bool inspect_manifest(const char *path, bool json, gw_err *err) {
     return done;
 }
 
+static bool inspect(arguments *a, gw_err *err) {
+    struct stat status;
+    if (a->path != NULL && stat(a->path, &status) < 0) return gw_fail_errno(err, errno, "%s", a->path);
+    if (a->place.from != NULL && (a->client = gw_client_dial(&a->place, a->program, err)) == NULL)
+        return false;
+    bool done = a->path == NULL           ? inspect_peer(a, err)
+                : S_ISDIR(status.st_mode) ? inspect_folder(a, err)
+                                          : inspect_manifest(a, err);
+    gw_client_close(a->client);
+    return done;
+}
+
 int gw_inspect_main(int argc, char **argv) {
-    arguments a = {0};
-    struct argp argp = {
-        .options = inspect_options, .parser = parse_inspect, .args_doc = "DIR|MANIFEST", .doc = inspect_doc};
+    arguments a = {.program = argv[0]};
+    static const struct argp_child children[] = {{&gw_client_place_argp, 0, NULL, 0}, {0}};
+    const struct argp argp = {.options = inspect_options,
+                              .parser = parse_inspect,
+                              .args_doc = "[DIR|MANIFEST]",
+                              .doc = inspect_doc,
+                              .children = children};
     argp_err_exit_status = 2;
     gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
-    struct stat status;
-    bool done;
-    if (stat(a.path, &status) < 0)
-        done = gw_fail_errno(&err, errno, "%s", a.path);
-    else if (S_ISDIR(status.st_mode))
-        done = inspect_folder(a.path, a.json, &err);
-    else
-        done = inspect_manifest(a.path, a.json, &err);
-    if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return done ? 0 : 1;
+    if (inspect(&a, &err)) return 0;
+    fprintf(stderr, "%s: %s\n", argv[0], err.text);
+    return err.code == GW_E_USAGE ? 2 : 1;
 }

@@ -15,12 +15,12 @@ static json_t *summary(const gw_manifest *m) {
     return object;
 }
 
-json_t *gw_inspect_json_catalog(const char *dir, const gw_catalog *catalog, gw_store *store) {
+json_t *gw_inspect_json_catalog(const char *where, const gw_catalog *catalog, const uint32_t *here) {
     json_t *object = json_object(), *good = json_array(), *bad = json_array();
-    gw_json_text(object, "dir", dir);
+    gw_json_text(object, "dir", where);
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         json_t *one = summary(&catalog->good[i]);
-        gw_json_count(one, "chunks_here", gw_inspect_count_held(&catalog->good[i], store));
+        gw_json_count(one, "chunks_here", here[i]);
         json_array_append_new(good, one);
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) {
@@ -53,14 +53,48 @@ static json_t *tensor_json(const gw_inspect_report *report, uint32_t index) {
     return object;
 }
 
+/* The peers that have a chunk, or should have it. */
+static json_t *holders_of(const gw_inspect_report *report, uint32_t chunk) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; report->from != NULL && i < report->from->holders.count; i++) {
+        const gw_service_holder *holder = &report->from->holders.list[i];
+        char id[GW_ID_TEXT];
+        gw_hex(holder->id.bytes, sizeof holder->id.bytes, id);
+        if (gw_holder_has(holder, chunk)) json_array_append_new(list, json_string(id));
+    }
+    return list;
+}
+
 static json_t *absent_chunks(const gw_inspect_report *report) {
+    static const char *const names[] = {
+        [GW_CHUNK_OTHERS] = "held by others", [GW_CHUNK_MISSING] = "missing", [GW_CHUNK_DAMAGED] = "damaged"};
     json_t *list = json_array();
     for (uint32_t i = 0; i < report->manifest->chunk_count; i++) {
         if (report->status[i] == GW_CHUNK_HELD) continue;
         json_t *one = json_object();
         gw_json_count(one, "index", i);
         gw_json_hash(one, "name", &report->manifest->chunks[i]);
-        gw_json_text(one, "status", report->status[i] == GW_CHUNK_MISSING ? "missing" : "damaged");
+        gw_json_text(one, "status", names[report->status[i]]);
+        json_object_set_new(one, "holders", holders_of(report, i));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
+static json_t *peers_json(const gw_inspect_others *from) {
+    static const char *const known[] = {
+        [GW_HOLDER_KNOWN] = "answers", [GW_HOLDER_UNKNOWN] = "does not tell", [GW_HOLDER_SILENT] = "silent"};
+    json_t *list = json_array();
+    for (uint32_t i = 0; from != NULL && i < from->holders.count; i++) {
+        const gw_service_holder *holder = &from->holders.list[i];
+        json_t *one = json_object();
+        char id[GW_ID_TEXT], addr[GW_ADDR_TEXT];
+        gw_hex(holder->id.bytes, sizeof holder->id.bytes, id);
+        gw_json_text(one, "id", id);
+        gw_json_text(one, "name", holder->name);
+        gw_json_text(one, "address", gw_addr_text(&holder->addr, addr));
+        gw_json_text(one, "state", from->asked ? known[holder->knowledge] : "not asked");
+        gw_json_count(one, "chunks", gw_set_count(&holder->chunks));
         json_array_append_new(list, one);
     }
     return list;
@@ -74,8 +108,10 @@ json_t *gw_inspect_json_report(const gw_inspect_report *report) {
     json_object_set_new(object, "parameters", params);
     json_object_set_new(object, "tensors", tensors);
     gw_json_count(object, "held", report->held);
+    gw_json_count(object, "held_by_others", report->others);
     gw_json_count(object, "missing", report->missing);
     gw_json_count(object, "damaged", report->damaged);
     json_object_set_new(object, "absent", absent_chunks(report));
+    json_object_set_new(object, "peers", peers_json(report->from));
     return object;
 }

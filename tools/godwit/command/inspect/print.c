@@ -86,15 +86,15 @@ static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
 
-void gw_inspect_print_catalog(FILE *out, const char *dir, const gw_catalog *catalog, gw_store *store) {
-    fprintf(out, "%s: %u checkpoint%s\n\n", dir, catalog->good_count, plural(catalog->good_count));
+void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *catalog, const uint32_t *here) {
+    fprintf(out, "%s: %u checkpoint%s\n\n", where, catalog->good_count, plural(catalog->good_count));
     fprintf(out, "%9s  %-9s %-8s  %-8s %9s %9s  %s\n", "step", "job", "", "root", "state", "here", "saved");
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *m = &catalog->good[i];
         char id[9], root[9], size[SIZE_TEXT], when[TIME_TEXT], held[24];
         gw_hex(m->job_id.bytes, 4, id);
         gw_hex(m->root.bytes, 4, root);
-        snprintf(held, sizeof held, "%u/%u", gw_inspect_count_held(m, store), m->chunk_count);
+        snprintf(held, sizeof held, "%u/%u", here[i], m->chunk_count);
         fprintf(out, "%9" PRIu64 "  ", m->step);
         print_padded(out, m->job_name, 9);
         fprintf(out, " %s  %s %9s %9s  %s\n", id, root, size_text(m->state_bytes, size), held,
@@ -117,26 +117,58 @@ static void print_tensors(FILE *out, const gw_inspect_report *report) {
         if (norm->absent == 0)
             fprintf(out, "%.6g\n", norm->norm);
         else
-            fprintf(out, "? %u/%u gone\n", norm->absent, norm->chunks);
+            fprintf(out, "? %u/%u %s\n", norm->absent, norm->chunks,
+                    norm->others == norm->absent ? "elsewhere" : "gone");
     }
+}
+
+/* Prints who has the chunks that are not here, or should have them. */
+static void print_others(FILE *out, const gw_inspect_report *report) {
+    const gw_inspect_others *from = report->from;
+    char who[GW_HOLDER_TEXT];
+    if (from == NULL || report->others + report->missing == 0) return;
+    if (!from->asked) {
+        fprintf(out, "  (no other peer could be asked: %s)\n", from->why);
+        if (from->holders.count > 0)
+            fputs("  of what is missing here, the peers that were met last should have:\n", out);
+        else
+            fputs("  (missing here; other peers may hold them)\n", out);
+    }
+    for (uint32_t i = 0; i < from->holders.count; i++) {
+        const gw_service_holder *holder = &from->holders.list[i];
+        uint32_t count = 0;
+        for (uint32_t c = 0; c < report->manifest->chunk_count; c++)
+            count += report->status[c] != GW_CHUNK_HELD && gw_holder_has(holder, c);
+        fprintf(out, "  peer %s ", gw_holder_text(holder, who));
+        if (holder->knowledge == GW_HOLDER_SILENT)
+            fputs("does not answer\n", out);
+        else if (holder->knowledge == GW_HOLDER_UNKNOWN)
+            fputs("does not tell what it has\n", out);
+        else
+            fprintf(out, "%s%u\n", from->asked ? "has " : "", count);
+    }
+}
+
+static const char *status_text(gw_inspect_status status) {
+    return status == GW_CHUNK_OTHERS ? "held by others" : status == GW_CHUNK_MISSING ? "missing" : "damaged";
 }
 
 static void print_chunks(FILE *out, const gw_inspect_report *report) {
     const gw_manifest *m = report->manifest;
-    fprintf(out, "\nchunks       %u: %u held, %u missing, %u damaged\n", m->chunk_count, report->held,
-            report->missing, report->damaged);
+    fprintf(out, "\nchunks       %u: %u held, ", m->chunk_count, report->held);
+    if (report->others > 0) fprintf(out, "%u held by others, ", report->others);
+    fprintf(out, "%u missing, %u damaged\n", report->missing, report->damaged);
     uint32_t shown = 0;
     for (uint32_t i = 0; i < m->chunk_count && shown < MOST_BAD_CHUNKS; i++) {
-        if (report->status[i] == GW_CHUNK_HELD) continue;
+        if (report->status[i] == GW_CHUNK_HELD || report->status[i] == GW_CHUNK_OTHERS) continue;
         char name[17];
         gw_hex(m->chunks[i].bytes, 8, name);
-        fprintf(out, "  chunk %u (%s) is %s\n", i, name,
-                report->status[i] == GW_CHUNK_MISSING ? "missing" : "damaged");
+        fprintf(out, "  chunk %u (%s) is %s\n", i, name, status_text(report->status[i]));
         shown++;
     }
     if (report->missing + report->damaged > shown)
         fprintf(out, "  and %u more\n", report->missing + report->damaged - shown);
-    if (report->missing > 0) fputs("  (missing here; other peers may hold them)\n", out);
+    print_others(out, report);
 }
 
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {

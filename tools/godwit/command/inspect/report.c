@@ -147,6 +147,37 @@ bool gw_inspect_collect(const gw_manifest *manifest, gw_store *store, gw_inspect
     return done || gw_fail(err, GW_E_NOMEM, "out of memory");
 }
 
+const gw_service_holder *gw_inspect_holder(const gw_inspect_report *report, uint32_t chunk) {
+    for (uint32_t i = 0; report->from != NULL && i < report->from->holders.count; i++)
+        if (gw_holder_has(&report->from->holders.list[i], chunk)) return &report->from->holders.list[i];
+    return NULL;
+}
+
+/* Counts the chunks of each tensor that other peers have. */
+static void note_tensors(gw_inspect_report *report) {
+    const gw_manifest *manifest = report->manifest;
+    uint64_t begin = 0;
+    for (uint32_t t = 0; t < manifest->tensor_count; t++) {
+        uint64_t bytes = tensor_bytes(&manifest->tensors[t]);
+        uint32_t last = bytes > 0 ? (uint32_t)((begin + bytes - 1) / GW_CHUNK_BYTES) : 0;
+        for (uint32_t c = (uint32_t)(begin / GW_CHUNK_BYTES); bytes > 0 && c <= last; c++)
+            report->norms[t].others +=
+                report->status[c] != GW_CHUNK_HELD && gw_inspect_holder(report, c) != NULL;
+        begin += bytes;
+    }
+}
+
+void gw_inspect_note_others(gw_inspect_report *report, const gw_inspect_others *others) {
+    report->from = others;
+    for (uint32_t i = 0; others->asked && i < report->manifest->chunk_count; i++) {
+        if (report->status[i] != GW_CHUNK_MISSING || gw_inspect_holder(report, i) == NULL) continue;
+        report->status[i] = GW_CHUNK_OTHERS;
+        report->others++;
+        report->missing--;
+    }
+    note_tensors(report);
+}
+
 void gw_inspect_report_free(gw_inspect_report *report) {
     free(report->status);
     free(report->norms);

@@ -8,13 +8,14 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* A directory's checkpoints, one line each, and its damaged manifests. */
-void gw_inspect_print_catalog(FILE *out, const char *dir, const gw_catalog *catalog, gw_store *store);
+/* The checkpoints of a directory or a peer, one line each, and its damaged manifests. `here` has the number of chunks that
+ * it has of each. */
+void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *catalog, const uint32_t *here);
 /* One checkpoint in full. */
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report);
 
 /* The same as JSON; the caller owns the object. */
-json_t *gw_inspect_json_catalog(const char *dir, const gw_catalog *catalog, gw_store *store);
+json_t *gw_inspect_json_catalog(const char *where, const gw_catalog *catalog, const uint32_t *here);
 json_t *gw_inspect_json_report(const gw_inspect_report *report);
 
 #endif
