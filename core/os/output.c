@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINKS = 40, TRIES = 10 };
+enum { LINKS = 40, TRIES = 10, MOST_OPEN = 4096 };
+
+/* The partial names of the outputs that are open, for the signal handler; those beyond MOST_OPEN are not in it. */
+static _Atomic(const char *) partials[MOST_OPEN];
+
+/* Replaces a name in the list by another one; NULL stands for a free place. */
+static void change_partial(const char *from, const char *to) {
+    for (int i = 0; i < MOST_OPEN; i++) {
+        const char *expected = from;
+        if (atomic_compare_exchange_strong(&partials[i], &expected, to)) return;
+    }
+}
+
+/* The default action, which SA_RESETHAND has restored, follows when the handler returns. */
+static void remove_partials(int signal) {
+    for (int i = 0; i < MOST_OPEN; i++) {
+        const char *partial = atomic_load(&partials[i]);
+        if (partial != NULL) unlink(partial);
+    }
+    raise(signal);
+}
+
+void gw_output_clean_on_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction remove = {.sa_handler = remove_partials, .sa_flags = (int)SA_RESETHAND};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction before;
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &remove, NULL);
+    }
+}
 
 /* The path to which a symbolic link leads, relative to the same folder as `path`; the caller frees it.
  * Returns NULL, with errno, if the link cannot be read. */
@@ -97,7 +129,10 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
         fd = open_partial(output->partial, err);
     }
     output->fd = fd;
-    if (fd >= 0) return true;
+    if (fd >= 0) {
+        change_partial(NULL, output->partial);
+        return true;
+    }
     free(output->target);
     free(output->partial);
     return false;
@@ -120,6 +155,7 @@ bool gw_output_move(gw_output *output, const char *path, gw_err *err) {
         return gw_output_end(&other, false, err);
     }
     close(other.fd);
+    change_partial(output->partial, NULL);
     free(output->target);
     free(output->partial);
     output->target = other.target;
@@ -134,6 +170,7 @@ bool gw_output_end(gw_output *output, bool good, gw_err *err) {
     if (good && rename(output->partial, output->target) != 0)
         good = gw_fail_errno(err, errno, "cannot write %s", output->target);
     if (!good) unlink(output->partial);
+    change_partial(output->partial, NULL);
     close(output->fd);
     free(output->target);
     free(output->partial);

@@ -35,6 +35,10 @@ bool gw_output_move(gw_output *output, const char *path, gw_err *err);
  * removes it, leaves the older file unchanged and returns false with *err as it was. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err);
 
+/* Has SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove the outputs of this process that are not complete
+ * before they end it. For programs that do nothing else with these signals. */
+void gw_output_clean_on_signals(void);
+
 /* Opens an existing file to change it in place, or creates it, and locks it (flock). The descriptor reads
  * and writes; while it or a duplicate is open, no other caller gets one. `flags` are added to those of
  * open(2). Returns -1, with *err as gw_output_open sets it, on failure. */

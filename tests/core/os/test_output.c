@@ -4,11 +4,13 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool disk_fails;
@@ -223,4 +225,37 @@ Test(output, what_a_crash_has_left_is_written_over) {
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
     cr_assert_not(there("file.partial"));
+}
+
+/* A process that writes two files and ends by the signal; returns the status of its end. */
+static int end_writer(int signal, bool ignored) {
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        gw_output one, other;
+        gw_err err;
+        (void)sigaction(signal, &(struct sigaction){.sa_handler = ignored ? SIG_IGN : SIG_DFL}, NULL);
+        gw_output_clean_on_signals();
+        bool good = gw_output_open(scratch_path("one"), &one, &err) &&
+                    gw_output_open(scratch_path("other"), &other, &err) &&
+                    gw_output_write(&one, "new", 3, &err) && gw_output_end(&other, true, &err);
+        if (good) raise(signal);
+        _exit(good && gw_output_end(&one, true, &err) ? 0 : 1);
+    }
+    int status;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    return status;
+}
+
+Test(output, a_signal_leaves_nothing_unfinished) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        scratch_write_text("one", "old");
+        int status = end_writer(signals[i], false);
+        cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == signals[i]);
+        cr_assert_str_eq(content("one"), "old");
+        cr_assert(!there("one.partial") && !there("other.partial") && there("other"));
+    }
+    cr_assert_eq(end_writer(SIGHUP, true), 0, "under nohup it goes on");
+    cr_assert_str_eq(content("one"), "new");
 }

@@ -23,7 +23,7 @@ static void make_state(service_rig *rig, uint32_t has) {
     rig->state = malloc(RIG_STATE_BYTES);
     cr_assert_not_null(rig->state);
     for (uint64_t i = 0; i < RIG_STATE_BYTES; i++) rig->state[i] = (uint8_t)(i * 7 + i / GW_CHUNK_BYTES);
-    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &rig->store, &err), "%s", err.text);
+    cr_assert(gw_store_open(rig->folder, GW_STORE_WRITE, NULL, &rig->store, &err), "%s", err.text);
     for (uint32_t c = 0; c < RIG_CHUNKS; c++) {
         uint32_t length = gw_chunk_length(RIG_STATE_BYTES, c);
         gw_blake2b(service_rig_chunk(rig, c), length, names[c].bytes, sizeof names[c].bytes);
@@ -41,7 +41,7 @@ static void make_state(service_rig *rig, uint32_t has) {
     size_t length;
     cr_assert(gw_manifest_seal(&rig->manifest, &err) &&
                   gw_manifest_encode(&rig->manifest, &bytes, &length, &err) &&
-                  gw_catalog_save(gw_io_system(), scratch_folder(), bytes, length, &err),
+                  gw_catalog_save(gw_io_system(), rig->folder, bytes, length, &err),
               "%s", err.text);
     free(bytes);
 }
@@ -149,7 +149,7 @@ void service_rig_start(service_rig *rig) {
     cr_assert(rig->loop != NULL && rig->service != NULL, "%s", err.text);
     rig->listener = gw_listener_open(rig->loop, &rig->local, tcp, &events, &err);
     cr_assert_not_null(rig->listener, "%s", err.text);
-    rig->control = gw_control_open(scratch_folder(), rig->board, obey, take_local, rig, &err);
+    rig->control = gw_control_open(rig->folder, rig->board, obey, take_local, rig, &err);
     cr_assert_not_null(rig->control, "%s", err.text);
     cr_assert_eq(pthread_create(&rig->thread, NULL, run_loop, rig), 0);
 }
@@ -178,11 +178,12 @@ const char *service_rig_key_file(uint8_t number) {
     return path;
 }
 
-void service_rig_open(service_rig *rig, uint32_t has, uint8_t key) {
+static void open_rig(service_rig *rig, const char *folder, uint8_t number, uint32_t has, uint8_t key) {
     gw_err err;
-    uint8_t seed[32] = {1};
+    uint8_t seed[32] = {number};
     cr_assert_geq(sodium_init(), 0);
     *rig = (service_rig){0};
+    snprintf(rig->folder, sizeof rig->folder, "%s", folder);
     make_state(rig, has);
     for (uint32_t i = 0; i < RIG_OTHERS; i++) {
         rig->others[i].id = (gw_peer_id){{0xa0, (uint8_t)(i + 1)}};
@@ -190,7 +191,7 @@ void service_rig_open(service_rig *rig, uint32_t has, uint8_t key) {
     }
     pthread_mutex_init(&rig->lock, NULL);
     pthread_cond_init(&rig->changed, NULL);
-    gw_identity_from_seed(seed, 1, 1, &rig->identity);
+    gw_identity_from_seed(seed, 1, number, &rig->identity);
     set_key(&rig->keyring, key);
     rig->local.identity = &rig->identity;
     rig->local.keyring = &rig->keyring;
@@ -199,6 +200,15 @@ void service_rig_open(service_rig *rig, uint32_t has, uint8_t key) {
     snprintf(rig->local.build, sizeof rig->local.build, "test");
     rig->board = gw_board_open(&err);
     service_rig_start(rig);
+}
+
+void service_rig_open(service_rig *rig, uint32_t has, uint8_t key) {
+    open_rig(rig, scratch_folder(), 1, has, key);
+}
+
+void service_rig_open_in(service_rig *rig, const char *folder, uint32_t has, uint8_t key) {
+    scratch_make_folder(folder);
+    open_rig(rig, scratch_path(folder), 2, has, key);
 }
 
 void service_rig_close(service_rig *rig) {

@@ -34,6 +34,7 @@ typedef struct service_rig {
     bool released; /* peers that hang go on */
     _Atomic uint32_t hanging;
 
+    char folder[300]; /* of the asked peer */
     gw_identity identity;
     gw_keyring keyring;
     gw_local local;
@@ -46,9 +47,11 @@ typedef struct service_rig {
     char address[64]; /* HOST:PORT of the listener */
 } service_rig;
 
-/* Makes the world; the asked peer's store has the chunks whose bits are in `has`. `key`: the number of the cluster's key; 0 =
- * there is none. The scratch folder is open. */
+/* Makes the world; the asked peer's store has the chunks whose bits are in `has`. `key`: the number of the cluster's
+ * key; 0 = there is none. The scratch folder is open. */
 void service_rig_open(service_rig *rig, uint32_t has, uint8_t key);
+/* Makes another peer of the same world, in a folder of this name in the scratch folder. */
+void service_rig_open_in(service_rig *rig, const char *folder, uint32_t has, uint8_t key);
 void service_rig_close(service_rig *rig);
 /* Stops the service and its listener, as a peer that ends; starts them at the same address. */
 void service_rig_stop(service_rig *rig);

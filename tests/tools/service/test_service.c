@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -195,6 +196,109 @@ Test(service, a_peer_that_was_started_again_is_asked_again) {
     service_rig_close(&rig);
 }
 
+/* The first chunks come through one peer, the others through another one of the flock, of which the first has told. */
+Test(service, when_the_named_peer_ends_another_one_is_asked) {
+    static service_rig second;
+    gw_chunk_holders holders;
+    service_rig_open(&rig, 7, 1);
+    service_rig_open_in(&second, "second", 7, 1);
+    rig.others[0].id = second.identity.id;
+    rig.others[0].addr = second.local.listen;
+    rig.others[0].has = 7;
+    gw_client *client = dial(rig.address, service_rig_key_file(1), NULL);
+    cr_assert_not_null(client, "%s", err.text);
+    cr_redirect_stderr();
+    ask_holders(client, &holders);
+    check_chunk(client, &holders, 0);
+    service_rig_stop(&rig);
+    for (uint32_t c = 0; c < RIG_CHUNKS; c++) check_chunk(client, &holders, c);
+    gw_client_close(client);
+    gw_chunk_holders_free(&holders);
+    service_rig_start(&rig);
+    service_rig_close(&rig);
+    service_rig_close(&second);
+}
+
+typedef struct asker {
+    gw_client *client;
+    gw_chunk_holders holders;
+    pthread_t thread;
+} asker;
+
+static bool is_released(void) {
+    pthread_mutex_lock(&rig.lock);
+    bool released = rig.released;
+    pthread_mutex_unlock(&rig.lock);
+    return released;
+}
+
+/* Asks until the peer that hangs is let go: the connection may have been idle when a newcomer came. */
+static void *ask_for_chunk(void *context) {
+    asker *a = context;
+    gw_err why;
+    uint8_t *own = malloc(GW_CHUNK_BYTES);
+    while (!is_released()) gw_client_chunk(a->client, &rig.manifest, 0, &a->holders, own, &why);
+    free(own);
+    return NULL;
+}
+
+/* A client as a stream, without the code of clients. */
+typedef struct raw {
+    uint32_t answers;
+    bool ended;
+} raw;
+
+static void raw_ready(void *context, gw_stream *stream, const gw_remote *remote) {
+    (void)context, (void)stream, (void)remote;
+}
+
+/* After the welcome it asks twice at once. */
+static void raw_message(void *context, gw_stream *stream, const uint8_t *message, size_t count) {
+    raw *r = context;
+    (void)message;
+    if (count == 0 || r->answers++ > 0) return;
+    uint8_t request[GW_SERVICE_REQUEST_BYTES];
+    const gw_service_request list = {.kind = GW_SERVICE_LIST};
+    size_t length = gw_service_request_encode(&list, request);
+    for (int i = 0; i < 2; i++) cr_assert(gw_stream_send(stream, request, length, &err), "%s", err.text);
+}
+
+static void raw_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault, const char *text) {
+    (void)stream, (void)why, (void)fault, (void)text;
+    ((raw *)context)->ended = true;
+}
+
+Test(service, a_client_that_asks_again_before_it_is_answered_is_parted_from) {
+    raw r = {0};
+    uint8_t seed[32] = {9};
+    gw_identity identity;
+    const gw_stream_events events = {
+        .context = &r, .ready = raw_ready, .message = raw_message, .closed = raw_closed};
+    service_rig_open(&rig, 0, 0);
+    rig.others[0].has = 7;
+    atomic_store(&rig.others[0].manner, RIG_HANGS);
+    asker other = {.client =
+                       dial_rig()}; /* its request is carried out meanwhile, so that none of the two is */
+    ask_holders(other.client, &other.holders);
+    cr_assert_eq(pthread_create(&other.thread, NULL, ask_for_chunk, &other), 0);
+    while (atomic_load(&rig.hanging) == 0) sched_yield();
+    gw_identity_from_seed(seed, 1, 9, &identity);
+    gw_local local = rig.local;
+    local.identity = &identity;
+    gw_loop *loop = gw_loop_open(&err);
+    gw_stream *stream = gw_stream_dial(loop, &local, &rig.local.listen, GW_STREAM_CLIENT, 0, &events, &err);
+    cr_assert(loop != NULL && stream != NULL, "%s", err.text);
+    while (!r.ended) gw_loop_turn(loop, UINT64_MAX);
+    cr_assert_eq(r.answers, 1, "the welcome alone");
+    gw_loop_close(loop);
+    cr_redirect_stderr();
+    service_rig_release(&rig);
+    cr_assert_eq(pthread_join(other.thread, NULL), 0);
+    gw_chunk_holders_free(&other.holders);
+    gw_client_close(other.client);
+    service_rig_close(&rig);
+}
+
 Test(service, a_damaged_chunk_is_quarantined_and_not_handed_out) {
     gw_chunk_holders holders;
     char digits[GW_HASH_TEXT], path[512];
@@ -240,29 +344,6 @@ Test(service, one_client_more_ends_the_connection_that_was_idle_for_longest) {
     }
     for (uint32_t i = 0; i <= GW_SERVICE_CLIENTS; i++) gw_client_close(clients[i]);
     service_rig_close(&rig);
-}
-
-typedef struct asker {
-    gw_client *client;
-    gw_chunk_holders holders;
-    pthread_t thread;
-} asker;
-
-static bool is_released(void) {
-    pthread_mutex_lock(&rig.lock);
-    bool released = rig.released;
-    pthread_mutex_unlock(&rig.lock);
-    return released;
-}
-
-/* Asks until the peer that hangs is let go: the connection may have been idle when a newcomer came. */
-static void *ask_for_chunk(void *context) {
-    asker *a = context;
-    gw_err why;
-    uint8_t *own = malloc(GW_CHUNK_BYTES);
-    while (!is_released()) gw_client_chunk(a->client, &rig.manifest, 0, &a->holders, own, &why);
-    free(own);
-    return NULL;
 }
 
 /* As many clients as are served wait for a peer that hangs: one more is told so; the service ends all the same. */

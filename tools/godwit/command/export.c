@@ -1,4 +1,5 @@
 /* `godwit export` writes a trained language model as the files that Hugging Face's transformers load. */
+#include "core/os/output.h"
 #include "kernels/model/gpt/file.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/number.h"
@@ -137,6 +138,7 @@ int gw_export_main(int argc, char **argv) {
                               .children = children,
                               .doc = export_doc};
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
+    gw_output_clean_on_signals();
     gw_err err;
     if (export(&a, argv[0], &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);

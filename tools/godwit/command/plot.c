@@ -293,6 +293,7 @@ int gw_plot_main(int argc, char **argv) {
         .options = plot_options, .parser = parse_plot, .args_doc = "FILE...", .doc = plot_doc};
     gw_err err;
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
+    gw_output_clean_on_signals();
     if (plot(&a, &err)) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);
     return err.code == GW_E_USAGE ? 2 : 1;

@@ -1,5 +1,6 @@
 /* `godwit tokenize` writes texts as the token shards that `godwit run gpt --data` takes. */
 #include "core/os/clock.h"
+#include "core/os/output.h"
 #include "kernels/data/bpe/stream.h"
 #include "kernels/data/folder.h"
 #include "kernels/data/inflate.h"
@@ -373,6 +374,7 @@ int gw_tokenize_main(int argc, char **argv) {
     const struct argp argp = {
         .options = tokenize_options, .parser = parse_tokenize, .args_doc = "TEXT...", .doc = tokenize_doc};
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
+    gw_output_clean_on_signals();
     gw_descriptors_take(); /* every file of tokens stays open until the last one is complete */
     gw_err err;
     if (tokenize(&a, argv[0], &err)) return 0;
