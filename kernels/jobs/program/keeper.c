@@ -53,14 +53,18 @@ struct program_keeper {
     program_output *outputs;
 };
 
+static void tell_dropped(program_output *o) {
+    if (o->dropped > 0)
+        gw_log(GW_WARN, program_room, "[%u] %u more lines within a second were dropped", o->serial,
+               o->dropped);
+    o->lines = o->dropped = 0;
+}
+
 static void log_line(program_output *o, const char *line) {
     uint64_t now = gw_now_ns();
     if (now - o->second_ns > SECOND_NS) {
-        if (o->dropped > 0)
-            gw_log(GW_WARN, program_room, "[%u] %u more lines within a second were dropped", o->serial,
-                   o->dropped);
+        tell_dropped(o);
         o->second_ns = now;
-        o->lines = o->dropped = 0;
     }
     if (o->lines++ < LINES_SECOND)
         gw_log(o->quiet ? GW_DEBUG : GW_INFO, program_room, "[%u] %s", o->serial, line);
@@ -107,6 +111,7 @@ static void read_output(program_output *o, int reads) {
         }
         o->ended = true;
         end_line(o);
+        tell_dropped(o);
     }
 }
 
@@ -280,6 +285,7 @@ void program_output_close(program_output *o) {
     pthread_mutex_lock(&k->lock);
     read_output(o, READS_MOST);
     if (o->used > 0) end_line(o);
+    tell_dropped(o);
     o->closed = true; /* the keeper frees it */
     pthread_mutex_unlock(&k->lock);
     wake(k);

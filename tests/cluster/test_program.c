@@ -1,0 +1,220 @@
+/* Jobs whose shards worker processes compute: the state has the same bytes whatever becomes of workers and peers. */
+#include "tests/cluster/lab.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRAM  "program --program " GODWIT_WORKER
+#define LOGISTIC "program --program " GODWIT_LOGISTIC
+
+enum { ARGS = 1000 };
+
+static bool says(const lab_peer *peer, const char *part) {
+    return peer->stderr_text != NULL && strstr(peer->stderr_text, part) != NULL;
+}
+
+/* The command of a job whose workers fail as `faults` says. */
+static const char *with(const lab *l, const char *faults, const char *options) {
+    static char args[ARGS];
+    snprintf(args, sizeof args, PROGRAM " --args %s,%s %s", l->dir, faults, options);
+    return args;
+}
+
+static void undisturbed(lab *l, char hash[65]) {
+    strcpy(hash, lab_undisturbed(l, with(l, "none", "--workers 1")));
+}
+
+/* Runs a job on one peer with faults, and expects the state of one without, and these words in the log. */
+static void survive(const char *faults, const char *options, const char *const *words) {
+    lab *l = lab_open();
+    char hash[65];
+    undisturbed(l, hash);
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, faults, options));
+    cr_expect_str_eq(lab_state(l, peer, "done"), hash, "%s", peer->stderr_text);
+    for (; *words != NULL; words++)
+        cr_expect(says(peer, *words), "'%s' is not in:\n%s", *words, peer->stderr_text);
+    lab_close(l);
+}
+
+/* One death in each state that a worker can be in. */
+Test(program, a_worker_that_dies_costs_what_it_was_asked_for) {
+    static const char *const words[] = {"signal 11",
+                                        "exit status 3",
+                                        "shard",
+                                        "another worker computes it again",
+                                        "of the update of step",
+                                        "the end of the update of step",
+                                        "AFTER",
+                                        "FINISH",
+                                        "finished at counter",
+                                        NULL};
+    survive("arenas@0:crash,shard@1:exit,shard@3:crash,shard@6:kill,part@8:exit,part@9:crash,once@11:kill,"
+            "once@12:exit,"
+            "after@14:crash,finish@0:exit",
+            "--workers 2", words);
+}
+
+/* What breaks the protocol, is in the way, or cannot be done now. */
+Test(program, a_worker_that_breaks_the_protocol_is_replaced) {
+    static const char *const words[] = {"broke the protocol", "closed its connection", "MemoryError", NULL};
+    survive("shard@1:rubbish,shard@2:long,shard@3:descriptor,shard@4:twice,shard@5:unable,part@7:rubbish,"
+            "part@8:close,"
+            "once@10:rubbish,shard@12:child,after@15:unable,part@17:unable",
+            "--workers 2", words);
+}
+
+/* The state is read-only, and the arenas keep their size. */
+Test(program, a_worker_cannot_touch_the_state) {
+    static const char *const words[] = {"signal 11", "exit status 4", "exit status 5", NULL};
+    survive("shard@1:write,shard@3:map,shard@5:cut", "--workers 1", words);
+}
+
+Test(program, what_a_worker_prints_is_logged_and_bounded) {
+    static const char *const words[] = {"line 0 of much that is printed, with ? and ? in it", "were dropped",
+                                        NULL};
+    survive("shard@1:print,part@2:print,shard@20:print", "--workers 1", words);
+}
+
+Test(program, a_worker_that_hangs_is_ended_and_its_shard_computed_again) {
+    static const char *const words[] = {"seems to hang (--hang-timeout)",
+                                        "a worker has been busy with it for too long", NULL};
+    survive("shard@4:hang", "--workers 2 --hang-timeout 1s", words);
+}
+
+Test(program, forks_of_a_template_die_like_other_workers) {
+    static const char *const words[] = {"signal 11", "exit status 3", "finished at counter", NULL};
+    survive("forks,shard@1:exit,shard@3:crash,part@8:exit,once@11:crash,after@14:exit", "--workers 2", words);
+}
+
+Test(program, a_template_that_dies_is_replaced) {
+    static const char *const words[] = {"has ended: exit status 3", NULL};
+    survive("forks,fork@0:exit,shard@3:crash", "--workers 1", words);
+}
+
+/* Refusals: no peer goes on, and the message says why. */
+
+static void refused(const char *faults, const char *words) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, faults, "--workers 2"));
+    cr_expect_neq(lab_end(l, peer), 0);
+    cr_expect(says(peer, words), "'%s' is not in:\n%s", words, peer->stderr_text);
+    lab_close(l);
+}
+
+Test(program, a_program_that_describes_no_job_is_refused) {
+    refused("HELLO@0:exit", "does not describe a job: worker 1");
+    refused("DESCRIBE@0:crash", "signal 11");
+    refused("DESCRIBE@0:rubbish", "broke the protocol");
+    refused("INIT@0:exit", "exit status 3");
+    refused("DESCRIBE@0:refuse", "worker.c:42: sparse gradients: use sparse=False");
+}
+
+Test(program, an_error_of_the_program_ends_the_job_with_its_place) {
+    refused("SHARD@3:raise", "worker.c:42: ValueError: seven");
+    refused("PART@3:raise", "part ");
+    refused("ONCE@3:raise", "end of the update: worker.c:42: ValueError: seven");
+    refused("AFTER@3:raise", "worker.c:42: ValueError: seven");
+}
+
+Test(program, what_kills_every_worker_is_given_up) {
+    refused("SHARD@3:crash", "2 workers have died at it");
+    refused("PART@3:crash", "part ");
+}
+
+Test(program, parts_that_do_not_agree_are_refused_by_name) {
+    refused("differ", "leaves 'numbers' otherwise than another part");
+}
+
+Test(program, a_program_that_begins_otherwise_each_time_is_refused) {
+    refused("unlike", "begins with another 'fixed' each time it is started");
+}
+
+Test(program, a_process_that_is_no_child_of_the_template_is_not_touched) {
+    refused("forks,stranger", "FORKED names another process");
+}
+
+Test(program, what_fails_behind_the_job_is_told_by_the_exit_code) {
+    lab *l = lab_open();
+    char hash[65];
+    undisturbed(l, hash);
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, "behind", "--workers 1"));
+    cr_expect_eq(lab_end(l, peer), 1);
+    cr_expect_str_eq(lab_text(lab_last(peer, "done"), "state"), hash);
+    cr_expect(says(peer, "has failed behind it: exit status 5"), "%s", peer->stderr_text);
+    lab_close(l);
+}
+
+/* Flocks. */
+
+/* Kills a worker of a peer, if there is one now. */
+static void kill_worker(const lab_peer *peer) {
+    char path[80];
+    int children[64], count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)peer->pid);
+    DIR *tasks = opendir(path);
+    for (const struct dirent *task = tasks != NULL ? readdir(tasks) : NULL; task != NULL;
+         task = readdir(tasks)) {
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)peer->pid, task->d_name);
+        FILE *list = fopen(path, "re");
+        while (list != NULL && count < 64 && fscanf(list, "%d", &children[count]) == 1) count++;
+        if (list != NULL) fclose(list);
+    }
+    if (tasks != NULL) closedir(tasks);
+    if (count > 0) kill(children[rand() % count], SIGKILL);
+}
+
+/* Peers and workers are killed, a peer joins, all stop, and two go on. */
+Test(program, a_flock_that_loses_peers_and_workers_ends_with_the_same_bytes) {
+    lab *l = lab_open();
+    lab_peer *peers[4];
+    char hash[65];
+    strcpy(hash, lab_undisturbed(l, LOGISTIC " --workers 1 --args 3000"));
+    srand(48);
+    for (int i = 0; i < 3; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "p%d", i);
+        peers[i] = lab_start(l, name, i > 0 ? peers[0] : NULL, LOGISTIC " --workers 2 --peers 3 --args 3000");
+    }
+    for (uint64_t step = 5; step < 60; step += 5) {
+        lab_wait_step(l, peers[0], step);
+        kill_worker(peers[step / 5 % 2]);
+        if (step == 20) lab_kill(l, peers[2]);
+        if (step == 30) peers[3] = lab_start(l, "p3", peers[0], LOGISTIC " --workers 1 --args 3000");
+    }
+    char stop[LAB_PATH + 20];
+    snprintf(stop, sizeof stop, "stop --dir %s", peers[0]->dir);
+    cr_assert_eq(lab_command(stop), 0);
+    for (int i = 0; i < 4; i++)
+        if (i != 2) (void)lab_end(l, peers[i]);
+    peers[0] = lab_start(l, "p0", NULL, LOGISTIC " --workers 1 --peers 2 --args 3000");
+    peers[1] = lab_start(l, "p1", peers[0], LOGISTIC " --workers 2 --peers 2 --args 3000");
+    for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "%d", i);
+    lab_close(l);
+}
+
+/* Shards are computed by two peers and compared. */
+Test(program, shards_are_verified_by_other_peers) {
+    lab *l = lab_open();
+    lab_peer *peers[2];
+    char hash[65];
+    strcpy(hash, lab_undisturbed(l, LOGISTIC " --workers 1 --args 3000"));
+    lab_flock(l, 2, LOGISTIC " --workers 2 --args 3000 --verify 30%", peers);
+    for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "%d", i);
+    lab_close(l);
+}
+
+static bool is_warning_of(const json_t *event, const void *part) {
+    return strcmp(lab_text(event, "event"), "warning") == 0 && strstr(lab_text(event, "text"), part) != NULL;
+}
+
+Test(program, peers_with_other_arguments_turn_each_other_away) {
+    lab *l = lab_open();
+    lab_peer *first = lab_start(l, "p0", NULL, LOGISTIC " --workers 1 --peers 2 --args 3000");
+    lab_peer *other = lab_start(l, "p1", first, LOGISTIC " --workers 1 --peers 2 --args 2999");
+    lab_wait(l, other, is_warning_of, "theirs: args=3000, here: args=2999", "a warning");
+    lab_close(l);
+}
