@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,7 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FDS_MOST = 8 };
+enum {
+    FDS_MOST = 8,
+    STACK_BYTES = 256 * 1024, /* of the child until it executes; a search of PATH has long names on it */
+};
 
 static int open_pidfd(pid_t pid) {
     return (int)syscall(SYS_pidfd_open, pid, 0);
@@ -47,38 +52,47 @@ static bool take_fds(const gw_spawn *spawn) {
     return true;
 }
 
-/* In the child, which shares the memory of its parent until it executes: it calls nothing that allocates or
+typedef struct child {
+    const gw_spawn *spawn;
+    pid_t parent;
+    int failure; /* errno where it could not execute */
+} child;
+
+/* The child, which shares the memory of its parent until it executes: it calls nothing that allocates or
  * locks. */
-_Noreturn static void become(const gw_spawn *spawn, pid_t parent, volatile int *failure) {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
+static int become(void *context) {
+    child *c = context;
+    const gw_spawn *spawn = c->spawn;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != c->parent) _exit(1);
     setsid();
     setpriority(PRIO_PROCESS, 0, spawn->nice);
     raise_oom_score(spawn->oom_score);
     default_signals();
     if (take_fds(spawn)) execvpe(spawn->file, spawn->argv, spawn->environment);
-    *failure = errno;
+    c->failure = errno;
     _exit(127);
 }
 
 bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
-    volatile int failure = 0;
+    child c = {.spawn = spawn, .parent = getpid()};
     sigset_t all, before;
-    pid_t parent = getpid();
     *process = (gw_process){.fd = -1};
     if (spawn->fd_count > FDS_MOST) return gw_fail(err, GW_E_LIMIT, "%u descriptors", spawn->fd_count);
+    char *stack = malloc(STACK_BYTES);
+    if (stack == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to start a process");
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of this process runs in the child */
     /* A fork would copy the page tables of all memory, and needs as much memory again where the kernel does
      * not overcommit. posix_spawn cannot ask for the signal at the parent's death. */
-    pid_t pid = vfork(); /* NOLINT */
-    if (pid == 0) become(spawn, parent, &failure);
+    pid_t pid = clone(become, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, &c);
     int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(stack);
     if (pid < 0) return gw_fail_errno(err, why, "cannot start a process");
-    if (failure != 0) {
+    if (c.failure != 0) {
         waitpid(pid, NULL, 0);
-        if (failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
-        return gw_fail_errno(err, failure, "cannot start '%s'", spawn->file);
+        if (c.failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
+        return gw_fail_errno(err, c.failure, "cannot start '%s'", spawn->file);
     }
     process->pid = pid;
     process->fd = open_pidfd(pid);

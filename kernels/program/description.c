@@ -264,7 +264,7 @@ static bool complete(gw_program_description *d, const gw_program_message *messag
 }
 
 bool gw_program_description_add(gw_program_description *d, const uint8_t *bytes, size_t length, gw_err *err) {
-    gw_program_message message;
+    gw_program_message message = {.kind = 0};
     if (!keep_message(d, bytes, length, &message, err)) return false;
     bool in_order = !d->complete && (message.kind == GW_PROGRAM_OPTIONS) == !d->has_options;
     if (message.kind == GW_PROGRAM_TENSORS) in_order = in_order && d->line_count == 0;

@@ -1,3 +1,4 @@
+#include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "kernels/device/class.h"
 #include "kernels/host/memory_limit.h"
@@ -38,6 +39,7 @@ static bool send_message(int tie, const gw_program_message *message, const int *
     } control = {0};
     struct msghdr packet = {.msg_iov = &part, .msg_iovlen = 1};
     size_t count = gw_program_descriptors(message->kind);
+    GW_ASSERT(count == 0 || fds != NULL);
     if (count > 0) {
         packet.msg_control = control.bytes;
         packet.msg_controllen = CMSG_SPACE(count * sizeof(int));
@@ -276,7 +278,7 @@ static bool spawn(program *job, program_process *p, int tie, int output, gw_err 
 
 /* Has the template fork the process; a template that has died is replaced first. */
 static program_outcome fork_template(program *job, program_process *p, int tie, int output, gw_err *err) {
-    gw_program_message message = {.kind = GW_PROGRAM_FORK, .fork.serial = p->serial}, reply;
+    gw_program_message message = {.kind = GW_PROGRAM_FORK, .fork.serial = p->serial}, reply = {.kind = 0};
     const int fds[] = {tie, output};
     const program_request request = {.message = &message, .fds = fds, .reply = GW_PROGRAM_FORKED};
     pthread_mutex_lock(&job->lock);
@@ -345,8 +347,8 @@ program_outcome program_process_describe(program_process *p, gw_program_descript
                                          gw_err *err) {
     const patience w = {.what = "to describe the job"};
     while (!description->complete) {
-        gw_program_message message;
-        size_t length;
+        gw_program_message message = {.kind = 0};
+        size_t length = 0;
         gw_err why;
         program_outcome outcome = receive(p, &w, &message, &length, err);
         if (outcome != PROGRAM_ANSWERED) return outcome;
