@@ -36,8 +36,8 @@ struct gw_client {
     gw_timer beat;
     uint64_t began_ns; /* when the present wait began */
     uint32_t next_id;
-    gw_peer_id self; /* the peer at the other end */
-    uint8_t *heard;  /* the message that ended the wait; NULL = none yet */
+    bool welcomed;  /* by the peer at the other end of this connection */
+    uint8_t *heard; /* the message that ended the wait; NULL = none yet */
     size_t heard_bytes;
     gw_err why; /* why there is no connection */
 
@@ -66,7 +66,7 @@ static void message(void *context, gw_stream *stream, const uint8_t *bytes, size
 }
 
 /* Says what ended a connection, and what to do about it. */
-static void explain(gw_err *err, gw_closed why, gw_fault fault, const char *text) {
+static void explain(gw_err *err, bool welcomed, gw_closed why, gw_fault fault, const char *text) {
     switch (fault) {
     case GW_FAULT_KEY:
         gw_fail(err, GW_E_DENIED, "it has another key: give the key of its flock by --key");
@@ -95,6 +95,12 @@ static void explain(gw_err *err, gw_closed why, gw_fault fault, const char *text
                 "it cannot be reached (%s): is the address right, and does a firewall let TCP "
                 "pass?",
                 text);
+    else if (!welcomed)
+        gw_fail(err, GW_E_PEER,
+                "it does not let a client in (%s): a peer of an earlier build serves none, and one that is "
+                "ending "
+                "none any more",
+                text);
     else
         gw_fail(err, GW_E_PEER, "%s", text);
 }
@@ -103,7 +109,7 @@ static void closed(void *context, gw_stream *stream, gw_closed why, gw_fault fau
     (void)stream;
     gw_client *client = context;
     client->stream = NULL;
-    explain(&client->why, why, fault, text);
+    explain(&client->why, client->welcomed, why, fault, text);
 }
 
 static void disconnect(gw_client *client) {
@@ -152,6 +158,7 @@ static gw_stream_events events_of(gw_client *client) {
 /* Waits for the welcome on a stream that was just begun. */
 static bool be_welcomed(gw_client *client, gw_err *err) {
     gw_service_answer answer;
+    client->welcomed = false;
     if (client->stream == NULL || !await_message(client, err)) return false;
     bool good = gw_service_answer_decode(client->heard, client->heard_bytes, &answer, err);
     free(client->heard);
@@ -160,7 +167,7 @@ static bool be_welcomed(gw_client *client, gw_err *err) {
         good = gw_fail(err, GW_E_PEER, "it does not begin with a welcome");
     else if (good && answer.outcome != GW_SERVICE_DONE)
         good = gw_fail(err, GW_E_PEER, "%s", answer.why);
-    if (good) client->self = answer.self;
+    client->welcomed = good;
     if (!good) disconnect(client);
     return good;
 }
@@ -442,7 +449,7 @@ static void show_progress(gw_client *client, const gw_manifest *manifest, uint32
     if (client->first_ns == 0) client->first_ns = client->shown_ns = now;
     if (now - client->shown_ns < PROGRESS_NS) return;
     client->shown_ns = now;
-    fprintf(stderr, "%s: %.1f MiB from other peers at %.1f MiB/s, chunk %u of %u\n", client->program,
+    fprintf(stderr, "%s: %.1f MiB from the flock at %.1f MiB/s, chunk %u of %u\n", client->program,
             (double)client->bytes * 0x1p-20,
             (double)client->bytes * 0x1p-20 / ((double)(now - client->first_ns) * 1e-9), chunk + 1,
             manifest->chunk_count);

@@ -113,7 +113,12 @@ static void welcome(session *s) {
     uint8_t *bytes;
     size_t length;
     gw_err err;
+    const gw_remote *remote = gw_stream_remote(s->stream);
+    char from[GW_ADDR_TEXT];
     s->ready = true;
+    gw_log(GW_INFO, "service", "a client %s%s reads checkpoints",
+           remote->from.family != 0 ? "at " : "in the directory",
+           remote->from.family != 0 ? gw_addr_text(&remote->from, from) : "");
     if (s->service->count > GW_SERVICE_CLIENTS && !make_room(s->service, s)) {
         answer.outcome = GW_SERVICE_BUSY;
         snprintf(answer.why, sizeof answer.why, "it is serving %d clients already", GW_SERVICE_CLIENTS);
