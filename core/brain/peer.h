@@ -26,6 +26,10 @@ typedef struct gw_peer_config {
     gw_peer_id id;
     gw_incarnation incarnation;
     gw_hash cluster;
+    /* What people call the peer: at most GW_GOSSIP_NAME_BYTES of UTF-8, or NULL. Others are told it by gossip;
+     * nothing follows from it. */
+    const char *name;
+    bool gossips_before; /* as `before` in gw_gossip_config */
     gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
     uint32_t addr_count;
     /* The addresses of seeds that are known now; GW_EV_SEEDS brings later ones. */
@@ -124,6 +128,7 @@ void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
 /* Another peer, or this one, as gossip and the links show it. */
 typedef struct gw_peer_contact_info {
     gw_peer_id id;
+    const char *name; /* as in gw_gossip_member: NULL = not heard of. Valid until the next step */
     gw_incarnation incarnation;
     gw_addr addr;
     const char *state; /* "alive", "suspect", "dead", "left" */

@@ -4,6 +4,14 @@
  *   what its type needs (see gw_gossip_packet)
  *   count u8, and that many records about members
  *
+ * No version changes the first ten bytes. A build reads and writes version GW_GOSSIP_VERSION and the one before
+ * (net/README.md, "Versions"). To a member that is not known to read the newer one it sends the older one, in
+ * which a bit of a member's record tells that the member reads the newer one; a build of the older version ignores
+ * that bit.
+ *
+ *   version 1   addresses and metadata
+ *   version 2   a record with metadata also has the member's name
+ *
  * Only files of this folder include it. The functions do no I/O. */
 #ifndef GODWIT_CORE_GOSSIP_CODEC_H
 #define GODWIT_CORE_GOSSIP_CODEC_H
@@ -12,11 +20,13 @@
 #include "core/gossip/gossip.h"
 
 enum {
-    GW_GOSSIP_VERSION = 1,
+    GW_GOSSIP_VERSION = 2,
+    GW_GOSSIP_OLDEST = GW_GOSSIP_VERSION - 1,
     /* The front of the cluster id, which tells clusters apart and authenticates nothing. */
     GW_GOSSIP_CLUSTER_BYTES = 8,
-    GW_GOSSIP_RECORDS = 40,  /* more than fit into a datagram */
-    GW_GOSSIP_BUCKETS = 128, /* most buckets of a digest */
+    GW_GOSSIP_FRONT = 2 + GW_GOSSIP_CLUSTER_BYTES, /* bytes that are the same in every version */
+    GW_GOSSIP_RECORDS = 40,                        /* more than fit into a datagram */
+    GW_GOSSIP_BUCKETS = 128,                       /* most buckets of a digest */
 };
 
 typedef enum gw_gossip_type {
@@ -35,7 +45,8 @@ enum {
 };
 
 typedef struct gw_gossip_packet {
-    uint8_t type; /* gw_gossip_type */
+    uint8_t version; /* GW_GOSSIP_OLDEST or GW_GOSSIP_VERSION */
+    uint8_t type;    /* gw_gossip_type */
     uint8_t cluster[GW_GOSSIP_CLUSTER_BYTES];
     gw_peer_id sender;
     gw_incarnation incarnation;
@@ -52,25 +63,28 @@ typedef struct gw_gossip_packet {
 typedef struct gw_gossip_record {
     uint8_t state; /* gw_gossip_state */
     bool proven;   /* DEAD: by proof, not by silence */
-    bool has_meta;
+    bool has_meta, has_name;
+    uint8_t reads; /* a version that its subject is known to read; 0: none is known */
     uint8_t addr_count;
-    uint8_t meta_bytes;
+    uint8_t meta_bytes, name_bytes;
     gw_peer_id id;
     gw_incarnation incarnation;
     gw_peer_id accuser; /* SUSPECT: whose probe failed */
     gw_addr addr[GW_GOSSIP_ADDRS];
     uint32_t meta_version;
-    const uint8_t *meta; /* points into the datagram or to memory of the caller */
+    const uint8_t *meta; /* points into the datagram or to memory of the caller, as does `name` */
+    const char *name;    /* not terminated */
 } gw_gossip_record;
 
 /* Writes everything but the records. The caller continues with the count and gw_gossip_record_put. */
 void gw_gossip_packet_put(gw_writer *w, const gw_gossip_packet *packet);
-/* Reads everything but the records. Fails the reader on another version, an unknown type or a field out of
- * range. */
+/* Reads everything but the records. Fails the reader on a version that this build does not read, an unknown type
+ * or a field out of range. */
 void gw_gossip_packet_get(gw_reader *r, gw_gossip_packet *packet);
 
-size_t gw_gossip_record_bytes(const gw_gossip_record *record);
-void gw_gossip_record_put(gw_writer *w, const gw_gossip_record *record);
-void gw_gossip_record_get(gw_reader *r, gw_gossip_record *record);
+/* The version is that of the packet. A name is left out of a packet whose version has none. */
+size_t gw_gossip_record_bytes(const gw_gossip_record *record, uint8_t version);
+void gw_gossip_record_put(gw_writer *w, const gw_gossip_record *record, uint8_t version);
+void gw_gossip_record_get(gw_reader *r, gw_gossip_record *record, uint8_t version);
 
 #endif

@@ -33,6 +33,9 @@ static bool check_config(const gw_gossip_config *config, gw_err *err) {
     if (config->addr_count > GW_GOSSIP_ADDRS)
         return gw_fail(err, GW_E_LIMIT, "gossip: %u addresses, at most %d", config->addr_count,
                        GW_GOSSIP_ADDRS);
+    if (config->name != NULL && strlen(config->name) > GW_GOSSIP_NAME_BYTES)
+        return gw_fail(err, GW_E_LIMIT, "gossip: a name of %zu bytes, at most %d", strlen(config->name),
+                       GW_GOSSIP_NAME_BYTES);
     if (config->seed_count > GW_GOSSIP_SEEDS)
         return gw_fail(err, GW_E_LIMIT, "gossip: %u seeds, at most %d", config->seed_count, GW_GOSSIP_SEEDS);
     if (t->period_ns == 0 || t->ping_timeout_ns == 0 || t->probe_timeout_ns <= t->ping_timeout_ns ||
@@ -57,12 +60,15 @@ bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err
     g->joining = true;
     g->period_due = g->rumour_due = g->suspicion_due = g->probe_due = g->relay_due = g->sync_due =
         g->revive_due = g->seed_due = g->meta_due = UINT64_MAX;
+    g->reads = config->before ? GW_GOSSIP_OLDEST : GW_GOSSIP_VERSION;
+    const char *name = config->name != NULL ? config->name : "";
     gw_gossip_entry *self = g->self = gw_gossip_entry_add(g, &config->id, &config->incarnation);
-    if (self == NULL) {
+    if (self == NULL || !gw_gossip_entry_set_name(self, name, (uint8_t)strlen(name))) {
         gw_gossip_destroy(g);
         return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
     }
-
+    g->config.name = self->public.name;
+    self->reads = g->reads;
     memcpy(self->public.addr, config->addr, sizeof self->public.addr);
     self->public.addr_count = (uint8_t)config->addr_count;
     *gossip = g;

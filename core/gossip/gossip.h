@@ -39,6 +39,7 @@
 enum {
     GW_GOSSIP_DATAGRAM = 1300,  /* most bytes of one datagram, before encryption */
     GW_GOSSIP_META_BYTES = 160, /* most bytes of a peer's metadata */
+    GW_GOSSIP_NAME_BYTES = 63,  /* most bytes of a peer's name */
     GW_GOSSIP_ADDRS = 2,        /* most addresses of a peer */
     GW_GOSSIP_SEEDS = 64,       /* most seed addresses */
 };
@@ -62,6 +63,9 @@ typedef struct gw_gossip_member {
     uint8_t meta_bytes;
     uint32_t meta_version; /* number of the metadata in this life; 0 = none has been heard */
     const uint8_t *meta;
+    /* What people call the member in this life: at most GW_GOSSIP_NAME_BYTES of UTF-8 without control
+     * characters, terminated; "" = it has none; NULL = none has been heard. Nothing follows from it. */
+    const char *name;
 } gw_gossip_member;
 
 typedef enum gw_gossip_event_kind {
@@ -74,12 +78,15 @@ typedef enum gw_gossip_event_kind {
     GW_GOSSIP_DEAD,
     /* The member left on purpose. */
     GW_GOSSIP_LEFT,
-    /* The metadata of the member has changed. */
+    /* The metadata of the member has changed, or its name has become known. */
     GW_GOSSIP_META,
     /* Two processes run with one identity: `incarnation`, known here, and `other`. If the member is this peer
      * itself, `other` is as new or newer, and this process should stop. The event comes once for each pair of
      * lives. */
     GW_GOSSIP_CLONED,
+    /* A peer of this cluster at `other_addr` sends datagrams of a version that this build does not read. The
+     * event comes at most once a minute for each version; `member` is this peer. */
+    GW_GOSSIP_UNREADABLE,
 } gw_gossip_event_kind;
 
 typedef struct gw_gossip_event {
@@ -88,7 +95,9 @@ typedef struct gw_gossip_event {
     gw_incarnation incarnation;     /* the life that this is about */
     bool proven;                    /* DEAD: a refused connection or a newer life proves it, not silence */
     gw_incarnation other;           /* CLONED: the other life */
-    gw_addr other_addr;             /* CLONED: where the other life was heard from; family 0 = hearsay */
+    gw_addr other_addr; /* CLONED: where the other life was heard from; family 0 = hearsay. UNREADABLE */
+    /* UNREADABLE: of the datagrams; the least and the greatest that this peer reads. */
+    uint8_t version, oldest, newest;
 } gw_gossip_event;
 
 /* Where datagrams and events go. The bytes are valid during the call. */
@@ -128,6 +137,10 @@ typedef struct gw_gossip_config {
     uint32_t addr_count;  /* 0: others use the address they hear this peer from */
     const gw_addr *seeds; /* copied; its own addresses among them are ignored */
     uint32_t seed_count;
+    const char *name; /* copied; as in gw_gossip_member; NULL: the peer has none */
+    /* Speak the version of datagrams before the present one only, as a build before it does. Simulations and
+     * tests of flocks of both versions set it. */
+    bool before;
     gw_gossip_timing timing;
     uint64_t rng_seed;
     gw_gossip_sink sink;
@@ -135,13 +148,14 @@ typedef struct gw_gossip_config {
 
 typedef struct gw_gossip gw_gossip;
 
-/* Fails on out of memory, too many seeds or addresses, or an id of none. The caller owns *gossip. */
+/* Fails on out of memory, too many seeds or addresses, a name that is too long, or an id of none. The caller
+ * owns *gossip. */
 bool gw_gossip_create(const gw_gossip_config *config, gw_gossip **gossip, gw_err *err);
 void gw_gossip_destroy(gw_gossip *gossip); /* NULL is fine */
 
 /* A flock whose members know each other, for thousands of instances in one process: they share one copy of
- * what is known of a member, until one of them learns more. Members are alive and have no metadata
- * (asserted). */
+ * what is known of a member, until one of them learns more. Members are alive and have neither metadata nor
+ * names (asserted), and read the present version of datagrams. */
 typedef struct gw_gossip_roster gw_gossip_roster;
 
 bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw_gossip_roster **roster,
@@ -208,7 +222,7 @@ const gw_gossip_member *gw_gossip_at(const gw_gossip *gossip, uint32_t number); 
 
 typedef struct gw_gossip_stats {
     uint64_t datagrams_sent, bytes_sent, datagrams_received, bytes_received;
-    uint64_t foreign, malformed; /* datagrams dropped */
+    uint64_t foreign, malformed, unreadable; /* datagrams dropped; the last: of another version */
     uint64_t probes, probes_failed, suspicions, refutations, gaps;
     uint32_t health; /* local health multiplier less one: 0 = good, 8 = this peer is very slow */
 } gw_gossip_stats;

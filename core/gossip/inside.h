@@ -63,6 +63,7 @@ typedef struct gw_gossip_entry {
     bool proven;        /* dead by proof */
     bool owned;         /* allocated by this instance, not part of a roster */
     bool clone_told;    /* CLONED was reported for this life */
+    uint8_t reads;      /* the newest version of datagrams that this life is known to read; 0: the oldest */
     uint8_t refuted;    /* increase of its refutation number, at most GW_GOSSIP_PATIENCE */
 } gw_gossip_entry;
 
@@ -126,6 +127,9 @@ struct gw_gossip {
     gw_relay relays[GW_GOSSIP_RELAYS];
     uint32_t relay_count;
     uint32_t seq;
+    uint8_t reads;              /* the newest version of datagrams that this peer reads */
+    uint8_t unreadable_version; /* the one that was reported last */
+    uint64_t unreadable_ns;     /* when; 0: never */
 
     /* Deadlines of the periodic activities; UINT64_MAX: none. */
     uint64_t period_due, rumour_due, suspicion_due, probe_due, relay_due, sync_due, revive_due, seed_due,
@@ -161,6 +165,9 @@ void gw_gossip_entry_free(const gw_gossip_entry *entry);
 void gw_gossip_entry_set(gw_gossip *g, gw_gossip_entry *entry, gw_gossip_state state, uint64_t now_ns);
 /* Replaces the metadata that public.meta owns. Returns false when out of memory; then nothing has changed. */
 bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t bytes);
+/* Replaces the name that public.name owns, likewise. Bytes that are not printable UTF-8 become '?'. */
+bool gw_gossip_entry_set_name(gw_gossip_entry *entry, const char *name, uint8_t bytes);
+void gw_gossip_entry_drop_name(gw_gossip_entry *entry);
 /* Forgets one member that left long ago, or that died long ago and was replaced, or the oldest dead member
  * if the dead outnumber the living by far. */
 void gw_gossip_reap(gw_gossip *g, uint64_t now_ns);
@@ -170,8 +177,8 @@ const gw_gossip_entry *gw_gossip_next_in_round(gw_gossip *g);
  * `except` (may be NULL). Returns how many. */
 uint32_t gw_gossip_choose(gw_gossip *g, const gw_peer_id *except, uint32_t *numbers, uint32_t most);
 bool gw_gossip_is_live(const gw_gossip_entry *entry);
-/* Whether a member that is alive or suspect has this address. */
-bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr);
+/* The member that is alive or suspect and has this address; NULL if there is none. */
+const gw_gossip_entry *gw_gossip_entry_at_addr(const gw_gossip *g, const gw_addr *addr);
 /* The logarithm to base 2, rounded up; 0 for n <= 1. */
 unsigned gw_gossip_log2(uint32_t n);
 
@@ -183,6 +190,9 @@ void gw_gossip_ring_changed(gw_gossip *g, const gw_gossip_entry *entry);
 const gw_gossip_entry *gw_gossip_watched(gw_gossip *g, uint32_t period);
 
 /* send.c */
+/* The version of datagrams in which to talk to a member; NULL: one that is not known. */
+uint8_t gw_gossip_version_for(const gw_gossip *g, const gw_gossip_entry *to);
+/* The packet's version is set when it is sent. */
 gw_gossip_packet gw_gossip_packet_of(const gw_gossip *g, gw_gossip_type type);
 gw_gossip_record gw_gossip_record_of(const gw_gossip *g, const gw_gossip_entry *entry, bool with_meta);
 /* Sends a packet and fills the rest of the datagram with rumours: `first` (may be NULL), then accusations
@@ -245,7 +255,8 @@ void gw_gossip_revive(gw_gossip *g, uint64_t now_ns);
 void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns);
 
 /* sync.c */
-void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, bool answer);
+/* `to` is NULL if the address belongs to no known member; then this peer introduces itself, too. */
+void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *to, bool answer);
 void gw_gossip_on_digest(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from);
 void gw_gossip_on_entries(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from, uint64_t now_ns);
 void gw_gossip_sync(gw_gossip *g, uint64_t now_ns);

@@ -97,6 +97,22 @@ static bool take_meta(gw_gossip_entry *entry, const gw_gossip_record *record) {
     return true;
 }
 
+/* Stores the name of a record if none is known of this life. Returns whether it did. */
+static bool take_name(gw_gossip_entry *entry, const gw_gossip_record *record) {
+    if (!record->has_name || entry->public.name != NULL) return false;
+    return gw_gossip_entry_set_name(entry, record->name, record->name_bytes);
+}
+
+/* Whether a record tells of a newer version that its subject reads. */
+static bool reads_more(const gw_gossip *g, const gw_gossip_entry *entry, const gw_gossip_record *record) {
+    uint8_t known = entry->reads > GW_GOSSIP_OLDEST ? entry->reads : GW_GOSSIP_OLDEST;
+    return record->reads > known && known < g->reads;
+}
+
+static void take_reads(const gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record) {
+    if (reads_more(g, entry, record)) entry->reads = record->reads < g->reads ? record->reads : g->reads;
+}
+
 /* Sets the state that a record names, for the life that it names, and sends the event. `was` is the state in
  * which the same life was known before; DEAD for a life that was not known. */
 static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_record *record,
@@ -141,6 +157,8 @@ static void meet(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source 
     if (entry == NULL) return;
     gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
     take_addresses(entry, record, source, from);
+    take_reads(g, entry, record);
+    take_name(entry, record);
     if (take_meta(entry, record) && source == GW_FROM_RUMOUR) gw_gossip_spread(g, entry, GW_METAS, now_ns);
     enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
 }
@@ -159,10 +177,14 @@ static void new_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_recor
     entry->public.addr_count = 0;
     entry->clone_told = false;
     entry->refuted = 0;
+    entry->reads = 0;
     gw_gossip_refuted(g, entry, record->incarnation.refutation, now_ns);
     g->heard_ns[entry->number] = source == GW_FROM_SUBJECT ? now_ns : 0;
     take_addresses(entry, record, source, from);
     if (was_live) gw_gossip_tell(g, GW_GOSSIP_DEAD, entry, &old);
+    take_reads(g, entry, record);
+    gw_gossip_entry_drop_name(entry);
+    take_name(entry, record);
     if (take_meta(entry, record)) gw_gossip_spread(g, entry, GW_METAS, now_ns);
     enter_state(g, entry, record, GW_GOSSIP_IS_DEAD, source, now_ns);
 }
@@ -198,6 +220,8 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
         verify(g, entry, record, now_ns);
         return;
     }
+    take_reads(g, entry, record);
+    bool new_name = take_name(entry, record);
     bool new_meta =
         take_meta(entry, record); /* before the event, as the receiver of LEFT reads the last metadata */
     if (newer) {
@@ -208,14 +232,12 @@ static void merge_same_life(gw_gossip *g, gw_gossip_entry *entry, const gw_gossi
     } else if (theirs == mine && record->state == GW_GOSSIP_IS_SUSPECT && was == GW_GOSSIP_IS_SUSPECT) {
         gw_gossip_suspect(g, entry, &record->accuser, now_ns);
     }
-    if (new_meta) {
-        gw_gossip_tell(g, GW_GOSSIP_META, entry, &entry->public.incarnation);
-        if (source != GW_FROM_SYNC) gw_gossip_spread(g, entry, GW_METAS, now_ns);
-    }
+    if (new_meta || new_name) gw_gossip_tell(g, GW_GOSSIP_META, entry, &entry->public.incarnation);
+    if (new_meta && source != GW_FROM_SYNC) gw_gossip_spread(g, entry, GW_METAS, now_ns);
 }
 
 /* Whether a record changes nothing, as most records do, because its news is known. */
-static bool known_already(const gw_gossip_entry *entry, const gw_gossip_record *record,
+static bool known_already(const gw_gossip *g, const gw_gossip_entry *entry, const gw_gossip_record *record,
                           gw_gossip_source source) {
     const gw_gossip_member *member = &entry->public;
     uint32_t mine = member->incarnation.refutation, theirs = record->incarnation.refutation;
@@ -223,7 +245,9 @@ static bool known_already(const gw_gossip_entry *entry, const gw_gossip_record *
     bool says_more =
         theirs == mine && (record->state > member->state || record->state == GW_GOSSIP_IS_SUSPECT);
     bool new_meta = record->has_meta && record->meta_version > member->meta_version;
-    return !says_more && !new_meta && (source != GW_FROM_SUBJECT || record->addr_count == 0);
+    bool new_name = record->has_name && member->name == NULL;
+    return !says_more && !new_meta && !new_name && !reads_more(g, entry, record) &&
+           (source != GW_FROM_SUBJECT || record->addr_count == 0);
 }
 
 void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_source source,
@@ -237,7 +261,7 @@ void gw_gossip_merge(gw_gossip *g, const gw_gossip_record *record, gw_gossip_sou
         meet(g, record, source, from, now_ns);
         return;
     }
-    if (known_already(met, record, source)) return;
+    if (known_already(g, met, record, source)) return;
     gw_gossip_entry *entry = gw_gossip_entry_own(g, met);
     if (entry == NULL) return;
     const gw_incarnation known = entry->public.incarnation;

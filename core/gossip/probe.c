@@ -30,7 +30,10 @@ void gw_gossip_ping(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *en
     gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_PING);
     packet.seq = seq;
     packet.target = entry->public.id;
-    packet.known_meta = entry->public.meta_version;
+    /* A peer that has not heard the target's name asks for its metadata, with which the name comes. */
+    bool nameless = entry->public.name == NULL && entry->public.meta_version > 0 &&
+                    gw_gossip_version_for(g, entry) == GW_GOSSIP_VERSION;
+    packet.known_meta = nameless ? 0 : entry->public.meta_version;
     gw_gossip_send(g, addr, entry, &packet, NULL);
 }
 
@@ -210,7 +213,7 @@ void gw_gossip_period(gw_gossip *g, uint64_t now_ns) {
 /* Whether a dead member may be found at its address. If a living member has that address now, it is not, and
  * the living one need not receive pings that are meant for a dead one. */
 static bool may_be_there(const gw_gossip *g, const gw_gossip_entry *entry) {
-    return !gw_gossip_lives_at(g, gw_gossip_addr_of(entry));
+    return gw_gossip_entry_at_addr(g, gw_gossip_addr_of(entry)) == NULL;
 }
 
 static bool is_pinged(const gw_gossip_entry *entry) {
@@ -275,8 +278,8 @@ void gw_gossip_try_seeds(gw_gossip *g, uint64_t now_ns) {
     for (uint32_t i = 0; i < g->config.seed_count; i++) {
         const gw_addr *seed = &g->seeds[g->next_seed];
         g->next_seed = (g->next_seed + 1) % g->config.seed_count;
-        if (gw_gossip_lives_at(g, seed)) continue;
-        gw_gossip_send_digest(g, seed, false);
+        if (gw_gossip_entry_at_addr(g, seed) != NULL) continue;
+        gw_gossip_send_digest(g, seed, NULL, false);
         if (!alone) return;
     }
 }

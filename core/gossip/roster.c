@@ -15,8 +15,10 @@ bool gw_gossip_roster_create(const gw_gossip_member *members, uint32_t count, gw
     if (made == NULL) return gw_fail(err, GW_E_NOMEM, "gossip: out of memory");
     made->count = count;
     for (uint32_t i = 0; i < count; i++) {
-        GW_ASSERT(members[i].meta == NULL && members[i].state == GW_GOSSIP_IS_ALIVE);
+        GW_ASSERT(members[i].meta == NULL && members[i].name == NULL &&
+                  members[i].state == GW_GOSSIP_IS_ALIVE);
         made->entries[i].public = members[i];
+        made->entries[i].reads = GW_GOSSIP_VERSION;
     }
     *roster = made;
     return true;

@@ -4,8 +4,13 @@
 
 #include <string.h>
 
+uint8_t gw_gossip_version_for(const gw_gossip *g, const gw_gossip_entry *to) {
+    uint8_t theirs = to != NULL && to->reads > GW_GOSSIP_OLDEST ? to->reads : GW_GOSSIP_OLDEST;
+    return theirs < g->reads ? theirs : g->reads;
+}
+
 gw_gossip_packet gw_gossip_packet_of(const gw_gossip *g, gw_gossip_type type) {
-    gw_gossip_packet packet = {.type = (uint8_t)type};
+    gw_gossip_packet packet = {.version = GW_GOSSIP_OLDEST, .type = (uint8_t)type};
     memcpy(packet.cluster, g->config.cluster.bytes, sizeof packet.cluster);
     packet.sender = g->self->public.id;
     packet.incarnation = g->self->public.incarnation;
@@ -16,6 +21,7 @@ gw_gossip_record gw_gossip_record_of(const gw_gossip *g, const gw_gossip_entry *
     const gw_gossip_member *member = &entry->public;
     gw_gossip_record record = {.state = member->state,
                                .proven = entry->proven,
+                               .reads = entry->reads,
                                .addr_count = member->addr_count,
                                .id = member->id,
                                .incarnation = member->incarnation};
@@ -30,6 +36,11 @@ gw_gossip_record gw_gossip_record_of(const gw_gossip *g, const gw_gossip_entry *
         record.meta_version = member->meta_version;
         record.meta_bytes = member->meta_bytes;
         record.meta = member->meta;
+    }
+    if (with_meta && member->name != NULL) {
+        record.has_name = true;
+        record.name_bytes = (uint8_t)strlen(member->name);
+        record.name = member->name;
     }
     return record;
 }
@@ -51,9 +62,9 @@ static uint32_t telling_limit(const gw_gossip *g) {
     return 3 + gw_gossip_log2(g->live) * 3 / 2;
 }
 
-static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *record) {
-    if (w->capacity - w->length < gw_gossip_record_bytes(record)) return false;
-    gw_gossip_record_put(w, record);
+static bool put_record(gw_writer *w, uint8_t version, uint8_t *count, const gw_gossip_record *record) {
+    if (w->capacity - w->length < gw_gossip_record_bytes(record, version)) return false;
+    gw_gossip_record_put(w, record, version);
     (*count)++;
     GW_ASSERT(*count <= GW_GOSSIP_RECORDS);
     return true;
@@ -62,6 +73,7 @@ static bool put_record(gw_writer *w, uint8_t *count, const gw_gossip_record *rec
 /* The record that a rumour about `entry` carries: its state, and in the queue of metadata its metadata as
  * well. */
 static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_writer *w, uint8_t *count) {
+    uint8_t version = gw_gossip_version_for(g, to);
     uint32_t members[GW_GOSSIP_RECORDS];
     uint32_t picked = gw_rumours_pick(&g->rumours[queue], members, GW_GOSSIP_RECORDS);
     for (uint32_t i = 0; i < picked; i++) {
@@ -70,31 +82,34 @@ static void put_rumours(gw_gossip *g, int queue, const gw_gossip_entry *to, gw_w
         bool last_words =
             entry->public.state == GW_GOSSIP_IS_LEFT; /* the last metadata says why the peer left */
         gw_gossip_record record = gw_gossip_record_of(g, entry, queue == GW_METAS || last_words);
-        if (queue == GW_METAS && g->meta_tokens < (double)gw_gossip_record_bytes(&record)) break;
-        if (!put_record(w, count, &record)) break;
-        if (queue == GW_METAS) g->meta_tokens -= (double)gw_gossip_record_bytes(&record);
+        double bytes = (double)gw_gossip_record_bytes(&record, version);
+        if (queue == GW_METAS && g->meta_tokens < bytes) break;
+        if (!put_record(w, version, count, &record)) break;
+        if (queue == GW_METAS) g->meta_tokens -= bytes;
         gw_rumours_told(&g->rumours[queue], &entry->rumour[queue], telling_limit(g));
     }
 }
 
 static void send_with(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *to,
-                      const gw_gossip_packet *packet, const gw_gossip_record *first, bool metas) {
+                      const gw_gossip_packet *unversioned, const gw_gossip_record *first, bool metas) {
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
-    gw_gossip_packet_put(&w, packet);
+    gw_gossip_packet packet = *unversioned;
+    packet.version = gw_gossip_version_for(g, to);
+    gw_gossip_packet_put(&w, &packet);
     size_t count_at = w.length;
     uint8_t count = 0;
     gw_put_u8(&w, 0);
     GW_ASSERT(!w.failed);
-    if (first != NULL) put_record(&w, &count, first);
+    if (first != NULL) put_record(&w, packet.version, &count, first);
     if (to != NULL && to->public.state != GW_GOSSIP_IS_ALIVE) { /* Lifeguard's buddy system */
         gw_gossip_record accusation = gw_gossip_record_of(g, to, false);
-        put_record(&w, &count, &accusation);
+        put_record(&w, packet.version, &count, &accusation);
     }
     put_rumours(g, GW_NEWS, to, &w, &count);
     if (metas) put_rumours(g, GW_METAS, to, &w, &count);
     bytes[count_at] = count;
-    if (packet->type == GW_GOSSIP_RUMOURS && count == 0) return;
+    if (packet.type == GW_GOSSIP_RUMOURS && count == 0) return;
     gw_gossip_transmit(g, addr, &w);
 }
 
@@ -127,7 +142,7 @@ static void plan_rumours(gw_gossip *g, uint64_t now_ns) {
     uint64_t due = UINT64_MAX, next = now_ns + g->config.timing.rumour_ns;
     if (g->live > (g->leaving ? 0u : 1u)) {
         if (g->rumours[GW_METAS].count > 0) {
-            double missing = GW_GOSSIP_META_BYTES + 64 - g->meta_tokens;
+            double missing = GW_GOSSIP_META_BYTES + GW_GOSSIP_NAME_BYTES + 64 - g->meta_tokens;
             uint64_t wait_ns = missing <= 0 ? 0 : (uint64_t)(missing / meta_rate(g) * 1e9) + 1;
             due = wait_ns > g->config.timing.rumour_ns ? now_ns + wait_ns : next;
         }

@@ -32,19 +32,37 @@ static void digest_of(const gw_gossip *g, uint32_t buckets, uint64_t *digest) {
     }
 }
 
-void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, bool answer) {
+/* Sends this peer's record in the newest version to an address of which nothing is known. A peer of the version
+ * before drops it, and is introduced by the digest that follows; any other peer thus knows the name of this one
+ * as soon as it knows of it. */
+static void introduce(gw_gossip *g, const gw_addr *addr) {
+    uint8_t bytes[GW_GOSSIP_DATAGRAM];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_RUMOURS);
+    gw_gossip_record self = gw_gossip_record_of(g, g->self, true);
+    packet.version = g->reads;
+    gw_gossip_packet_put(&w, &packet);
+    gw_put_u8(&w, 1);
+    gw_gossip_record_put(&w, &self, packet.version);
+    gw_gossip_transmit(g, addr, &w);
+}
+
+void gw_gossip_send_digest(gw_gossip *g, const gw_addr *addr, const gw_gossip_entry *to, bool answer) {
+    if (to == NULL && g->reads > GW_GOSSIP_OLDEST) introduce(g, addr);
     gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_DIGEST);
     uint32_t buckets = g->live / 8;
     packet.buckets = (uint8_t)(buckets < 4 ? 4 : buckets > GW_GOSSIP_BUCKETS ? GW_GOSSIP_BUCKETS : buckets);
     packet.flags = answer ? GW_GOSSIP_ANSWER : 0;
     digest_of(g, packet.buckets, packet.digest);
     gw_gossip_record self = gw_gossip_record_of(g, g->self, false);
+    /* In the oldest version, in which the record tells which versions this peer reads. */
     gw_gossip_send(g, addr, NULL, &packet, &self);
 }
 
 /* A datagram of entries that is being filled. */
 typedef struct pieces {
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
+    uint8_t version;
     gw_writer w;
     uint32_t sent;
     size_t flags_at, count_at;
@@ -53,6 +71,7 @@ typedef struct pieces {
 static void piece_begin(const gw_gossip *g, pieces *p) {
     gw_gossip_packet packet = gw_gossip_packet_of(g, GW_GOSSIP_ENTRIES);
     p->w = gw_writer_on(p->bytes, sizeof p->bytes);
+    packet.version = p->version;
     gw_gossip_packet_put(&p->w, &packet);
     p->flags_at = p->w.length - 1;
     p->count_at = p->w.length;
@@ -71,12 +90,12 @@ static bool send_bucket(gw_gossip *g, pieces *p, const gw_addr *addr, uint32_t b
     for (uint32_t i = 0; i < g->count; i++) {
         if (bucket_of(&g->entries[i]->public.id, buckets) != bucket) continue;
         gw_gossip_record record = gw_gossip_record_of(g, g->entries[i], with_meta);
-        if (p->w.capacity - p->w.length < gw_gossip_record_bytes(&record)) {
+        if (p->w.capacity - p->w.length < gw_gossip_record_bytes(&record, p->version)) {
             if (p->sent + 1 == GW_GOSSIP_SYNC_PIECES) return false;
             piece_send(g, p, addr, true);
             piece_begin(g, p);
         }
-        gw_gossip_record_put(&p->w, &record);
+        gw_gossip_record_put(&p->w, &record, p->version);
         p->bytes[p->count_at]++;
     }
     return true;
@@ -91,7 +110,8 @@ void gw_gossip_on_digest(gw_gossip *g, const gw_gossip_packet *packet, const gw_
         g->joining = false;
         return;
     }
-    pieces p = {.sent = 0};
+    const gw_gossip_entry *sender = gw_gossip_entry_find(g, &packet->sender);
+    pieces p = {.version = gw_gossip_version_for(g, sender)};
     piece_begin(g, &p);
     uint32_t first = (uint32_t)gw_rng_below(&g->rng, buckets);
     bool all = true;
@@ -100,7 +120,7 @@ void gw_gossip_on_digest(gw_gossip *g, const gw_gossip_packet *packet, const gw_
         if (mine[b] != packet->digest[b]) all = send_bucket(g, &p, from, b, buckets);
     }
     piece_send(g, &p, from, !all);
-    if (!(packet->flags & GW_GOSSIP_ANSWER)) gw_gossip_send_digest(g, from, true);
+    if (!(packet->flags & GW_GOSSIP_ANSWER)) gw_gossip_send_digest(g, from, sender, true);
 }
 
 void gw_gossip_on_entries(gw_gossip *g, const gw_gossip_packet *packet, const gw_addr *from,
@@ -121,7 +141,10 @@ void gw_gossip_sync(gw_gossip *g, uint64_t now_ns) {
     g->sync_due = now_ns + pause_ns - pause_ns / 8 + gw_rng_below(&g->rng, pause_ns / 4 + 1);
     gw_gossip_reap(g, now_ns);
     uint32_t number;
-    if (with.family == 0 && gw_gossip_choose(g, NULL, &number, 1) == 1)
-        with = *gw_gossip_addr_of(g->entries[number]);
-    if (with.family != 0) gw_gossip_send_digest(g, &with, false);
+    const gw_gossip_entry *to = with.family != 0 ? gw_gossip_entry_at_addr(g, &with) : NULL;
+    if (with.family == 0 && gw_gossip_choose(g, NULL, &number, 1) == 1) {
+        to = g->entries[number];
+        with = *gw_gossip_addr_of(to);
+    }
+    if (with.family != 0) gw_gossip_send_digest(g, &with, to, false);
 }

@@ -1,6 +1,7 @@
 #include "core/gossip/inside.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,9 +124,26 @@ bool gw_gossip_entry_set_meta(gw_gossip_entry *entry, const void *meta, uint8_t 
     return true;
 }
 
+void gw_gossip_entry_drop_name(gw_gossip_entry *entry) {
+    free((void *)entry->public.name);
+    entry->public.name = NULL;
+}
+
+bool gw_gossip_entry_set_name(gw_gossip_entry *entry, const char *name, uint8_t bytes) {
+    char *copy = malloc(bytes + 1u);
+    if (copy == NULL) return false;
+    if (bytes > 0) memcpy(copy, name, bytes);
+    copy[bytes] = '\0';
+    gw_utf8_make_printable(copy);
+    gw_gossip_entry_drop_name(entry);
+    entry->public.name = copy;
+    return true;
+}
+
 void gw_gossip_entry_free(const gw_gossip_entry *entry) {
     if (!entry->owned) return;
     free((void *)entry->public.meta);
+    free((void *)entry->public.name);
     free((void *)entry);
 }
 
@@ -158,13 +176,13 @@ static void entry_remove(gw_gossip *g, uint32_t number) {
     new_round(g);
 }
 
-bool gw_gossip_lives_at(const gw_gossip *g, const gw_addr *addr) {
+const gw_gossip_entry *gw_gossip_entry_at_addr(const gw_gossip *g, const gw_addr *addr) {
     for (uint32_t i = 0; i < g->count; i++) {
         const gw_gossip_entry *entry = g->entries[i];
         for (uint32_t a = 0; gw_gossip_is_live(entry) && a < entry->public.addr_count; a++)
-            if (gw_addr_equal(&entry->public.addr[a], addr)) return true;
+            if (gw_addr_equal(&entry->public.addr[a], addr)) return entry;
     }
-    return false;
+    return NULL;
 }
 
 /* Examines one dead member and returns its number if it died long ago and another member lives at its
@@ -177,7 +195,7 @@ static uint32_t find_replaced(const gw_gossip *g, uint64_t now_ns) {
         if (entry->public.state != GW_GOSSIP_IS_DEAD || entry->public.addr_count == 0 ||
             now_ns - entry->since_ns <= GW_GOSSIP_REPLACED_KEPT_NS)
             continue;
-        return gw_gossip_lives_at(g, gw_gossip_addr_of(entry)) ? number : 0;
+        return gw_gossip_entry_at_addr(g, gw_gossip_addr_of(entry)) != NULL ? number : 0;
     }
     return 0;
 }

@@ -98,7 +98,7 @@ Test(events, an_operator_may_go_on_with_what_is_left_of_a_majority) {
 
 /* Each of these options is drawn for some seeds. */
 Test(events, each_is_drawn) {
-    uint32_t bad = 0, skip = 0, fails = 0, names = 0, crawls = 0, forced = 0, copies = 0, kept = 0;
+    uint32_t bad = 0, skip = 0, fails = 0, names = 0, crawls = 0, forced = 0, copies = 0, kept = 0, older = 0;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         gw_sim_draw(&options);
@@ -110,8 +110,10 @@ Test(events, each_is_drawn) {
         forced += options.force;
         copies += options.replicas != 0;
         kept += options.keep != 0;
+        older += options.older_permille != 0;
     }
     cr_expect(copies > 150 && copies < 600, "%u", copies);
+    cr_expect(older > 150 && older < 400, "%u", older);
     cr_expect(kept > 150 && kept < 600, "%u", kept);
     cr_expect(bad > 40 && bad < 160, "%u", bad);
     cr_expect(skip > 25 && skip < bad, "%u", skip);

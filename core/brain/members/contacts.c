@@ -331,10 +331,22 @@ static void peer_cloned(gw_peer *p, const gw_gossip_event *event) {
                     where);
 }
 
+static void peer_unreadable(gw_peer *p, const gw_gossip_event *event) {
+    char addr[GW_ADDR_TEXT];
+    gw_peer_say(
+        p, GW_WARN,
+        "the peer at %s speaks version %u of Godwit's gossip, and this build speaks versions %u and %u: "
+        "builds that are more than one version apart do not work together. Run a newer build of Godwit "
+        "%s",
+        gw_addr_text(&event->other_addr, addr), event->version, event->oldest, event->newest,
+        event->version < event->oldest ? "there" : "here");
+}
+
 const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *event) {
     if (p->phase == GW_AT_OVER) return NULL;
-    /* CLONED is the only event that gossip reports of this peer itself. */
-    GW_ASSERT(event->kind == GW_GOSSIP_CLONED || !gw_peer_id_equal(&event->member->id, &p->config.id));
+    /* CLONED and UNREADABLE are the only events that gossip reports of this peer itself. */
+    bool of_self = gw_peer_id_equal(&event->member->id, &p->config.id);
+    GW_ASSERT(event->kind == GW_GOSSIP_CLONED || event->kind == GW_GOSSIP_UNREADABLE || !of_self);
     gw_contact *contact;
     switch (event->kind) {
     case GW_GOSSIP_ALIVE:
@@ -351,6 +363,9 @@ const gw_contact *gw_contacts_gossip_event(gw_peer *p, const gw_gossip_event *ev
         break;
     case GW_GOSSIP_CLONED:
         peer_cloned(p, event);
+        break;
+    case GW_GOSSIP_UNREADABLE:
+        peer_unreadable(p, event);
         break;
     case GW_GOSSIP_SUSPECT:
         break;

@@ -96,6 +96,8 @@ static bool open_gossip(gw_peer *p, gw_err *err) {
                                .addr_count = c->addr_count,
                                .seeds = seeds,
                                .seed_count = seed_count,
+                               .name = c->name,
+                               .before = c->gossips_before,
                                .timing = gw_gossip_timing_default(),
                                .rng_seed = gw_rng_next(&p->rng),
                                .sink = {p, sink_send, sink_event}};
@@ -192,6 +194,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
         gw_peer_destroy(p);
         return NULL;
     }
+    p->config.name = NULL; /* gossip has a copy of it */
     return p;
 }
 

@@ -60,6 +60,7 @@ static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw
     static const char *const states[] = {"alive", "suspect", "dead", "left"};
     *info = (gw_peer_contact_info){
         .id = member->id,
+        .name = member->name,
         .incarnation = member->incarnation,
         .state = states[member->state],
         .addr = member->addr_count > 0 ? member->addr[0] : (gw_addr){0},

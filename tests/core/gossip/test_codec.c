@@ -7,7 +7,7 @@
 static const gw_peer_id sender = {"sender0123456789"};
 
 static gw_gossip_packet packet_of(gw_gossip_type type) {
-    gw_gossip_packet packet = {.type = (uint8_t)type, .cluster = "cluster!", .sender = sender};
+    gw_gossip_packet packet = {.version = 1, .type = (uint8_t)type, .cluster = "cluster!", .sender = sender};
     packet.incarnation = (gw_incarnation){.boot = 2, .nonce = 3, .refutation = 4};
     return packet;
 }
@@ -95,27 +95,60 @@ static gw_gossip_record full_record(gw_gossip_state state) {
     head, 'm', 'e', 'm', 'b', 'e', 'r', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 1, 0, 0, 0, 0, 0,  \
         0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0
 
-static void assert_record(const gw_gossip_record *record, const uint8_t *expected, size_t length) {
+static void assert_record_in(uint8_t version, const gw_gossip_record *record, const uint8_t *expected,
+                             size_t length) {
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
-    gw_gossip_record_put(&w, record);
+    gw_gossip_record_put(&w, record, version);
     cr_assert_eq(w.length, length);
-    cr_assert_eq(gw_gossip_record_bytes(record), length);
+    cr_assert_eq(gw_gossip_record_bytes(record, version), length);
     cr_assert_arr_eq(bytes, expected, length);
     gw_gossip_record back;
     for (size_t cut = 0; cut < length; cut++) {
         gw_reader r = gw_reader_on(bytes, cut);
-        gw_gossip_record_get(&r, &back);
+        gw_gossip_record_get(&r, &back, version);
         cr_assert(r.failed, "a record cut to %zu bytes was accepted", cut);
     }
     gw_reader r = gw_reader_on(bytes, length);
-    gw_gossip_record_get(&r, &back);
+    gw_gossip_record_get(&r, &back, version);
     cr_assert(gw_reader_done(&r));
     cr_assert_eq(back.state, record->state);
     cr_assert_eq(back.proven, record->proven);
     cr_assert_eq(back.meta_version, record->meta_version);
     cr_assert_eq(back.addr_count, record->addr_count);
     cr_assert(gw_peer_id_equal(&back.accuser, &record->accuser));
+    bool named = record->has_name && version >= 2;
+    cr_assert_eq(back.has_name, named);
+    cr_assert_eq(back.name_bytes, named ? record->name_bytes : 0);
+    if (named) cr_assert_arr_eq(back.name, record->name, record->name_bytes);
+    cr_assert_eq(back.reads, record->reads);
+}
+
+static void assert_record(const gw_gossip_record *record, const uint8_t *expected, size_t length) {
+    assert_record_in(1, record, expected, length);
+}
+
+/* A build of version 1 has no names and ignores bit 5 of a record whose member is not dead. */
+Test(gossip_codec, version_2_adds_names_and_version_1_leaves_them_out) {
+    gw_gossip_record alive = full_record(GW_GOSSIP_IS_ALIVE);
+    alive.reads = 2;
+    assert_record_in(1, &alive, (const uint8_t[]){RECORD(32)}, 37);
+    alive.has_name = true;
+    alive.name = "node7";
+    alive.name_bytes = 5;
+    assert_record_in(1, &alive, (const uint8_t[]){RECORD(32)}, 37);
+    assert_record_in(2, &alive, (const uint8_t[]){RECORD(32 | 64), 5, 'n', 'o', 'd', 'e', '7'}, 43);
+    alive.name_bytes = 0; /* a peer without a name tells that */
+    assert_record_in(2, &alive, (const uint8_t[]){RECORD(32 | 64), 0}, 38);
+    gw_gossip_record dead = full_record(GW_GOSSIP_IS_DEAD);
+    dead.has_name = true;
+    dead.reads = 2;
+    dead.name = "n";
+    dead.name_bytes = 1;
+    assert_record_in(2, &dead, (const uint8_t[]){RECORD(2 | 64), 1, 'n'}, 39);
+    gw_gossip_record later = full_record(GW_GOSSIP_IS_ALIVE);
+    later.reads = 3; /* what a build of the next version tells this one */
+    assert_record_in(2, &later, (const uint8_t[]){RECORD(32 | 128)}, 37);
 }
 
 Test(gossip_codec, records) {
@@ -174,7 +207,11 @@ static bool packet_accepted(const uint8_t *bytes, size_t length) {
 Test(gossip_codec, refuses_what_it_does_not_know) {
     uint8_t rumours[] = {HEADER(5)};
     cr_assert(packet_accepted(rumours, sizeof rumours));
-    rumours[0] = 2; /* another version */
+    rumours[0] = 2;
+    cr_assert(packet_accepted(rumours, sizeof rumours));
+    rumours[0] = 3; /* other versions */
+    cr_assert(!packet_accepted(rumours, sizeof rumours));
+    rumours[0] = 0;
     cr_assert(!packet_accepted(rumours, sizeof rumours));
     rumours[0] = 1;
     rumours[1] = 8; /* no such type */
@@ -192,11 +229,15 @@ Test(gossip_codec, refuses_what_it_does_not_know) {
     cr_assert(!packet_accepted(buckets, sizeof buckets));
 }
 
-static bool record_accepted(const uint8_t *bytes, size_t length) {
+static bool record_accepted_in(uint8_t version, const uint8_t *bytes, size_t length) {
     gw_gossip_record record;
     gw_reader r = gw_reader_on(bytes, length);
-    gw_gossip_record_get(&r, &record);
+    gw_gossip_record_get(&r, &record, version);
     return !r.failed;
+}
+
+static bool record_accepted(const uint8_t *bytes, size_t length) {
+    return record_accepted_in(1, bytes, length);
 }
 
 Test(gossip_codec, refuses_records_out_of_range) {
@@ -204,6 +245,13 @@ Test(gossip_codec, refuses_records_out_of_range) {
     cr_assert(!record_accepted(many_addresses, sizeof many_addresses));
     uint8_t unknown_bit[] = {RECORD(64)};
     cr_assert(!record_accepted(unknown_bit, sizeof unknown_bit));
+    uint8_t next[] = {RECORD(128)};
+    cr_assert(!record_accepted(next, sizeof next));
+    cr_assert(record_accepted_in(2, next, sizeof next));
+    uint8_t long_name[200] = {RECORD(64), 64};
+    cr_assert(!record_accepted_in(2, long_name, sizeof long_name));
+    long_name[37] = 63;
+    cr_assert(record_accepted_in(2, long_name, sizeof long_name));
     uint8_t no_port[200] = {RECORD(1 << 2), 4, 10, 0, 0, 9};
     cr_assert(!record_accepted(no_port, sizeof no_port));
     uint8_t long_meta[400] = {RECORD(16), 1, 0, 0, 0, 161};

@@ -18,7 +18,7 @@ static void on_send(void *context, const gw_addr *to, const void *bytes, size_t 
     cr_assert_leq(length, GW_GOSSIP_DATAGRAM);
     for (uint32_t i = 0; i < w->records[place]; i++) {
         gw_gossip_record record;
-        gw_gossip_record_get(&r, &record);
+        gw_gossip_record_get(&r, &record, w->packet[place].version);
         if (i == 0) w->record[place] = record;
     }
     cr_assert(gw_reader_done(&r), "a datagram that its own parser refuses");
@@ -70,9 +70,10 @@ void gossip_hear(gossip_world *w, gw_gossip_packet packet, const gw_addr *from,
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
     gw_writer writer = gw_writer_on(bytes, sizeof bytes);
     memcpy(packet.cluster, cluster.bytes, sizeof packet.cluster);
+    if (packet.version == 0) packet.version = GW_GOSSIP_OLDEST;
     gw_gossip_packet_put(&writer, &packet);
     gw_put_u8(&writer, record != NULL);
-    if (record != NULL) gw_gossip_record_put(&writer, record);
+    if (record != NULL) gw_gossip_record_put(&writer, record, packet.version);
     cr_assert(!writer.failed);
     gw_gossip_datagram(w->gossip, from, bytes, writer.length, w->now_ns);
 }

@@ -12,6 +12,7 @@
  * - claimed_lineage.c: what peers tell about the lineage of a state is true.
  * - kept.c: complete checkpoints have their copies, are kept, and are resumed from.
  * - bad.c: elements that are not finite are reported correctly, and their step is skipped or ends the job.
+ * - names.c: what a peer is called by others is the name of that life of it.
  * - views.c: views for newcomers do not follow one another without end.
  * - poison.c: a shard is named poison only after enough lives have died at it.
  * - ends.c: no process ends by itself without a cause.
@@ -220,7 +221,7 @@ void sim_check_all_stop(sim_judges *j);
 /* The observers that the judges register, in the order of the list above. */
 extern const sim_observer sim_lineage_observer, sim_changes_observer, sim_corruption_observer,
     sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_bad_observer,
-    sim_views_observer, sim_poison_observer, sim_ends_observer, sim_final_observer;
+    sim_names_observer, sim_views_observer, sim_poison_observer, sim_ends_observer, sim_final_observer;
 
 /* lineage.c */
 /* returns NULL where no view has made the state */

@@ -112,6 +112,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"names", "PERMILLE",
      "lives whose seeds are names, which are known only after a while, and may be outdated at first",
      AT(names_permille), 0, 1000, 0, 0, 0, true},
+    {"older", "PERMILLE", "lives that speak the version of gossip before, as peers do during an upgrade",
+     AT(older_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
     {"part", "PERMILLE", "sums for which a member's own part has changed in its memory", AT(part_permille), 0,
@@ -395,6 +397,14 @@ static void draw_latest(gw_sim_options *o) {
     set_unset(&o->crawl_ms, crawls ? crawl_ms * spread(o) : 0);
 }
 
+/* Draws flocks in the middle of an upgrade, by random numbers of its own. */
+static void draw_upgrade(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x01de4ULL);
+    bool on = gw_rng_unit(&rng) < 0.25;
+    uint32_t older = between(&rng, 100, 1000);
+    set_unset(&o->older_permille, on ? older : 0);
+}
+
 /* Draws parts of sums that change in memory or are added in part, by random numbers of its own. */
 static void draw_parts(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
@@ -460,6 +470,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_records(o);
     draw_data(o);
     draw_latest(o);
+    draw_upgrade(o);
     draw_resume(o);
     draw_kept(o);
     draw_parts(o);

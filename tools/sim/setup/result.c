@@ -53,6 +53,7 @@ const char *gw_sim_fault_name(gw_sim_fault fault) {
         [GW_SIM_FAILED_PROBE] = "shards that could not be computed once more",
         [GW_SIM_LATE_NAME] = "names of seeds known late",
         [GW_SIM_STALE_NAME] = "names of seeds that led elsewhere",
+        [GW_SIM_OLDER_LIFE] = "lives that speak the gossip of the version before",
         [GW_SIM_DAMAGED_SUM] = "damaged sums",
         [GW_SIM_SPOILT_PART] = "parts of sums that changed in memory",
         [GW_SIM_WRONG] = "wrong contributions",

@@ -52,6 +52,7 @@ typedef enum gw_sim_fault {
     GW_SIM_FAILED_PROBE,
     GW_SIM_LATE_NAME,
     GW_SIM_STALE_NAME,
+    GW_SIM_OLDER_LIFE,
     GW_SIM_DAMAGED_SUM,
     GW_SIM_SPOILT_PART,
     GW_SIM_WRONG,

@@ -3,6 +3,7 @@
 #include "tools/sim/world/inside.h"
 
 #include "core/base/assert.h"
+#include "core/base/mix.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -96,6 +97,15 @@ bool sim_chance(sim_cluster *c, double probability) {
 
 bool sim_runs(const sim_peer *p) {
     return p->brain != NULL && !p->finished;
+}
+
+void sim_life_name(uint32_t number, uint64_t boot, char name[SIM_NAME_TEXT]) {
+    snprintf(name, SIM_NAME_TEXT, "host %u, life %" PRIu64, number / 2, boot);
+}
+
+bool sim_is_older(const sim_cluster *c, uint32_t number, uint64_t boot) {
+    uint64_t random = gw_mix64(gw_mix64(c->options->seed ^ 0x01de4) ^ (uint64_t)number << 32 ^ boot);
+    return random % 1000 < c->options->older_permille;
 }
 
 sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id) {
@@ -415,9 +425,13 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     memset(p->dials, 0, sizeof p->dials);
     memset(p->met, 0, sizeof p->met);
     memset(p->met_nonce, 0, sizeof p->met_nonce);
+    char name[SIM_NAME_TEXT];
+    sim_life_name(p->number, p->boot, name);
     gw_peer_config config = {.id = p->id,
                              .incarnation = {.boot = p->boot, .nonce = p->nonce},
                              .cluster = {"sim"},
+                             .name = name,
+                             .gossips_before = sim_is_older(c, p->number, p->boot),
                              .addrs = {gw_sim_addr(p->number)},
                              .addr_count = 1,
                              .seeds = {gw_sim_addr(c->seeds[0]), gw_sim_addr(c->seeds[1])},
@@ -465,6 +479,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
     p->disk.fell_count = 0;
     gw_event event = {.kind = GW_EV_START};
     sim_event(c, p, &event);
+    c->result->faults[GW_SIM_OLDER_LIFE] += config.gossips_before;
     if (!p->by_name) return;
     c->result->faults[GW_SIM_LATE_NAME]++;
     sim_look_up(c, p, c->calm ? SIM_LOOK_UP_CALM_MS : SIM_LOOK_UP_MS);

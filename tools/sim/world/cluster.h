@@ -35,6 +35,7 @@
 #define SIM_START_NS      (1000 * SIM_MS) /* the clock at the start of a run, which is not 0 */
 #define SIM_LAST_WORDS_NS (200 * SIM_MS)  /* from a process's FINISH to its end */
 
+enum { SIM_NAME_TEXT = 32 };
 enum { SIM_WORKERS = 2, SIM_PEERS = GW_SIM_PEERS, SIM_SAVED = 64, SIM_REDUCTIONS = 64, SIM_SEEDS = 2 };
 
 _Static_assert((int)SIM_PEERS == (int)GW_MAX_MEMBERS, "all can be members of one view");
@@ -273,6 +274,10 @@ sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, co
 void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns); /* makes its monotonic clock jump ahead */
 /* Returns the peer with this name; NULL where a peer had the name before it lost its disk. */
 sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id);
+/* What people call a life of a peer (two peers share each name), and whether that life speaks the version of gossip
+ * before, which has no names. */
+void sim_life_name(uint32_t number, uint64_t boot, char name[SIM_NAME_TEXT]);
+bool sim_is_older(const sim_cluster *c, uint32_t number, uint64_t boot);
 /* sets its name, from its number and its lost disks */
 void sim_name(sim_peer *p);
 /* returns its name with that disk, which may be lost */

@@ -144,9 +144,9 @@ static size_t strip_blobs(const gw_peer_id *of, const gw_action *a, uint8_t *byt
     gw_put_u8(&w, count);
     for (uint8_t k = 0; k < count; k++) {
         gw_gossip_record record;
-        gw_gossip_record_get(&r, &record);
+        gw_gossip_record_get(&r, &record, packet.version);
         if (gw_peer_id_equal(&record.id, of)) record.has_meta = false;
-        gw_gossip_record_put(&w, &record);
+        gw_gossip_record_put(&w, &record, packet.version);
     }
     cr_assert(gw_reader_done(&r) && !w.failed);
     return w.length;

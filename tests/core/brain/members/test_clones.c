@@ -14,7 +14,8 @@ static void hear_of_clone(flock *f, uint64_t boot, bool speaks) {
     const gw_peer_id self = f->peers[0].config.id, other = f->peers[1].config.id;
     const gw_addr from = {.family = 4, .ip = {10, 9, 8, 7}, .port = 4242};
     const gw_incarnation life = {.boot = boot, .nonce = f->peers[0].config.incarnation.nonce + 1};
-    gw_gossip_packet packet = {.type = GW_GOSSIP_RUMOURS,
+    gw_gossip_packet packet = {.version = GW_GOSSIP_VERSION,
+                               .type = GW_GOSSIP_RUMOURS,
                                .sender = speaks ? self : other,
                                .incarnation = speaks ? life : f->peers[1].config.incarnation};
     const gw_gossip_record record = {.state = GW_GOSSIP_IS_ALIVE, .id = self, .incarnation = life};
@@ -22,7 +23,7 @@ static void hear_of_clone(flock *f, uint64_t boot, bool speaks) {
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_gossip_packet_put(&w, &packet);
     gw_put_u8(&w, 1);
-    gw_gossip_record_put(&w, &record);
+    gw_gossip_record_put(&w, &record, packet.version);
     cr_assert(!w.failed);
     flock_tell(f, 0,
                (gw_event){.kind = GW_EV_DATAGRAM,

@@ -493,8 +493,10 @@ Test(peer_end, who_hears_no_gossip_hears_of_the_end_by_its_links) {
 /* The first peer waits, alone, and hears this of another one. */
 static void hear_of(flock *f, uint32_t other, gw_gossip_state state, uint64_t boot, const uint8_t *blob,
                     size_t blob_bytes) {
-    const gw_gossip_packet packet = {
-        .type = GW_GOSSIP_RUMOURS, .sender = {{0xFF}}, .incarnation = {.boot = 1, .nonce = 1}};
+    const gw_gossip_packet packet = {.version = GW_GOSSIP_VERSION,
+                                     .type = GW_GOSSIP_RUMOURS,
+                                     .sender = {{0xFF}},
+                                     .incarnation = {.boot = 1, .nonce = 1}};
     const gw_gossip_record record = {.state = (uint8_t)state,
                                      .id = f->peers[other].config.id,
                                      .incarnation = {.boot = boot, .nonce = 7},
@@ -506,7 +508,7 @@ static void hear_of(flock *f, uint32_t other, gw_gossip_state state, uint64_t bo
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
     gw_gossip_packet_put(&w, &packet);
     gw_put_u8(&w, 1);
-    gw_gossip_record_put(&w, &record);
+    gw_gossip_record_put(&w, &record, packet.version);
     cr_assert(!w.failed);
     flock_tell(f, 0,
                (gw_event){.kind = GW_EV_DATAGRAM,
